@@ -9,43 +9,18 @@ from __future__ import annotations
 import math
 
 from jitgrad.kernels.functions import unary32
-from jitgrad.kernels.math64 import INF, polynomial, to_int
+from jitgrad.kernels.math64 import INF, clamp, log_edges, polynomial, power_of_two, scale, to_int
 from jitgrad.kernels.values import V
 
 LN2_HI, LN2_LO = 0.693359375, -2.12194440e-4  # the first has few bits: n * LN2_HI is exact
 
 
-def _clamp(x: V, low: float, high: float) -> V:
-    x = (x < low).where(low, x)
-    return (x > high).where(high, x)
-
-
-def _power_of_two(n: V) -> V:
-    return (n + 127).shl(23).cast("bitcast", "float")
-
-
-def scale(x: V, n: V) -> V:
-    """x * 2^n for integral n within +-250, rounded once."""
-    scaled = x.scale(n)
-    if scaled is not None:
-        return scaled
-    n = _small_to_int(n)
-    half = n.ashr(1)
-    return x * _power_of_two(half) * _power_of_two(n - half)
-
-
 _EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
-
-
-def _small_to_int(n: V) -> V:
-    """An integral float below 2^22 as i32; NaN gives any value."""
-    magic = 12582912.0
-    return (n + magic).bits() - n.code.const(magic, "float", n.lanes).bits()
 
 
 @unary32
 def exp(x: V) -> V:
-    x = _clamp(x, -105.0, 90.0)
+    x = clamp(x, -105.0, 90.0)
     n = (x * (1 / math.log(2))).intrinsic("roundeven")
     r = n.mad(-LN2_LO, n.mad(-LN2_HI, x))
     y = (r * r).mad(polynomial(r, _EXP), r) + 1.0
@@ -54,7 +29,7 @@ def exp(x: V) -> V:
 
 @unary32
 def exp2(x: V) -> V:
-    x = _clamp(x, -152.0, 130.0)
+    x = clamp(x, -152.0, 130.0)
     n = x.intrinsic("roundeven")
     f = x - n
     r = f * math.log(2)
@@ -65,11 +40,11 @@ def exp2(x: V) -> V:
 @unary32
 def expm1(x: V) -> V:
     given = x
-    x = _clamp(x, -20.0, 89.0)
+    x = clamp(x, -20.0, 89.0)
     n = (x * (1 / math.log(2))).intrinsic("roundeven")
     r = n.mad(-LN2_LO, n.mad(-LN2_HI, x))
     e = (r * r).mad(polynomial(r, _EXPM1), r)
-    half = _power_of_two(_small_to_int(n) - 1)
+    half = power_of_two(to_int(n) - 1)
     y = half.mad(e, half - 0.5) * 2.0
     y = n.eq(0).where(e, y)
     return given.eq(0).where(given, y)
@@ -106,10 +81,7 @@ def _log_sum(k: V, f: V, extra: V | None = None) -> V:
 @unary32
 def log(x: V) -> V:
     k, m = _split(x)
-    y = _log_sum(k, m - 1.0)
-    y = x.eq(0).where(-INF, y)
-    y = (x < 0).where(math.nan, y)
-    return (x.eq(INF) | x.isnan()).where(x, y)
+    return log_edges(x, _log_sum(k, m - 1.0))
 
 
 @unary32
@@ -171,14 +143,9 @@ def circular(name: str, x: V) -> V:
     z = r * r
     s = (r * z).mad(polynomial(z, _SIN), r)
     c = (z * z).mad(polynomial(z, _COS), z.mad(-0.5, 1.0))
-    quadrant = _small_to_int(n)
+    quadrant = to_int(n)
     if name == "cos":
         quadrant = quadrant + 1
-        odd = (quadrant & 1).ne(0)
-    else:
-        odd = (quadrant & 1).ne(0)
+    odd = (quadrant & 1).ne(0)
     value = odd.where(c, s)
     return (quadrant & 2).ne(0).where(-value, value)
-
-
-__all__ = ["LARGE_ANGLE", "circular", "erf", "exp", "exp2", "expm1", "log", "log1p", "scale", "tanh", "to_int"]

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 
 from jitgrad.kernels.functions import binary64, unary64
-from jitgrad.kernels.values import V, mangle
+from jitgrad.kernels.values import V
 
 LN2_HI, LN2_LO = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # the first has 32 bits: k * LN2_HI is exact
 LN2 = math.log(2)
@@ -27,28 +27,33 @@ def polynomial(x: V, coefficients: Sequence[float]) -> V:
 
 
 def scale(x: V, n: V) -> V:
-    """x * 2^n for integral n within +-2100, rounded once: in two steps, so that subnormals come out right."""
+    """x * 2^n for integral n within +-2100 (a float32: +-250), rounded once: in two steps, so that subnormals come
+    out right.
+    """
     scaled = x.scale(n)
     if scaled is not None:
         return scaled
     n = to_int(n)
     half = n.ashr(1)
-    return x * _power_of_two(half) * _power_of_two(n - half)
+    return x * power_of_two(half) * power_of_two(n - half)
 
 
-def _power_of_two(n: V) -> V:
-    return (n + 1023).shl(52).cast("bitcast", "double")
+def power_of_two(n: V) -> V:
+    bias, bits, elem = (1023, 52, "double") if n.elem == "i64" else (127, 23, "float")
+    return (n + bias).shl(bits).cast("bitcast", elem)
+
+
+#: adding 1.5 * 2^52 leaves an integer in a double's low bits
+_MAGIC = {"double": 6755399441055744.0, "float": 12582912.0}
 
 
 def to_int(x: V) -> V:
-    """An integral float within the range of int64; anything else gives any value, never a trap."""
-    if x.elem == "double":  # adding 1.5 * 2^52 leaves the integer in the low bits: |x| < 2^51 suffices here
-        magic = 6755399441055744.0
-        return (x + magic).bits() - x.code.const(magic, "double", x.lanes).bits()
-    return x.code.call(f"llvm.fptosi.sat.{mangle('i32', x.lanes)}.{mangle('f32', x.lanes)}", "i32", x.lanes, x)
+    """An integral float below 2^51 (a float32: 2^22) as an integer; anything else gives any value, never a trap."""
+    magic = _MAGIC[x.elem]
+    return (x + magic).bits() - x.code.const(magic, x.elem, x.lanes).bits()
 
 
-def _clamp(x: V, low: float, high: float) -> V:
+def clamp(x: V, low: float, high: float) -> V:
     """Into [low, high]; NaN stays."""
     x = (x < low).where(low, x)
     return (x > high).where(high, x)
@@ -71,7 +76,7 @@ def _reduce_exp(x: V) -> tuple[V, V, V]:
 @unary64
 def exp(x: V, shift: int = 0, low: V | None = None) -> V:
     """e^(x + low) * 2^shift."""
-    x = _clamp(x, -760.0, 720.0)
+    x = clamp(x, -760.0, 720.0)
     n, r, lost = _reduce_exp(x)
     tail = polynomial(r, _EXPM1_TAIL)
     e = (r * r).mad(tail, lost) + r
@@ -84,11 +89,11 @@ def exp(x: V, shift: int = 0, low: V | None = None) -> V:
 @unary64
 def expm1(x: V) -> V:
     x_in = x
-    x = _clamp(x, -45.0, 710.0)
+    x = clamp(x, -45.0, 710.0)
     n, r, lost = _reduce_exp(x)
     tail = polynomial(r, _EXPM1_TAIL)
     e = (r * r).mad(tail, lost) + r
-    half = _power_of_two(to_int(n) - 1)
+    half = power_of_two(to_int(n) - 1)
     y = (half.mad(e, half - 0.5)) * 2.0
     y = n.eq(0).where(e, y)
     return x_in.eq(0).where(x_in, y)
@@ -96,7 +101,7 @@ def expm1(x: V) -> V:
 
 @unary64
 def exp2(x: V) -> V:
-    x = _clamp(x, -1080.0, 1030.0)
+    x = clamp(x, -1080.0, 1030.0)
     n = x.intrinsic("roundeven")
     f = x - n
     r = f * LN2
@@ -124,7 +129,7 @@ def _split(x: V) -> tuple[V, V]:
 
 
 def _small_int_to_double(k: V) -> V:
-    magic = 6755399441055744.0
+    magic = _MAGIC["double"]
     offset = k + k.code.const(magic, "double", k.lanes).bits()
     return offset.cast("bitcast", "double") - magic
 
@@ -138,7 +143,7 @@ def _log_parts(f: V) -> tuple[V, V]:
     return half_square, s * (half_square + r)
 
 
-def _log_edges(x: V, y: V) -> V:
+def log_edges(x: V, y: V) -> V:
     """log's values at 0, infinity, NaN and below 0."""
     y = x.eq(0).where(-INF, y)
     y = (x < 0).where(math.nan, y)
@@ -151,7 +156,7 @@ def log(x: V) -> V:
     f = m - 1.0
     half_square, rest = _log_parts(f)
     y = k.mad(LN2_HI, -((half_square - (rest + k * LN2_LO)) - f))
-    return _log_edges(x, y)
+    return log_edges(x, y)
 
 
 def _log_base(x: V, per_octave: float, per_octave_low: float, high: float, low: float) -> V:
@@ -166,7 +171,7 @@ def _log_base(x: V, per_octave: float, per_octave_low: float, high: float, low: 
     head = top * high
     total = exact + head
     value = value + ((exact - total) + head) + k * per_octave_low
-    return _log_edges(x, total + value)
+    return log_edges(x, total + value)
 
 
 @unary64
@@ -217,7 +222,7 @@ def _odd_ratio(a: V, p: Sequence[float], q: Sequence[float], near: V) -> V:
 def tanh(x: V) -> V:
     a = x.abs()
     near = a < 0.625
-    far = 1.0 - 2.0 / (exp(_clamp(a, 0.0, 22.0) * 2.0) + 1.0)
+    far = 1.0 - 2.0 / (exp(clamp(a, 0.0, 22.0) * 2.0) + 1.0)
     return near.where(_odd_ratio(a, _TANH_P, _TANH_Q, near), far).copysign(x)
 
 

@@ -318,8 +318,8 @@ def module_text(vector_bytes: int, has_fma: bool, has_avx512: bool) -> tuple[str
     _integer_power(module)
     _philox(module)
     _half(module)
-    module.text.append(arrays.TEXT)
-    module.defined.append("jg_arrays")
+    module.text.append(arrays.LIBRARY.text())
+    module.defined += arrays.LIBRARY.functions
     declares = [line for name, line in module.declares.items() if name not in module.defined]
     exports = tuple(n for n in module.defined if not n.endswith(("_large", "_large32", "_slow")))
     return "\n".join([*declares, *module.text]), exports

@@ -7,11 +7,53 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from jitgrad.eager.tensor import Tensor
-from jitgrad.nn.module import Module
+from jitgrad.nn.module import M, Module
 from jitgrad.nn.parameter import Parameter
 
 
-class Sequential(Module):
+def _checked(index: int, n: int) -> int:
+    index = operator.index(index)
+    if not -n <= index < n:
+        raise IndexError(f"index {index} is out of range")
+    return index % n
+
+
+class _InOrder(Module):
+    """Submodules in order, by number."""
+
+    def _name(self, index: int) -> str:
+        return list(self._modules)[_checked(index, len(self))]
+
+    def _renumber(self, modules: Iterable[Any]) -> None:
+        self.__dict__["_modules"] = {str(i): m for i, m in enumerate(modules)}
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        setattr(self, self._name(index), module)
+
+    def __delitem__(self, index: int | slice) -> None:
+        modules = list(self._modules.values())
+        del modules[index if isinstance(index, slice) else _checked(index, len(modules))]
+        self._renumber(modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._modules.values())
+
+    def append(self: M, module: Module) -> M:
+        """Add a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def pop(self, key: int) -> Any:
+        """Remove and return the module at `key`."""
+        module = self._modules[self._name(key)]
+        del self[key]
+        return module
+
+
+class Sequential(_InOrder):
     """Modules one after another: given as arguments, or as an OrderedDict with names."""
 
     def __init__(self, *args: Any):
@@ -29,38 +71,15 @@ class Sequential(Module):
             input = module(input)
         return input
 
-    def _name(self, index: int) -> str:
-        return list(self._modules)[_checked(index, len(self))]
-
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return type(self)(dict(list(self._modules.items())[index]))
         return self._modules[self._name(index)]
 
-    def __setitem__(self, index: int, module: Module) -> None:
-        setattr(self, self._name(index), module)
-
-    def __delitem__(self, index: int | slice) -> None:
-        names = list(self._modules)[index] if isinstance(index, slice) else [self._name(index)]
-        for name in names:
-            del self._modules[name]
-        self.__dict__["_modules"] = {str(i): m for i, m in enumerate(self._modules.values())}
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._modules.values())
-
     def __add__(self, other: Sequential) -> Sequential:
         if not isinstance(other, Sequential):
             raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
         return Sequential(*self, *other)
-
-    def append(self, module: Module) -> Sequential:
-        """Add a module at the end."""
-        self.add_module(str(len(self)), module)
-        return self
 
     def extend(self, sequential: Iterable[Module]) -> Sequential:
         """Add modules at the end."""
@@ -74,26 +93,13 @@ class Sequential(Module):
             raise AssertionError(f"module should be of type: {Module}")
         if not -len(self) <= index <= len(self):
             raise IndexError(f"Index out of range: {index}")
-        modules = list(self._modules.values())
+        modules = list(self)
         modules.insert(index, module)
-        self.__dict__["_modules"] = {str(i): m for i, m in enumerate(modules)}
+        self._renumber(modules)
         return self
 
-    def pop(self, key: int) -> Module:
-        """Remove and return the module at `key`."""
-        module: Module = self[key]
-        del self[key]
-        return module
 
-
-def _checked(index: int, n: int) -> int:
-    index = operator.index(index)
-    if not -n <= index < n:
-        raise IndexError(f"index {index} is out of range")
-    return index % n
-
-
-class ModuleList(Module):
+class ModuleList(_InOrder):
     """A list whose modules are submodules."""
 
     def __init__(self, modules: Iterable[Module] | None = None):
@@ -101,41 +107,16 @@ class ModuleList(Module):
         if modules is not None:
             self.extend(modules)
 
-    def _name(self, index: int) -> str:
-        return str(_checked(index, len(self)))
-
-    def _renumber(self, modules: Iterable[Any]) -> None:
-        self.__dict__["_modules"] = {str(i): m for i, m in enumerate(modules)}
-
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return type(self)(list(self._modules.values())[index])  # type: ignore[arg-type]
         return self._modules[self._name(index)]
-
-    def __setitem__(self, index: int, module: Module) -> None:
-        setattr(self, self._name(index), module)
-
-    def __delitem__(self, index: int | slice) -> None:
-        modules = list(self._modules.values())
-        del modules[index]
-        self._renumber(modules)
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._modules.values())
 
     def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
         return self.extend(modules)
 
     def __add__(self, other: Iterable[Module]) -> ModuleList:
         return ModuleList([*self, *other])
-
-    def append(self, module: Module) -> ModuleList:
-        """Add a module at the end."""
-        self.add_module(str(len(self)), module)
-        return self
 
     def extend(self, modules: Iterable[Module]) -> ModuleList:
         """Add modules at the end."""
@@ -147,15 +128,9 @@ class ModuleList(Module):
 
     def insert(self, index: int, module: Module) -> None:
         """Put a module before the one at `index`."""
-        modules = list(self._modules.values())
+        modules = list(self)
         modules.insert(index, module)
         self._renumber(modules)
-
-    def pop(self, key: int) -> Module:
-        """Remove and return the module at `key`."""
-        module: Module = self[key]
-        del self[key]
-        return module
 
     def __repr__(self) -> str:
         """Equal neighbours in one line: `(0-3): 4 x Linear(...)`."""

@@ -30,6 +30,7 @@ class Module(Hooked, Stateful):
 
     training: bool
     _modules: dict[str, Module | None]
+    _shown: tuple[str, ...] = ()  # the options that `extra_repr` tells, unless it is overridden
 
     def __init__(self) -> None:
         values = self.__dict__
@@ -360,7 +361,7 @@ class Module(Hooked, Stateful):
 
     def extra_repr(self) -> str:
         """What stands in the parentheses of the repr, before the submodules."""
-        return ""
+        return ", ".join([f"{name}={getattr(self, name)!r}" for name in self._shown])
 
     def __repr__(self) -> str:
         extra = self.extra_repr()

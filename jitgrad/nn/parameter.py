@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jitgrad
+from jitgrad.dtypes import dtype
 from jitgrad.eager.tensor import Tensor
 
 
@@ -29,3 +30,8 @@ class Parameter(Tensor):
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
+
+
+def unset(wanted: bool, *sizes: int, device: Any = None, dtype: dtype | None = None) -> Parameter | None:
+    """A parameter for `reset_parameters` to fill, or None where none is wanted."""
+    return Parameter(jitgrad.empty(*sizes, device=device, dtype=dtype)) if wanted else None

@@ -6,7 +6,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad import Tensor
-from jitgrad.optim.optimizer import Group, Optimizer, Params, is_on, require_at_least_zero, require_modes, require_rate
+from jitgrad.optim.optimizer import Group, Optimizer, Params, is_on, require_options
 
 Betas = tuple[float | Tensor, float | Tensor]
 
@@ -38,21 +38,14 @@ class Adam(Optimizer):
                  eps: float = 1e-8, weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None,
                  maximize: bool = False, capturable: bool = False, differentiable: bool = False,
                  fused: bool | None = None, decoupled_weight_decay: bool = False) -> None:
-        require_rate(lr)
-        require_at_least_zero("epsilon value", eps)
-        for i, beta in enumerate(betas):
-            if isinstance(beta, Tensor) and beta.numel() != 1:
-                raise ValueError(f"Tensor betas[{i}] must be 1-element")
-            if not 0.0 <= beta < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
-        require_at_least_zero("weight_decay value", weight_decay)
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
+                    "maximize": maximize, "foreach": foreach, "capturable": capturable,
+                    "differentiable": differentiable, "fused": fused, "decoupled_weight_decay": decoupled_weight_decay}
+        require_options(defaults)
         kinds = [isinstance(b, Tensor) for b in betas]
         if kinds[0] != kinds[1] or not all(isinstance(b, (float, Tensor)) for b in betas):
             raise ValueError("betas must be either both floats or both Tensors")
-        defaults = {"lr": lr, "betas": (float(betas[0]), float(betas[1])), "eps": eps, "weight_decay": weight_decay,
-                    "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach, "capturable": capturable,
-                    "differentiable": differentiable, "fused": fused, "decoupled_weight_decay": decoupled_weight_decay}
-        require_modes(foreach, fused, differentiable)
+        defaults["betas"] = (float(betas[0]), float(betas[1]))
         super().__init__(params, defaults)
 
     def __setstate__(self, state: dict[str, Any]) -> None:

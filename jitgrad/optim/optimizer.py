@@ -51,13 +51,26 @@ def require_rate(lr: Any) -> None:
     require_at_least_zero("learning rate", lr)
 
 
-def require_modes(foreach: bool | None, fused: bool | None, differentiable: bool) -> None:
-    """Refuse what torch refuses, and steps that are differentiated through."""
-    if fused and differentiable:
+#: options that are at least 0, with torch's words for them
+_AT_LEAST_ZERO = {"eps": "epsilon value", **{name: name + " value" for name in (
+    "lr_decay", "momentum", "momentum_decay", "weight_decay", "initial_accumulator_value")}}
+
+
+def require_options(options: Group) -> None:
+    """ValueError for a rate or another option out of range; refuses what torch refuses, and differentiable steps."""
+    require_rate(options["lr"])
+    for name, what in _AT_LEAST_ZERO.items():
+        require_at_least_zero(what, options.get(name, 0))
+    for i, beta in enumerate(options.get("betas", ())):
+        if isinstance(beta, Tensor) and beta.numel() != 1:
+            raise ValueError(f"Tensor betas[{i}] must be 1-element")
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+    if options.get("fused") and options["differentiable"]:
         raise RuntimeError("`fused` does not support `differentiable`")
-    if fused and foreach:
+    if options.get("fused") and options["foreach"]:
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
-    if differentiable:
+    if options["differentiable"]:
         raise NotImplementedError("differentiable=True is not available: optimizers write parameters in place, outside "
                                   "the recorded history. Write the update out of place, with tensors, instead")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad import Tensor
-from jitgrad.optim.optimizer import Group, Optimizer, Params, is_on, require_at_least_zero, require_modes, require_rate
+from jitgrad.optim.optimizer import Group, Optimizer, Params, is_on, require_options
 
 
 class SGD(Optimizer):
@@ -35,15 +35,12 @@ class SGD(Optimizer):
     def __init__(self, params: Params, lr: float | Tensor = 1e-3, momentum: float = 0, dampening: float = 0,
                  weight_decay: float = 0, nesterov: bool = False, *, maximize: bool = False,
                  foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None) -> None:
-        require_rate(lr)
-        require_at_least_zero("momentum value", momentum)
-        require_at_least_zero("weight_decay value", weight_decay)
         defaults = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
                     "nesterov": nesterov, "maximize": maximize, "foreach": foreach, "differentiable": differentiable,
                     "fused": fused}
+        require_options(defaults)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        require_modes(foreach, fused, differentiable)
         self._undamped: dict[Tensor, Tensor] = {}  # 1 before a parameter's first step, then 0
         super().__init__(params, defaults)
 

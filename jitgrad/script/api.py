@@ -5,16 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from jitgrad.script.executor import CacheInfo, Remat, Scripted, scripted
-from jitgrad.script.graph.ir import Graph
+from jitgrad.script.executor import Remat, Scripted, Shown, scripted
 from jitgrad.script.graph.marks import mark_of
-from jitgrad.script.inspect.face import BoundScript, ScriptFunction
-
-if TYPE_CHECKING:
-    from jitgrad.script.inspect.explain import Explanation
-    from jitgrad.script.inspect.explain.moved import Traffic
+from jitgrad.script.inspect.face import BoundScript, ScriptFunction, Writable
 
 
 def script(obj: Any = None, *, check: bool = False, remat: Remat = None) -> Any:
@@ -98,8 +93,11 @@ def _calling(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-class ScriptModule:
-    """What a scripted module has besides its own class: a compiled call, and the means to look at it."""
+class ScriptModule(Writable):
+    """What a scripted module has besides its own class: a compiled call, and the means to look at it.
+
+    These are `ScriptFunction`'s; where that takes arguments of a call, the module is the first one.
+    """
 
     _script_call: ScriptFunction
     _unscripted: Any
@@ -120,75 +118,13 @@ class ScriptModule:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return type(self).__dict__["_script_call"](self._unscripted, *args, **kwargs)  # no `__get__` on the way
 
-    def eager(self, *args: Any, **kwargs: Any) -> Any:
-        """The call without compilation."""
-        return self._script().eager(self._unscripted, *args, **kwargs)
+    def _bound(self) -> BoundScript:
+        return BoundScript(self._script(), self._unscripted)
 
-    def graph_for(self, *args: Any, **kwargs: Any) -> Graph:
-        """The graph, after passes, that a call with these arguments runs."""
-        return self._script().graph_for(self._unscripted, *args, **kwargs)
-
-    def explain(self, *args: Any, backward: bool = True, **kwargs: Any) -> Explanation:
-        """What a call costs per source line, and why; see `ScriptFunction.explain`."""
-        return self._script().explain(self._unscripted, *args, backward=backward, **kwargs)
-
-    def traffic(self, *args: Any, backward: bool = True, **kwargs: Any) -> Traffic:
-        """What a call launches and moves on a GPU; see `ScriptFunction.traffic`."""
-        return self._script().traffic(self._unscripted, *args, backward=backward, **kwargs)
-
-    def kernels(self, *args: Any, **kwargs: Any) -> list[str]:
-        """The generated kernels; see `ScriptFunction.kernels`."""
-        given = (self._unscripted, *args) if args or kwargs else ()
-        return self._script().kernels(*given, **kwargs)
-
-    def asm(self, *args: Any, **kwargs: Any) -> str:
-        """The machine code as text; see `ScriptFunction.asm`."""
-        given = (self._unscripted, *args) if args or kwargs else ()
-        return self._script().asm(*given, **kwargs)
-
-    def save(self, f: Any, example_inputs: Any = None) -> None:
-        """Write all that was compiled, and the module's state, to a file; see `jitgrad.jit.save`."""
-        from jitgrad.script.stored.file.save import save
-
-        save(self, f, example_inputs)
-
-    def export_onnx(self, path: Any, *args: Any, **options: Any) -> Any:
-        """Write what a call with these arguments runs as an ONNX model; options as of `jitgrad.onnx.export`."""
-        from jitgrad.onnx.api import export_function
-
-        return export_function(self, path, *args, **options)
-
-    def cache_info(self) -> CacheInfo:
-        """Counters since the module was scripted."""
-        return self._script().cache_info()
-
-    @property
-    def graph(self) -> Graph:
-        return self._script().graph
-
-    @property
-    def code(self) -> str:
-        return self._script().code
-
-    @property
-    def grad_graph(self) -> Graph:
-        return self._script().grad_graph
-
-    @property
-    def grad_code(self) -> str:
-        return self._script().grad_code
-
-    def graph_inputs(self, *args: Any, **kwargs: Any) -> list[Any]:
-        """What a call gives to the graph; see `ScriptFunction.graph_inputs`."""
-        return self._script().graph_inputs(self._unscripted, *args, **kwargs)
-
-    @property
-    def recompilations(self) -> list[str]:
-        return self._script().recompilations
-
-    @property
-    def compile_ms(self) -> float:
-        return self._script().compile_ms
+    eager, explain, traffic = Shown(), Shown(), Shown()
+    graph, graph_for, graph_inputs, grad_graph = Shown(), Shown(), Shown(), Shown()
+    code, grad_code, kernels, asm = Shown(), Shown(), Shown(), Shown()
+    cache_info, compile_ms, recompilations = Shown(), Shown(), Shown()
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         """A copy, by pickle or by `deepcopy`, is the copied module, scripted."""

@@ -77,6 +77,16 @@ def scripted(obj: Any) -> Scripted | None:
     return None if behind is None else behind(obj)
 
 
+class Shown:
+    """An attribute of a module that a scripted function runs: the function's, bound to the module."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self if instance is None else getattr(instance._bound(), self.name)
+
+
 class _Mode(threading.local):
     eager = False
 

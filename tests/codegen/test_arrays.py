@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from jitgrad.codegen.run import arrays
-from jitgrad.codegen.run.arrays import ANYWHERE, READ, WRITTEN, Check, Equal, Expected
+from jitgrad.codegen.run.arrays import Check, Equal, Expected
 from jitgrad.codegen.run.launch import TUPLE_ITEMS
+from jitgrad.kernels.arrays import ANYWHERE, READ, WRITTEN
 
 F32, F64 = np.dtype("float32"), np.dtype("float64")
 

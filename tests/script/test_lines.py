@@ -6,7 +6,7 @@ import os
 
 import jitgrad
 from jitgrad.errors import Span
-from jitgrad.script.inspect.lines import Line, function_around, functions_of, line_of, user_span
+from jitgrad.script.inspect.lines import Line, function_around, functions_of, line_of, outside
 
 HERE = __file__
 INSIDE = os.path.join(os.path.dirname(jitgrad.__file__), "nn", "functional.py")
@@ -22,10 +22,11 @@ def outer():
 def test_the_innermost_place_outside_the_package():
     mine = Span(HERE, 7, 1, 7, 4, "f")
     deep = Span(INSIDE, 3, 1, 3, 4, "relu", Span(INSIDE, 9, 1, 9, 4, "g", mine))
-    assert user_span(deep) is mine
+    assert outside(deep) is mine
     assert line_of(deep) == Line(HERE, 7)
     alone = Span(INSIDE, 3, 1, 3, 4, "relu")
-    assert user_span(alone) is alone
+    assert outside(alone) is None
+    assert line_of(alone) == Line(INSIDE, 3)
     assert line_of(None) is None
 
 

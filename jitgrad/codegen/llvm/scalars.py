@@ -109,35 +109,11 @@ def _float_to_int(value: V, target: dtype) -> V:
 
 # --- arithmetic ---
 
-def _neg(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
-    return -xs[0]
-
-
-def _abs(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
-    return xs[0].abs() if s.is_signed else xs[0]
-
-
-def _add(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
-    return xs[0] | xs[1] if s is dtypes.bool_ else xs[0] + xs[1]
-
-
-def _mul(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
-    return xs[0] & xs[1] if s is dtypes.bool_ else xs[0] * xs[1]
-
-
 def keep_nan_extremum(a: V, b: V, greater: bool, signed: bool = True) -> V:
     """max (or min) of a and b; NaN if either is."""
     if a.is_float:
         return ((a > b if greater else a < b) | a.isnan()).where(a, b)
     return a.compare(("s" if signed else "u") + ("gt" if greater else "lt"), b).where(a, b)
-
-
-def _maximum(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
-    return keep_nan_extremum(xs[0], xs[1], True, s.is_signed)
-
-
-def _minimum(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
-    return keep_nan_extremum(xs[0], xs[1], False, s.is_signed)
 
 
 def _rounding(name: str) -> Row:
@@ -195,10 +171,6 @@ def _floor_divide(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
     return zero.where(0, (r.ne(0) & ((r ^ b) < 0)).where(q - 1, q))
 
 
-def _div(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
-    return xs[0] / xs[1]
-
-
 def _pow(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
     if xs[0].is_float:
         return library("pow", xs)
@@ -221,10 +193,6 @@ def _sign(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
     return (x > 0).cast("zext", x.elem) - (x < 0).cast("zext", x.elem)
 
 
-def _rsqrt(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
-    return 1.0 / xs[0].intrinsic("sqrt")
-
-
 # --- comparison, logic, bits ---
 
 def _comparison(float_predicate: str, predicate: str) -> Row:
@@ -245,18 +213,10 @@ def _logical(method: str) -> Row:
     return row
 
 
-def _logical_not(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
-    return ~xs[0] if xs[0].elem == "i1" else xs[0].eq(0)
-
-
 def _bitwise(method: str) -> Row:
     def row(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
         return xs[0]._binary("", method, xs[1])
     return row
-
-
-def _bitwise_not(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
-    return ~xs[0]
 
 
 def _left_shift(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
@@ -272,14 +232,6 @@ def _right_shift(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
     if s.is_signed:
         return a.ashr(inside.where(b, bits - 1))
     return inside.where(a.lshr(inside.where(b, 0)), 0)
-
-
-def _where(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
-    return xs[0].where(xs[1], xs[2])
-
-
-def _fma(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
-    return xs[0].fma(xs[1], xs[2]) if xs[0].is_float else xs[0] * xs[1] + xs[2]
 
 
 # --- the run-time library ---
@@ -324,17 +276,29 @@ def _polygamma(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
 
 
 EMIT: dict[str, Row] = {
-    "add": _add, "sub": lambda xs, s, d, a: xs[0] - xs[1], "mul": _mul, "div": _div, "neg": _neg, "abs": _abs,
-    "minimum": _minimum, "maximum": _maximum, "fmod": _fmod, "remainder": _remainder, "floor_divide": _floor_divide,
+    "add": lambda xs, s, d, a: xs[0] | xs[1] if s is dtypes.bool_ else xs[0] + xs[1],
+    "sub": lambda xs, s, d, a: xs[0] - xs[1],
+    "mul": lambda xs, s, d, a: xs[0] & xs[1] if s is dtypes.bool_ else xs[0] * xs[1],
+    "div": lambda xs, s, d, a: xs[0] / xs[1],
+    "neg": lambda xs, s, d, a: -xs[0],
+    "abs": lambda xs, s, d, a: xs[0].abs() if s.is_signed else xs[0],
+    "minimum": lambda xs, s, d, a: keep_nan_extremum(xs[0], xs[1], False, s.is_signed),
+    "maximum": lambda xs, s, d, a: keep_nan_extremum(xs[0], xs[1], True, s.is_signed),
+    "fmod": _fmod, "remainder": _remainder, "floor_divide": _floor_divide,
     "floor": _rounding("floor"), "ceil": _rounding("ceil"), "round": _rounding("roundeven"),
-    "trunc": _rounding("trunc"), "pow": _pow, "sqrt": lambda xs, s, d, a: xs[0].intrinsic("sqrt"), "rsqrt": _rsqrt,
-    "sign": _sign, "fma": _fma, "where": _where, "polygamma": _polygamma,
+    "trunc": _rounding("trunc"), "pow": _pow, "sign": _sign, "polygamma": _polygamma,
+    "sqrt": lambda xs, s, d, a: xs[0].intrinsic("sqrt"),
+    "rsqrt": lambda xs, s, d, a: 1.0 / xs[0].intrinsic("sqrt"),
+    "fma": lambda xs, s, d, a: xs[0].fma(xs[1], xs[2]) if xs[0].is_float else xs[0] * xs[1] + xs[2],
+    "where": lambda xs, s, d, a: xs[0].where(xs[1], xs[2]),
     "eq": _comparison("oeq", "eq"), "ne": _comparison("une", "ne"), "lt": _comparison("olt", "lt"),
     "le": _comparison("ole", "le"), "gt": _comparison("ogt", "gt"), "ge": _comparison("oge", "ge"),
     "logical_and": _logical("and"), "logical_or": _logical("or"), "logical_xor": _logical("xor"),
-    "logical_not": _logical_not, "bitwise_and": _bitwise("and"), "bitwise_or": _bitwise("or"),
-    "bitwise_xor": _bitwise("xor"), "bitwise_not": _bitwise_not, "bitwise_left_shift": _left_shift,
-    "bitwise_right_shift": _right_shift, "cast": lambda xs, s, d, a: convert(xs[0], s, d),
+    "logical_not": lambda xs, s, d, a: ~xs[0] if xs[0].elem == "i1" else xs[0].eq(0),
+    "bitwise_and": _bitwise("and"), "bitwise_or": _bitwise("or"), "bitwise_xor": _bitwise("xor"),
+    "bitwise_not": lambda xs, s, d, a: ~xs[0],
+    "bitwise_left_shift": _left_shift, "bitwise_right_shift": _right_shift,
+    "cast": lambda xs, s, d, a: convert(xs[0], s, d),
     **{name: _library(name) for name, op in OPS.items() if "elementary" in op.traits},
     RANDOM_WORD: _library("philox"),
 }

@@ -19,7 +19,6 @@ from jitgrad.codegen.llvm.printer import Printer
 from jitgrad.codegen.program.layout import NO_MEMORY
 from jitgrad.codegen.program.sequence_steps import (
     ArenaAllocate,
-    Column,
     SeqCopy,
     SeqGet,
     SeqGrow,
@@ -29,7 +28,7 @@ from jitgrad.codegen.program.sequence_steps import (
     SeqReach,
     SeqStart,
 )
-from jitgrad.codegen.program.step import Buffer, Ref
+from jitgrad.codegen.program.step import Buffer, Column, Ref
 from jitgrad.dims import product
 from jitgrad.kernels.values import V
 

@@ -208,6 +208,3 @@ def _matched(entries: tuple[tuple[int, object, object], ...], axes: tuple[int, .
         if found.setdefault(want[0], axes[have[0]]) != axes[have[0]]:
             return None
     return found
-
-
-__all__ = ["PARTS", "ColumnSums", "with_copies"]

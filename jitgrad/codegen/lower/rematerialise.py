@@ -224,6 +224,3 @@ def is_repeatable(item: Item) -> bool:
 def moved(entries: IndexMap, axes: Sequence[int]) -> IndexMap:
     """An index map over an item's axes as one over its group's."""
     return tuple([(axes[a] if a >= 0 else -1, factor, shift) for a, factor, shift in entries])
-
-
-__all__ = ["Rematerialisation"]

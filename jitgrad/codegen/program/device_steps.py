@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,17 +21,11 @@ class EachStep(Step):
     `parts`: size and (buffer, offset) per operand, of each; `shared`: per scalar, whether all parts have the same.
     """
 
+    READS = ()
+
     kernel: Kernel
     parts: tuple[tuple[Size, tuple[tuple[Buffer, Size], ...]], ...]
     shared: tuple[bool, ...]
-
-    @property
-    def uses(self) -> Iterator[Use]:
-        return uses_in(self.parts)
-
-    @property
-    def memory(self) -> Touched:
-        return [], []
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -46,10 +40,6 @@ class EachPut(Step):
     scalars: tuple[Value, ...]
 
     @property
-    def uses(self) -> Iterator[Use]:
-        return uses_in(self.size, self.starts, self.scalars)
-
-    @property
     def memory(self) -> Touched:
         return of_kernel(self.each.kernel, self.starts)  # of a list inside: its group runs there
 
@@ -60,18 +50,12 @@ class PoisonStep(Step):
 
     buffer: Buffer | None
 
-    @property
-    def uses(self) -> Iterator[Use]:
-        return uses_in(self.buffer)
-
 
 @dataclass(slots=True, eq=False, repr=False)
 class Barrier(Step):
     """Inside a `ResidentStep`: what was written before is seen by what follows."""
 
-    @property
-    def memory(self) -> Touched:
-        return [], []
+    READS = ()
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -92,6 +76,9 @@ class ResidentStep(Step):
         alone: the steps are numbers, for one thread, which the host need not look at.
     """
 
+    BLOCKS = ("steps", "otherwise")
+    READS = ()
+
     steps: list[Any]
     conditions: tuple[Value, ...]
     counters: tuple[Value, ...]
@@ -109,34 +96,17 @@ class ResidentStep(Step):
     def uses(self) -> Iterator[Use]:
         return uses_in(self.conditions, self.counters, self.values, self.buffers, self.exits, self.told)
 
-    @property
-    def memory(self) -> Touched:
-        return [], []
-
-    @property
-    def blocks(self) -> tuple[list[Any], ...]:
-        return self.steps, self.otherwise
-
 
 @dataclass(slots=True, eq=False, repr=False)
 class Recall(Step):
     """Inside a `ResidentStep`: read a number from word `k` of `state`, where another one has written it."""
 
+    READS = ("state",)
+    SETS = ("value",)
+
     value: Value
     state: Buffer
     k: int
-
-    @property
-    def uses(self) -> Iterator[Use]:
-        return uses_in(self.state)
-
-    @property
-    def sets(self) -> Sequence[Use]:
-        return (self.value,)
-
-    @property
-    def memory(self) -> Touched:
-        return [self.state], []
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -145,19 +115,10 @@ class RepeatStep(Step):
     the state, whose words are the values `words`. `wanted`: those that the host reads after the loop.
     """
 
+    BLOCKS = ("body",)
+    READS = ()
+
     body: list[Any]
     state: Buffer
     words: tuple[Value, ...]
     wanted: tuple[Value, ...]
-
-    @property
-    def uses(self) -> Iterator[Use]:
-        return uses_in(self.state, self.words, self.wanted)
-
-    @property
-    def memory(self) -> Touched:
-        return [], []
-
-    @property
-    def blocks(self) -> tuple[list[Any], ...]:
-        return (self.body,)

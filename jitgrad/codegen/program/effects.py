@@ -90,6 +90,3 @@ class Memory:
                 self.told[part] = self.all(part.before)
             found.add(self.told[part])
         return found
-
-
-__all__ = ["Effects", "Memory"]

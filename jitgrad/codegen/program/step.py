@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from jitgrad.dims import Dim, Size, Symbol, symbols
 from jitgrad.dtypes import dtype
@@ -60,33 +60,45 @@ class Ref:
 #: what a step names: a value, a symbol of sizes, a buffer whose address it takes
 Use = Value | Symbol | Buffer
 #: the buffers that a step reads, and those that it writes
-Touched = tuple[list[Buffer], list[Buffer]]
+Touched = tuple[Sequence[Buffer], Sequence[Buffer]]
 
 
 class Step:
-    """What runs in a program. Subclasses say what they do; `blocks` and what leaves the program is said apart."""
+    """What runs in a program: dataclasses, which read what their fields name, but for the fields that they set.
 
-    __slots__ = ()
+    `blocks` and what leaves the program is said apart.
+    """
+
+    __slots__: ClassVar[tuple[str, ...]] = ()
+    #: the fields that name what it sets
+    SETS: ClassVar[tuple[str, ...]] = ()
+    #: the buffers that it reads, and those that it writes; None, and no others: more than can be told
+    READS: ClassVar[tuple[str, ...] | None] = None
+    WRITES: ClassVar[tuple[str, ...]] = ()
+    #: the fields that are lists of steps
+    BLOCKS: ClassVar[tuple[str, ...]] = ()
 
     @property
     def uses(self) -> Iterator[Use]:
         """What it reads."""
-        return iter(())
+        return uses_in([getattr(self, name) for name in self.__slots__ if name not in (*self.SETS, *self.BLOCKS)])
 
     @property
     def sets(self) -> Sequence[Use]:
         """What it sets: values, symbols, pointers."""
-        return ()
+        return [*uses_in([getattr(self, name) for name in self.SETS])]
 
     @property
     def memory(self) -> Touched | None:
-        """What it does to memory; None: more than can be told."""
-        return None
+        """What it does to memory itself; None: more than can be told."""
+        if self.READS is None and not self.WRITES:
+            return None
+        return [getattr(self, name) for name in self.READS or ()], [getattr(self, name) for name in self.WRITES]
 
     @property
     def blocks(self) -> tuple[list[Any], ...]:
         """The lists of steps in it."""
-        return ()
+        return tuple([getattr(self, name) for name in self.BLOCKS])
 
     def with_blocks(self, made: Callable[[list[Any]], list[Any]]) -> Step:
         """The step with other lists of steps that the host runs; itself where it has none."""
@@ -149,6 +161,19 @@ class Leaving:
             yield from self.more.uses
 
 
+@dataclass(slots=True, eq=False, repr=False)
+class Column:
+    """One part of every element of a sequence: "tensor", "word" (number, flag, sequence) or "pair" (Number).
+
+    `dims`: the sizes of a tensor where all elements have the same; None: each element says its own.
+    """
+
+    kind: Literal["tensor", "word", "pair"]
+    dtype: dtype | None = None
+    rank: int = 0
+    dims: tuple[Size, ...] | None = None
+
+
 def words_of(value: object) -> int:
     """At most how many words a value takes that is passed to Python."""
     return 1 + 2 * len(value.dims) if isinstance(value, Ref) else 4
@@ -162,13 +187,15 @@ def in_order(size: Dim) -> list[Symbol]:
 def uses_in(*parts: object) -> Iterator[Use]:
     """What is named in parts of steps and outputs: values, windows, sizes, tuples of these."""
     for part in parts:
-        if isinstance(part, (Value, Buffer)):
+        if isinstance(part, (Value, Buffer, Symbol)):
             yield part
         elif isinstance(part, Dim):
             yield from in_order(part)
         elif isinstance(part, Ref):
             yield part.buffer
             yield from uses_in(part.offset, part.dims, part.strides)
+        elif isinstance(part, Column):
+            yield from uses_in(part.dims)
         elif isinstance(part, (tuple, list)):
             yield from uses_in(*part)
 

@@ -31,10 +31,6 @@ class KernelStep(Step):
     scalars: tuple[Value, ...]
 
     @property
-    def uses(self) -> Iterator[Use]:
-        return uses_in(self.sizes, self.starts, self.strides, self.scalars)
-
-    @property
     def memory(self) -> Touched:
         return of_kernel(self.kernel, self.starts)
 
@@ -75,11 +71,6 @@ class GemmStep(Step):
         return (self.m, self.n, self.k, *[axis[0] for axis in self.batch])
 
     @property
-    def uses(self) -> Iterator[Use]:
-        return uses_in(self.m, self.n, self.k, self.a, self.b, self.c, self.lda, self.ldb, self.ldc, self.batch,
-                       self.bias, self.aux)
-
-    @property
     def memory(self) -> Touched:
         """It writes c, a bias's gradient, what is kept for the gradient."""
         more = ((self.bias, "grad" in self.epilogue), (self.aux, "aux" in self.epilogue))
@@ -98,6 +89,8 @@ class GemmStep(Step):
 class ScalarStep(Step):
     """A pointwise node on 0-dim values, in registers."""
 
+    READS = ()
+
     node: Node
     args: tuple[Value, ...]
 
@@ -109,52 +102,35 @@ class ScalarStep(Step):
     def sets(self) -> Sequence[Use]:
         return self.node.outputs
 
-    @property
-    def memory(self) -> Touched:
-        return [], []
-
 
 @dataclass(slots=True, eq=False, repr=False)
 class LoadScalar(Step):
     """Bring a one-element tensor into a register."""
 
+    READS = ("buffer",)
+    SETS = ("value",)
+
     value: Value
     buffer: Buffer
     offset: Size
-
-    @property
-    def uses(self) -> Iterator[Use]:
-        return uses_in(self.buffer, self.offset)
-
-    @property
-    def sets(self) -> Sequence[Use]:
-        return (self.value,)
-
-    @property
-    def memory(self) -> Touched:
-        return [self.buffer], []
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class StoreScalar(Step):
     """Write a register to memory."""
 
+    WRITES = ("buffer",)
+
     value: Value
     buffer: Buffer
     offset: Size
-
-    @property
-    def uses(self) -> Iterator[Use]:
-        return uses_in(self.value, self.buffer, self.offset)
-
-    @property
-    def memory(self) -> Touched:
-        return [], [self.buffer]
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class NumberStep(Step):
     """A `num.*`, `dim.*`, `item`, `opt.*` node on numbers; `site` where it may raise."""
+
+    READS = ()
 
     node: Node
     site: int = -1
@@ -170,10 +146,6 @@ class NumberStep(Step):
         return [*self.node.outputs, *bound]
 
     @property
-    def memory(self) -> Touched:
-        return [], []
-
-    @property
     def payload(self) -> int:
         return 4 * len(self.node.inputs)
 
@@ -182,20 +154,16 @@ class NumberStep(Step):
 class Allocate(Step):
     """Make a growable buffer large enough for its size, which is known from here on."""
 
+    WRITES = ("buffer",)
+
     buffer: Buffer
-
-    @property
-    def uses(self) -> Iterator[Use]:
-        return uses_in(self.buffer)
-
-    @property
-    def memory(self) -> Touched:
-        return [], [self.buffer]
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Point(Step):
     """Set pointer buffers, all at once."""
+
+    READS = ()
 
     targets: tuple[tuple[Buffer, Buffer, Size], ...]
 
@@ -207,14 +175,12 @@ class Point(Step):
     def sets(self) -> Sequence[Use]:
         return [target for target, _, _ in self.targets]
 
-    @property
-    def memory(self) -> Touched:
-        return [], []
-
 
 @dataclass(slots=True, eq=False, repr=False)
 class Assign(Step):
     """Set variables of numbers, one-element tensors and sequences, and size symbols, all at once."""
+
+    READS = ()
 
     values: tuple[tuple[Value, Value], ...] = ()
     sizes: tuple[tuple[Symbol, Size], ...] = ()
@@ -227,28 +193,15 @@ class Assign(Step):
     def sets(self) -> Sequence[Use]:
         return [*[target for target, _ in self.values], *[symbol for symbol, _ in self.sizes]]
 
-    @property
-    def memory(self) -> Touched:
-        return [], []
-
 
 @dataclass(slots=True, eq=False, repr=False)
 class IfStep(Step):
+    BLOCKS = ("then", "otherwise")
+    READS = ()
+
     condition: Value
     then: list[Any]
     otherwise: list[Any]
-
-    @property
-    def uses(self) -> Iterator[Use]:
-        return uses_in(self.condition)
-
-    @property
-    def memory(self) -> Touched:
-        return [], []
-
-    @property
-    def blocks(self) -> tuple[list[Any], ...]:
-        return self.then, self.otherwise
 
     def with_blocks(self, made: Callable[[list[Any]], list[Any]]) -> IfStep:
         return IfStep(self.condition, made(self.then), made(self.otherwise))
@@ -261,21 +214,12 @@ class LoopStep(Step):
     `frees`: what an iteration takes from the arena is free again at its end.
     """
 
+    BLOCKS = ("body",)
+    READS = ()
+
     condition: Value
     body: list[Any]
     frees: bool = False
-
-    @property
-    def uses(self) -> Iterator[Use]:
-        return uses_in(self.condition)
-
-    @property
-    def memory(self) -> Touched:
-        return [], []
-
-    @property
-    def blocks(self) -> tuple[list[Any], ...]:
-        return (self.body,)
 
     def with_blocks(self, made: Callable[[list[Any]], list[Any]]) -> LoopStep:
         return LoopStep(self.condition, made(self.body), self.frees)
@@ -296,10 +240,6 @@ class CallStep(Step):
     leaving: Leaving | None = None
 
     @property
-    def uses(self) -> Iterator[Use]:
-        return uses_in(self.condition, self.values)
-
-    @property
     def memory(self) -> Touched | None:
         return ([], []) if self.kind == "check" else None
 
@@ -312,13 +252,7 @@ class CallStep(Step):
 class CommitSlot(Step):
     """Note what the slot behind graph input `target` becomes: `parts` are flags, numbers, or one window."""
 
+    READS = ()
+
     target: int
     parts: tuple[Value | Ref, ...]
-
-    @property
-    def uses(self) -> Iterator[Use]:
-        return uses_in(self.parts)
-
-    @property
-    def memory(self) -> Touched:
-        return [], []

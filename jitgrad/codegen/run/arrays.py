@@ -15,8 +15,7 @@ import numpy as np
 from jitgrad.codegen.run import runtime
 from jitgrad.codegen.run.launch import ARRAY_DATA
 from jitgrad.kernels import arrays as native
-
-WRITTEN, READ, ANYWHERE = 1, 0, 2
+from jitgrad.kernels.arrays import ANYWHERE, WRITTEN
 
 
 class Expected(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jitgrad
@@ -12,121 +13,193 @@ from jitgrad.nn.module import Module
 from jitgrad.nn.parameter import Parameter
 
 
-class _InPlace(Module):
-    """An activation whose only option is to overwrite its input."""
+class _Elementwise(Module):
+    """An elementwise function as a layer."""
+
+    _function: Callable[..., Tensor]
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        return self._function(input)
+
+
+class Tanh(_Elementwise):
+    """tanh(x)."""
+
+    _function = staticmethod(jitgrad.tanh)
+
+
+class Sigmoid(_Elementwise):
+    """1 / (1 + exp(-x))."""
+
+    _function = staticmethod(jitgrad.sigmoid)
+
+
+class LogSigmoid(_Elementwise):
+    """log(sigmoid(x))."""
+
+    _function = staticmethod(F.logsigmoid)
+
+
+class Softsign(_Elementwise):
+    """x / (1 + |x|)."""
+
+    _function = staticmethod(F.softsign)
+
+
+class Tanhshrink(_Elementwise):
+    """x - tanh(x)."""
+
+    _function = staticmethod(F.tanhshrink)
+
+
+class _InPlace(_Elementwise):
+    """An elementwise function that may overwrite its input."""
 
     def __init__(self, inplace: bool = False):
         super().__init__()
         self.inplace = inplace
 
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        return self._function(input, inplace=self.inplace)
+
     def extra_repr(self) -> str:
-        return "inplace=True" if self.inplace else ""
+        return ", ".join([text for text in (super().extra_repr(), "inplace=True" if self.inplace else "") if text])
 
 
 class ReLU(_InPlace):
     """max(x, 0)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.relu(input, inplace=self.inplace)
+    _function = staticmethod(F.relu)
 
 
 class ReLU6(_InPlace):
     """min(max(x, 0), 6)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.relu6(input, self.inplace)
+    _function = staticmethod(F.relu6)
 
 
 class SiLU(_InPlace):
     """x * sigmoid(x)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.silu(input, inplace=self.inplace)
+    _function = staticmethod(F.silu)
 
 
 class Mish(_InPlace):
     """x * tanh(softplus(x))."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.mish(input, inplace=self.inplace)
+    _function = staticmethod(F.mish)
 
 
 class SELU(_InPlace):
     """scale * (max(0, x) + min(0, alpha * (exp(x) - 1)))."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.selu(input, self.inplace)
+    _function = staticmethod(F.selu)
 
 
 class Hardsigmoid(_InPlace):
     """relu6(x + 3) / 6."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.hardsigmoid(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        return ""
+    _function = staticmethod(F.hardsigmoid)
+    extra_repr = Module.extra_repr
 
 
 class Hardswish(_InPlace):
     """x * relu6(x + 3) / 6."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.hardswish(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        return ""
+    _function = staticmethod(F.hardswish)
+    extra_repr = Module.extra_repr
 
 
-class Tanh(Module):
-    """tanh(x)."""
+class LeakyReLU(_InPlace):
+    """x where it is positive, else negative_slope * x."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return jitgrad.tanh(input)
+    _shown = ("negative_slope",)
 
-
-class Sigmoid(Module):
-    """1 / (1 + exp(-x))."""
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False):
+        super().__init__(inplace)
+        self.negative_slope = negative_slope
 
     def forward(self, input: Tensor) -> Tensor:
         """Elementwise."""
-        return jitgrad.sigmoid(input)
+        return F.leaky_relu(input, self.negative_slope, self.inplace)
 
 
-class LogSigmoid(Module):
-    """log(sigmoid(x))."""
+class _ByAlpha(_InPlace):
+    """A function with a parameter alpha, which has no `inplace` of its own."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.logsigmoid(input)
+    _shown = ("alpha",)
 
-
-class Softsign(Module):
-    """x / (1 + |x|)."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.softsign(input)
+    def __init__(self, alpha: float = 1.0, inplace: bool = False):
+        super().__init__(inplace)
+        self.alpha = alpha
 
 
-class Tanhshrink(Module):
-    """x - tanh(x)."""
+class ELU(_ByAlpha):
+    """x where it is positive, else alpha * (exp(x) - 1)."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Elementwise."""
-        return F.tanhshrink(input)
+        return F.elu_(input, self.alpha) if self.inplace else F.elu(input, self.alpha)
+
+
+class CELU(_ByAlpha):
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        return F.celu_(input, self.alpha) if self.inplace else F.celu(input, self.alpha)
+
+
+class Hardtanh(_InPlace):
+    """x clamped to [min_val, max_val]."""
+
+    _shown = ("min_val", "max_val")
+
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False):
+        super().__init__(inplace)
+        if max_val <= min_val:
+            raise AssertionError("max_val must be larger than min_val")
+        self.min_val, self.max_val = min_val, max_val
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
+
+
+class Threshold(_InPlace):
+    """x where it is above the threshold, else value."""
+
+    _shown = ("threshold", "value")
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False):
+        super().__init__(inplace)
+        self.threshold, self.value = threshold, value
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        return F.threshold(input, self.threshold, self.value, self.inplace)
+
+
+class RReLU(_InPlace):
+    """x where it is positive, else x times a slope: drawn from [lower, upper) while training, else their mean."""
+
+    _shown = ("lower", "upper")
+
+    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False):
+        super().__init__(inplace)
+        self.lower, self.upper = lower, upper
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
 
 class GELU(Module):
     """x * Phi(x), exactly or (approximate="tanh") by tanh."""
+
+    _shown = ("approximate",)
 
     def __init__(self, approximate: str = "none"):
         super().__init__()
@@ -136,12 +209,11 @@ class GELU(Module):
         """Elementwise."""
         return F.gelu(input, approximate=self.approximate)
 
-    def extra_repr(self) -> str:
-        return f"approximate={self.approximate!r}"
-
 
 class Softplus(Module):
     """log(1 + exp(beta * x)) / beta; x itself where beta * x is above the threshold."""
+
+    _shown = ("beta", "threshold")
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0):
         super().__init__()
@@ -151,85 +223,32 @@ class Softplus(Module):
         """Elementwise."""
         return F.softplus(input, self.beta, self.threshold)
 
-    def extra_repr(self) -> str:
-        return f"beta={self.beta}, threshold={self.threshold}"
 
+class _Shrink(_Elementwise):
+    """A function that is 0 within lambd of 0."""
 
-class LeakyReLU(Module):
-    """x where it is positive, else negative_slope * x."""
-
-    def __init__(self, negative_slope: float = 0.01, inplace: bool = False):
+    def __init__(self, lambd: float = 0.5):
         super().__init__()
-        self.negative_slope, self.inplace = negative_slope, inplace
+        self.lambd = lambd
 
     def forward(self, input: Tensor) -> Tensor:
         """Elementwise."""
-        return F.leaky_relu(input, self.negative_slope, self.inplace)
+        return self._function(input, self.lambd)
 
     def extra_repr(self) -> str:
-        return f"negative_slope={self.negative_slope}" + (", inplace=True" if self.inplace else "")
+        return str(self.lambd)
 
 
-class ELU(Module):
-    """x where it is positive, else alpha * (exp(x) - 1)."""
+class Hardshrink(_Shrink):
+    """x where |x| > lambd, else 0."""
 
-    def __init__(self, alpha: float = 1.0, inplace: bool = False):
-        super().__init__()
-        self.alpha, self.inplace = alpha, inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.elu_(input, self.alpha) if self.inplace else F.elu(input, self.alpha)
-
-    def extra_repr(self) -> str:
-        return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
+    _function = staticmethod(F.hardshrink)
 
 
-class CELU(Module):
-    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+class Softshrink(_Shrink):
+    """x moved by lambd towards 0, and 0 within lambd of it."""
 
-    def __init__(self, alpha: float = 1.0, inplace: bool = False):
-        super().__init__()
-        self.alpha, self.inplace = alpha, inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.celu_(input, self.alpha) if self.inplace else F.celu(input, self.alpha)
-
-    def extra_repr(self) -> str:
-        return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
-
-
-class Hardtanh(Module):
-    """x clamped to [min_val, max_val]."""
-
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False):
-        super().__init__()
-        if max_val <= min_val:
-            raise AssertionError("max_val must be larger than min_val")
-        self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
-
-    def extra_repr(self) -> str:
-        return f"min_val={self.min_val}, max_val={self.max_val}" + (", inplace=True" if self.inplace else "")
-
-
-class Threshold(Module):
-    """x where it is above the threshold, else value."""
-
-    def __init__(self, threshold: float, value: float, inplace: bool = False):
-        super().__init__()
-        self.threshold, self.value, self.inplace = threshold, value, inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.threshold(input, self.threshold, self.value, self.inplace)
-
-    def extra_repr(self) -> str:
-        return f"threshold={self.threshold}, value={self.value}" + (", inplace=True" if self.inplace else "")
+    _function = staticmethod(F.softshrink)
 
 
 class PReLU(Module):
@@ -238,6 +257,8 @@ class PReLU(Module):
     Attributes:
         weight: (num_parameters,); one for all channels, or one for each.
     """
+
+    _shown = ("num_parameters",)
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: dtype | None = None):
         super().__init__()
@@ -249,49 +270,44 @@ class PReLU(Module):
         """Elementwise; channels are axis 1."""
         return F.prelu(input, self.weight)
 
-    def extra_repr(self) -> str:
-        return f"num_parameters={self.num_parameters}"
-
-
 class _OverAxis(Module):
-    """A normalisation along an axis."""
+    """A function along an axis."""
 
+    _function: Callable[..., Tensor]
     dim: int | None
+    _shown = ("dim",)
 
     def __init__(self, dim: int | None = None):
         super().__init__()
         self.dim = dim
 
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
+    def forward(self, input: Tensor) -> Tensor:
+        """The input's shape."""
+        return self._function(input, self.dim)
 
 
 class Softmax(_OverAxis):
     """exp(x) / sum(exp(x)) along dim."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """The input's shape."""
-        return F.softmax(input, self.dim)
+    _function = staticmethod(F.softmax)
 
 
 class LogSoftmax(_OverAxis):
     """log(softmax(x)) along dim."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """The input's shape."""
-        return F.log_softmax(input, self.dim)
+    _function = staticmethod(F.log_softmax)
 
 
 class Softmin(_OverAxis):
     """softmax(-x) along dim."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """The input's shape."""
-        return F.softmin(input, self.dim)
+    _function = staticmethod(F.softmin)
 
 
 class GLU(Module):
     """a * sigmoid(b), where a and b are the halves of the input along dim."""
+
+    _shown = ("dim",)
 
     def __init__(self, dim: int = -1):
         super().__init__()
@@ -300,54 +316,6 @@ class GLU(Module):
     def forward(self, input: Tensor) -> Tensor:
         """(..., 2 n, ...) -> (..., n, ...)."""
         return F.glu(input, self.dim)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
-
-
-class Hardshrink(Module):
-    """x where |x| > lambd, else 0."""
-
-    def __init__(self, lambd: float = 0.5):
-        super().__init__()
-        self.lambd = lambd
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.hardshrink(input, self.lambd)
-
-    def extra_repr(self) -> str:
-        return f"{self.lambd}"
-
-
-class Softshrink(Module):
-    """x moved by lambd towards 0, and 0 within lambd of it."""
-
-    def __init__(self, lambd: float = 0.5):
-        super().__init__()
-        self.lambd = lambd
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.softshrink(input, self.lambd)
-
-    def extra_repr(self) -> str:
-        return str(self.lambd)
-
-
-class RReLU(Module):
-    """x where it is positive, else x times a slope: drawn from [lower, upper) while training, else their mean."""
-
-    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False):
-        super().__init__()
-        self.lower, self.upper, self.inplace = lower, upper, inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
-
-    def extra_repr(self) -> str:
-        return f"lower={self.lower}, upper={self.upper}" + (", inplace=True" if self.inplace else "")
 
 
 class Softmax2d(Module):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import jitgrad
 from jitgrad.dtypes import dtype
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.nn import init
 from jitgrad.nn.module import Module
 from jitgrad.nn.modules.linear import Linear
-from jitgrad.nn.parameter import Parameter
+from jitgrad.nn.parameter import Parameter, unset
 
 
 class NonDynamicallyQuantizableLinear(Linear):
@@ -63,25 +62,19 @@ class MultiheadAttention(Module):
         if self.head_dim * num_heads != embed_dim:
             raise AssertionError("embed_dim must be divisible by num_heads")
 
-        def parameter(*sizes: int) -> Parameter:
-            return Parameter(jitgrad.empty(*sizes, device=device, dtype=dtype))
+        def register(wanted: bool, name: str, *sizes: int) -> None:
+            self.register_parameter(name, unset(wanted, *sizes, device=device, dtype=dtype))
 
-        if self._qkv_same_embed_dim:
-            self.in_proj_weight = parameter(3 * embed_dim, embed_dim)
-            for name in ("q_proj_weight", "k_proj_weight", "v_proj_weight"):
-                self.register_parameter(name, None)
-        else:
-            self.q_proj_weight = parameter(embed_dim, embed_dim)
-            self.k_proj_weight = parameter(embed_dim, self.kdim)
-            self.v_proj_weight = parameter(embed_dim, self.vdim)
-            self.register_parameter("in_proj_weight", None)
-        if bias:
-            self.in_proj_bias = parameter(3 * embed_dim)
-        else:
-            self.register_parameter("in_proj_bias", None)
+        joint = self._qkv_same_embed_dim
+        register(joint, "in_proj_weight", 3 * embed_dim, embed_dim)
+        register(not joint, "q_proj_weight", embed_dim, embed_dim)
+        register(not joint, "k_proj_weight", embed_dim, self.kdim)
+        register(not joint, "v_proj_weight", embed_dim, self.vdim)
+        register(bias, "in_proj_bias", 3 * embed_dim)
         self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
         if add_bias_kv:
-            self.bias_k, self.bias_v = parameter(1, 1, embed_dim), parameter(1, 1, embed_dim)
+            register(True, "bias_k", 1, 1, embed_dim)
+            register(True, "bias_v", 1, 1, embed_dim)
         else:
             self.bias_k = self.bias_v = None
         self.add_zero_attn = add_zero_attn

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jitgrad
@@ -12,7 +12,7 @@ from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.nn import init
 from jitgrad.nn.module import Module
-from jitgrad.nn.parameter import Parameter
+from jitgrad.nn.parameter import Parameter, unset
 
 Sizes = int | tuple[int, ...]
 _MODES = {"zeros", "reflect", "replicate", "circular"}
@@ -39,7 +39,9 @@ class _ConvNd(Module):
         bias: (O,), uniform in the same range, or None.
     """
 
+    bias: Parameter | None
     rank = 0
+    _function: Callable[..., Tensor]
 
     def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
                  transposed: bool, output_padding: Any, groups: int, bias: bool, padding_mode: str, device: Any = None,
@@ -71,11 +73,7 @@ class _ConvNd(Module):
         self._reversed_padding_repeated_twice = self._frame()
         shape = (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
         self.weight = Parameter(jitgrad.empty(*shape, *self.kernel_size, device=device, dtype=dtype))
-        self.bias: Parameter | None
-        if bias:
-            self.bias = Parameter(jitgrad.empty(out_channels, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        self.register_parameter("bias", unset(bias, out_channels, device=device, dtype=dtype))
         self.reset_parameters()
 
     def _frame(self) -> list[int]:
@@ -97,19 +95,15 @@ class _ConvNd(Module):
 
     def extra_repr(self) -> str:
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
-        if self.padding != (0,) * len(self.padding):
-            text += f", padding={self.padding}"
-        if self.dilation != (1,) * len(self.dilation):
-            text += f", dilation={self.dilation}"
-        if self.output_padding != (0,) * len(self.output_padding):
-            text += f", output_padding={self.output_padding}"
+        for name, usual in (("padding", 0), ("dilation", 1), ("output_padding", 0)):
+            value = getattr(self, name)
+            if value != (usual,) * len(value):
+                text += f", {name}={value}"
         if self.groups != 1:
             text += f", groups={self.groups}"
         if self.bias is None:
             text += ", bias=False"
-        if self.padding_mode != "zeros":
-            text += f", padding_mode={self.padding_mode}"
-        return text
+        return text if self.padding_mode == "zeros" else text + f", padding_mode={self.padding_mode}"
 
 
 class _Conv(_ConvNd):
@@ -121,44 +115,30 @@ class _Conv(_ConvNd):
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, False, 0, groups, bias,
                          padding_mode, device, dtype)
 
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, *spatial) -> (N, O, *windows)."""
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            input, padding = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode), (0,)
+        return self._function(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+
 
 class Conv1d(_Conv):
     """Convolution of (N, C, L) or (C, L); see `_ConvNd`."""
 
-    rank = 1
-
-    def forward(self, input: Tensor) -> Tensor:
-        """(N, C, L) -> (N, O, windows)."""
-        if self.padding_mode != "zeros":
-            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
-            return F.conv1d(input, self.weight, self.bias, self.stride, 0, self.dilation, self.groups)
-        return F.conv1d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+    rank, _function = 1, staticmethod(F.conv1d)
 
 
 class Conv2d(_Conv):
     """Convolution of (N, C, H, W) or (C, H, W); see `_ConvNd`."""
 
-    rank = 2
-
-    def forward(self, input: Tensor) -> Tensor:
-        """(N, C, H, W) -> (N, O, rows of windows, windows a row)."""
-        if self.padding_mode != "zeros":
-            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
-            return F.conv2d(input, self.weight, self.bias, self.stride, 0, self.dilation, self.groups)
-        return F.conv2d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+    rank, _function = 2, staticmethod(F.conv2d)
 
 
 class Conv3d(_Conv):
     """Convolution of (N, C, D, H, W) or (C, D, H, W); see `_ConvNd`."""
 
-    rank = 3
-
-    def forward(self, input: Tensor) -> Tensor:
-        """(N, C, D, H, W) -> (N, O, *windows)."""
-        if self.padding_mode != "zeros":
-            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
-            return F.conv3d(input, self.weight, self.bias, self.stride, 0, self.dilation, self.groups)
-        return F.conv3d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+    rank, _function = 3, staticmethod(F.conv3d)
 
 
 class _ConvTransposeNd(_ConvNd):
@@ -192,41 +172,29 @@ class _ConvTransposeNd(_ConvNd):
                                  f"{largest} (for an input of {input.shape[lead:]})")
         return tuple([output_size[i] - smallest[i] for i in range(rank)])
 
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        """(N, C, *spatial) -> (N, O, *larger)."""
+        extra = self._output_padding(input, output_size)
+        return self._function(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups,
+                              self.dilation)
+
 
 class ConvTranspose1d(_ConvTransposeNd):
     """(N, C, L) or (C, L) made longer by the stride."""
 
-    rank = 1
-
-    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        """(N, C, L) -> (N, O, longer)."""
-        extra = self._output_padding(input, output_size)
-        return F.conv_transpose1d(input, self.weight, self.bias, self.stride, self.padding,  # type: ignore[arg-type]
-                                  extra, self.groups, self.dilation)
+    rank, _function = 1, staticmethod(F.conv_transpose1d)
 
 
 class ConvTranspose2d(_ConvTransposeNd):
     """(N, C, H, W) or (C, H, W) made larger by the stride."""
 
-    rank = 2
-
-    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        """(N, C, H, W) -> (N, O, higher, wider)."""
-        extra = self._output_padding(input, output_size)
-        return F.conv_transpose2d(input, self.weight, self.bias, self.stride, self.padding,  # type: ignore[arg-type]
-                                  extra, self.groups, self.dilation)
+    rank, _function = 2, staticmethod(F.conv_transpose2d)
 
 
 class ConvTranspose3d(_ConvTransposeNd):
     """(N, C, D, H, W) or (C, D, H, W) made larger by the stride."""
 
-    rank = 3
-
-    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        """(N, C, D, H, W) -> (N, O, deeper, higher, wider)."""
-        extra = self._output_padding(input, output_size)
-        return F.conv_transpose3d(input, self.weight, self.bias, self.stride, self.padding,  # type: ignore[arg-type]
-                                  extra, self.groups, self.dilation)
+    rank, _function = 3, staticmethod(F.conv_transpose3d)
 
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]

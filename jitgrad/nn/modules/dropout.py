@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.nn.module import Module
@@ -10,46 +12,42 @@ from jitgrad.nn.module import Module
 class _Dropout(Module):
     """What all kinds share: the probability and whether the input is overwritten."""
 
+    _function: Callable[..., Tensor]
+    _shown = ("p", "inplace")
+
     def __init__(self, p: float = 0.5, inplace: bool = False):
         super().__init__()
         if p < 0 or p > 1:
             raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
         self.p, self.inplace = p, inplace
 
-    def extra_repr(self) -> str:
-        return f"p={self.p}, inplace={self.inplace}"
+    def forward(self, input: Tensor) -> Tensor:
+        """The input's shape."""
+        return self._function(input, self.p, self.training, self.inplace)
 
 
 class Dropout(_Dropout):
     """While training, each element is 0 with probability p and the others are divided by 1 - p."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """The input's shape."""
-        return F.dropout(input, self.p, self.training, self.inplace)
+    _function = staticmethod(F.dropout)
 
 
 class Dropout1d(_Dropout):
     """`Dropout` of whole channels of (N, C, L) or (C, L)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """The input's shape."""
-        return F.dropout1d(input, self.p, self.training, self.inplace)
+    _function = staticmethod(F.dropout1d)
 
 
 class Dropout2d(_Dropout):
     """`Dropout` of whole channels of (N, C, H, W) or (C, H, W)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """The input's shape."""
-        return F.dropout2d(input, self.p, self.training, self.inplace)
+    _function = staticmethod(F.dropout2d)
 
 
 class Dropout3d(_Dropout):
     """`Dropout` of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """The input's shape."""
-        return F.dropout3d(input, self.p, self.training, self.inplace)
+    _function = staticmethod(F.dropout3d)
 
 
 class AlphaDropout(_Dropout):

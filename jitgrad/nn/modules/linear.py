@@ -11,7 +11,7 @@ from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.nn import init
 from jitgrad.nn.module import Module
-from jitgrad.nn.parameter import Parameter
+from jitgrad.nn.parameter import Parameter, unset
 
 
 class Identity(Module):
@@ -38,16 +38,14 @@ class Linear(Module):
         bias: (out_features,), uniform in the same range, or None.
     """
 
+    bias: Parameter | None
+
     def __init__(self, in_features: int, out_features: int, bias: bool = True, device: Any = None,
                  dtype: dtype | None = None):
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         self.weight = Parameter(jitgrad.empty(out_features, in_features, device=device, dtype=dtype))
-        self.bias: Parameter | None
-        if bias:
-            self.bias = Parameter(jitgrad.empty(out_features, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        self.register_parameter("bias", unset(bias, out_features, device=device, dtype=dtype))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -73,6 +71,8 @@ class Bilinear(Module):
         bias: (out_features,), uniform in the same range, or None.
     """
 
+    bias: Parameter | None
+
     def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None,
                  dtype: dtype | None = None):
         super().__init__()
@@ -80,11 +80,7 @@ class Bilinear(Module):
             raise ValueError(f"in1_features must be > 0, but got {in1_features}")
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
         self.weight = Parameter(jitgrad.empty(out_features, in1_features, in2_features, device=device, dtype=dtype))
-        self.bias: Parameter | None
-        if bias:
-            self.bias = Parameter(jitgrad.empty(out_features, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        self.register_parameter("bias", unset(bias, out_features, device=device, dtype=dtype))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -106,6 +102,8 @@ class Bilinear(Module):
 class Flatten(Module):
     """Joins axes start_dim to end_dim."""
 
+    _shown = ("start_dim", "end_dim")
+
     def __init__(self, start_dim: int = 1, end_dim: int = -1):
         super().__init__()
         self.start_dim, self.end_dim = start_dim, end_dim
@@ -114,12 +112,11 @@ class Flatten(Module):
         """(N, ...) -> (N, the product of the rest) by default."""
         return input.flatten(self.start_dim, self.end_dim)
 
-    def extra_repr(self) -> str:
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
-
 
 class Unflatten(Module):
     """Splits an axis into several of the given sizes."""
+
+    _shown = ("dim", "unflattened_size")
 
     def __init__(self, dim: int, unflattened_size: tuple[int, ...] | list[int]):
         super().__init__()
@@ -128,9 +125,6 @@ class Unflatten(Module):
     def forward(self, input: Tensor) -> Tensor:
         """(..., product of sizes, ...) -> (..., *sizes, ...)."""
         return input.unflatten(self.dim, self.unflattened_size)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
 
 
 __all__ = ["Bilinear", "Flatten", "Identity", "Linear", "Unflatten"]

@@ -11,14 +11,32 @@ from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.nn import init
 from jitgrad.nn.module import Module
-from jitgrad.nn.parameter import Parameter
+from jitgrad.nn.parameter import Parameter, unset
+
+
+class _Affine(Module):
+    """A normalisation with a factor, and what is added, for each feature or channel, if they are wanted."""
+
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def _begin_affine(self, weight: bool, bias: bool, *sizes: int, device: Any, dtype: dtype | None) -> None:
+        self.register_parameter("weight", unset(weight, *sizes, device=device, dtype=dtype))
+        self.register_parameter("bias", unset(weight and bias, *sizes, device=device, dtype=dtype))
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
 
 
 def _shape(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
     return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
 
 
-class LayerNorm(Module):
+class LayerNorm(_Affine):
     """(x - mean) / sqrt(var + eps) over the last axes, times weight plus bias.
 
     Args:
@@ -37,24 +55,8 @@ class LayerNorm(Module):
         super().__init__()
         self.normalized_shape, self.eps = _shape(normalized_shape), eps
         self.elementwise_affine = elementwise_affine
-        self.weight: Parameter | None
-        self.bias: Parameter | None
-        if elementwise_affine:
-            self.weight = Parameter(jitgrad.empty(self.normalized_shape, device=device, dtype=dtype))
-        else:
-            self.register_parameter("weight", None)
-        if elementwise_affine and bias:
-            self.bias = Parameter(jitgrad.empty(self.normalized_shape, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        self._begin_affine(elementwise_affine, bias, *self.normalized_shape, device=device, dtype=dtype)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Weight 1, bias 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """(..., *normalized_shape), the same."""
@@ -73,11 +75,7 @@ class RMSNorm(Module):
         super().__init__()
         self.normalized_shape, self.eps = _shape(normalized_shape), eps
         self.elementwise_affine = elementwise_affine
-        self.weight: Parameter | None
-        if elementwise_affine:
-            self.weight = Parameter(jitgrad.empty(self.normalized_shape, device=device, dtype=dtype))
-        else:
-            self.register_parameter("weight", None)
+        self.register_parameter("weight", unset(elementwise_affine, *self.normalized_shape, device=device, dtype=dtype))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -93,7 +91,7 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
-class GroupNorm(Module):
+class GroupNorm(_Affine):
     """Normalisation of groups of channels (axis 1), with a weight and a bias per channel."""
 
     def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None,
@@ -102,24 +100,8 @@ class GroupNorm(Module):
         if num_channels % num_groups != 0:
             raise ValueError("num_channels must be divisible by num_groups")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-        self.weight: Parameter | None
-        self.bias: Parameter | None
-        if affine:
-            self.weight = Parameter(jitgrad.empty(num_channels, device=device, dtype=dtype))
-        else:
-            self.register_parameter("weight", None)
-        if affine and bias:
-            self.bias = Parameter(jitgrad.empty(num_channels, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        self._begin_affine(affine, bias, num_channels, device=device, dtype=dtype)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Weight 1, bias 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, ...), the same."""
@@ -130,7 +112,7 @@ class GroupNorm(Module):
                 f"bias={self.bias is not None}")
 
 
-class _BatchNorm(Module):
+class _BatchNorm(_Affine):
     """Normalisation of each channel (axis 1) over the batch, by running statistics in evaluation mode.
 
     Args:
@@ -150,19 +132,10 @@ class _BatchNorm(Module):
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        self.weight: Parameter | None
-        self.bias: Parameter | None
         self.running_mean: Tensor | None
         self.running_var: Tensor | None
         self.num_batches_tracked: Tensor | None
-        if affine:
-            self.weight = Parameter(jitgrad.empty(num_features, device=device, dtype=dtype))
-        else:
-            self.register_parameter("weight", None)
-        if affine and bias:
-            self.bias = Parameter(jitgrad.empty(num_features, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        self._begin_affine(affine, bias, num_features, device=device, dtype=dtype)
         tracked = track_running_stats
         how = {"device": device, "dtype": dtype}
         self.register_buffer("running_mean", jitgrad.zeros(num_features, **how) if tracked else None)
@@ -181,10 +154,7 @@ class _BatchNorm(Module):
     def reset_parameters(self) -> None:
         """Weight 1, bias 0, and the running statistics."""
         self.reset_running_stats()
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        super().reset_parameters()
 
     def _check_input_dim(self, input: Tensor) -> None:
         raise NotImplementedError

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.nn.module import Module
@@ -12,13 +10,14 @@ Sizes = int | tuple[int, ...]
 
 
 class _PadNd(Module):
-    """A padding of the last axes: one number, or two per axis, last axis first."""
+    """A padding of the last `rank` axes: one number, or two per axis, last axis first."""
 
+    rank: int
     mode = "constant"
 
-    def __init__(self, padding: Any, rank: int):
+    def __init__(self, padding: Sizes):
         super().__init__()
-        self.padding = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * (2 * rank)
+        self.padding = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * (2 * self.rank)
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, *spatial) or (C, *spatial) -> the same, larger."""
@@ -31,8 +30,8 @@ class _PadNd(Module):
 class _ConstantPadNd(_PadNd):
     """A constant around the input."""
 
-    def __init__(self, padding: Any, value: float, rank: int):
-        super().__init__(padding, rank)
+    def __init__(self, padding: Sizes, value: float):
+        super().__init__(padding)
         self.value = value
 
     def forward(self, input: Tensor) -> Tensor:
@@ -43,136 +42,103 @@ class _ConstantPadNd(_PadNd):
         return f"padding={self.padding}, value={self.value}"
 
 
+class _ZeroPadNd(_ConstantPadNd):
+    """Zeros around the input."""
+
+    def __init__(self, padding: Sizes):
+        super().__init__(padding, 0.0)
+
+    extra_repr = _PadNd.extra_repr
+
+
 class ConstantPad1d(_ConstantPadNd):
     """A constant around the last axis."""
 
-    def __init__(self, padding: Sizes, value: float):
-        super().__init__(padding, value, 1)
+    rank = 1
 
 
 class ConstantPad2d(_ConstantPadNd):
     """A constant around the last two axes."""
 
-    def __init__(self, padding: Sizes, value: float):
-        super().__init__(padding, value, 2)
+    rank = 2
 
 
 class ConstantPad3d(_ConstantPadNd):
     """A constant around the last three axes."""
 
-    def __init__(self, padding: Sizes, value: float):
-        super().__init__(padding, value, 3)
+    rank = 3
 
 
-class ZeroPad1d(_ConstantPadNd):
+class ZeroPad1d(_ZeroPadNd):
     """Zeros around the last axis."""
 
-    def __init__(self, padding: Sizes):
-        super().__init__(padding, 0.0, 1)
-
-    def extra_repr(self) -> str:
-        return f"{self.padding}"
+    rank = 1
 
 
-class ZeroPad2d(_ConstantPadNd):
+class ZeroPad2d(_ZeroPadNd):
     """Zeros around the last two axes."""
 
-    def __init__(self, padding: Sizes):
-        super().__init__(padding, 0.0, 2)
-
-    def extra_repr(self) -> str:
-        return f"{self.padding}"
+    rank = 2
 
 
-class ZeroPad3d(_ConstantPadNd):
+class ZeroPad3d(_ZeroPadNd):
     """Zeros around the last three axes."""
 
-    def __init__(self, padding: Sizes):
-        super().__init__(padding, 0.0, 3)
-
-    def extra_repr(self) -> str:
-        return f"{self.padding}"
+    rank = 3
 
 
 class ReflectionPad1d(_PadNd):
     """Reflections at the edges of the last axis."""
 
-    mode = "reflect"
-
-    def __init__(self, padding: Sizes):
-        super().__init__(padding, 1)
+    rank, mode = 1, "reflect"
 
 
 class ReflectionPad2d(_PadNd):
     """Reflections at the edges of the last two axes."""
 
-    mode = "reflect"
-
-    def __init__(self, padding: Sizes):
-        super().__init__(padding, 2)
+    rank, mode = 2, "reflect"
 
 
 class ReflectionPad3d(_PadNd):
     """Reflections at the edges of the last three axes."""
 
-    mode = "reflect"
-
-    def __init__(self, padding: Sizes):
-        super().__init__(padding, 3)
+    rank, mode = 3, "reflect"
 
 
 class ReplicationPad1d(_PadNd):
     """The edges repeated around the last axis."""
 
-    mode = "replicate"
-
-    def __init__(self, padding: Sizes):
-        super().__init__(padding, 1)
+    rank, mode = 1, "replicate"
 
 
 class ReplicationPad2d(_PadNd):
     """The edges repeated around the last two axes."""
 
-    mode = "replicate"
-
-    def __init__(self, padding: Sizes):
-        super().__init__(padding, 2)
+    rank, mode = 2, "replicate"
 
 
 class ReplicationPad3d(_PadNd):
     """The edges repeated around the last three axes."""
 
-    mode = "replicate"
-
-    def __init__(self, padding: Sizes):
-        super().__init__(padding, 3)
+    rank, mode = 3, "replicate"
 
 
 class CircularPad1d(_PadNd):
     """The other end's elements around the last axis."""
 
-    mode = "circular"
-
-    def __init__(self, padding: Sizes):
-        super().__init__(padding, 1)
+    rank, mode = 1, "circular"
 
 
 class CircularPad2d(_PadNd):
     """The other end's elements around the last two axes."""
 
-    mode = "circular"
-
-    def __init__(self, padding: Sizes):
-        super().__init__(padding, 2)
+    rank, mode = 2, "circular"
 
 
 class CircularPad3d(_PadNd):
     """The other end's elements around the last three axes."""
 
-    mode = "circular"
-
-    def __init__(self, padding: Sizes):
-        super().__init__(padding, 3)
+    rank, mode = 3, "circular"
 
 
 __all__ = ["CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d",

@@ -52,6 +52,8 @@ class UpsamplingBilinear2d(Upsample):
 class PixelShuffle(Module):
     """(N, C r^2, H, W) -> (N, C, H r, W r)."""
 
+    _shown = ("upscale_factor",)
+
     def __init__(self, upscale_factor: int):
         super().__init__()
         self.upscale_factor = upscale_factor
@@ -60,12 +62,11 @@ class PixelShuffle(Module):
         """(..., C r^2, H, W) -> (..., C, H r, W r)."""
         return F.pixel_shuffle(input, self.upscale_factor)
 
-    def extra_repr(self) -> str:
-        return f"upscale_factor={self.upscale_factor}"
-
 
 class PixelUnshuffle(Module):
     """(N, C, H r, W r) -> (N, C r^2, H, W)."""
+
+    _shown = ("downscale_factor",)
 
     def __init__(self, downscale_factor: int):
         super().__init__()
@@ -75,12 +76,11 @@ class PixelUnshuffle(Module):
         """(..., C, H r, W r) -> (..., C r^2, H, W)."""
         return F.pixel_unshuffle(input, self.downscale_factor)
 
-    def extra_repr(self) -> str:
-        return f"downscale_factor={self.downscale_factor}"
-
 
 class ChannelShuffle(Module):
     """Channels of several groups, interleaved."""
+
+    _shown = ("groups",)
 
     def __init__(self, groups: int):
         super().__init__()
@@ -90,12 +90,11 @@ class ChannelShuffle(Module):
         """(N, C, ...), the same."""
         return F.channel_shuffle(input, self.groups)
 
-    def extra_repr(self) -> str:
-        return f"groups={self.groups}"
-
 
 class Unfold(Module):
     """Windows of (N, C, H, W) as columns; see `F.unfold`."""
+
+    _shown = ("kernel_size", "dilation", "padding", "stride")
 
     def __init__(self, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1):
         super().__init__()
@@ -105,13 +104,11 @@ class Unfold(Module):
         """(N, C, H, W) -> (N, C * kH * kW, windows)."""
         return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
 
-    def extra_repr(self) -> str:
-        return (f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, "
-                f"stride={self.stride}")
-
 
 class Fold(Module):
     """Columns added where `Unfold` took them."""
+
+    _shown = ("output_size", "kernel_size", "dilation", "padding", "stride")
 
     def __init__(self, output_size: Sizes, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0,
                  stride: Sizes = 1):
@@ -122,10 +119,6 @@ class Fold(Module):
     def forward(self, input: Tensor) -> Tensor:
         """(N, C * kH * kW, windows) -> (N, C, *output_size)."""
         return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
-
-    def extra_repr(self) -> str:
-        return (f"output_size={self.output_size}, kernel_size={self.kernel_size}, dilation={self.dilation}, "
-                f"padding={self.padding}, stride={self.stride}")
 
 
 __all__ = ["ChannelShuffle", "Fold", "PixelShuffle", "PixelUnshuffle", "Unfold", "Upsample", "UpsamplingBilinear2d",

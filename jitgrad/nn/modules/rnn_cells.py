@@ -11,7 +11,7 @@ from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.nn import init
 from jitgrad.nn.module import Module
-from jitgrad.nn.parameter import Parameter
+from jitgrad.nn.parameter import Parameter, unset
 from jitgrad.ops.autocast import lower
 
 # --- one step: gates_x is what the input gives, with its bias --------------------------------------------------------
@@ -58,12 +58,8 @@ class RNNCellBase(Module):
         rows = num_chunks * hidden_size
         self.weight_ih = Parameter(jitgrad.empty(rows, input_size, device=device, dtype=dtype))
         self.weight_hh = Parameter(jitgrad.empty(rows, hidden_size, device=device, dtype=dtype))
-        if bias:
-            self.bias_ih = Parameter(jitgrad.empty(rows, device=device, dtype=dtype))
-            self.bias_hh = Parameter(jitgrad.empty(rows, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias_ih", None)
-            self.register_parameter("bias_hh", None)
+        for name in ("bias_ih", "bias_hh"):
+            self.register_parameter(name, unset(bias, rows, device=device, dtype=dtype))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Collection
 
 from jitgrad.dims import Dim, Size, Symbol, dim, symbols
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, Type, map_dims
-from jitgrad.script.autodiff.flow import Flow, Loop
-from jitgrad.script.graph.ir import Block, Builder, Node, Value, walk
+from jitgrad.script.autodiff.flow import Flow
+from jitgrad.script.graph.ir import Block, Builder, Loop, Node, Value, walk
 
 NUMBERS = (BOOL, INT, FLOAT, NUMBER)
 

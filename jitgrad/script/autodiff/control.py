@@ -28,11 +28,10 @@ from jitgrad.script.autodiff.cotangents import (
     tells,
     zero,
 )
-from jitgrad.script.autodiff.flow import Loop
 from jitgrad.script.autodiff.frame import Frame
 from jitgrad.script.autodiff.mirrors import BranchFrame, LoopFrame
 from jitgrad.script.autodiff.reverse import Cotangents, Reverse, adjoint
-from jitgrad.script.graph.ir import Node, Value
+from jitgrad.script.graph.ir import Loop, Node, Value
 
 
 @adjoint("if")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from jitgrad.dims import Dim, Symbol
 from jitgrad.ops import NONDIFF, OPS
 from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
-from jitgrad.script.graph.ir import Block, Graph, Node, Value
+from jitgrad.script.graph.ir import Block, Graph, Loop, Node, Value
 
 #: ops outside the table through which a gradient flows
 _PASSING = frozenset({"opt.some", "opt.get", "seq.get", "list.put", "list.get", "list.take"})
@@ -25,48 +25,6 @@ def is_differentiable(type_: Type) -> bool:
     while isinstance(type_, (OptionalType, SeqType)):
         type_ = type_.elem
     return isinstance(type_, TensorType) and type_.dtype.is_floating_point
-
-
-class Loop:
-    """The parts of a `while` or `scan` node by role."""
-
-    __slots__ = (
-        "body",
-        "carries",
-        "carry_outputs",
-        "carry_params",
-        "carry_results",
-        "counter",
-        "node",
-        "seq_params",
-        "seqs",
-        "y_outputs",
-        "y_results",
-    )
-
-    def __init__(self, node: Node):
-        self.node, self.body = node, node.blocks[0]
-        params, results = self.body.params, self.body.results
-        self.counter: Value | None
-        self.seqs: tuple[Value, ...]
-        self.seq_params: tuple[Value, ...]
-        if node.op == "while":
-            n = len(node.inputs) - 1
-            self.carries, self.seqs = node.inputs[1:], ()
-            self.counter, self.carry_params, self.seq_params = None, params, ()
-            self.carry_results, self.y_results = results[1 : n + 1], results[n + 1 :]
-            self.carry_outputs, self.y_outputs = node.outputs[1 : n + 1], node.outputs[n + 1 :]
-        else:
-            n = node.attrs["n_carries"]
-            self.carries, self.seqs = node.inputs[1 : n + 1], node.inputs[n + 1 :]
-            self.counter, self.carry_params, self.seq_params = params[0], params[1 : n + 1], params[n + 1 :]
-            self.carry_results, self.y_results = results[:n], results[n:]
-            self.carry_outputs, self.y_outputs = node.outputs[:n], node.outputs[n:]
-
-    @property
-    def trips(self) -> Value:
-        """The number of iterations: an int of the block that holds the loop."""
-        return self.node.outputs[0] if self.node.op == "while" else self.node.inputs[0]
 
 
 class Flow:

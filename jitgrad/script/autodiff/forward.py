@@ -26,10 +26,10 @@ from jitgrad.ops.rules import partial_vjp
 from jitgrad.ops.saved import saved
 from jitgrad.ops.types import INT, ListType, OptionalType, SeqType, TensorType
 from jitgrad.script.autodiff.amend import abstract
-from jitgrad.script.autodiff.flow import Flow, Loop, is_differentiable
+from jitgrad.script.autodiff.flow import Flow, is_differentiable
 from jitgrad.script.autodiff.frame import Context, Frame
 from jitgrad.script.autodiff.prepare import expand_composites
-from jitgrad.script.graph.ir import Block, Builder, Graph, Node, Value, type_symbols
+from jitgrad.script.graph.ir import Block, Builder, Graph, Loop, Node, Value, type_symbols
 from jitgrad.script.graph.namespace import GraphNamespace
 
 
@@ -153,18 +153,11 @@ class Forward:
         with self.builder.into(body):
             moved = [self.like(self.fetch(r), r) for r in (parts.carry_results[i] for i in carries)]
             made = [self.like(self.fetch(r), r) for r in (parts.y_results[i] for i in ys)]
-        lead = 1  # a `while` has its condition first, a `scan` its counter and its number of iterations
-        at = lead + len(parts.carries)
-        first = () if parts.counter is None else (parts.counter,)
-        body.params = (*first, *parts.carry_params, *carry_params, *parts.seq_params, *seq_params)
-        head = node.blocks[0].results[: len(node.blocks[0].results) - len(parts.carry_results) - len(parts.y_results)]
-        body.results = (*head, *parts.carry_results, *moved, *parts.y_results, *made)
-        inputs = (*node.inputs[:at], *starts, *parts.seqs, *elements)
-        attrs = dict(node.attrs)
-        if node.op == "scan":
-            attrs["n_carries"] += len(carries)
-        trips = node.outputs[: len(node.outputs) - len(parts.carry_outputs) - len(parts.y_outputs)]
-        self.emit(node, inputs, [body], attrs, (*trips, *parts.carry_outputs),
+        body.params = (*body.params[:parts.first], *parts.carry_params, *carry_params, *parts.seq_params, *seq_params)
+        body.results = (*body.results[:parts.lead], *parts.carry_results, *moved, *parts.y_results, *made)
+        inputs = (node.inputs[0], *parts.carries, *starts, *parts.seqs, *elements)
+        attrs = parts.attrs(parts.n + len(carries))
+        self.emit(node, inputs, [body], attrs, (*node.outputs[:parts.lead], *parts.carry_outputs),
                   [parts.carry_outputs[i] for i in carries], parts.y_outputs, [parts.y_outputs[i] for i in ys])
 
     def param(self, p: Value) -> Value:

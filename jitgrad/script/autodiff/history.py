@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from jitgrad.ops.types import BOOL, INT
-from jitgrad.script.autodiff.flow import Flow, Loop, reachable
+from jitgrad.script.autodiff.flow import Flow, reachable
 from jitgrad.script.autodiff.inner import free_values
-from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk
+from jitgrad.script.graph.ir import Block, Graph, Loop, Node, Value, walk
 
 #: True, False, or a bool of the graph
 Answer = bool | Value
@@ -168,15 +168,13 @@ class _History:
             block.nodes.insert(next(i for i, n in enumerate(block.nodes) if out in n.outputs), made)
             initial = made.output
         result = self._result(body, loop.carry_results[k])
-        carries = len(Loop(self.loops[v][0]).carries)  # there may be more of them now
-        counter, trips = (0, 1) if node.op == "while" else (1, 0)
-        body.params = _with(body.params, counter + carries, self.known[param])
-        body.results = _with(body.results, trips + carries, result)  # a `while` has its condition there
+        now = Loop(self.loops[v][0])  # there may be more carries
+        body.params = _with(body.params, now.first + now.n, self.known[param])
+        body.results = _with(body.results, now.lead + now.n, result)
 
         def widened(n: Node) -> Node:
-            attrs = {**n.attrs, "n_carries": carries + 1} if n.op == "scan" else n.attrs
-            return replace(n, inputs=_with(n.inputs, 1 + carries, initial), attrs=attrs,
-                           outputs=_with(n.outputs, trips + carries, self.known[out]))
+            return replace(n, inputs=_with(n.inputs, 1 + now.n, initial), attrs=now.attrs(now.n + 1),
+                           outputs=_with(n.outputs, now.lead + now.n, self.known[out]))
 
         self._replace(out, widened)
 

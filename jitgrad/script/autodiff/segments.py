@@ -22,8 +22,7 @@ from typing import Any
 
 from jitgrad.dims import Dim, Size, Symbol, dim, substitute
 from jitgrad.ops.types import BOOL, INT, Type, map_dims
-from jitgrad.script.autodiff.flow import Loop
-from jitgrad.script.graph.ir import Block, Builder, Graph, Node, Value
+from jitgrad.script.graph.ir import Block, Builder, Graph, Loop, Node, Value
 
 
 def split_loops(graph: Graph, remat: bool | str | int) -> Graph:

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from jitgrad.codegen.run.arrays import ANYWHERE, KNOWN, READ, WRITTEN, Check, Equal, Expected
+from jitgrad.codegen.run.arrays import KNOWN, Check, Equal, Expected
 from jitgrad.codegen.run.launch import TUPLE_ITEMS
 from jitgrad.dims import Size, Symbol
+from jitgrad.kernels.arrays import ANYWHERE, READ, WRITTEN
 from jitgrad.ops.types import TensorType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.entering import EntryWriter

@@ -21,7 +21,6 @@ import numpy as np
 
 from jitgrad import random
 from jitgrad.device import CPU, device
-from jitgrad.dims import substitute
 from jitgrad.dtypes import dtype
 from jitgrad.eager.arrays.arrays import device_of, library, to_host, transfer
 from jitgrad.eager.autograd.engine import grad
@@ -29,22 +28,11 @@ from jitgrad.eager.autograd.grad_mode import set_grad_enabled
 from jitgrad.eager.autograd.node import Node
 from jitgrad.eager.construct import wrap
 from jitgrad.eager.tensor import Tensor
-from jitgrad.ops import OPS, autocast
-from jitgrad.ops.backend import backend
+from jitgrad.ops import autocast
 from jitgrad.script.call import signature as sig
-from jitgrad.script.graph.effects import render
-from jitgrad.script.graph.ir import map_attr
 
 #: what a result may be besides a tensor
 NUMBERS = (bool, int, float)
-
-
-@dataclass(frozen=True, slots=True)
-class Formatted:
-    """A string argument with run-time parts: a template as of `print`, over the node's inputs `values`."""
-
-    template: tuple[Any, ...]
-    values: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,27 +53,25 @@ class TupleResult:
     items: tuple[Any, ...]
 
 
+@dataclass(slots=True)
 class Run:
     """A scripted call under way that calls back.
 
     Attributes:
-        objects: the graph's inputs as objects.
-        find: the object at a source.
-        store: stores what a call-back says, made of its inputs as objects.
+        leave: stores what a call-back says and makes its arguments, of its inputs as objects.
         snapshot: what the script has read and a call-back stored, now; comparable.
         changed: the name of the first thing in which two snapshots differ, or "".
         tapes: per recorded call the results with history, by number, and the tensors it was given.
     """
 
-    __slots__ = ("changed", "find", "objects", "snapshot", "store", "tapes")
-
-    def __init__(self, objects: Sequence[Any], find: Callable[[sig.Source], Any], store: Callable[[Any, Any], None],
-                 snapshot: Callable[[Any], Any], changed: Callable[[Any, Any], str]):
-        self.objects, self.find = objects, find
-        self.store, self.snapshot, self.changed = store, snapshot, changed
-        self.tapes: list[Tape] = []
+    leave: Callable[[Any, Any], tuple[Any, Any]]
+    snapshot: Callable[[Any], Any]
+    changed: Callable[[Any, Any], str]
+    tapes: list[Tape] = field(default_factory=list)
 
 
+#: what an argument of a call-back may be
+ARGUMENTS = (sig.Output, sig.Same, sig.Static, sig.Given, sig.Select, sig.ViewOf, sig.Container, sig.Text)
 Tape = tuple[dict[int, Tensor], dict[int, Tensor]]
 
 
@@ -175,9 +161,7 @@ class Callback:
         if _runs.tell is not None:
             _runs.tell()
         given = [self._given(i, v) for i, v in enumerate(values)]
-        if self.stores:
-            run.store(self, given)
-        args, kwargs = make(self.arguments, run, given)
+        args, kwargs = run.leave(self, given)
         before = run.snapshot(self)
         with set_grad_enabled(self.grad), autocast.using(self.low):
             result = self.function(*args, **kwargs)
@@ -313,53 +297,3 @@ def _leaves(tensors: Any) -> Iterator[Tensor]:
                 pending.append(edge[0])
             else:
                 yield edge[0]
-
-
-#: what `make` makes; the frontend refuses other arguments
-MADE = (sig.Output, sig.Same, sig.Static, sig.Given, sig.Select, sig.ViewOf, sig.Container)
-
-
-def make(tree: Any, run: Run, values: Sequence[Any]) -> Any:
-    """The Python object that a result tree describes, over what the call found and a node's inputs."""
-    shared: dict[int, Any] = {}
-    objects = run.objects
-
-    def build(t: Any) -> Any:
-        match t:
-            case sig.Output(index):
-                return values[index]
-            case sig.Same(index):
-                return objects[index]
-            case sig.Static(value):
-                return value
-            case sig.Given(source):
-                return run.find(source)
-            case sig.Select(condition, if_true, if_false):
-                return build(if_true if values[condition] else if_false)
-            case sig.ViewOf(index, path, sizes, made):
-                return _view((values if made else objects)[index], path, {s: values[i] for s, i in sizes.items()})
-            case Formatted(template, indices):
-                return render(template, [values[i] for i in indices])
-            case sig.Container(identity=identity):
-                if identity in shared:
-                    return shared[identity]
-                found = _container(t, [build(item) for item in t.items])
-                if identity >= 0:
-                    shared[identity] = found
-                return found
-        raise AssertionError(t)
-
-    return build(tree)
-
-
-def _container(t: sig.Container, items: list[Any]) -> Any:
-    if t.keys is not None:
-        return t.type(zip(t.keys, items, strict=True))
-    return t.type(*items) if hasattr(t.type, "_fields") else t.type(items)
-
-
-def _view(tensor: Any, path: Any, sizes: dict[Any, int]) -> Any:
-    for op, attrs in path:
-        known = {k: map_attr(a, lambda d: substitute(d, sizes)) for k, a in attrs.items()}
-        tensor = backend().apply(OPS[op], (tensor,), known)
-    return tensor

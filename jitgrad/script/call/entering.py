@@ -21,6 +21,7 @@ from jitgrad.eager.arrays.arrays import overlap
 from jitgrad.ops.types import ListType, TensorType
 from jitgrad.script.call import list_kinds
 from jitgrad.script.call import signature as sig
+from jitgrad.script.call.list_kinds import NOTHING
 from jitgrad.script.call.sources import MISSES, Unreadable, elem_of, resolve, type_of_tensor
 
 #: so many tensors of one kind are checked in a loop: shorter to compile, and no slower
@@ -30,12 +31,12 @@ LOOP = 4
 class EntryWriter:
     """Writes the `enter` function of one specialisation."""
 
-    def __init__(self, params: Sequence[str], values: dict[str, Any]):
+    def __init__(self, params: Sequence[str], values: dict[str, Any], known: Mapping[sig.Source, str] = NOTHING):
         self.params = list(params)
         self.values = values  # the parameters of the call that is being compiled
         self.lines: list[str] = []
         self.constants: dict[str, Any] = {}
-        self._names: dict[sig.Source, str] = {}
+        self._names = dict(known)
         self._constant_names: dict[int, str] = {}
         self._shapes: dict[str, str] = {}
         self._arrays: dict[str, str] = {}
@@ -59,6 +60,16 @@ class EntryWriter:
             self.lines.append(f"{name} = {expression}")
         return name
 
+    def literal(self, value: Any) -> str:
+        """`value` as Python."""
+        return repr(value) if type(value) in (int, bool, str, type(None)) else self.constant(value)
+
+    def place(self, source: sig.Source) -> str:
+        """The left side of an assignment to what is at `source`."""
+        if isinstance(source, sig.Attr):  # whatever holds it
+            return f"{self.read(source.base)}.{source.name}"
+        return self._expression(source)
+
     def _expression(self, source: sig.Source) -> str:
         match source:
             case sig.Arg(name):
@@ -72,8 +83,7 @@ class EntryWriter:
                 base_name = self.read(base)
                 return f"{base_name}.{holder}[{name!r}]" if holder else f"{base_name}.{name}"
             case sig.Item(base, key):
-                key_text = repr(key) if type(key) in (int, str, bool) else self.constant(key)
-                return f"{self.read(base)}[{key_text}]"
+                return f"{self.read(base)}[{self.literal(key)}]"
             case sig.At(base, key):
                 return f"{self.read(base)}[{self.read(key)}]"
             case sig.Constant(value, _):
@@ -147,7 +157,7 @@ class EntryWriter:
             raise AssertionError(guard.kind)
 
     def _equal(self, name: str, value: Any) -> None:
-        text = repr(value) if type(value) in (int, bool, str, type(None)) else self.constant(value)
+        text = self.literal(value)
         if type(value) in (bool, type(None)):
             self.require(f"{name} is {text}")
         elif isinstance(value, device):  # nearly always the one for the CPU: comparing calls Python
@@ -256,7 +266,7 @@ class EntryWriter:
             self.lines += [f"    {line}" for line in inside]
 
     def sizes(self, script: sig.ScriptGraph, pairs: Sequence[tuple[Size, Size]],
-              numbers: Mapping[Symbol, str] = list_kinds.NOTHING) -> None:
+              numbers: Mapping[Symbol, str] = NOTHING) -> None:
         """Require sizes over input symbols to be equal; `numbers`: the variables that some symbols are."""
         wanted = {s for pair in pairs for size in pair for s in dims.symbols(size)}
         symbols = {**input_symbols(self, script.inputs, script.input_types, wanted), **numbers}
@@ -278,14 +288,20 @@ class EntryWriter:
 
     def finish(self, result: str) -> Callable[[Sequence[Any]], Any]:
         """Compile: a function of the parameter tuple that returns None or `result`."""
-        body = "\n        ".join(self.lines) or "pass"
-        header = ", ".join(["p"] + [f"{n}={n}" for n in self.constants])
-        source = (f"def enter({header}):\n    try:\n        {body}\n        return {result}\n"
-                  f"    except MISSES:\n        return None\n")
-        scope: dict[str, Any] = {"MISSES": MISSES, **self.constants}
-        exec(compile(source, "<jitgrad entry>", "exec"), scope)  # the text is ours: names and literals only
-        enter: Callable[[Sequence[Any]], Any] = scope["enter"]
+        body = [f"    {line}" for line in (*self.lines, f"return {result}")]
+        lines = ["try:", *body, f"except {self.constant(MISSES)}:", "    return None"]
+        enter: Callable[[Sequence[Any]], Any] = function("enter", "p", lines, self.constants)
         return enter
+
+
+def function(name: str, parameters: str, lines: Sequence[str], constants: Mapping[str, Any]) -> Any:
+    """The function of these lines, which mention constants by name."""
+    header = ", ".join([parameters, *(f"{n}={n}" for n in constants)])
+    body = "".join(f"    {line}\n" for line in lines)
+    scope = dict(constants)
+    # the text is ours: names, indices and literals only
+    exec(compile(f"def {name}({header}):\n{body}", f"<jitgrad {name}>", "exec"), scope)
+    return scope[name]
 
 
 def input_symbols(writer: EntryWriter, inputs: Sequence[sig.Source], types: Sequence[Any],

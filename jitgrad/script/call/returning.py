@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jitgrad.dims import Dim, Size, substitute
 from jitgrad.script.call import signature as sig
-from jitgrad.script.call.entering import EntryWriter
+from jitgrad.script.call.entering import EntryWriter, function
 from jitgrad.script.graph.ir import map_attr
 
 #: what a result is that is none
@@ -32,23 +32,40 @@ class ResultWriter:
     Attributes:
         reader: reads, before all else, what is found by path from the parameters `p`.
         lines: what the expressions refer to: an object that occurs twice is made once.
+        first, part: results may be parts with outputs and identities of their own: the number of the first output, and
+            the part's.
     """
 
     def __init__(self, reader: EntryWriter):
         self.reader = reader
         self.lines: list[str] = []
-        self._shared: dict[int, str] = {}
+        self.first = self.part = 0
+        self._shared: dict[tuple[int, int], str] = {}
         self.constant = reader.constant
 
     def finish(self, name: str, parameters: str, last: Sequence[str]) -> Any:
         """The function that reads, makes and then does `last`."""
-        constants = self.reader.constants
-        header = ", ".join([parameters, *(f"{n}={n}" for n in constants)])
-        body = "".join(f"    {line}\n" for line in (*self.reader.lines, *self.lines, *last))
-        scope = dict(constants)
-        # the text is ours: indices and constant names only
-        exec(compile(f"def {name}({header}):\n{body}", f"<jitgrad {name}>", "exec"), scope)
-        return scope[name]
+        return function(name, parameters, [*self.reader.lines, *self.lines, *last], self.reader.constants)
+
+    def _output(self, index: int) -> str:
+        return f"o[{index + self.first}]"
+
+    def _viewed(self, text: str, path: tuple[tuple[str, Any], ...], sizes: Mapping[Any, int]) -> str:
+        """A view of a tensor; its sizes are outputs."""
+        viewer = _viewer(path, {symbol: index + self.first for symbol, index in sizes.items()})
+        return f"{self.constant(viewer)}({text}, o)"
+
+    def _once(self, identity: int, make: Callable[[], str]) -> str:
+        """What stands for an object that may occur more than once, by its identity; -1: it occurs here alone."""
+        name = self._shared.get((self.part, identity))
+        if name is not None:
+            return name
+        text = make()
+        if identity < 0:
+            return text
+        name = self._shared[self.part, identity] = f"r{len(self._shared)}"
+        self.lines.append(f"{name} = {text}")
+        return name
 
     def expression(self, result: sig.Result) -> str:
         """An expression for a result."""
@@ -56,39 +73,34 @@ class ResultWriter:
             case sig.Given(source):
                 return self.reader.read(source)
             case sig.Output(index):
-                return f"o[{index}]"
+                return self._output(index)
             case sig.Same(index):
                 return f"i[{index}]"
             case sig.Static(value):
-                return repr(value) if type(value) in (int, bool, str, type(None)) else self.constant(value)
+                return self.reader.literal(value)
             case sig.ViewOf(index, path, sizes, made):
-                return f"{self.constant(_viewer(path, dict(sizes)))}({'o' if made else 'i'}[{index}], o)"
+                return self._viewed(self._output(index) if made else f"i[{index}]", path, sizes)
             case sig.Referred(index, origin, references, path, sizes):
-                ints = "".join(f"o[{k}], " for k in origin)
-                text = f"{self.constant(_referrer(references))}(i, o[{index}], ({ints}))"
-                return f"{self.constant(_viewer(path, dict(sizes)))}({text}, o)" if path else text
+                ints = "".join(f"{self._output(k)}, " for k in origin)
+                text = f"{self.constant(_referrer(references))}(i, {self._output(index)}, ({ints}))"
+                return self._viewed(text, path, sizes) if path else text
             case sig.Select(condition, if_true, if_false):
-                return f"({self.expression(if_true)} if o[{condition}] else {self.expression(if_false)})"
+                return f"({self.expression(if_true)} if {self._output(condition)} else {self.expression(if_false)})"
             case sig.Leaf(index, grad):
-                return f"{self.constant(_leaf)}(o[{index}], {self.expression(grad)})"
+                return f"{self.constant(_leaf)}({self._output(index)}, {self.expression(grad)})"
             case sig.OneOf(tag, results):
                 choices = ", ".join(f"lambda: {self.expression(r)}" for r in results)
-                return f"({choices},)[o[{tag}]]()"
+                return f"({choices},)[{self._output(tag)}]()"
             case sig.Nothing():
                 return self.constant(NOTHING)
             case sig.Text(parts):
                 return f"''.join(({''.join(self._piece(p) + ', ' for p in parts)}))"
             case sig.Container() | sig.Object():
-                return self._container(result)
+                return self._once(result.identity, lambda: self._container(result))
             case sig.Repeated(leaves, item, identity):
-                return self._repeated(leaves, item, identity)
+                return self._once(identity, lambda: self._repeated([self._output(k) for k in leaves], item))
             case sig.Pairs(keys, values, identity):
-                name = self._shared.get(identity)
-                if name is None:
-                    pairs = f"zip({self.expression(keys)}, {self.expression(values)})"
-                    name = self._shared[identity] = f"r{len(self._shared)}"
-                    self.lines.append(f"{name} = dict({pairs})")
-                return name
+                return self._once(identity, lambda: f"dict(zip({self.expression(keys)}, {self.expression(values)}))")
         raise AssertionError(result)
 
     def _piece(self, part: Any) -> str:
@@ -104,35 +116,18 @@ class ResultWriter:
             text = f"{ {'s': 'str', 'r': 'repr', 'a': 'ascii'}[conversion]}({text})"
         return f"format({text}, {spec!r})"
 
+    def _repeated(self, leaves: Sequence[str], item: sig.Result) -> str:
+        if item == sig.Output(0):
+            return f"list({leaves[0]})"
+        return f"[{self.constant(result_writer(item))}(i, e) for e in zip({', '.join(leaves)})]"
+
     def _container(self, result: sig.Container | sig.Object) -> str:
-        name = self._shared.get(result.identity)
-        if name is not None:
-            return name
         items = [self.expression(item) for item in result.items]
-        text = self._make(result, items)
-        if result.identity < 0:
-            return text
-        name = self._shared[result.identity] = f"r{len(self._shared)}"
-        self.lines.append(f"{name} = {text}")
-        return name
-
-    def _repeated(self, leaves: tuple[int, ...], item: sig.Result, identity: int) -> str:
-        name = self._shared.get(identity)
-        if name is None:
-            name = self._shared[identity] = f"r{len(self._shared)}"
-            text = f"list(o[{leaves[0]}])"
-            if item != sig.Output(0):
-                columns = ", ".join(f"o[{k}]" for k in leaves)
-                text = f"[{self.constant(result_writer(item))}(i, e) for e in zip({columns})]"
-            self.lines.append(f"{name} = {text}")
-        return name
-
-    def _make(self, result: sig.Container | sig.Object, items: list[str]) -> str:
         if isinstance(result, sig.Object):
             named = ", ".join(f"{n!r}: {v}" for n, v in zip(result.names, items, strict=True))
             return f"{self.constant(_made)}({self.constant(result.type)}, {{{named}}})"
         if result.keys is not None:
-            pairs = ", ".join(f"{self._key(k)}: {v}" for k, v in zip(result.keys, items, strict=True))
+            pairs = ", ".join(f"{self.reader.literal(k)}: {v}" for k, v in zip(result.keys, items, strict=True))
             return "{" + pairs + "}" if result.type is dict else f"{self.constant(result.type)}({{{pairs}}})"
         listed = ", ".join(items)
         if result.type is list:
@@ -142,9 +137,6 @@ class ResultWriter:
         if hasattr(result.type, "_fields"):  # a namedtuple takes its items one by one
             return f"{self.constant(result.type)}({listed})"
         return f"{self.constant(result.type)}([{listed}])"
-
-    def _key(self, key: Any) -> str:
-        return repr(key) if type(key) in (int, str, bool) else self.constant(key)
 
 
 def _leaf(tensor: Any, grad: Any) -> Any:

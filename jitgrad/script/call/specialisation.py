@@ -195,9 +195,7 @@ class Specialisation:
                 from jitgrad.script.call import callback
 
                 snapshot = functools.partial(self._snapshot, params)
-                values = dict(zip(self.script.parameters, params, strict=True))
-                run = callback.Run(entered[0], lambda source: resolve(source, values),
-                                   functools.partial(self._store, params, entered[0]), snapshot, _changed)
+                run = callback.Run(functools.partial(self._leave_to, params, entered[0]), snapshot, _changed)
                 with callback.running(run):
                     return self._run(params, entered)
             return self._run(params, entered)
@@ -242,8 +240,9 @@ class Specialisation:
         leave = self.left.get(followed)
         if leave is None:
             values = dict(zip(script.parameters, params, strict=True))
-            leave = self.left[followed] = leave_writer(script.parameters, values, script.inputs, sig.Static(None),
-                                                       stores)
+            leave = self.left[followed] = leave_writer(
+                script.parameters, values, script.inputs, sig.Static(None),
+                [(place, result) for place, (result, _) in stores.items()], [part for _, part in stores.values()])
         leave(params, objects, outputs)
 
     def _run_writing(self, objects: Sequence[Any], arrays: list[Any], on_commit: Callable[[int, Any], None] | None
@@ -283,15 +282,15 @@ class Specialisation:
         holds = [True] if entered is not None else [_holds(g, values) for g in script.guards]
         return [*found, ("an object", holds if not all(holds) else [])]
 
-    def _store(self, params: Sequence[Any], objects: Sequence[Any], call: callback.Callback,
-               given: Sequence[Any]) -> None:
-        """Store what the script has changed before it calls back."""
+    def _leave_to(self, params: Sequence[Any], objects: Sequence[Any], call: callback.Callback,
+                  given: Sequence[Any]) -> Any:
+        """Store what the script has changed before it calls back; the arguments of that."""
         leave = self.left.get(call)
         if leave is None:
             values = dict(zip(self.script.parameters, params, strict=True))
             leave = self.left[call] = leave_writer(self.script.parameters, values, self.script.inputs,
-                                                   sig.Static(None), call.stores)
-        leave(params, objects, given)
+                                                   call.arguments, call.stores)
+        return leave(params, objects, given)
 
 
 _MISSING = object()

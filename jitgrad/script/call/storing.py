@@ -7,7 +7,6 @@ of a hundred parameters.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from jitgrad.eager.arrays import arrays
 from jitgrad.eager.autograd.node import Node
 from jitgrad.eager.construct import wrap
 from jitgrad.script.call import signature as sig
-from jitgrad.script.call.entering import EntryWriter
+from jitgrad.script.call.entering import EntryWriter, function
 from jitgrad.script.call.returning import NOTHING, ResultWriter
 from jitgrad.script.graph.effects import Pending
 
@@ -30,27 +29,28 @@ Commit = Callable[[Sequence[Any], int, Any], None]
 
 
 def leave_writer(params: Sequence[str], values: dict[str, Any], inputs: Sequence[sig.Source], result: sig.Result,
-                 stores: Sequence[tuple[sig.Place, sig.Result]]) -> Leave:
+                 stores: Sequence[tuple[sig.Place, sig.Result]], parts: Sequence[tuple[int, int]] = ()) -> Leave:
     """`leave(p, i, o)`: assign what is stored, return the result; of parameters `p`, objects `i` and outputs `o`.
 
     All paths are read, and all that is stored and returned is made, before the first assignment: two attributes may
-    change places, and one object may go to several.
+    change places, and one object may go to several. `parts`: of each store, `first` and `part` (see `ResultWriter`).
     """
-    reader = EntryWriter(params, values)
+    reader = EntryWriter(params, values, {source: f"i[{k}]" for k, source in enumerate(inputs)})
     writer = ResultWriter(reader)
-    known = {source: f"i[{k}]" for k, source in enumerate(inputs)}
     made = writer.expression(result)
     assignments: list[str] = []
     for k, (place, what) in enumerate(stores):
+        if parts:
+            writer.first, writer.part = parts[k]
         value = writer.expression(what)
         if not isinstance(what, (sig.Output, sig.Given, sig.Same)):
             writer.lines.append(f"x{k} = {value}")
             value = f"x{k}"
         if isinstance(place, (sig.Content, sig.Tail)):
             store = writer.constant(_append if isinstance(place, sig.Tail) else _replace)
-            assignments.append(f"{store}({known.get(place.base) or reader.read(place.base)}, {value})")
+            assignments.append(f"{store}({reader.read(place.base)}, {value})")
         else:
-            assignment = f"{_target(reader, place, known)} = {value}"
+            assignment = f"{reader.place(place)} = {value}"
             if isinstance(what, sig.OneOf) and sig.Nothing() in what.results:
                 assignment = f"if {value} is not {writer.constant(NOTHING)}: {assignment}"
             assignments.append(assignment)
@@ -81,63 +81,31 @@ def commit_writer(params: Sequence[str], values: dict[str, Any], commits: Mappin
     for target, place in commits.items():
         writer = EntryWriter(params, values)
         writer.constants = constants  # one namespace for all of them
-        assignment = f"{_target(writer, place, {})} = value"
+        assignment = f"{writer.place(place)} = value"
         lines.append(f"if target == {target}:")
         lines += [f"    {line}" for line in [*writer.lines, assignment, "return"]]
-    function: Commit = _function("commit", "p, target, value", lines, constants)
-    return function
-
-
-def _target(writer: EntryWriter, place: sig.Source, known: Mapping[sig.Source, str]) -> str:
-    """The left side of an assignment to `place`."""
-    match place:
-        case sig.Attr(base, name):
-            return f"{known.get(base) or writer.read(base)}.{name}"
-        case sig.Item(base, key):
-            text = repr(key) if type(key) in (int, str, bool) else writer.constant(key)
-            return f"{writer.read(base)}[{text}]"
-        case sig.At(base, key):
-            return f"{writer.read(base)}[{known.get(key) or writer.read(key)}]"
-        case sig.Cell(function, index):
-            return f"{writer.constant(function.__closure__[index])}.cell_contents"
-        case sig.Global(function, name):
-            return f"{writer.constant(function.__globals__)}[{name!r}]"
-        case sig.RngState():
-            from jitgrad.random import default_generator
-
-            return f"{writer.constant(default_generator)}.{place.attribute}"
-    raise AssertionError(place)
-
-
-def _function(name: str, parameters: str, lines: list[str], constants: dict[str, Any]) -> Any:
-    header = ", ".join([parameters, *(f"{n}={n}" for n in constants)])
-    body = "".join(f"    {line}\n" for line in lines) or "    pass\n"
-    scope: dict[str, Any] = dict(constants)
-    exec(compile(f"def {name}({header}):\n{body}", f"<jitgrad {name}>", "exec"), scope)  # the text is ours
-    return scope[name]
+    commit: Commit = function("commit", "p, target, value", lines, constants)
+    return commit
 
 
 # --- after an exception ---
 
 
-def gather(pending: Pending, recipes: Sequence[Sequence[tuple[sig.Place, sig.Result]]], name: str,
-           where: device) -> tuple[tuple[int, ...], list[tuple[sig.Place, sig.Result]], list[Any]]:
-    """Which recipes are followed, what is stored, and the objects that this is made of: its outputs.
+def gather(pending: Pending, recipes: Sequence[Sequence[tuple[sig.Place, sig.Result]]], name: str, where: device
+           ) -> tuple[tuple[int, ...], dict[sig.Place, tuple[sig.Result, tuple[int, int]]], list[Any]]:
+    """Which recipes are followed, what is stored of which part, and the objects that this is made of: its outputs.
 
     where: the device of the program.
     """
-    stores: dict[sig.Place, sig.Result] = {}
+    stores: dict[sig.Place, tuple[sig.Result, tuple[int, int]]] = {}
     outputs: list[Any] = []
-    identity = 0
-    followed = []
-    for part in pending.chain():
-        followed.append(part.recipe)
+    parts = pending.chain()
+    for number, part in enumerate(parts):
         for place, result in recipes[part.recipe]:
-            stores[place] = moved(result, len(outputs), identity)
-        identity += 1 << 20
+            stores[place] = result, (len(outputs), number)
         outputs += [_object(v, k in part.carried, name, CPU if k in part.hosted else where)
                     for k, v in enumerate(part.values)]
-    return tuple(followed), list(stores.items()), outputs
+    return tuple([part.recipe for part in parts]), stores, outputs
 
 
 def _object(value: Any, carried: bool, name: str, where: device) -> Any:
@@ -152,35 +120,3 @@ def _object(value: Any, carried: bool, name: str, where: device) -> Any:
 
 def _ended(cotangents: list[Any]) -> list[Any]:
     raise RuntimeError(ENDED)
-
-
-def moved(result: sig.Result, by: int, identity: int) -> sig.Result:
-    """`result` with its outputs counted from `by`, and its shared objects from `identity`."""
-
-    def items(results: Sequence[sig.Result]) -> tuple[sig.Result, ...]:
-        return tuple([moved(r, by, identity) for r in results])
-
-    def shared(number: int) -> int:
-        return number if number < 0 else number + identity
-
-    match result:
-        case sig.Output(index):
-            return sig.Output(index + by)
-        case sig.Leaf(index, grad):
-            return sig.Leaf(index + by, moved(grad, by, identity))
-        case sig.ViewOf(index, path, sizes, made):
-            return sig.ViewOf(index + by * made, path, {s: i + by for s, i in sizes.items()}, made)
-        case sig.Referred(index, origin, references, path, sizes):
-            return sig.Referred(index + by, tuple(k + by for k in origin), references, path,
-                                {s: i + by for s, i in sizes.items()})
-        case sig.Container() | sig.Object():
-            return replace(result, items=items(result.items), identity=shared(result.identity))
-        case sig.Select(condition, if_true, if_false):
-            return sig.Select(condition + by, moved(if_true, by, identity), moved(if_false, by, identity))
-        case sig.Repeated(leaves, item, number):
-            return sig.Repeated(tuple(k + by for k in leaves), item, shared(number))
-        case sig.OneOf(tag, results):
-            return sig.OneOf(tag + by, items(results))
-        case sig.Text(parts):
-            return sig.Text(tuple(p if isinstance(p, str) else (moved(p[0], by, identity), *p[1:]) for p in parts))
-    return result

@@ -23,7 +23,7 @@ from jitgrad.script.frontend.containers import (
     mappings,  # noqa: F401  (it registers kinds)
     sequences,  # noqa: F401
 )
-from jitgrad.script.frontend.evaluate import aliases, attempts, calls, expressions, merge, statements
+from jitgrad.script.frontend.evaluate import attempts, expressions, merge, statements
 from jitgrad.script.frontend.gradients import backward, carried_leaves, carried_losses, record, requires_grad
 from jitgrad.script.frontend.library import (
     builtins,  # noqa: F401  (it registers handlers)
@@ -40,6 +40,7 @@ from jitgrad.script.frontend.state.context import Context, Restart, activated
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.memory import SHARED
 from jitgrad.script.frontend.state.sizes import Sizes
+from jitgrad.script.frontend.templates import aliases
 from jitgrad.script.frontend.values import (
     functions,  # noqa: F401
     heap,
@@ -57,7 +58,6 @@ from jitgrad.script.graph.ir import Block, Graph, Value
 dispatch.evaluate.fill(expressions.evaluate)
 dispatch.run_block.fill(statements.run_block)
 dispatch.run_function.fill(statements.run_function)
-dispatch.call.fill(calls.call)
 dispatch.call_marked.fill(callbacks.marked)
 dispatch.branch.fill(merge.branch)
 dispatch.binary_number.fill(numbers.binary)

@@ -8,7 +8,7 @@ from typing import Any
 from jitgrad.dims import Symbol
 from jitgrad.errors import JitgradError
 from jitgrad.script.graph.effects import Pending
-from jitgrad.script.graph.nodes import Block, Node, Value
+from jitgrad.script.graph.nodes import Block, Loop, Node, Value
 
 #: gives values what they are in this run, and symbols that they bind their sizes
 Bind = Callable[[Sequence[Value], Sequence[Any], Sequence[Symbol]], None]
@@ -52,71 +52,42 @@ class If(Control):
         self.finish(results)
 
 
-class Loop(Control):
-    """What `while` and `scan` share: the carries and the sequences of ys."""
+class Looping(Control):
+    """A `while` or `scan`: the carries, and the sequences of ys."""
 
-    carries: list[Any]
-    ys: list[list[Any]]
-    k = 0
-
-    def start(self, arguments: list[Any]) -> Block:
-        """Enter the body with `arguments`; in each iteration the block's symbols take the sizes of its parameters."""
-        body = self.node.blocks[0]
-        self.bind(body.params, arguments, body.binds)
-        return body
-
-    def store(self, ys: list[Any]) -> None:
-        for sequence, y in zip(self.ys, ys, strict=True):
-            sequence.append(y)
-
-
-class While(Loop):
     def enter(self) -> Block | None:
-        self.going, *self.carries = self.inputs
-        self.ys = [[] for _ in range(len(self.node.outputs) - 1 - len(self.carries))]
-        return self.step()
-
-    def step(self) -> Block | None:
-        if self.going:
-            return self.start(self.carries)
-        self.finish([self.k, *self.carries, *self.ys])
-        return None
-
-    def leave(self, results: list[Any]) -> Block | None:
-        n = len(self.carries)
-        self.going, self.carries = results[0], results[1 : n + 1]
-        self.store(results[n + 1 :])
-        self.k += 1
-        return self.step()
-
-
-class Scan(Loop):
-    def enter(self) -> Block | None:
-        n = self.node.attrs["n_carries"]
-        self.trips, self.carries, self.xs = max(0, self.inputs[0]), self.inputs[1 : n + 1], self.inputs[n + 1 :]
+        loop = self.loop = Loop(self.node)
+        self.head, *rest = self.inputs  # whether to go on, or the number of iterations
+        self.carries, self.xs = rest[:loop.n], rest[loop.n:]
         self.reverse = bool(self.node.attrs.get("reverse"))
-        self.ys = [[] for _ in range(len(self.node.outputs) - n)]
-        for value, sequence in zip(self.node.inputs[n + 1 :], self.xs, strict=True):
-            if len(sequence) != self.trips:
-                raise InterpretError(f"`{value!r}` has {len(sequence)} elements in a scan of {self.trips}")
+        self.ys: list[list[Any]] = [[] for _ in loop.y_outputs]
+        self.k = 0
+        for value, sequence in zip(loop.seqs, self.xs, strict=True):
+            if len(sequence) != max(0, self.head):
+                raise InterpretError(f"`{value!r}` has {len(sequence)} elements in a scan of {max(0, self.head)}")
         return self.step()
 
     def step(self) -> Block | None:
-        if self.k < self.trips:
-            k = self.trips - 1 - self.k if self.reverse else self.k
-            return self.start([k, *self.carries, *(x[k] for x in self.xs)])
-        if self.reverse:
-            for sequence in self.ys:
-                sequence.reverse()
-        self.finish([*self.carries, *self.ys])
+        """Enter the body, in which the block's symbols take the sizes of its parameters; or end."""
+        loop, k = self.loop, self.k
+        if self.head if loop.counter is None else k < self.head:
+            at = self.head - 1 - k if self.reverse else k
+            counter = [at] * loop.first
+            self.bind(loop.body.params, [*counter, *self.carries, *(x[at] for x in self.xs)], loop.body.binds)
+            return loop.body
+        trips = [k] * loop.lead
+        self.finish([*trips, *self.carries, *(ys[::-1] if self.reverse else ys for ys in self.ys)])
         return None
 
     def leave(self, results: list[Any]) -> Block | None:
-        n = len(self.carries)
-        self.carries = results[:n]
-        self.store(results[n:])
+        loop = self.loop
+        if loop.lead:
+            self.head, *results = results
+        self.carries = results[:loop.n]
+        for sequence, y in zip(self.ys, results[loop.n:], strict=True):
+            sequence.append(y)
         self.k += 1
         return self.step()
 
 
-CONTROL: dict[str, type[Control]] = {"if": If, "while": While, "scan": Scan}
+CONTROL: dict[str, type[Control]] = {"if": If, "while": Looping, "scan": Looping}

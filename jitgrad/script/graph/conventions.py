@@ -10,7 +10,7 @@ from jitgrad.ops import OPS, Kind
 from jitgrad.ops.numbers import FUNCTIONS, NUMBERS
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType
 from jitgrad.script.graph.checker import Checker, compatible, types_of
-from jitgrad.script.graph.ir import Block, Node, Value, type_symbols
+from jitgrad.script.graph.ir import Block, Loop, Node, Value, type_symbols
 
 _NUMBERS = (BOOL, INT, FLOAT, NUMBER)
 
@@ -91,16 +91,6 @@ def while_node(checker: Checker, node: Node) -> None:
     checker.flows(carries, types_of(node.outputs[1:n]), node.binds, "carries and outputs")
 
 
-def while_results(checker: Checker, node: Node, block: Block) -> None:
-    n = len(block.params)
-    if not block.results or block.results[0].type != BOOL:
-        checker.fail("the first result of a `while` body is the condition, a bool")
-    carries = types_of(block.results[1 : n + 1])
-    checker.flows(carries, types_of(block.params), block.binds, "results of a `while` body")
-    checker.flows(carries, types_of(node.outputs[1 : n + 1]), node.binds, "carries and outputs")
-    _sequences(checker, node, block.results[n + 1 :], node.outputs[n + 1 :])
-
-
 def scan_node(checker: Checker, node: Node) -> None:
     checker.operand(node, 0, INT)
     checker.blocks_of(node, 1)
@@ -122,12 +112,14 @@ def scan_node(checker: Checker, node: Node) -> None:
     checker.flows(carries, types_of(node.outputs[:n]), node.binds, "carries and outputs")
 
 
-def scan_results(checker: Checker, node: Node, block: Block) -> None:
-    n = node.attrs["n_carries"]
-    carries = types_of(block.results[:n])
-    checker.flows(carries, types_of(block.params[1 : n + 1]), block.binds, "results of a `scan` body")
-    checker.flows(carries, types_of(node.outputs[:n]), node.binds, "carries and outputs")
-    _sequences(checker, node, block.results[n:], node.outputs[n:])
+def loop_results(checker: Checker, node: Node, block: Block) -> None:
+    loop = Loop(node)
+    if node.op == "while" and (not block.results or block.results[0].type != BOOL):
+        checker.fail("the first result of a `while` body is the condition, a bool")
+    carries = types_of(loop.carry_results)
+    checker.flows(carries, types_of(loop.carry_params), block.binds, f"results of a `{node.op}` body")
+    checker.flows(carries, types_of(loop.carry_outputs), node.binds, "carries and outputs")
+    _sequences(checker, node, loop.y_results, loop.y_outputs)
 
 
 def _sequences(checker: Checker, node: Node, ys: Sequence[Value], outputs: Sequence[Value]) -> None:
@@ -336,5 +328,5 @@ CONVENTIONS: Mapping[str, Callable[[Checker, Node], None]] = {
 }
 #: what the results of a block of such a node must be
 RESULTS: Mapping[str, Callable[[Checker, Node, Block], None]] = {
-    "if": if_results, "while": while_results, "scan": scan_results,
+    "if": if_results, "while": loop_results, "scan": loop_results,
 }

@@ -17,6 +17,7 @@ from jitgrad.errors import Span
 from jitgrad.ops.types import Type
 from jitgrad.script.graph.nodes import (
     Block,
+    Loop,
     Node,
     Value,
     attr_symbols,
@@ -100,5 +101,5 @@ class Builder:
             self.block = before
 
 
-__all__ = ["Block", "Builder", "Graph", "Node", "Value", "attr_symbols", "committed", "map_attr", "sizes_of",
+__all__ = ["Block", "Builder", "Graph", "Loop", "Node", "Value", "attr_symbols", "committed", "map_attr", "sizes_of",
            "type_symbols", "views", "walk"]

@@ -62,6 +62,38 @@ class Node:
         return value
 
 
+class Loop:
+    """The parts of a `while` or `scan` node by role.
+
+    Attributes:
+        first: how many parameters stand before the carries: the counter of a `scan`.
+        lead: how many results and outputs do: condition and number of iterations of a `while`.
+        n: the number of carries.
+    """
+
+    def __init__(self, node: Node):
+        self.node, self.body = node, node.blocks[0]
+        is_while = node.op == "while"
+        self.first, self.lead = (0, 1) if is_while else (1, 0)
+        self.n: int = len(node.inputs) - 1 if is_while else node.attrs["n_carries"]
+        params, results = self.body.params, self.body.results
+        inside, after = self.first + self.n, self.lead + self.n
+        self.counter = None if is_while else params[0]
+        self.carries, self.seqs = node.inputs[1:1 + self.n], node.inputs[1 + self.n:]
+        self.carry_params, self.seq_params = params[self.first:inside], params[inside:]
+        self.carry_results, self.y_results = results[self.lead:after], results[after:]
+        self.carry_outputs, self.y_outputs = node.outputs[self.lead:after], node.outputs[after:]
+
+    @property
+    def trips(self) -> Value:
+        """The number of iterations: an int of the block that holds the loop."""
+        return self.node.outputs[0] if self.node.op == "while" else self.node.inputs[0]
+
+    def attrs(self, n: int) -> Mapping[str, Any]:
+        """The node's attributes with another number of carries."""
+        return {**self.node.attrs, "n_carries": n} if self.node.op == "scan" else self.node.attrs
+
+
 # --- reading -------------------------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,25 @@ if TYPE_CHECKING:
     from jitgrad.script.inspect.explain.moved import Traffic
 
 
-class ScriptFunction(Dispatcher):
+class Writable:
+    """What can be written to files: a scripted function, method or module."""
+
+    __slots__ = ()
+
+    def save(self, f: Any, example_inputs: Any = None) -> None:
+        """Write all that was compiled, and what it reads, to a file; see `jitgrad.jit.save`."""
+        from jitgrad.script.stored.file.save import save
+
+        save(self, f, example_inputs)
+
+    def export_onnx(self, path: Any, *args: Any, **options: Any) -> Any:
+        """Write what a call with these arguments runs as an ONNX model; options as of `jitgrad.onnx.export`."""
+        from jitgrad.onnx.api import export_function
+
+        return export_function(self, path, *args, **options)
+
+
+class ScriptFunction(Dispatcher, Writable):
     """A function that `@script` compiles at its first call per signature. Call it like the function.
 
     Attributes:
@@ -225,18 +243,6 @@ class ScriptFunction(Dispatcher):
         chosen = self.specialise(*args, **kwargs) if args or kwargs else self._latest()
         return chosen.function.asm()
 
-    def save(self, f: Any, example_inputs: Any = None) -> None:
-        """Write all that was compiled, and what it reads, to a file; see `jitgrad.jit.save`."""
-        from jitgrad.script.stored.file.save import save
-
-        save(self, f, example_inputs)
-
-    def export_onnx(self, path: Any, *args: Any, **options: Any) -> Any:
-        """Write what a call with these arguments runs as an ONNX model; options as of `jitgrad.onnx.export`."""
-        from jitgrad.onnx.api import export_function
-
-        return export_function(self, path, *args, **options)
-
     def _latest(self) -> Specialisation:
         if not self._specialisations:
             raise RuntimeError(f"`{self.__name__}` has not been called yet: call it, or use "
@@ -244,7 +250,7 @@ class ScriptFunction(Dispatcher):
         return self._specialisations[0]
 
 
-class BoundScript:
+class BoundScript(Writable):
     """A scripted method bound to an instance; the instance is part of the key."""
 
     __slots__ = ("__self__", "_script")
@@ -259,10 +265,8 @@ class BoundScript:
         if name.startswith("__") and name not in ("__name__", "__qualname__", "__wrapped__"):
             raise AttributeError(name)  # protocols, such as copying, are the bound method's own
         attribute = getattr(self._script, name)
-        if name in ("eager", "explain", "graph_for", "graph_inputs", "specialise"):
+        if name in ("eager", "explain", "traffic", "graph_for", "graph_inputs", "specialise"):
             return functools.partial(attribute, self.__self__)
-        if name in ("save", "export_onnx"):
-            return functools.partial(getattr(type(self._script), name), self)
         if name in ("kernels", "asm"):
             return lambda *args, **kwargs: (attribute(self.__self__, *args, **kwargs) if args or kwargs
                                             else attribute())

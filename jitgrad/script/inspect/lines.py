@@ -44,17 +44,16 @@ class Function:
         return isinstance(line, Line) and line.file == self.file and self.first <= line.number <= self.last
 
 
-def user_span(span: Span | None) -> Span | None:
-    """The innermost place outside this package; inside it where the whole program is (an `nn.Sequential`)."""
-    found = span
-    while found is not None and found.file.startswith(_PACKAGE):
-        found = found.caller
-    return found or span
+def outside(span: Span | None) -> Span | None:
+    """The innermost place outside this package, if there is one."""
+    while span is not None and span.file.startswith(_PACKAGE):
+        span = span.caller
+    return span
 
 
 def line_of(span: Span | None) -> Line | None:
-    """The user's line that a place belongs to."""
-    found = user_span(span)
+    """The user's line that a place belongs to; one of this package where the whole program is its (`nn.Sequential`)."""
+    found = outside(span) or span
     return Line(found.file, found.line) if found is not None else None
 
 

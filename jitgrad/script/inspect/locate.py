@@ -31,6 +31,7 @@ from jitgrad.ops.types import TensorType
 from jitgrad.script.call import callback
 from jitgrad.script.call.graph_function import GraphFunction
 from jitgrad.script.call.sources import resolve
+from jitgrad.script.call.storing import leave_writer
 from jitgrad.script.executor import Dispatcher
 from jitgrad.script.graph import interpret, marks
 from jitgrad.script.graph.ir import Block, Graph, Node, Value
@@ -81,13 +82,18 @@ def locate(function: Dispatcher, args: Any, kwargs: Any, plain: Callable[[], Any
     from jitgrad.script.frontend.build import build
 
     script = build(function.eager, args, kwargs)
-    values = dict(zip(function._params, _bound(function, args, kwargs), strict=True))
+    values = dict(zip(function._params, function._bind(*args, **kwargs), strict=True))
     objects = [resolve(s, values) for s in script.inputs]
     arrays = [host_copy(o._data) if isinstance(o, Tensor) else np.array(o) if isinstance(o, np.ndarray) else o
               for o in objects]
     run = Recording(script.graph, arrays)
-    with _quiet(noted), callback.running(callback.Run(
-            objects, lambda s: resolve(s, values), lambda c, v: None, lambda c: None, lambda a, b: "")), \
+
+    def arguments(call: callback.Callback, given: Sequence[Any]) -> Any:
+        params = tuple(values)
+        leave = leave_writer(params, values, script.inputs, call.arguments, ())
+        return leave(tuple(values.values()), objects, given)
+
+    with _quiet(noted), callback.running(callback.Run(arguments, lambda c: None, lambda a, b: "")), \
             contextlib.suppress(Exception):  # what the program itself raises
         run.outputs()
     state.restore()
@@ -97,10 +103,6 @@ def locate(function: Dispatcher, args: Any, kwargs: Any, plain: Callable[[], Any
     state.restore()
     unknown = None, "every line by itself gives what plain Python gives"
     return _by_line(run, events) or _by_node(run, script.device) or unknown
-
-
-def _bound(function: Dispatcher, args: Any, kwargs: Any) -> Any:
-    return function._bind(*args, **kwargs)
 
 
 @contextlib.contextmanager

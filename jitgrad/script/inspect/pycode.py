@@ -30,18 +30,16 @@ from jitgrad.errors import Span
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import VIEW
 from jitgrad.ops.types import TensorType
-from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk
+from jitgrad.script.graph.ir import Block, Graph, Loop, Node, Value, walk
 from jitgrad.script.graph.irops import STRUCTURAL, Effect, effect
+from jitgrad.script.inspect.lines import outside
 from jitgrad.script.inspect.pyeffects import EFFECTS
 from jitgrad.script.inspect.pyexpr import expression
 from jitgrad.script.inspect.pynames import Line, Operands, identifier, payload
 from jitgrad.script.inspect.pytext import ATOM, Expression, literal, wrap
 
-#: how many inputs of a structural node are read where it begins (a scan: the carries, too)
-_READ_FIRST = {"if": 1, "while": 1, "scan": 1}
 _WIDTH = 70  # folded expressions longer than this get a line of their own
 _COMMENT = 100  # the longest source line that a comment repeats whole
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def to_python(graph: Graph, sources: Sequence[str] = ()) -> str:
@@ -201,11 +199,6 @@ class Printer(Operands):
                 self.told = told
                 self.bind_sizes(value)
 
-    def _imply(self, node: Node) -> None:
-        """A number that stands for a 0-dim tensor is one wherever it is read."""
-        if node.op == "fill" and node.attrs["shape"] == ():
-            self.weak.add(node.outputs[0])
-
     # --- nodes -----------------------------------------------------------------------------------------------------
 
     def block(self, block: Block, depth: int) -> None:
@@ -213,8 +206,8 @@ class Printer(Operands):
         results = set(block.results)
         for node in block.nodes:
             if node.op in STRUCTURAL:
-                self.flush(depth, node.inputs[:_READ_FIRST[node.op] + node.attrs.get("n_carries", 0)])
-                getattr(self, "_" + node.op)(node, depth)
+                self.flush(depth, node.inputs[:1 + node.attrs.get("n_carries", 0)])  # read where it begins
+                (self._if if node.op == "if" else self._loop)(node, depth)
                 continue
             pure = effect(node.op, node.attrs) is Effect.NONE
             if pure and not node.binds and not any(self.uses[o] for o in node.outputs):
@@ -236,7 +229,8 @@ class Printer(Operands):
             text, binds = expression(self, node)
             lines = tuple(self.told) if (place := _place(node.span)) is None else (*self.told, place)
             self.told = told
-            self._imply(node)
+            if node.op == "fill" and node.attrs["shape"] == ():
+                self.weak.add(node.outputs[0])  # a number wherever it is read
             if pure and len(node.outputs) == 1 and not node.binds:
                 (value,) = node.outputs
                 if self.uses[value] == 1 and (value in results or len(text) < _WIDTH):
@@ -296,48 +290,39 @@ class Printer(Operands):
         if len(self.lines) == before:
             self.write(depth, "pass")
 
-    def _while(self, node: Node, depth: int) -> None:
-        body = node.blocks[0]
-        condition, *initial = node.inputs
-        carries = list(zip(body.params, initial, body.results[1:], node.outputs[1:], strict=False))
-        trips = node.outputs[0]
-        self._before(node, carries, node.outputs[1 + len(initial):], depth)
-        if self.uses[trips]:
-            self.write(depth, f"{self.name(trips)} = 0")
-        test = "running" if "running" not in self.taken else f"running{self.taken['running'] + 1}"
-        self.taken["running"] += 1
-        self.write(depth, f"{test} = {self.text(condition)}")
-        self.write(depth, f"while {test}:", node)
-        self.block(body, depth + 1)
-        self._append(node.outputs[1 + len(initial):], body.results[1 + len(initial):], depth + 1)
-        pairs = self._live(carries)
-        targets = [test, *(self.name(p) for p, _ in pairs)]
-        values = [self.text(body.results[0]), *(self.strong(r)[0] for _, r in pairs)]
-        self._write_pairs(depth + 1, targets, values)
-        if self.uses[trips]:
-            self.write(depth + 1, f"{self.name(trips)} += 1")
-        self._after(carries)
-
-    def _scan(self, node: Node, depth: int) -> None:
-        body = node.blocks[0]
-        n = node.attrs["n_carries"]
-        counter, xs = body.params[0], body.params[1 + n:]
-        carries = list(zip(body.params[1:1 + n], node.inputs[1:1 + n], body.results, node.outputs, strict=False))
-        self._before(node, carries, node.outputs[n:], depth)
-        trips = self.text(node.inputs[0])
-        span = f"reversed(range({trips}))" if node.attrs["reverse"] else f"range({trips})"
-        self.write(depth, f"for {self.name(counter)} in {span}:", node)
+    def _loop(self, node: Node, depth: int) -> None:
+        loop = Loop(node)
+        carries = list(zip(loop.carry_params, loop.carries, loop.carry_results, loop.carry_outputs, strict=True))
+        self._before(node, carries, loop.y_outputs, depth)
+        if loop.counter is not None:
+            trips, counter = self.text(loop.trips), self.name(loop.counter)
+            span = f"reversed(range({trips}))" if node.attrs["reverse"] else f"range({trips})"
+            self.write(depth, f"for {counter} in {span}:", node)
+        else:
+            if self.uses[loop.trips]:
+                self.write(depth, f"{self.name(loop.trips)} = 0")
+            test = "running" if "running" not in self.taken else f"running{self.taken['running'] + 1}"
+            self.taken["running"] += 1
+            self.write(depth, f"{test} = {self.text(node.inputs[0])}")
+            self.write(depth, f"while {test}:", node)
         start = len(self.lines)
-        for x, seq in zip(xs, node.inputs[1 + n:], strict=True):
-            self.write(depth + 1, f"{self.name(x)} = {self.name(seq)}[{self.name(counter)}]")
+        for x, seq in zip(loop.seq_params, loop.seqs, strict=True):
+            self.write(depth + 1, f"{self.name(x)} = {self.name(seq)}[{counter}]")
             self.bind_sizes(x)
-        self.block(body, depth + 1)
-        self._append(node.outputs[n:], body.results[n:], depth + 1)
+        self.block(loop.body, depth + 1)
+        for seq, y in zip(loop.y_outputs, loop.y_results, strict=True):
+            if self.uses[seq]:
+                self.write(depth + 1, f"{self.name(seq)}.append({self.strong(y)[0]})")
         pairs = self._live(carries)
-        self.assign(depth + 1, pairs)
+        going = [(test, self.text(loop.body.results[0]))] if loop.counter is None else []
+        self._write_pairs(depth + 1, [*going, *((self.name(p), self.strong(r)[0]) for p, r in pairs)])
+        if loop.counter is None and self.uses[loop.trips]:
+            self.write(depth + 1, f"{self.name(loop.trips)} += 1")
         if len(self.lines) == start:
             self.write(depth + 1, "pass")
-        self._after(carries)
+        for param, _, _, output in carries:
+            self.names[output] = self.name(param)
+            self.bind_sizes(output)
 
     def _before(self, node: Node, carries: Sequence[tuple[Value, Value, Value, Value]], sequences: Sequence[Value],
                 depth: int) -> None:
@@ -363,28 +348,17 @@ class Printer(Operands):
                 self.pending.pop(result, None)
         return pairs
 
-    def _append(self, sequences: Sequence[Value], results: Sequence[Value], depth: int) -> None:
-        for seq, y in zip(sequences, results, strict=True):
-            if self.uses[seq]:
-                self.write(depth, f"{self.name(seq)}.append({self.strong(y)[0]})")
-
-    def _after(self, carries: Sequence[tuple[Value, Value, Value, Value]]) -> None:
-        for param, _, _, output in carries:
-            self.names[output] = self.name(param)
-            self.bind_sizes(output)
-
     def assign(self, depth: int, pairs: Sequence[tuple[Value, Value]]) -> None:
         """Assign all at once: no value is read after a name was given away."""
-        self._write_pairs(depth, [self.name(t) for t, _ in pairs], [self.strong(v)[0] for _, v in pairs])
+        self._write_pairs(depth, [(self.name(t), self.strong(v)[0]) for t, v in pairs])
 
-    def _write_pairs(self, depth: int, targets: Sequence[str], values: Sequence[str]) -> None:
-        pairs = [(t, v) for t, v in zip(targets, values, strict=True) if t != v]
+    def _write_pairs(self, depth: int, pairs: Sequence[tuple[str, str]]) -> None:
+        pairs = [(target, value) for target, value in pairs if target != value]
         if pairs:
             self.write(depth, f"{', '.join(t for t, _ in pairs)} = {', '.join(v for _, v in pairs)}")
 
 
 def _place(span: Span | None) -> Line | None:
     """The user's line: the innermost one outside this package."""
-    while span is not None and span.file.startswith(_PACKAGE + os.sep):
-        span = span.caller
-    return (span.file, span.line) if span is not None else None
+    found = outside(span)
+    return (found.file, found.line) if found is not None else None

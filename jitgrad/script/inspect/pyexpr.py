@@ -16,7 +16,7 @@ from jitgrad.ops import OPS
 from jitgrad.ops.numbers import FUNCTIONS, NUMBERS, may_divide_by_zero
 from jitgrad.ops.opdef import POINTWISE
 from jitgrad.ops.types import ListType, OptionalType, TensorType
-from jitgrad.script.graph.ir import Node, Value
+from jitgrad.script.graph.ir import Node
 from jitgrad.script.graph.irops import TYPED
 from jitgrad.script.inspect.pynames import Operands
 from jitgrad.script.inspect.pytext import (
@@ -63,12 +63,16 @@ def expression(p: Operands, node: Node) -> Expression:
     if op in TYPED:  # a call of Python, which the text can only name
         return f"{_called(node)}({', '.join(p.strong(v)[0] for v in node.inputs)})", ATOM
     row = OPS.get(op)
-    if row is not None and row.kind is POINTWISE and not node.attrs and hasattr(jitgrad, op):
-        return f"jitgrad.{op}({', '.join(p.strong(v)[0] for v in node.inputs)})", ATOM
-    named = [f"{k}={attribute(p, v)}" for k, v in node.attrs.items()]
-    values = [p.take(v)[0] if row is not None and row.kind is POINTWISE and k else p.strong(v)[0]
-              for k, v in enumerate(node.inputs)]
-    return f"ops.{op.replace('.', '_')}({', '.join(values + named)})", ATOM
+    pointwise = row is not None and row.kind is POINTWISE
+    form = FORMS.get(op, "")
+    form = form if isinstance(form, str) else form(node)
+    public = pointwise and not node.attrs and not form and hasattr(jitgrad, op)
+    operands = [(p.take if pointwise and k and not public else p.strong)(v) for k, v in enumerate(node.inputs)]
+    attrs = {k: attribute(p, v) for k, v in node.attrs.items()}
+    if form:
+        return form.format(*(wrap(x, 0 if k else ATOM) for k, x in enumerate(operands)), op=op, **attrs), ATOM
+    texts = [text for text, _ in operands] + [f"{k}={text}" for k, text in attrs.items()]
+    return f"{'jitgrad' if public else 'ops'}.{op.replace('.', '_')}({', '.join(texts)})", ATOM
 
 
 def _called(node: Node) -> str:
@@ -108,9 +112,52 @@ def _number(p: Operands, node: Node) -> Expression:
 
 # --- rows ------------------------------------------------------------------------------------------------------------
 
+
+def _reduction(node: Node) -> str:
+    type_ = node.inputs[0].type
+    assert isinstance(type_, TensorType)
+    axes, keep = node.attrs["axes"], node.attrs["keepdim"]
+    if not axes or not (type_.dtype.is_floating_point or type_.dtype is int64):
+        return ""
+    dim = "" if len(axes) == len(type_.dims) and not keep else str(axes[0]) if len(axes) == 1 else "{axes}"
+    return "{0}.{op}(" + dim + (", keepdim=True)" if keep else ")")
+
+
+def _element(node: Node) -> str:
+    may_be_none = isinstance(node.inputs[0].type, ListType) and isinstance(node.output.type, OptionalType)
+    return "" if may_be_none else "{0}[{1}]"
+
+
+#: public names of rows: the text over the operands, the first of them as an atom, and the attributes; "": none
+FORMS: dict[str, str | Callable[[Node], str]] = {
+    **dict.fromkeys(("cumsum", "log_softmax", "softmax", "squeeze", "unsqueeze"), "{0}.{op}({axis})"),
+    **dict.fromkeys(("detach", "item"), "{0}.{op}()"),
+    **dict.fromkeys(("amax", "amin", "argmax", "argmin", "mean", "sum"), _reduction),
+    **dict.fromkeys(("scatter", "scatter_add"), "{0}.{op}({axis}, {1}, {2})"),
+    **dict.fromkeys(("list.get", "seq.get"), _element),
+    **dict.fromkeys(("list.len", "seq.len"), "len({0})"),
+    "arange": "jitgrad.arange({length}, dtype={dtype})",
+    "cast": "{0}.to({dtype})",
+    "clamp": "{0}.clamp(min={1}, max={2})",
+    "clamp_max": "{0}.clamp(max={1})",
+    "clamp_min": "{0}.clamp(min={1})",
+    "diagonal": "{0}.diagonal({offset}, {axis1}, {axis2})",
+    "flip": "{0}.flip({axes})",
+    "full": "jitgrad.full({shape}, {value}, dtype={dtype})",
+    "gather": "{0}.gather({axis}, {1})",
+    "index": lambda node: "{0}[{1}]" if node.attrs["axes"] == (0,) else "",
+    "list.new": "[]",
+    "permute": lambda node: "{0}.T" if node.attrs["axes"] == (1, 0) else "{0}.permute({axes})",
+    "select": lambda node: "{0}[" + ":, " * node.attrs["axis"] + "{index}]",
+}
+
 Rule = Callable[["Operands", Node], "Expression | None"]
-#: how nodes are written, by op; None: as any other
-RULES: dict[str, Rule] = {}
+#: what is written in another way, by op; None: as any other
+RULES: dict[str, Rule] = {
+    "neg": lambda p, node: (f"-{wrap(p.strong(node.inputs[0]), UNARY)}", UNARY),
+    "opt.has": lambda p, node: (f"{wrap(p.take(node.inputs[0]), 5)} is not None", COMPARE),
+    **dict.fromkeys(("leaf", "opt.get", "opt.some"), lambda p, node: p.strong(node.inputs[0])),
+}
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -121,36 +168,10 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
     return enter
 
 
-def _method(p: Operands, node: Node, name: str, *arguments: str) -> Expression:
-    return f"{wrap(p.strong(node.inputs[0]), ATOM)}.{name}({', '.join(arguments)})", ATOM
-
-
-@rule("sum", "mean", "amax", "amin")
-def _reduce(p: Operands, node: Node) -> Expression | None:
-    type_ = node.inputs[0].type
-    assert isinstance(type_, TensorType)
-    axes, keep = node.attrs["axes"], node.attrs["keepdim"]
-    if not axes or not (type_.dtype.is_floating_point or type_.dtype is int64):
-        return None
-    whole = len(axes) == len(type_.dims) and not keep
-    dim = [] if whole else [str(axes[0]) if len(axes) == 1 else attribute(p, axes)]
-    return _method(p, node, node.op, *dim, *(["keepdim=True"] if keep else []))
-
-
-@rule("argmax", "argmin")
-def _one_axis(p: Operands, node: Node) -> Expression | None:
-    axes, keep = node.attrs["axes"], node.attrs["keepdim"]
-    return _method(p, node, node.op, str(axes[0]), *(["keepdim=True"] if keep else [])) if len(axes) == 1 else None
-
-
 @rule("reshape", "expand")
 def _sizes(p: Operands, node: Node) -> Expression:
-    shape = node.attrs["shape"]
-    return _method(p, node, node.op, *([attribute(p, d) for d in shape] or ["()"]))
-
-
-def _subscript(p: Operands, value: Value, axis: int, index: str) -> Expression:
-    return f"{wrap(p.strong(value), ATOM)}[{', '.join([':'] * axis + [index])}]", ATOM
+    sizes = [attribute(p, d) for d in node.attrs["shape"]]
+    return f"{wrap(p.strong(node.inputs[0]), ATOM)}.{node.op}({', '.join(sizes) or '()'})", ATOM
 
 
 @rule("slice")
@@ -159,62 +180,26 @@ def _slice(p: Operands, node: Node) -> Expression | None:
     if step != 1:
         return None
     first = "" if start == 0 else attribute(p, start)
-    return _subscript(p, node.inputs[0], axis, f"{first}:{attribute(p, start + length)}")
+    index = ", ".join([":"] * axis + [f"{first}:{attribute(p, start + length)}"])
+    return f"{wrap(p.strong(node.inputs[0]), ATOM)}[{index}]", ATOM
 
 
-@rule("permute")
-def _permute(p: Operands, node: Node) -> Expression:
-    if node.attrs["axes"] == (1, 0):
-        return f"{wrap(p.strong(node.inputs[0]), ATOM)}.T", ATOM
-    return _method(p, node, "permute", *map(str, node.attrs["axes"]))
+@rule("fill")
+def _fill(p: Operands, node: Node) -> Expression:
+    value, shape = p.take(node.inputs[0]), node.attrs["shape"]
+    if not shape:
+        return value
+    return f"jitgrad.full({attribute(p, shape)}, {value[0]}, dtype={attribute(p, node.attrs['dtype'])})", ATOM
 
 
-@rule("index")
-def _index(p: Operands, node: Node) -> Expression | None:
-    if node.attrs["axes"] != (0,):
+@rule("maximum", "minimum")
+def _bounded(p: Operands, node: Node) -> Expression | None:
+    """Of a tensor and a number, a clamp."""
+    x, bound = node.inputs
+    if bound not in p.weak or x in p.weak:
         return None
-    x, i = node.inputs
-    return f"{wrap(p.strong(x), ATOM)}[{p.strong(i)[0]}]", ATOM
-
-
-@rule("full", "fill")
-def _full(p: Operands, node: Node) -> Expression:
-    if not node.attrs["shape"]:
-        return p.take(node.inputs[0])
-    value = literal(node.attrs["value"])[0] if node.op == "full" else p.take(node.inputs[0])[0]
-    shape, d = node.attrs["shape"], attribute(p, node.attrs["dtype"])
-    if node.op == "full" and node.attrs["value"] in (0, 1) and shape:
-        name = "ones" if node.attrs["value"] else "zeros"
-        return f"jitgrad.{name}({attribute(p, shape)}, dtype={d})", ATOM
-    return f"jitgrad.full({attribute(p, shape)}, {value}, dtype={d})", ATOM
-
-
-@rule("arange")
-def _arange(p: Operands, node: Node) -> Expression:
-    d = node.attrs["dtype"]
-    extra = "" if d is int64 else f", dtype={attribute(p, d)}"
-    return f"jitgrad.arange({attribute(p, node.attrs['length'])}{extra})", ATOM
-
-
-def _clamp(*bounds: str) -> Rule:
-    """`x.clamp(min=..., max=...)`, the row's further operands being these bounds."""
-    def text(p: Operands, node: Node) -> Expression:
-        x, *limits = [p.strong(v) if k == 0 else p.take(v) for k, v in enumerate(node.inputs)]
-        named = ", ".join(f"{n}={b}" for n, (b, _) in zip(bounds, limits, strict=True))
-        return f"{wrap(x, ATOM)}.clamp({named})", ATOM
-    return text
-
-
-def _extremum(bound: str) -> Rule:
-    """The same of a tensor and a number."""
-    return lambda p, n: _clamp(bound)(p, n) if p.is_weak(n.inputs[1]) and not p.is_weak(n.inputs[0]) else None
-
-
-rule("clamp")(_clamp("min", "max"))
-rule("clamp_min")(_clamp("min"))
-rule("clamp_max")(_clamp("max"))
-rule("maximum")(_extremum("min"))
-rule("minimum")(_extremum("max"))
+    name = "min" if node.op == "maximum" else "max"
+    return f"{wrap(p.strong(x), ATOM)}.clamp({name}={p.take(bound)[0]})", ATOM
 
 
 @rule("where")
@@ -224,42 +209,9 @@ def _where(p: Operands, node: Node) -> Expression:
     return f"jitgrad.where({', '.join(texts)})", ATOM
 
 
-@rule("cast")
-def _cast(p: Operands, node: Node) -> Expression:
-    return _method(p, node, "to", attribute(p, node.attrs["dtype"]))
-
-
-@rule("gather", "scatter", "scatter_add")
-def _gather(p: Operands, node: Node) -> Expression:
-    x, *others = node.inputs
-    texts = [p.strong(v)[0] for v in others]
-    return f"{wrap(p.strong(x), ATOM)}.{node.op}({', '.join([str(node.attrs['axis']), *texts])})", ATOM
-
-
 @rule("cat")
 def _cat(p: Operands, node: Node) -> Expression:
     return f"jitgrad.cat(({', '.join(p.strong(v)[0] for v in node.inputs)},), {node.attrs['axis']})", ATOM
-
-
-@rule("seq.get", "list.get")
-def _element(p: Operands, node: Node) -> Expression | None:
-    if isinstance(node.inputs[0].type, ListType) and isinstance(node.output.type, OptionalType):
-        return None  # there may be none
-    sequence, k = p.take(node.inputs[0]), p.take(node.inputs[1])
-    return f"{wrap(sequence, ATOM)}[{k[0]}]", ATOM
-
-
-rule("squeeze", "unsqueeze", "cumsum", "softmax", "log_softmax")(
-    lambda p, n: _method(p, n, n.op, str(n.attrs["axis"])))
-rule("flip")(lambda p, n: _method(p, n, "flip", attribute(p, n.attrs["axes"])))
-rule("diagonal")(lambda p, n: _method(p, n, "diagonal", *(str(n.attrs[k]) for k in ("offset", "axis1", "axis2"))))
-rule("select")(lambda p, n: _subscript(p, n.inputs[0], n.attrs["axis"], attribute(p, n.attrs["index"])))
-rule("item", "detach")(lambda p, n: _method(p, n, n.op))
-rule("neg")(lambda p, n: (f"-{wrap(p.strong(n.inputs[0]), UNARY)}", UNARY))
-rule("opt.has")(lambda p, n: (f"{wrap(p.take(n.inputs[0]), 5)} is not None", COMPARE))
-rule("opt.some", "opt.get", "leaf")(lambda p, n: p.strong(n.inputs[0]))
-rule("list.new")(lambda p, n: ("[]", ATOM))
-rule("seq.len", "list.len")(lambda p, n: (f"len({p.take(n.inputs[0])[0]})", ATOM))
 
 
 __all__ = ["attribute", "expression"]

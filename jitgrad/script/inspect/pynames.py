@@ -121,9 +121,6 @@ class Operands(Names):
         self.told += found[1]
         return found[0]
 
-    def is_weak(self, value: Value) -> bool:
-        return value in self.weak
-
     def strong(self, value: Value) -> Expression:
         """`take`, but a tensor is a tensor."""
         found = self.take(value)

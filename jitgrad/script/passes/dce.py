@@ -26,7 +26,7 @@ from collections.abc import Sequence
 
 from jitgrad.dims import Dim, Symbol, symbols
 from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
-from jitgrad.script.graph.ir import Block, Graph, Node, Value, attr_symbols
+from jitgrad.script.graph.ir import Block, Graph, Loop, Node, Value, attr_symbols
 from jitgrad.script.graph.irops import effect
 
 
@@ -156,29 +156,22 @@ class _Liveness:
             if node.op == "if":
                 for block in node.blocks:
                     self.need(block.results[i])
-            elif node.op == "while" and i > 0:
-                self.need(node.blocks[0].results[i])
-                if i < len(node.inputs):
-                    self.carry(node, node.blocks[0].params[i - 1], node.inputs[i], node.blocks[0].results[i])
-            elif node.op == "scan":
-                self.need(node.blocks[0].results[i])
-                if i < node.attrs["n_carries"]:
-                    self.carry(node, node.blocks[0].params[i + 1], node.inputs[i + 1], node.blocks[0].results[i])
+            elif node.blocks and i >= (loop := Loop(node)).lead:
+                self.need(loop.body.results[i])
+                self.carry(loop, i - loop.lead)
         elif value in self.parameter:
             node, i = self.parameter[value]
-            body = node.blocks[0]
             self.need_node(node)
-            if node.op == "while":
-                self.carry(node, value, node.inputs[i + 1], body.results[i + 1])
-            elif 0 < i <= node.attrs["n_carries"]:
-                self.carry(node, value, node.inputs[i], body.results[i - 1])
-            elif i > 0:
-                self.need(node.inputs[i])
+            loop = Loop(node)
+            if i >= loop.first + loop.n:
+                self.need(node.inputs[1 + i - loop.first])
+            elif i >= loop.first:
+                self.carry(loop, i - loop.first)
 
-    def carry(self, node: Node, param: Value, start: Value, result: Value) -> None:
-        self.need(param)
-        self.need(start)
-        self.need(result)
+    def carry(self, loop: Loop, k: int) -> None:
+        """Carry k, if there are so many."""
+        if k < loop.n:
+            self.need_all((loop.carry_params[k], loop.carries[k], loop.carry_results[k]))
 
 
 def _alone(type_: Type) -> dict[Symbol, None]:
@@ -250,24 +243,15 @@ def _trim(node: Node, live: _Liveness) -> tuple[Node, list[tuple[Block, Block]]]
         blocks = [Block((), [], tuple([b.results[i] for i in keep]), ()) for b in node.blocks]
         inputs = node.inputs
     else:
-        body = node.blocks[0]
-        lead = 1  # the condition and the trips of a while; the number and the index of a scan
-        n = len(body.params) if node.op == "while" else attrs["n_carries"]
-        params = body.params if node.op == "while" else body.params[1:]
-        carries = [i for i in range(n) if params[i] in values or outputs[i + (node.op == "while")] in values]
-        xs = [i for i in range(n, len(params)) if params[i] in values]
-        first = n + 1 if node.op == "while" else n  # where the outputs' sequences start
-        ys = [i for i in range(first, len(outputs)) if outputs[i] in values]
-        inputs = (node.inputs[0], *[node.inputs[i + lead] for i in carries], *[node.inputs[i + lead] for i in xs])
-        kept_params = [params[i] for i in carries] + [params[i] for i in xs]
-        if node.op == "while":
-            keep = [0, *[i + 1 for i in carries], *ys]
-        else:
-            keep = [*carries, *ys]
-            kept_params.insert(0, body.params[0])
-            attrs = {**attrs, "n_carries": len(carries)}
-        binds = _bound(body.binds, kept_params)
-        blocks = [Block(tuple(kept_params), [], tuple([body.results[i] for i in keep]), binds)]
+        loop, body = Loop(node), node.blocks[0]
+        carries = [i for i in range(loop.n) if loop.carry_params[i] in values or loop.carry_outputs[i] in values]
+        xs = [i for i, p in enumerate(loop.seq_params, loop.n) if p in values]
+        ys = [i for i, v in enumerate(loop.y_outputs, loop.n) if v in values]
+        inputs = (node.inputs[0], *[node.inputs[i + 1] for i in (*carries, *xs)])
+        params = (*body.params[:loop.first], *[body.params[i + loop.first] for i in (*carries, *xs)])
+        keep = [*range(loop.lead), *[i + loop.lead for i in (*carries, *ys)]]
+        attrs = loop.attrs(len(carries))
+        blocks = [Block(params, [], tuple([body.results[i] for i in keep]), _bound(body.binds, params))]
     kept = tuple([outputs[i] for i in keep])
     binds = _bound(node.binds, kept)
     new = Node(node.op, inputs, attrs, kept, tuple(blocks), node.span, binds)

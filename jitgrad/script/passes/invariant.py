@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitgrad.dims import Dim
-from jitgrad.script.graph.ir import Block, Graph, Node, Value, sizes_of
+from jitgrad.script.graph.ir import Block, Graph, Loop, Node, Value, sizes_of
 from jitgrad.script.passes.rewrite import Rewriter
 
 
@@ -35,22 +35,19 @@ class _Invariant(Rewriter):
         """A loop without the carries that it hands on as they are."""
         if node.op == "if":
             return None
-        body = node.blocks[0]
-        is_while = node.op == "while"
-        first = 0 if is_while else 1  # the first carry among the parameters
-        n = len(body.params) if is_while else node.attrs["n_carries"]
-        lead = 1 if is_while else 0  # the first carry among results and outputs
-        fixed = [i for i in range(n) if body.results[i + lead] is body.params[i + first]]
+        loop, body = Loop(node), node.blocks[0]
+        fixed = [i for i in range(loop.n) if loop.carry_results[i] is loop.carry_params[i]]
         if not fixed:
             return None
-        self.stand_for([body.params[i + first] for i in fixed], [node.inputs[i + 1] for i in fixed], body.binds)
-        self.stand_for([node.outputs[i + lead] for i in fixed], [node.inputs[i + 1] for i in fixed], node.binds)
+        starts = [loop.carries[i] for i in fixed]
+        self.stand_for([loop.carry_params[i] for i in fixed], starts, body.binds)
+        self.stand_for([loop.carry_outputs[i] for i in fixed], starts, node.binds)
         gone = set(fixed)
-        params = tuple([p for i, p in enumerate(body.params, -first) if i not in gone])
-        results = tuple([r for i, r in enumerate(body.results, -lead) if i not in gone])
-        outputs = tuple([v for i, v in enumerate(node.outputs, -lead) if i not in gone])
+        params = tuple([p for i, p in enumerate(body.params, -loop.first) if i not in gone])
+        results = tuple([r for i, r in enumerate(body.results, -loop.lead) if i not in gone])
+        outputs = tuple([v for i, v in enumerate(node.outputs, -loop.lead) if i not in gone])
         inputs = tuple([v for i, v in enumerate(node.inputs, -1) if i not in gone])
-        attrs = node.attrs if is_while else {**node.attrs, "n_carries": n - len(fixed)}
+        attrs = loop.attrs(loop.n - len(fixed))
         binds = tuple([s for s in body.binds if s not in self.sizes])
         own = tuple([s for s in node.binds if s not in self.sizes])
         return Node(node.op, inputs, attrs, outputs, (Block(params, body.nodes, results, binds),), node.span, own)

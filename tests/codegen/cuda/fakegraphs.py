@@ -72,8 +72,8 @@ class FakeGraphs:
                       ctypes.CFUNCTYPE(c_int, c_uint64, c_uint64, c_size_t, c_void_p)(self.raw_copy),
                       ctypes.CFUNCTYPE(c_int, c_void_p, c_uint64, c_size_t, c_void_p)(self.raw_read)]
         launch, together, matmul, copy, read = [ctypes.cast(f, c_void_p).value or 0 for f in self._kept]
-        self.shared = Graphs(self.api, self, launch=launch, together=together, matmul=matmul, copy=copy, read=read,
-                             load=self.load, allocate=self.allocate)
+        self.shared = Graphs(self.api, lambda: self, launch=launch, together=together, matmul=matmul, copy=copy,
+                             read=read, load=self.load, allocate=self.allocate)
         f = self.shared.functions
         self.call_launch = ctypes.CFUNCTYPE(c_int, *types)(f.launch)
         self.call_together = ctypes.CFUNCTYPE(c_int, *types)(f.together)

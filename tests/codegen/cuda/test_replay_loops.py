@@ -251,7 +251,7 @@ KERNEL = """extern "C" __global__ void __launch_bounds__(32)
 jg_advance(i64* go, float* y) { if (threadIdx.x == 0) { y[0] += 0.5f * (float)go[0]; go[0] -= 1; } }
 """
 #: a host function whose loop launches a kernel as long as the word at %go is not 0
-PROGRAM = f"""{runtime.DECLARATIONS}
+PROGRAM = f"""{runtime.LIBRARY.declarations}
 define i64 @f(ptr %block, ptr %kernel, ptr %arguments, ptr %go) {{
 entry:
   %to = alloca i64

@@ -532,4 +532,35 @@ def function_values(x, c: float):
     return f(x) + table["a"](x) + table["b"](x)
 
 
+class Total:
+    def __init__(self, v):
+        self.v = v
+
+    def __iadd__(self, other):
+        self.v = self.v + other
+        return self
+
+    def __add__(self, other):
+        return NotImplemented
+
+
+@program((t(2), 3), (t(2), 0))
+def changed_by_an_operator(x, n):
+    total = Total(x.sum())
+    same = total
+    for k in range(n):
+        total += k
+    total += x
+    return same.v, total is same
+
+
+@program((t(2), 3))
+def keywords_that_are_none(x, n):
+    def scaled(x, **named):
+        return x * len(named)
+
+    y = scaled(x, **{"a": n})
+    return scaled(y, **{1: n})
+
+
 test_programs = suite(PROGRAMS)

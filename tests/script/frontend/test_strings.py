@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from tests.script.frontend.agree import registry, suite, t
 
 PROGRAMS, program = registry()
@@ -44,6 +46,36 @@ def raised(x, n):
     if n > 2:
         raise ValueError("n is " + str(n) + f" of {n * 2:03d}")
     return x
+
+
+class Named:
+    def __init__(self, v):
+        self.v = v
+
+    def __str__(self):
+        return f"named {self.v}"
+
+
+class Formatted(Named):
+    def __format__(self, spec):
+        return f"{spec}:{self.v}"
+
+
+@program((t(2), 2))
+def text_that_a_class_gives(x, n):
+    print(Named(n), [Formatted(n)][0])
+    return f"{Named(n)}, {Named(n)!s}, {Formatted(n):>4}", str(Named(x.sum().item() > 100))
+
+
+@program((t(2), 0), (t(2), 3))
+def to_standard_error(x, n):
+    found, counts = [], {}
+    for k in range(n):
+        found.append(k * n)
+        counts[k] = x.sum().item() > k
+    print("found", found, counts, n, sep=" - ", file=sys.stderr)
+    print(found, end="!")
+    return x * n
 
 
 test_programs = suite(PROGRAMS)

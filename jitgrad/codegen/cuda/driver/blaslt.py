@@ -424,6 +424,3 @@ class BlasLt:
             if self._handle:
                 self._check("cublasLtDestroy", self._handle)
                 self._handle = 0
-
-
-__all__ = ["DTYPES", "BlasLt", "Call", "Plan", "aux_stride", "fits"]

@@ -34,6 +34,8 @@ from jitgrad.codegen.cuda.driver.libraries import LibraryError, Symbols
 from jitgrad.codegen.cuda.graphs.shared import Graphs
 from jitgrad.codegen.cuda.kernels.geometry import STATIC
 from jitgrad.codegen.llvm import engine
+from jitgrad.kernels.native import Library, Native
+from jitgrad.kernels.values import V
 
 if TYPE_CHECKING:
     def _is_one(driver: CudaDriver) -> Driver:
@@ -43,21 +45,15 @@ _NOT_FOUND = 500
 #: what the text of a kernel with dynamic shared memory holds
 _SHARED = ("extern __shared__", "JG_SMEM")
 
-READ = """
-declare i32 @cuMemcpyDtoHAsync_v2(ptr, i64, i64, ptr)
-declare i32 @cuStreamSynchronize(ptr)
-define i32 @jg_cuda_read_and_wait(ptr %host, i64 %device, i64 %bytes, ptr %stream) {
-entry:
-  %copied = call i32 @cuMemcpyDtoHAsync_v2(ptr %host, i64 %device, i64 %bytes, ptr %stream)
-  %bad = icmp ne i32 %copied, 0
-  br i1 %bad, label %failed, label %wait
-wait:
-  %done = call i32 @cuStreamSynchronize(ptr %stream)
-  ret i32 %done
-failed:
-  ret i32 %copied
-}
-"""
+LIBRARY = Library()
+
+
+@LIBRARY.function("i32", host="ptr", device="i64", size="i64", stream="ptr")
+def jg_cuda_read_and_wait(f: Native, host: V, device: V, size: V, stream: V) -> V:
+    copied = f.call("cuMemcpyDtoHAsync_v2", "i32", 1, host, device, size, stream)
+    with f.when(copied.ne(0)):
+        f.leave(copied)
+    return f.call("cuStreamSynchronize", "i32", 1, stream)
 
 
 class CudaDriver:
@@ -83,7 +79,7 @@ class CudaDriver:
         self._loaded: dict[tuple[str, tuple[str, ...]], list[int]] = {}
         self._lock = threading.Lock()
         called = ("cuMemcpyDtoHAsync_v2", "cuStreamSynchronize")
-        self._code = engine.load(engine.compile_module(READ), {n: self.api.address(n) for n in called})
+        self._code = engine.load(engine.compile_module(LIBRARY.text()), {n: self.api.address(n) for n in called})
         self._product = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p)(self._multiplied)
         self.launch = self.api.address("cuLaunchKernel")
         self.together = self.api.address("cuLaunchCooperativeKernel")
@@ -166,7 +162,7 @@ class CudaDriver:
     def graphs(self) -> Graphs:
         """What replays host functions as CUDA graphs."""
         self._here()  # whose graphs they are
-        return Graphs(self.api, _Lazily(self), launch=self.launch, together=self.together, matmul=self.matmul,
+        return Graphs(self.api, lambda: self.lt, launch=self.launch, together=self.together, matmul=self.matmul,
                       copy=self.copy, read=self.read, load=self.load, allocate=self.allocate)
 
     def _multiplied(self, stream: int | None, words: int) -> int:
@@ -230,18 +226,6 @@ class CudaDriver:
         place: int = array.data.ptr
         return place
 
-class _Lazily:
-    """The products of a driver, whose library is loaded at the first one."""
-
-    def __init__(self, driver: CudaDriver):
-        self.driver = driver
-
-    def prepare(self, stream: int, call: Any) -> None:
-        self.driver.lt.prepare(stream, call)
-
-    def matmul(self, stream: int, call: Any, owner: int | None = None) -> None:
-        self.driver.lt.matmul(stream, call, owner)
-
 
 @cache
 def of_device(device: int) -> CudaDriver:
@@ -252,6 +236,3 @@ def of_device(device: int) -> CudaDriver:
 def current() -> CudaDriver:
     """The driver of CuPy's current device. Raises as `CudaDriver`."""
     return of_device(libraries.cupy().cuda.Device().id)
-
-
-__all__ = ["CudaDriver", "current", "of_device"]

@@ -89,6 +89,3 @@ class Driver(Protocol):
 
     def error(self, status: int) -> Exception:
         """The exception for what a function returned."""
-
-
-__all__ = ["Block", "Driver"]

@@ -199,7 +199,3 @@ def driver() -> DriverApi:
 def version_text(number: int) -> str:
     """13000 as "13.0"."""
     return f"{number // 1000}.{number % 1000 // 10}"
-
-
-__all__ = ["SIGNATURES", "Conditional", "Copy", "DriverApi", "KernelNode", "NodeParameters", "UpdateResult",
-           "driver", "version_text"]

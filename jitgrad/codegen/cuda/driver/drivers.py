@@ -28,6 +28,3 @@ def of(where: device) -> Driver:
     from jitgrad.codegen.cuda.driver.cudadriver import of_device
 
     return of_device(where.index or 0)
-
-
-__all__ = ["of", "using"]

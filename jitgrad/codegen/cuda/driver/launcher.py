@@ -270,6 +270,3 @@ class DeviceLauncher(Launcher):
             if handle is not None:
                 handle.owners = (*handle.owners, *chunks)
         return found
-
-
-__all__ = ["DeviceLauncher", "symbols"]

@@ -180,6 +180,3 @@ def cupy() -> Any:
         return importlib.import_module("cupy")
     except ImportError as error:
         raise LibraryError(f"CuPy cannot be imported ({error}); install it with {_EXTRA}") from error
-
-
-__all__ = ["CudaError", "Library", "LibraryError", "Symbols", "bind", "cupy", "load"]

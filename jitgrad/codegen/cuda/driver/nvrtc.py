@@ -179,6 +179,3 @@ def compile_units(sources: Sequence[str], arch: str, options: Sequence[str] = ()
     if told:
         print("\r" + " " * 50 + "\r", end="", file=sys.stderr, flush=True)
     return [task.result() for task in tasks]
-
-
-__all__ = ["OPTIONS", "CompileError", "Compiler", "compile", "compile_units", "compiler", "divided"]

@@ -14,13 +14,14 @@ its end or where it waits for the device.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Mapping, Sequence
 
 from jitgrad.codegen.cuda.kernels.geometry import Form
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.program.layout import CHUNK, CHUNK_SIZE, CHUNK_USED, CHUNKS, ERROR, SHARED, STREAM
 from jitgrad.codegen.run import store
+from jitgrad.kernels.native import Library, Native
+from jitgrad.kernels.values import V
 
 #: words with which a product is described (`driver.py`)
 PRODUCT_WORDS = 20
@@ -49,285 +50,150 @@ def table(name: str, forms: Sequence[Form], numbers: Mapping[str, int]) -> str:
     return f"@{name} = internal constant [{len(words)} x i64] [{', '.join(f'i64 {w}' for w in words)}]"
 
 
-TEXT = f"""
-declare i32 @jg_cuda_launch(ptr, i32, i32, i32, i32, i32, i32, i32, ptr, ptr, ptr)
-declare i32 @jg_cuda_together(ptr, i32, i32, i32, i32, i32, i32, i32, ptr, ptr, ptr)
-declare i32 @jg_cuda_read(ptr, i64, i64, ptr)
-declare i32 @jg_cuda_repeat(ptr, i64, i64, ptr)
-declare i32 @jg_cuda_copy(i64, i64, i64, ptr)
-declare i32 @jg_cuda_matmul(ptr, ptr)
-declare ptr @jg_cuda_memory(ptr, i64, i64)
-define ptr @jg_stream(ptr %block) nounwind {{
-entry:
-  %place = getelementptr i64, ptr %block, i64 {STREAM}
-  %stream = load ptr, ptr %place
-  ret ptr %stream
-}}
-define void @jg_note(ptr %block, i32 %status) nounwind {{
-entry:
-  %place = getelementptr i64, ptr %block, i64 {ERROR}
-  %before = load i64, ptr %place
-  %none = icmp eq i64 %before, 0
-  %code = zext i32 %status to i64
-  %first = select i1 %none, i64 %code, i64 %before
-  store i64 %first, ptr %place
-  ret void
-}}
-define void @jg_launch(ptr %block, ptr %table, i64 %outer, i64 %inner, ptr %arguments) nounwind {{
-entry:
-  %some = icmp sgt i64 %outer, 0
-  br i1 %some, label %find, label %done
-find:
-  %form = phi ptr [ %table, %entry ], [ %following, %skip ]
-  %bound = load i64, ptr %form
-  %countat = getelementptr i64, ptr %form, i64 1
-  %count = load i64, ptr %countat
-  %first = getelementptr i64, ptr %form, i64 2
-  %fits = icmp sle i64 %inner, %bound
-  br i1 %fits, label %room, label %skip
-room:
-  %bytes = call i64 @jg_shared_bytes(ptr %first, i64 %inner)
-  %limit = call i64 @jg_word(ptr %block, i64 {SHARED})
-  %enough = icmp sle i64 %bytes, %limit
-  br i1 %enough, label %each, label %skip
-skip:
-  %words = mul i64 %count, {LAUNCH_WORDS}
-  %following = getelementptr i64, ptr %first, i64 %words
-  br label %find
-each:
-  %k = phi i64 [ 0, %room ], [ %next, %launch ]
-  %launch.at = phi ptr [ %first, %room ], [ %launch.next, %launch ]
-  %more = icmp slt i64 %k, %count
-  br i1 %more, label %launch, label %done
-launch:
-  call void @jg_launch_one(ptr %block, ptr %launch.at, i64 %outer, i64 %inner, ptr %arguments)
-  %next = add i64 %k, 1
-  %launch.next = getelementptr i64, ptr %launch.at, i64 {LAUNCH_WORDS}
-  br label %each
-done:
-  ret void
-}}
-define i64 @jg_word(ptr %words, i64 %k) nounwind {{
-entry:
-  %place = getelementptr i64, ptr %words, i64 %k
-  %word = load i64, ptr %place
-  ret i64 %word
-}}
-define i64 @jg_up(i64 %a, i64 %b) nounwind {{
-entry:
-  %less = sub i64 %b, 1
-  %more = add i64 %a, %less
-  %result = sdiv i64 %more, %b
-  ret i64 %result
-}}
-define i64 @jg_shared_bytes(ptr %launch, i64 %inner) nounwind {{
-entry:
-  %shared = call i64 @jg_word(ptr %launch, i64 6)
-  %unit = call i64 @jg_word(ptr %launch, i64 7)
-  %units = call i64 @jg_up(i64 %inner, i64 %unit)
-  %elements = mul i64 %units, %unit
-  %bytes = mul i64 %elements, %shared
-  ret i64 %bytes
-}}
-define void @jg_launch_one(ptr %block, ptr %launch, i64 %outer, i64 %inner, ptr %arguments) nounwind {{
-entry:
-  %slot = call i64 @jg_word(ptr %launch, i64 0)
-  %threads = call i64 @jg_word(ptr %launch, i64 1)
-  %of.each = call i64 @jg_word(ptr %launch, i64 2)
-  %most = call i64 @jg_word(ptr %launch, i64 3)
-  %split = call i64 @jg_word(ptr %launch, i64 4)
-  %blocks = call i64 @jg_word(ptr %launch, i64 5)
-  %wanted = call i64 @jg_up(i64 %outer, i64 %of.each)
-  %few = icmp slt i64 %wanted, %most
-  %x = select i1 %few, i64 %wanted, i64 %most
-  %whole = icmp eq i64 %split, 0
-  br i1 %whole, label %ready, label %divide
-divide:
-  %parts = call i64 @jg_up(i64 %inner, i64 %split)
-  %room = sdiv i64 %blocks, %x
-  %fewer = icmp slt i64 %parts, %room
-  %chosen = select i1 %fewer, i64 %parts, i64 %room
-  %none = icmp slt i64 %chosen, 1
-  %least = select i1 %none, i64 1, i64 %chosen
-  br label %ready
-ready:
-  %y = phi i64 [ 1, %entry ], [ %least, %divide ]
-  %bytes = call i64 @jg_shared_bytes(ptr %launch, i64 %inner)
-  %place = inttoptr i64 %slot to ptr
-  %function = load ptr, ptr %place
-  %stream = call ptr @jg_stream(ptr %block)
-  %x32 = trunc i64 %x to i32
-  %y32 = trunc i64 %y to i32
-  %t32 = trunc i64 %threads to i32
-  %b32 = trunc i64 %bytes to i32
-  %status = call i32 @jg_cuda_launch(ptr %function, i32 %x32, i32 %y32, i32 1, i32 %t32, i32 1, i32 1, i32 %b32,
-                                      ptr %stream, ptr %arguments, ptr null)
-  call void @jg_note(ptr %block, i32 %status)
-  br label %done
-done:
-  ret void
-}}
-define void @jg_together(ptr %block, ptr %function, i64 %wanted, i64 %most, i64 %threads, ptr %arguments) nounwind {{
-entry:
-  %few = icmp slt i64 %wanted, %most
-  %fewer = select i1 %few, i64 %wanted, i64 %most
-  %none = icmp slt i64 %fewer, 1
-  %blocks = select i1 %none, i64 1, i64 %fewer
-  %stream = call ptr @jg_stream(ptr %block)
-  %b32 = trunc i64 %blocks to i32
-  %t32 = trunc i64 %threads to i32
-  %status = call i32 @jg_cuda_together(ptr %function, i32 %b32, i32 1, i32 1, i32 %t32, i32 1, i32 1, i32 0,
-                                        ptr %stream, ptr %arguments, ptr null)
-  call void @jg_note(ptr %block, i32 %status)
-  ret void
-}}
-define void @jg_alone(ptr %block, ptr %function, ptr %arguments) nounwind {{
-entry:
-  %stream = call ptr @jg_stream(ptr %block)
-  %status = call i32 @jg_cuda_launch(ptr %function, i32 1, i32 1, i32 1, i32 1, i32 1, i32 1, i32 0, ptr %stream,
-                                      ptr %arguments, ptr null)
-  call void @jg_note(ptr %block, i32 %status)
-  ret void
-}}
-define void @jg_product(ptr %block, ptr %words) nounwind {{
-entry:
-  %stream = call ptr @jg_stream(ptr %block)
-  %status = call i32 @jg_cuda_matmul(ptr %stream, ptr %words)
-  call void @jg_note(ptr %block, i32 %status)
-  br label %done
-done:
-  ret void
-}}
-define void @jg_copy(ptr %block, ptr %to, ptr %from, i64 %bytes) nounwind {{
-entry:
-  %none = icmp eq i64 %bytes, 0
-  br i1 %none, label %done, label %go
-go:
-  %stream = call ptr @jg_stream(ptr %block)
-  %target = ptrtoint ptr %to to i64
-  %source = ptrtoint ptr %from to i64
-  %status = call i32 @jg_cuda_copy(i64 %target, i64 %source, i64 %bytes, ptr %stream)
-  call void @jg_note(ptr %block, i32 %status)
-  br label %done
-done:
-  ret void
-}}
-define i1 @jg_read(ptr %block, ptr %to, ptr %from, i64 %bytes) nounwind {{
-entry:
-  %errorat = getelementptr i64, ptr %block, i64 {ERROR}
-  %before = load i64, ptr %errorat
-  %fine = icmp eq i64 %before, 0
-  br i1 %fine, label %go, label %bad
-go:
-  %stream = call ptr @jg_stream(ptr %block)
-  %source = ptrtoint ptr %from to i64
-  %status = call i32 @jg_cuda_read(ptr %to, i64 %source, i64 %bytes, ptr %stream)
-  call void @jg_note(ptr %block, i32 %status)
-  %good = icmp eq i32 %status, 0
-  ret i1 %good
-bad:
-  ret i1 false
-}}
-define i1 @jg_repeat(ptr %block, ptr %to, ptr %from) nounwind {{
-entry:
-  %errorat = getelementptr i64, ptr %block, i64 {ERROR}
-  %before = load i64, ptr %errorat
-  %fine = icmp eq i64 %before, 0
-  br i1 %fine, label %go, label %bad
-go:
-  %stream = call ptr @jg_stream(ptr %block)
-  %source = ptrtoint ptr %from to i64
-  %status = call i32 @jg_cuda_repeat(ptr %to, i64 %source, i64 8, ptr %stream)
-  call void @jg_note(ptr %block, i32 %status)
-  %good = icmp eq i32 %status, 0
-  ret i1 %good
-bad:
-  ret i1 false
-}}
-define i1 @jg_reserve(ptr %block, i64 %word, i64 %bytes) nounwind {{
-entry:
-  %next = add i64 %word, 1
-  %place = getelementptr i64, ptr %block, i64 %next
-  %have = load i64, ptr %place
-  %enough = icmp uge i64 %have, %bytes
-  br i1 %enough, label %good, label %grow
-grow:
-  %new = call ptr @jg_cuda_memory(ptr %block, i64 %word, i64 %bytes)
-  %null = icmp eq ptr %new, null
-  br i1 %null, label %bad, label %good
-good:
-  ret i1 true
-bad:
-  ret i1 false
-}}
-define ptr @jg_take(ptr %block, i64 %bytes) nounwind {{
-entry:
-  %none = icmp eq i64 %bytes, 0
-  %least = select i1 %none, i64 1, i64 %bytes
-  %padded = add i64 %least, {ALIGNMENT - 1}
-  %need = and i64 %padded, -{ALIGNMENT}
-  %usedat = getelementptr i64, ptr %block, i64 {CHUNK_USED}
-  %used = load i64, ptr %usedat
-  %sizeat = getelementptr i64, ptr %block, i64 {CHUNK_SIZE}
-  %size = load i64, ptr %sizeat
-  %end = add i64 %used, %need
-  %fits = icmp ule i64 %end, %size
-  br i1 %fits, label %take, label %grow
-take:
-  store i64 %end, ptr %usedat
-  %chunkat = getelementptr i64, ptr %block, i64 {CHUNK}
-  %chunk = load ptr, ptr %chunkat
-  %result = getelementptr i8, ptr %chunk, i64 %used
-  ret ptr %result
-grow:
-  %new = call ptr @jg_cuda_memory(ptr %block, i64 {CHUNK}, i64 %need)
-  ret ptr %new
-}}
-define void @jg_chunks_reset(ptr %block) nounwind {{
-entry:
-  %countat = getelementptr i64, ptr %block, i64 {CHUNKS}
-  %count = load i64, ptr %countat
-  %several = icmp ugt i64 %count, 1
-  br i1 %several, label %drop, label %reset
-drop:
-  %kept = call ptr @jg_cuda_memory(ptr %block, i64 {CHUNK}, i64 -1)
-  br label %reset
-reset:
-  %usedat = getelementptr i64, ptr %block, i64 {CHUNK_USED}
-  store i64 0, ptr %usedat
-  ret void
-}}
-define void @jg_chunks_release(ptr %block, i64 %chunks, i64 %used) nounwind {{
-entry:
-  %countat = getelementptr i64, ptr %block, i64 {CHUNKS}
-  %count = load i64, ptr %countat
-  %same = icmp eq i64 %count, %chunks
-  br i1 %same, label %reset, label %done
-reset:
-  %usedat = getelementptr i64, ptr %block, i64 {CHUNK_USED}
-  store i64 %used, ptr %usedat
-  br label %done
-done:
-  ret void
-}}
-"""
+LIBRARY = Library()
 
-_HEADS = re.findall(r"^define (\w+) @(\w+)\(([^)]*)\)", TEXT, re.MULTILINE)
+
+def called(f: Native, block: V, function: str, *arguments: V) -> V:
+    """Call the driver; its first error is kept."""
+    status = f.call(function, "i32", 1, *arguments)
+    before = f.load(block, ERROR)
+    f.store(before.eq(0).where(status.cast("zext", "i64"), before), block, ERROR)
+    return status
+
+
+def launched(f: Native, block: V, function: str, kernel: V, grid: Sequence[V | int], arguments: V) -> None:
+    """Launch a kernel: blocks and threads along x, y, z, bytes of shared memory."""
+    sizes = [n.cast("trunc", "i32") if isinstance(n, V) else f.number(n, "i32") for n in grid]
+    called(f, block, function, kernel, *sizes, stream_of(f, block), arguments, f.null)
+
+
+def stream_of(f: Native, block: V) -> V:
+    return f.load(block, STREAM, "ptr")
+
+
+def up(a: V, b: V) -> V:
+    """a / b, rounded up."""
+    return (a + (b - 1)).op("sdiv", b)
+
+
+@LIBRARY.function("void", block="ptr", table="ptr", outer="i64", inner="i64", arguments="ptr")
+def jg_launch(f: Native, block: V, table: V, outer: V, inner: V, arguments: V) -> None:
+    """The arithmetic of `geometry.py`."""
+    with f.when(outer <= 0):
+        f.leave()
+    form = f.variable(table)
+    with f.loop():
+        bound, count, first = f.load(form.value), f.load(form.value, 1), f.at(form.value, 2)
+        with f.when((inner <= bound) & (shared_bytes(f, first, inner) <= f.load(block, SHARED))):
+            with f.each(count) as k:
+                launch_one(f, block, f.at(first, k * LAUNCH_WORDS), outer, inner, arguments)
+            f.leave()
+        form.value = f.at(first, count * LAUNCH_WORDS)
+
+
+def shared_bytes(f: Native, launch: V, inner: V) -> V:
+    shared, unit = f.load(launch, 6), f.load(launch, 7)
+    return up(inner, unit) * unit * shared
+
+
+def launch_one(f: Native, block: V, launch: V, outer: V, inner: V, arguments: V) -> None:
+    slot, threads, each, most, split, blocks = [f.load(launch, k) for k in range(6)]
+    x, y = up(outer, each).intrinsic("smin", most), f.variable(f.number(1))
+    with f.when(split.ne(0)):
+        y.value = up(inner, split).intrinsic("smin", blocks.op("sdiv", x)).intrinsic("smax", 1)
+    launched(f, block, "jg_cuda_launch", f.load(slot, elem="ptr"),
+             (x, y.value, 1, threads, 1, 1, shared_bytes(f, launch, inner)), arguments)
+
+
+@LIBRARY.function("void", block="ptr", function="ptr", wanted="i64", most="i64", threads="i64", arguments="ptr")
+def jg_together(f: Native, block: V, function: V, wanted: V, most: V, threads: V, arguments: V) -> None:
+    blocks = wanted.intrinsic("smin", most).intrinsic("smax", 1)
+    launched(f, block, "jg_cuda_together", function, (blocks, 1, 1, threads, 1, 1, 0), arguments)
+
+
+@LIBRARY.function("void", block="ptr", function="ptr", arguments="ptr")
+def jg_alone(f: Native, block: V, function: V, arguments: V) -> None:
+    launched(f, block, "jg_cuda_launch", function, (1, 1, 1, 1, 1, 1, 0), arguments)
+
+
+@LIBRARY.function("void", block="ptr", words="ptr")
+def jg_product(f: Native, block: V, words: V) -> None:
+    called(f, block, "jg_cuda_matmul", stream_of(f, block), words)
+
+
+@LIBRARY.function("void", block="ptr", to="ptr", source="ptr", size="i64")
+def jg_copy(f: Native, block: V, to: V, source: V, size: V) -> None:
+    with f.when(size.ne(0)):
+        places = [place.cast("ptrtoint", "i64") for place in (to, source)]
+        called(f, block, "jg_cuda_copy", *places, size, stream_of(f, block))
+
+
+@LIBRARY.function("i1", block="ptr", to="ptr", source="ptr", size="i64")
+def jg_read(f: Native, block: V, to: V, source: V, size: V) -> V:
+    return waited(f, block, "jg_cuda_read", to, source, size)
+
+
+@LIBRARY.function("i1", block="ptr", to="ptr", source="ptr")
+def jg_repeat(f: Native, block: V, to: V, source: V) -> V:
+    return waited(f, block, "jg_cuda_repeat", to, source, f.number(8))
+
+
+def waited(f: Native, block: V, function: str, to: V, source: V, size: V) -> V:
+    """Read words of the device; whether all went well so far."""
+    with f.when(f.load(block, ERROR).ne(0)):
+        f.leave(f.number(False, "i1"))
+    return called(f, block, function, to, source.cast("ptrtoint", "i64"), size, stream_of(f, block)).eq(0)
+
+
+@LIBRARY.function("i1", block="ptr", word="i64", size="i64")
+def jg_reserve(f: Native, block: V, word: V, size: V) -> V:
+    with f.when(f.load(block, word + 1).compare("ult", size)):
+        f.leave(memory(f, block, word, size).compare("ne", f.null))
+    return f.number(True, "i1")
+
+
+@LIBRARY.function("ptr", block="ptr", size="i64")
+def jg_take(f: Native, block: V, size: V) -> V:
+    need = (size.intrinsic("umax", 1) + (ALIGNMENT - 1)) & -ALIGNMENT
+    used = f.load(block, CHUNK_USED)
+    end = used + need
+    with f.when(end.compare("ule", f.load(block, CHUNK_SIZE))):
+        f.store(end, block, CHUNK_USED)
+        f.leave(f.at(f.load(block, CHUNK, "ptr"), used, "i8"))
+    return memory(f, block, f.number(CHUNK), need)
+
+
+@LIBRARY.function("void", block="ptr")
+def jg_chunks_reset(f: Native, block: V) -> None:
+    with f.when(f.load(block, CHUNKS).compare("ugt", 1)):
+        memory(f, block, f.number(CHUNK), f.number(-1))
+    f.store(f.number(0), block, CHUNK_USED)
+
+
+@LIBRARY.function("void", block="ptr", chunks="i64", used="i64")
+def jg_chunks_release(f: Native, block: V, chunks: V, used: V) -> None:
+    with f.when(f.load(block, CHUNKS).eq(chunks)):
+        f.store(used, block, CHUNK_USED)
+
+
+def memory(f: Native, block: V, word: V, size: V) -> V:
+    """Memory from the workspace: see `launcher.py`."""
+    return f.call("jg_cuda_memory", "ptr", 1, block, word, size)
+
+
 #: the library's functions
-NAMES = tuple(name for _, name, _ in _HEADS)
-#: what a program says of them
-DECLARATIONS = "\n".join(f"declare {result} @{name}({', '.join(p.split()[0] for p in given.split(', '))})"
-                         for result, name, given in _HEADS)
+NAMES = tuple(LIBRARY.functions)
 
 
 @functools.cache
 def _object() -> bytes:
     """The library's object, from the disk cache if it is there."""
     disk = store.current()
-    key = store.key_of("device runtime", engine.version(), engine.host().identity, TEXT)
+    text = LIBRARY.text()
+    key = store.key_of("device runtime", engine.version(), engine.host().identity, text)
     found = None if disk is None else disk.get(key)
     if found is None:
-        found = engine.compile_module(TEXT)
+        found = engine.compile_module(text)
         if disk is not None:
             disk.put(key, found)
     return found
@@ -342,6 +208,3 @@ def _linked(driver: tuple[tuple[str, int], ...]) -> tuple[engine.Loaded, dict[st
 def symbols(driver: Mapping[str, int]) -> dict[str, int]:
     """Addresses of the functions, around those of a driver: jg_cuda_launch and its like."""
     return _linked(tuple(driver.items()))[1]
-
-
-__all__ = ["DECLARATIONS", "NAMES", "PRODUCT_WORDS", "TEXT", "handles", "symbols", "table"]

@@ -94,6 +94,3 @@ def rows() -> list[tuple[str, str]]:
     if lines:
         table.append(("loops on GPUs", _loops()))
     return [*table, ("GPU usable", f"no, because {why}" if why else "yes")]
-
-
-__all__ = ["cupy_version", "devices", "rows", "unusable"]

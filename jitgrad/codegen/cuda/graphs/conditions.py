@@ -133,6 +133,3 @@ def _kernel(builder: Builder, function: int, *values: Any) -> None:
     places = (c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
     builder.kernel(KernelNode(function=function, grid=(1, 1, 1), block=(THREADS, 1, 1),
                               parameters=ctypes.addressof(places)))
-
-
-__all__ = ["DECIDE", "NEEDED", "TEXT", "Conditions", "Loop"]

@@ -149,6 +149,3 @@ class Builder:
     def discard(self) -> None:
         """Destroy a graph that was not instantiated."""
         self.api.call("cuGraphDestroy", self.graph)
-
-
-__all__ = ["Builder", "Executable", "captured", "linear_copy"]

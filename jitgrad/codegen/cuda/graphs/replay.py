@@ -318,6 +318,3 @@ class Replay:
         self._taken(Record(REPEAT, words=(device,), fixed=True) if begins else Record(AGAIN, fixed=True))
         c_int64.from_address(host).value = self.state.repeating = int(begins)
         return 0
-
-
-__all__ = ["Replay"]

@@ -24,6 +24,7 @@ at its end (`AGAIN`) 0.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Sequence
 from ctypes import c_int64, c_void_p
 from dataclasses import dataclass
 from functools import cache
@@ -32,6 +33,8 @@ from typing import Any
 from jitgrad.codegen.cuda.driver.blaslt import WORDS
 from jitgrad.codegen.cuda.driver.driverapi import KernelNode
 from jitgrad.codegen.llvm import engine
+from jitgrad.kernels.native import Library, Native
+from jitgrad.kernels.values import V
 
 DIRECT, SAME, RECORD = 0, 1, 2
 LAUNCH, PRODUCT, COPY, READ, TOGETHER, REPEAT, AGAIN = 0, 1, 2, 3, 4, 5, 6
@@ -60,254 +63,173 @@ class Node(ctypes.Structure):
                 ("words", c_void_p))
 
 
-def _at(type_: type[ctypes.Structure], name: str) -> int:
-    place: int = getattr(type_, name).offset
+LIBRARY = Library()
+#: a launch's blocks, threads and bytes of shared memory
+GRID = dict.fromkeys(("gx", "gy", "gz", "bx", "by", "bz", "shared"), "i32")
+SHOWN = {"kernel": "ptr", **GRID, "state": "ptr", "arguments": "ptr", "extra": "ptr"}
+
+
+def at(f: Native, structure: V, type_: type[ctypes.Structure], name: str) -> V:
+    """The address of a field."""
+    offset: int = getattr(type_, name).offset
+    return f.at(structure, offset, "i8")
+
+
+def get(f: Native, state: V, name: str, elem: str = "i64") -> V:
+    """A field of the state."""
+    return f.load(at(f, state, State, name), elem=elem)
+
+
+def put(f: Native, state: V, name: str, value: V) -> None:
+    f.store(value, at(f, state, State, name))
+
+
+def directly(f: Native, state: V, name: str, before: Sequence[V], behind: Sequence[V] = ()) -> None:
+    """In the mode DIRECT do what the driver's function does, with the state's stream."""
+    with f.when(get(f, state, "mode").eq(DIRECT)):
+        stream = get(f, state, "stream", "ptr")
+        f.leave(f.through(get(f, state, name, "ptr"), "i32", *before, stream, *behind))
+
+
+def in_turn(f: Native, state: V, ask: Callable[[], None]) -> V:
+    """The node to compare with; where there is none, `ask`."""
+    position = get(f, state, "next")
+    with f.when(get(f, state, "mode").ne(SAME) | (position >= get(f, state, "count"))):
+        ask()
+    return f.at(get(f, state, "nodes", "ptr"), position * ctypes.sizeof(Node), "i8")
+
+
+def differ(f: Native, a: V, b: V, size: V) -> V:
+    return f.call("memcmp", "i32", 1, a, b, size).ne(0)
+
+
+def advance(f: Native, state: V) -> None:
+    put(f, state, "next", get(f, state, "next") + 1)
+
+
+def done(f: Native) -> None:
+    f.leave(f.number(0, "i32"))
+
+
+def answer(f: Native, state: V, kind: int, what: V) -> V:
+    """Ask `replay.py`."""
+    return f.through(get(f, state, "other", "ptr"), "i32", state, f.number(kind), what)
+
+
+def compared(f: Native, state: V, kind: int, words: V, count: int) -> V:
+    """What a call of so many words returns: 0 where the node in turn has the same."""
+    with f.part() as ask:
+        node = in_turn(f, state, ask)
+        with f.when(f.load(at(f, node, Node, "kind")).ne(kind)):
+            ask()
+        with f.when(differ(f, f.load(at(f, node, Node, "words"), elem="ptr"), words, f.number(8 * count))):
+            ask()
+        advance(f, state)
+        done(f)
+    return answer(f, state, kind, words)
+
+
+def launch(f: Native, name: str, kind: int, kernel: V, *rest: V) -> V:
+    """The function for a kind of launch, which the field `name` does directly."""
+    *grid, state, arguments, extra = rest
+    directly(f, state, name, (kernel, *grid), (arguments, extra))
+    what = f.room(ctypes.sizeof(KernelNode), "i8")
+    for k, number in enumerate(grid):
+        f.store(number, at(f, what, KernelNode, "grid"), k)
+    with f.part() as ask:
+        node = in_turn(f, state, ask)
+        with f.when(f.load(at(f, node, Node, "kind")).ne(kind) | f.load(node, elem="ptr").compare("ne", kernel)):
+            ask()
+        handle = f.load(at(f, node, Node, "node"), elem="ptr")
+        changed = f.variable(f.number(0, "i1"))
+
+        def take(to: V, source: V, size: V) -> None:
+            with f.when(differ(f, to, source, size)):
+                with f.when(handle.compare("eq", f.null)):
+                    ask()
+                f.call("memcpy", "ptr", 1, to, source, size)
+                changed.value = f.number(1, "i1")
+
+        take(at(f, node, KernelNode, "grid"), at(f, what, KernelNode, "grid"), f.number(4 * len(grid)))
+        values = f.load(at(f, node, KernelNode, "parameters"), elem="ptr")
+        sizes = f.load(at(f, node, Node, "sizes"), elem="ptr")
+        with f.each(f.load(at(f, node, Node, "count"))) as i:
+            take(f.load(values, i, "ptr"), f.load(arguments, i, "ptr"), f.load(sizes, i))
+        advance(f, state)
+        with f.when(~changed.value):
+            done(f)
+        put(f, state, "updates", get(f, state, "updates") + 1)
+        told = f.through(get(f, state, "update", "ptr"), "i32", get(f, state, "graph", "ptr"), handle, node)
+        with f.when(told.eq(0)):
+            done(f)
+        put(f, state, "next", get(f, state, "next") - 1)
+        put(f, state, "failed", told.cast("sext", "i64"))
+    f.store(kernel, what)
+    parameters = at(f, what, KernelNode, "parameters")
+    rest_of = ctypes.sizeof(KernelNode) - KernelNode.parameters.offset
+    f.do("llvm.memset.p0.i64", parameters, f.number(0, "i8"), f.number(rest_of), f.number(0, "i1"))
+    f.store(arguments, parameters)
+    return answer(f, state, kind, what)
+
+
+@LIBRARY.function("i32", **SHOWN)
+def jg_replay_launch(f: Native, *arguments: V) -> V:
+    return launch(f, "launch", LAUNCH, *arguments)
+
+
+@LIBRARY.function("i32", **SHOWN)
+def jg_replay_together(f: Native, *arguments: V) -> V:
+    return launch(f, "together", TOGETHER, *arguments)
+
+
+@LIBRARY.function("i32", state="ptr", words="ptr")
+def jg_replay_matmul(f: Native, state: V, words: V) -> V:
+    directly(f, state, "matmul", (), (words,))
+    return compared(f, state, PRODUCT, words, WORDS)
+
+
+@LIBRARY.function("i32", to="i64", source="i64", size="i64", state="ptr")
+def jg_replay_copy(f: Native, to: V, source: V, size: V, state: V) -> V:
+    directly(f, state, "copy", (to, source, size))
+    return compared(f, state, COPY, described(f, to, source, size), 3)
+
+
+def described(f: Native, *words: V) -> V:
+    """The address of words that tell of a call."""
+    place = f.room(len(words))
+    for k, word in enumerate(words):
+        f.store(word, place, k)
     return place
 
 
-def _field(name: str, of: str = "ptr", result: str = "") -> str:
-    """Lines that load a field of the state to a register of its name."""
-    return (f"  %at.{result or name} = getelementptr i8, ptr %state, i64 {_at(State, name)}\n"
-            f"  %{result or name} = load {of}, ptr %at.{result or name}")
+@LIBRARY.function("i32", host="ptr", device="i64", size="i64", state="ptr")
+def jg_replay_read(f: Native, host: V, device: V, size: V, state: V) -> V:
+    directly(f, state, "read", (host, device, size))
+    return answer(f, state, READ, described(f, host, device, size))
 
 
-#: the node to compare with, if there is one
-_NODE = f"""
-{_field("next", "i64")}
-{_field("count", "i64")}
-  %left = icmp slt i64 %next, %count
-  br i1 %left, label %look, label %ask
-look:
-{_field("nodes")}
-  %offset = mul i64 %next, {ctypes.sizeof(Node)}
-  %node = getelementptr i8, ptr %nodes, i64 %offset
-  %at.kind = getelementptr i8, ptr %node, i64 {_at(Node, "kind")}
-  %kind = load i64, ptr %at.kind
-"""
-_GRID = ("gx", "gy", "gz", "bx", "by", "bz", "shared")
-
-
-def _same_words(kind: int, words: int) -> str:
-    """Compare %words with those of the node."""
-    return f"""{_NODE}
-  %alike = icmp eq i64 %kind, {kind}
-  br i1 %alike, label %compare, label %ask
-compare:
-  %at.words = getelementptr i8, ptr %node, i64 {_at(Node, "words")}
-  %saved = load ptr, ptr %at.words
-  %difference = call i32 @memcmp(ptr %saved, ptr %words, i64 {8 * words})
-  %equal = icmp eq i32 %difference, 0
-  br i1 %equal, label %done, label %ask
-done:
-  %following = add i64 %next, 1
-  store i64 %following, ptr %at.next
-  ret i32 0
-ask:
-{_field("other")}
-  %answer = call i32 %other(ptr %state, i64 {kind}, ptr %words)
-  ret i32 %answer
-"""
-
-
-def _launch(name: str, number: int) -> str:
-    """The function for a kind of launch, which the field `name` does directly."""
-    grid = ", ".join(f"i32 %{g}" for g in _GRID)
-    first, size = _at(KernelNode, "grid"), 4 * len(_GRID)
-    stored = "\n".join(f"  %to.{g} = getelementptr i8, ptr %what, i64 {first + 4 * i}\n  store i32 %{g}, ptr %to.{g}"
-                       for i, g in enumerate(_GRID))
-    rest = _at(KernelNode, "parameters")
-    return f"""
-define i32 @jg_replay_{name}(ptr %kernel, {grid}, ptr %state, ptr %arguments, ptr %extra) {{
-entry:
-  %what = alloca [{ctypes.sizeof(KernelNode)} x i8], align 8
-  %mode = load i64, ptr %state
-  %plain = icmp eq i64 %mode, {DIRECT}
-  br i1 %plain, label %direct, label %described
-direct:
-{_field(name, result="function.of")}
-{_field("stream")}
-  %status = call i32 %function.of(ptr %kernel, {grid}, ptr %stream, ptr %arguments, ptr %extra)
-  ret i32 %status
-described:
-{stored}
-  %comparing = icmp eq i64 %mode, {SAME}
-  br i1 %comparing, label %same, label %ask
-same:
-{_NODE}
-  %launched = icmp eq i64 %kind, {number}
-  %function = load ptr, ptr %node
-  %alike = icmp eq ptr %function, %kernel
-  %go = and i1 %launched, %alike
-  br i1 %go, label %compare, label %ask
-compare:
-  %at.handle = getelementptr i8, ptr %node, i64 {_at(Node, "node")}
-  %handle = load ptr, ptr %at.handle
-  %fixed = icmp eq ptr %handle, null
-  %at.grid = getelementptr i8, ptr %node, i64 {first}
-  %unlike = call i32 @memcmp(ptr %at.grid, ptr %to.gx, i64 {size})
-  %other.grid = icmp ne i32 %unlike, 0
-  br i1 %other.grid, label %resize, label %values
-resize:
-  br i1 %fixed, label %ask, label %resized
-resized:
-  %kept = call ptr @memcpy(ptr %at.grid, ptr %to.gx, i64 {size})
-  br label %values
-values:
-  %at.length = getelementptr i8, ptr %node, i64 {_at(Node, "count")}
-  %length = load i64, ptr %at.length
-  %at.sizes = getelementptr i8, ptr %node, i64 {_at(Node, "sizes")}
-  %sizes = load ptr, ptr %at.sizes
-  %at.values = getelementptr i8, ptr %node, i64 {_at(KernelNode, "parameters")}
-  %values.of = load ptr, ptr %at.values
-  br label %each
-each:
-  %i = phi i64 [ 0, %values ], [ %following, %after ]
-  %changed = phi i1 [ %other.grid, %values ], [ %now, %after ]
-  %more = icmp slt i64 %i, %length
-  br i1 %more, label %argument, label %compared
-argument:
-  %at.given = getelementptr ptr, ptr %arguments, i64 %i
-  %given = load ptr, ptr %at.given
-  %at.value = getelementptr ptr, ptr %values.of, i64 %i
-  %value = load ptr, ptr %at.value
-  %at.size = getelementptr i64, ptr %sizes, i64 %i
-  %size = load i64, ptr %at.size
-  %difference = call i32 @memcmp(ptr %value, ptr %given, i64 %size)
-  %equal = icmp eq i32 %difference, 0
-  br i1 %equal, label %after, label %differs
-differs:
-  br i1 %fixed, label %ask, label %take
-take:
-  %taken = call ptr @memcpy(ptr %value, ptr %given, i64 %size)
-  br label %after
-after:
-  %now = phi i1 [ %changed, %argument ], [ true, %take ]
-  %following = add i64 %i, 1
-  br label %each
-compared:
-  %passed = add i64 %next, 1
-  store i64 %passed, ptr %at.next
-  br i1 %changed, label %tell, label %done
-done:
-  ret i32 0
-tell:
-{_field("updates", "i64")}
-  %counted = add i64 %updates, 1
-  store i64 %counted, ptr %at.updates
-{_field("update")}
-{_field("graph")}
-  %told = call i32 %update(ptr %graph, ptr %handle, ptr %node)
-  %good = icmp eq i32 %told, 0
-  br i1 %good, label %done, label %spoilt
-spoilt:
-  store i64 %next, ptr %at.next
-  %code = sext i32 %told to i64
-  %at.failed = getelementptr i8, ptr %state, i64 {_at(State, "failed")}
-  store i64 %code, ptr %at.failed
-  br label %ask
-ask:
-  store ptr %kernel, ptr %what
-  %to.rest = getelementptr i8, ptr %what, i64 {rest}
-  call void @llvm.memset.p0.i64(ptr %to.rest, i8 0, i64 {ctypes.sizeof(KernelNode) - rest}, i1 false)
-  store ptr %arguments, ptr %to.rest
-{_field("other")}
-  %answer = call i32 %other(ptr %state, i64 {number}, ptr %what)
-  ret i32 %answer
-}}
-"""
-
-
-def text() -> str:
-    """The six functions as LLVM."""
-    three = "\n".join(f"  %to.{k} = getelementptr i64, ptr %words, i64 {k}\n  store i64 %w{k}, ptr %to.{k}"
-                      for k in range(3))
-    return f"""
-declare i32 @memcmp(ptr, ptr, i64)
-declare ptr @memcpy(ptr, ptr, i64)
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-{_launch("launch", LAUNCH)}{_launch("together", TOGETHER)}
-define i32 @jg_replay_matmul(ptr %state, ptr %words) {{
-entry:
-  %mode = load i64, ptr %state
-  switch i64 %mode, label %ask [ i64 {DIRECT}, label %direct i64 {SAME}, label %same ]
-direct:
-{_field("matmul")}
-{_field("stream")}
-  %status = call i32 %matmul(ptr %stream, ptr %words)
-  ret i32 %status
-same:
-{_same_words(PRODUCT, WORDS)}}}
-define i32 @jg_replay_copy(i64 %w0, i64 %w1, i64 %w2, ptr %state) {{
-entry:
-  %words = alloca [3 x i64]
-{three}
-  %mode = load i64, ptr %state
-  switch i64 %mode, label %ask [ i64 {DIRECT}, label %direct i64 {SAME}, label %same ]
-direct:
-{_field("copy")}
-{_field("stream")}
-  %status = call i32 %copy(i64 %w0, i64 %w1, i64 %w2, ptr %stream)
-  ret i32 %status
-same:
-{_same_words(COPY, 3)}}}
-define i32 @jg_replay_read(ptr %host, i64 %w1, i64 %w2, ptr %state) {{
-entry:
-  %words = alloca [3 x i64]
-  %w0 = ptrtoint ptr %host to i64
-{three}
-  %mode = load i64, ptr %state
-  %plain = icmp eq i64 %mode, {DIRECT}
-  br i1 %plain, label %direct, label %ask
-direct:
-{_field("read")}
-{_field("stream")}
-  %status = call i32 %read(ptr %host, i64 %w1, i64 %w2, ptr %stream)
-  ret i32 %status
-ask:
-{_field("other")}
-  %answer = call i32 %other(ptr %state, i64 {READ}, ptr %words)
-  ret i32 %answer
-}}
-define i32 @jg_replay_repeat(ptr %host, i64 %w1, i64 %w2, ptr %state) {{
-entry:
-  %words = alloca [3 x i64]
-  %w0 = ptrtoint ptr %host to i64
-{three}
-  %mode = load i64, ptr %state
-  switch i64 %mode, label %ask [ i64 {DIRECT}, label %direct i64 {SAME}, label %same ]
-direct:
-{_field("read")}
-{_field("stream")}
-  %status = call i32 %read(ptr %host, i64 %w1, i64 %w2, ptr %stream)
-  ret i32 %status
-same:
-{_NODE}
-  switch i64 %kind, label %ask [ i64 {REPEAT}, label %begin i64 {AGAIN}, label %told ]
-begin:
-  %at.words = getelementptr i8, ptr %node, i64 {_at(Node, "words")}
-  %saved = load ptr, ptr %at.words
-  %asked = load i64, ptr %saved
-  %alike = icmp eq i64 %asked, %w1
-  br i1 %alike, label %told, label %ask
-told:
-  %again = phi i64 [ 0, %look ], [ 1, %begin ]
-  store i64 %again, ptr %host
-  %at.repeating = getelementptr i8, ptr %state, i64 {_at(State, "repeating")}
-  store i64 %again, ptr %at.repeating
-  %following = add i64 %next, 1
-  store i64 %following, ptr %at.next
-  ret i32 0
-ask:
-{_field("other")}
-  %answer = call i32 %other(ptr %state, i64 {REPEAT}, ptr %words)
-  ret i32 %answer
-}}
-"""
+@LIBRARY.function("i32", host="ptr", device="i64", size="i64", state="ptr")
+def jg_replay_repeat(f: Native, host: V, device: V, size: V, state: V) -> V:
+    directly(f, state, "read", (host, device, size))
+    with f.part() as ask:
+        node = in_turn(f, state, ask)
+        kind = f.load(at(f, node, Node, "kind"))
+        begins = kind.eq(REPEAT)
+        with f.when(~begins & kind.ne(AGAIN)):
+            ask()
+        with f.when(begins), f.when(f.load(f.load(at(f, node, Node, "words"))).ne(device)):
+            ask()
+        again = begins.cast("zext", "i64")
+        f.store(again, host)
+        put(f, state, "repeating", again)
+        advance(f, state)
+        done(f)
+    return answer(f, state, REPEAT, described(f, host, device, size))
 
 
 @dataclass(frozen=True)
 class Functions:
-    """Addresses of the six functions; `code` holds them."""
+    """Addresses of the functions; `code` holds them."""
 
     launch: int
     together: int
@@ -321,11 +243,5 @@ class Functions:
 @cache
 def functions() -> Functions:
     """The functions, compiled at the first call."""
-    code = engine.load(engine.compile_module(text()), {})
-    names = ("launch", "together", "matmul", "copy", "read", "repeat")
-    launch, together, matmul, copy, read, repeat = [code.address(f"jg_replay_{name}") for name in names]
-    return Functions(launch, together, matmul, copy, read, repeat, code)
-
-
-__all__ = ["AGAIN", "COPY", "DIRECT", "LAUNCH", "PRODUCT", "READ", "RECORD", "REPEAT", "SAME", "TOGETHER", "Functions",
-           "Node", "State", "functions"]
+    code = engine.load(engine.compile_module(LIBRARY.text()), {})
+    return Functions(**{name.removeprefix("jg_replay_"): code.address(name) for name in LIBRARY.functions}, code=code)

@@ -25,13 +25,14 @@ class Graphs:
     """What the replays of a device share. `launch` and so on are what the driver has (`driver.py`).
 
     Attributes:
+        products: gives what multiplies matrices, whose library is loaded at the first product.
         functions: what a host function calls instead.
         conditions: what loops need; its `reason` says why the device has none.
         failure: the exception of the last call that returned `FAILED`.
     """
 
-    def __init__(self, api: DriverApi, products: Products, *, launch: int, together: int, matmul: int, copy: int,
-                 read: int, load: Callable[[str, Sequence[str]], list[int]], allocate: Callable[[int], Any]):
+    def __init__(self, api: DriverApi, products: Callable[[], Products], *, launch: int, together: int, matmul: int,
+                 copy: int, read: int, load: Callable[[str, Sequence[str]], list[int]], allocate: Callable[[int], Any]):
         self.api, self.products = api, products
         self.launch, self.together, self.matmul, self.copy, self.read = launch, together, matmul, copy, read
         self.functions = replaying.functions()
@@ -59,11 +60,11 @@ class Graphs:
     def product(self, words: Sequence[int], owner: int) -> int:
         """The graph of a product alone."""
         call = Call(*words)
-        self.products.prepare(owner, call)  # heuristics and allocation: not while capturing
+        self.products().prepare(owner, call)  # heuristics and allocation: not while capturing
         with self._capturing:
             if not self._stream:
                 self._stream = self.api.made("cuStreamCreate", NON_BLOCKING)
-            return captured(self.api, self._stream, lambda stream: self.products.matmul(stream, call, owner))
+            return captured(self.api, self._stream, lambda stream: self.products().matmul(stream, call, owner))
 
     def close(self) -> None:
         """Give the stream back."""

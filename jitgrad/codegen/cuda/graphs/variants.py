@@ -147,8 +147,8 @@ def perform(graphs: Graphs, record: Record, stream: int) -> None:
     """Launch, multiply or copy at once, without a graph. CudaError."""
     if record.kind == PRODUCT:
         call = Call(*record.words)
-        graphs.products.prepare(stream, call)
-        graphs.products.matmul(stream, call, stream)
+        graphs.products().prepare(stream, call)
+        graphs.products().matmul(stream, call, stream)
         return
     if record.kind == COPY:
         name, status = "cuMemcpyDtoDAsync_v2", _COPY(graphs.copy)(*record.words, stream)
@@ -176,6 +176,3 @@ def launch_record(launch: KernelNode, sizes: Sequence[int], kind: int = LAUNCH, 
     places = ctypes.cast(launch.parameters, ctypes.POINTER(c_void_p))
     arguments = tuple([ctypes.string_at(places[k] or 0, size) for k, size in enumerate(sizes)])
     return Record(kind, launch.function or 0, (*launch.grid, *launch.block, launch.shared), arguments, fixed=fixed)
-
-
-__all__ = ["LAUNCHES", "Record", "Variant", "launch_record", "perform", "words_at"]

@@ -141,6 +141,3 @@ class DeviceProgramPrinter(DevicePrinter):
         **DevicePrinter.PRINT, KernelStep: launch, GemmStep: product, LoadScalar: read_scalar, EachPut: put,
         EachStep: lambda p, s: p.batch(s).launch(p), PoisonStep: poison, ResidentStep: resident_step,
         RepeatStep: repeat_step, Barrier: lambda p, s: None}
-
-
-__all__ = ["DeviceProgramPrinter"]

@@ -327,6 +327,3 @@ def as_word(value: V) -> V:
     if value.elem in ("float", "double"):
         value = value.cast("bitcast", "i32" if value.elem == "float" else "i64")
     return value if value.elem == "i64" else value.cast("zext" if value.elem == "i1" else "sext", "i64")
-
-
-__all__ = ["as_word", "from_word", "repeat_step", "resident_step"]

@@ -96,6 +96,3 @@ def compile(graphs: Mapping[str, Graph], driver: Driver,
     return DeviceCompiled(code, faces, module.source(), list(module.handles), driver,
                           [cpu.describe(k, name) for name, k in module.kernel_list],
                           list(dict.fromkeys(cpu.reason(*r) for p in programs for r in p.reasons)), timing, text)
-
-
-__all__ = ["DeviceCompiled", "compile"]

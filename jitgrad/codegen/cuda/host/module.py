@@ -86,7 +86,7 @@ class DeviceModule(ModuleText):
         return ("", self.text()) if quick else (self.text(), "")
 
     def _around(self) -> list[str]:
-        return [*super()._around(), runtime.handles(len(self.handles)), runtime.DECLARATIONS]
+        return [*super()._around(), runtime.handles(len(self.handles)), runtime.LIBRARY.declarations]
 
     def source(self) -> str:
         """The prelude and all kernels: one text to compile."""
@@ -133,6 +133,3 @@ def _name(kernel: Kernel, number: int) -> str:
 
 def _kernels(steps: Iterable[Any]) -> Iterator[KernelStep | EachStep | ResidentStep]:
     return (step for step in every(steps) if isinstance(step, (KernelStep, EachStep, ResidentStep)))
-
-
-__all__ = ["DeviceModule", "kernels"]

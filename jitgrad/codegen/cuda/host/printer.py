@@ -27,8 +27,7 @@ from jitgrad.codegen.program.layout import (
     SCRATCH,
 )
 from jitgrad.codegen.program.program import TensorOutput
-from jitgrad.codegen.program.sequence_steps import Column
-from jitgrad.codegen.program.step import every
+from jitgrad.codegen.program.step import Column, every
 from jitgrad.kernels.values import Code, V
 
 

@@ -267,6 +267,3 @@ def _library(program: Program, step: CallStep, nodes: tuple[Node, ...], sizes: M
     found = [_value(product(v.dims) * v.dtype.itemsize, sizes) for v in step.values if isinstance(v, Ref)]
     made = 2 if node.op == "nonzero" else len(node.outputs)
     return Moved("library", node.op, nodes, 1, _sum(found[:-made]), _sum(found[-made:]), inside)
-
-
-__all__ = ["Moved", "traffic"]

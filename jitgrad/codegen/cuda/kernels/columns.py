@@ -236,6 +236,3 @@ class Columns(Reducing):
                     part = self.part_of(i)
                     self.line(f"{part} = {self.join(i)}::of({part}, jg_fresh(parts{i} + {there}));")
             self.join_threads(ending)
-
-
-__all__ = ["Columns"]

@@ -179,6 +179,3 @@ def _masks(what: int) -> bool:
 def _numpy(d: str) -> Any:
     found: dtypes.dtype = getattr(dtypes, d)
     return found.np
-
-
-__all__ = ["Composed", "source"]

@@ -126,6 +126,3 @@ def open_entry(writer: Writer, own: Sequence[int]) -> None:
         writer.line(f"const {kind} c{k} = jg_number<{kind}>::of(entry[{place}]);")
     if writer.width > 1:
         writer.line(f"const bool aligned = {writer.alignment()};")
-
-
-__all__ = ["CHUNK", "MOST_WORDS", "each_form", "each_source", "each_symbol", "fits", "flat", "table", "width"]

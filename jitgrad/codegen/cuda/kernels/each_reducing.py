@@ -86,6 +86,3 @@ class EachReducing(Reducing):
                 for i in ending:
                     self.line(f"r{i} = {self.join(i)}::of(r{i}, jg_fresh(parts{i} + b));")
             self.join_block(ending)
-
-
-__all__ = ["THREADS", "EachReducing", "fits"]

@@ -99,6 +99,3 @@ def grid(launch: Launch, outer: int, inner: int) -> Grid:
 def scratch(forms: Sequence[Form]) -> int:
     """Bytes of scratch memory that a kernel asks for; 0: it has no such parameter."""
     return max(launch.scratch for form in forms for launch in form.launches)
-
-
-__all__ = ["ANY", "MOST_SHARED", "STATIC", "TICKETS", "Form", "Grid", "Launch", "grid", "pick", "scratch"]

@@ -93,6 +93,3 @@ class Ordered(Writer):
         rest = range(1, len(strides))
         terms = [t for a in rest for t in self.term("e" if a == self.lane else f"i{a}", strides[a], ("o", k, a))]
         return " + ".join(terms) or "0"
-
-
-__all__ = ["Ordered", "is_ordered"]

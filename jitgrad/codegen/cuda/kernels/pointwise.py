@@ -49,6 +49,3 @@ class Pointwise(Writer):
                 self.line(f"const i64 e = t{times};")
             self.elements(everything, 0, f"n{lane}")
         return self.function(symbol, THREADS)
-
-
-__all__ = ["MOST", "THREADS", "Pointwise"]

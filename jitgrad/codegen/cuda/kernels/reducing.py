@@ -138,6 +138,3 @@ class Reducing(Writer):
         for i in reductions:
             self.line(f"const {self.accumulator(i)} r{i} = jg_fresh({self.waiting(i)});")
             self.result(i)
-
-
-__all__ = ["SHARING", "Reducing"]

@@ -379,6 +379,3 @@ def functions(kernel: Kernel) -> list[tuple[int, list[tuple[str, Rows]]]]:
     else:
         add("_sweeps" if forms else "", Rows(kernel, "sweeps"))
     return forms
-
-
-__all__ = ["Rows", "functions", "keep"]

@@ -96,22 +96,21 @@ def _logical(symbol: str) -> Row:
     return row
 
 
-def _math(name: str) -> Row:
+def _call(name: str, xs: Sequence[str], s: dtype) -> str:
     """A function of CUDA's math library: `expf` for float, `exp` for double."""
-    def row(xs: Sequence[str], s: dtype, d: dtype, attr: bool | int | float) -> str:
-        return f"{name}{'' if s.name == 'float64' else 'f'}({', '.join(xs)})"
-    return row
+    return f"{name}{'' if s.name == 'float64' else 'f'}({', '.join(xs)})"
+
+
+def _math(name: str) -> Row:
+    return lambda xs, s, d, attr: _call(name, xs, s)
 
 
 def _by_kind(of_floats: str, of_ints: str) -> Row:
-    def row(xs: Sequence[str], s: dtype, d: dtype, attr: bool | int | float) -> str:
-        return f"{of_floats if s.is_floating_point else of_ints}({', '.join(xs)})"
-    return row
+    return lambda xs, s, d, attr: f"{of_floats if s.is_floating_point else of_ints}({', '.join(xs)})"
 
 
 def _rounding(name: str) -> Row:
-    function = _math(name)
-    return lambda xs, s, d, attr: function(xs, s, d, attr) if s.is_floating_point else xs[0]
+    return lambda xs, s, d, attr: _call(name, xs, s) if s.is_floating_point else xs[0]
 
 
 def _in_double(name: str) -> Row:
@@ -121,25 +120,8 @@ def _in_double(name: str) -> Row:
 
 def _abs(xs: Sequence[str], s: dtype, d: dtype, attr: bool | int | float) -> str:
     if s.is_floating_point:
-        return f"fabs{'' if s.name == 'float64' else 'f'}({xs[0]})"
-    kind = COMPUTED[d.name]
-    return f"({kind})({xs[0]} < 0 ? -{xs[0]} : {xs[0]})" if s.is_signed else xs[0]
-
-
-def _sign(xs: Sequence[str], s: dtype, d: dtype, attr: bool | int | float) -> str:
-    return xs[0] if s.name == "bool" else f"{'jg_fsign' if s.is_floating_point else 'jg_sign'}({xs[0]})"
-
-
-def _pow(xs: Sequence[str], s: dtype, d: dtype, attr: bool | int | float) -> str:
-    if s.is_floating_point:
-        return f"pow{'' if s.name == 'float64' else 'f'}({xs[0]}, {xs[1]})"
-    return f"({COMPUTED[d.name]})jg_ipow((i64){xs[0]}, (i64){xs[1]})"
-
-
-def _fma(xs: Sequence[str], s: dtype, d: dtype, attr: bool | int | float) -> str:
-    if s.is_floating_point:
-        return f"fma{'' if s.name == 'float64' else 'f'}({', '.join(xs)})"
-    return f"({COMPUTED[d.name]})({xs[0]} * {xs[1]} + {xs[2]})"
+        return _call("fabs", xs, s)
+    return f"({COMPUTED[d.name]})({xs[0]} < 0 ? -{xs[0]} : {xs[0]})" if s.is_signed else xs[0]
 
 
 EXPRESSIONS: Mapping[str, Row] = {
@@ -151,8 +133,14 @@ EXPRESSIONS: Mapping[str, Row] = {
     "fmod": _by_kind("jg_fmod", "jg_ifmod"), "remainder": _by_kind("jg_fremainder", "jg_iremainder"),
     "floor_divide": _by_kind("jg_ffloor_divide", "jg_ifloor_divide"),
     "floor": _rounding("floor"), "ceil": _rounding("ceil"), "round": _rounding("rint"), "trunc": _rounding("trunc"),
-    "pow": _pow, "rsqrt": lambda xs, s, d, a: f"({literal(1, s)} / sqrt{'' if s.name == 'float64' else 'f'}({xs[0]}))",
-    "sign": _sign, "fma": _fma, "where": lambda xs, s, d, a: f"({xs[0]} ? {xs[1]} : {xs[2]})",
+    "pow": lambda xs, s, d, a: (_call("pow", xs, s) if s.is_floating_point
+                                else f"({COMPUTED[d.name]})jg_ipow((i64){xs[0]}, (i64){xs[1]})"),
+    "rsqrt": lambda xs, s, d, a: f"({literal(1, s)} / {_call('sqrt', xs, s)})",
+    "sign": lambda xs, s, d, a: (
+        xs[0] if s.name == "bool" else f"{'jg_fsign' if s.is_floating_point else 'jg_sign'}({xs[0]})"),
+    "fma": lambda xs, s, d, a: (_call("fma", xs, s) if s.is_floating_point
+                                else f"({COMPUTED[d.name]})({xs[0]} * {xs[1]} + {xs[2]})"),
+    "where": lambda xs, s, d, a: f"({xs[0]} ? {xs[1]} : {xs[2]})",
     "eq": _compared("=="), "ne": _compared("!="), "lt": _compared("<"), "le": _compared("<="), "gt": _compared(">"),
     "ge": _compared(">="), "logical_and": _logical("&&"), "logical_or": _logical("||"), "logical_xor": _logical("!="),
     "logical_not": lambda xs, s, d, a: f"({xs[0]} == {literal(0, s)})",

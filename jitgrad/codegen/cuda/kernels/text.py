@@ -90,6 +90,3 @@ def _pointwise(kernel: Kernel) -> Pointwise | Ordered:
 def _functions(kernel: Kernel) -> Iterator[tuple[str, Rows | Columns]]:
     for _, launches in writers(kernel):
         yield from launches
-
-
-__all__ = ["forms", "kind", "prelude", "source", "sources", "symbol_of", "writers"]

@@ -340,6 +340,3 @@ class Writer(Addresses):
             self.define(i, dtypes.int64, f"{part}.at")
         else:
             self.define(i, stmt.dtype or source, convert(part, source, stmt.dtype or source))
-
-
-__all__ = ["Writer"]

@@ -140,6 +140,3 @@ class _Grouping:
         made[group.members[-1]].append(step)
         self.origins[step] = tuple(nodes)
         return made
-
-
-__all__ = ["grouped"]

@@ -17,6 +17,3 @@ def prepared(name: str, graph: Graph, hosted: Collection[int] = (), ordered: boo
     """A graph after passes as the program of a device. `hosted`, `ordered`: see `lower`."""
     program = grouped(resident(lower(name, graph, True, hosted, ordered)))
     return poisoned(program) if config.current().debug_arena else program
-
-
-__all__ = ["prepared"]

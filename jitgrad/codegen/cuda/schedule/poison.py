@@ -45,6 +45,3 @@ def poisoned(program: Program) -> Program:
         return found
 
     return replace(program, steps=[PoisonStep(None), *steps(program.steps)], origins=origins)
-
-
-__all__ = ["POISON", "poisoned"]

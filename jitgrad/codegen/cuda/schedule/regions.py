@@ -410,6 +410,3 @@ def joined(a: Effects, b: Effects) -> Effects:
 def word_type(type_: Type) -> bool:
     """Whether values of a type are one word."""
     return type_ in (INT, FLOAT, BOOL) or isinstance(type_, TensorType)
-
-
-__all__ = ["region_name", "resident", "word_type"]

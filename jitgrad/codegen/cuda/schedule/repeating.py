@@ -188,6 +188,3 @@ def is_read_first(pointer: Buffer, body: Sequence[Any]) -> bool:
             return pointer in reads or step.accumulate or results != pointer.size
         return True
     return False
-
-
-__all__ = ["repeated"]

@@ -430,5 +430,3 @@ PRINT: dict[type, Callable[[_Region, Any], None]] = {
     Barrier: lambda p, s: p.line("jg_meet(arrived);"),
     Allocate: lambda p, s: None, CallStep: lambda p, s: None,  # done, or tested, by the host before
 }
-
-__all__ = ["THREADS", "dtype_of", "pieces", "resident_source", "scratch_bytes", "symbol_of"]

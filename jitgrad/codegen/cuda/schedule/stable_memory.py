@@ -38,6 +38,3 @@ def stable_buffers(pointers: Iterable[Buffer]) -> dict[Buffer, Buffer]:
     for pointer, place in stable.items():
         pointer.aliases.add(place)
     return stable
-
-
-__all__ = ["copies", "pointing", "stable_buffers"]

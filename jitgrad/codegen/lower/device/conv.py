@@ -228,6 +228,3 @@ def _shifted(w: Ref, at: Sequence[Size]) -> Ref:
     for k, stride in zip(at, w.strides[2:], strict=True):
         offset = offset + k * stride
     return Ref(w.buffer, offset, w.dims, w.strides)
-
-
-__all__ = ["COLUMNS", "conv", "conv_transpose", "conv_weight"]

@@ -378,6 +378,3 @@ def _dims(value: Value) -> tuple[Size, ...]:
 
 def _dtype(value: Value) -> object:
     return value.type.dtype if isinstance(value.type, TensorType) else None
-
-
-__all__ = ["Epilogues"]

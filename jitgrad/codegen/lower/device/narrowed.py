@@ -56,6 +56,3 @@ def _rounds_once(node: Node) -> bool:
     attrs = node.attrs
     alone = all(k == 1 for k in w[2:]) and all(s == 1 for s in attrs["stride"]) and not any(attrs["padding"])
     return alone or (attrs["groups"] > 1 and w[1] == 1)
-
-
-__all__ = ["narrowed"]

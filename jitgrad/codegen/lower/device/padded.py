@@ -52,6 +52,3 @@ def _apart(node: Node, pad: Node) -> list[Node]:
     return [Node(node.op, pad.inputs, node.attrs, (bare,), (), node.span),
             Node("full", (), full, (number,), (), pad.span),
             Node(JOINS[node.op], (bare, number), {}, node.outputs, (), node.span)]
-
-
-__all__ = ["unpadded"]

@@ -102,6 +102,3 @@ def _bound(maker: Mapping[Value, Node], value: Value, pattern: Pattern, leaf: Va
 
 def _is_constant(node: Node | None, number: float) -> bool:
     return node is not None and node.op == "full" and math.isclose(node.attrs["value"], number, rel_tol=1e-12)
-
-
-__all__ = ["GELU", "GELU_SLOPE", "match", "slope_of", "value_of"]

@@ -16,8 +16,8 @@ from jitgrad.codegen.lower.rules.sequences import columns_of, element_place, rea
 from jitgrad.codegen.lower.rules.updates import chain
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import contiguous_strides
-from jitgrad.codegen.program.sequence_steps import Column, SeqGrow, SeqLength, SeqStart
-from jitgrad.codegen.program.step import Buffer, Ref
+from jitgrad.codegen.program.sequence_steps import SeqGrow, SeqLength, SeqStart
+from jitgrad.codegen.program.step import Buffer, Column, Ref
 from jitgrad.codegen.program.steps import Allocate, Assign, IfStep, LoopStep, Point
 from jitgrad.dims import Size, product, symbols
 from jitgrad.ops.types import BOOL, INT, OptionalType, SeqType, TensorType, Type

@@ -12,7 +12,8 @@ from typing import Any
 from jitgrad.codegen.lower.rules.joins import constant, number
 from jitgrad.codegen.lower.rules.sequences import columns_of, read_element, write_element
 from jitgrad.codegen.lower.state import Lowering
-from jitgrad.codegen.program.sequence_steps import Column, SeqCopy, SeqLength, SeqReach, SeqStart
+from jitgrad.codegen.program.sequence_steps import SeqCopy, SeqLength, SeqReach, SeqStart
+from jitgrad.codegen.program.step import Column
 from jitgrad.codegen.program.steps import Assign
 from jitgrad.ops.types import INT, ListType, OptionalType
 from jitgrad.script.graph.ir import Node, Value

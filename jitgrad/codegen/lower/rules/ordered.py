@@ -111,6 +111,3 @@ def _source(state: Lowering, space: Sequence[Size], value: Value, entries: Index
     state.emit(builder.finish())
     step: Size = product(dims[len(axes):])
     return target, (step, *target.strides[len(axes):])
-
-
-__all__ = ["matters", "scatter"]

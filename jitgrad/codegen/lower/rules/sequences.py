@@ -10,13 +10,12 @@ from jitgrad.codegen.lower.state import Lowering, is_single
 from jitgrad.codegen.program.access import contiguous_strides
 from jitgrad.codegen.program.sequence_steps import (
     ArenaAllocate,
-    Column,
     SeqGet,
     SeqLength,
     SeqPlace,
     SeqPut,
 )
-from jitgrad.codegen.program.step import Buffer, Ref
+from jitgrad.codegen.program.step import Buffer, Column, Ref
 from jitgrad.codegen.program.steps import Assign, IfStep, Point
 from jitgrad.dims import Dim, Symbol, product, symbols
 from jitgrad.ops.types import BOOL, NUMBER, OptionalType, SeqType, TensorType, Type

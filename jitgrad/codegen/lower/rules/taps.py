@@ -246,6 +246,3 @@ def taps(state: Lowering, kernel: Sequence[Size], target: Ref, name: str,
         space = Space(state, target.dims, name=name)
         space.store(space.load(sums, sums.strides), target, target.strides)
         space.emit()
-
-
-__all__ = ["Reading", "Space", "Tap", "covering", "covers", "repeat", "taps"]

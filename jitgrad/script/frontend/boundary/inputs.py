@@ -14,24 +14,21 @@ from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.device import device
-from jitgrad.dims import Size, Symbol, dim
 from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.backend import AnyTensor
-from jitgrad.ops.types import BOOL, FLOAT, INT, OptionalType, TensorType, Type
+from jitgrad.ops.types import OptionalType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import BY_CLASS, NOTHING, Kind
-from jitgrad.script.frontend.boundary import list_arguments, placement
+from jitgrad.script.frontend.boundary import list_arguments
+from jitgrad.script.frontend.boundary.entries import KINDS, Entries, name_of
 from jitgrad.script.frontend.state.context import Context, Restart
-from jitgrad.script.frontend.state.memory import SHARED, Memory
 from jitgrad.script.frontend.templates import unions
-from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.values import (
     Borrowed,
     Number,
     Storage,
     SymDict,
     SymList,
-    SymTensor,
     SymTuple,
     Tail,
     TensorMap,
@@ -41,7 +38,6 @@ from jitgrad.script.graph.ir import Value
 _PLAIN = (bool, int, str, bytes, type(None), complex, range, slice, type(Ellipsis), device)
 _TRUSTED = ("jitgrad", "math", "numpy", "builtins", "functools", "operator", "typing", "collections", "itertools",
             "warnings")
-_KINDS: dict[type, Type] = {bool: BOOL, int: INT, float: FLOAT}
 
 
 def trusted(module_name: str | None) -> bool:
@@ -49,38 +45,26 @@ def trusted(module_name: str | None) -> bool:
     return module_name is not None and module_name.split(".")[0] in _TRUSTED
 
 
-class Inputs:
-    """Graph inputs, guards, and the slots of memory that the script writes.
+class Inputs(Entries):
+    """The objects around the script as it reads them, and the slots of memory that the script writes.
 
     Attributes:
-        values: the graph's inputs.
-        sources: where each comes from.
-        guards: what was assumed of objects read on the way.
         written: storages and slots that the script writes, in order of their first write.
         dirty: those of them that may have been written since their memory was last made current.
-        int_symbols: symbols that stand for int inputs in guards, and the inputs.
         rewritten: lists and dicts that the script did not make, and whose content is stored as a whole.
-        given: lists of tensors that ask for gradients, as graph inputs.
-        memory: which tensor inputs are one tensor, or share memory.
-        extents: symbols for a size that all tensors of a list have, and where it is read.
         stores: slot -> source, for attributes that are rebound to something that is no number.
         changed: dicts that the script did not make and into which it writes.
         recipes: what the `pending` nodes stand for (see `ScriptGraph`).
     """
 
     def __init__(self, context: Context, any_grads: bool = False, lists: Mapping[sig.Source, Kind] = NOTHING):
-        self.context, self._any_grads, self._lists = context, any_grads, lists
-        self.values: list[Value] = []
-        self.sources: list[sig.Source] = []
-        self.guards: dict[tuple[Any, ...], sig.Guard] = {}
+        super().__init__(context)
+        self._any_grads, self._lists = any_grads, lists
         self.written: dict[Any, None] = {}
         self.dirty: dict[Any, None] = {}
         self.stores: dict[Any, sig.Source] = {}
         self.changed: dict[SymDict, None] = {}
         self.objects: dict[int, tuple[Any, sig.Source | None]] = {}  # id -> object (kept alive) and where it is
-        self.tensors: dict[int, Any] = {}  # graph input -> the tensor of the first call
-        self.memory = Memory(context, self.tensors)
-        self._found: dict[sig.Source, Any] = {}
         self._containers: dict[int, Any] = {}
         self._slots: dict[Any, int] = {}
         self._static_reads: set[Any] = set()
@@ -88,14 +72,9 @@ class Inputs:
         self._initial: dict[Any, Any] = {}
         self._unread: dict[SymList, Callable[[], tuple[Any, ...]]] = {}
         self.rewritten: dict[Any, None] = {}
-        self._ints: dict[Value, tuple[int, int]] = {}  # ints at entry -> graph input, value at the first call
-        self._bools: dict[Value, tuple[sig.Source, bool]] = {}  # bools at entry -> where, what at the first call
-        self.int_symbols: dict[Symbol, int] = {}
         self.recipes: list[tuple[tuple[sig.Place, sig.Result], ...]] = []
         self._constants = 0
         self.constants: list[tuple[int, Any, Any]] = []
-        self.given: list[Value] = []
-        self.extents: dict[Symbol, sig.Extent] = {}
         self._taken: dict[sig.Source, Kind] = {}
 
     # --- reading ---------------------------------------------------------------------------------------------------
@@ -105,8 +84,8 @@ class Inputs:
         kind = type(value)
         if isinstance(value, AnyTensor):
             return self.tensor(value, source, name, guarded=True)
-        if kind in _KINDS:
-            return self._number(value, source, name)
+        if kind in KINDS:
+            return self.number(value, source, name)
         if kind in (tuple, list):
             return self._sequence(value, source, lambda v, s, i: self.argument(v, s, f"{name}_{i}"))
         if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -154,9 +133,9 @@ class Inputs:
 
     def read(self, value: Any, source: sig.Source, key: Any = None) -> Any:
         """The object found at `source` while compiling, as the script sees it."""
-        if source in self._found:
-            return self._found[source]
-        result = self._found[source] = self._read(value, source, key)
+        if source in self.found:
+            return self.found[source]
+        result = self.found[source] = self._read(value, source, key)
         return result
 
     def read_global(self, value: Any, source: sig.Global) -> Any:
@@ -182,10 +161,10 @@ class Inputs:
             self.guard(source, "type", kind)
             return self._borrowed(value, source)
         if isinstance(value, AnyTensor):
-            return self.tensor(value, source, _name(source), guarded=False)
-        if kind is float or (kind in _KINDS and key in self.context.decisions):
+            return self.tensor(value, source, name_of(source), guarded=False)
+        if kind is float or (kind in KINDS and key in self.context.decisions):
             self.guard(source, "type", kind)
-            return self._number(value, source, _name(source))
+            return self.number(value, source, name_of(source))
         if isinstance(value, _PLAIN):
             self._static_reads.add(key)
             self.guard(source, "equal", value)
@@ -241,10 +220,6 @@ class Inputs:
         self._initial[made] = list_arguments.items(self.context, value, source, kind)
         return made
 
-    def number_of_items(self, value: Any, source: sig.Source) -> Value:
-        """The length of a list of any length, an int that is known at entry."""
-        return self._number(len(value), sig.Length(source), f"{_name(source)}_len").value
-
     def lists_taken(self) -> dict[sig.Source, Kind]:
         """The lists and tuples that are taken with any length."""
         return {**self._taken, **{g.source: g.value for g in self.guards.values() if g.kind == "items"}}
@@ -293,11 +268,11 @@ class Inputs:
         if storage.input < 0:
             return None
         source = sig.Attr(self.sources[storage.input], "grad")
-        if not self._any_grads or source in self._found:
+        if not self._any_grads or source in self.found:
             return self.read(self.tensors[storage.input].grad, source)
         self.guard(source, "optional", storage.type.dtype)
-        value = self.add(OptionalType(storage.type), source, f"{_name(self.sources[storage.input])}_grad")
-        grad = self._found[source] = unions.maybe(storage.type, value)
+        value = self.add(OptionalType(storage.type), source, f"{name_of(self.sources[storage.input])}_grad")
+        grad = self.found[source] = unions.maybe(storage.type, value)
         return grad
 
     def keep_apart(self) -> None:
@@ -313,104 +288,6 @@ class Inputs:
     def original(self, container: Any) -> Any:
         """The real list or dict that a container stands for."""
         return next(obj for obj, _ in self.objects.values() if self._containers.get(id(obj)) is container)
-
-    def guard(self, source: sig.Source, kind: str, value: Any) -> None:
-        """Assume something of the object at `source`, once."""
-        key = (source, kind, id(value) if kind == "is" else repr(value))
-        if key not in self.guards:
-            self.guards[key] = sig.Guard(source, kind, value)
-
-    # --- inputs ----------------------------------------------------------------------------------------------------
-
-    def add(self, type_: Type, source: sig.Source, name: str) -> Value:
-        """A new graph input."""
-        value = Value(type_, name)
-        self.values.append(value)
-        self.sources.append(source)
-        return value
-
-    def tensor(self, tensor: Any, source: sig.Source, name: str, guarded: bool) -> SymTensor:
-        """The tensor at `source`, an input."""
-        found = self._found.get(source)
-        if found is None and SHARED in self.context.decisions:
-            found = self._twin(tensor, source)
-        if found is None:
-            context = self.context
-            placement.see(context, tensor.device)
-            shape = tuple(tensor.shape)
-            type_ = TensorType(tensor.dtype, tuple(context.sizes.argument(n) for n in shape))
-            index = len(self.values)
-            value = self.add(type_, source, name)
-            self.tensors[index] = tensor
-            self.memory.add(index)
-            needs = bool(tensor.requires_grad)
-            if not guarded:
-                key = sig.TensorKey(tensor.dtype, len(shape), tuple(n == 1 for n in shape), needs, tensor.device)
-                self.guard(source, "tensor", key)
-            if needs:
-                context.builder.history.add(value.id)
-            storage = Storage(type_, index, requires_grad=needs and bool(tensor.is_leaf))
-            storage.device = tensor.device
-            found = self._found[source] = SymTensor(storage, (), type_)
-            if needs:
-                heap.of(context).leaves[storage] = None
-        result: SymTensor = found
-        return result
-
-    def _twin(self, tensor: Any, source: sig.Source) -> SymTensor | None:
-        """The tensor input that is the very object found at `source`: one value, and a guard that it stays so."""
-        index = self.memory.place(tensor)
-        if index is None:
-            return None
-        twin: SymTensor = self._found[self.sources[index]]
-        self.guard(source, "same", self.sources[index])
-        self._found[source] = twin
-        return twin
-
-    def one_each(self) -> None:
-        """From now on a tensor that is found on two paths is one."""
-        self.memory.one_each()
-
-    def _number(self, value: Any, source: sig.Source, name: str) -> Number:
-        found = self._found.get(source)
-        if isinstance(found, Number):
-            return found
-        number = Number(self.context, self.add(_KINDS[type(value)], source, name), type(value))
-        self._found[source] = number
-        if type(value) is int:
-            self._ints[number.value] = (len(self.values) - 1, value)
-        elif type(value) is bool:
-            self._bools[number.value] = source, value
-        return number
-
-    def assumed(self, number: Number) -> bool | None:
-        """What a bool at entry is at the first call, and must be from now on; None for what is no such bool."""
-        found = self._bools.get(number.value)
-        if found is None:
-            return None
-        self.guard(found[0], "equal", found[1])
-        return found[1]
-
-    def entry_size(self, number: Number) -> tuple[Size, int] | None:
-        """An int that is known at entry, as a size for guards and its value at the first call; None for others."""
-        number = number if number.span is None else number.span
-        size = number.size
-        if size is not None:
-            hint = self.context.sizes.hint(size)
-            return None if hint is None else (size, hint)
-        found = self._ints.get(number.value)
-        if found is None:
-            return None
-        index, value = found
-        symbol = next((s for s, i in self.int_symbols.items() if i == index), None)
-        if symbol is None:
-            symbol = Symbol()
-            self.int_symbols[symbol] = index
-        return dim(symbol), value
-
-    def random_state(self, part: str) -> Number:
-        """The generator's seed or offset."""
-        return self._number(0, sig.RngState(part), f"rng_{part}")
 
     # --- attributes ------------------------------------------------------------------------------------------------
 
@@ -448,12 +325,6 @@ class Inputs:
 
     # --- writing ---------------------------------------------------------------------------------------------------
 
-    def contiguous(self, storage: Storage) -> bool:
-        """Whether a tensor input lies in row order, guarded: a reshape of it shares memory only then."""
-        found = self.memory.contiguous(storage.input)
-        self.guard(self.sources[storage.input], "contiguous", found)
-        return found
-
     def note_written(self, storage: Storage) -> None:
         """A tensor input is written: no other input may be the same memory."""
         self.dirty[storage] = None
@@ -474,24 +345,24 @@ class Inputs:
     def is_new(self, slot: Any, path: sig.Source) -> bool:
         """Whether a slot that the script may have written holds something else than at entry."""
         values = self.context.state.values
-        return slot in values and (path not in self._found or self._found[path] is not values[slot])
+        return slot in values and (path not in self.found or self.found[path] is not values[slot])
 
     def write_slot(self, slot: Any, path: sig.Source, value: Any, before: Any) -> None:
         """Assign to an attribute, or to a variable outside the script; `before` is what it holds now."""
         context = self.context
         self._before[slot] = (before, path)
         kind = value.number_type if isinstance(value, Number) else type(value)
-        if kind in _KINDS and type(before) in _KINDS:
+        if kind in KINDS and type(before) in KINDS:
             if slot in self._static_reads:
-                raise Restart(slot, f"`{_name(path)}` is written, so it is read at run time")
+                raise Restart(slot, f"`{name_of(path)}` is written, so it is read at run time")
             if slot not in self._slots:
                 if type(before) is not kind:
-                    raise UnsupportedCall(f"`{_name(path)}` was a {type(before).__name__} and becomes a "
+                    raise UnsupportedCall(f"`{name_of(path)}` was a {type(before).__name__} and becomes a "
                                           f"{kind.__name__}", context.span(),
                                           hint="keep one type of number in an attribute")
                 context.decisions.add(slot)
                 self.guard(path, "type", kind)
-                self._number(before, path, _name(path))
+                self.number(before, path, name_of(path))
                 self._slots[slot] = self.sources.index(path)
             self.written[slot] = self.dirty[slot] = None
         else:
@@ -535,14 +406,3 @@ def _called(obj: Any) -> str:
 def _similar(obj: Any, name: str) -> str:
     close = difflib.get_close_matches(name, [n for n in dir(obj) if not n.startswith("_")], 1)
     return f"did you mean `{close[0]}`?" if close else ""
-
-
-def _name(source: sig.Source) -> str:
-    match source:
-        case sig.Attr(_, name) | sig.Global(_, name) | sig.Arg(name):
-            return name
-        case sig.Item(base, key):
-            return f"{_name(base)}_{key}"
-        case sig.Cell(function, index):
-            return str(function.__code__.co_freevars[index])
-    return ""

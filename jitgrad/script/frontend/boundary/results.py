@@ -19,6 +19,7 @@ from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
+from jitgrad.script.frontend.templates.unions import optional
 from jitgrad.script.frontend.values import heap, instances
 from jitgrad.script.frontend.values.protocol import is_dynamic, items_of, type_word
 from jitgrad.script.frontend.values.values import (
@@ -269,8 +270,9 @@ class Results:
         return sig.ViewOf(value.storage.input, path, sizes)
 
     def _union(self, value: Union) -> sig.Result:
-        if value.statics == (None,) and value.inner is not None and len(value.leaves) == 1 and value.tag is None:
-            return sig.Output(self.output(value.leaves[0]))
+        leaf = optional(value)
+        if leaf is not None:
+            return sig.Output(self.output(leaf))
         leaves = iter([sig.Output(self.output(v)) for v in value.leaves])
         inner = () if value.inner is None else (self._payload(value.inner, leaves),)
         tag = self.output(tag_of(self.context, value))

@@ -98,13 +98,13 @@ def equal(keys: Any, values: Any, more: Any, theirs: Any) -> bool:
     return True
 
 
-def show(keys: Any, values: Any) -> None:
-    """Print a dict as `print` does, without a line's end."""
-    print("{", end="")
+def show(keys: Any, values: Any, file: Any) -> None:
+    """Print a dict to `file` as `print` does, without a line's end."""
+    print("{", end="", file=file)
     first = True
     for k, value in zip(keys, values, strict=True):
         if not first:
-            print(", ", end="")
-        print(f"{k!r}: {value!r}", end="")
+            print(", ", end="", file=file)
+        print(f"{k!r}: {value!r}", end="", file=file)
         first = False
-    print("}", end="")
+    print("}", end="", file=file)

@@ -10,10 +10,11 @@ from jitgrad.ops.backend import backend
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import is_dynamic, items_of, type_name
-from jitgrad.script.frontend.values.values import Number, SymTensor, Union
+from jitgrad.script.frontend.values.values import Number, SymTensor
 
 UNROLL_LIMIT = 64
 
@@ -63,7 +64,7 @@ def _switch(context: Context, items: Sequence[Any], index: Number, name: str) ->
         return dispatch.branch(context, condition, lambda: items[k], lambda: run(k + 1))
 
     if not any(is_dynamic(i) for i in items) and not all(isinstance(i, (bool, int, float)) for i in items):
-        return Union(tuple(items), None, place.value, ()) if len({id(i) for i in items}) == n else run(0)
+        return unions.one_of(tuple(items), place.value) if len({id(i) for i in items}) == n else run(0)
     return run(0)
 
 

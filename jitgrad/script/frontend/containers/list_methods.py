@@ -259,17 +259,17 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     return out.requires_grad_() if requires_grad else out
 
 
-def show(items: Any) -> None:
-    """Print a list as `print` does, without a line's end."""
-    print("[", end="")
+def show(items: Any, file: Any) -> None:
+    """Print a list to `file` as `print` does, without a line's end."""
+    print("[", end="", file=file)
     for k in range(len(items)):
         if k > 0:
-            print(", ", end="")
+            print(", ", end="", file=file)
         if isinstance(items[k], list):
-            show(items[k])
+            show(items[k], file)
         else:
-            print(f"{items[k]!r}", end="")
-    print("]", end="")
+            print(f"{items[k]!r}", end="", file=file)
+    print("]", end="", file=file)
 
 
 #: library function -> what runs in its place on a list of run-time length

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
-from jitgrad.script.frontend.containers import contents, foreign_dicts, open_dicts
+from jitgrad.script.frontend.containers import contents, dict_methods, foreign_dicts, open_dicts
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates.unions import bound
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.objects import ObjectKind
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import Methods, SizedKind, is_dynamic, items_of, register, truth
+from jitgrad.script.frontend.values.protocol import Methods, SizedKind, call, is_dynamic, items_of, register, truth
+from jitgrad.script.frontend.values.strings import listed
 from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Number, SymDict, SymTensor, TensorMap, sequence
 
 
@@ -119,6 +121,15 @@ class DictKind(SizedKind):
 
     def class_of(self, obj: SymDict) -> type:
         return dict
+
+    def text(self, context: Context, obj: SymDict, conversion: str, spec: str) -> list[Any]:
+        self.no_format(context, obj, spec)
+        return listed(context, "{", [(f"{k!r}: ", v) for k, v in contents.dict_of(context, obj).items()], "}")
+
+    def printer(self, context: Context, obj: SymDict) -> Callable[[Any], Any] | None:
+        if not open_dicts.is_open(context, obj):
+            return None
+        return lambda stream: call(context, dict_methods.show, *open_dicts.parts(context, obj), stream)
 
     def get_attribute(self, context: Context, obj: SymDict, name: str) -> Any:
         return open_dicts.method(context, obj, name, super().get_attribute(context, obj, name))

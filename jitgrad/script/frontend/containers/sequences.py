@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
@@ -30,6 +31,7 @@ from jitgrad.script.frontend.values.protocol import (
     truth,
     type_word,
 )
+from jitgrad.script.frontend.values.strings import listed
 from jitgrad.script.frontend.values.values import Iterable, Method, Number, RunItems, SymList, SymTuple, Tail, sequence
 
 #: how many run-time numbers are sorted by comparing neighbours, so that the length stays known
@@ -186,6 +188,20 @@ class ListKind(_SequenceKind):
     def class_of(self, obj: SymList) -> type:
         return list
 
+    def text(self, context: Context, obj: SymList, conversion: str, spec: str) -> list[Any]:
+        self.no_format(context, obj, spec)
+        return listed(context, "[", [("", v) for v in items_of(context, obj)], "]")
+
+    def printer(self, context: Context, obj: SymList) -> Callable[[Any], Any] | None:
+        whole = not isinstance(run_lists.content(context, obj), RunItems)
+        return None if whole else lambda stream: call(context, list_methods.show, obj, stream)
+
+    def in_place(self, context: Context, op: str, obj: SymList, value: Any) -> Any:
+        if op != "add":
+            return super().in_place(context, op, obj, value)
+        extend(context, obj, value)
+        return obj
+
     def argument(self, context: Context, obj: SymList) -> Any:
         return [argument(context, v) for v in contents.context_items(context, obj)]
 
@@ -311,6 +327,9 @@ class SymTupleKind(ListKind):
     def class_of(self, obj: SymList) -> type:
         return tuple
 
+    def printer(self, context: Context, obj: SymList) -> Callable[[Any], Any] | None:
+        raise run_lists.not_static(context)
+
 
 @register(tuple)
 class TupleKind(_SequenceKind):
@@ -327,6 +346,16 @@ class TupleKind(_SequenceKind):
 
     def argument(self, context: Context, obj: tuple[Any, ...]) -> Any:
         return obj if hasattr(obj, "_fields") else tuple([argument(context, v) for v in obj])
+
+    def text(self, context: Context, obj: tuple[Any, ...], conversion: str, spec: str) -> list[Any]:
+        if not self.is_dynamic(obj):
+            return super().text(context, obj, conversion, spec)
+        self.no_format(context, obj, spec)
+        name = "" if type(obj) is tuple else type(obj).__name__
+        if hasattr(obj, "_fields"):
+            return listed(context, f"{name}(", [(f"{n}=", v) for n, v in zip(obj._fields, obj, strict=True)], ")")
+        opening, closing = (f"{name}([", "])") if name else ("(", ",)" if len(obj) == 1 else ")")
+        return listed(context, opening, [("", v) for v in obj], closing)
 
     def get_attribute(self, context: Context, obj: tuple[Any, ...], name: str) -> Any:
         fields = getattr(type(obj), "_fields", ())

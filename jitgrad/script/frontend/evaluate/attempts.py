@@ -19,7 +19,7 @@ from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context, Restart, State
 from jitgrad.script.frontend.templates import run_lists
-from jitgrad.script.frontend.values import heap, numbers
+from jitgrad.script.frontend.values import heap, numbers, strings
 from jitgrad.script.frontend.values.raised import ExceptionValue
 from jitgrad.script.frontend.values.values import Number
 from jitgrad.script.graph.ir import Block, Value, walk
@@ -224,13 +224,11 @@ def thrown(context: Context, error: effects.Raised) -> ExceptionValue:
     """The exception object of a raise that unwound to its handler."""
     if error.template is None:
         return ExceptionValue(error.error, ())
-    from jitgrad.script.frontend.values import strings
-
     def held(value: Value) -> Any:
         return heap.new_tensor(context, value) if isinstance(value.type, TensorType) else numbers.wrap(context, value)
 
     def text(template: Sequence[Any]) -> Any:
-        return strings.text(context, [p if isinstance(p, str) else (held(error.values[p[0]]), *p[1:])
+        return strings.joined(context, [p if isinstance(p, str) else (held(error.values[p[0]]), *p[1:])
                                       for p in template])
 
     def argument(stated: Any) -> Any:

@@ -11,11 +11,11 @@ from typing import Any
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.script.frontend.containers import contents, sequences
 from jitgrad.script.frontend.containers.indexing import UNROLL_LIMIT
-from jitgrad.script.frontend.evaluate import calls, conditions, loops, merge, targets
+from jitgrad.script.frontend.evaluate import conditions, loops, merge, targets
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import iterate
+from jitgrad.script.frontend.values.protocol import call, iterate
 from jitgrad.script.frontend.values.values import Function, Number
 
 
@@ -47,7 +47,7 @@ def quantified(context: Context, node: ast.GeneratorExp, all_: bool) -> Any:
     """`any(test(x) for x in xs)`, `all(...)`: a function with a loop, which ends with the item that decides."""
     if any(isinstance(n, ast.NamedExpr) for n in ast.walk(node)):
         made = list_comprehension(context, node)
-        return calls.call(context, all if all_ else any, (made,), {})
+        return call(context, all if all_ else any, made)
     test: ast.expr = ast.UnaryOp(ast.Not(), node.elt) if all_ else node.elt
     found = ast.If(test, [ast.Return(ast.Constant(not all_))], [])
     return _searched(context, node, found, ast.Return(ast.Constant(all_)), ())
@@ -70,7 +70,7 @@ def _searched(context: Context, node: ast.GeneratorExp, found: ast.stmt, end: as
     definition, source = known
     start = dispatch.evaluate(context, node.generators[0].iter)
     none = default or (None,)
-    return calls.call(context, Function(definition, source, context.frame, (), {}), (start, *none), {})
+    return call(context, Function(definition, source, context.frame, (), {}), start, *none)
 
 
 def _loop_of(node: ast.GeneratorExp, body: ast.stmt, end: ast.stmt) -> ast.FunctionDef:

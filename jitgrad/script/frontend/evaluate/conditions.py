@@ -9,7 +9,7 @@ from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values.protocol import truth
-from jitgrad.script.frontend.values.values import Number, Union
+from jitgrad.script.frontend.values.values import Number
 
 
 def condition(context: Context, node: ast.expr) -> Any:
@@ -54,7 +54,7 @@ def narrow(context: Context, test: ast.expr, value: Any, outcome: bool, direct: 
             and test.comparators[0].value is None):
         return
     key = (context.frame.id, test.left.id)
-    union = context.state.values.get(key)
-    if isinstance(union, Union):
+    held = context.state.values.get(key)
+    if unions.undecided(held):
         is_none = isinstance(test.ops[0], ast.Is) == outcome
-        context.state.values[key] = None if is_none else unions.without(context, union, None, not direct)
+        context.state.values[key] = None if is_none else unions.without(context, held, None, not direct)

@@ -10,7 +10,7 @@ from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import numbers
-from jitgrad.script.frontend.values.values import UNBOUND, Number, Union
+from jitgrad.script.frontend.values.values import UNBOUND, Number
 
 #: under a frame: what a pending `return` returns
 RESULT = ("result",)
@@ -74,7 +74,7 @@ def to_handler(context: Context) -> Any:
 
 def returning(context: Context, flag: Number, result: Any) -> tuple[Number, bool]:
     """A pending return as a condition: the presence of its result where that says it; else the flag."""
-    if isinstance(result, Union) and result.tag is None and result.statics == (UNBOUND,):
+    if unions.untagged(result, UNBOUND):
         bound = numbers.negate(context, unions.is_static(context, result, UNBOUND))
         assert isinstance(bound, Number)
         return bound, False

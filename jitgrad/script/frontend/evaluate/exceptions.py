@@ -30,7 +30,7 @@ from jitgrad.script.frontend.values import heap, strings
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import is_dynamic, items_of
 from jitgrad.script.frontend.values.raised import ExceptionValue
-from jitgrad.script.frontend.values.values import UNBOUND, Number, SymList, SymTensor, Text, Union
+from jitgrad.script.frontend.values.values import UNBOUND, Number, SymList, SymTensor, Text
 from jitgrad.script.graph.ir import Value
 
 # --- raising -------------------------------------------------------------------------------------------------------
@@ -103,6 +103,7 @@ def raised(context: Context, error: ExceptionValue) -> effects.Raised:
 
 def _stated(context: Context, value: Any, values: list[Value]) -> Any:
     """An argument of an exception as a template has it (`effects.exception`); graph values are added to `values`."""
+    value = unions.force(context, value, "None as the argument of an exception")
     if value is None:
         return None
     if isinstance(value, Number):
@@ -114,10 +115,6 @@ def _stated(context: Context, value: Any, values: list[Value]) -> Any:
     if type(value) in (bool, float) or (type(value) is int and abs(value) < 1 << 63):
         values.append(context.constant(value))
         return len(values) - 1
-    if isinstance(value, Union):
-        held = unions.force(context, value, "None as the argument of an exception")
-        if not isinstance(held, Union):
-            return _stated(context, held, values)
     if type(value) is tuple or (isinstance(value, SymList) and run_lists.run_items(context, value) is None):
         items = value if type(value) is tuple else items_of(context, value)
         return ("tuple" if type(value) is tuple else "list", *[_stated(context, v, values) for v in items])
@@ -235,15 +232,13 @@ def _after(context: Context, s: ast.Try, flags: list[tuple[Handler, Any]]) -> No
             _take(context, handler, first if known else ExceptionValue(first.cls, (), unknown=True))
             return
         cls, args = unions.without(context, arrived, UNBOUND, known=True)
-        known = isinstance(args, tuple) and not any(isinstance(a, Union) and a.inner is not None for a in args)
+        known = isinstance(args, tuple) and not any(
+            unions.undecided(a) and not unions.is_choice(a, object) for a in args)
 
         def run(cls: Any) -> None:
             _take(context, handler, ExceptionValue(cls, args if known else (), unknown=not known))
 
-        if isinstance(cls, Union):
-            unions.switch(context, cls, run, live)
-        else:
-            run(cls)
+        unions.switch(context, cls, run, live)
 
     if isinstance(flag, Number):
         merge.branch(context, flag, take, lambda: _after(context, s, rest), live)

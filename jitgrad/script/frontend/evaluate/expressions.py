@@ -9,13 +9,15 @@ from typing import Any
 from jitgrad.errors import UnsupportedSyntax
 from jitgrad.ops.numbers import NUMBERS
 from jitgrad.script.frontend.containers import contents, sequences
-from jitgrad.script.frontend.evaluate import calls, comprehensions, conditions, merge, names
+from jitgrad.script.frontend.evaluate import comprehensions, conditions, merge, names
 from jitgrad.script.frontend.evaluate.targets import BINARY
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers, strings
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import (
     binary,
+    call,
     callee,
     compare,
     contains,
@@ -237,10 +239,13 @@ def _call(context: Context, node: ast.Call) -> Any:
     for k in node.keywords:
         value = evaluate(context, k.value)
         if k.arg is None:
-            kwargs.update(contents.dict_of(context, value))
+            more = contents.dict_of(context, value)
+            if not all(isinstance(name, str) for name in more):
+                raise effects.raise_now(context, TypeError, ("keywords must be strings",))
+            kwargs.update(more)
         else:
             kwargs[k.arg] = value
-    return calls.call(context, fn, tuple(args), kwargs)
+    return call(context, fn, *args, **kwargs)
 
 
 def _joined(context: Context, node: ast.JoinedStr) -> Any:
@@ -256,7 +261,7 @@ def _joined(context: Context, node: ast.JoinedStr) -> Any:
             assert isinstance(part.format_spec, ast.JoinedStr)
             spec = static(context, _joined(context, part.format_spec), "a format specification")
         parts.append((value, "" if part.conversion == -1 else chr(part.conversion), spec))
-    return strings.text(context, parts)
+    return strings.joined(context, parts)
 
 
 HANDLERS: dict[type[ast.AST], Callable[[Context, Any], Any]] = {

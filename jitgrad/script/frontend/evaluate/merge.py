@@ -9,10 +9,10 @@ from typing import Any
 from jitgrad.dims import Symbol, symbols
 from jitgrad.errors import Span, TypeMismatch
 from jitgrad.ops.types import TensorType
-from jitgrad.script.frontend.evaluate.aliases import Aliases
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import REFERENCES, Context, State
 from jitgrad.script.frontend.templates import locations, run_lists
+from jitgrad.script.frontend.templates.aliases import Aliases
 from jitgrad.script.frontend.templates.alternatives import Either, Same
 from jitgrad.script.frontend.templates.of_values import content_template, record, template_of
 from jitgrad.script.frontend.templates.records import Record

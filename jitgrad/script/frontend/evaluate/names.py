@@ -12,7 +12,7 @@ from jitgrad.script.call.signature import Cell, Global
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.templates import unions
-from jitgrad.script.frontend.values.values import UNBOUND, Union
+from jitgrad.script.frontend.values.values import UNBOUND
 
 
 def load(context: Context, frame: Frame, name: str) -> Any:
@@ -100,7 +100,7 @@ def store_outside(context: Context, frame: Frame, name: str, value: Any) -> None
 
 def _load_local(context: Context, frame: Frame, name: str, free: bool = False) -> Any:
     value = context.state.values.get((frame.id, name), UNBOUND)
-    if value is UNBOUND or (isinstance(value, Union) and UNBOUND in value.statics):
+    if unions.may_be(value, UNBOUND):
         text = (f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
                 if free else f"cannot access local variable '{name}' where it is not associated with a value")
         value = unions.bound(context, value, NameError if free else UnboundLocalError, text)

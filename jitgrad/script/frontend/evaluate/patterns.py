@@ -14,6 +14,7 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import (
+    call,
     class_of,
     compare,
     get_attribute,
@@ -147,11 +148,8 @@ def _mapping(context: Context, pattern: ast.MatchMapping, subject: Any, bindings
 
 
 def _class(context: Context, pattern: ast.MatchClass, subject: Any, bindings: Bindings) -> Any:
-    from jitgrad.script.frontend.state.handlers import HANDLERS
-    pass
-
     cls = ex.evaluate(context, pattern.cls)
-    test = HANDLERS[isinstance](context, (subject, cls), {})
+    test = call(context, isinstance, subject, cls)
     if test is False:
         return False
     if isinstance(test, Number):

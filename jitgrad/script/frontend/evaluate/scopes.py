@@ -4,24 +4,80 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import types
 from collections.abc import Callable
 from typing import Any
 
 from jitgrad.amp.autocast_mode import autocast
-from jitgrad.errors import UnsupportedCall, UnsupportedSyntax
-from jitgrad.script.frontend.evaluate import calls, control, merge, targets
+from jitgrad.eager.autograd.grad_mode import _Scope
+from jitgrad.errors import NotStatic, UnsupportedCall, UnsupportedSyntax
+from jitgrad.script.frontend.containers.generators import Generator
+from jitgrad.script.frontend.evaluate import control, merge, targets
 from jitgrad.script.frontend.evaluate import expressions as ex
 from jitgrad.script.frontend.evaluate.attempts import Handler, thrown
 from jitgrad.script.frontend.evaluate.exceptions import with_finish
 from jitgrad.script.frontend.source.source import source_of
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args
 from jitgrad.script.frontend.templates import unions
-from jitgrad.script.frontend.values.protocol import class_of, type_word
-from jitgrad.script.frontend.values.values import Number, Union
+from jitgrad.script.frontend.values import instances
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import call, class_of, is_dynamic, type_word
+from jitgrad.script.frontend.values.values import Function, Number
+
+
+class GradScope:
+    """`no_grad()` and kin, entered by `with`."""
+
+    __slots__ = ("enabled", "negated")
+
+    def __init__(self, enabled: bool | Number, negated: bool = False):
+        self.enabled, self.negated = enabled, negated
+
 
 #: what a branch may have chosen between
-_SCOPES = (calls.GradScope, autocast, contextlib.nullcontext)
+_SCOPES = (GradScope, autocast, contextlib.nullcontext)
+
+
+def _grad_mode(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> GradScope:
+    name = cls.__name__
+    if args and isinstance(args[0], (Function, types.FunctionType)):
+        raise UnsupportedCall(f"`{name}` as a decorator inside a script", context.span(), hint="use `with`")
+    if name in ("no_grad", "enable_grad"):
+        return GradScope(name == "enable_grad")
+    if name == "set_grad_enabled" and not context.entering:
+        raise UnsupportedCall("`set_grad_enabled` outside a `with`", context.span(),
+                              hint="write `with set_grad_enabled(mode):`")
+    mode = args[0] if args else kwargs.get("mode", True)
+    if not (isinstance(mode, Number) and mode.number_type is bool):
+        mode = bool(static(context, mode, "the mode"))
+    return GradScope(mode, negated=name == "inference_mode")
+
+
+def _autocast(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> Any:
+    given = [_known(context, a) for a in args]
+    named = {k: _known(context, v) for k, v in kwargs.items()}
+    return effects.guarded(context, lambda: cls(*given, **named))
+
+
+def _known(context: Context, value: Any) -> Any:
+    """`value`, or what a bool is that the call's arguments gave: assumed from then on. Raises NotStatic for others."""
+    found = context.inputs.assumed(value) if isinstance(value, Number) else None
+    if found is None and is_dynamic(value):
+        raise NotStatic(f"an argument of `autocast` must be known while compiling, but this is {type_word(value)}",
+                        context.span(),
+                        hint="use an attribute or a bool argument of the script, or write an `if` around the `with`")
+    return value if found is None else found
+
+
+def _nullcontext(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> Any:
+    if cls is not contextlib.nullcontext or args or kwargs:
+        return instances.construct(context, cls, args, kwargs)
+    return contextlib.nullcontext()  # a static object, which a branch may choose
+
+
+CONSTRUCTORS.update({_Scope: _grad_mode, autocast: _autocast, contextlib.nullcontext: _nullcontext})
 
 
 def with_(context: Context, s: ast.With) -> None:
@@ -34,15 +90,15 @@ def with_(context: Context, s: ast.With) -> None:
         value = ex.evaluate(context, items[0].context_expr)
         context.entering = before
         context.node = items[0].context_expr
-        if isinstance(value, Union) and value.inner is None and all(isinstance(v, _SCOPES) for v in value.statics):
+        if unions.is_choice(value, *_SCOPES):
             unions.switch(context, value, lambda v: _scope(context, v, items[0], lambda: enter(items[1:])),
                          control.live_after(context, s))
             return
-        if isinstance(value, calls.GradScope) and isinstance(value.enabled, Number):
+        if isinstance(value, GradScope) and isinstance(value.enabled, Number):
             merge.branch(context, value.enabled,
-                         lambda: _scope(context, calls.GradScope(not value.negated), items[0],
+                         lambda: _scope(context, GradScope(not value.negated), items[0],
                                         lambda: enter(items[1:])),
-                         lambda: _scope(context, calls.GradScope(value.negated), items[0], lambda: enter(items[1:])),
+                         lambda: _scope(context, GradScope(value.negated), items[0], lambda: enter(items[1:])),
                          control.live_after(context, s))
             return
         _scope(context, value, items[0], lambda: enter(items[1:]))
@@ -55,12 +111,11 @@ def with_(context: Context, s: ast.With) -> None:
 
 
 def _scope(context: Context, value: Any, item: ast.withitem, run: Callable[[], None]) -> None:
-    from jitgrad.script.frontend.containers.generators import Generator
     def bind(entered: Any) -> None:
         if item.optional_vars is not None:
             targets.assign(context, item.optional_vars, entered)
 
-    if isinstance(value, calls.GradScope):
+    if isinstance(value, GradScope):
         before, context.grad = context.grad, bool(value.enabled) is not value.negated
         bind(None)
         run()
@@ -94,7 +149,7 @@ def _scope(context: Context, value: Any, item: ast.withitem, run: Callable[[], N
         raise UnsupportedSyntax(f"`with` on {type_word(value)}", context.span(item.context_expr),
                                 hint="scripts know `no_grad()`, `enable_grad()`, `set_grad_enabled(...)` and "
                                      "`autocast(...)`, and context managers written in Python")
-    bind(calls.call(context, cls.__enter__, (value,), {}))
+    bind(call(context, cls.__enter__, value))
 
     def leave(error: effects.Raised | Handler | None) -> None:
         raised: tuple[Any, ...] = (None, None, None)
@@ -104,7 +159,7 @@ def _scope(context: Context, value: Any, item: ast.withitem, run: Callable[[], N
                                       context.span(item.context_expr),
                                       hint="handle the exception with `try` and `except` inside the `with`")
             raised = error.error, thrown(context, error), None
-        if calls.call(context, cls.__exit__, (value, *raised), {}):
+        if call(context, cls.__exit__, value, *raised):
             raise UnsupportedCall("an `__exit__` that returns a true value", context.span(item.context_expr),
                                   hint="handle the exception with `try` and `except`")
 

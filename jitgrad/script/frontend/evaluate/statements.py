@@ -16,7 +16,6 @@ from jitgrad.script.frontend.containers import generators
 from jitgrad.script.frontend.containers.indexing import UNROLL_LIMIT
 from jitgrad.script.frontend.evaluate import (
     attempts,
-    calls,
     conditions,
     control,
     exceptions,
@@ -28,13 +27,14 @@ from jitgrad.script.frontend.evaluate import (
     targets,
 )
 from jitgrad.script.frontend.evaluate import expressions as ex
+from jitgrad.script.frontend.evaluate.heads import Peel
 from jitgrad.script.frontend.source.liveness import always_leaves, exits
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import numbers
-from jitgrad.script.frontend.values.protocol import iterate
+from jitgrad.script.frontend.values.protocol import call, iterate
 from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Number
 
 
@@ -317,7 +317,7 @@ def _counted(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> N
         try:
             try:
                 _run(context, s, loop, body, length, None)
-            except loops.Peel:
+            except Peel:
                 _peel(context, s, iterable, loop, iteration)
         except loops.NoTrip:
             context.state = entry
@@ -412,7 +412,7 @@ def _function(context: Context, s: ast.FunctionDef) -> None:
     decorators = [ex.evaluate(context, d) for d in s.decorator_list]
     function: Any = ex.make_function(context, s)
     for decorator in reversed(decorators):
-        function = calls.call(context, decorator, (function,), {})
+        function = call(context, decorator, function)
     names.assign(context, s.name, function, s)
 
 

@@ -7,26 +7,23 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedCall, UnsupportedSyntax
 from jitgrad.ops.numbers import NUMBERS
-from jitgrad.script.frontend.containers import contents, lists, sequences
+from jitgrad.script.frontend.containers import contents, lists
 from jitgrad.script.frontend.evaluate import names
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.templates import run_lists, unions
+from jitgrad.script.frontend.templates import run_lists
 from jitgrad.script.frontend.values import checks, numbers, protocol
 from jitgrad.script.frontend.values.protocol import (
-    SYMBOLS,
-    argument,
-    binary,
     delete_attribute,
     delete_item,
     get_attribute,
     get_item,
+    in_place,
     items_of,
     set_attribute,
     set_item,
-    type_name,
 )
-from jitgrad.script.frontend.values.values import UNBOUND, Number, RunItems, SymList, SymTensor, Union
+from jitgrad.script.frontend.values.values import UNBOUND, Number, RunItems, SymList, SymTensor
 
 #: operators by their nodes
 BINARY: dict[type[ast.AST], str] = {ast.MatMult: "matmul", **{
@@ -132,22 +129,7 @@ def augmented(context: Context, s: ast.AugAssign) -> None:
 def _updated(context: Context, op: str, old: Any, s: ast.AugAssign) -> Any:
     value = dispatch.evaluate(context, s.value)
     context.node = s
-    old = unions.force(context, old, f"unsupported operand type(s) for {SYMBOLS[op]}=: '{{}}' and "
-                                    f"'{type_name(value)}'")
-    if isinstance(old, Union):
-        return unions.switch(context, old, lambda v: _in_place(context, op, v, value))
-    return _in_place(context, op, old, value)
-
-
-def _in_place(context: Context, op: str, old: Any, value: Any) -> Any:
-    """`old op= value`: tensors and lists are changed and stay what they are."""
-    if isinstance(old, SymTensor) and hasattr(type(old), f"__i{op}__"):
-        given = argument(context, value)
-        return effects.guarded(context, lambda: getattr(old, f"__i{op}__")(given))
-    if isinstance(old, SymList) and op == "add":
-        sequences.extend(context, old, value)
-        return old
-    return binary(context, op, old, value)
+    return in_place(context, op, old, value)
 
 
 def delete(context: Context, s: ast.Delete) -> None:

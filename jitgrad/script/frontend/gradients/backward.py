@@ -26,7 +26,7 @@ from jitgrad.script.frontend.values import checks, heap, numbers
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import argument, items_of, type_name, type_word
 from jitgrad.script.frontend.values.tensors import getter, method, setter
-from jitgrad.script.frontend.values.values import Storage, SymTensor, Union
+from jitgrad.script.frontend.values.values import Storage, SymTensor
 from jitgrad.script.graph.ir import Block, Node, Value
 
 UNUSED = ("The differentiated Tensor at index {} appears to not have been used in the graph. Set allow_unused=True if "
@@ -146,7 +146,7 @@ def _flags(context: Context, create_graph: Any, retain_graph: Any) -> tuple[bool
 
 
 def _tensors(context: Context, given: Any) -> list[SymTensor]:
-    items = [given] if isinstance(given, (SymTensor, Union)) else items_of(context, given)
+    items = [given] if isinstance(given, SymTensor) or unions.undecided(given) else items_of(context, given)
     found = [argument(context, t) for t in items]
     for t in found:
         if not isinstance(t, SymTensor):
@@ -158,7 +158,7 @@ def _outputs(context: Context, tensors: Any, gradients: Any) -> tuple[list[Value
     """The values to differentiate and their cotangents."""
     given = _tensors(context, tensors)
     seeds: list[Any] = [None] * len(given)
-    if isinstance(gradients, (SymTensor, Union)):
+    if isinstance(gradients, SymTensor) or unions.undecided(gradients):
         seeds = [argument(context, gradients)]
     elif gradients is not None:
         seeds = [argument(context, g) for g in items_of(context, gradients)]
@@ -335,7 +335,7 @@ def _current(context: Context, storage: Storage) -> Any:
     """What a `.grad` holds; what may be None is in the state, where its payload will replace it."""
     slot = slot_of(storage)
     found = locations.fetch(context, context.state, slot)
-    if isinstance(found, Union):
+    if unions.undecided(found):
         context.state.values[slot] = found
     return found
 
@@ -353,7 +353,7 @@ def write_grad(context: Context, tensor: SymTensor, value: Any) -> None:
         _same_sizes(context, theirs.dims, mine.dims, lambda: (
             f"attempting to assign a gradient of size '[{', '.join(map(str, theirs.dims))}]' to a tensor of size "
             f"'[{', '.join(map(str, mine.dims))}]'. Please ensure that the gradient and the tensor are the same size"))
-    elif value is not None and not isinstance(value, Union):
+    elif value is not None and not unions.undecided(value):
         raise effects.raise_now(context, TypeError, (
             f"assigned grad expected to be a Tensor or None but got grad of type {type_name(value)}",))
     if tensor.path:
@@ -415,7 +415,7 @@ def _store(context: Context, storage: Storage, value: Any) -> None:
 def _accumulate(context: Context, storage: Storage, value: Value, create: bool) -> None:
     """Add a gradient to a leaf's `.grad` as eager's engine does."""
     before = _current(context, storage)
-    if isinstance(before, Union):
+    if unions.undecided(before):
         merge.branch(context, unions.is_static(context, before, None),
                      lambda: _store(context, storage, _tensor(context, value, create)),
                      lambda: _add(context, storage, unions.present(context, before), value, create))

@@ -12,10 +12,10 @@ from jitgrad.script.autodiff.flow import is_differentiable
 from jitgrad.script.autodiff.inner import free_values
 from jitgrad.script.autodiff.prepare import pure
 from jitgrad.script.autodiff.regions import Rename
-from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import heap
-from jitgrad.script.frontend.values.protocol import Kind, is_dynamic, register
+from jitgrad.script.frontend.values.protocol import Kind, call, register
 from jitgrad.script.frontend.values.values import Method, SymTensor
 from jitgrad.script.graph.custom import CustomDerivative
 from jitgrad.script.graph.ir import Block, Value, attr_symbols, map_attr, type_symbols, walk
@@ -79,7 +79,7 @@ def apply(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     from jitgrad.eager.autograd.function import Function
 
     cls, *given = args
-    if any(is_dynamic(a) and not isinstance(a, SymTensor) and hasattr(a, "statics") for a in given):
+    if any(unions.undecided(a) for a in given):
         raise UnsupportedCall(f"`{cls.__name__}.apply` of a value that may be None", context.span(),
                               hint="check for None before the call")
     context.gradient_state = True
@@ -87,10 +87,10 @@ def apply(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     ctx = SymFunctionCtx(context, needs, cls.__name__)
     recorded, context.grad = context.grad, False
     if cls.setup_context is not Function.setup_context:
-        result = calls.call(context, cls.forward, tuple(given), {})
-        calls.call(context, cls.setup_context, (ctx, tuple(given), result), {})
+        result = call(context, cls.forward, *given)
+        call(context, cls.setup_context, ctx, tuple(given), result)
     else:
-        result = calls.call(context, cls.forward, (ctx, *given), {})
+        result = call(context, cls.forward, ctx, *given)
     context.grad = recorded
     if not any(needs):
         return result
@@ -108,10 +108,10 @@ def apply(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     context.builder.history.update(shadows[k].id for k in moving)
     replaced = {id(outputs[i]): fresh[k] for k, i in enumerate(tensors)}
     ctx.saved = tuple([replaced.get(id(t), t) for t in ctx.saved])
-    call, captured, sizes = derivative(context, cls, ctx, given, before, shadows, moving, arguments)
+    derived, captured, sizes = derivative(context, cls, ctx, given, before, shadows, moving, arguments)
     context.grad = recorded
     found = context.builder.emit("custom", [*before, *arguments, *captured], types=[v.type for v in before],
-                                 call=call, sizes=sizes)
+                                 call=derived, sizes=sizes)
     context.builder.history.update(found[k].id for k in moving)
     for i, v in zip(tensors, found, strict=True):
         outputs[i] = heap.new_tensor(context, v)
@@ -147,7 +147,7 @@ def derivative(context: Context, cls: Any, ctx: SymFunctionCtx, given: list[Any]
                 zero = context.builder.one("full", value=0, shape=v.type.dims, dtype=v.type.dtype)
                 gs.append(heap.new_tensor(context, zero))
         with autocast.suspended():  # torch's `backward` runs in no region, unless it enters one
-            result = calls.call(context, backward, (ctx, *gs), {})
+            result = call(context, backward, ctx, *gs)
         results = list(result) if isinstance(result, tuple) else [result]
         while len(results) > len(given) and results[-1] is None:
             results.pop()

@@ -12,12 +12,11 @@ from typing import Any
 from jitgrad.eager.autograd.function import Function
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.call import signature as sig
-from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.gradients import customs
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import heap
-from jitgrad.script.frontend.values.protocol import type_word
+from jitgrad.script.frontend.values.protocol import call, type_word
 from jitgrad.script.frontend.values.tensors import method
 from jitgrad.script.frontend.values.values import Storage, SymTensor
 from jitgrad.script.graph.ir import Block, Value, walk
@@ -136,7 +135,7 @@ def _call(context: Context, storage: Storage, hook: Any, argument: SymTensor) ->
     block = context.path[-1]
     count = len(block.nodes)
     before, context.grad = context.grad, False
-    result = calls.call(context, hook, (argument,), {})
+    result = call(context, hook, argument)
     context.grad = before
     if any(n.op in ("print", "callback") for n in walk(Block(nodes=block.nodes[count:]))):
         of(context).observed.add(storage)

@@ -7,13 +7,13 @@ import operator
 import types
 from typing import Any
 
-from jitgrad.errors import NotStatic, UnsupportedCall
+from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import backend
 from jitgrad.ops.numbers import operator_of
 from jitgrad.script.frontend.containers import contents, list_methods, lists, mappings, sequences
 from jitgrad.script.frontend.containers import iteration as it
 from jitgrad.script.frontend.containers.generators import Generator
-from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.library.printing import print_
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
@@ -24,12 +24,14 @@ from jitgrad.script.frontend.values import numbers, protocol, strings
 from jitgrad.script.frontend.values.plain import PLAIN, static
 from jitgrad.script.frontend.values.protocol import (
     binary,
+    call,
     class_of,
     compare,
     delete_attribute,
     get_attribute,
     has_attribute,
     is_dynamic,
+    is_instance,
     is_open,
     items_of,
     iterate,
@@ -47,7 +49,6 @@ from jitgrad.script.frontend.values.values import (
     Super,
     SymList,
     SymTensor,
-    Union,
     sequence,
 )
 
@@ -127,18 +128,7 @@ def _isinstance(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
             pending += list(c.__args__)
         else:
             flat.append(c)
-    if isinstance(value, Union):
-        return unions.switch(context, value, lambda v: _isinstance(context, (v, classes), {}))
-    if isinstance(value, SymTensor):
-        original = context.inputs.tensors.get(value.storage.input) if not value.path else None
-        if original is not None:
-            return isinstance(original, tuple(flat))
-    if isinstance(value, Number) and value.number_type is object:
-        answers = {any(issubclass(kind, c) for c in flat if isinstance(c, type)) for kind in (bool, int, float)}
-        if len(answers) == 1:
-            return answers.pop()
-        raise NotStatic("the type of this number is known only at run time", context.span())
-    return any(issubclass(class_of(value), c) for c in flat if isinstance(c, type))
+    return is_instance(context, value, tuple(c for c in flat if isinstance(c, type)))
 
 
 @handles(type)
@@ -271,7 +261,7 @@ def _extreme(largest: bool) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         whole = lists.of_run_time_length(context, args[0]) if len(args) == 1 else None
         if whole is not None:
-            return calls.call(context, list_methods.largest if largest else list_methods.smallest, (whole,), kwargs)
+            return call(context, list_methods.largest if largest else list_methods.smallest, whole, **kwargs)
         items = items_of(context, args[0]) if len(args) == 1 else list(args)
         if not items:
             if "default" in kwargs:
@@ -283,9 +273,9 @@ def _extreme(largest: bool) -> Handler:
             for x in items[1:]:
                 result = _better(context, result, x, largest)
             return result
-        best, measure = items[0], calls.call(context, key, (items[0],), {})
+        best, measure = items[0], call(context, key, items[0])
         for x in items[1:]:
-            best, measure = _better_by(context, best, measure, x, calls.call(context, key, (x,), {}), largest)
+            best, measure = _better_by(context, best, measure, x, call(context, key, x), largest)
         return best
 
     return handler
@@ -321,7 +311,7 @@ def _sum(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     whole = lists.of_run_time_length(context, args[0])
     if whole is not None:
         function = list_methods.total_of_tensors if lists.holds_tensors(context, whole) else list_methods.total
-        return calls.call(context, function, (whole, result), {})
+        return call(context, function, whole, result)
     for x in items_of(context, args[0]):
         result = binary(context, "add", result, x)
     return result
@@ -330,10 +320,10 @@ def _sum(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 def _quantifier(all_: bool) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         if isinstance(args[0], (Generator, Iterable)):  # no item is asked for after the one that decides
-            return calls.call(context, list_methods.every if all_ else list_methods.some, args, {})
+            return call(context, list_methods.every if all_ else list_methods.some, *args)
         whole = lists.of_run_time_length(context, args[0])
         if whole is not None:
-            return calls.call(context, list_methods.every if all_ else list_methods.some, (whole,), {})
+            return call(context, list_methods.every if all_ else list_methods.some, whole)
         result: Any = all_
         for x in items_of(context, args[0]):
             test = truth(context, x)
@@ -359,7 +349,7 @@ def _list(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     if args and isinstance(args[0], SymList):
         return run_lists.new(context, run_lists.content(context, args[0]))
     if args and is_open(context, args[0]):
-        return calls.call(context, list_methods.collected, args, {})
+        return call(context, list_methods.collected, *args)
     return contents.new_list(context, items_of(context, args[0]) if args else [])
 
 
@@ -394,13 +384,13 @@ def _filter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     source = args[1]
     items = None if is_open(context, source) else items_of(context, source)
     if items is None:
-        made = calls.call(context, list_methods.filtered, (bool if args[0] is None else args[0], source), {})
+        made = call(context, list_methods.filtered, bool if args[0] is None else args[0], source)
         return it.Iterator(context, _iterable(context, made))
     for item in items:
-        test = truth(context, item if args[0] is None else calls.call(context, args[0], (item,), {}))
+        test = truth(context, item if args[0] is None else call(context, args[0], item))
         if isinstance(test, Number):
             function = bool if args[0] is None else args[0]
-            made = calls.call(context, list_methods.filtered, (function, sequence(items)), {})
+            made = call(context, list_methods.filtered, function, sequence(items))
             return it.Iterator(context, _iterable(context, made))
         if test:
             kept.append(item)
@@ -412,12 +402,12 @@ def _map(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     parts = [_iterable(context, a) for a in args[1:]]
     joined = it.zipped(context, parts, False)
     return it.Iterator(context, Iterable(
-        joined.length, lambda cx, k: calls.call(cx, args[0], joined.item(cx, k), {}), joined.unrolled))
+        joined.length, lambda cx, k: call(cx, args[0], *joined.item(cx, k)), joined.unrolled))
 
 
 def _text(conversion: str) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        return strings.text(context, [(args[0], conversion, "")] if args else [])
+        return strings.joined(context, [(args[0], conversion, "")] if args else [])
     return handler
 
 
@@ -427,7 +417,7 @@ HANDLERS[str], HANDLERS[repr], HANDLERS[ascii] = _text("s"), _text("r"), _text("
 @handles(format)
 def _format(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     spec = static(context, args[1], "a format specification") if len(args) > 1 else ""
-    return strings.text(context, [(args[0], "", spec)])
+    return strings.joined(context, [(args[0], "", spec)])
 
 
 def _refused(name: str) -> Handler:

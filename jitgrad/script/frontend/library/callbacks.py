@@ -15,16 +15,15 @@ from jitgrad.ops import autocast
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
 from jitgrad.script.call import signature as sig
-from jitgrad.script.call.callback import MADE, NUMBERS, Callback, Formatted, TensorResult, TupleResult
+from jitgrad.script.call.callback import ARGUMENTS, NUMBERS, Callback, TensorResult, TupleResult
 from jitgrad.script.frontend.boundary import deferred_stores, placement
 from jitgrad.script.frontend.boundary.results import Results
 from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import RANDOM, Context
 from jitgrad.script.frontend.templates import locations, unions
-from jitgrad.script.frontend.values import heap, numbers, strings
-from jitgrad.script.frontend.values.protocol import items_of, type_word
+from jitgrad.script.frontend.values import heap, numbers
+from jitgrad.script.frontend.values.protocol import call, items_of, type_word
 from jitgrad.script.frontend.values.values import (
     Function,
     Method,
@@ -33,8 +32,6 @@ from jitgrad.script.frontend.values.values import (
     SymDict,
     SymList,
     SymTensor,
-    Text,
-    Union,
     size_number,
 )
 from jitgrad.script.graph.ir import Value
@@ -49,15 +46,7 @@ def marked(context: Context, fn: types.FunctionType, mark: Mark, args: tuple[Any
     if mark.kind == "unused":
         raise effects.raise_now(context, RuntimeError, (
             f"`{fn.__qualname__}` is marked `@jit.unused`: a script cannot call it",))
-    for k, value in enumerate(args):
-        if isinstance(value, Union) and not _optional(value):
-            return unions.switch(context, value, lambda v, k=k: marked(  # type: ignore[misc]
-                context, fn, mark, (*args[:k], v, *args[k + 1:]), kwargs))
-    return _Emission(context, fn, args, kwargs).emit(mark)
-
-
-def _optional(value: Union) -> bool:
-    return value.statics == (None,) and value.inner is not None and len(value.leaves) == 1 and value.tag is None
+    return unions.each(context, args, lambda given: _Emission(context, fn, given, kwargs).emit(mark), unions.optional)
 
 
 class _Arguments(Results):
@@ -90,14 +79,11 @@ class _Arguments(Results):
     def tree(self, value: Any) -> Any:
         if self.storing:
             return super().tree(value)
-        if isinstance(value, Text):
-            template, values = strings.template_of(self.context, [value])
-            return Formatted(template, tuple(self.output(v) for v in values))
         if isinstance(value, (Function, Method)):
             raise UnsupportedCall(f"{type_word(value)} made by the script as an argument of an ignored function",
                                   self.context.span(), hint="define the function outside the script")
         made = super().tree(value)
-        if not isinstance(made, MADE):
+        if not isinstance(made, ARGUMENTS):
             raise UnsupportedCall(f"{type_word(value)} as an argument of an ignored function", self.context.span(),
                                   hint="pass tensors, numbers, and tuples, lists and dicts of them")
         return made
@@ -167,7 +153,7 @@ class _Emission:
         context = self.context
         before, context.grad = context.grad, False
         try:
-            example = calls.call(context, returns, self.args, self.kwargs)
+            example = call(context, returns, *self.args, **self.kwargs)
         finally:
             context.grad = before
         return self.like(example)

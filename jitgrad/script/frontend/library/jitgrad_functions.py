@@ -13,14 +13,15 @@ from jitgrad.eager.autograd import engine, grad_mode
 from jitgrad.eager.autograd.function import Function as CustomFunction
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops import autocast
-from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.gradients import backward, customs
 from jitgrad.script.frontend.library import modules
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles
-from jitgrad.script.frontend.values import numbers
-from jitgrad.script.frontend.values.values import Number, SymTensor, Union
+from jitgrad.script.frontend.templates import unions
+from jitgrad.script.frontend.values import functions, numbers
+from jitgrad.script.frontend.values.protocol import call
+from jitgrad.script.frontend.values.values import Number, SymTensor
 from jitgrad.script.graph.marks import is_scripting, refuse
 from jitgrad.utils.checkpoint import checkpoint
 
@@ -74,9 +75,9 @@ for _name in ("is_autocast_cache_enabled", "set_autocast_enabled", "set_autocast
 def _cast(function: Any) -> Handler:
     """`ops.autocast.lower` and `widen`: nothing where autocast is off, whatever the value is."""
     def handler(context: Context, args: Any, kwargs: Any) -> Any:
-        if autocast.mode.low is None or not isinstance(args[0], (SymTensor, Union)):
+        if autocast.mode.low is None or not (isinstance(args[0], SymTensor) or unions.undecided(args[0])):
             return args[0]
-        return calls.library(context, function, args, kwargs)
+        return functions.library(context, function, args, kwargs)
 
     return handler
 
@@ -85,7 +86,7 @@ def _cast(function: Any) -> Handler:
 def _widest(context: Context, args: Any, kwargs: Any) -> Any:
     if autocast.mode.low is None:
         return args[1:]
-    return calls.library(context, autocast.widest, args, kwargs)
+    return functions.library(context, autocast.widest, args, kwargs)
 
 
 HANDLERS[autocast.lower], HANDLERS[autocast.widen] = _cast(autocast.lower), _cast(autocast.widen)
@@ -101,12 +102,12 @@ def _checkpoint(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any])
     for option in ("use_reentrant", "preserve_rng_state", "determinism_check", "debug", "early_stop"):
         kwargs.pop(option, None)
     if not context.grad:
-        return calls.call(context, function, tuple(rest), kwargs)
+        return call(context, function, *rest, **kwargs)
     number = -1 - len(_open)  # by nesting; those of loops in segments count upwards
     _open.append(number)
     try:
         context.builder.emit("region.begin", (), types=(), number=number)
-        result = calls.call(context, function, tuple(rest), kwargs)
+        result = call(context, function, *rest, **kwargs)
         context.builder.emit("region.end", (), types=(), number=number)
     finally:
         _open.pop()
@@ -120,7 +121,7 @@ _open: list[int] = []
 def _manual_seed(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     """`manual_seed(seed)`: the generator's state is the script's own until it leaves."""
     (given,) = (*args, *kwargs.values())
-    seed = calls.call(context, int, (given,), {})
+    seed = call(context, int, given)
     if not isinstance(seed, Number):
         seed = numbers.wrap(context, context.constant(random.Generator(seed).key))
     context.inputs.write_random_state("seed", seed)

@@ -11,7 +11,6 @@ from typing import Any
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.ops.numbers import NUMBERS, operator_of
 from jitgrad.script.frontend.containers import list_methods, lists
-from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.evaluate.expressions import UNARY
 from jitgrad.script.frontend.evaluate.targets import BINARY
 from jitgrad.script.frontend.library import mathematics
@@ -20,7 +19,16 @@ from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles
 from jitgrad.script.frontend.values import numbers
-from jitgrad.script.frontend.values.protocol import binary, compare, get_attribute, get_item, identical, items_of, unary
+from jitgrad.script.frontend.values.protocol import (
+    binary,
+    call,
+    compare,
+    get_attribute,
+    get_item,
+    identical,
+    items_of,
+    unary,
+)
 from jitgrad.script.frontend.values.values import Method, Number
 
 
@@ -29,7 +37,7 @@ def _math(name: str) -> Handler:
         if name in mathematics.SEQUENCES:
             whole = lists.of_run_time_length(context, args[0]) if name == "prod" else None
             if whole is not None:
-                return calls.call(context, list_methods.product, (whole, kwargs.get("start", 1)), {})
+                return call(context, list_methods.product, whole, kwargs.get("start", 1))
             return mathematics.SEQUENCES[name](context, *[items_of(context, a) for a in args], **kwargs)
         given = tuple(number_argument(context, a, f"math.{name}()") for a in args)
         if name in mathematics.COMPOSED and any(isinstance(a, Number) for a in given):
@@ -116,7 +124,7 @@ def _reduce(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         raise effects.raise_now(context, TypeError, ("reduce() of empty iterable with no initial value",))
     result = items[0]
     for x in items[1:]:
-        result = calls.call(context, args[0], (result, x), {})
+        result = call(context, args[0], result, x)
     return result
 
 
@@ -137,7 +145,7 @@ def _getitem(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 @handles(functools.partial)
 def _partial(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     fn, given, named = args[0], args[1:], dict(kwargs)
-    return Method("partial", lambda cx, more, extra: calls.call(cx, fn, (*given, *more), {**named, **extra}))
+    return Method("partial", lambda cx, more, extra: call(cx, fn, *given, *more, **{**named, **extra}))
 
 
 @handles(warnings.warn)

@@ -14,7 +14,6 @@ from jitgrad.autograd import functional
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.autodiff import inner
 from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.gradients import backward, carried_leaves, record
 from jitgrad.script.frontend.library import funclib, functionallib
 from jitgrad.script.frontend.state import effects
@@ -23,7 +22,7 @@ from jitgrad.script.frontend.state.handlers import HANDLERS, Args, handles
 from jitgrad.script.frontend.templates import run_lists
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import items_of, type_name, type_word
+from jitgrad.script.frontend.values.protocol import call, items_of, type_name, type_word
 from jitgrad.script.frontend.values.values import Method, SymDict, SymList, SymTensor
 from jitgrad.script.graph.ir import Value
 
@@ -55,7 +54,7 @@ class Level:
         """(output, aux) of the function, of stand-ins."""
         record.of(context).levels.extend(self.values)
         try:
-            result = calls.call(context, function, tuple(args), kwargs)
+            result = call(context, function, *args, **kwargs)
         finally:
             del record.of(context).levels[len(record.of(context).levels) - len(self.values):]
         if not has_aux:
@@ -186,28 +185,28 @@ def _refused(name: str) -> Any:
 
 def _written(name: str, transform: Any, *options: str) -> Any:
     """A transform of `funclib`, for one argument and functions that give one tensor."""
-    def call(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         numbers = kwargs.get("argnums", args[1] if options and len(args) > 1 else 0)
         given = set(kwargs) - set(options)
         if given or not isinstance(numbers, int) or len(args) > (2 if options else 3):
             what = f"`{min(given)}`" if given else "these arguments"
             raise UnsupportedCall(f"`func.{name}` with {what} inside a script", context.span(),
                                   hint="differentiate with respect to one argument, a tensor, and give no options")
-        return calls.call(context, transform, args, kwargs)
-    return call
+        return call(context, transform, *args, **kwargs)
+    return handler
 
 
 def _functional(name: str) -> Any:
     """A function of `autograd.functional`; how it is computed is not told."""
-    def call(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         for option in ("vectorize", "strategy", "outer_jacobian_strategy"):
             kwargs.pop(option, None)
         count = 3 if name in ("jacobian", "hessian") else 4
         if kwargs.pop("strict", False) is not False or len(args) > count:
             raise UnsupportedCall(f"`autograd.functional.{name}` with `strict` inside a script", context.span(),
                                   hint="leave it out, and give options by name")
-        return calls.call(context, getattr(functionallib, name), args, kwargs)
-    return call
+        return call(context, getattr(functionallib, name), *args, **kwargs)
+    return handler
 
 
 HANDLERS[func.jvp] = _written("jvp", funclib.jvp)

@@ -58,12 +58,6 @@ def run_function(context: Context, frame: Frame, node: Any) -> Any:
 
 
 @Slot
-def call(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`fn(*args, **kwargs)`."""
-    raise NotImplementedError
-
-
-@Slot
 def call_marked(context: Context, fn: Any, mark: Mark, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call of a function that has a mark, as that says."""
     raise NotImplementedError

@@ -1,7 +1,7 @@
-"""Functions that are neither the library's nor inlined from their source: function -> handler.
+"""Functions and classes that are neither the library's nor inlined from their source: function -> handler.
 
-`builtins_.py` has Python's, `stdlib.py` those of its standard library, `library.py` the few of jitgrad that need to
-know the evaluation.
+`builtins.py` has Python's, `stdlib.py` those of its standard library, `jitgrad_functions.py` the few of jitgrad that
+need to know the evaluation.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from jitgrad.script.frontend.state.context import Context
 Args = tuple[Any, ...]
 Handler = Callable[[Context, Args, dict[str, Any]], Any]
 HANDLERS: dict[Any, Handler] = {}
+#: a class -> how it and its subclasses are called, which the handler is given before the arguments
+CONSTRUCTORS: dict[type, Callable[[Context, type, Args, dict[str, Any]], Any]] = {}
 
 
 def handles(*functions: Any) -> Callable[[Handler], Handler]:
@@ -23,3 +25,11 @@ def handles(*functions: Any) -> Callable[[Handler], Handler]:
             HANDLERS[f] = handler
         return handler
     return register
+
+
+def handler_of(fn: Any) -> Handler | None:
+    """The handler of a function, if it has one."""
+    try:
+        return HANDLERS.get(fn)
+    except TypeError:  # it has no hash
+        return None

@@ -20,6 +20,36 @@ def maybe(type_: TensorType, value: Value) -> Union:
     return Union((None,), Tensor(type_.dtype, type_.dims, False), None, (value,))
 
 
+def one_of(statics: tuple[Any, ...], tag: Value) -> Union:
+    """One of several objects, by its number."""
+    return Union(statics, None, tag, ())
+
+
+def undecided(value: Any) -> bool:
+    """Whether a value is one of several, and only the run knows which."""
+    return isinstance(value, Union)
+
+
+def is_choice(value: Any, *classes: type) -> bool:
+    """Whether a value is one of several objects of such classes."""
+    return isinstance(value, Union) and value.inner is None and all(isinstance(s, classes) for s in value.statics)
+
+
+def may_be(value: Any, which: Any) -> bool:
+    """Whether a value is the object `which`, or may be."""
+    return any(same_static(s, which) for s in (value.statics if isinstance(value, Union) else (value,)))
+
+
+def untagged(value: Any, absent: Any) -> bool:
+    """Whether a value is `absent` or one of the run, whose presence says which."""
+    return isinstance(value, Union) and value.tag is None and value.statics == (absent,)
+
+
+def optional(value: Any) -> Value | None:
+    """None or a value of one leaf: the graph's Optional that says so."""
+    return value.leaves[0] if untagged(value, None) and len(value.leaves) == 1 else None
+
+
 def is_static(context: Context, value: Union, which: Any) -> Any:
     """Whether a union is its static alternative `which`: a bool, or a run-time bool."""
     index = next((i for i, s in enumerate(value.statics) if same_static(s, which)), None)
@@ -64,7 +94,7 @@ def _same_union(a: Any, b: Union) -> bool:
 
 def without(context: Context, value: Any, which: Any, known: bool = False) -> Any:
     """A value known not to be its static alternative `which`; `known` as for `payload`."""
-    if not isinstance(value, Union) or not any(same_static(s, which) for s in value.statics):
+    if not isinstance(value, Union) or not may_be(value, which):
         return value
     rest = tuple(s for s in value.statics if not same_static(s, which))
     if not rest:
@@ -83,15 +113,14 @@ def without(context: Context, value: Any, which: Any, known: bool = False) -> An
 
 def present(context: Context, value: Union) -> Any:
     """The tensor that a union is, which is known not to be None."""
-    rest = without(context, value, None)
-    return switch(context, rest, lambda v: v) if isinstance(rest, Union) else rest
+    return switch(context, without(context, value, None), lambda v: v)
 
 
 def bound(context: Context, value: Any, error: type[Exception], text: str) -> Any:
     """A value that may be unbound, read: a check, or a raise where it certainly is unbound."""
     if value is UNBOUND:
         raise effects.raise_now(context, error, (text,))
-    if not isinstance(value, Union) or UNBOUND not in value.statics:
+    if not may_be(value, UNBOUND):
         return value
     missing = is_static(context, value, UNBOUND)
     effects.emit(context, "check", numbers.negate(context, missing).value, error=error, template=(text,))
@@ -120,9 +149,11 @@ def force(context: Context, value: Any, what: str, error: type[Exception] = Type
     return switch(context, value, lambda v: v) if tensors else value
 
 
-def switch(context: Context, value: Union, operation: Callable[[Any], Any], live: frozenset[str] | None = None
+def switch(context: Context, value: Any, operation: Callable[[Any], Any], live: frozenset[str] | None = None
            ) -> Any:
-    """`operation` of whichever alternative a union is; `live` as of `branch`."""
+    """`operation` of whichever alternative a union is, or of what is none; `live` as of `branch`."""
+    if not isinstance(value, Union):
+        return operation(value)
     alternatives: list[Any] = list(value.statics)
 
     def run(index: int) -> Any:
@@ -135,3 +166,13 @@ def switch(context: Context, value: Union, operation: Callable[[Any], Any], live
         return dispatch.branch(context, condition, lambda: operation(alternatives[index]), lambda: run(index + 1), live)
 
     return run(0)
+
+
+def each(context: Context, values: tuple[Any, ...], operation: Callable[[tuple[Any, ...]], Any],
+         whole: Callable[[Any], Any] = lambda value: False) -> Any:
+    """`operation` of values of which none is one of several, those apart that may stay so."""
+    for k, value in enumerate(values):
+        if isinstance(value, Union) and not whole(value):
+            return switch(context, value, lambda v: each(
+                context, (*values[:k], v, *values[k + 1:]), operation, whole))  # noqa: B023
+    return operation(values)

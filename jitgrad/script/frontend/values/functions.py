@@ -1,22 +1,37 @@
-"""Functions: those that the script defines, and methods of the values that it makes."""
+"""Functions, called: those of the library emit, those written in Python are inlined, others are refused or computed."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import types
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from jitgrad.errors import UnresolvedAttribute
+from jitgrad.errors import TypeMismatch, UnresolvedAttribute, UnsupportedCall
+from jitgrad.script.frontend.containers import list_methods
+from jitgrad.script.frontend.containers.generators import Consumer, Generator
+from jitgrad.script.frontend.source.source import source_of
+from jitgrad.script.frontend.source.syntax import check_source
+from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values.protocol import Kind, register
-from jitgrad.script.frontend.values.values import Function, Method
+from jitgrad.script.frontend.state.frames import Frame
+from jitgrad.script.frontend.state.handlers import Args
+from jitgrad.script.frontend.templates import run_lists
+from jitgrad.script.frontend.values.objects import ObjectKind
+from jitgrad.script.frontend.values.plain import PLAIN
+from jitgrad.script.frontend.values.protocol import Kind, argument, call, is_dynamic, register
+from jitgrad.script.frontend.values.values import Function, Method, SymDict, SymTensor
+from jitgrad.script.graph.marks import mark_of
+
+DEPTH = 64
+#: what `contextlib.contextmanager` makes of a generator function
+_CONTEXT_MANAGER = contextlib.contextmanager(iter).__code__
 
 
-@register(Function, Method)
-class FunctionKind(Kind):
-    """A function or lambda of the script, a method of one of its values."""
-
-    def class_of(self, obj: Any) -> type:
-        return types.FunctionType if isinstance(obj, Function) else types.MethodType
+class _OwnKind(Kind):
+    """What the script can call and made itself."""
 
     def type_word(self, obj: Any) -> str:
         return "a function"
@@ -26,3 +41,180 @@ class FunctionKind(Kind):
 
     def no_attribute(self, context: Context, obj: Any, name: str) -> Exception:
         return UnresolvedAttribute(f"function has no `{name}`", context.span())
+
+
+@register(Function)
+class FunctionKind(_OwnKind):
+    """A function or lambda of the script."""
+
+    def class_of(self, obj: Function) -> type:
+        return types.FunctionType
+
+    def call(self, context: Context, obj: Function, args: Args, kwargs: dict[str, Any]) -> Any:
+        return _inline(context, obj.node, obj.source, None, obj.frame, args, kwargs, obj.defaults, obj.kw_defaults)
+
+
+@register(Method)
+class MethodKind(_OwnKind):
+    """A method of a value of the script."""
+
+    def class_of(self, obj: Method) -> type:
+        return types.MethodType
+
+    def call(self, context: Context, obj: Method, args: Args, kwargs: dict[str, Any]) -> Any:
+        return obj.call(context, args, kwargs)
+
+
+@register(types.FunctionType)
+class PythonKind(ObjectKind):
+    """A function of the library, or one written in Python; one with a mark is treated as that says."""
+
+    def call(self, context: Context, obj: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+        if getattr(obj, "__library__", False):
+            return library(context, obj, args, kwargs)
+        if obj.__code__ is _CONTEXT_MANAGER:
+            return call(context, obj.__wrapped__, *args, **kwargs)
+        mark = mark_of(obj)
+        if mark is not None and mark.kind != "export":
+            return dispatch.call_marked(context, obj, mark, args, kwargs)
+        if (obj.__module__ or "").partition(".")[0] == "numpy":
+            raise self.not_callable(context, obj)
+        source = source_of(obj)
+        context.functions[obj] = None
+        defaults = tuple(context.inputs.constant(d) for d in obj.__defaults__ or ())
+        kw_defaults = {k: context.inputs.constant(v) for k, v in (obj.__kwdefaults__ or {}).items()}
+        return _inline(context, source.node, source, obj, None, args, kwargs, defaults, kw_defaults)
+
+
+@register(types.MethodType)
+class BoundKind(ObjectKind):
+    """A bound method."""
+
+    def call(self, context: Context, obj: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+        if isinstance(obj.__self__, SymTensor) or getattr(obj, "__library__", False):
+            return library(context, obj, args, kwargs)
+        return call(context, obj.__func__, obj.__self__, *args, **kwargs)
+
+
+@register(functools.partial)
+class PartialKind(ObjectKind):
+    """A function with some of its arguments."""
+
+    def call(self, context: Context, obj: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+        return call(context, obj.func, *obj.args, *args, **{**obj.keywords, **kwargs})
+
+
+@register(types.BuiltinFunctionType, types.MethodWrapperType, types.MethodDescriptorType, types.WrapperDescriptorType)
+class BuiltinKind(ObjectKind):
+    """A function written in C: Python computes, where all is known and nothing changes."""
+
+    def call(self, context: Context, obj: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+        if any(is_dynamic(a) for a in (*args, *kwargs.values())):
+            name = getattr(obj, "__qualname__", repr(obj))
+            raise UnsupportedCall(f"call of the built-in `{name}` with run-time values", context.span(),
+                                  hint="call it in a function marked `@jitgrad.ignore`, or use a tensor operation")
+        owner = getattr(obj, "__self__", None)
+        if isinstance(owner, set) and obj.__name__ in ("add", "discard", "remove", "pop", "clear", "update"):
+            raise UnsupportedCall("a change of a set inside a script", context.span(),
+                                  hint="use a list, or a dict of True")
+        if isinstance(owner, (list, dict)) or not _pure(obj):
+            raise UnsupportedCall(f"call of the built-in `{getattr(obj, '__qualname__', obj)}`", context.span(),
+                                  hint="call it outside the script and pass the result, or in a function marked "
+                                       "`@jitgrad.ignore`")
+        return effects.guarded(context, lambda: obj(*args, **kwargs))
+
+
+def _pure(fn: Any) -> bool:
+    if isinstance(getattr(fn, "__self__", None), (*PLAIN, set, frozenset)):
+        return True
+    return (getattr(fn, "__module__", None) or "") in ("math", "operator", "_operator", "builtins", "cmath")
+
+
+def library(context: Context, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A function of the library, on symbolic tensors and numbers."""
+    if any(run_lists.run_items(context, a) is not None for a in (*args, *kwargs.values())):
+        special = list_methods.FUNCTIONS.get(fn)
+        if special is None:
+            raise run_lists.not_static(context)
+        return call(context, special, *args, **kwargs)
+    given = tuple([argument(context, a) for a in args])
+    named = {k: argument(context, v) for k, v in kwargs.items()}
+    return effects.guarded(context, lambda: fn(*given, **named))
+
+
+# --- inlining ------------------------------------------------------------------------------------------------------
+
+
+def _inline(context: Context, node: Any, source: Any, fn: Any, outer: Frame | None, args: tuple[Any, ...],
+            kwargs: dict[str, Any], defaults: tuple[Any, ...], kw_defaults: dict[str, Any]) -> Any:
+    if context.calls > DEPTH:
+        place = context.span()
+        raise UnsupportedCall(f"the calls are more than {DEPTH} deep", place and replace(place, caller=None),
+                              hint="recursion must end by something that is known while compiling; where the run "
+                                   "decides its depth, write a `while` loop with a list as the stack")
+    if source.scope is None:
+        check_source(source, inlined=True)
+    bound = bind(context, node, source.name, args, kwargs, defaults, kw_defaults)
+    frame = Frame(context.new_id(), source, fn, outer, context.span())
+    for name, value in bound.items():
+        context.state.values[(frame.id, name)] = value
+
+    def run(context: Context, consumer: Consumer | None = None) -> Any:
+        frame.consumer = consumer
+        before = context.frame, context.node, context.modes
+        context.frame = frame
+        context.calls += 1
+        try:
+            result = dispatch.run_function(context, frame, node)
+        finally:
+            context.frame, context.node, context.modes = before
+            context.calls -= 1
+        values = context.state.values
+        for name in frame.scope.local - frame.scope.captured:
+            values.pop((frame.id, name), None)
+        return result
+
+    return Generator(context, run) if frame.scope.yields else run(context)
+
+
+def bind(context: Context, node: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any],
+         defaults: tuple[Any, ...], kw_defaults: dict[str, Any]) -> dict[str, Any]:
+    """Parameter -> value, as Python binds a call. Raises TypeMismatch with Python's words."""
+    a = node.args
+    positional = [p.arg for p in (*a.posonlyargs, *a.args)]
+    bound: dict[str, Any] = dict(zip(positional, args, strict=False))
+    if len(args) > len(positional) and a.vararg is None:
+        raise TypeMismatch(f"{name}() takes {len(positional)} positional argument{'s' * (len(positional) != 1)} but "
+                           f"{len(args)} were given", context.span())
+    if a.vararg is not None:
+        bound[a.vararg.arg] = tuple(args[len(positional):])
+    only = {p.arg for p in a.posonlyargs}
+    keyword_only = [p.arg for p in a.kwonlyargs]
+    extra: dict[str, Any] = {}
+    for k, v in kwargs.items():
+        if k in only or (k not in positional and k not in keyword_only):
+            if a.kwarg is None:
+                raise TypeMismatch(f"{name}() got an unexpected keyword argument '{k}'", context.span())
+            extra[k] = v
+        elif k in bound:
+            raise TypeMismatch(f"{name}() got multiple values for argument '{k}'", context.span())
+        else:
+            bound[k] = v
+    for p, v in zip(positional[len(positional) - len(defaults):], defaults, strict=True):
+        bound.setdefault(p, v)
+    for p, v in kw_defaults.items():
+        bound.setdefault(p, v)
+    missing = [p for p in positional if p not in bound]
+    if missing:
+        listed = " and ".join(", ".join(f"'{m}'" for m in missing).rsplit(", ", 1))
+        raise TypeMismatch(f"{name}() missing {len(missing)} required positional argument{'s' * (len(missing) > 1)}: "
+                           f"{listed}", context.span())
+    missing = [p for p in keyword_only if p not in bound]
+    if missing:
+        raise TypeMismatch(f"{name}() missing {len(missing)} required keyword-only argument"
+                           f"{'s' * (len(missing) > 1)}: '{missing[0]}'", context.span())
+    if a.kwarg is not None:
+        made = SymDict()
+        context.state.values[made] = extra
+        bound[a.kwarg.arg] = made
+    return bound

@@ -13,15 +13,16 @@ import types
 from typing import Any
 
 from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
-from jitgrad.ops.backend import AnyTensor
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args
 from jitgrad.script.frontend.templates import locations
-from jitgrad.script.frontend.templates.unions import bound
+from jitgrad.script.frontend.templates.unions import bound, may_be, undecided
 from jitgrad.script.frontend.values.objects import (
     MISSING,
+    NamespaceKind,
     ObjectKind,
     bind,
     class_attribute,
@@ -32,21 +33,24 @@ from jitgrad.script.frontend.values.objects import (
 )
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import call, is_dynamic, register
-from jitgrad.script.frontend.values.raised import ExceptionValue
-from jitgrad.script.frontend.values.unions import may_be_unbound
+from jitgrad.script.frontend.values.strings import listed
 from jitgrad.script.frontend.values.values import UNBOUND, Instance
 
 
-def construct(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`cls(*args, **kwargs)`."""
-    if issubclass(cls, BaseException):
-        if kwargs:
-            raise UnsupportedCall(f"keyword arguments of the exception `{cls.__name__}`", context.span(),
-                                  hint="give them by position")
-        return ExceptionValue(cls, args)
-    if issubclass(cls, AnyTensor):
-        raise UnsupportedCall(f"`{cls.__name__}(...)` inside a script", context.span(),
-                              hint="use `torch.tensor`, `torch.zeros` and kin")
+@register(type)
+class ClassKind(NamespaceKind):
+    """A class, which makes an object when it is called."""
+
+    def call(self, context: Context, obj: type, args: Args, kwargs: dict[str, Any]) -> Any:
+        for cls in obj.__mro__:
+            make = CONSTRUCTORS.get(cls)
+            if make is not None:
+                return make(context, obj, args, kwargs)
+        return construct(context, obj, args, kwargs)
+
+
+def construct(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> Any:
+    """`cls(*args, **kwargs)` of a class without a constructor here."""
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return guarded(context, lambda: cls(*args, **kwargs))
     if isinstance(cls, enum.EnumMeta):
@@ -75,7 +79,7 @@ def _written_in_python(cls: type) -> bool:
     return known and (own_setattr is None or dataclasses.is_dataclass(cls))
 
 
-def _instance(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Instance:
+def _instance(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> Instance:
     made = Instance(cls)
     context.state.values[made] = {}
     if generated(cls, "__init__"):
@@ -87,7 +91,7 @@ def _instance(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[s
     return made
 
 
-def _dataclass(context: Context, made: Instance, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _dataclass(context: Context, made: Instance, args: Args, kwargs: dict[str, Any]) -> None:
     """What the generated `__init__` of a dataclass does."""
     cls: Any = made.cls
     signature = inspect.signature(cls)
@@ -147,7 +151,7 @@ class InstanceKind(ObjectKind):
 
     def has_attribute(self, context: Context, obj: Instance, name: str) -> Any:
         items = items_of(context, obj)
-        if may_be_unbound(items.get(name)):
+        if undecided(items.get(name)) and may_be(items[name], UNBOUND):
             raise UnsupportedCall(f"whether the object has `{name}` is known only at run time", context.span())
         return (name in items and items[name] is not UNBOUND) or hasattr(obj.cls, name)
 
@@ -163,6 +167,21 @@ class InstanceKind(ObjectKind):
         _writable(context, obj, f"cannot delete field '{name}'")
         self.get_attribute(context, obj, name)
         context.state.values[obj] = {k: v for k, v in items_of(context, obj).items() if k != name}
+
+
+    def text(self, context: Context, obj: Instance, conversion: str, spec: str) -> list[Any]:
+        names = ("__repr__",) if conversion == "r" else ("__format__",) * (not conversion) + ("__str__", "__repr__")
+        if any(self.method(obj, name) is not None and not generated(obj.cls, name) for name in names):
+            return super().text(context, obj, conversion, spec)
+        if not dataclasses.is_dataclass(obj.cls):
+            raise UnsupportedCall(f"the text of {self.type_word(obj)}", context.span(), hint="define `__repr__`")
+        self.no_format(context, obj, spec)
+        items = items_of(context, obj)
+        shown = [f.name for f in dataclasses.fields(obj.cls) if f.repr]
+        return listed(context, f"{obj.cls.__qualname__}(", [(f"{n}=", items[n]) for n in shown], ")")
+
+    def says(self, cls: type, method: Any) -> bool:
+        return True
 
 
 def _writable(context: Context, obj: Instance, text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from jitgrad.errors import TypeMismatch, UnsupportedCall
+from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.values import numbers
@@ -34,6 +34,16 @@ class NumberKind(Kind):
 
     def truth(self, context: Context, obj: Number) -> Any:
         return numbers.truth(context, obj)
+
+    def is_instance(self, context: Context, obj: Number, classes: tuple[type, ...]) -> Any:
+        kinds = (bool, int, float) if obj.number_type is object else (obj.number_type,)
+        answers = {issubclass(kind, classes) for kind in kinds}
+        if len(answers) > 1:
+            raise NotStatic("the type of this number is known only at run time", context.span())
+        return answers.pop()
+
+    def text(self, context: Context, obj: Number, conversion: str, spec: str) -> list[Any]:
+        return [(obj, conversion, spec)]
 
     def unary(self, context: Context, op: str, obj: Number) -> Any:
         return guarded(context, lambda: numbers.unary(context, op, obj))

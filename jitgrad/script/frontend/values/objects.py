@@ -17,6 +17,7 @@ from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers.indexing import pick
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.state.handlers import Args
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.plain import python_binary, static
 from jitgrad.script.frontend.values.protocol import Kind, call, class_of, is_dynamic, method_of, register, truth
@@ -150,6 +151,27 @@ class ObjectKind(Kind):
             return guarded(context, lambda: item in obj)
         return super().contains(context, obj, item)
 
+    def call(self, context: Context, obj: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+        if is_scripted(obj):
+            return call(context, obj.eager, *args, **kwargs)
+        return super().call(context, obj, args, kwargs)
+
+    def text(self, context: Context, obj: Any, conversion: str, spec: str) -> list[Any]:
+        """What a class written in Python gives its objects."""
+        cls = self.class_of(obj)
+        formats = not conversion and hasattr(cls.__format__, "__code__")
+        for name in ("__format__",) * formats + (("__repr__",) if conversion == "r" else ("__str__", "__repr__")):
+            method = self.method(obj, name)
+            if method is not None and self.says(cls, method):
+                result = call(context, method, obj, *(spec,) * (name == "__format__"))
+                return protocol.text(context, result, "", "" if name == "__format__" else spec)
+        return super().text(context, obj, conversion, spec)
+
+    def says(self, cls: type, method: Any) -> bool:
+        """Whether a method's source is the user's (and not generated, or of the standard library's)."""
+        return cls.__module__.split(".")[0] not in ("jitgrad", "builtins", "enum") and not (
+            method.__code__.co_filename.startswith("<")) and getattr(method, "__wrapped__", None) is None
+
     def unary(self, context: Context, op: str, obj: Any) -> Any:
         if self.method(obj, f"__{op}__") is None and not self.dynamic:
             return guarded(context, lambda: operator_of(op)(obj))
@@ -163,6 +185,11 @@ class ObjectKind(Kind):
                 if result is not NotImplemented:
                     return result
         return python_binary(context, op, a, b)
+
+    def in_place(self, context: Context, op: str, obj: Any, value: Any) -> Any:
+        method = self.method(obj, f"__i{op}__")
+        result = NotImplemented if method is None else call(context, method, obj, value)
+        return super().in_place(context, op, obj, value) if result is NotImplemented else result
 
     def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
         for value, other, name in ((a, b, op), (b, a, NUMBERS[f"num.{op}"].swapped)):

@@ -7,19 +7,27 @@ that of the first class in the MRO of its type that has one.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
 from jitgrad.ops.numbers import NUMBERS, operator_of
-from jitgrad.script.frontend.state import dispatch, effects
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.state.handlers import Args, handler_of
 from jitgrad.script.frontend.values.values import Iterable, Method
 
 Methods = Mapping[str, Callable[..., Any]]
 #: how operators are written
 SYMBOLS = {"matmul": "@", "pos": "+", **{row.name: row.infix for row in NUMBERS.values()}}
+_CONVERT: dict[str, Callable[[Any], Any]] = {"": lambda v: v, "s": str, "r": repr, "a": ascii}
+
+
+def formatted(value: Any, conversion: str, spec: str) -> str:
+    """The text of a plain value."""
+    return format(_CONVERT[conversion](value), spec)
 
 
 class Kind:
@@ -46,6 +54,10 @@ class Kind:
         """What it is, in the user's words: `tensor f32[N, 3]`, `an int`, `None`."""
         name = self.type_name(obj)
         return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+    def is_instance(self, context: Context, obj: Any, classes: tuple[type, ...]) -> Any:
+        """`isinstance(obj, classes)`: a bool or a run-time one."""
+        return issubclass(self.class_of(obj), classes)
 
     def is_dynamic(self, obj: Any) -> bool:
         """Whether it is or contains a run-time value."""
@@ -151,6 +163,44 @@ class Kind:
             raise UnsupportedCall(f"`in` with {self.type_word(obj)}", context.span())
         return truth(context, call(context, method, obj, item))
 
+    # --- calls -----------------------------------------------------------------------------------------------------
+
+    def call(self, context: Context, obj: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+        """`obj(*args, **kwargs)`."""
+        method = getattr(self.class_of(obj), "__call__", None)  # noqa: B004  (the attribute itself is wanted)
+        if isinstance(method, types.FunctionType) or hasattr(method, "eager"):
+            return call(context, method, obj, *args, **kwargs)
+        raise self.not_callable(context, obj)
+
+    def not_callable(self, context: Context, obj: Any) -> Exception:
+        """What to raise for something that is not called in any way that is known here."""
+        if not callable(obj) or self.is_dynamic(obj):
+            return effects.raise_now(context, TypeError, (f"'{self.type_name(obj)}' object is not callable",))
+        name = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None) or type(obj).__name__
+        module = getattr(obj, "__module__", None)
+        return UnsupportedCall(f"call of `{module}.{name}`" if module else f"call of `{name}`", context.span(),
+                               hint="use a tensor operation, or call it in a function marked `@jitgrad.ignore`")
+
+    # --- text ------------------------------------------------------------------------------------------------------
+
+    def text(self, context: Context, obj: Any, conversion: str, spec: str) -> list[Any]:
+        """`format(obj, spec)`, `str`, `repr` or `ascii` of it first: strings, and (value, conversion, format)."""
+        if self.is_dynamic(obj):
+            self.no_format(context, obj, spec)
+            raise UnsupportedCall(f"text of {self.type_word(obj)}", context.span(), hint="print its parts")
+        context.look(obj)
+        return [guarded(context, lambda: formatted(obj, conversion, spec))]
+
+    def no_format(self, context: Context, obj: Any, spec: str) -> None:
+        """Python's complaint about a format of what has none."""
+        if spec:
+            raise effects.raise_now(context, TypeError, (
+                f"unsupported format string passed to {self.type_name(obj)}.__format__",))
+
+    def printer(self, context: Context, obj: Any) -> Callable[[Any], Any] | None:
+        """What prints it to a given stream, part by part; None where its text is one."""
+        return None
+
     # --- operators -------------------------------------------------------------------------------------------------
 
     def truth(self, context: Context, obj: Any) -> Any:
@@ -172,6 +222,10 @@ class Kind:
     def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
         """`a op b`, one of which is of this kind; NotImplemented where it has no meaning for the other one."""
         return NotImplemented
+
+    def in_place(self, context: Context, op: str, obj: Any, value: Any) -> Any:
+        """What `obj op= value` assigns."""
+        return binary(context, op, obj, value)
 
     def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
         """`a op b`, `op` one of eq, ne, lt, le, gt, ge, as for `binary`."""
@@ -227,6 +281,11 @@ def _asked(a: Any, b: Any) -> tuple[Kind, ...]:
 def class_of(obj: Any) -> type:
     """The class of an object, made by the script or not."""
     return kind_of(obj).class_of(obj)
+
+
+def is_instance(context: Context, obj: Any, classes: tuple[type, ...]) -> Any:
+    """`isinstance(obj, classes)`: a bool or a run-time one."""
+    return kind_of(obj).is_instance(context, obj, classes)
 
 
 def type_name(obj: Any) -> str:
@@ -330,7 +389,18 @@ def truth(context: Context, obj: Any) -> Any:
 
 def call(context: Context, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
     """`fn(*args, **kwargs)`."""
-    return dispatch.call(context, fn, args, kwargs)
+    handler = handler_of(fn)
+    return kind_of(fn).call(context, fn, args, kwargs) if handler is None else handler(context, args, kwargs)
+
+
+def text(context: Context, obj: Any, conversion: str, spec: str) -> list[Any]:
+    """`format(obj, spec)`, `str`, `repr` or `ascii` of it first: strings, and (value, conversion, format)."""
+    return kind_of(obj).text(context, obj, conversion, spec)
+
+
+def printer(context: Context, obj: Any) -> Callable[[Any], Any] | None:
+    """What prints it to a given stream, part by part; None where its text is one."""
+    return kind_of(obj).printer(context, obj)
 
 
 def unary(context: Context, op: str, obj: Any) -> Any:
@@ -346,6 +416,11 @@ def binary(context: Context, op: str, a: Any, b: Any) -> Any:
             return result
     raise effects.raise_now(context, TypeError, (
         f"unsupported operand type(s) for {SYMBOLS[op]}: '{type_name(a)}' and '{type_name(b)}'",))
+
+
+def in_place(context: Context, op: str, obj: Any, value: Any) -> Any:
+    """What `obj op= value` assigns."""
+    return kind_of(obj).in_place(context, op, obj, value)
 
 
 def compare(context: Context, op: str, a: Any, b: Any) -> Any:

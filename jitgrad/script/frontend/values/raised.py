@@ -6,7 +6,8 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values.protocol import Kind, register
+from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args
+from jitgrad.script.frontend.values.protocol import Kind, register, text
 
 
 class ExceptionValue:
@@ -16,6 +17,17 @@ class ExceptionValue:
 
     def __init__(self, cls: type[BaseException], args: tuple[Any, ...], unknown: bool = False):
         self.cls, self.args, self.unknown = cls, args, unknown
+
+
+def _made(context: Context, cls: Any, args: Args, kwargs: dict[str, Any]) -> ExceptionValue:
+    """An exception that the script makes."""
+    if kwargs:
+        raise UnsupportedCall(f"keyword arguments of the exception `{cls.__name__}`", context.span(),
+                              hint="give them by position")
+    return ExceptionValue(cls, args)
+
+
+CONSTRUCTORS[BaseException] = _made
 
 
 def check_readable(context: Context, error: ExceptionValue) -> None:
@@ -41,6 +53,13 @@ class ExceptionKind(Kind):
             check_readable(context, obj)
             return obj.args
         return obj.cls if name == "__class__" else super().get_attribute(context, obj, name)
+
+    def text(self, context: Context, obj: ExceptionValue, conversion: str, spec: str) -> list[Any]:
+        check_readable(context, obj)
+        if not obj.args:
+            return []
+        quoted = issubclass(obj.cls, KeyError) and len(obj.args) == 1
+        return text(context, obj.args[0] if len(obj.args) == 1 else obj.args, "r" if quoted else "s", "")
 
     def no_attribute(self, context: Context, obj: Any, name: str) -> Exception:
         return UnsupportedCall(f"`{name}` of an exception", context.span(), hint="use `str(error)` or `error.args`")

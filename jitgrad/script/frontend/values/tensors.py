@@ -10,13 +10,15 @@ from jitgrad.device import CPU
 from jitgrad.dims import product
 from jitgrad.eager.tensor import Tensor
 from jitgrad.errors import NonDifferentiable, NotStatic, TypeMismatch, UnresolvedAttribute, UnsupportedCall
-from jitgrad.ops.backend import backend
+from jitgrad.ops.backend import AnyTensor, backend
 from jitgrad.ops.library.creation import arange
 from jitgrad.ops.numbers import operator_of
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.containers.ranges import range_length
+from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.objects import similar
 from jitgrad.script.frontend.values.plain import static
@@ -57,6 +59,14 @@ def setter(name: str) -> Callable[[F], F]:
 def method(name: str) -> Callable[[F], F]:
     """Make the function that follows a method of tensors."""
     return _enters(_METHODS, name)
+
+
+def _made(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> Any:
+    raise UnsupportedCall(f"`{cls.__name__}(...)` inside a script", context.span(),
+                          hint="use `torch.tensor`, `torch.zeros` and kin")
+
+
+CONSTRUCTORS[AnyTensor] = _made
 
 
 @register(SymTensor)
@@ -128,6 +138,28 @@ class TensorKind(Kind):
     def truth(self, context: Context, obj: SymTensor) -> Any:
         return guarded(context, lambda: _truth(context, obj))
 
+    def is_instance(self, context: Context, obj: SymTensor, classes: tuple[type, ...]) -> Any:
+        given = context.inputs.tensors.get(obj.storage.input) if not obj.path else None
+        return isinstance(given, classes) if given is not None else super().is_instance(context, obj, classes)
+
+    def text(self, context: Context, obj: SymTensor, conversion: str, spec: str) -> list[Any]:
+        if not conversion and not obj.ndim:  # a 0-d tensor is formatted as the number that it holds
+            if spec or not _is_parameter(context, obj):
+                return [(guarded(context, lambda: backend().item(obj)), "", spec)]
+            conversion = "s"
+        about = dispatch.history_word(context, obj) if conversion or not spec else ""
+        shown = heap.read(context, obj)
+        if context.has_history(shown):  # a text that the script returns has none
+            shown = context.one("detach", shown)
+        return [(heap.new_tensor(context, shown), (conversion or "s") + about if about else conversion, spec)]
+
+    def in_place(self, context: Context, op: str, obj: SymTensor, value: Any) -> Any:
+        method = getattr(type(obj), f"__i{op}__", None)
+        if method is None:
+            return super().in_place(context, op, obj, value)
+        given = argument(context, value)
+        return guarded(context, lambda: method(obj, given))
+
     def unary(self, context: Context, op: str, obj: SymTensor) -> Any:
         return guarded(context, lambda: operator_of(op)(obj))
 
@@ -160,6 +192,12 @@ def _key(context: Context, index: Any) -> Any:
         return found + index.start if isinstance(index.start, Number) or index.start else found
 
     return guarded(context, numbers_of)
+
+
+def _is_parameter(context: Context, tensor: SymTensor) -> bool:
+    """Whether a tensor is an input of a class of its own: only plain tensors are formatted as numbers."""
+    index = tensor.storage.input
+    return index >= 0 and not tensor.path and type(context.inputs.tensors[index]) is not Tensor
 
 
 def _truth(context: Context, tensor: SymTensor) -> Any:

@@ -7,17 +7,13 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
 from jitgrad.script.frontend.state.context import Context, current
-from jitgrad.script.frontend.templates.alternatives import Num
+from jitgrad.script.frontend.state.handlers import Args
+from jitgrad.script.frontend.templates.alternatives import Num, tag_of
 from jitgrad.script.frontend.templates.tensors import Tensor
-from jitgrad.script.frontend.templates.unions import force, is_static, switch
+from jitgrad.script.frontend.templates.unions import force, is_choice, is_static, switch, undecided
 from jitgrad.script.frontend.values import numbers, protocol
-from jitgrad.script.frontend.values.protocol import SYMBOLS, Kind, is_dynamic, register, type_name, type_word
-from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Method, Number, Union
-
-
-def may_be_unbound(value: Any) -> bool:
-    """Whether nothing may have been assigned to a variable or attribute that holds this."""
-    return isinstance(value, Union) and UNBOUND in value.statics
+from jitgrad.script.frontend.values.protocol import SYMBOLS, Kind, formatted, is_dynamic, register, type_name, type_word
+from jitgrad.script.frontend.values.values import Iterable, Method, Number, Union
 
 
 @register(Union)
@@ -98,6 +94,26 @@ class UnionKind(Kind):
     def contains(self, context: Context, obj: Union, item: Any) -> Any:
         return switch(context, obj, lambda v: protocol.contains(context, v, item))
 
+    def call(self, context: Context, obj: Union, args: Args, kwargs: dict[str, Any]) -> Any:
+        return switch(context, obj, lambda v: protocol.call(context, v, *args, **kwargs))
+
+    def is_instance(self, context: Context, obj: Union, classes: tuple[type, ...]) -> Any:
+        return switch(context, obj, lambda v: protocol.is_instance(context, v, classes))
+
+    def text(self, context: Context, obj: Union, conversion: str, spec: str) -> list[Any]:
+        if is_choice(obj, str, int, float, type(None)):
+            texts = tuple([formatted(s, conversion, spec) for s in obj.statics])
+            return [(numbers.wrap(context, tag_of(context, obj)), texts, "")]
+        held = force(context, obj, "text of None instead of '{}'")
+        if undecided(held):
+            raise UnsupportedCall(f"the text of {self.type_word(obj)}, decided at run time", context.span(),
+                                  hint="write the `if` around the statement")
+        return protocol.text(context, held, conversion, spec)
+
+    def in_place(self, context: Context, op: str, obj: Union, value: Any) -> Any:
+        return _of(context, obj, f"unsupported operand type(s) for {SYMBOLS[op]}=: '{{}}' and '{type_name(value)}'",
+                   lambda v: protocol.in_place(context, op, v, value))
+
     def truth(self, context: Context, obj: Union) -> Any:
         return switch(context, obj, lambda v: protocol.truth(context, v))
 
@@ -107,22 +123,14 @@ class UnionKind(Kind):
 
     def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
         a, b = _operands(context, "unsupported operand type(s) for {}: {} and {}", op, a, b)
-        if isinstance(a, Union):
-            return switch(context, a, lambda v: protocol.binary(context, op, v, b))
-        if isinstance(b, Union):
-            return switch(context, b, lambda v: protocol.binary(context, op, a, v))
-        return protocol.binary(context, op, a, b)
+        return switch(context, a, lambda x: switch(context, b, lambda y: protocol.binary(context, op, x, y)))
 
     def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
         if op not in ("eq", "ne"):
             a, b = _operands(context, "'{}' not supported between instances of {} and {}", op, a, b)
         if op == "ne":
             return numbers.negate(context, self.compare(context, "eq", a, b))
-        if isinstance(a, Union):
-            return switch(context, a, lambda v: protocol.compare(context, op, v, b))
-        if isinstance(b, Union):
-            return switch(context, b, lambda v: protocol.compare(context, op, a, v))
-        return protocol.compare(context, op, a, b)
+        return switch(context, a, lambda x: switch(context, b, lambda y: protocol.compare(context, op, x, y)))
 
     def identical(self, context: Context, a: Any, b: Any) -> Any:
         union, other = (a, b) if isinstance(a, Union) else (b, a)
@@ -137,7 +145,7 @@ class UnionKind(Kind):
 def _of(context: Context, obj: Union, what: str, operation: Callable[[Any], Any]) -> Any:
     """`operation` of the value of the run, a `TypeError` at run time where that is not there; of each where none is."""
     held = force(context, obj, what)
-    return switch(context, obj, operation) if held is obj else operation(held)
+    return switch(context, held, operation)
 
 
 def _operands(context: Context, what: str, op: str, a: Any, b: Any) -> tuple[Any, Any]:

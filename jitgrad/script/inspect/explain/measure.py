@@ -20,7 +20,7 @@ from jitgrad import config
 from jitgrad.codegen.program.sequences import SeqHandle
 from jitgrad.codegen.run.probes import Cost, Probe, Probed
 from jitgrad.script.call.graph_function import GraphFunction
-from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk
+from jitgrad.script.graph.ir import Graph, Loop, Node, Value, walk
 from jitgrad.script.graph.irops import STRUCTURAL
 from jitgrad.script.inspect.lines import Line, line_of, lines_of
 
@@ -218,7 +218,7 @@ def _maker(makers: Mapping[Value, Node], value: Value) -> Node | None:
             value = node.inputs[0]
         elif node.blocks:
             position = node.outputs.index(value)
-            inside = [v for block in node.blocks if (v := _carried(node, block, block.results[position])) in makers
+            inside = [v for block in node.blocks if (v := _carried(node, block.results[position])) in makers
                       and makers[v].op != "opt.none"]
             if not inside:
                 break
@@ -228,13 +228,11 @@ def _maker(makers: Mapping[Value, Node], value: Value) -> Node | None:
     return found
 
 
-def _carried(node: Node, block: Block, value: Value) -> Value:
+def _carried(node: Node, value: Value) -> Value:
     """What an iteration makes of a value that it was given, where it is such a value."""
-    if node.op == "if" or value not in block.params:
+    if node.op == "if" or value not in (loop := Loop(node)).carry_params:
         return value
-    position = block.params.index(value) + (1 if node.op == "while" else -1)
-    carries = node.attrs["n_carries"] if node.op == "scan" else len(block.params) + 1
-    return block.results[position] if 0 <= position < carries else value
+    return loop.carry_results[loop.carry_params.index(value)]
 
 
 def _nbytes(value: Any) -> int:

@@ -6,16 +6,14 @@ parameter), unless it looks at the grad mode or at `requires_grad`. It never run
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from jitgrad.dims import evaluate
 from jitgrad.dtypes import get_default_dtype
 from jitgrad.eager.autograd.grad_mode import is_grad_enabled
-from jitgrad.ops import OPS, autocast
-from jitgrad.ops.opdef import NONDIFF
-from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
+from jitgrad.ops import autocast
+from jitgrad.script.autodiff.flow import Flow, reachable
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.mismatch import actual_sizes, autocast_mismatch
 from jitgrad.script.call.sources import Unreadable, broken, first_broken, resolve, tensor_key, type_of_tensor
@@ -95,7 +93,8 @@ def adapted(program: Program, values: dict[str, Any]) -> sig.ScriptGraph:
     differentiable = script.differentiable
     if changed and differentiable is not None:
         wanted = [i for i, s in enumerate(script.inputs) if _needs_grad(s, values)]
-        reached = reached_from(script.graph, [script.graph.inputs[i] for i in wanted])
+        flow = Flow(script.graph, (), ())
+        reached = reachable([script.graph.inputs[i] for i in wanted], flow.forward)
         differentiable = tuple(i for i in differentiable if script.graph.outputs[i] in reached)
         graph = _with_history(script.graph, reached)
         return replace(script, guards=guards, differentiable=differentiable, graph=graph)
@@ -119,44 +118,4 @@ def _with_history(graph: Graph, reached: set[Value]) -> Graph:
     return Graph(rebuilt(graph.block), graph.name)
 
 
-def reached_from(graph: Graph, sources: Sequence[Value]) -> set[Value]:
-    """Floating values that depend differentiably on any of `sources` (loops: until nothing changes)."""
-    reached = set(sources)
-    nodes = list(walk(graph.block))
-    before = -1
-    while before != len(reached):
-        before = len(reached)
-        for node in nodes:
-            if node.blocks:
-                _through_blocks(node, reached)
-            elif not reached.isdisjoint(node.inputs):
-                row = OPS.get(node.op)
-                if node.op.startswith(("opt.", "seq.", "list.")) if row is None else row.vjp is not NONDIFF:
-                    reached.update(v for v in node.outputs if _floating(v.type))
-    return reached
-
-
-def _through_blocks(node: Node, reached: set[Value]) -> None:
-    """Into a block by its parameters, out of it by its results; from one iteration to the next."""
-    for block in node.blocks:
-        if node.op == "if":
-            pairs = list(zip(block.results, node.outputs, strict=True))
-        else:
-            skip = 1  # the condition of a `while`, the number of trips of a `scan`
-            entering = list(zip(node.inputs[skip:], block.params[-len(node.inputs[skip:]):], strict=False))
-            results = block.results[1:] if node.op == "while" else block.results
-            outputs = node.outputs[1:] if node.op == "while" else node.outputs
-            carries = len(node.inputs) - 1 if node.op == "while" else node.attrs["n_carries"]
-            params = block.params if node.op == "while" else block.params[1:]
-            pairs = [*entering, *zip(results, outputs, strict=True),
-                     *zip(results[:carries], params[:carries], strict=True)]
-        reached.update(target for source, target in pairs if source in reached and _floating(target.type))
-
-
-def _floating(type_: Type) -> bool:
-    if isinstance(type_, (OptionalType, SeqType)):
-        return _floating(type_.elem)
-    return isinstance(type_, TensorType) and type_.dtype.is_floating_point
-
-
-__all__ = ["adapted", "distance", "reached_from", "refusal"]
+__all__ = ["adapted", "distance", "refusal"]

@@ -6,8 +6,7 @@ import io
 from typing import Any
 
 from jitgrad.nn import Module
-from jitgrad.script.executor import Scripted
-from jitgrad.script.graph.ir import Graph
+from jitgrad.script.executor import Scripted, Shown
 
 
 class SavedObject:
@@ -49,8 +48,8 @@ class LoadedModule(LoadedPart):
     """A saved module or function: call it as what was saved; its state can be read, trained, loaded and saved again.
 
     Attributes:
-        graph: the graph of the program that ran last, or of the first.
-        code: that graph as Python.
+        graph, code: the graph of the program that ran last, or of the first; that graph as Python.
+        graph_for, cache_info, save, export_onnx: as of a `ScriptFunction`.
     """
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -71,32 +70,8 @@ class LoadedModule(LoadedPart):
     def _scripted(self) -> Scripted:
         return Scripted(self._function(), self, self._get_name())
 
-    def save(self, f: Any) -> None:
-        """Write the programs and the state as it is now; see `jitgrad.jit.save`."""
-        self._bound().save(f)
-
-    def export_onnx(self, path: Any, *args: Any, **options: Any) -> Any:
-        """Write what a call with these arguments runs as an ONNX model; options as of `jitgrad.onnx.export`."""
-        return self._bound().export_onnx(path, *args, **options)
-
-    @property
-    def graph(self) -> Graph:
-        graph: Graph = self._function().graph
-        return graph
-
-    @property
-    def code(self) -> str:
-        code: str = self._function().code
-        return code
-
-    def graph_for(self, *args: Any, **kwargs: Any) -> Graph:
-        """The graph that a call with these arguments runs."""
-        graph: Graph = self._bound().graph_for(*args, **kwargs)
-        return graph
-
-    def cache_info(self) -> Any:
-        """Counters since loading."""
-        return self._function().cache_info()
+    save, export_onnx, graph, graph_for = Shown(), Shown(), Shown(), Shown()
+    code, cache_info = Shown(), Shown()
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         buffer = io.BytesIO()

@@ -1,0 +1,168 @@
+"""What a graph gets at entry: tensors and numbers, each by the source on which a call finds it, and what is guarded.
+
+Ints and bools at entry are known by what they are in the first call, for what has to decide by them while it compiles.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jitgrad.dims import Size, Symbol, dim
+from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
+from jitgrad.script.call import signature as sig
+from jitgrad.script.frontend.boundary import placement
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.memory import SHARED, Memory
+from jitgrad.script.frontend.values import heap
+from jitgrad.script.frontend.values.values import Number, Storage, SymTensor
+from jitgrad.script.graph.ir import Value
+
+KINDS: dict[type, Type] = {bool: BOOL, int: INT, float: FLOAT}
+
+
+class Entries:
+    """Graph inputs and guards.
+
+    Attributes:
+        values: the graph's inputs.
+        sources: where each comes from.
+        guards: what was assumed of objects read on the way.
+        tensors: graph input -> the tensor of the first call.
+        memory: which tensor inputs are one tensor, or share memory.
+        int_symbols: symbols that stand for int inputs in guards, and the inputs.
+        given: lists of tensors that ask for gradients, as graph inputs.
+        extents: symbols for a size that all tensors of a list have, and where it is read.
+    """
+
+    def __init__(self, context: Context):
+        self.context = context
+        self.values: list[Value] = []
+        self.sources: list[sig.Source] = []
+        self.guards: dict[tuple[Any, ...], sig.Guard] = {}
+        self.tensors: dict[int, Any] = {}
+        self.memory = Memory(context, self.tensors)
+        self.int_symbols: dict[Symbol, int] = {}
+        self.given: list[Value] = []
+        self.extents: dict[Symbol, sig.Extent] = {}
+        self.found: dict[sig.Source, Any] = {}  # what has been read, as the script sees it
+        self._ints: dict[Value, tuple[int, int]] = {}  # ints at entry -> graph input, value at the first call
+        self._bools: dict[Value, tuple[sig.Source, bool]] = {}  # bools at entry -> where, what at the first call
+
+    def guard(self, source: sig.Source, kind: str, value: Any) -> None:
+        """Assume something of the object at `source`, once."""
+        key = (source, kind, id(value) if kind == "is" else repr(value))
+        if key not in self.guards:
+            self.guards[key] = sig.Guard(source, kind, value)
+
+    def add(self, type_: Type, source: sig.Source, name: str) -> Value:
+        """A new graph input."""
+        value = Value(type_, name)
+        self.values.append(value)
+        self.sources.append(source)
+        return value
+
+    def tensor(self, tensor: Any, source: sig.Source, name: str, guarded: bool) -> SymTensor:
+        """The tensor at `source`, an input."""
+        found = self.found.get(source)
+        if found is None and SHARED in self.context.decisions:
+            found = self._twin(tensor, source)
+        if found is None:
+            context = self.context
+            placement.see(context, tensor.device)
+            shape = tuple(tensor.shape)
+            type_ = TensorType(tensor.dtype, tuple(context.sizes.argument(n) for n in shape))
+            index = len(self.values)
+            value = self.add(type_, source, name)
+            self.tensors[index] = tensor
+            self.memory.add(index)
+            needs = bool(tensor.requires_grad)
+            if not guarded:
+                key = sig.TensorKey(tensor.dtype, len(shape), tuple(n == 1 for n in shape), needs, tensor.device)
+                self.guard(source, "tensor", key)
+            if needs:
+                context.builder.history.add(value.id)
+            storage = Storage(type_, index, requires_grad=needs and bool(tensor.is_leaf))
+            storage.device = tensor.device
+            found = self.found[source] = SymTensor(storage, (), type_)
+            if needs:
+                heap.of(context).leaves[storage] = None
+        result: SymTensor = found
+        return result
+
+    def _twin(self, tensor: Any, source: sig.Source) -> SymTensor | None:
+        """The tensor input that is the very object found at `source`: one value, and a guard that it stays so."""
+        index = self.memory.place(tensor)
+        if index is None:
+            return None
+        twin: SymTensor = self.found[self.sources[index]]
+        self.guard(source, "same", self.sources[index])
+        self.found[source] = twin
+        return twin
+
+    def one_each(self) -> None:
+        """From now on a tensor that is found on two paths is one."""
+        self.memory.one_each()
+
+    def contiguous(self, storage: Storage) -> bool:
+        """Whether a tensor input lies in row order, guarded: a reshape of it shares memory only then."""
+        found = self.memory.contiguous(storage.input)
+        self.guard(self.sources[storage.input], "contiguous", found)
+        return found
+
+    def number(self, value: Any, source: sig.Source, name: str) -> Number:
+        """The number at `source`, an input."""
+        found = self.found.get(source)
+        if isinstance(found, Number):
+            return found
+        number = Number(self.context, self.add(KINDS[type(value)], source, name), type(value))
+        self.found[source] = number
+        if type(value) is int:
+            self._ints[number.value] = (len(self.values) - 1, value)
+        elif type(value) is bool:
+            self._bools[number.value] = source, value
+        return number
+
+    def number_of_items(self, value: Any, source: sig.Source) -> Value:
+        """The length of a list of any length, an int that is known at entry."""
+        return self.number(len(value), sig.Length(source), f"{name_of(source)}_len").value
+
+    def assumed(self, number: Number) -> bool | None:
+        """What a bool at entry is at the first call, and must be from now on; None for what is no such bool."""
+        found = self._bools.get(number.value)
+        if found is None:
+            return None
+        self.guard(found[0], "equal", found[1])
+        return found[1]
+
+    def entry_size(self, number: Number) -> tuple[Size, int] | None:
+        """An int that is known at entry, as a size for guards and its value at the first call; None for others."""
+        number = number if number.span is None else number.span
+        size = number.size
+        if size is not None:
+            hint = self.context.sizes.hint(size)
+            return None if hint is None else (size, hint)
+        found = self._ints.get(number.value)
+        if found is None:
+            return None
+        index, value = found
+        symbol = next((s for s, i in self.int_symbols.items() if i == index), None)
+        if symbol is None:
+            symbol = Symbol()
+            self.int_symbols[symbol] = index
+        return dim(symbol), value
+
+    def random_state(self, part: str) -> Number:
+        """The generator's seed or offset."""
+        return self.number(0, sig.RngState(part), f"rng_{part}")
+
+
+def name_of(source: sig.Source) -> str:
+    """What the graph calls the object at a source; "" where nothing names it."""
+    match source:
+        case sig.Attr(_, name) | sig.Global(_, name) | sig.Arg(name):
+            return name
+        case sig.Item(base, key):
+            return f"{name_of(base)}_{key}"
+        case sig.Cell(function, index):
+            return str(function.__code__.co_freevars[index])
+    return ""

@@ -1,0 +1,419 @@
+"""What a loop carries, and as what: the head's variables, whose types are fitted to what the body does to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from jitgrad.dims import Dim, Symbol, dim, substitute
+from jitgrad.errors import ScriptError, TypeMismatch
+from jitgrad.script.frontend.evaluate import merge
+from jitgrad.script.frontend.state.context import REFERENCES, Context, State
+from jitgrad.script.frontend.templates import locations, run_lists
+from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
+from jitgrad.script.frontend.templates.of_values import template_of
+from jitgrad.script.frontend.templates.records import Record
+from jitgrad.script.frontend.templates.references import Outside
+from jitgrad.script.frontend.templates.sequences import Items, ListOf
+from jitgrad.script.frontend.templates.sizes import Widener
+from jitgrad.script.frontend.templates.template import Clash, Template
+from jitgrad.script.frontend.templates.tensors import ARGUMENT, Tensor
+from jitgrad.script.frontend.values import heap
+from jitgrad.script.frontend.values.protocol import type_word
+from jitgrad.script.frontend.values.values import HELD, UNBOUND, Number, Storage, SymDict, SymList, SymTensor, Text
+from jitgrad.script.graph.ir import Value
+
+_FLAGS = ("return", "break", "continue", ("result",))
+
+
+class Peel(Exception):
+    """A number or None meets a tensor at the loop's head: the first iteration must be apart."""
+
+
+@dataclass(slots=True)
+class Loops:
+    """What one evaluation remembers of its loops.
+
+    Attributes:
+        heads: loop -> the templates that it ended with.
+        head_frames: the frames in which those were.
+        kept_references: loop -> variables that it writes but never rebinds.
+    """
+
+    heads: dict[Any, dict[Any, Template]] = field(default_factory=dict)
+    head_frames: dict[Any, int] = field(default_factory=dict)
+    kept_references: dict[Any, set[Any]] = field(default_factory=dict)
+
+
+def of(context: Context) -> Loops:
+    """The record of an evaluation."""
+    return context.part(Loops)
+
+
+class Head:
+    """What a loop carries: location -> template, in order."""
+
+    def __init__(self, context: Context, entry: State, key: Any):
+        self.context, self.entry, self.key = context, entry, key
+        self.templates: dict[Any, Template] = {}
+        self.widen = Widener(context, Symbol().number)
+        self.kept = of(context).kept_references.setdefault(key, set())  # names that stay the tensor that they were
+        self.weak = False  # a number at the entry becomes a 0-dim tensor: right if there is an iteration
+        self.unsettled: Any = None  # the location whose template changed last
+        self.listed: set[Any] = set()  # locations of lists that the body puts into a list of run-time length
+        self.exits: set[Any] = set()  # exit flags and results: known to be unset at the head
+        self.variables: dict[Value, str] = {}  # parameter -> the name of the variable that it is
+        self.first: dict[Value, set[Value]] = {}  # parameter -> what it is in the first iteration, if that is known
+
+    def start(self, names: frozenset[str], assigned: frozenset[str], rebound: frozenset[str]) -> None:
+        """Carry the assigned names that are read later; begin with what this loop ended with before."""
+        context, frame = self.context, self.context.frame.id
+        for name in sorted(assigned):
+            if name in names:
+                value = self.entry.values.get((frame, name), UNBOUND)
+                if isinstance(value, SymTensor) and (name not in rebound or (frame, name) in self.kept):
+                    continue
+                if isinstance(value, SymList) and name not in rebound:
+                    continue  # `xs += ...` changes the list, which stays what the name refers to
+                self.templates[(frame, name)] = self._begun((frame, name), value)
+        for key, remembered in of(context).heads.get(self.key, {}).items():
+            place = (frame, key) if isinstance(key, str) else key
+            if isinstance(place, (Storage, SymList, SymDict)) and place not in self.entry.values and (
+                    place.input < 0 if isinstance(place, Storage) else place.source is None):
+                continue  # made in an earlier evaluation of a loop around this one
+            if isinstance(place, (SymList, SymDict)) and place.source is None and of(self.context).head_frames.get(
+                    self.key, frame) != frame:
+                continue  # what an earlier call of this function made may be what this one only reads
+            mine = self.templates.get(place)
+            value = locations.fetch(context, self.entry, place)
+            if mine is None:
+                mine = self._begun(place, value)
+            self.templates[place] = _staying(self._recall(mine, remembered), remembered, value)
+            if isinstance(place, tuple) and place[1] in ("return", "break", ("result",)):
+                self.exits.add(place)
+
+    def _recall(self, mine: Template, remembered: Template) -> Template:
+        """The entry's template, generalised as before."""
+        if isinstance(mine, Tensor) and isinstance(remembered, Tensor) and len(mine.dims) == len(remembered.dims):
+            dims = tuple(self.widen.new(r.symbol.not_one) if isinstance(r, Dim) and r.symbol is not None
+                         and r.symbol.name.startswith("~") else m
+                         for m, r in zip(mine.dims, remembered.dims, strict=True))
+            return Tensor(mine.dtype, dims, mine.history or remembered.history, remembered.alias,
+                             mine.ordered and remembered.ordered, mine.leaf or remembered.leaf, remembered.origin,
+                             device=mine.device)
+        if isinstance(mine, Num) and isinstance(remembered, Num):
+            return Num(remembered.kind if remembered.kind is object else mine.kind, remembered.low)
+        if isinstance(remembered, ListOf) or isinstance(mine, ListOf):
+            return mine
+        if isinstance(remembered, (Num, Either)):
+            return remembered
+        return mine
+
+    def _outside(self, beside: Any) -> Outside:
+        """What a name at the head may refer to: what was there before the loop."""
+        def older(value: Any) -> bool:
+            if isinstance(value, HELD):
+                return value.source is not None or value in self.entry.values
+            return value.storage.input >= 0 or value.storage in self.entry.values
+
+        return Outside(self.context, older, self.widen, beside)
+
+    def _begun(self, key: Any, value: Any) -> Template:
+        """The template of what a location holds before the loop; names, attributes and items hold references."""
+        refers = REFERENCES in self.context.decisions and isinstance(value, HELD) and isinstance(key, tuple)
+        return merge.template(self.context, key, value, True, self._outside(UNBOUND) if refers else None)
+
+    def remember(self) -> None:
+        """Keep the templates for the next evaluation of this loop."""
+        frame, fresh = self.context.frame.id, self.widen.fresh
+        marks = {s: dim(Symbol("~", not_one=s.not_one)) for s in fresh}
+
+        def mark(t: Template) -> Template:
+            if isinstance(t, Tensor):
+                return replace(t, dims=tuple(marks.get(d.symbol, d) if isinstance(d, Dim) and d.symbol else d
+                                             for d in t.dims))
+            if isinstance(t, Either) and t.inner is not None and not isinstance(t.inner, Num):
+                return t if not fresh else Static(None)
+            return t
+
+        kept = {}
+        for key, t in self.templates.items():
+            name = key[1] if isinstance(key, tuple) and key[0] == frame and isinstance(key[1], str) and key[1] not in (
+                "return", "break") else key
+            if isinstance(name, tuple) and not isinstance(key, Storage):
+                continue
+            kept[name] = mark(t)
+        of(self.context).heads[self.key] = kept
+        of(self.context).head_frames[self.key] = frame
+
+    def enter(self, state: State) -> tuple[Value, ...]:
+        """Parameters for the carried locations, and their content in `state`."""
+        context = self.context
+        params: list[Value] = []
+        for key, t in self.templates.items():
+            name = key[-1] if isinstance(key, tuple) and isinstance(key[-1], str) else ""
+            values = [Value(x, name if i == 0 else "") for i, x in enumerate(t.types())]
+            context.mark_history(values, t.histories())
+            params += values
+            if isinstance(t, Tensor) and name and key[0] == context.frame.id:
+                self.variables[values[0]] = name
+            # what a list holds at the entry is in a list of run-time length from now on
+            t.enlist(context, locations.fetch(context, self.entry, key))
+            if key in self.exits:
+                state.values.pop(key, None)
+            else:
+                like = locations.fetch(context, self.entry, key)
+                self.first.update({p: first for p, first in zip(values, self._parts(t, like), strict=True) if first})
+                state.values[key] = merge.rebuild_location(context, key, t, iter(values), like)
+                self._freeze(key, like, state.values[key])
+                if key in self.listed or run_lists.is_listed(context, like):
+                    run_lists.freeze(context, state.values[key])
+        return tuple(params)
+
+    def _parts(self, t: Template, value: Any) -> list[set[Value]]:
+        """For each leaf of a template the values of the tensor that is there before the loop, if there is one."""
+        if isinstance(t, Tensor) and isinstance(value, SymTensor):
+            storage = value.storage
+            roots = {storage.root, self.context.inputs.values[storage.input] if storage.input >= 0 else None}
+            own = {v for v in (self.entry.values.get(storage), *roots) if v is not None}
+            return [own, *(set() for _ in range(t.origin))]
+        held = self.entry.values.get(value) if isinstance(value, HELD) else value
+        if isinstance(t, Items) and isinstance(held, tuple) and len(held) == len(t.items):
+            return [x for i, v in zip(t.items, held, strict=True) for x in self._parts(i, v)]
+        if isinstance(t, Record) and isinstance(held, dict):
+            return [x for n, i in zip(t.names, t.items, strict=True) for x in self._parts(i, held.get(n))]
+        return [{value} if isinstance(value, Value) else set()] * len(t.types())
+
+    def grow(self, head: State, end: State, names: frozenset[str]) -> bool:
+        """Fit the templates to what the body did; whether they changed."""
+        context = self.context
+        changed = False
+        frame = context.frame.id
+        for key, value in list(end.values.items()):  # looking at a tensor may note an input's value
+            if head.values.get(key, UNBOUND) is value or key in self.templates:
+                continue
+            if isinstance(key, tuple) and key[0] == "clean":
+                continue
+            variable = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], int)
+            if variable and key[1] not in _FLAGS and (
+                    key[1] not in names if key[0] == frame else key not in self.entry.values
+                    and not self._awaited(key)):
+                continue  # nobody reads it again
+            if key not in self.entry.values and not self._known_outside(key):
+                continue
+            before = locations.fetch(context, self.entry, key)
+            if _unchanged(before, value):
+                continue
+            if variable and key[1] in ("return", "break", ("result",)):
+                self.exits.add(key)
+            self.templates[key] = self._join(key, self._begun(key, before), before, value, end)
+            changed = True
+        if self._written_heads(head, end):
+            return True
+        for key, t in list(self.templates.items()):
+            value = locations.fetch(context, end, key)
+            if key not in self.listed and run_lists.is_listed(context, value):
+                self.listed.add(key)
+                changed = True
+            if value is head.values.get(key) and key not in self.exits and not (
+                    isinstance(value, HELD) and head.values.get(value) is not end.values.get(value)):
+                continue
+            begun = head.values.get(key)
+            if isinstance(begun, SymTensor) and isinstance(value, SymTensor) and heap.same_reference(begun, value):
+                continue
+            joined = self._join(key, t, locations.fetch(context, self.entry, key), value, end)
+            if joined != t:
+                self.templates[key] = joined
+                self.unsettled = key
+                changed = True
+        return changed
+
+    def unsettled_error(self) -> ScriptError:
+        """The refusal of a loop whose variables get other types with every evaluation."""
+        key = self.unsettled
+        found = self.templates.get(key)
+        what = "the types of this loop's variables do not settle"
+        if isinstance(key, tuple) and isinstance(key[-1], str) and found is not None:
+            made = "another object" if isinstance(found, (Static, Either)) else str(found)
+            what = f"the type of `{key[-1]}` does not settle in this loop: it is {made} after every iteration"
+        return ScriptError(what, self.context.span(),
+                           hint="give it its final type before the loop; of a function, carry the numbers and tensors "
+                                "that it uses, and make it after the loop")
+
+    def _written_heads(self, head: State, end: State) -> bool:
+        """Names that the body writes in place and never rebinds: they stay what they were before the loop."""
+        found = False
+        for key in list(self.templates):
+            begun, value = head.values.get(key), end.values.get(key)
+            if isinstance(begun, SymTensor) and isinstance(value, SymTensor) and not begun.path and (
+                    heap.same_reference(begun, value)) and (
+                    head.values.get(begun.storage) is not end.values.get(begun.storage)):
+                self.kept.add(key)
+                del self.templates[key]
+                found = True
+        return found
+
+    def _awaited(self, key: Any) -> bool:
+        """Whether the consumer of a generator that is being evaluated reads a variable later."""
+        return any(key[0] == frame and key[1] in names for frame, names in self.context.waiting)
+
+    def _freeze(self, key: Any, before: Any, carried: Any) -> None:
+        """A container that the loop carries may be the one from before it: no changes if something else refers to
+        that one."""
+        if isinstance(carried, HELD) and isinstance(before, HELD) and carried is not before and any(
+                v is before or (isinstance(v, tuple) and any(i is before for i in v))
+                or (isinstance(v, dict) and any(i is before for i in v.values()))
+                for k, v in self.entry.values.items() if k != key):
+            self.context.frozen.update((before, carried))
+
+    def _known_outside(self, key: Any) -> bool:
+        if isinstance(key, Storage):
+            return key.input >= 0
+        if isinstance(key, tuple):  # the `.grad` of a leaf that the body makes ends with the iteration
+            return key[0] != "grad" or key[1].input >= 0 or key[1] in self.entry.values
+        return getattr(key, "source", None) is not None
+
+    def _join(self, key: Any, t: Template, before: Any, value: Any, end: State) -> Template:
+        context = self.context
+        new = merge.template(context, key, value, outside=self._outside(before))
+        t = _plain(context, t)
+        if isinstance(t, Num) and isinstance(new, Tensor):
+            if not new.dims:
+                self.weak = True
+                return new  # a weak 0-dim tensor from the start
+            raise Peel
+        if isinstance(t, Tensor) and isinstance(new, (Num, Static)) and (
+                isinstance(new, Num) or type(new.value) in (int, float, bool)) and not t.dims:
+            return t
+        try:
+            joined = t.join(new, self.widen).enlist(context, before, value)
+        except Clash as clash:
+            raise self._clash(key, before, value, end, str(clash)) from None
+        if isinstance(joined, Tensor) and isinstance(before, SymTensor) and isinstance(value, SymTensor) and (
+                not joined.alias or before.storage.alias.startswith(ARGUMENT)) and (
+                not heap.same_reference(before, value)) and _shared(context, self.entry, key, before):
+            joined = replace(joined, alias="before the first iteration it is a tensor that something else refers to")
+        if isinstance(joined, (Items, Record)):
+            return self._held(joined, before, value, end)
+        return joined
+
+    def _held(self, t: Template, before: Any, after: Any, end: State) -> Template:
+        """A container's template: what the body leaves in place stays what it is; other tensors that something else may
+        refer to are not to be written."""
+        if (before is after and isinstance(before, (Number, int, float, bool))) or (
+                isinstance(before, SymTensor) and isinstance(after, SymTensor) and heap.same_reference(before, after)):
+            return Same(before)
+        if isinstance(t, Tensor) and isinstance(before, SymTensor) and not t.alias and _shared(
+                self.context, self.entry, None, before):
+            return replace(t, alias="a loop carries it in a container")
+        if not isinstance(t, (Items, Record)):
+            return t
+        old, new = (state.values.get(v) if isinstance(v, HELD) else v for state, v in (
+            (self.entry, before), (end, after)))
+        if isinstance(t, Record) and isinstance(old, dict) and isinstance(new, dict):
+            return Record(t.type, t.names, tuple(
+                self._held(i, old.get(n), new.get(n), end) for n, i in zip(t.names, t.items, strict=True)))
+        if isinstance(t, Items) and isinstance(old, tuple) and isinstance(new, tuple) and (
+                len(old) == len(new) == len(t.items)):
+            return Items(t.type, tuple(self._held(i, x, y, end)
+                                          for i, x, y in zip(t.items, old, new, strict=True)))
+        return t
+
+    def _clash(self, key: Any, before: Any, value: Any, end: State, why: str) -> TypeMismatch:
+        if isinstance(key, SymList):
+            return TypeMismatch(f"a list that changes in this loop cannot hold its items: {why}", self.context.span(),
+                                hint="let it hold tensors of one dtype and rank, or numbers, or tuples of these")
+        if isinstance(key, SymDict):
+            return TypeMismatch(f"a dict changes its keys in this loop: {why}", self.context.span(),
+                                hint="put every key in before the loop, or use a tensor")
+        name = f"`{key[-1]}`" if isinstance(key, tuple) and isinstance(key[-1], str) else "a value"
+        if isinstance(value, Text):
+            return TypeMismatch(f"{name} is a string that grows in this loop, by parts that only the run knows",
+                                self.context.span(),
+                                hint="print each part in the loop, or collect the numbers in a list and join them "
+                                     "outside the script")
+        notes = []
+        for v, place in ((before, self.entry.where.get(key)), (value, end.where.get(key))):
+            if place is not None:
+                notes.append(f"note: {type_word(v)} at {place}")
+        return TypeMismatch(f"{name} changes its type in this loop: {why}", self.context.span(), notes=tuple(notes),
+                            hint="give it the same type before the loop and at the end of its body")
+
+    def lower(self, state: State) -> list[Value]:
+        """The carried locations' content as graph values."""
+        context = self.context
+        context.state = state
+        result: list[Value] = []
+        for key, t in self.templates.items():
+            result += merge.lower_location(context, key, t, locations.fetch(context, state, key))
+        return result
+
+    def leave(self, outputs: list[Value], fresh: dict[Symbol, Symbol]) -> State:
+        """The state after the loop."""
+        context = self.context
+        state = self.entry.copy()
+        context.state = state
+        leaves = iter(outputs)
+        for key, t in self.templates.items():
+            renamed = _rename(t, fresh)
+            value = merge.rebuild_location(context, key, renamed, leaves, locations.fetch(context, self.entry, key))
+            state.values[key] = value
+            self._freeze(key, locations.fetch(context, self.entry, key), value)
+            if key in self.listed or run_lists.is_listed(context, locations.fetch(context, self.entry, key)):
+                run_lists.freeze(context, value)
+        for key in list(state.values):
+            if isinstance(key, tuple) and key[0] == "clean" and key[1] in self.templates:
+                del state.values[key]
+        return state
+
+
+def _staying(t: Template, remembered: Template, value: Any) -> Template:
+    """The template of a container's content, with what stayed in place before taken to stay again."""
+    if isinstance(t, Record) and isinstance(remembered, Record) and isinstance(value, dict) and (
+            t.names == remembered.names == tuple(value)):
+        return Record(t.type, t.names, _items_staying(t.items, remembered.items, tuple(value.values())))
+    if isinstance(t, Items) and isinstance(remembered, Items) and isinstance(value, tuple) and (
+            len(t.items) == len(remembered.items) == len(value)):
+        return Items(t.type, _items_staying(t.items, remembered.items, value))
+    return t
+
+
+def _items_staying(items: tuple[Template, ...], remembered: tuple[Template, ...],
+                   values: tuple[Any, ...]) -> tuple[Template, ...]:
+    return tuple(Same(v) if isinstance(r, Same) else t
+                 for t, r, v in zip(items, remembered, values, strict=True))
+
+
+def _unchanged(before: Any, value: Any) -> bool:
+    """Whether a location certainly holds what it held: the same object, tensor, or tuple of these."""
+    if before is value:
+        return True
+    if isinstance(before, SymTensor) and isinstance(value, SymTensor):
+        return heap.same_reference(before, value)
+    return type(before) is tuple and type(value) is tuple and len(before) == len(value) and all(
+        _unchanged(a, b) for a, b in zip(before, value, strict=True))
+
+
+def _plain(context: Context, t: Template) -> Template:
+    """A template without the tensors that an earlier pass took to stay in place."""
+    if isinstance(t, Same):
+        return template_of(context, t.value)
+    if isinstance(t, Items):
+        return Items(t.type, tuple(_plain(context, i) for i in t.items))
+    if isinstance(t, Record):
+        return Record(t.type, t.names, tuple(_plain(context, i) for i in t.items))
+    return t
+
+
+def _rename(t: Template, fresh: dict[Symbol, Symbol]) -> Template:
+    """A template with the block's symbols replaced by those that the loop's node binds."""
+    mapping = {old: dim(new) for old, new in fresh.items()}
+    return t.renamed(lambda d: substitute(d, mapping))
+
+
+def _shared(context: Context, entry: State, key: Any, tensor: SymTensor) -> bool:
+    """Whether anything but `key` refers to the tensor's storage before the loop."""
+    storage = tensor.storage
+    if storage.input >= 0 or storage in heap.of(context).aliases or storage.alias.startswith(ARGUMENT):
+        return True
+    return any(k != key and isinstance(v, SymTensor) and v.storage is tensor.storage for k, v in entry.values.items())
