@@ -306,6 +306,3 @@ class Results:
             return sig.OneOf(tag.index, (*(self.tree(s) for s in t.statics), *inner))
         raise UnsupportedCall(f"a script cannot return {t}, decided at run time", self.context.span(),
                               hint="return tensors, numbers, and tuples, lists and dicts of them")
-
-
-__all__ = ["Results"]

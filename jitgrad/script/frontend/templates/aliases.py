@@ -165,6 +165,3 @@ def _find(context: Context, value: Any, steps: tuple[Step, ...]) -> Any:
     for step in steps:
         value = _at(_content(context.state, value), step)
     return value
-
-
-__all__ = ["Aliases"]

@@ -43,9 +43,7 @@ def copied(state: State, t: Template, value: Any) -> Iterator[Any]:
             held = state.values.get(value)
         names = t.names if isinstance(t, Record) else range(len(t.items))
         for name, item in zip(names, t.items, strict=True):
-            if isinstance(held, dict) and name in held:
-                yield from copied(state, item, held[name])
-            elif isinstance(held, tuple) and len(held) == len(t.items):
+            if (isinstance(held, dict) and name in held) or (isinstance(held, tuple) and len(held) == len(t.items)):
                 yield from copied(state, item, held[name])
 
 
