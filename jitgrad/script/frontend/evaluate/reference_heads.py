@@ -152,13 +152,12 @@ class ReferenceHead(Head):
                     if made.type.dims:
                         raise Peel
                     self._stand_in(place, made, before)
-                elif isinstance(before, SymTensor) and _kind(before) == key[1] and not self._is_shared(before.storage) and (
-                        count == 1 or not before.path):
+                elif self._may_stand_in(key[1], before) and (count == 1 or not before.path):
                     self._stand_in(place, made, before)
                     _note(made, before)
             else:
                 made = like(cell)
-                if cell_of(before) is not None and _kind(before) == key[1] and not self._is_shared(before):
+                if self._may_stand_in(key[1], before):
                     self._stand_in(place, made, before)
             self.cells[key] = made
         if self._moves(ref):
@@ -171,6 +170,10 @@ class ReferenceHead(Head):
                 ref = SymTensor(cell, (), cell.type)
         self.ended[made] = ref
         return made
+
+    def _may_stand_in(self, kind: Any, before: Any) -> bool:
+        """Whether an object of the loop may stand for what is there before it: nothing else refers to that."""
+        return isinstance(before, (SymTensor, *HELD)) and _kind(before) == kind and not self._is_shared(cell_of(before))
 
     def _moves(self, ref: Any) -> bool:
         """Whether a reference is a view that is another one in every iteration."""
@@ -239,7 +242,6 @@ class ReferenceHead(Head):
     # --- the fixpoint ------------------------------------------------------------------------------------------------
 
     def grow(self, head: State, end: State, names: frozenset[str]) -> bool:
-        context = self.context
         changed = False
         for key, before, _ in self._changes(head, end, names):
             self.templates[key] = self._first(key, before)
@@ -247,32 +249,8 @@ class ReferenceHead(Head):
         if self._adopt(end):
             return True
         self._settle(end)
-        self._after, self._copies, self.ended, self._whole = {}, {}, {}, set()
-        counts = self._live(end)
-        work = [key for key in self.templates if not isinstance(key, Storage)]
-        for key in work:
-            value = self._end(key, end)
-            before = self._entry(key)
-            for steps, ref in references(value) if value is not None else ():
-                cell = cell_of(ref)
-                if not self._moves(ref) and (self._is_older(cell) or cell in self._after):
-                    continue
-                stood_in = len(self.begun)
-                made = self._assign(_place(key, steps), ref, _at(before, steps), counts[cell])
-                if len(self.begun) > stood_in:
-                    self.templates[key] = self._first(key, before)
-                if made not in self.templates:
-                    self.templates[made] = self._first(made, self._entry(made))
-                    changed = True
-                if made not in work and isinstance(made, HELD):
-                    work.append(made)
-        shared = heap.of(context).shared
-        for cell, made in self._after.items():
-            if cell in shared:
-                heap.share(context, shared[cell], made)
-        for cell in shared:
-            if head.values.get(cell) is not end.values.get(cell) and cell in head.values:
-                raise heap.changed_shared(context, cell)
+        changed |= self._assign_all(end)
+        self._share(head, end)
         for key, t in list(self.templates.items()):
             joined = self._fitted(key, t, end)
             if joined is not t and joined != t:
@@ -291,12 +269,45 @@ class ReferenceHead(Head):
         """Note the sizes of a tensor that may be missing."""
         heap.of(self.context).optional_sizes.update(s for d in type_.dims for s in symbols(d) if s in fresh)
 
+    def _assign_all(self, end: State) -> bool:
+        """Say what stands for each object of this iteration in the next; whether there are new ones."""
+        self._after, self._copies, self.ended, self._whole = {}, {}, {}, set()
+        counts, changed = self._live(end), False
+        work = [key for key in self.templates if not isinstance(key, Storage)]
+        for key in work:
+            value, before = self._end(key, end), self._entry(key)
+            for steps, ref in references(value) if value is not None else ():
+                cell = cell_of(ref)
+                if not self._moves(ref) and (self._is_older(cell) or cell in self._after):
+                    continue
+                stood_in = len(self.begun)
+                made = self._assign(_place(key, steps), ref, _at(before, steps), counts[cell])
+                if len(self.begun) > stood_in:
+                    self.templates[key] = self._first(key, before)
+                if made not in self.templates:
+                    self.templates[made] = self._first(made, self._entry(made))
+                    changed = True
+                if made not in work and isinstance(made, HELD):
+                    work.append(made)
+        return changed
+
+    def _share(self, head: State, end: State) -> None:
+        """What has a copy has one in the next iteration, too; none of them is written."""
+        shared = heap.of(self.context).shared
+        for cell, made in self._after.items():
+            if cell in shared:
+                heap.share(self.context, shared[cell], made)
+        for cell in shared:
+            if cell in head.values and head.values[cell] is not end.values.get(cell):
+                raise heap.changed_shared(self.context, cell)
+
     def _first(self, key: Any, before: Any) -> Template:
         """The template of what a location holds before the loop."""
         if isinstance(key, Storage):
             return Static(UNBOUND) if before is None else self._content(key, before)
         if isinstance(key, HELD):
-            return Static(UNBOUND) if before is None else content_of(self.context, key, self.at_entry(key, before), True)
+            held = None if before is None else self.at_entry(key, before)
+            return Static(UNBOUND) if held is None else content_of(self.context, key, held, True)
         return referring(self.context, self.at_entry(key, before), True)
 
     def _content(self, cell: Storage, held: Any) -> Template:
@@ -405,12 +416,11 @@ class ReferenceHead(Head):
         order = [*(s for s in value.statics if not any(s is m for m in made)), *made]
 
         def run(k: int) -> Any:
-            one = order[k]
+            one, kept = order[k], k < len(order) - len(made)
             if k == len(order) - 1:
                 return self._copied(one)
-            condition = unions.is_static(context, value, one)
-            return dispatch.branch(context, condition, lambda: self._copied(one) if k >= len(order) - len(made) else one,
-                                   lambda: run(k + 1))
+            return dispatch.branch(context, unions.is_static(context, value, one),
+                                   lambda: one if kept else self._copied(one), lambda: run(k + 1))
 
         context.state = end
         one = run(0)
@@ -485,7 +495,8 @@ class ReferenceHead(Head):
         made: dict[Cell, Cell] = {}
         for cell in self.cells.values():
             if isinstance(cell, Storage):
-                made[cell] = Storage(TensorType(cell.type.dtype, tuple([substitute(d, mapping) for d in cell.type.dims])))
+                dims = tuple([substitute(d, mapping) for d in cell.type.dims])
+                made[cell] = Storage(TensorType(cell.type.dtype, dims))
                 made[cell].block = context.path[-1]
                 _note(made[cell], SymTensor(cell, (), cell.type))
                 if isinstance(self.templates[cell], Either):

@@ -53,6 +53,8 @@ def references(value: Any, steps: Steps = ()) -> Iterator[tuple[Steps, Any]]:
     """The references in a value, those in what a union may be included, and the way to each."""
     if isinstance(value, (SymTensor, *HELD)):
         yield steps, value
+    elif isinstance(value, RunPairs):  # its lists are its own
+        return
     elif isinstance(value, (tuple, dict)):
         for name, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from references(item, (*steps, name))
@@ -80,9 +82,9 @@ def replaced(value: Any, change: Callable[[Any, Steps], Any], steps: Steps = ())
         if all(x is y for x, y in zip(items, value, strict=True)):
             return value
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    if isinstance(value, dict):
+    if isinstance(value, dict) and not isinstance(value, RunPairs):
         held = {k: replaced(v, change, (*steps, k)) for k, v in value.items()}
-        return value if all(held[k] is v for k, v in value.items()) else type(value)(held)
+        return value if all(held[k] is v for k, v in value.items()) else held
     if isinstance(value, Union):
         statics = replaced(value.statics, change, (*steps, "one of"))
         inner = value.inner and _replaced(value.inner, change, (*steps, "inner"))
@@ -139,7 +141,9 @@ def content_of(context: Context, cell: Cell, held: Any, general: bool = False) -
 def by_value(context: Context, cell: Cell, held: Any, general: bool = False) -> Template:
     """The template of what a container holds, of which the items are copied: they become items of a list of run-time
     length, or keys and values of such a dict."""
-    return content_template(context, held, general) if isinstance(cell, SymList) else record(context, cell, held, general)
+    if isinstance(cell, SymList):
+        return content_template(context, held, general)
+    return record(context, cell, held, general)
 
 
 def item_by_item(a: Any, b: Any) -> bool:
@@ -244,7 +248,8 @@ class Identities:
             if isinstance(cell, Storage):
                 dims = tuple([self.widen.alone(self.context.sizes.canonical(d)) for d in cell.type.dims])
                 found = self._storage(TensorType(cell.type.dtype, dims), cell)
-                heap.of(self.context).optional_sizes.update(s for d in dims for s in symbols(d) if s in self.widen.fresh)
+                fresh = {s for d in dims for s in symbols(d)}.intersection(self.widen.fresh)
+                heap.of(self.context).optional_sizes.update(fresh)
             else:
                 found = like(cell)
             self._after[side][cell] = found

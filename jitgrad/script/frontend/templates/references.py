@@ -2,8 +2,8 @@
 
 Where branches or iterations bring two tensors together, or two containers, the merged one is made of what they hold,
 which is what kernels read best. A write to such a copy, or to what it is a copy of, asks for references (`Restart` with
-`REFERENCES`): the evaluation begins again with names that refer to one of several objects (`identities.py`). A container
-beside None or another object is one of several from the start.
+`REFERENCES`): the evaluation begins again with names that refer to one of several objects (`identities.py`). A
+container beside None or another object is one of several from the start.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.sizes import Sizer
 from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
-from jitgrad.script.frontend.values.values import HELD, UNBOUND, SymTensor, Union
+from jitgrad.script.frontend.values.values import HELD, UNBOUND, RunPairs, SymTensor, Union
 
 #: why a copy is not written
 CHOSEN = "a branch or a loop chose it"
@@ -41,6 +41,8 @@ def copied(state: State, t: Template, value: Any) -> Iterator[Any]:
         if isinstance(value, HELD):
             yield value
             held = state.values.get(value)
+        if isinstance(t, Record) and t.type is RunPairs:
+            return  # its lists are its own
         names = t.names if isinstance(t, Record) else range(len(t.items))
         for name, item in zip(names, t.items, strict=True):
             if (isinstance(held, dict) and name in held) or (isinstance(held, tuple) and len(held) == len(t.items)):

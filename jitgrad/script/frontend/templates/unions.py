@@ -154,7 +154,7 @@ def certain(context: Context, value: Any, what: str, error: type[Exception] = Ty
 
 
 def force(context: Context, value: Any, what: str, error: type[Exception] = TypeError) -> Any:
-    """The run-time value of a union that an operation needs, or what the tensors hold that it may be; else `certain`."""
+    """The run-time value of a union that an operation needs, or what the tensor holds that it is; else `certain`."""
     value = certain(context, value, what, error)
     if isinstance(value, Union) and all(isinstance(s, SymTensor) for s in value.statics):
         return read(context, value)

@@ -242,7 +242,8 @@ def read_if_there(context: Context, tensor: SymTensor) -> Value:
         value = context.one("opt.some", read(context, tensor))
         there.results = (value,)
     with context.block(missing):
-        missing.results = (context.one("opt.none", type=map_dims(value.type.elem, lambda d: d if isinstance(d, int) else 0)),)
+        elem = map_dims(value.type.elem, lambda d: d if isinstance(d, int) else 0)  # type: ignore[attr-defined]
+        missing.results = (context.one("opt.none", type=elem),)
     (found,) = context.builder.emit("if", (context.one("opt.has", held),), blocks=(there, missing), types=(value.type,))
     context.mark_history((found,), (context.has_history(value),))
     return found
