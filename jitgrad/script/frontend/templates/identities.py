@@ -42,8 +42,8 @@ Steps = tuple[Any, ...]
 Cell = Any  # a Storage, or a container: what a reference refers to
 
 
-def cell_of(value: Any) -> Cell | None:
-    """What a value refers to, if it is a reference."""
+def cell_of(value: Any) -> Cell:
+    """What a value refers to; None for what is no reference."""
     if isinstance(value, SymTensor):
         return value.storage
     return value if isinstance(value, HELD) else None

@@ -239,10 +239,11 @@ def read_if_there(context: Context, tensor: SymTensor) -> Value:
         return held
     there, missing = Block(), Block()
     with context.block(there):
-        value = context.one("opt.some", read(context, tensor))
+        whole = read(context, tensor)
+        value = context.one("opt.some", whole)
         there.results = (value,)
     with context.block(missing):
-        elem = map_dims(value.type.elem, lambda d: d if isinstance(d, int) else 0)  # type: ignore[attr-defined]
+        elem = map_dims(whole.type, lambda d: d if isinstance(d, int) else 0)
         missing.results = (context.one("opt.none", type=elem),)
     (found,) = context.builder.emit("if", (context.one("opt.has", held),), blocks=(there, missing), types=(value.type,))
     context.mark_history((found,), (context.has_history(value),))
