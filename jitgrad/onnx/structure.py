@@ -195,5 +195,3 @@ _STRUCTURE = {
     "opt.none": Writer.none, "opt.has": Writer.has, "opt.get": Writer.get, "seq.get": Writer.element,
     "seq.len": Writer.length,
 }
-
-__all__ = ["Parts", "Writer", "part_types"]

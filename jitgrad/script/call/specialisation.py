@@ -11,7 +11,7 @@ import types
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jitgrad import config, dtypes
 from jitgrad.dtypes import get_default_dtype
@@ -21,7 +21,7 @@ from jitgrad.eager.autograd.grad_mode import mode as grad_mode
 from jitgrad.eager.autograd.node import Node
 from jitgrad.ops import autocast
 from jitgrad.ops.types import ListType, OptionalType, TensorType
-from jitgrad.script.call import arrayguards, callback
+from jitgrad.script.call import arrayguards
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.entering import EntryWriter, known_shapes, picker, separate
 from jitgrad.script.call.graph_function import GraphFunction
@@ -37,6 +37,9 @@ from jitgrad.script.call.sources import (
 )
 from jitgrad.script.call.storing import Leave, commit_writer, gather, leave_writer
 from jitgrad.script.graph import effects
+
+if TYPE_CHECKING:
+    from jitgrad.script.call import callback
 
 
 class Specialisation:
@@ -169,6 +172,8 @@ class Specialisation:
             if self.is_plain:
                 return self.leave(params, entered[0], self.function(*entered))
             if self.script.calls_back:
+                from jitgrad.script.call import callback
+
                 snapshot = functools.partial(self._snapshot, params)
                 run = callback.Run(functools.partial(self._leave_to, params, entered[0]), snapshot, _changed)
                 with callback.running(run):

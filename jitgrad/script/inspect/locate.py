@@ -245,6 +245,3 @@ def _gradient(node: Node, given: Sequence[Any], attrs: dict[str, Any], where: de
         if words:
             return words
     return ""
-
-
-__all__ = ["locate"]

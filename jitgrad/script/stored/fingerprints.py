@@ -21,8 +21,6 @@ from jitgrad import dtypes
 from jitgrad.amp.autocast_mode import autocast
 from jitgrad.device import FACTS, device
 from jitgrad.dims import Symbol
-from jitgrad.nn import Module
-from jitgrad.optim import Optimizer
 from jitgrad.script.call import list_kinds
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import Unreadable, argument_guards, describe, resolve
@@ -63,9 +61,19 @@ def fingerprint(value: Any) -> Json:
         return ["scripted", fingerprint(wrapped)]
     if isinstance(value, autocast):
         return ["autocast", type(value).__qualname__, *[repr(v) for v in value.__reduce__()[1][1:]]]
-    if isinstance(value, (Module, Optimizer)):
+    if _is_module_instance(value):
         return ["instance", type(value).__module__, type(value).__qualname__]
     raise NotSavable(f"an object of type `{type(value).__name__}`")
+
+
+def _is_module_instance(value: Any) -> bool:
+    from jitgrad.nn import Module  # programs without modules or optimizers do not load them
+
+    if isinstance(value, Module):
+        return True
+    from jitgrad.optim import Optimizer
+
+    return isinstance(value, Optimizer)
 
 
 def import_by_name(module: str, qualname: str) -> Any:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from jitgrad.ops import OPS, Kind
 from jitgrad.ops.namespaces import sum_to_plan
 from jitgrad.ops.opdef import has_trait
-from jitgrad.ops.types import BOOL, FLOAT, INT
+from jitgrad.ops.types import BOOL, FLOAT, INT, Type
 from jitgrad.script.graph.ir import Node, Value
 from jitgrad.script.passes.rewrite import Rewriter
 from jitgrad.script.passes.rules.rules import as_result, constant, rule, rule_of, tensor
 
 _VIEWS = tuple(op.name for op in OPS.values() if op.kind is Kind.VIEW)
+_PYTHON: dict[Type, type] = {BOOL: bool, INT: int, FLOAT: float}
 
 
 @rule(*_VIEWS)
@@ -144,7 +145,7 @@ def fill_constant(r: Rewriter, node: Node) -> Value | None:
 @rule_of("item", "full")
 def item_of_constant(r: Rewriter, node: Node, full: Node) -> Value:
     """item(full(3)) is 3."""
-    kind = {BOOL: bool, INT: int, FLOAT: float}[node.outputs[0].type]
+    kind = _PYTHON[node.outputs[0].type]
     return r.emit("num.const", value=kind(tensor(node.inputs[0]).dtype.np.type(full.attrs["value"]).item()))
 
 

@@ -113,6 +113,3 @@ def _with_history(graph: Graph, reached: set[Value]) -> Graph:
         return [replace(n, attrs={**n.attrs, "carried": carried})]
 
     return Graph(rebuilt(graph.block, known), graph.name)
-
-
-__all__ = ["adapted", "distance", "refusal"]
