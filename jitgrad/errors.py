@@ -78,6 +78,10 @@ class ScriptError(JitgradError):
     kind = "cannot compile"
     blocks = 0  # how many run-time branches and loops it left on its way to who looks at it
 
+    def __init_subclass__(cls, kind: str = ""):
+        super().__init_subclass__()
+        cls.kind = kind or cls.kind
+
     def __init__(self, message: str, span: Span | None = None, *, hint: str = "", notes: tuple[str, ...] = ()):
         self.message, self.span, self.hint, self.notes = message, span, hint, notes
         super().__init__(self.render())
@@ -94,76 +98,52 @@ class ScriptError(JitgradError):
         return "\n".join(parts)
 
 
-class UnsupportedSyntax(ScriptError, NotImplementedError):
+class UnsupportedSyntax(ScriptError, NotImplementedError, kind="unsupported syntax"):
     """A statement or expression that no script may contain."""
 
-    kind = "unsupported syntax"
 
-
-class UnsupportedCall(ScriptError, NotImplementedError):
+class UnsupportedCall(ScriptError, NotImplementedError, kind="unsupported"):
     """A call, attribute or value that a script cannot use."""
 
-    kind = "unsupported"
 
-
-class UnresolvedName(ScriptError, NameError):
+class UnresolvedName(ScriptError, NameError, kind="undefined name"):
     """A name, attribute or import that does not exist where the script reads it."""
 
-    kind = "undefined name"
 
-
-class UnresolvedAttribute(ScriptError, AttributeError):
+class UnresolvedAttribute(ScriptError, AttributeError, kind="no such attribute"):
     """An attribute that the object does not have."""
 
-    kind = "no such attribute"
 
-
-class TypeMismatch(ScriptError, TypeError):
+class TypeMismatch(ScriptError, TypeError, kind="type mismatch"):
     """Branches, iterations or operands whose types clash, or a call with wrong arguments."""
 
-    kind = "type mismatch"
 
-
-class ShapeMismatch(ScriptError, RuntimeError):
+class ShapeMismatch(ScriptError, RuntimeError, kind="shape mismatch"):
     """Ranks or sizes that are known, while compiling, to clash."""
 
-    kind = "shape mismatch"
 
-
-class InvalidOperation(ScriptError, RuntimeError):
+class InvalidOperation(ScriptError, RuntimeError, kind="invalid operation"):
     """An operation that eager refuses for these operands, whatever their sizes."""
 
-    kind = "invalid operation"
 
-
-class NotStatic(ScriptError, TypeError):
+class NotStatic(ScriptError, TypeError, kind="needs a constant"):
     """A run-time value in a place where the compiler needs a constant."""
 
-    kind = "needs a constant"
 
-
-class NonDifferentiable(ScriptError, RuntimeError):
+class NonDifferentiable(ScriptError, RuntimeError, kind="no gradient"):
     """A gradient is asked for through something that has none."""
 
-    kind = "no gradient"
 
-
-class CheckFailed(ScriptError, AssertionError):
+class CheckFailed(ScriptError, AssertionError, kind="check failed"):
     """A compiled function and the same function as plain Python gave different results: a bug of jitgrad's.
 
     `span` is the first source line that differs, where one was found.
     """
 
-    kind = "check failed"
 
-
-class SourceUnavailable(ScriptError, OSError):
+class SourceUnavailable(ScriptError, OSError, kind="no source"):
     """The function's source cannot be read (typed into a bare REPL, built by exec, frozen)."""
 
-    kind = "no source"
 
-
-class UnsupportedOnnx(ScriptError, NotImplementedError):
+class UnsupportedOnnx(ScriptError, NotImplementedError, kind="no ONNX equivalent"):
     """An operation that has no equivalent in an exported ONNX model."""
-
-    kind = "no ONNX equivalent"

@@ -162,6 +162,17 @@ def _both(func: Callable[..., Any], argnums: Argnums, has_aux: bool, name: str,
     return call.rebuild(gradients), call.level.leave(y), call.level.leave(call.aux)
 
 
+def _gradient_function(func: Callable[..., Any], argnums: Argnums, has_aux: bool, name: str,
+                       made: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """A function whose result is `made` of the gradient, and of the value or (value, aux)."""
+    @functools.wraps(func, updated=())
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        gradient, value, aux = _both(func, argnums, has_aux, name, args, kwargs)
+        return made(gradient, (value, aux) if has_aux else value)
+
+    return wrapper
+
+
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """A function that computes the gradient of `func`, which returns a 0-dim tensor.
 
@@ -177,34 +188,17 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     >>> jitgrad.func.grad(lambda x: (x ** 3).sum())(jitgrad.tensor([1.0, 2.0]))
     tensor([ 3., 12.])
     """
-    @functools.wraps(func, updated=())
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        gradient, _, aux = _both(func, argnums, has_aux, "grad", args, kwargs)
-        return (gradient, aux) if has_aux else gradient
-
-    return wrapper
+    return _gradient_function(func, argnums, has_aux, "grad", lambda g, value: (g, value[1]) if has_aux else g)
 
 
 def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Like `grad`, for (gradient, value), or (gradient, (value, aux))."""
-    @functools.wraps(func, updated=())
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        gradient, value, aux = _both(func, argnums, has_aux, "grad_and_value", args, kwargs)
-        return gradient, ((value, aux) if has_aux else value)
-
-    return wrapper
+    return _gradient_function(func, argnums, has_aux, "grad_and_value", lambda g, value: (g, value))
 
 
 def value_and_grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Like `grad_and_value`, in JAX's order: (value, gradient), or ((value, aux), gradient)."""
-    both = grad_and_value(func, argnums, has_aux)
-
-    @functools.wraps(func, updated=())
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        gradient, value = both(*args, **kwargs)
-        return value, gradient
-
-    return wrapper
+    return _gradient_function(func, argnums, has_aux, "grad_and_value", lambda g, value: (value, g))
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,7 @@ def _made(k: Elementwise) -> Elementwise:
     return k
 
 
+@cache
 def _compiled(cupy: Any, k: Elementwise) -> Any:
     """The kernel for CuPy, which compiles it at its first call and keeps it on disk."""
     from jitgrad.codegen.cuda.kernels.text import prelude
@@ -178,16 +180,11 @@ def draw(cupy: Any, name: str, seed: int, offset: int, shape: Sequence[int]) -> 
         f"jg_draw_{name}", "int64 seed, int64 offset", f"{name} y", _DRAWS[name], lambda seed, offset, shape: (
             random.bits(int(seed), int(offset), shape) if name == "int64" else
             random.uniform(int(seed), int(offset), shape, dtypes.by_name(name)))))
-    compiled = _draws.get((cupy, name))
-    if compiled is None:
-        compiled = _draws[(cupy, name)] = _compiled(cupy, k)
     out = cupy.empty(tuple(shape), getattr(np, name))
     if out.size:
-        compiled(_signed(seed), _signed(offset), out)
+        _compiled(cupy, k)(_signed(seed), _signed(offset), out)
     return out
 
-
-_draws: dict[Any, Any] = {}
 
 # --- indices -------------------------------------------------------------------------------------------------------
 
@@ -205,17 +202,14 @@ _RANGE = _made(Elementwise(
 
 def check_range(cupy: Any, x: Any, low: int, high: int, number: int, found: Any) -> None:
     """Write (number, x) to `found`, int64 (2,), if an element x is not in [low, high)."""
-    compiled = _draws.get((cupy, "range"))
-    if compiled is None:
-        compiled = _draws[(cupy, "range")] = cupy.ElementwiseKernel(
-            _RANGE.inputs, _RANGE.output, _RANGE.body, _RANGE.name)
     if x.size:
-        compiled(x, np.int64(low), np.int64(high), np.int64(number), found)
+        _compiled(cupy, _RANGE)(x, np.int64(low), np.int64(high), np.int64(number), found)
 
 
 # --- what goes to one place, in order ------------------------------------------------------------------------------
 
 
+@cache
 def _walk(what: str, d: dtype) -> Elementwise:
     """The kernel whose thread at the first (the last, to put) of equal places does what is to be done there."""
     if what == "put":
@@ -244,11 +238,8 @@ def _walk(what: str, d: dtype) -> Elementwise:
 def in_order(cupy: Any, what: str, places: Any, order: Any, values: Any, y: Any) -> None:
     """y[places] += values ("add") or = values ("put"), as NumPy does it; `order` sorts the places, stably."""
     d = dtypes.from_numpy(y.dtype)
-    compiled = _draws.get((cupy, what, d))
-    if compiled is None:
-        compiled = _draws[(cupy, what, d)] = _compiled(cupy, _walk(what, d))
     x, y = (v.view(np.uint16) if d.is_half else v for v in (values, y))
-    compiled(order, np.int64(order.size), places, order, x, y)
+    _compiled(cupy, _walk(what, d))(order, np.int64(order.size), places, order, x, y)
 
 
 def _signed(word: int) -> Any:

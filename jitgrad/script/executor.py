@@ -345,9 +345,7 @@ class Dispatcher:
 
     def specialise(self, *args: Any, **kwargs: Any) -> Specialisation:
         """The specialisation that a call with these arguments would run, compiled if need be, not run."""
-        params = self._bind(*args, **kwargs)
-        with self._lock:
-            return self._specialise(params)
+        return self.specialisation_of(self._bind(*args, **kwargs))
 
     @property
     def parameters(self) -> tuple[str, ...]:

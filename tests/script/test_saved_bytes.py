@@ -30,8 +30,8 @@ def saved(f, *args):
     derivative = differentiate(graph, wrt, (0,))
     results = interpret(derivative.forward, list(arrays), lambda target, value: None)
     kept = results[len(graph.outputs):]
-    return sum(size(v) for v, i in zip(kept, derivative.input_of, strict=True)
-               if i is None and isinstance(v, (np.ndarray, list)))
+    return sum(size(v) for v, r in zip(kept, derivative.residuals, strict=True)
+               if r not in derivative.forward.inputs and isinstance(v, (np.ndarray, list)))
 
 
 def tensor(*shape, grad=True):

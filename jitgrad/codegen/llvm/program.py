@@ -119,9 +119,7 @@ class ProgramPrinter(Printer):
             if i in places:
                 shape = self.field(item, dims, "ptr")
                 for symbol, axis in places[i]:
-                    at = code.name()
-                    code.lines.append(f"  {at} = getelementptr i64, ptr {shape}, i64 {axis}")
-                    self.sizes.known[alone(symbol)] = code.emit(f"load i64, ptr {at}", "i64", 1).name
+                    self.sizes.known[alone(symbol)] = code.read("i64", code.element(shape, axis)).name
         for k, output in enumerate(self.program.outputs):
             if isinstance(output, TensorOutput) and output.fresh:
                 item = self.item(len(layout.objects) + len(layout.arrays))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitgrad.codegen.lower.rules.joins import absent, aim, zero
+from jitgrad.codegen.lower.rules.joins import absent, aim, opened, zero
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import contiguous_strides
 from jitgrad.codegen.program.program import NumberOutput, TensorOutput
@@ -117,15 +117,7 @@ def _store(state: Lowering, value: Value, planned: TensorOutput | None) -> Tenso
         if found is None or found.buffer is not planned.ref.buffer:
             state.copy_into(value, planned.ref)
         return planned
-    flags: list[Value] = []
-    inner: Value | None = value
-    while isinstance(type_, OptionalType):
-        if inner is None:
-            flags.append(flags[-1])
-        else:
-            flag, inner = state.optionals[inner]
-            flags.append(flag)
-        type_ = type_.elem
+    flags, inner, type_ = opened(state, value)
     if isinstance(type_, TensorType):
         ref = absent(state, type_) if inner is None else state.ref(inner)
         return TensorOutput(ref, False, ref.dims, tuple(flags))

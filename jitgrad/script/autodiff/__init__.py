@@ -25,7 +25,7 @@ from jitgrad.script.autodiff.prepare import expand_composites, without_effects
 from jitgrad.script.autodiff.regions import flatten, fold
 from jitgrad.script.autodiff.rematerialise import with_rows
 from jitgrad.script.autodiff.reverse import Reverse
-from jitgrad.script.graph.ir import Block, Graph, Node, Value, committed
+from jitgrad.script.graph.ir import Block, Graph, Node, Value
 
 
 class Derivative:
@@ -34,8 +34,6 @@ class Derivative:
     Attributes:
         forward: the graph's inputs -> its outputs, then the residuals.
         residuals: the values that `forward` saves, in order.
-        input_of: for each residual the number of the graph input that it is, or None. Whoever keeps the inputs, and
-            knows that nobody writes them, need not have those residuals copied.
     """
 
     def __init__(self, graph: Graph, wrt: Sequence[int], outputs: Sequence[int], rematerialise: bool = False):
@@ -48,9 +46,6 @@ class Derivative:
         context, frame, self._full = self._sweep(graph, self._present, None)
         assert frame.residuals is not None
         self.residuals = tuple(frame.residuals)
-        written = committed(graph.block)
-        inputs = {v: i for i, v in enumerate(graph.inputs) if i not in written}
-        self.input_of = tuple(inputs.get(v) for v in self.residuals)
         block = context.amend.rebuild(graph.block)
         block = Block(block.params, block.nodes, (*block.results, *self.residuals), block.binds)
         self._folded = Graph(block, graph.name)

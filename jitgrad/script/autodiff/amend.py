@@ -7,12 +7,13 @@ the backward is written, and `rebuild` makes the new forward once.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
-from jitgrad.dims import Dim, Size, Symbol, dim, symbols
+from jitgrad.dims import Dim, Size, Symbol, dim, substitute, symbols
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, Type, map_dims
 from jitgrad.script.autodiff.flow import Flow
-from jitgrad.script.graph.ir import Block, Builder, Loop, Node, Value, walk
+from jitgrad.script.graph.ir import Block, Builder, Loop, Node, Value, map_attr, walk
 
 NUMBERS = (BOOL, INT, FLOAT, NUMBER)
 
@@ -31,6 +32,28 @@ def abstract(type_: Type, local: Collection[Symbol]) -> tuple[Type, tuple[Symbol
 
     result = map_dims(type_, visit) if local else type_
     return result, tuple(s.symbol for s in fresh.values() if isinstance(s, Dim) and s.symbol is not None)
+
+
+class Sizes:
+    """Sizes that stand for symbols, `sizes`; types and attributes with them."""
+
+    sizes: dict[Symbol, Size]
+
+    def size(self, size: Size) -> Size:
+        return substitute(size, self.sizes)
+
+    def type(self, t: Type) -> Type:
+        return map_dims(t, self.size) if self.sizes else t
+
+    def renamed(self, symbol: Symbol) -> Symbol:
+        """The symbol that stands for another one."""
+        new = self.sizes.get(symbol)
+        return new.symbol or symbol if isinstance(new, Dim) else symbol
+
+    def attrs(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
+        """A node's attributes."""
+        return {key: self.renamed(a) if key == "symbol" else self.type(a) if key == "type" else
+                map_attr(a, self.size) if self.sizes else a for key, a in attrs.items()}
 
 
 class _Extra:
@@ -76,19 +99,16 @@ class Amendments:
 
     def _known(self, block: Block, node: Node) -> None:
         if node.op == "if":
-            self._known_branch(block, node)
+            for r, out in zip(block.results, node.outputs, strict=True):
+                self._know(block, r, out)
+                made = self.flow.producer.get(r)
+                if made is not None and made.op == "opt.some" and self.flow.home[r] is block:
+                    self._know(block, made.inputs[0], out)
         elif node.op in ("while", "scan"):
             loop = Loop(node)
             for local, out in [*zip(loop.seq_params, loop.seqs, strict=True),
                                *zip(loop.y_results, loop.y_outputs, strict=True)]:
                 self._know(block, local, out)
-
-    def _known_branch(self, block: Block, node: Node) -> None:
-        for r, out in zip(block.results, node.outputs, strict=True):
-            self._know(block, r, out)
-            made = self.flow.producer.get(r)
-            if made is not None and made.op == "opt.some" and self.flow.home[r] is block:
-                self._know(block, made.inputs[0], out)
 
     def _know(self, block: Block, local: Value, out: Value) -> None:
         if self.flow.home[local] is not block:

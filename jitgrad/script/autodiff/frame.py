@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from jitgrad.dims import Dim, Size, Symbol, dim, substitute, symbols
+from jitgrad.dims import Dim, Size, Symbol, dim, symbols
 from jitgrad.ops.numbers import is_exact
 from jitgrad.ops.opdef import has_trait
-from jitgrad.ops.types import BOOL, INT, OptionalType, SeqType, TensorType, Type, map_dims
-from jitgrad.script.autodiff.amend import NUMBERS, Amendments, abstract
+from jitgrad.ops.types import BOOL, INT, OptionalType, SeqType, TensorType, Type
+from jitgrad.script.autodiff.amend import NUMBERS, Amendments, Sizes, abstract
 from jitgrad.script.autodiff.flow import Flow
-from jitgrad.script.graph.ir import Block, Builder, Node, Value, map_attr, sizes_of
+from jitgrad.script.graph.ir import Block, Builder, Node, Value, sizes_of
 from jitgrad.script.graph.namespace import GraphNamespace
 
 #: ops on sizes and structure that are recomputed rather than saved, as cheap rows are
@@ -109,7 +109,7 @@ def _sizes_in(a: Any) -> Iterable[Size]:
                 yield from _sizes_in(part)
 
 
-class Frame:
+class Frame(Sizes):
     """A transparent frame: the backward is written into the forward's own block, where its values can be read."""
 
     def __init__(self, context: Context, block: Block, parent: Frame | None):
@@ -119,28 +119,9 @@ class Frame:
 
     # --- the forward as seen from here ---
 
-    def size(self, size: Size) -> Size:
-        return substitute(size, self.sizes) if isinstance(size, Dim) else size
-
-    def type(self, t: Type) -> Type:
-        return map_dims(t, self.size) if self.sizes else t
-
     def attrs(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
         """A forward node's attrs here. Checked arithmetic has been checked."""
-        result: dict[str, Any] = {}
-        for key, a in attrs.items():
-            if key == "symbol":
-                result[key] = self.renamed(a)
-            elif key == "type":
-                result[key] = self.type(a)
-            elif key != "checked":
-                result[key] = map_attr(a, self.size) if self.sizes else a
-        return result
-
-    def renamed(self, symbol: Symbol) -> Symbol:
-        """The symbol that stands here for one that the forward binds."""
-        new = self.sizes.get(symbol)
-        return new.symbol or symbol if isinstance(new, Dim) else symbol
+        return {key: a for key, a in super().attrs(attrs).items() if key != "checked"}
 
     def adopt(self, symbol: Symbol) -> None:
         """Take note of a symbol that the forward block has come to bind."""
@@ -346,7 +327,7 @@ class Mirror(Frame):
             for image in list(self.saved.values())[known_saved:]:
                 used.update(dict.fromkeys(context.type_symbols(image.type)))
             known_nodes, known_saved = len(self.again), len(self.saved)
-            alone = self.standing_alone()
+            alone: set[Symbol] = set().union(*(self.binds_of(v, image) or () for v, image in self.saved.items()))
             pending = [s for s in used if s in self.local and s not in self.elsewhere and s not in alone]
             if not pending:
                 return ints
@@ -370,10 +351,6 @@ class Mirror(Frame):
             for v in self.block.params if node is None else node.outputs:
                 if v in wanted:
                     used.update(dict.fromkeys(context.type_symbols(self.type(v.type))))
-
-    def standing_alone(self) -> set[Symbol]:
-        """Symbols that saved values bind on arrival."""
-        return set().union(*(self.binds_of(v, image) or () for v, image in self.saved.items()))
 
     def binds_of(self, v: Value, image: Value) -> list[Symbol] | None:
         """Symbols that a saved value can bind on arrival; None if its sizes must be restated later.

@@ -21,15 +21,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from jitgrad.dims import Dim, Size, Symbol, dim, substitute
+from jitgrad.dims import Size, Symbol, dim
 from jitgrad.errors import NonDifferentiable
-from jitgrad.ops.types import Type, map_dims
+from jitgrad.script.autodiff.amend import Sizes
 from jitgrad.script.autodiff.cotangents import Cotangent, any_reached, masked, restate, zero
 from jitgrad.script.autodiff.frame import Frame
 from jitgrad.script.autodiff.prepare import pure
 from jitgrad.script.autodiff.reverse import Cotangents, Reverse, adjoint
 from jitgrad.script.graph.custom import CustomDerivative
-from jitgrad.script.graph.ir import Block, Graph, Node, Value, attr_symbols, map_attr, rebuilt, type_symbols, walk
+from jitgrad.script.graph.ir import Block, Graph, Node, Value, attr_symbols, rebuilt, type_symbols, walk
 from jitgrad.script.graph.irops import Effect, effect
 
 BEGIN, END, REGION = "region.begin", "region.end", "region"
@@ -157,21 +157,15 @@ class Rename:
         return Block(params, nodes, tuple([self.value(v) for v in block.results]), binds)
 
 
-class Copy(Rename):
+class Copy(Sizes, Rename):
     """A copy of forward code for a backward frame: fresh values and symbols, no effects; what it reads from outside is
     what the frame has for it.
     """
 
     def __init__(self, frame: Frame):
-        super().__init__({})
+        Rename.__init__(self, {})
         self.frame = frame
         self.sizes: dict[Symbol, Size] = dict(frame.sizes)
-
-    def size(self, size: Size) -> Size:
-        return substitute(size, self.sizes) if isinstance(size, Dim) else size
-
-    def type(self, t: Type) -> Type:
-        return map_dims(t, self.size)
 
     def define(self, v: Value) -> Value:
         new = self.values[v] = Value(self.type(v.type), v.name)
@@ -187,16 +181,6 @@ class Copy(Rename):
         fresh = tuple([Symbol(s.name, not_one=s.not_one) for s in symbols])
         self.sizes.update((old, dim(new)) for old, new in zip(symbols, fresh, strict=True))
         return fresh
-
-    def attrs(self, attrs: Any) -> Any:
-        result: dict[str, Any] = {}
-        for key, a in attrs.items():
-            if key == "symbol":
-                new = self.sizes.get(a)
-                result[key] = new.symbol if isinstance(new, Dim) else a
-            else:
-                result[key] = self.type(a) if key == "type" else map_attr(a, self.size)
-        return result
 
     def block(self, block: Block) -> Block:
         binds = self.binds(block.binds)

@@ -20,8 +20,9 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.dims import Dim, Size, Symbol, dim, substitute
-from jitgrad.ops.types import BOOL, INT, Type, map_dims
+from jitgrad.dims import Symbol, dim
+from jitgrad.ops.types import BOOL, INT, Type
+from jitgrad.script.autodiff.amend import Sizes
 from jitgrad.script.graph.ir import Block, Builder, Graph, Loop, Node, Value
 
 
@@ -121,15 +122,9 @@ class _Splitter:
                                   (body,), node.span, node.binds))
 
 
-class _Fresh:
+class _Fresh(Sizes):
     """Types with other symbols in place of some."""
 
     def __init__(self, symbols: Sequence[Symbol]):
         self.fresh = tuple([Symbol(s.name, not_one=s.not_one) for s in symbols])
         self.sizes = {old: dim(new) for old, new in zip(symbols, self.fresh, strict=True)}
-
-    def type(self, t: Type) -> Type:
-        def size(s: Size) -> Size:
-            return substitute(s, self.sizes) if isinstance(s, Dim) else s
-
-        return map_dims(t, size)

@@ -60,11 +60,7 @@ class CallNode(Node):
         self.items_seen = [[version_of(x) for x in objects[i]] for i in function.list_inputs]
 
     def first_order(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
-        if self.metas is None:
-            raise RuntimeError(SECOND_BACKWARD)
-        self.check_versions()
-        if self.lists:
-            cotangents = self.gather(cotangents)
+        cotangents = self.ready(cotangents)
         if self.tapes is not None:
             from jitgrad.script.call import callback
 
@@ -73,11 +69,7 @@ class CallNode(Node):
         return self.function.backward(self.residuals, self.unreached, cotangents, self.objects)
 
     def on_tape(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
-        if self.metas is None:
-            raise RuntimeError(SECOND_BACKWARD)
-        self.check_versions()
-        if self.lists:
-            cotangents = self.gather(cotangents)
+        cotangents = self.ready(cotangents)
         return self.function.backward_on_tape(self.objects, self.seen, self.unreached, cotangents)
 
     def attach_list(self, number: int, items: Sequence[Any]) -> None:
@@ -90,8 +82,13 @@ class CallNode(Node):
         self.lists.append((number, start, _outline(items)))
         self.n_outputs = start + len(found)
 
-    def gather(self, cotangents: list[Any]) -> list[Any]:
-        """Cotangents per slot as one per differentiable output: for a list a list, or None."""
+    def ready(self, cotangents: list[Any]) -> list[Any]:
+        """Cotangents per slot as one per differentiable output: for a list a list, or None. Raises RuntimeError where
+        what the backward reads is gone, or was overwritten.
+        """
+        if self.metas is None:
+            raise RuntimeError(SECOND_BACKWARD)
+        self.check_versions()
         given = cotangents[:len(self.function.differentiable)]
         for number, start, outline in self.lists:
             given[number] = _shaped(outline, iter(cotangents[start:]))

@@ -54,11 +54,15 @@ class EntryWriter:
 
     def read(self, source: sig.Source) -> str:
         """The variable that holds the object at `source`."""
-        name = self._names.get(source)
+        return self._variable("v", self._names, source, lambda: self._expression(source))
+
+    def _variable(self, letter: str, names: dict[Any, str], key: Any, expression: Callable[[], str]) -> str:
+        """The variable that `names` has for something; one of an expression if it has none."""
+        name = names.get(key)
         if name is None:
-            expression = self._expression(source)
-            name = self._names[source] = f"v{len(self._names)}"
-            self.lines.append(f"{name} = {expression}")
+            text = expression()
+            name = names[key] = f"{letter}{len(names)}"
+            self.lines.append(f"{name} = {text}")
         return name
 
     def literal(self, value: Any) -> str:
@@ -177,23 +181,11 @@ class EntryWriter:
 
     def array(self, tensor: str) -> str:
         """The variable that holds the array of the tensor in variable `tensor`."""
-        name = self._arrays.get(tensor)
-        if name is None:
-            name = self._arrays[tensor] = f"a{len(self._arrays)}"
-            self.lines.append(f"{name} = {tensor}._data")
-        return name
+        return self._variable("a", self._arrays, tensor, lambda: f"{tensor}._data")
 
     def shape(self, tensor: str) -> str:
         """The variable that holds the shape of the tensor in variable `tensor`."""
-        name = self._shapes.get(tensor)
-        if name is None:
-            name = self._shapes[tensor] = f"s{len(self._shapes)}"
-            self.lines.append(f"{name} = {self.array(tensor)}.shape")
-        return name
-
-    def is_guarded(self, name: str) -> bool:
-        """Whether a guard says what tensor the object in a variable is."""
-        return name in self._tensors
+        return self._variable("s", self._shapes, tensor, lambda: f"{self.array(tensor)}.shape")
 
     @property
     def guarded(self) -> Mapping[str, tuple[type, Collection[sig.TensorKey]]]:
@@ -331,7 +323,7 @@ def known_shapes(writer: EntryWriter, script: sig.ScriptGraph) -> tuple[dict[str
         symbols = [symbol for _, symbol in symbol_axes(type_)]
         for symbol in symbols:
             binders.setdefault(symbol, name)
-        if writer.is_guarded(name) and all(s in fixed for s in symbols):
+        if name in writer.guarded and all(s in fixed for s in symbols):
             shapes[name] = tuple([d if isinstance(d, int) else fixed[d.symbol]  # type: ignore[index]
                                   for d in type_.dims])
     return shapes, {number for number, (a, b) in enumerate(script.size_guards)

@@ -45,27 +45,6 @@ if TYPE_CHECKING:
 class Specialisation:
     """A scripted function compiled for one key. `timing`: milliseconds that preparing it took."""
 
-    __slots__ = (
-        "__weakref__",
-        "autocast",
-        "commit",
-        "default_dtype",
-        "enter",
-        "function",
-        "given",
-        "grad_mode",
-        "is_plain",
-        "leave",
-        "left",
-        "may_share",
-        "options",
-        "owner",
-        "script",
-        "spent",
-        "tangents",
-        "timing",
-    )
-
     def __init__(self, script: sig.ScriptGraph, params: Sequence[str], values: dict[str, Any], name: str,
                  function: GraphFunction | None = None):
         self.script = script

@@ -47,7 +47,7 @@ def leave_writer(params: Sequence[str], values: dict[str, Any], inputs: Sequence
             writer.lines.append(f"x{k} = {value}")
             value = f"x{k}"
         if isinstance(place, (sig.Content, sig.Tail)):
-            store = writer.constant(_append if isinstance(place, sig.Tail) else _replace)
+            store = writer.constant(list.extend if isinstance(place, sig.Tail) else _replace)
             assignments.append(f"{store}({reader.read(place.base)}, {value})")
         else:
             assignment = f"{reader.place(place)} = {value}"
@@ -59,10 +59,6 @@ def leave_writer(params: Sequence[str], values: dict[str, Any], inputs: Sequence
         made = "y"
     leave: Leave = writer.finish("leave", "p, i, o", [*assignments, f"return {made}"])
     return leave
-
-
-def _append(container: list[Any], items: list[Any]) -> None:
-    container.extend(items)
 
 
 def _replace(container: Any, content: Any) -> None:

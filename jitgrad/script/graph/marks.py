@@ -172,13 +172,8 @@ def _noted(function: Any, args: Any, kwargs: Any) -> Any:
     return result
 
 
-def _codes() -> frozenset[types.CodeType]:
-    inner: Any = _once(_noted)
-    return frozenset({inner.__code__, _noted.__code__})
-
-
 #: the code through which ignored functions are called
-CALLERS = _codes()
+CALLERS: frozenset[types.CodeType] = frozenset({_once(_noted).__code__, _noted.__code__})
 
 
 class OtherCall(Exception):

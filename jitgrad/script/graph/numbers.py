@@ -35,8 +35,7 @@ def compute(op: str, args: tuple[Number, ...], attrs: Mapping[str, Any], type_: 
     if op == "num.cast":
         return _cast(args[0], attrs["to"], checked)
     if op == "num.math":
-        function = FUNCTIONS[attrs["fn"]]
-        return (_exact if function.exact else _math)(function, args, checked, type_)
+        return _function(FUNCTIONS[attrs["fn"]], args, checked, type_)
     result = NUMBERS[op].python(*args) if checked else _total(op, args)
     return _fit(result, checked, type_)
 
@@ -106,23 +105,15 @@ def _cast(value: Number, to: str, checked: bool) -> Number:
     return _fit(int(value), checked, INT)
 
 
-def _exact(function: Function, args: tuple[Number, ...], checked: bool, type_: Type) -> Number:
-    """A function that Python computes; unchecked, 0 or NaN where it raises."""
+def _function(function: Function, args: tuple[Number, ...], checked: bool, type_: Type) -> Number:
+    """A function of Python's; unchecked, 0 or NaN where it raises, of one that native code has IEEE's answer."""
     try:
         return _fit(function.python(*args), checked, type_)
     except (ArithmeticError, ValueError):
         if checked:
             raise
+    if function.exact:
         return math.nan if type_ == FLOAT else 0
-
-
-def _math(function: Function, args: tuple[Number, ...], checked: bool, type_: Type) -> Number:
-    """A function that native code has; unchecked, IEEE's answer where Python raises."""
-    try:
-        return _fit(function.python(*args), checked, type_)
-    except (ValueError, OverflowError):
-        if checked:
-            raise
     if type_ == INT:  # floor and kin of an infinity or NaN
         return _cast(float(args[0]), "int", False)
     if function.name in ("gamma", "lgamma"):

@@ -227,7 +227,8 @@ def _gradient(node: Node, given: Sequence[Any], attrs: dict[str, Any], where: de
         for t in tensors:
             t._needs = t._data.dtype.kind in FLOAT_KINDS
         if compiled:
-            made = _run_row(row, tensors, attrs)
+            rows = backend().apply(row, tuple(t.detach() for t in tensors), attrs)
+            made = [m._data for m in (rows if isinstance(rows, tuple) else (rows,))]
             function = GraphFunction.prepare(_graph(node, given, made, attrs), tensors, node.op, device=where)
             outputs: Any = function(tensors, [t._data for t in tensors])
         else:
@@ -244,8 +245,3 @@ def _gradient(node: Node, given: Sequence[Any], attrs: dict[str, Any], where: de
         if words:
             return words
     return ""
-
-
-def _run_row(row: Any, tensors: Sequence[Tensor], attrs: dict[str, Any]) -> list[Any]:
-    made = backend().apply(row, tuple(t.detach() for t in tensors), attrs)
-    return [m._data for m in (made if isinstance(made, tuple) else (made,))]

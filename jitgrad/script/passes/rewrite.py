@@ -114,7 +114,8 @@ class Rewriter:
             i += 1
             for v in node.inputs:
                 if v in values:
-                    node = _with_inputs(node, tuple([values.get(v, v) for v in node.inputs]))
+                    inputs = tuple([values.get(v, v) for v in node.inputs])
+                    node = Node(node.op, inputs, node.attrs, node.outputs, node.blocks, node.span, node.binds)
                     break
             builder.span = node.span
             if node.blocks:
@@ -215,7 +216,3 @@ class _Frame:
         self.node: Node | None = None  # the structural node whose blocks are being walked
         self.blocks: list[Block] = []  # those that are complete
         self.inlined: Node | None = None  # this block stands in place of that node
-
-
-def _with_inputs(node: Node, inputs: tuple[Value, ...]) -> Node:
-    return Node(node.op, inputs, node.attrs, node.outputs, node.blocks, node.span, node.binds)

@@ -17,7 +17,7 @@ from jitgrad.dtypes import int64
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import describe
-from jitgrad.script.graph.ir import Block, Graph, Node, walk
+from jitgrad.script.graph.ir import Block, Graph, walk
 from jitgrad.script.stored.values import (
     Json,
     NotSavable,
@@ -250,7 +250,7 @@ class Decoder(ABC):
         for node in walk(whole.block):
             if node.op == "pending":
                 number = integer(node.attrs["recipe"], 0, len(found))
-                self.graph = _outputs_of(node, whole)
+                self.graph = Graph(Block(whole.block.params, [], node.inputs), whole.name)  # of whose inputs it is made
                 found[number] = tuple(self._stores(stored[number]))
         self.graph = whole
         return found
@@ -436,8 +436,3 @@ class Decoder(ABC):
 
 def _pairs(stored: Json) -> list[list[Json]]:
     return [items(pair, 2) for pair in items(stored)]
-
-
-def _outputs_of(node: Node, graph: Graph) -> Graph:
-    """The graph's inputs, with the inputs of a node for outputs."""
-    return Graph(Block(graph.block.params, [], node.inputs), graph.name)

@@ -7,6 +7,7 @@ import keyword
 import re
 import types
 from collections import OrderedDict, defaultdict, namedtuple
+from collections.abc import Callable
 from typing import Any
 
 import jitgrad
@@ -97,27 +98,9 @@ def to_plain(value: Any) -> Json:
     """A number, string, dtype... as JSON; `from_plain` is the inverse."""
     if value is None or isinstance(value, (bool, str)):
         return value
-    if isinstance(value, int):
-        return {"int": str(value)}
-    if isinstance(value, float):
-        return {"float": value.hex()}
-    if isinstance(value, complex):
-        return {"complex": [value.real.hex(), value.imag.hex()]}
-    if isinstance(value, bytes):
-        return {"bytes": value.hex()}
-    if isinstance(value, dtypes.dtype):
-        return {"dtype": value.name}
-    if isinstance(value, device):
-        return {"device": str(value)}
-    if isinstance(value, (range, slice)):
-        kind = "range" if isinstance(value, range) else "slice"
-        return {kind: [to_plain(v) for v in (value.start, value.stop, value.step)]}
-    if value is Ellipsis:
-        return {"ellipsis": []}
-    if type(value) is tuple:
-        return {"tuple": [to_plain(v) for v in value]}
-    if type(value) is frozenset:
-        return {"frozenset": sorted((to_plain(v) for v in value), key=str)}
+    for kind, (cls, stated, _) in _KINDS.items():
+        if type(value) is cls or (isinstance(value, cls) and cls not in (tuple, frozenset)):
+            return {kind: stated(value)}
     raise NotSavable(f"a value of type `{type(value).__name__}`")
 
 
@@ -127,26 +110,40 @@ def from_plain(stored: Json) -> Any:
         return stored
     need(type(stored) is dict and len(stored) == 1, "a value of an unknown kind")
     (kind, value), = stored.items()
-    if kind == "int":
-        return int(string(value))
-    if kind == "float":
-        return float.fromhex(string(value))
-    if kind == "complex":
-        return complex(*(float.fromhex(string(v)) for v in items(value, 2)))
-    if kind == "bytes":
-        return bytes.fromhex(string(value))
-    if kind == "dtype":
-        return dtype_of(value)
-    if kind == "device":
-        return device_of(value)
-    if kind in ("range", "slice"):
-        parts = [from_plain(v) for v in items(value, 3)]
-        return range(*parts) if kind == "range" else slice(*parts)
-    if kind == "ellipsis":
-        return Ellipsis
-    need(kind in ("tuple", "frozenset"), f"a value of the unknown kind {str(kind)[:40]!r}")
-    found = [from_plain(v) for v in items(value)]
-    return tuple(found) if kind == "tuple" else frozenset(found)
+    need(kind in _KINDS, f"a value of the unknown kind {str(kind)[:40]!r}")
+    return _KINDS[kind][2](value)
+
+
+def _hex(value: Json) -> float:
+    return float.fromhex(string(value))
+
+
+def _parts(value: Any) -> list[Json]:
+    return [to_plain(v) for v in value]
+
+
+def _limits(value: Any) -> list[Json]:
+    return _parts((value.start, value.stop, value.step))
+
+
+def _read(value: Json, n: int | None = None) -> list[Any]:
+    return [from_plain(v) for v in items(value, n)]
+
+
+#: kind -> its class, and how it is stated and read
+_KINDS: dict[str, tuple[type, Callable[[Any], Json], Callable[[Json], Any]]] = {
+    "int": (int, str, lambda v: int(string(v))),
+    "float": (float, float.hex, _hex),
+    "complex": (complex, lambda v: [v.real.hex(), v.imag.hex()], lambda v: complex(*map(_hex, items(v, 2)))),
+    "bytes": (bytes, bytes.hex, lambda v: bytes.fromhex(string(v))),
+    "dtype": (dtypes.dtype, lambda v: v.name, dtype_of),
+    "device": (device, str, device_of),
+    "range": (range, _limits, lambda v: range(*_read(v, 3))),
+    "slice": (slice, _limits, lambda v: slice(*_read(v, 3))),
+    "ellipsis": (type(Ellipsis), lambda v: [], lambda v: Ellipsis),
+    "tuple": (tuple, _parts, lambda v: tuple(_read(v))),
+    "frozenset": (frozenset, lambda v: sorted(_parts(v), key=str), lambda v: frozenset(_read(v))),
+}
 
 
 # --- classes and exceptions ----------------------------------------------------------------------------------------

@@ -48,10 +48,31 @@ def vector_width(kernel: Kernel, units: set[int]) -> int:
     return width
 
 
-class Addresses:
+class Lines:
+    """Lines of C++, indented."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.indent = 1
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.indent + text)
+
+    @contextmanager
+    def block(self, head: str | None = None) -> Iterator[None]:
+        """`head { ... }`."""
+        self.line("{" if head is None else f"{head} {{")
+        self.indent += 1
+        yield
+        self.indent -= 1
+        self.line("}")
+
+
+class Addresses(Lines):
     """The parameters of a kernel's function, and where its operands are at the current indices."""
 
     def __init__(self, kernel: Kernel, lane: int, vectors: bool = True):
+        super().__init__()
         self.kernel, self.lane = kernel, lane
         self.n_outer, self.n = len(kernel.outer), len(kernel.outer) + len(kernel.inner)
         self.units = unit_operands(kernel, lane) if vectors else set()
@@ -59,8 +80,6 @@ class Addresses:
         self.based: frozenset[int] = frozenset()    # axes that the pointers q have taken
         self.bases: dict[int, str] = {}
         self.restrict = " __restrict__"             # how pointers are qualified where operands do not overlap
-        self.lines: list[str] = []
-        self.indent = 1
         self.strides: dict[tuple[str, int, int], str] = {}
         of_operands = [("o", k, o.strides) for k, o in enumerate(kernel.operands)]
         of_statements = [("b", k, s.strides) for k, s in enumerate(kernel.body)]
@@ -69,19 +88,7 @@ class Addresses:
                 if not isinstance(stride, int):
                     self.strides[where, k, axis] = f"s{len(self.strides)}"
 
-    # --- lines ---
-
-    def line(self, text: str) -> None:
-        self.lines.append("    " * self.indent + text)
-
-    @contextmanager
-    def block(self, head: str) -> Iterator[None]:
-        """`head { ... }`."""
-        self.line(f"{head} {{")
-        self.indent += 1
-        yield
-        self.indent -= 1
-        self.line("}")
+    # --- the function ---
 
     def function(self, symbol: str, threads: int, scratch: bool = False, fixed: Sequence[str] = ()) -> str:
         """What was printed, as a function with the kernel's parameters, or with those of `fixed`."""
@@ -113,6 +120,16 @@ class Addresses:
             self.line(f"// p{k}: {o.dtype.name}, {o.role}, at {where or '0'}")
 
     # --- indices and addresses ---
+
+    @property
+    def times(self) -> str:
+        """What makes the number of a vector that of its first element."""
+        return f" * {self.width}" if self.width > 1 else ""
+
+    @property
+    def across(self) -> str:
+        """How many vectors the lane axis has."""
+        return f"jg_parts(n{self.lane}, {self.width})" if self.width > 1 else f"n{self.lane}"
 
     def decode(self, flat: str, axes: Sequence[int], prefix: str = "i") -> None:
         """The indices along `axes` from their number `flat`, the last axis fastest."""

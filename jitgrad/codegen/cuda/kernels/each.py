@@ -94,9 +94,7 @@ def each_source(kernel: Kernel, name: str, shared: Sequence[bool], entries: int)
         writer.line(f"const i64 n0 = entry[1], begin = (chunk - entry[0]) * {CHUNK};")
         writer.line(f"const i64 end = n0 - begin < {CHUNK} ? n0 : begin + {CHUNK};")
         open_entry(writer, own)
-        times = f" * {writer.width}" if writer.width > 1 else ""
-        with writer.block(f"for (i64 e = begin + (i64)threadIdx.x{times}; e < end; e += {THREADS * writer.width})"):
-            writer.elements(range(len(kernel.body)), 0, "end")
+        writer.stretch(range(len(kernel.body)), THREADS)
     return writer.function(each_symbol(name), THREADS, fixed=[*fixed, *writer.numbers(
         [k for k, s in enumerate(shared) if s])])
 

@@ -47,9 +47,7 @@ class EachReducing(Reducing):
         return TICKETS + (SHARING + self.most) * before
 
     def loop(self, indices: Sequence[int], stage: int) -> None:
-        times = f" * {self.width}" if self.width > 1 else ""
-        with self.block(f"for (i64 e = begin + (i64)threadIdx.x{times}; e < end; e += {THREADS * self.width})"):
-            self.elements(indices, stage, "end")
+        self.stretch(indices, THREADS)
 
     def entry(self) -> None:
         """What a block does of one entry: its stretch is `begin` to `end`, of the blocks `first` to `last`."""

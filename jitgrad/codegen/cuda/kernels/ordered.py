@@ -7,8 +7,7 @@ and adds, `AHEAD` rows being read before the first is added; what is put is put 
 
 from __future__ import annotations
 
-from jitgrad.codegen.cuda.kernels.geometry import ANY, Form, Launch
-from jitgrad.codegen.cuda.kernels.pointwise import MOST, THREADS
+from jitgrad.codegen.cuda.kernels.pointwise import THREADS, Pointwise
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, STORED, narrow, widen
 from jitgrad.codegen.cuda.kernels.writer import Writer
 from jitgrad.codegen.program.kernel import ORDERED, Kernel
@@ -21,11 +20,11 @@ def is_ordered(kernel: Kernel) -> bool:
     return kernel.body[-1].op in ORDERED
 
 
-class Ordered(Writer):
+class Ordered(Pointwise):
     """The kind `gather`."""
 
     def __init__(self, kernel: Kernel):
-        super().__init__(kernel, len(kernel.outer) - 1)
+        Writer.__init__(self, kernel, len(kernel.outer) - 1)
         store = kernel.body[-1]
         self.store_, self.value_, self.place_ = len(kernel.body) - 1, *store.args
         self.at_ = kernel.body[self.place_].args[0]
@@ -34,9 +33,6 @@ class Ordered(Writer):
         d = kernel.operands[self.to].dtype
         both = [kernel.operands[k].strides[self.lane] for k in (self.to, self.source_)]
         self.width = 16 // d.itemsize if len(kernel.outer) > 1 and both == [1, 1] else 1
-
-    def form(self, symbol: str) -> Form:
-        return Form(ANY, (Launch(symbol, THREADS, THREADS * self.width, MOST),))
 
     def source(self, symbol: str) -> str:
         self.describe()

@@ -35,17 +35,15 @@ class Pointwise(Writer):
         others = [a for a in self.plan.order if a != lane]
         if width > 1:
             self.line(f"const bool aligned = {self.alignment()};")
-        across = f"jg_parts(n{lane}, {width})" if width > 1 else f"n{lane}"
         if others:
-            self.line(f"const i64 across = {across}, total = {self.product(others)} * across;")
+            self.line(f"const i64 across = {self.across}, total = {self.product(others)} * across;")
         else:
-            self.line(f"const i64 total = {across};")
+            self.line(f"const i64 total = {self.across};")
         with self.block("for (i64 t = jg_thread(); t < total; t += jg_threads())"):
-            times = f" * {width}" if width > 1 else ""
             if others:
-                self.line(f"const i64 row = jg_over(t, across), e = (t - row * across){times};")
+                self.line(f"const i64 row = jg_over(t, across), e = (t - row * across){self.times};")
                 self.decode("row", others)
             else:
-                self.line(f"const i64 e = t{times};")
+                self.line(f"const i64 e = t{self.times};")
             self.elements(everything, 0, f"n{lane}")
         return self.function(symbol, THREADS)

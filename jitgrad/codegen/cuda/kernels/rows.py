@@ -265,7 +265,7 @@ class Rows(Reducing):
 
     def along_row(self, indices: Sequence[int], stage: int) -> None:
         """Vectors of the one inner axis."""
-        times = f" * {self.width}" if self.width > 1 else ""
+        times = self.times
         if self.group:
             head = f"for (int e = lane{times}; e < length; e += lanes{times})"
         elif self.split:
@@ -279,14 +279,12 @@ class Rows(Reducing):
     def over_space(self, indices: Sequence[int], stage: int) -> None:
         """Vectors of several inner axes, numbered row after row of the lane axis."""
         others = [a for a in self.inner if a != self.lane]
-        across = f"jg_parts(n{self.lane}, {self.width})" if self.width > 1 else f"n{self.lane}"
         begin, step = (("(i64)blockIdx.y * blockDim.x + threadIdx.x", "(i64)gridDim.y * blockDim.x") if self.split
                        else ("threadIdx.x", "blockDim.x"))
         with self.block(""):
-            self.line(f"const i64 across = {across}, vectors = {self.product(others)} * across;")
+            self.line(f"const i64 across = {self.across}, vectors = {self.product(others)} * across;")
             with self.block(f"for (i64 t = {begin}; t < vectors; t += {step})"):
-                times = f" * {self.width}" if self.width > 1 else ""
-                self.line(f"const i64 line = jg_over(t, across), e = (t - line * across){times};")
+                self.line(f"const i64 line = jg_over(t, across), e = (t - line * across){self.times};")
                 self.decode("line", others)
                 position = ""
                 for axis in self.inner:

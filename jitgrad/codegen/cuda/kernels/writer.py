@@ -76,6 +76,11 @@ class Writer(Addresses):
                 place = self.vector_place(stmt.operand, self.gathered_terms(i))
                 self.line(f"jg_add_row<{self.width}>({place}, y{i}, m);")
 
+    def stretch(self, indices: Sequence[int], threads: int) -> None:
+        """The statements for the elements from `begin` to `end`, by the threads of a block."""
+        with self.block(f"for (i64 e = begin + (i64)threadIdx.x{self.times}; e < end; e += {threads * self.width})"):
+            self.elements(indices, 0, "end")
+
     def common(self, indices: Sequence[int]) -> list[int]:
         """What is the same for all E elements and can be computed once; notes which rows their indices lead to."""
         found: list[int] = []

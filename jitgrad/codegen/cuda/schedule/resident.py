@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import reduce
 from typing import Any
 
 from jitgrad import dtypes
-from jitgrad.codegen.cuda.kernels.addresses import lane_of
+from jitgrad.codegen.cuda.kernels.addresses import Lines, lane_of
 from jitgrad.codegen.cuda.kernels.columns import Columns
 from jitgrad.codegen.cuda.kernels.geometry import TICKETS
 from jitgrad.codegen.cuda.kernels.pointwise import Pointwise
@@ -121,29 +120,15 @@ def pieces(step: ResidentStep) -> list[ArenaAllocate]:
     return [s for s in every(step.steps) if isinstance(s, ArenaAllocate)]
 
 
-class _Region:
+class _Region(Lines):
     """Prints one kernel."""
 
     def __init__(self, step: ResidentStep):
+        super().__init__()
         self.step = step
         self.names: dict[Any, str] = {}
         self.kept: dict[Any, str] = {}          # where sequences and pieces of the arena are
         self.declared: dict[str, str] = {}      # variables of the whole kernel: their types
-        self.lines: list[str] = []
-        self.indent = 1
-        self.count = 0
-
-    def line(self, text: str) -> None:
-        self.lines.append("    " * self.indent + text)
-
-    @contextmanager
-    def block(self, head: str) -> Iterator[None]:
-        """`head { ... }`."""
-        self.line(f"{head} {{".strip())
-        self.indent += 1
-        yield
-        self.indent -= 1
-        self.line("}")
 
     # --- names ---
 
@@ -229,7 +214,7 @@ class _Region:
         if len(pairs) == 1:
             self.line(f"{pairs[0][0]} = {pairs[0][2]};")
             return
-        with self.block(""):
+        with self.block():
             for k, (_, kind, text) in enumerate(pairs):
                 self.line(f"const {kind} to{k} = {text};")
             for k, (name, _, _) in enumerate(pairs):
@@ -302,7 +287,7 @@ class _Region:
     def kernel(self, step: KernelStep) -> None:
         kernel = step.kernel
         n = len(kernel.outer)
-        with self.block(""):
+        with self.block():
             self.line(f"// {kernel.name}")
             if not kernel.inner:
                 flat = Pointwise(kernel)
@@ -316,7 +301,7 @@ class _Region:
             ways = functions(kernel)
             for k, (bound, passes) in enumerate(ways):
                 last = k + 1 == len(ways)
-                head = "" if last and not k else "else" if last else f"if (inner <= {bound})"
+                head = None if last and not k else "else" if last else f"if (inner <= {bound})"
                 with self.block(head):
                     for number, writer in enumerate(passes):
                         if number:
@@ -326,7 +311,7 @@ class _Region:
     def one_pass(self, writer: Rows | Columns, step: KernelStep) -> None:
         writer.source("", False)
         launch = writer.launch("")
-        with self.block(""):
+        with self.block():
             self.line(f"const jg_share share = jg_shared_by(outer, inner, {launch.each}, {launch.split});")
             with self.block("if (share.mine)"):
                 self.line("const jg_place blockIdx = share.at, gridDim = share.of;")
@@ -352,7 +337,7 @@ class _Region:
         d = step.dtype
         stored = STORED[d.name]
         accumulated = "double" if d is dtypes.float64 else "float"
-        with self.block(""):
+        with self.block():
             batch = [(self.size(n), *[self.size(s) for s in strides]) for n, *strides in step.batch]
             places = [[self.address(*place)] for place in (step.a, step.b, step.c)]
             for k, (count, *strides) in enumerate(batch):

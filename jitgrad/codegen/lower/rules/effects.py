@@ -7,7 +7,7 @@ from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.codegen.lower import deferred_stores
-from jitgrad.codegen.lower.rules.joins import absent, constant, put_at, zero
+from jitgrad.codegen.lower.rules.joins import absent, constant, opened, put_at, zero
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import contiguous_strides
 from jitgrad.codegen.program.sequence_steps import ArenaAllocate
@@ -22,13 +22,8 @@ def passed(state: Lowering, values: Sequence[Value]) -> tuple[Value | Ref, ...]:
     """Values as a site passes them."""
     found: list[Value | Ref] = []
     for value in values:
-        inner: Value | None = value
-        while inner is not None and isinstance(inner.type, OptionalType):
-            flag, inner = state.optionals[inner]
-            found.append(flag)
-        type_ = value.type
-        while isinstance(type_, OptionalType):
-            type_ = type_.elem
+        flags, inner, type_ = opened(state, value)
+        found += flags
         if isinstance(type_, TensorType):
             found.append(absent(state, type_) if inner is None else state.ref(inner))
         else:
@@ -122,17 +117,10 @@ def commit(state: Lowering, node: Node) -> None:
             state.set_ref(value, copy)
         put_at(state, value, memory)  # where it may have been computed
         return
-    parts: list[Value | Ref] = []
-    inner: Value | None = value
-    type_ = value.type
-    wanted = state.graph.inputs[target].type
-    if isinstance(wanted, OptionalType) and not isinstance(type_, OptionalType):
-        parts.append(constant(state, True))
-    while isinstance(type_, OptionalType):
-        assert inner is not None
-        flag, inner = state.optionals[inner]
-        parts.append(flag)
-        type_ = type_.elem
+    flags, inner, type_ = opened(state, value)
+    if isinstance(state.graph.inputs[target].type, OptionalType) and not flags:
+        flags.append(constant(state, True))
+    parts: list[Value | Ref] = [*flags]
     if isinstance(type_, TensorType):
         parts.append(absent(state, type_) if inner is None else arena_copy(state, inner, parts))
     else:

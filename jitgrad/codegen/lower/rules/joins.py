@@ -25,6 +25,21 @@ def absent(state: Lowering, type_: TensorType) -> Ref:
     return state.allocate(type_.dtype, shape)
 
 
+def opened(state: Lowering, value: Value) -> tuple[list[Value], Value | None, Type]:
+    """The flags of an Optional of any depth, its payload (None: known to be absent) and that one's type."""
+    flags: list[Value] = []
+    inner: Value | None = value
+    type_ = value.type
+    while isinstance(type_, OptionalType):
+        if inner is None:
+            flags.append(flags[-1])
+        else:
+            flag, inner = state.optionals[inner]
+            flags.append(flag)
+        type_ = type_.elem
+    return flags, inner, type_
+
+
 def zero(state: Lowering, type_: Type) -> Value:
     """A number of a type, for a payload that is not there."""
     whole = type_ in (INT, NUMBER) or isinstance(type_, SeqType)

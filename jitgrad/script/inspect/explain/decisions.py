@@ -9,10 +9,8 @@ from jitgrad.dims import Atom, Size, Symbol, render, render_call
 from jitgrad.ops.types import ListType, TensorType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import Tensors
-from jitgrad.script.call.mismatch import mismatch
 from jitgrad.script.call.sources import describe, elem_of
 from jitgrad.script.call.specialisation import Specialisation
-from jitgrad.script.executor import Dispatcher
 from jitgrad.script.graph.ir import symbol_axes
 
 
@@ -39,12 +37,6 @@ def run_time_values(specialisation: Specialisation) -> list[str]:
     """What is read at every entry and may change freely: the inputs of the graph."""
     script = specialisation.script
     return [f"`{describe(source)}`: {_type(t)}" for source, t in zip(script.inputs, script.input_types, strict=True)]
-
-
-def recompilations(function: Dispatcher, chosen: Specialisation, values: dict[str, Any]) -> list[str]:
-    """Why each other specialisation does not take this call."""
-    others = [s for s in function.specialisations if s is not chosen]
-    return [mismatch(s, values) for s in others]
 
 
 def _type(type_: Any) -> str:

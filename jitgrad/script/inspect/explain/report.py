@@ -6,6 +6,7 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from jitgrad.script.call.mismatch import mismatch
 from jitgrad.script.call.sources import resolve
 from jitgrad.script.executor import Dispatcher
 from jitgrad.script.inspect.explain import decisions
@@ -37,7 +38,8 @@ def explain(function: Dispatcher, params: tuple[Any, ...], backward: bool = True
     functions = functions_of([*_first_line(function, home), *_lines(measured)])
     return Explanation(function.__qualname__, functions, measured, decisions.guards(chosen),
                        list(dict.fromkeys(script.log)), decisions.run_time_values(chosen),
-                       decisions.recompilations(function, chosen, values), list(function.recompilations),
+                       [mismatch(s, values) for s in function.specialisations if s is not chosen],
+                       list(function.recompilations),
                        str(function.cache_info()))
 
 

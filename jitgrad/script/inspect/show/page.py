@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
 import webbrowser
 from collections.abc import Mapping
@@ -43,15 +44,9 @@ def show(graph: Graph, path: str | os.PathLike[str] | None = None, *, browser: b
         name = os.fspath(path)
     with open(name, "w", encoding="utf-8") as file:
         file.write(page(graph))
-    if browser or (browser is None and path is None and _interactive()):
+    if browser or (browser is None and path is None and (hasattr(sys, "ps1") or sys.flags.interactive)):
         webbrowser.open("file://" + os.path.abspath(name))
     return name
-
-
-def _interactive() -> bool:
-    import sys
-
-    return hasattr(sys, "ps1") or bool(sys.flags.interactive)
 
 
 def page(graph: Graph) -> str:

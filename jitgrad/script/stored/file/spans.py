@@ -32,26 +32,15 @@ class SpanWriter:
             return -1
         found = self._numbers.get(span)
         if found is None:
-            chain = []
-            at: Span | None = span
-            while at is not None and at not in self._numbers:
-                chain.append(at)
-                at = at.caller
-            for one in reversed(chain):
-                self._add(one)
-            found = self._numbers[span]
+            caller, name = self.number(span.caller), short_name(span.file)
+            lines = self.lines.setdefault(name, {})
+            for line in (span.line - 1, span.line):
+                text = linecache.getline(span.file, line).rstrip("\n")
+                if text:
+                    lines[str(line)] = text
+            found = self._numbers[span] = len(self.rows)
+            self.rows.append([name, span.line, span.column, span.end_line, span.end_column, span.function, caller])
         return found
-
-    def _add(self, span: Span) -> None:
-        name = short_name(span.file)
-        lines = self.lines.setdefault(name, {})
-        for line in (span.line - 1, span.line):
-            text = linecache.getline(span.file, line).rstrip("\n")
-            if text:
-                lines[str(line)] = text
-        caller = -1 if span.caller is None else self._numbers[span.caller]
-        self._numbers[span] = len(self.rows)
-        self.rows.append([name, span.line, span.column, span.end_line, span.end_column, span.function, caller])
 
 
 def short_name(file: str) -> str:

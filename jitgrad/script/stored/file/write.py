@@ -37,7 +37,7 @@ class ProgramWriter(Encoder):
             "grad_mode": program.grad_mode,
             "default_dtype": program.default_dtype.name,
             "autocast": None if program.autocast is None else [d and d.name for d in program.autocast],
-            "arguments": [self._argument(g) for g in program.arguments if not self._is_root(g)],
+            "arguments": [self._argument(g) for g in program.arguments if self.snapshot.is_argument(g.source)],
             **self.script(replace(script, guards=[g for g in script.guards if g.kind != "inherited"])),
             "differentiable": None if script.differentiable is None else list(script.differentiable),
             "spans": self.spans.graph(script.graph),
@@ -57,9 +57,6 @@ class ProgramWriter(Encoder):
         if isinstance(type_, SeqType):
             raise NotSavable(f"an input of type `{type_}`")
         return super().type(type_)
-
-    def _is_root(self, guard: sig.Guard) -> bool:
-        return not self.snapshot.is_argument(guard.source)
 
     def _graph(self, graph: Graph) -> Json:
         """Append the text of a graph; the names of the exceptions in it that are not Python's."""
