@@ -177,4 +177,14 @@ def one_item_or_none(n: int):
     return found, kept
 
 
+@program((t(3), 3), (t(3), -1))
+def lists_in_a_chosen_tuple(x, n: int):
+    a = b = ([x], [x + 1])
+    if n > 0:
+        a = ([x * 2], a[1])
+    a[0].append(x)
+    a[1].append(x * 3)
+    return len(b[0]), len(a[0]), len(b[1]), a[0] is b[0], a[1] is b[1]
+
+
 test_programs = suite(PROGRAMS)

@@ -19,6 +19,7 @@ from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import OptionalType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import BY_CLASS, NOTHING, Kind
+from jitgrad.script.call.sources import is_itself
 from jitgrad.script.frontend.boundary import list_arguments
 from jitgrad.script.frontend.boundary.entries import KINDS, Entries, name_of
 from jitgrad.script.frontend.state.context import Context, Restart
@@ -87,11 +88,9 @@ class Inputs(Entries):
             return self.tensor(value, source, name, guarded=True)
         if kind in KINDS:
             return self.number(value, source, name)
-        if kind in (tuple, list):
+        if kind is list or isinstance(value, tuple):
             return self.sequence(value, source, lambda v, s, i: self.argument(v, s, f"{name}_{i}"))
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return self.sequence(value, source, lambda v, s, i: self.argument(v, s, f"{name}_{i}"))
-        if kind is dict:
+        if isinstance(value, dict) and not is_itself(value):
             return self._dict(value, source, lambda v, s, k: self.argument(v, s, f"{name}_{k}"))
         if value is None or isinstance(value, (*_PLAIN, dtypes.dtype)):
             return value
