@@ -273,3 +273,14 @@ def test_a_wrong_print(monkeypatch):
         return x
 
     assert "what is printed: '', where plain Python prints 'here\\n'" in str(failing(f, jitgrad.ones(1)))
+
+
+def test_lists_that_change():
+    def f(xs, ys, n):
+        xs[0] = n
+        ys.append(n)
+        return xs
+
+    xs, ys = [1, 2], [3]
+    assert jitgrad.script(f, check=True)(xs, ys, 5) is xs
+    assert (xs, ys) == ([5, 2], [3, 5])

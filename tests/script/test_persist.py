@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import os
 import subprocess
@@ -203,6 +204,7 @@ def test_sources_round_trip(source):
     sig.Output(3), sig.Same(1), sig.Static(None), sig.Static(2.5), sig.Static("text"),
     sig.Select(2, sig.Output(0), sig.Same(1)),
     sig.Container(tuple, None, (sig.Output(0), sig.Container(dict, ("a", 1), (sig.Same(0), sig.Static(True)))), 4),
+    sig.Made(collections.deque, (sig.Container(list, None, (sig.Output(0),)), sig.Static(3)), 2),
     sig.ViewOf(0, (("select", {"axis": 0, "index": 2}), ("permute", {"axes": (1, 0)}))),
     sig.ViewOf(1, (("flip", {"axes": (0,)}),), made=True),
 ])

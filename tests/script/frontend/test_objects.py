@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+from collections import OrderedDict
 from typing import Any, NamedTuple
 
 import jitgrad as torch
@@ -561,6 +562,20 @@ def keywords_that_are_none(x, n):
 
     y = scaled(x, **{"a": n})
     return scaled(y, **{1: n})
+
+
+class Row(list):
+    """Of a class of its own: known by itself."""
+
+
+@program((t(2, 3), torch.Size([3, 2])), (t(2, 3), torch.Size([6, 1])), (t(2, 3), torch.Size([1, 6])), compilations=None)
+def given_a_size(x, size):
+    return x.reshape(size), size.numel(), size[0]
+
+
+@program((OrderedDict(a=2.0), Row([3.0])), (OrderedDict(a=5.0), Row([7.0])), compilations=None, grad=False)
+def given_containers_of_other_classes(d, row):
+    return d["a"] * 2, row[0] * 3
 
 
 test_programs = suite(PROGRAMS)

@@ -150,4 +150,41 @@ def object_replaced_by_every_iteration(x, n: int):
     return first.v + 0
 
 
+@program((t(3), 3), (t(3), -1), (t(3), 0))
+def whether_they_are_one_list(x, n: int):
+    d = e = [x, x + 1]
+    if n > 0:
+        d.append(x * n)
+    elif n < 0:
+        d = [x + 2]
+    return d is e, d is not e, len(e)
+
+
+@program((3,), (-1,))
+def whether_they_are_one_object(n: int):
+    p, q, r = Box(n), Box(n), {"a": n}
+    m = p if n > 0 else q
+    k = r if n > 1 else {"a": 1}
+    return m is p, m is q, k is r
+
+
+@program((3,), (-1,))
+def one_item_or_none(n: int):
+    found = kept = None
+    if n > 1:
+        found = (n,)
+        kept = [n]
+    return found, kept
+
+
+@program((t(3), 3), (t(3), -1))
+def lists_in_a_chosen_tuple(x, n: int):
+    a = b = ([x], [x + 1])
+    if n > 0:
+        a = ([x * 2], a[1])
+    a[0].append(x)
+    a[1].append(x * 3)
+    return len(b[0]), len(a[0]), len(b[1]), a[0] is b[0], a[1] is b[1]
+
+
 test_programs = suite(PROGRAMS)

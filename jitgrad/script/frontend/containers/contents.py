@@ -46,6 +46,16 @@ def writable(context: Context, container: Any) -> None:
                               "and it is changed", context.span(), hint="copy it before the change")
 
 
+def identical(context: Context, a: Any, b: Any) -> bool:
+    """Whether two containers are one."""
+    if a is not b and a in context.frozen and b in context.frozen:
+        if REFERENCES not in context.decisions:
+            raise Restart(REFERENCES, "which container a branch chose is asked: names refer to the one chosen")
+        raise NotStatic(f"whether this {type_name(a)} is another one: a branch or a loop chose one of them",
+                        context.span(), hint="keep a bool that says which one was chosen")
+    return a is b
+
+
 def context_items(context: Context, value: SymList) -> tuple[Any, ...]:
     """The items of a list now."""
     items = locations.fetch(context, context.state, value)

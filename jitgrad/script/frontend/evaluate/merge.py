@@ -125,10 +125,8 @@ def _merge(context: Context, condition: Value, entry: State, sides: list[_Side],
         _stays_listed(context, value, a, b)
         values.append(value)
         both = isinstance(value, SymTensor) and isinstance(a, SymTensor) and isinstance(b, SymTensor)
-        if isinstance(value, HELD) and key is not value:
-            for side in (a, b):
-                if _older(side, first, second):
-                    context.frozen.update((side, value))
+        if key is not value:
+            _freeze(context, value, (a, b), first, second)
         if key is RESULT:
             result = value
             continue
@@ -138,6 +136,17 @@ def _merge(context: Context, condition: Value, entry: State, sides: list[_Side],
             merged.values[other] = value
     aliases.make(condition, values, leaves)
     return result
+
+
+def _freeze(context: Context, value: Any, sides: Sequence[Any], first: State, second: State) -> None:
+    """A merged container, or one in a merged tuple, may be one that was there before the branch."""
+    if isinstance(value, HELD):
+        for side in sides:
+            if side is not value and _older(side, first, second):
+                context.frozen.update((side, value))
+    elif isinstance(value, tuple):
+        for k, item in enumerate(value):
+            _freeze(context, item, [s[k] for s in sides if isinstance(s, tuple) and k < len(s)], first, second)
 
 
 def _stays_listed(context: Context, value: Any, *sides: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.templates.alternatives import Either, payload, same_static, tag_of
+from jitgrad.script.frontend.templates.alternatives import Either, Num, payload, same_static, tag_of
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.values import HELD, UNBOUND, SymTensor, Union
@@ -47,7 +47,10 @@ def untagged(value: Any, absent: Any) -> bool:
 
 def optional(value: Any) -> Value | None:
     """None or a value of one leaf: the graph's Optional that says so."""
-    return value.leaves[0] if untagged(value, None) and len(value.leaves) == 1 else None
+    if not untagged(value, None) or not isinstance(value.inner, (Tensor, Num)) or len(value.leaves) != 1:
+        return None
+    leaf: Value = value.leaves[0]
+    return leaf
 
 
 def is_static(context: Context, value: Union, which: Any) -> Any:

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
+from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state.context import Context, current
 from jitgrad.script.frontend.state.handlers import Args
+from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates.alternatives import Num, tag_of
 from jitgrad.script.frontend.templates.tensors import Tensor
-from jitgrad.script.frontend.templates.unions import force, is_choice, is_static, switch, undecided
+from jitgrad.script.frontend.templates.unions import force, is_choice, is_static, may_be, optional, switch, undecided
 from jitgrad.script.frontend.values import numbers, protocol
-from jitgrad.script.frontend.values.protocol import SYMBOLS, Kind, formatted, is_dynamic, register, type_name, type_word
+from jitgrad.script.frontend.values.protocol import SYMBOLS, Kind, is_dynamic, register, type_name, type_word
 from jitgrad.script.frontend.values.values import Iterable, Method, Number, Union
 
 
@@ -100,9 +102,15 @@ class UnionKind(Kind):
     def is_instance(self, context: Context, obj: Union, classes: tuple[type, ...]) -> Any:
         return switch(context, obj, lambda v: protocol.is_instance(context, v, classes))
 
+    def result(self, results: Leaving, obj: Union) -> sig.Result:
+        leaf = optional(obj)
+        if leaf is not None:
+            return sig.Output(results.output(leaf))
+        return results.one_of(tag_of(results.context, obj), obj.statics, obj.inner, obj.leaves)
+
     def text(self, context: Context, obj: Union, conversion: str, spec: str) -> list[Any]:
         if is_choice(obj, str, int, float, type(None)):
-            texts = tuple([formatted(s, conversion, spec) for s in obj.statics])
+            texts = tuple(["".join(protocol.text(context, s, conversion, spec)) for s in obj.statics])
             return [(numbers.wrap(context, tag_of(context, obj)), texts, "")]
         held = force(context, obj, "text of None instead of '{}'")
         if undecided(held):
@@ -134,7 +142,7 @@ class UnionKind(Kind):
 
     def identical(self, context: Context, a: Any, b: Any) -> Any:
         union, other = (a, b) if isinstance(a, Union) else (b, a)
-        if is_dynamic(other):
+        if is_dynamic(other) and not may_be(union, other):
             raise NotStatic("`is` between values that are known only at run time", context.span())
         test = is_static(context, union, other)
         if isinstance(test, Number):
