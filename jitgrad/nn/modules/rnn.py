@@ -136,15 +136,8 @@ class RNNBase(Module):
         """Nothing: the layout is for cuDNN."""
 
     def extra_repr(self) -> str:
-        text = f"{self.input_size}, {self.hidden_size}"
-        if self.proj_size != 0:
-            text += f", proj_size={self.proj_size}"
-        if self.num_layers != 1:
-            text += f", num_layers={self.num_layers}"
-        for name, default in (("bias", True), ("batch_first", False), ("dropout", 0), ("bidirectional", False)):
-            if getattr(self, name) != default:
-                text += f", {name}={getattr(self, name)}"
-        return text
+        return f"{self.input_size}, {self.hidden_size}" + self._unusual(
+            proj_size=0, num_layers=1, bias=True, batch_first=False, dropout=0, bidirectional=False)
 
     def _checked(self, x: Tensor, states: tuple[tuple[Tensor, str, int], ...]) -> None:
         """RuntimeError unless input (T, B, I) and states (D L, B, H) go with the layer and each other."""
