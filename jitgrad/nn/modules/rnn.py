@@ -226,6 +226,11 @@ class RNNBase(Module):
             return out.squeeze(1), h.squeeze(1), c.squeeze(1) if lstm else None
         return (out.transpose(0, 1) if self.batch_first else out), h, c
 
+    def forward(self, input: Any, hx: Tensor | None = None) -> Any:
+        """(T, B, I), (B, T, I) with batch_first, (T, I) or packed; hx (D L, B, H) -> output (T, B, D H), h_n as hx."""
+        out, h, _ = self._run(input, hx, None)
+        return out, h
+
 
 def _check_rank(x: Tensor, h: Tensor, c: Tensor | None) -> None:
     rank = x.dim()
@@ -273,11 +278,6 @@ class RNN(RNNBase):
                          bidirectional, **kwargs)
         self.nonlinearity = nonlinearity
 
-    def forward(self, input: Any, hx: Tensor | None = None) -> Any:
-        """(T, B, I), (B, T, I) with batch_first, (T, I) or packed; hx (D L, B, H) -> output (T, B, D H), h_n as hx."""
-        out, h, _ = self._run(input, hx, None)
-        return out, h
-
 
 class GRU(RNNBase):
     """h' = (1 - z) n + z h with gates r, z and n = tanh(W_in x + b_in + r (W_hn h + b_hn)); see `RNNBase`."""
@@ -289,11 +289,6 @@ class GRU(RNNBase):
         super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
                          **kwargs)
 
-    def forward(self, input: Any, hx: Tensor | None = None) -> Any:
-        """(T, B, I), (B, T, I) with batch_first, (T, I) or packed; hx (D L, B, H) -> output (T, B, D H), h_n as hx."""
-        out, h, _ = self._run(input, hx, None)
-        return out, h
-
 
 class LSTM(RNNBase):
     """c' = f c + i tanh(g), h' = o tanh(c') with gates i, f, g, o; see `RNNBase` for the arguments."""
@@ -304,8 +299,8 @@ class LSTM(RNNBase):
         super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
                          proj_size, device, dtype)
 
-    def forward(self, input: Any, hx: tuple[Tensor, Tensor] | None = None) -> Any:
-        """As `GRU.forward`, with hx = (h, c) and -> output, (h_n, c_n)."""
+    def forward(self, input: Any, hx: tuple[Tensor, Tensor] | None = None) -> Any:  # type: ignore[override]
+        """As `RNNBase.forward`, with hx = (h, c) and -> output, (h_n, c_n)."""
         if hx is None:
             out, h, c = self._run(input, None, None)
         else:
