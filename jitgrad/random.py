@@ -10,12 +10,14 @@ import math
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from jitgrad.dtypes import dtype
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)  # added to the key in every round

@@ -13,9 +13,8 @@ import io
 import json
 import math
 import os
-import zipfile
 from collections import OrderedDict
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +24,9 @@ from jitgrad.eager.construct import from_numpy
 from jitgrad.eager.locations import Locations, MapLocation
 from jitgrad.eager.tensor import Tensor
 from jitgrad.errors import JitgradError
+
+if TYPE_CHECKING:
+    import zipfile  # loaded by the first file: programs from the disk cache need this module, but no files
 
 FORMAT, VERSION = "jitgrad", 1
 File = str | os.PathLike[str] | IO[bytes]
@@ -114,6 +116,8 @@ def save(obj: Any, f: File) -> None:
 
 
 def _write(writer: _Writer, root: Any, file: IO[bytes]) -> None:
+    import zipfile
+
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         header = {"format": FORMAT, "version": VERSION, "root": root}
         archive.writestr("data.json", json.dumps(header, allow_nan=False))
@@ -192,6 +196,8 @@ def load(f: File, map_location: MapLocation = None, *, weights_only: bool = True
         LoadError: not a jitgrad file, damaged, or of a newer version.
         RuntimeError: a device that is not there.
     """
+    import zipfile
+
     try:
         with zipfile.ZipFile(f) as archive:
             header = json.loads(archive.read("data.json"))

@@ -36,10 +36,10 @@ class Kind:
 
 
 KINDS = {
-    "emulated GPU": Kind(10, "tests of kernels and programs on the emulated GPU"),
-    "interpreter": Kind(6, "tests that run programs again by the interpreter"),
+    "emulated GPU": Kind(20, "tests of kernels and programs on the emulated GPU"),
+    "interpreter": Kind(12, "tests that run programs again by the interpreter"),
     "machine code": Kind(32, "tests of kernels compiled to machine code for a GPU"),
-    "random programs": Kind(5, "tests of tens of random programs"),
+    "random programs": Kind(10, "tests of tens of random programs"),
 }
 
 

@@ -28,35 +28,13 @@ class TensorType:
 
 
 @dataclass(frozen=True, slots=True)
-class IntType:
-    """A Python int, 64 bits."""
-
-    def __str__(self) -> str:
-        return "int"
-
-
-@dataclass(frozen=True, slots=True)
-class FloatType:
-    """A Python float, 64 bits."""
-
-    def __str__(self) -> str:
-        return "float"
-
-
-@dataclass(frozen=True, slots=True)
-class BoolType:
-    """A Python bool."""
-
-    def __str__(self) -> str:
-        return "bool"
-
-
-@dataclass(frozen=True, slots=True)
 class NumberType:
-    """A Python number whose kind (bool, int, float) is known only at run time: a tag and 64 bits."""
+    """A Python int or float of 64 bits, a bool, or a number whose kind is known at run time: a tag and 64 bits."""
+
+    name: str
 
     def __str__(self) -> str:
-        return "number"
+        return self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +68,8 @@ class OptionalType:
         return f"optional<{self.elem}>"
 
 
-Type = TensorType | IntType | FloatType | BoolType | NumberType | SeqType | OptionalType
-INT, FLOAT, BOOL, NUMBER = IntType(), FloatType(), BoolType(), NumberType()
+Type = TensorType | NumberType | SeqType | OptionalType
+INT, FLOAT, BOOL, NUMBER = NumberType("int"), NumberType("float"), NumberType("bool"), NumberType("number")
 
 _SHORT = {"bool": "b8", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
           "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}

@@ -44,13 +44,13 @@ def script(obj: Any = None, *, check: bool = False, remat: Remat = None) -> Any:
     >>> power(jitgrad.tensor([2.0, 3.0]), 3)
     tensor([ 8., 27.])
     """
-    from jitgrad.nn import Module
-
     if not (remat is None or remat is True or remat is False or remat == "sqrt" or (
             isinstance(remat, int) and remat > 0)):
         raise ValueError(f'remat is True, False, "sqrt" or a positive number of segments, not {remat!r}')
     if obj is None:
         return functools.partial(script, check=check, remat=remat)
+    if inspect.isfunction(obj):
+        return _checked(obj, check, remat)
     if isinstance(obj, (staticmethod, classmethod)):
         return type(obj)(script(obj.__func__, check=check, remat=remat))
     if isinstance(obj, property):
@@ -58,14 +58,14 @@ def script(obj: Any = None, *, check: bool = False, remat: Remat = None) -> Any:
         return property(getter, setter, deleter, obj.__doc__)
     if scripted(obj) is not None:
         return obj
+    from jitgrad.nn import Module  # functions do without
+
     if isinstance(obj, Module):
         return script_module(obj, check, remat)
     if isinstance(obj, functools.partial):
         return functools.partial(script(obj.func, check=check, remat=remat), *obj.args, **obj.keywords)
     if inspect.ismethod(obj):
         return BoundScript(_checked(obj.__func__, check, remat), obj.__self__)
-    if inspect.isfunction(obj):
-        return _checked(obj, check, remat)
     if inspect.isclass(obj):
         raise TypeError(f"cannot script the class `{obj.__name__}`: script an instance of it, or decorate its methods")
     call = getattr(type(obj), "__call__", None)  # noqa: B004  (the attribute itself is wanted)

@@ -24,8 +24,6 @@ from jitgrad.eager.autograd.grad_mode import is_grad_enabled
 from jitgrad.errors import ScriptError
 from jitgrad.script.call import list_kinds
 from jitgrad.script.call import signature as sig
-from jitgrad.script.call.mismatch import SIZES, mismatch, other_grads
-from jitgrad.script.call.pushforward import push
 from jitgrad.script.call.sources import Unreadable, parameter_reader, resolve
 from jitgrad.script.call.specialisation import Specialisation
 from jitgrad.script.stored import diskcache
@@ -67,6 +65,8 @@ class Scripted(NamedTuple):
         """(output, tangent) for tangents of the tensors in the arguments; None where this must go the general way."""
         if is_eager():
             return None
+        from jitgrad.script.call.pushforward import push
+
         given = primals if self.instance is None else (self.instance, *primals)
         return push(self.function.specialise(*given), self.function._bind(*given), flat, directions)
 
@@ -174,6 +174,8 @@ class Dispatcher:
             specialisation = self._specialise(params)
             entered = specialisation.enter(params)
         if entered is None:
+            from jitgrad.script.call.mismatch import mismatch
+
             raise AssertionError(f"{self.__qualname__}: a fresh specialisation refuses its own call: "
                                  + mismatch(specialisation, dict(zip(self._params, params, strict=True))))
         for observe in observers:
@@ -200,6 +202,8 @@ class Dispatcher:
         if self._specialisations or self._objects:
             lists = self._lists(values)
         if self._specialisations:
+            from jitgrad.script.call.mismatch import SIZES, mismatch, other_grads
+
             reason = mismatch(self._specialisations[0], values)
             optimistic = not any(mismatch(s, values) == SIZES for s in self._specialisations)
             any_grads = any(other_grads(s, values) for s in self._specialisations)

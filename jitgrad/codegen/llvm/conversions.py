@@ -12,6 +12,7 @@ from jitgrad.kernels.values import V
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, TensorType, Type
 
 KIND_BOOL, KIND_INT, KIND_FLOAT = 0, 1, 2
+_KINDS: dict[Type, int] = {BOOL: KIND_BOOL, INT: KIND_INT, FLOAT: KIND_FLOAT}
 DTYPES: dict[Type, dtype] = {BOOL: dtypes.bool_, INT: dtypes.int64, FLOAT: dtypes.float64}
 
 
@@ -57,9 +58,8 @@ def as_type(parts: tuple[V, ...], source: Type, target: Type) -> tuple[V, ...]:
     if source == target or isinstance(target, SeqType):
         return parts
     if target == NUMBER:
-        kind = {BOOL: KIND_BOOL, INT: KIND_INT, FLOAT: KIND_FLOAT}[source]
         bits = parts[0].cast("bitcast", "i64") if source == FLOAT else as_int(parts, source)
-        return (parts[0].code.const(kind, "i64", 1), bits)
+        return (parts[0].code.const(_KINDS[source], "i64", 1), bits)
     if target == FLOAT:
         return (as_float(parts, source),)
     if target == INT:

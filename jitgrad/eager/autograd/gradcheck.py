@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from jitgrad import dtypes
 from jitgrad.eager.arrays.arrays import to_host
@@ -17,7 +16,7 @@ from jitgrad.eager.construct import wrap
 from jitgrad.eager.tensor import Tensor
 
 Given = Tensor | Sequence[Any]
-Matrix = NDArray[np.float64]
+Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class GradcheckError(RuntimeError):

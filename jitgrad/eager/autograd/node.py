@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, Union
 
 import numpy as np
-from numpy.typing import NDArray
 
 from jitgrad import dtypes
 from jitgrad.device import CPU
@@ -26,7 +25,7 @@ from jitgrad.ops.opdef import OpDef
 _ndarray = np.ndarray
 _FROM_NP = dtypes.FROM_NP
 
-Array = NDArray[Any]
+Array = np.ndarray[Any, np.dtype[Any]]
 Edge = tuple[Union["Node", "TapedArray"], int]
 Hook = Callable[..., Any]
 T = TypeVar("T", bound="TapedArray")

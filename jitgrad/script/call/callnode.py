@@ -8,7 +8,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from jitgrad.eager.autograd.node import SECOND_BACKWARD, Node, changed, edge_of, next_number
-from jitgrad.script.call import callback
 
 
 class Differentiable(Protocol):
@@ -52,7 +51,11 @@ class CallNode(Node):
         self.hooks = self.retained = None
         self.title = function.title
         self.function, self.objects, self.residuals, self.unreached = function, objects, residuals, unreached
-        self.tapes = callback.current().tapes if function.calls_back else None
+        self.tapes = None
+        if function.calls_back:
+            from jitgrad.script.call import callback  # few programs do
+
+            self.tapes = callback.current().tapes
         self.seen = [version_of(objects[i]) for i in function.arguments]
         self.items_seen = [[version_of(x) for x in objects[i]] for i in function.list_inputs]
 
@@ -63,6 +66,8 @@ class CallNode(Node):
         if self.lists:
             cotangents = self.gather(cotangents)
         if self.tapes is not None:
+            from jitgrad.script.call import callback
+
             with callback.running(self.tapes):
                 return self.function.backward(self.residuals, self.unreached, cotangents, self.objects)
         return self.function.backward(self.residuals, self.unreached, cotangents, self.objects)

@@ -11,7 +11,6 @@ from jitgrad.device import device
 from jitgrad.eager.arrays.arrays import on_device, to_host
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.types import TensorType
-from jitgrad.script.call import callback
 from jitgrad.script.graph.ir import Graph, committed
 
 if TYPE_CHECKING:
@@ -51,6 +50,7 @@ def is_there(objects: Sequence[Any], i: int) -> bool:
 
 def interpreted(graph: Graph, where: device) -> Callable[..., list[Any]]:
     """A program that interprets `graph`: arrays of the device in and out, and what it writes is written there."""
+    from jitgrad.script.call import callback
     from jitgrad.script.graph.effects import tensors_on
     from jitgrad.script.graph.interpret import interpret
 

@@ -11,7 +11,7 @@ import types
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jitgrad import config, dtypes
 from jitgrad.dtypes import get_default_dtype
@@ -21,7 +21,7 @@ from jitgrad.eager.autograd.grad_mode import mode as grad_mode
 from jitgrad.eager.autograd.node import Node
 from jitgrad.ops import autocast
 from jitgrad.ops.types import ListType, OptionalType, TensorType
-from jitgrad.script.call import arrayguards, callback
+from jitgrad.script.call import arrayguards
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.entering import EntryWriter, known_shapes, picker, separate
 from jitgrad.script.call.graph_function import GraphFunction
@@ -31,11 +31,15 @@ from jitgrad.script.call.sources import (
     argument_guards,
     broken,
     describe,
+    problem,
     resolve,
     type_of_tensor,
 )
 from jitgrad.script.call.storing import Leave, commit_writer, gather, leave_writer
 from jitgrad.script.graph import effects
+
+if TYPE_CHECKING:
+    from jitgrad.script.call import callback
 
 
 class Specialisation:
@@ -189,6 +193,8 @@ class Specialisation:
             if self.is_plain:
                 return self.leave(params, entered[0], self.function(*entered))
             if self.script.calls_back:
+                from jitgrad.script.call import callback
+
                 snapshot = functools.partial(self._snapshot, params)
                 run = callback.Run(functools.partial(self._leave_to, params, entered[0]), snapshot, _changed)
                 with callback.running(run):
@@ -309,13 +315,8 @@ def _seen(found: Any) -> Any:
 
 def _holds(guard: sig.Guard, values: dict[str, Any]) -> bool:
     """Whether an assumption holds now."""
-    found = _resolved(guard.source, values)
-    if found is _MISSING or guard.kind == "absent":
-        return found is _MISSING and guard.kind == "absent"
-    if guard.kind in ("same", "other"):
-        return (found is _resolved(guard.value, values)) is (guard.kind == "same")
     try:
-        return not broken(guard, found)
+        return not problem(guard, values, broken)
     except MISSES:
         return False
 

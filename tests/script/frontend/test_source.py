@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import gc
 import importlib
+import inspect
 import linecache
 import os
 import subprocess
@@ -101,6 +102,29 @@ def test_what_is_known_of_a_function_goes_with_it(tmp_path):
     for k in range(1, 6):
         compiled(k)
     assert left() == before
+
+
+#: what comes before the first line that is indented no more than `def` is not always the whole function
+DEFINITIONS = {
+    "a comment at the margin": "def f(x):\n    y = x\n# not the end\n    return y + 2\n",
+    "text at the margin": 'def f(x):\n    y = """\ndef g():\n"""\n    return x + len(y)\n',
+    "lines of text": 'def f(x):\n    y = """\n' + "a\n" * 40 + '"""\n    return x + len(y)\n',
+    "brackets at the margin": "def f(\nx,\n*, y=(\n1,\n)\n):\n    return x + y[\n0\n]\n",
+    "decorators": "@functools.cache\n@functools.cache\ndef f(x):\n    return x + 1\n",
+    "one line": "def f(x): return x + 1\n",
+    "a method": "class A:\n    @staticmethod\n    def f(x):\n\n        return x + 1\n\n    y = 3\n\n\nf = A.f\n",
+}
+
+
+@pytest.mark.parametrize("text", DEFINITIONS.values(), ids=DEFINITIONS)
+@pytest.mark.parametrize("rest", ["", "y = 3\n", "\n# the end\n@functools.cache\ndef g(x):\n    return x\n"])
+def test_a_definition_is_found_whole(module, text, rest):
+    loaded, path = module
+    write(path, "import functools\n\n\n" + text + rest)
+    f = inspect.unwrap(importlib.reload(loaded).f)
+    (node,) = ast.parse(textwrap.dedent(inspect.getsource(f))).body
+    assert ast.dump(source_of(f).node) == ast.dump(node)
+    assert source_of(f).node.lineno + source_of(f).first == f.__code__.co_firstlineno + len(node.decorator_list)
 
 
 @pytest.mark.parametrize("way", ["-c", "stdin"])

@@ -14,7 +14,7 @@ from jitgrad.codegen.program.sequence_steps import ArenaAllocate
 from jitgrad.codegen.program.step import Buffer, Leaving, Ref
 from jitgrad.codegen.program.steps import CallStep, CommitSlot, IfStep, NumberStep, StoreScalar
 from jitgrad.dims import product
-from jitgrad.ops.types import BOOL, FLOAT, INT, OptionalType, TensorType
+from jitgrad.ops.types import BOOL, FLOAT, INT, OptionalType, TensorType, Type
 from jitgrad.script.graph.ir import Node, Value, type_symbols
 
 
@@ -103,7 +103,7 @@ def pending(state: Lowering, node: Node) -> None:
 
 
 #: the element type of a number in memory
-_HELD = {BOOL: dtypes.bool_, INT: dtypes.int64, FLOAT: dtypes.float64}
+_HELD: dict[Type, dtypes.dtype] = {BOOL: dtypes.bool_, INT: dtypes.int64, FLOAT: dtypes.float64}
 
 
 def commit(state: Lowering, node: Node) -> None:

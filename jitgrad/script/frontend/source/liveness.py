@@ -7,13 +7,12 @@ comprehension reads count as live everywhere, since nobody knows when it runs.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from jitgrad.script.frontend.source.source import FunctionNode, Source
+from jitgrad.script.frontend.source.source import NESTED, FunctionNode, Source, own_nodes
 
 Names = frozenset[str]
-_NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 @dataclass(slots=True)
@@ -59,25 +58,6 @@ def parameters_of(node: FunctionNode) -> tuple[str, ...]:
     return tuple(names + [p.arg for p in (a.vararg, a.kwarg) if p is not None])
 
 
-def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes below `node` that belong to the same scope: nested functions and comprehensions are not entered."""
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        yield current
-        if isinstance(current, _NESTED):
-            stack.extend(_outer_parts(current))
-        else:
-            stack.extend(ast.iter_child_nodes(current))
-
-
-def _outer_parts(node: ast.AST) -> list[ast.AST]:
-    """The parts of a nested function or comprehension that are evaluated in the scope around it."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-        return [d for d in (*node.args.defaults, *node.args.kw_defaults) if d is not None]
-    return [node.generators[0].iter]  # type: ignore[attr-defined]
-
-
 def names_bound(node: ast.AST, but: set[int] | None = None) -> set[str]:
     """Names that the code below `node` binds in its own scope (walrus inside comprehensions included).
 
@@ -114,7 +94,7 @@ def _analyse(node: FunctionNode) -> Scope:
     for statement in body:
         local |= names_bound(statement)
         for n in own_nodes(statement):
-            if isinstance(n, _NESTED):
+            if isinstance(n, NESTED):
                 captured |= names_read(n)
                 captured.update(name for d in ast.walk(n) if isinstance(d, ast.Nonlocal) for name in d.names)
             elif isinstance(n, ast.Nonlocal):

@@ -8,13 +8,17 @@ import linecache
 import os
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import chain, islice
 from types import CodeType
 from typing import Any
 
 from jitgrad.errors import SourceUnavailable, Span
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+#: what has a scope of its own
+NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 class Source:
@@ -121,15 +125,36 @@ def _parse(code: CodeType) -> Source:
         first = 0
         text_ascii = all(line.isascii() for line in lines)
     else:
-        block = inspect.getblock(lines[code.co_firstlineno - 1:])
-        text = "".join(block)
-        indented = text[:1] in " \t"
-        tree = ast.parse("if 1:\n" + text if indented else text)  # columns stay those of the file
-        body = tree.body[0].body if indented else tree.body  # type: ignore[attr-defined]
-        node = body[0]
-        first = code.co_firstlineno - (2 if indented else 1)
+        node, text = _definition(lines[code.co_firstlineno - 1:])
+        first = code.co_firstlineno - (2 if text[:1] in " \t" else 1)
         text_ascii = text.isascii()
     return Source(node, code.co_filename, first, code.co_name, text_ascii)
+
+
+def _definition(lines: list[str]) -> tuple[Any, str]:
+    """The function whose definition begins on the first line, its columns those of the file, and its text.
+
+    Its text ends before a line that is not indented more than the first: mostly before the first such line where what
+    precedes can be parsed, and is not the beginning of a string or bracket. `inspect` splits the text into tokens, at
+    ten times the cost.
+    """
+    start = _indentation(lines[0])
+    ends = (n for n, line in enumerate(lines[1:], 1)
+            if line.lstrip()[:1] not in ("", "#") and _indentation(line) <= start)
+    for end in islice(chain(ends, [len(lines)]), 8):
+        with suppress(SyntaxError):
+            return _parsed("".join(lines[:end]))
+    return _parsed("".join(inspect.getblock(lines)))
+
+
+def _parsed(text: str) -> tuple[Any, str]:
+    indented = text[:1] in " \t"
+    tree = ast.parse("if 1:\n" + text if indented else text)  # columns stay those of the file
+    return (tree.body[0].body if indented else tree.body)[0], text  # type: ignore[attr-defined]
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip(" \t"))
 
 
 def _find_lambda(code: CodeType, lines: list[str]) -> ast.Lambda:
@@ -147,3 +172,22 @@ def _find_lambda(code: CodeType, lines: list[str]) -> ast.Lambda:
                 return node
     raise SourceUnavailable(f"the lambda on line {code.co_firstlineno} of {code.co_filename} cannot be found",
                             hint="the file changed after it was imported; import it again")
+
+
+def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes below `node` that belong to the same scope: nested functions and comprehensions are not entered."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        if isinstance(current, NESTED):
+            stack.extend(_outer_parts(current))
+        else:
+            stack.extend(ast.iter_child_nodes(current))
+
+
+def _outer_parts(node: ast.AST) -> list[ast.AST]:
+    """The parts of a nested function or comprehension that are evaluated in the scope around it."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        return [d for d in (*node.args.defaults, *node.args.kw_defaults) if d is not None]
+    return [node.generators[0].iter]  # type: ignore[attr-defined]

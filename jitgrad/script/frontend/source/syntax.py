@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.errors import UnsupportedSyntax
-from jitgrad.script.frontend.source.liveness import own_nodes
-from jitgrad.script.frontend.source.source import Source, source_of
+from jitgrad.script.frontend.source.source import Source, own_nodes, source_of
 
 _TRY = "move the `try` out of the scripted function, or into one marked `@jitgrad.ignore`"
 _MOVE = "move it out of the scripted function"

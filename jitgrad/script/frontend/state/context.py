@@ -19,7 +19,7 @@ from jitgrad.dims import Size, Symbol
 from jitgrad.errors import ScriptError, Span
 from jitgrad.ops import autocast
 from jitgrad.ops.opdef import NONDIFF
-from jitgrad.ops.types import BoolType, FloatType, IntType, NumberType, OptionalType, SeqType, TensorType, Type
+from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.outside import Outside
 from jitgrad.script.frontend.state.sizes import Sizes
@@ -28,7 +28,6 @@ from jitgrad.script.graph.irops import infer
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 T = TypeVar("T")
-_NUMBERS = (IntType, FloatType, BoolType, NumberType)
 
 
 #: the decision that call-backs and draws of random numbers alternate
