@@ -132,8 +132,8 @@ class Results:
     def _list(self, value: SymList, held: RunItems) -> sig.Result:
         """A list of run-time length."""
         if held.elem.caller_memory():
-            raise UnsupportedCall("a script cannot return this list: an item may be the memory of an argument, and "
-                                  "only the run knows of which", self.context.span(),
+            raise UnsupportedCall("a script cannot return this list: an item may be the memory of an argument, "
+                                  "which one is known only at run time", self.context.span(),
                                   hint="put `x.clone()` into the list")
         item = self._item(held.elem, iter(range(len(held.leaves))))
         return sig.Repeated(tuple(self.output(v) for v in held.leaves), item, self._identity(value))
@@ -183,7 +183,7 @@ class Results:
             return self._of_list(value)
         if storage.unknown and not value.copied:
             raise UnsupportedCall("a script cannot return this tensor: it is an item of a list of run-time length, and "
-                                  "which one only the run knows", context.span(), hint="write `.clone()`")
+                                  "which one is known only at run time", context.span(), hint="write `.clone()`")
         if storage.input >= 0 and not value.copied:
             if not value.path:
                 return sig.Same(storage.input)
