@@ -215,6 +215,3 @@ class GradScaler:
             raise AssertionError("A GradScaler instance may only be pickled at the beginning of an iteration, or at "
                                  "the end after scaler.update().")
         return self.__dict__.copy()
-
-
-__all__ = ["GradScaler"]

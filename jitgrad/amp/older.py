@@ -46,6 +46,3 @@ def custom_bwd(device: str, bwd: Any) -> Any:
     """`jitgrad.amp.custom_bwd(..., device_type=device)`."""
     warnings.warn(_FUNCTION.format(device, "custom_bwd"), FutureWarning, stacklevel=3)
     return functools.partial(autocast_mode.custom_bwd, device_type=device)(bwd)
-
-
-__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]

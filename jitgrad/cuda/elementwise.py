@@ -253,6 +253,3 @@ def in_order(cupy: Any, what: str, places: Any, order: Any, values: Any, y: Any)
 
 def _signed(word: int) -> Any:
     return np.uint64(word & random.MASK64).astype(np.int64)
-
-
-__all__ = ["MADE", "Elementwise", "check_range", "draw", "in_order", "kernel", "runner"]

@@ -168,6 +168,3 @@ class Event:
     def cuda_event(self) -> int:
         """The driver's handle."""
         return int(self._made().ptr)
-
-
-__all__ = ["Event", "ExternalStream", "Stream", "current_stream", "default_stream", "set_stream", "stream"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jitgrad
-from jitgrad.distributions.distribution import Distribution, Parameter, broadcast, text
+from jitgrad.distributions.distribution import Distribution, Parameter, broadcast
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 
@@ -24,7 +24,6 @@ class Bernoulli(Distribution):
     """1 with probability probs = sigmoid(logits), else 0."""
 
     has_enumerate_support = True
-    shown = ("probs", "logits")
     probs: Tensor
     logits: Tensor
 
@@ -40,7 +39,7 @@ class Bernoulli(Distribution):
             self.logits = broadcast(logits)[0]  # type: ignore[arg-type]
             self.probs = jitgrad.sigmoid(self.logits)
             super().__init__(self.logits.shape, (), validate_args)
-        self._is_probs = probs is not None
+        self.shown = ("probs",) if probs is not None else ("logits",)
 
     @property
     def mean(self) -> Tensor:
@@ -71,16 +70,11 @@ class Bernoulli(Distribution):
         values = jitgrad.arange(2, dtype=self.probs.dtype, device=self.probs.device).reshape(2, *[1] * self.probs.dim())
         return values.expand(2, *self.probs.shape) if expand else values
 
-    def __repr__(self) -> str:
-        name, value = ("probs", self.probs) if self._is_probs else ("logits", self.logits)
-        return f"Bernoulli({name}: {text(value)})"
-
 
 class Categorical(Distribution):
     """One of K classes, with probabilities probs (normalised) or softmax(logits) along the last axis."""
 
     has_enumerate_support = True
-    shown = ("probs", "logits")
     probs: Tensor
     logits: Tensor
 
@@ -99,7 +93,7 @@ class Categorical(Distribution):
             self.logits = given - given.logsumexp(-1, keepdim=True)
             self.probs = F.softmax(self.logits, -1)
         self._num_events = given.shape[-1]
-        self._is_probs = probs is not None
+        self.shown = ("probs",) if probs is not None else ("logits",)
 
     @property
     def param_shape(self) -> Any:
@@ -135,10 +129,6 @@ class Categorical(Distribution):
         """The classes along a new first axis."""
         values = jitgrad.arange(self._num_events, device=self.probs.device).reshape(-1, *[1] * len(self._batch_shape))
         return values.expand(self._num_events, *self._batch_shape) if expand else values
-
-    def __repr__(self) -> str:
-        name, value = ("probs", self.probs) if self._is_probs else ("logits", self.logits)
-        return f"Categorical({name}: {text(value)})"
 
 
 class OneHotCategorical(Distribution):

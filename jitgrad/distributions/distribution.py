@@ -23,7 +23,7 @@ def broadcast(*values: Parameter) -> list[Tensor]:
     return list(jitgrad.broadcast_tensors(*tensors))
 
 
-def text(value: Tensor) -> str:
+def _text(value: Tensor) -> str:
     """A parameter in `repr`: a number, or the size."""
     return str((value if value.dim() else value.item()) if value.numel() == 1 else value.size())
 
@@ -110,9 +110,5 @@ class Distribution:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        parts = []
-        for name in self.shown:
-            if name in self.__dict__:
-                value = self.__dict__[name]
-                parts.append(f"{name}: {text(value)}")
+        parts = [f"{name}: {_text(getattr(self, name))}" for name in self.shown]
         return type(self).__name__ + "(" + ", ".join(parts) + ")"

@@ -26,10 +26,15 @@ def _device(where: Tensor | device) -> device:
 class EagerBackend:
     """`jitgrad.ops.backend.Backend` on NumPy arrays."""
 
-    @staticmethod
-    def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-        """Run `op`; record it where grad mode is on and an operand requires a gradient."""
-        return record.apply(op, operands, attrs)
+    apply = staticmethod(record.apply)
+    move = staticmethod(move)
+    pin = staticmethod(pin)
+    is_pinned = staticmethod(is_pinned)
+    lift = staticmethod(lift)
+    assign = staticmethod(inplace.assign)
+    update = staticmethod(direct.update)
+    item = staticmethod(Tensor.item)
+    is_grad_enabled = staticmethod(is_grad_enabled)
 
     @staticmethod
     def create(op: OpDef, where: Tensor | device, attrs: dict[str, Any]) -> Any:
@@ -37,40 +42,10 @@ class EagerBackend:
         return record.create(op, (), attrs, _device(where))
 
     @staticmethod
-    def move(tensor: Tensor, where: device) -> Any:
-        """The tensor on a device: itself, or a copy with its history."""
-        return move(tensor, where)
-
-    @staticmethod
-    def pin(tensor: Tensor) -> Any:
-        """A copy in page-locked memory."""
-        return pin(tensor)
-
-    @staticmethod
-    def is_pinned(tensor: Tensor) -> bool:
-        """Whether the memory is page-locked."""
-        return is_pinned(tensor)
-
-    @staticmethod
-    def lift(number: Any, d: dtype) -> Any:
-        """A 0-dim tensor."""
-        return lift(number, d)
-
-    @staticmethod
     def from_data(data: Any, d: dtype | None, where: Tensor | device | None = None) -> Any:
         """A new leaf with a copy of `data`, on a device or where another tensor is."""
         made = new_tensor(data, d)
         return made if where is None else move(made, _device(where))
-
-    @staticmethod
-    def assign(target: Tensor, value: Tensor) -> Any:
-        """Write `value` into the memory of `target`."""
-        return inplace.assign(target, value)
-
-    @staticmethod
-    def update(name: str, target: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The in-place version of the library function `name` straight into memory, where nothing records it."""
-        return direct.update(name, target, args, kwargs)
 
     @staticmethod
     def alias(tensor: Tensor) -> Any:
@@ -92,11 +67,6 @@ class EagerBackend:
         from jitgrad.ops.library.random import compose
 
         return compose(kind, shape, d, where, **params)
-
-    @staticmethod
-    def item(tensor: Tensor) -> bool | int | float:
-        """The number in a one-element tensor."""
-        return tensor.item()
 
     @staticmethod
     def counts_to(indices: Tensor, n: int) -> bool:
@@ -134,13 +104,6 @@ class EagerBackend:
         """The number of parts, the last one perhaps smaller."""
         return -(-n // size)
 
-    @staticmethod
-    def is_grad_enabled() -> bool:
-        """Whether this thread records."""
-        return is_grad_enabled()
-
 
 EAGER = EagerBackend()
 set_default(EAGER)
-
-__all__ = ["EAGER", "EagerBackend"]

@@ -133,6 +133,3 @@ def from_arguments(cls: type[Any], args: tuple[Any, ...]) -> Any:
         data = args[0]
         return wrap(data._data if isinstance(data, TapedArray) and data.dtype is d else new_tensor(data, d)._data, cls)
     return wrap(np.empty(args if args else (0,), d.np), cls)
-
-
-__all__ = ["from_arguments", "from_numpy", "install", "lift", "new_tensor", "wrap"]

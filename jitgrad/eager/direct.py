@@ -250,5 +250,3 @@ _RULES: dict[str, Callable[..., None]] = {
 for _op in OPS.values():
     if _op.arity == 1 and _op.spec is specs.pointwise and isinstance(_op.impl, Ufunc):  # what the row itself runs
         _RULES.setdefault(_op.name, _unary(getattr(np, _op.impl.function)))
-
-__all__ = ["BLOCK", "update"]

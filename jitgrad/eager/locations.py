@@ -77,6 +77,3 @@ class Locations:
                                "Use load(..., map_location='cpu') to have it on the CPU, or make a GPU usable: "
                                f"{missing}") from None
         return resolve(found)
-
-
-__all__ = ["Locations", "MapLocation"]

@@ -349,5 +349,3 @@ def _rebuild(cls: type[Any], array: Array, needs: bool, attributes: dict[str, An
 
 
 construct.install(Tensor)
-
-__all__ = ["Tensor", "install_engine"]

@@ -16,7 +16,7 @@ What the Python function returns is the result; `f.leave(result)` returns from t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,18 +26,19 @@ from jitgrad.kernels.values import Code, V
 class Variable:
     """A variable of a function: memory, which the optimiser turns into registers."""
 
-    __slots__ = ("address", "code", "elem")
+    __slots__ = ("address", "code", "kind")
 
-    def __init__(self, code: Native, address: V, elem: str):
-        self.code, self.address, self.elem = code, address, elem
+    def __init__(self, code: Native, address: V, kind: tuple[str, int]):
+        self.code, self.address, self.kind = code, address, kind
 
     @property
     def value(self) -> V:
-        return self.code.load(self.address, elem=self.elem)
+        elem, lanes = self.kind
+        return self.code.read(elem, self.address.name, lanes)
 
     @value.setter
     def value(self, value: V) -> None:
-        self.code.store(value, self.address)
+        self.code.write(value, self.address.name)
 
 
 class Native(Code):
@@ -45,10 +46,14 @@ class Native(Code):
 
     __slots__ = ("allocas", "labels")
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, has_fma: bool = True, has_avx512: bool = False) -> None:
+        super().__init__(has_fma, has_avx512)
         self.allocas: list[str] = []
         self.labels = 0
+
+    def defined(self, name: str, parameters: Sequence[str]) -> list[str]:
+        """What was printed as a function, given its result and name."""
+        return [f"define {name}({', '.join(parameters)}) nounwind {{", "entry:", *self.allocas, *self.lines, "}", ""]
 
     # --- values and memory ---
 
@@ -63,22 +68,21 @@ class Native(Code):
         """The address of an element."""
         if pointer.elem != "ptr":
             pointer = pointer.cast("inttoptr", "ptr")
-        number = index.name if isinstance(index, V) else index
-        return self.emit(f"getelementptr {elem}, ptr {pointer.name}, i64 {number}", "ptr", 1)
+        return V(self, self.element(pointer.name, index.name if isinstance(index, V) else index, elem), "ptr", 1)
 
     def load(self, pointer: V, index: V | int = 0, elem: str = "i64") -> V:
-        return self.emit(f"load {elem}, ptr {self.at(pointer, index, elem).name}", elem, 1)
+        return self.read(elem, self.at(pointer, index, elem).name)
 
     def field(self, pointer: V, offset: V | int, elem: str = "i64") -> V:
         """What is at a distance in bytes."""
         return self.load(self.at(pointer, offset, "i8"), elem=elem)
 
     def store(self, value: V, pointer: V, index: V | int = 0) -> None:
-        self.line(f"store {value.type} {value.name}, ptr {self.at(pointer, index, value.elem).name}")
+        self.write(value, self.at(pointer, index, value.elem).name)
 
     def variable(self, value: V) -> Variable:
         """A variable that has a value already."""
-        found = Variable(self, self.room(1, value.elem), value.elem)
+        found = Variable(self, self.room(1, value.type), (value.elem, value.lanes))
         found.value = value
         return found
 
@@ -98,9 +102,6 @@ class Native(Code):
         return self.emit(f"call {result} {pointer.name}({given})", result, 1)
 
     # --- control ---
-
-    def line(self, text: str) -> None:
-        self.lines.append("  " + text)
 
     def label(self) -> str:
         self.labels += 1
@@ -189,7 +190,6 @@ class Library:
             found: Any = body(f, *[V(f, f"%{p}", kind, 1) for p, kind in parameters.items()])
             if not f.has_left:
                 f.leave(found)
-            head = ", ".join(f"{kind} %{p}" for p, kind in parameters.items())
-            texts += [f"define {result} @{name}({head}) nounwind {{", "entry:", *f.allocas, *f.lines, "}", ""]
+            texts += f.defined(f"{result} @{name}", [f"{kind} %{p}" for p, kind in parameters.items()])
             declares.update(f.declares)
         return "\n".join([*[line for name, line in declares.items() if name not in self.functions], *texts])

@@ -10,10 +10,10 @@ from __future__ import annotations
 import struct
 
 FLOAT_TYPES = frozenset({"float", "double", "half"})
-BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32, "double": 64}
+BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "i256": 256, "half": 16, "float": 32, "double": 64}
 SAME_SIZE_INT = {"float": "i32", "double": "i64", "half": "i16"}
-MANGLED = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "half": "f16", "float": "f32",
-           "double": "f64", "ptr": "p0"}
+MANGLED = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "i256": "i256", "half": "f16",
+           "float": "f32", "double": "f64", "ptr": "p0"}
 
 Number = bool | int | float
 
@@ -77,6 +77,23 @@ class Code:
         name = f"%v{self.count}"
         self.lines.append(f"  {name} = {instruction}")
         return V(self, name, elem, lanes)
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " + text)
+
+    def element(self, pointer: str, index: object, elem: str = "i64") -> str:
+        """The address of an element; `index` is a number or the name of one of 64 bits."""
+        return self.emit(f"getelementptr {elem}, ptr {pointer}, i64 {index}", "ptr", 1).name
+
+    def read(self, elem: str, pointer: str, lanes: int = 1) -> V:
+        return self.emit(f"load {type_text(elem, lanes)}, ptr {pointer}", elem, lanes)
+
+    def read_word(self, elem: str, pointer: str) -> V:
+        """What is in a word, where a flag is 0 or not."""
+        return self.read("i64", pointer).ne(0) if elem == "i1" else self.read(elem, pointer)
+
+    def write(self, value: V, pointer: str) -> None:
+        self.line(f"store {value.type} {value.name}, ptr {pointer}")
 
     def const(self, value: Number, elem: str, lanes: int) -> V:
         """A constant; no instruction."""
@@ -259,9 +276,15 @@ class V:
         return self.code.emit(f"shufflevector <{lanes} x {self.elem}> {first.name}, <{lanes} x {self.elem}> poison, "
                               f"<{lanes} x i32> zeroinitializer", self.elem, lanes)
 
-    def lane(self, index: int) -> V:
+    def lane(self, index: int | V) -> V:
         """One lane as a scalar."""
-        return self.code.emit(f"extractelement {self.type} {self.name}, i64 {index}", self.elem, 1)
+        number = index.name if isinstance(index, V) else index
+        return self.code.emit(f"extractelement {self.type} {self.name}, i64 {number}", self.elem, 1)
+
+    def with_lane(self, index: V, value: V) -> V:
+        """The same lanes but for one."""
+        return self.code.emit(f"insertelement {self.type} {self.name}, {value.type} {value.name}, i64 {index.name}",
+                              self.elem, self.lanes)
 
     def half(self, which: int) -> V:
         """The lower (0) or upper (1) half of the lanes."""

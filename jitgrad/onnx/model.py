@@ -24,7 +24,7 @@ from jitgrad.ops.types import TensorType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import describe, resolve
 from jitgrad.script.call.specialisation import Specialisation
-from jitgrad.script.graph.ir import Graph, Node, Value
+from jitgrad.script.graph.ir import Graph, Node, Value, symbol_axes
 from jitgrad.script.passes.cse import cse
 from jitgrad.script.passes.dce import dce
 from jitgrad.script.passes.decompose import decompose
@@ -83,10 +83,9 @@ class ModelWriter:
     def _fix_sizes(self) -> None:
         """The sizes of parameters are constants: arguments that must fit them are declared so."""
         for source, value in zip(self.script.inputs, self.graph.inputs, strict=True):
-            if isinstance(value.type, TensorType) and not self._is_argument(source):
-                for size, n in zip(value.type.dims, resolve(source, self.values).shape, strict=True):
-                    if isinstance(size, Dim) and size.symbol is not None:
-                        self.e.known[size.symbol] = int(n)
+            if not self._is_argument(source):
+                for axis, symbol in symbol_axes(value.type):
+                    self.e.known[symbol] = int(resolve(source, self.values).shape[axis])
 
     def _is_argument(self, source: sig.Source) -> bool:
         origin = _root(source)

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from jitgrad.dims import Dim
 from jitgrad.onnx.emitter import Emitter, numpy_type, value_info
 from jitgrad.onnx.numbers import number
 from jitgrad.onnx.table import ROWS
 from jitgrad.ops.types import BOOL, OptionalType, SeqType, TensorType, Type
-from jitgrad.script.graph.ir import Block, Node, Value
+from jitgrad.script.graph.ir import Block, Loop, Node, Value, payload, symbol_axes
 
 #: names of a value's parts: one, or for an Optional its bool and its payload's
 Parts = tuple[str, ...]
@@ -79,36 +78,23 @@ class Writer:
         else:
             word = _REFUSED.get(op.split(".vjp")[0], f"the operation `{op}`")
             raise e.fail(f"{word} cannot be part of an ONNX model", _HINTS.get(op, ""))
-        self.bind(node)
-
-    def bind(self, node: Node) -> None:
-        """Symbols that a node binds: sizes of its outputs."""
-        if node.op != "dim.bind":
+        if op != "dim.bind":
             self.bind_sizes(node.binds, node.outputs)
 
     def bind_sizes(self, symbols: Sequence[Any], values: Sequence[Value]) -> None:
         """Symbols as sizes of values, in the types of which they stand alone."""
         for value in values:
-            payload = value.type.elem if isinstance(value.type, OptionalType) else value.type
-            if isinstance(payload, TensorType):
-                for axis, size in enumerate(payload.dims):
-                    if isinstance(size, Dim) and size.symbol in symbols:
-                        self.e.bind(size.symbol, self.values[value][-1], axis)  # type: ignore[arg-type]
+            for axis, symbol in symbol_axes(payload(value.type)):
+                if symbol in symbols:
+                    self.e.bind(symbol, self.values[value][-1], axis)
 
     # --- subgraphs -------------------------------------------------------------------------------------------------
 
-    def results(self, values: Sequence[Value], types: Sequence[Type] | None = None) -> list[Any]:
+    def results(self, values: Sequence[Value]) -> list[Any]:
         """Declarations of a subgraph's results: each must be the output of a node in it."""
-        declared = []
-        for i, value in enumerate(values):
-            parts = part_types(value.type if types is None else types[i])
-            for name, (type_, _) in zip(self.values[value], parts, strict=True):
-                declared.append(self.result(name, type_))
-        return declared
-
-    def result(self, name: str, type_: Type) -> Any:
         span = self.e.node.span if self.e.node is not None else None
-        return value_info(self.e("Identity", name), numpy_type(type_, span), None)
+        return [value_info(self.e("Identity", name), numpy_type(type_, span), None) for value in values
+                for name, (type_, _) in zip(self.values[value], part_types(value.type), strict=True)]
 
     def if_node(self, node: Node) -> None:
         e = self.e
@@ -126,85 +112,47 @@ class Writer:
                                             then_branch=graphs[0], else_branch=graphs[1]))
         self._define(node.outputs, names)
 
-    def while_node(self, node: Node) -> None:
-        """The condition is a carry of Loop itself; the number of trips is one more carry."""
-        e, body = self.e, node.blocks[0]
-        carries = list(node.inputs[1:])
-        n = len(carries)
-        counter, counts = e.name("trip"), e.constant(0, np.int64)
-
-        def inside() -> tuple[str, list[Any], list[Any]]:
-            self.block(body)
-            e.node = node
-            next_count = e("Add", counter, e.constant(1, np.int64))
-            states = [value_info(e("Identity", next_count), np.int64, None), *self.results(body.results[1:n + 1])]
-            return self.one(body.results[0]), states, self.results(body.results[n + 1:])
-
-        finals, stacked = self._loop(node, "", self.one(node.inputs[0]), carries, body.params, inside,
-                                     [(counter, np.int64, counts)], list(node.outputs[1:n + 1]),
-                                     list(node.outputs[n + 1:]))
-        self.values[node.outputs[0]] = (finals[0],)
-        self._define(node.outputs[n + 1:], stacked)
-
-    def scan_node(self, node: Node) -> None:
-        """Loop with a known number of trips; elements of sequences are looked up at k."""
-        e, body = self.e, node.blocks[0]
-        n = node.attrs["n_carries"]
-        carries, sequences = list(node.inputs[1:n + 1]), node.inputs[n + 1:]
-        length, reverse = self.one(node.inputs[0]), node.attrs["reverse"]
-        k = body.params[0]
-
-        def inside() -> tuple[str, list[Any], list[Any]]:
-            trip = self.one(k)
-            if reverse:
-                trip = e("Sub", e("Sub", length, e.constant(1, np.int64)), trip)
-                self.values[k] = (trip,)
-            for sequence, param in zip(sequences, body.params[n + 1:], strict=True):
-                self.values[param] = tuple(e("Gather", part, trip, axis=0) for part in self.values[sequence])
-            self.bind_sizes(body.binds, body.params[n + 1:])
-            self.block(body)
-            e.node = node
-            true = e.constant(True, np.bool_)
-            return true, self.results(body.results[:n]), self.results(body.results[n:])
-
-        self.values[k] = (e.name("k"),)
-        _, stacked = self._loop(node, length, "", carries, body.params[1:n + 1], inside, [],
-                                list(node.outputs[:n]), list(node.outputs[n:]), self.one(k))
-        if reverse:  # stored at k, and k went down
-            stacked = [tuple(e("Slice", p, e.ints([-1]), e.ints([-(1 << 62)]), e.ints([0]), e.ints([-1]))
-                             for p in parts) for parts in stacked]
-        self._define(node.outputs[n:], stacked)
-
-    def _loop(self, node: Node, length: str, condition: str, carries: list[Value], params: Sequence[Value],
-              inside: Any, extra: list[tuple[str, Any, str]], outputs: list[Value], ys: list[Value],
-              iteration: str = "") -> tuple[list[str], list[Parts]]:
-        """One Loop; the names of its extra carries' final values and of what it stacks."""
-        e, body = self.e, node.blocks[0]
-        for y in ys:
+    def loop_node(self, node: Node) -> None:
+        """Loop. A `while` has the number of trips as one more carry; a `scan` looks elements of sequences up at k."""
+        e, loop, body = self.e, Loop(node), node.blocks[0]
+        for y in loop.y_outputs:
             if not isinstance(y.type, SeqType) or any(n > 1 for _, n in part_types(y.type)):
                 raise e.fail("a sequence of sequences")
+        head, reverse = self.one(node.inputs[0]), bool(node.attrs.get("reverse"))
+        given = ["", head, e.constant(0, np.int64)] if loop.lead else [head, ""]
         with e.block() as nodes:
-            iteration = iteration or e.name("iteration")
-            inputs = [value_info(iteration, np.int64, []), value_info(e.name("go"), np.bool_, [])]
-            inputs += [value_info(name, dtype, None) for name, dtype, _ in extra]
-            for param in params:
-                parts = tuple(e.name(param.name or "carry") for _ in part_types(param.type))
-                self.values[param] = parts
+            k = e.name("k")
+            inputs = [value_info(k, np.int64, []), value_info(e.name("go"), np.bool_, [])]
+            if loop.lead:
+                trips = e.name("trip")
+                inputs.append(value_info(trips, np.int64, None))
+            for param in loop.carry_params:
+                parts = self.values[param] = tuple(e.name(param.name or "carry") for _ in part_types(param.type))
                 inputs += [value_info(name, numpy_type(t, node.span), None)
                            for name, (t, _) in zip(parts, part_types(param.type), strict=True)]
-            self.bind_sizes(body.binds, params)
-            go, states, elements = inside()
-            declared = [value_info(e("Identity", go), np.bool_, None), *states, *elements]
+            self.bind_sizes(body.binds, loop.carry_params)
+            if loop.counter is not None:
+                at = e("Sub", e("Sub", head, e.constant(1, np.int64)), k) if reverse else k
+                self.values[loop.counter] = (at,)
+                for sequence, param in zip(loop.seqs, loop.seq_params, strict=True):
+                    self.values[param] = tuple(e("Gather", part, at, axis=0) for part in self.values[sequence])
+                self.bind_sizes(body.binds, loop.seq_params)
+            self.block(body)
+            e.node = node
+            go = self.one(body.results[0]) if loop.lead else e.constant(True, np.bool_)
+            declared = [value_info(e("Identity", go), np.bool_, None)]
+            if loop.lead:
+                declared.append(value_info(e("Add", trips, e.constant(1, np.int64)), np.int64, None))
+            declared += self.results((*loop.carry_results, *loop.y_results))
             graph = helper.make_graph(list(nodes), e.name("body"), inputs, declared)
-        names = self._outputs(outputs)
-        finals = [e.name("trips") for _ in extra]
-        stacked = self._outputs(ys)
-        given = [length, condition, *(start for _, _, start in extra),
-                 *(part for c in carries for part in self.values[c])]
-        flat = [*finals, *(p for parts in (*names, *stacked) for p in parts)]
-        e.nodes.append(helper.make_node("Loop", given, flat, name=e.name("Loop_"), body=graph))
-        self._define(outputs, names)
-        return finals, stacked
+        names = self._outputs((*node.outputs[:loop.lead], *loop.carry_outputs, *loop.y_outputs))
+        given += [part for c in loop.carries for part in self.values[c]]
+        e.nodes.append(helper.make_node("Loop", given, [p for parts in names for p in parts], name=e.name("Loop_"),
+                                        body=graph))
+        if reverse:  # stored at k, and k went down
+            ends = [e.ints([-1]), e.ints([-(1 << 62)]), e.ints([0]), e.ints([-1])]
+            names[loop.n:] = [tuple(e("Slice", p, *ends) for p in parts) for parts in names[loop.n:]]
+        self._define(node.outputs, names)
 
     def _outputs(self, values: Sequence[Value]) -> list[Parts]:
         return [tuple(self.e.name(v.name or "result") for _ in part_types(v.type)) for v in values]
@@ -243,9 +191,7 @@ class Writer:
 
 
 _STRUCTURE = {
-    "if": Writer.if_node, "while": Writer.while_node, "scan": Writer.scan_node, "opt.some": Writer.some,
+    "if": Writer.if_node, "while": Writer.loop_node, "scan": Writer.loop_node, "opt.some": Writer.some,
     "opt.none": Writer.none, "opt.has": Writer.has, "opt.get": Writer.get, "seq.get": Writer.element,
     "seq.len": Writer.length,
 }
-
-__all__ = ["Parts", "Writer", "part_types"]

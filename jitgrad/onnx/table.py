@@ -76,11 +76,6 @@ def _softplus(e: Emitter, node: Node, x: str) -> str:
     return e("Where", e("Greater", scaled, literal(e, threshold, node)), x, y)
 
 
-@row("where")
-def _where(e: Emitter, node: Node, c: str, a: str, b: str) -> str:
-    return select(e, c, a, b, dtype(node, 1))
-
-
 def select(e: Emitter, c: str, a: str, b: str, kind: np.dtype[Any]) -> str:
     """Where, for every dtype: runtimes have it for some alone."""
     wide: Any = {"?": np.int32, "b": np.int32, "h": np.int32}.get(kind.char)
@@ -89,11 +84,6 @@ def select(e: Emitter, c: str, a: str, b: str, kind: np.dtype[Any]) -> str:
     if wide is None:
         return e("Where", c, a, b)
     return e.cast(e("Where", c, e.cast(a, wide), e.cast(b, wide)), kind)
-
-
-@row("bitwise_not")
-def _bitwise_not(e: Emitter, node: Node, x: str) -> str:
-    return e("Not" if dtype(node) == np.bool_ else "BitwiseNot", x)
 
 
 @row("eq", "ne", "lt", "le", "gt", "ge")
@@ -105,19 +95,21 @@ def _compare(e: Emitter, node: Node, a: str, b: str) -> str:
     return e("Not", y) if node.op == "ne" else y
 
 
-@row("cast")
-def _cast(e: Emitter, node: Node, x: str) -> str:
-    return e.cast(x, node.attrs["dtype"].np)
-
-
-@row("trunc")
-def _trunc(e: Emitter, node: Node, x: str) -> str:
-    return e("Where", e("Less", x, literal(e, 0, node)), e("Ceil", x), e("Floor", x))
-
-
-@row("fmod")
-def _fmod(e: Emitter, node: Node, a: str, b: str) -> str:
-    return e("Mod", a, b, fmod=1)
+ROWS |= {
+    "where": lambda e, node, c, a, b: select(e, c, a, b, dtype(node, 1)),
+    "bitwise_not": lambda e, node, x: e("Not" if dtype(node) == np.bool_ else "BitwiseNot", x),
+    "cast": lambda e, node, x: e.cast(x, node.attrs["dtype"].np),
+    "trunc": lambda e, node, x: e("Where", e("Less", x, literal(e, 0, node)), e("Ceil", x), e("Floor", x)),
+    "fmod": lambda e, node, a, b: e("Mod", a, b, fmod=1),
+    "floor_divide": lambda e, node, a, b: (
+        e("Floor", e("Div", a, b)) if dtype(node).kind in FLOAT_KINDS else floor_divide(e, a, b)),
+    "fma": lambda e, node, a, b, c: e("Add", e("Mul", a, b), c),
+    "rsqrt": lambda e, node, x: e("Reciprocal", e("Sqrt", x)),
+    "exp2": lambda e, node, x: e("Pow", literal(e, 2, node), x),
+    "log2": lambda e, node, x: e("Div", e("Log", x), literal(e, math.log(2), node)),
+    "log10": lambda e, node, x: e("Div", e("Log", x), literal(e, math.log(10), node)),
+    "erfc": lambda e, node, x: e("Sub", literal(e, 1, node), e("Erf", x)),
+}
 
 
 @row("remainder")
@@ -125,21 +117,6 @@ def _remainder(e: Emitter, node: Node, a: str, b: str) -> str:
     if dtype(node).kind not in FLOAT_KINDS:
         return e("Mod", a, b)
     return e("Sub", a, e("Mul", e("Floor", e("Div", a, b)), b))
-
-
-@row("floor_divide")
-def _floor_divide(e: Emitter, node: Node, a: str, b: str) -> str:
-    return e("Floor", e("Div", a, b)) if dtype(node).kind in FLOAT_KINDS else floor_divide(e, a, b)
-
-
-@row("fma")
-def _fma(e: Emitter, node: Node, a: str, b: str, c: str) -> str:
-    return e("Add", e("Mul", a, b), c)
-
-
-@row("rsqrt")
-def _rsqrt(e: Emitter, node: Node, x: str) -> str:
-    return e("Reciprocal", e("Sqrt", x))
 
 
 @row("expm1")
@@ -150,27 +127,12 @@ def _expm1(e: Emitter, node: Node, x: str) -> str:
     return e("Where", e("Less", e("Abs", x), literal(e, 1, node)), small, e("Sub", e("Exp", x), literal(e, 1, node)))
 
 
-@row("exp2")
-def _exp2(e: Emitter, node: Node, x: str) -> str:
-    return e("Pow", literal(e, 2, node), x)
-
-
 @row("log1p")
 def _log1p(e: Emitter, node: Node, x: str) -> str:
     """log(1 + x) = 2 atanh(x / (2 + x)), which keeps its digits near 0."""
     one = literal(e, 1, node)
     small = e("Mul", e("Atanh", e("Div", x, e("Add", x, literal(e, 2, node)))), literal(e, 2, node))
     return e("Where", e("Less", e("Abs", x), literal(e, 0.5, node)), small, e("Log", e("Add", x, one)))
-
-
-@row("log2", "log10")
-def _log_base(e: Emitter, node: Node, x: str) -> str:
-    return e("Div", e("Log", x), literal(e, math.log(2 if node.op == "log2" else 10), node))
-
-
-@row("erfc")
-def _erfc(e: Emitter, node: Node, x: str) -> str:
-    return e("Sub", literal(e, 1, node), e("Erf", x))
 
 
 @row("atan2")
@@ -216,22 +178,23 @@ def _argument(e: Emitter, node: Node, x: str) -> str:
     return e("ArgMax" if node.op == "argmax" else "ArgMin", x, axis=axis, keepdims=int(node.attrs["keepdim"]))
 
 
-@row("softmax", "log_softmax")
-def _softmax(e: Emitter, node: Node, x: str) -> str:
-    return e("Softmax" if node.op == "softmax" else "LogSoftmax", x, axis=node.attrs["axis"])
-
-
-@row("cumsum")
-def _cumsum(e: Emitter, node: Node, x: str) -> str:
-    return e("CumSum", x, e.constant(node.attrs["axis"], np.int64))
+ROWS |= {
+    "softmax": lambda e, node, x: e("Softmax", x, axis=node.attrs["axis"]),
+    "log_softmax": lambda e, node, x: e("LogSoftmax", x, axis=node.attrs["axis"]),
+    "cumsum": lambda e, node, x: e("CumSum", x, e.constant(node.attrs["axis"], np.int64)),
+}
 
 
 # --- views ---------------------------------------------------------------------------------------------------------
 
 
-@row("reshape")
-def _reshape(e: Emitter, node: Node, x: str) -> str:
-    return e("Reshape", x, e.shape(node.attrs["shape"]), allowzero=1)
+ROWS |= {
+    "reshape": lambda e, node, x: e("Reshape", x, e.shape(node.attrs["shape"]), allowzero=1),
+    "expand": lambda e, node, x: e("Expand", x, e.shape(node.attrs["shape"])),
+    "unsqueeze": lambda e, node, x: e("Unsqueeze", x, e.ints([node.attrs["axis"]])),
+    "squeeze": lambda e, node, x: e("Squeeze", x, e.ints([node.attrs["axis"]])),
+    "select": lambda e, node, x: e("Gather", x, e.size(node.attrs["index"]), axis=node.attrs["axis"]),
+}
 
 
 @row("permute")
@@ -240,27 +203,9 @@ def _permute(e: Emitter, node: Node, x: str) -> str:
     return e("Transpose", x, perm=axes) if axes else e("Identity", x)
 
 
-@row("expand")
-def _expand(e: Emitter, node: Node, x: str) -> str:
-    return e("Expand", x, e.shape(node.attrs["shape"]))
-
-
-@row("unsqueeze", "squeeze")
-def _unsqueeze(e: Emitter, node: Node, x: str) -> str:
-    return e("Unsqueeze" if node.op == "unsqueeze" else "Squeeze", x, e.ints([node.attrs["axis"]]))
-
-
-@row("select")
-def _select(e: Emitter, node: Node, x: str) -> str:
-    return e("Gather", x, e.size(node.attrs["index"]), axis=node.attrs["axis"])
-
-
 @row("slice")
 def _slice(e: Emitter, node: Node, x: str) -> str:
-    return _sliced(e, x, **node.attrs)
-
-
-def _sliced(e: Emitter, x: str, axis: int, start: Size, length: Size, step: Size) -> str:
+    axis, start, length, step = (node.attrs[k] for k in ("axis", "start", "length", "step"))
     end = e.one_size(start + length * step)
     return e("Slice", x, e.one_size(start), end, e.ints([axis]), e.one_size(step))
 
@@ -309,9 +254,10 @@ def _range(e: Emitter, length: Size) -> str:
 # --- joining, gathering, scattering ----------------------------------------------------------------------------------
 
 
-@row("cat")
-def _cat(e: Emitter, node: Node, *xs: str) -> str:
-    return e("Concat", *xs, axis=node.attrs["axis"])
+ROWS |= {
+    "cat": lambda e, node, *xs: e("Concat", *xs, axis=node.attrs["axis"]),
+    "gather": lambda e, node, x, i: e("GatherElements", x, i, axis=node.attrs["axis"]),
+}
 
 
 @row("pad")
@@ -376,11 +322,6 @@ def _index_put(e: Emitter, node: Node, x: str, v: str, *indices: str) -> str:
     return e("Transpose", y, perm=[order.index(i) for i in range(rank)])
 
 
-@row("gather")
-def _gather(e: Emitter, node: Node, x: str, i: str) -> str:
-    return e("GatherElements", x, i, axis=node.attrs["axis"])
-
-
 @row("scatter", "scatter_add")
 def _scatter(e: Emitter, node: Node, x: str, i: str, src: str) -> str:
     reduction = "add" if node.op == "scatter_add" else "none"
@@ -389,18 +330,17 @@ def _scatter(e: Emitter, node: Node, x: str, i: str, src: str) -> str:
 
 @row("slice_scatter", "slice_add")
 def _slice_scatter(e: Emitter, node: Node, x: str, src: str) -> str:
-    return _written(e, node, x, src, node.op == "slice_add", **node.attrs)
+    return _written(e, node, x, src, **node.attrs)
 
 
 @row("select_scatter", "select_add")
 def _select_scatter(e: Emitter, node: Node, x: str, src: str) -> str:
     axis, index = node.attrs["axis"], node.attrs["index"]
     wide = e("Unsqueeze", src, e.ints([axis]))
-    return _written(e, node, x, wide, node.op == "select_add", axis, index, 1, 1)
+    return _written(e, node, x, wide, axis, index, 1, 1)
 
 
-def _written(e: Emitter, node: Node, x: str, src: str, add: bool, axis: int, start: Size, length: Size,
-             step: Size) -> str:
+def _written(e: Emitter, node: Node, x: str, src: str, axis: int, start: Size, length: Size, step: Size) -> str:
     """x with src written or added at a slice of an axis."""
     sizes = list(dims(node))
     sizes[axis] = length
@@ -408,7 +348,7 @@ def _written(e: Emitter, node: Node, x: str, src: str, add: bool, axis: int, sta
     column = e("Reshape", where, e.ints([-1 if i == axis else 1 for i in range(len(sizes))]))
     shape = e.shape(sizes)
     return e("ScatterElements", x, e("Expand", column, shape), e("Expand", src, shape), axis=axis,
-             reduction="add" if add else "none")
+             reduction="add" if node.op.endswith("_add") else "none")
 
 
 @row("nonzero")
@@ -428,11 +368,6 @@ def _sort(e: Emitter, node: Node, x: str) -> Any:
 
 
 # --- products ------------------------------------------------------------------------------------------------------
-
-
-@row("conv")
-def _conv(e: Emitter, node: Node, x: str, w: str) -> str:
-    return e("Conv", x, w, **_windowing(node))
 
 
 @row("conv_transpose")
@@ -477,32 +412,24 @@ def _max_pool(e: Emitter, node: Node, x: str) -> Any:
 # --- creation ------------------------------------------------------------------------------------------------------
 
 
-@row("full")
-def _full(e: Emitter, node: Node) -> str:
-    shape, value = node.attrs["shape"], e.constant(node.attrs["value"], node.attrs["dtype"].np)
-    return e("Expand", value, e.shape(shape)) if shape else value
+@row("full", "fill")
+def _full(e: Emitter, node: Node, *value: str) -> str:
+    shape, kind = node.attrs["shape"], node.attrs["dtype"].np
+    made = e.cast(value[0], kind) if value else e.constant(node.attrs["value"], kind)
+    return e("Expand", made, e.shape(shape)) if shape else made
 
 
-@row("fill")
-def _fill(e: Emitter, node: Node, value: str) -> str:
-    made = e.cast(value, node.attrs["dtype"].np)
-    return e("Expand", made, e.shape(node.attrs["shape"])) if node.attrs["shape"] else made
-
-
-@row("arange")
-def _arange(e: Emitter, node: Node) -> str:
-    return e.cast(_range(e, node.attrs["length"]), node.attrs["dtype"].np)
+ROWS |= {
+    "conv": lambda e, node, x, w: e("Conv", x, w, **_windowing(node)),
+    "arange": lambda e, node: e.cast(_range(e, node.attrs["length"]), node.attrs["dtype"].np),
+    "dim.value": lambda e, node: e.size(node.attrs["dim"]),
+}
 
 
 @row("item")
 def _item(e: Emitter, node: Node, x: str) -> str:
     flat = e("Reshape", x, e.ints([])) if dims(node) else x
     return e.cast(flat, numpy_type(node.output.type, node.span))
-
-
-@row("dim.value")
-def _dim_value(e: Emitter, node: Node) -> str:
-    return e.size(node.attrs["dim"])
 
 
 @row("dim.bind")

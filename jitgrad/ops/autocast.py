@@ -177,6 +177,3 @@ def _cast(x: Any, low: Low, only: str | None, to: dtype | None) -> Any:
 # scripts call them, with symbolic tensors
 lower.__library__ = widen.__library__ = True  # type: ignore[attr-defined]
 widest.__library__ = refuse.__library__ = True  # type: ignore[attr-defined]
-
-__all__ = ["DEFAULTS", "LOW", "Low", "State", "enabled", "enter", "lower", "mode", "pair", "refuse", "restore", "state",
-           "suspended", "using", "widen", "widest"]

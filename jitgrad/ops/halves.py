@@ -64,6 +64,3 @@ def wide(F: Any, x: Any) -> Any:
 def narrow(F: Any, y: Any, half: dtype) -> Any:
     """A float32 handle in a half type; anything else as it is."""
     return F.cast(y, dtype=half) if y is not None and y.dtype is float32 else y
-
-
-__all__ = ["half_of", "in_float32", "narrow", "rounded", "wide", "widened"]

@@ -108,6 +108,15 @@ class Namespace:
         return g if g.shape == shape else self.apply(OPS["sum_to"], (g,), {"shape": shape})
 
 
+def _operator(name: str, reflected: bool = False) -> Callable[[Any, Any], Any]:
+    """`self <operator> other` as the row `name`, or `other <operator> self`."""
+    def operator(self: Any, other: Any) -> Any:
+        function = getattr(self.F, name)
+        return function(other, self) if reflected else function(self, other)
+
+    return operator
+
+
 class Handle:
     """Operators for handles: a subclass has `F` (its namespace), `shape`, `ndim`, `dtype`."""
 
@@ -115,53 +124,16 @@ class Handle:
     F: Any
     __hash__ = object.__hash__
 
-    def __add__(self, other: Any) -> Any:
-        return self.F.add(self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return self.F.add(other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return self.F.sub(self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self.F.sub(other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return self.F.mul(self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self.F.mul(other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return self.F.div(self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return self.F.div(other, self)
-
-    def __pow__(self, other: Any) -> Any:
-        return self.F.pow(self, other)
+    __add__, __radd__ = _operator("add"), _operator("add", reflected=True)
+    __sub__, __rsub__ = _operator("sub"), _operator("sub", reflected=True)
+    __mul__, __rmul__ = _operator("mul"), _operator("mul", reflected=True)
+    __truediv__, __rtruediv__ = _operator("div"), _operator("div", reflected=True)
+    __pow__ = _operator("pow")
+    __eq__, __ne__ = _operator("eq"), _operator("ne")
+    __lt__, __le__, __gt__, __ge__ = _operator("lt"), _operator("le"), _operator("gt"), _operator("ge")
 
     def __neg__(self) -> Any:
         return self.F.neg(self)
-
-    def __eq__(self, other: object) -> Any:
-        return self.F.eq(self, other)
-
-    def __ne__(self, other: object) -> Any:
-        return self.F.ne(self, other)
-
-    def __lt__(self, other: Any) -> Any:
-        return self.F.lt(self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return self.F.le(self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return self.F.gt(self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return self.F.ge(self, other)
 
 
 # --- arrays --------------------------------------------------------------------------------------------------------

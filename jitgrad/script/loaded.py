@@ -170,6 +170,3 @@ def _undamaged() -> Iterator[None]:
         raise
     except _DAMAGE as error:
         raise LoadError(f"not a saved jitgrad program, or damaged ({type(error).__name__}: {error})") from error
-
-
-__all__ = ["LoadedFunction", "NoProgram", "load"]

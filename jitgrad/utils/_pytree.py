@@ -58,6 +58,3 @@ def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
 def tree_leaves(tree: Any) -> list[Any]:
     """The leaves in order."""
     return tree_flatten(tree)[0]
-
-
-__all__ = ["TreeSpec", "tree_flatten", "tree_leaves", "tree_map", "tree_unflatten"]

@@ -7,6 +7,7 @@ backward computes them again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from jitgrad.eager.autograd import checkpoint as segment
@@ -37,14 +38,11 @@ def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | N
         return function(*args, **kwargs)
     state, modes = (default_generator.seed, default_generator.offset), autocast.state()
     structure: list[TreeSpec] = []
-    contexts = context_fn() if context_fn is not None else None
+    contexts = context_fn() if context_fn is not None else (nullcontext(), nullcontext())
 
     def first() -> list[Any]:
-        if contexts is None:
+        with contexts[0]:
             leaves, spec = tree_flatten(function(*args, **kwargs))
-        else:
-            with contexts[0]:
-                leaves, spec = tree_flatten(function(*args, **kwargs))
         structure.append(spec)
         return leaves
 
@@ -54,8 +52,6 @@ def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | N
         if preserve_rng_state:
             default_generator.seed, default_generator.offset = state
         try:
-            if contexts is None:
-                return tree_flatten(function(*args, **kwargs))[0]
             with contexts[1]:
                 return tree_flatten(function(*args, **kwargs))[0]
         finally:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from jitgrad.kernels.values import Code, V
 
 
@@ -16,7 +19,7 @@ class Function:
         self.labels = 0
 
     def line(self, text: str) -> None:
-        self.code.lines.append("  " + text)
+        self.code.line(text)
 
     def label(self, prefix: str) -> str:
         self.labels += 1
@@ -24,6 +27,16 @@ class Function:
 
     def start(self, label: str) -> None:
         self.code.lines.append(f"{label}:")
+
+    @contextmanager
+    def when(self, condition: V, inside: str) -> Iterator[None]:
+        """`if condition: ...`, in a block with that label."""
+        begin, after = self.label(inside), self.label("go")
+        self.line(f"br i1 {condition.name}, label %{begin}, label %{after}")
+        self.start(begin)
+        yield
+        self.line(f"br label %{after}")
+        self.start(after)
 
     def const(self, value: int) -> V:
         return V(self.code, str(int(value)), "i64", 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -34,7 +35,7 @@ class ModuleText:
         printer: makes what prints a program into this module.
     """
 
-    def __init__(self, printer: Callable[[Any, Program], ProgramText]) -> None:
+    def __init__(self, printer: Callable[[Any, Program], ProgramText] | None = None) -> None:
         self.printer = printer
         self.programs: list[tuple[str, bool]] = []
         self.kernel_texts: list[str] = []
@@ -65,6 +66,7 @@ class ModuleText:
 
     def add(self, program: Program) -> Layout:
         """Print a program; the layout of its block."""
+        assert self.printer is not None
         printer = self.printer(self, program)
         self.programs.append((printer.text(), printer.quick))
         layout = printer.layout
@@ -95,14 +97,6 @@ class ModuleText:
     def _around(self) -> list[str]:
         """Declarations and helpers."""
         parts = list(self.declares.values())
-        if self.reserves or self.arena:
-            parts.append(helpers.ALLOCATION)
-        if self.reserves:
-            parts.append(helpers.RESERVE)
-        if self.gathers:
-            parts.append(helpers.GATHER)
-        if self.polls:
-            parts.append(helpers.POLL)
-        if self.arena:
-            parts.append(helpers.ARENA_TEXT)
-        return parts + self.functions
+        wanted = (self.reserves or self.arena, self.reserves, self.gathers, self.polls, self.arena)
+        texts = (helpers.ALLOCATION, helpers.RESERVE, helpers.GATHER, helpers.POLL, helpers.ARENA_TEXT)
+        return [*parts, *itertools.compress(texts, wanted), *self.functions]

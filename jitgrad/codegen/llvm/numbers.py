@@ -80,20 +80,17 @@ class Numbers:
             return
         names = [printer.variable(v.type) for v in result]
         for name, v in zip(names, result, strict=True):
-            printer.line(f"store {v.type} {v.name}, ptr {name}")
+            printer.code.write(v, name)
         slow, fine = printer.label("slow"), printer.label("go")
         printer.line(f"br i1 {good.name}, label %{fine}, label %{slow}")
         printer.start(slow)
         printer.pass_values(node.inputs)
         printer.call_python(step.site, step.leaving)
         for j, (name, v) in enumerate(zip(names, result, strict=True)):
-            word = printer.load_word(printer.layout.payload + j, "i64" if v.elem == "i1" else v.elem)
-            word = word.ne(0) if v.elem == "i1" else word
-            printer.line(f"store {word.type} {word.name}, ptr {name}")
+            printer.code.write(printer.load_word(printer.layout.payload + j, v.elem), name)
         printer.line(f"br label %{fine}")
         printer.start(fine)
-        printer.define(out, *[printer.code.emit(f"load {v.type}, ptr {n}", v.elem, 1)
-                              for n, v in zip(names, result, strict=True)])
+        printer.define(out, *[printer.code.read(v.elem, n) for n, v in zip(names, result, strict=True)])
 
     def out_of_line(self, step: NumberStep) -> bool:
         """A checked operation as a call of a function that all equal ones share; False where nothing is checked.
@@ -114,7 +111,7 @@ class Numbers:
         arguments = "".join(f", {v.type} {v.name}" for v in given)
         good = printer.code.emit(f"call i1 @{name}(ptr %block, i64 {step.site}{arguments}, ptr {place})", "i1", 1)
         printer.leave_unless(good, RAISED, step.leaving)
-        printer.define(out, printer.code.emit(f"load {kind}, ptr {place}", kind, 1))
+        printer.define(out, printer.code.read(kind, place))
         return True
 
     def helper(self, step: NumberStep, name: str) -> str:
@@ -135,7 +132,7 @@ class Numbers:
         if good is None:
             printer.code = around
             return ""
-        printer.line(f"store {result.type} {result.name}, ptr %out")
+        printer.code.write(result, "%out")
         printer.line(f"br i1 {good.name}, label %fine, label %slow")
         printer.start("slow")
         printer.pass_values(inputs)
@@ -144,9 +141,7 @@ class Numbers:
         status = printer.code.emit("call i64 @jg_callback(ptr %block, i64 %site)", "i64", 1)
         printer.line(f"br i1 {status.eq(1).name}, label %take, label %bad")
         printer.start("take")
-        word = printer.load_word(printer.layout.payload, "i64" if result.elem == "i1" else result.elem)
-        word = word.ne(0) if result.elem == "i1" else word
-        printer.line(f"store {word.type} {word.name}, ptr %out")
+        printer.code.write(printer.load_word(printer.layout.payload, result.elem), "%out")
         printer.line("br label %fine")
         printer.start("fine")
         printer.line("ret i1 true")
@@ -240,10 +235,8 @@ class Numbers:
             return row([a, b], dtypes.int64, dtypes.int64, 0), b.ne(0) & (a.ne(_LOWEST) | b.ne(-1))
         if op == "num.pow":
             return EMIT["pow"]([a, b], dtypes.int64, dtypes.int64, 0), code.const(False, "i1", 1)
-        if op == "num.min":
-            return (b < a).where(b, a), None
-        if op == "num.max":
-            return (b > a).where(b, a), None
+        if op in ("num.min", "num.max"):
+            return (b < a if op == "num.min" else b > a).where(b, a), None
         if op == "num.neg":
             return 0 - a, a.ne(_LOWEST)
         if op == "num.abs":
@@ -264,10 +257,8 @@ class Numbers:
                 return simple(b), None
             if op == "num.truediv":
                 return a / b, b.ne(0.0)
-            if op == "num.min":
-                return (b < a).where(b, a), None
-            if op == "num.max":
-                return (b > a).where(b, a), None
+            if op in ("num.min", "num.max"):
+                return (b < a if op == "num.min" else b > a).where(b, a), None
             if op == "num.pow":
                 result = self.call("pow", [a, b])
                 return result, self.finite(result)

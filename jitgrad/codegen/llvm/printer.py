@@ -14,9 +14,9 @@ from jitgrad.codegen.llvm.module import ModuleText
 from jitgrad.codegen.llvm.scalars import STORED
 from jitgrad.codegen.llvm.sizes import Sizes
 from jitgrad.codegen.program import buffers
-from jitgrad.codegen.program.layout import ARENA, LEFT, RAISED, Layout
+from jitgrad.codegen.program.layout import ARENA, LEFT, NO_MEMORY, RAISED, Layout
 from jitgrad.codegen.program.program import Program
-from jitgrad.codegen.program.step import Buffer, Leaving, Ref
+from jitgrad.codegen.program.step import Buffer, Column, Leaving, Ref
 from jitgrad.dims import Dim, Size, Symbol
 from jitgrad.dtypes import dtype
 from jitgrad.kernels.values import Code, V
@@ -52,18 +52,16 @@ class Printer(Function):
     def word(self, number: int, code: Code | None = None) -> str:
         """The address of a word of the block."""
         code = code or self.code
-        name = code.name()
-        code.lines.append(f"  {name} = getelementptr i64, ptr %block, i64 {number}")
-        return name
+        return code.element("%block", number)
 
     def load_word(self, number: int, elem: str = "i64", code: Code | None = None) -> V:
         code = code or self.code
-        return code.emit(f"load {elem}, ptr {self.word(number, code)}", elem, 1)
+        return code.read_word(elem, self.word(number, code))
 
     def store_word(self, number: int, value: V) -> None:
         if value.elem == "i1":
             value = value.cast("zext", "i64")
-        self.line(f"store {value.type} {value.name}, ptr {self.word(number)}")
+        self.code.write(value, self.word(number))
 
     def leave_unless(self, good: V, status: int, leaving: Leaving | None = None) -> None:
         """Return `status` where `good` is false."""
@@ -106,7 +104,7 @@ class Printer(Function):
             self.layout.left[part.site] = at, part.more.site if part.more is not None else -1
             self.pass_values(part.values, at)
             self.values = values
-        self.give_up(self.code.emit(f"load i64, ptr {self.status}", "i64", 1).name)
+        self.give_up(self.code.read("i64", self.status).name)
 
     def give_up(self, status: str) -> None:
         """Return from the middle of the program."""
@@ -128,7 +126,7 @@ class Printer(Function):
     def base(self, buffer: Buffer) -> str:
         """The pointer to a buffer's start."""
         if buffer.kind == "pointer":
-            return self.code.emit(f"load ptr, ptr {self.pointer_variable(buffer)}", "ptr", 1).name
+            return self.code.read("ptr", self.pointer_variable(buffer)).name
         if buffer.kind == "growable":
             return self.load_word(self.layout.growable[self.slot_of[buffer]], "ptr").name
         return self.pointers[buffer]
@@ -153,6 +151,21 @@ class Printer(Function):
         self.module.reserves = True
         return code.emit(f"call i1 @jg_reserve(ptr {self.word(word, code)}, i64 {bytes_.name})", "i1", 1)
 
+    def take(self, bytes_: V) -> str:
+        """Memory of the arena."""
+        self.module.arena = self.arena = True
+        found = self.code.emit(f"call ptr @jg_arena(ptr %block, i64 {bytes_.name})", "ptr", 1)
+        self.leave_unless(self.code.emit(f"icmp ne ptr {found.name}, null", "i1", 1), NO_MEMORY)
+        return found.name
+
+    def tensors(self, bytes_: V) -> str:
+        """Memory for the elements of tensors, which lives as long as the call's sequences."""
+        return self.take(bytes_)
+
+    def move(self, column: Column, to: str, source: V, bytes_: V) -> None:
+        """Copy a column of a sequence, or the beginning of one."""
+        self.line(f"call ptr @memcpy(ptr {to}, ptr {source.name}, i64 {bytes_.name})")
+
     def mark_arena(self) -> Any:
         """The newest chunk of the arena, and how much of it is used."""
         self.module.arena = self.arena = True
@@ -161,9 +174,7 @@ class Printer(Function):
         empty = self.code.emit(f"icmp eq ptr {chunk.name}, null", "i1", 1)
         self.line(f"br i1 {empty.name}, label %{none}, label %{some}")
         self.start(some)
-        place = self.code.name()
-        self.line(f"{place} = getelementptr i64, ptr {chunk.name}, i64 2")
-        used = self.code.emit(f"load i64, ptr {place}", "i64", 1)
+        used = self.code.read("i64", self.code.element(chunk.name, 2))
         self.line(f"br label %{after}")
         self.start(none)
         self.line(f"br label %{after}")
@@ -174,19 +185,6 @@ class Printer(Function):
         """Give back what was taken of the arena since."""
         self.line(f"call void @jg_arena_release(ptr %block, ptr {mark[0].name}, i64 {mark[1].name})")
 
-    def store_parts(self, at: int, parts: Sequence[Value | Ref]) -> None:
-        """Flags and numbers, or a window's address and sizes, from word `at` on."""
-        for part in parts:
-            if isinstance(part, Ref):
-                self.line(f"store ptr {self.address(part.buffer, part.offset)}, ptr {self.word(at)}")
-                for j, size in enumerate(part.dims):
-                    self.store_word(at + 1 + j, self.size(size))
-                at += 1 + len(part.dims)
-            else:
-                for v in self.parts(part):
-                    self.store_word(at, v)
-                    at += 1
-
     # --- values ---
 
     def parts(self, value: Value) -> tuple[V, ...]:
@@ -196,7 +194,7 @@ class Printer(Function):
             return tuple(self.here(v) for v in found)
         types = part_types(value.type)
         names = self.value_variables(value)
-        return tuple(self.code.emit(f"load {t}, ptr {n}", t, 1) for t, n in zip(types, names, strict=True))
+        return tuple(self.code.read(t, n) for t, n in zip(types, names, strict=True))
 
     def one(self, value: Value) -> V:
         (v,) = self.parts(value)
@@ -228,8 +226,10 @@ class Printer(Function):
         good = self.code.emit(f"call i64 @jg_callback(ptr %block, i64 {site})", "i64", 1)
         self.leave_unless(good.eq(1), RAISED, leaving)
 
-    def pass_values(self, values: Sequence[Value | Ref | Size], at: int | None = None) -> None:
-        """What a site needs, from word `at` on, by default in the payload words."""
+    def pass_values(self, values: Sequence[Value | Ref | Size], at: int | None = None, strides: bool = True) -> None:
+        """Flags and numbers, sizes, a window's address, sizes and `strides`, from word `at` on, by default that of the
+        payload.
+        """
         at = self.layout.payload if at is None else at
         for value in values:
             if isinstance(value, (int, Dim)):
@@ -237,7 +237,7 @@ class Printer(Function):
                 at += 1
             elif isinstance(value, Ref):
                 self.line(f"store ptr {self.address(value.buffer, value.offset)}, ptr {self.word(at)}")
-                for size in (*value.dims, *value.strides):
+                for size in (*value.dims, *(value.strides if strides else ())):
                     at += 1
                     self.store_word(at, self.size(size))
                 at += 1

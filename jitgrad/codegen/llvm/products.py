@@ -64,24 +64,19 @@ def _product(p: Printer, step: GemmStep, sizes: list[V], starts: list[str],
     p.module.declares[symbol] = (f"declare void @{symbol}(i32, i32, i32, {integer}, {integer}, {integer}, "
                                     f"{real}, ptr, {integer}, ptr, {integer}, {real}, ptr, {integer})")
     m, n, k, *leading = sizes
-    some, after = p.label("product"), p.label("go")
-    full = (m > 0) & (n > 0)
-    p.line(f"br i1 {full.name}, label %{some}, label %{after}")
-    p.start(some)
-    columns = (m if step.trans_a else k, k if step.trans_b else n, n)
-    leading = [v.intrinsic("smax", c).intrinsic("smax", 1) for v, c in zip(leading, columns, strict=True)]
-    m, n, k, lda, ldb, ldc = [v if integer == "i64" else v.cast("trunc", integer) for v in (m, n, k, *leading)]
+    with p.when((m > 0) & (n > 0), "product"):
+        columns = (m if step.trans_a else k, k if step.trans_b else n, n)
+        leading = [v.intrinsic("smax", c).intrinsic("smax", 1) for v, c in zip(leading, columns, strict=True)]
+        m, n, k, lda, ldb, ldc = [v if integer == "i64" else v.cast("trunc", integer) for v in (m, n, k, *leading)]
 
-    def call(a: str, b: str, c: str) -> None:
-        one, beta = p.code.const(1.0, real, 1).name, p.code.const(float(step.accumulate), real, 1).name
-        p.line(f"call void @{symbol}(i32 {ROW_MAJOR}, i32 {TRANS if step.trans_a else NO_TRANS}, "
-                  f"i32 {TRANS if step.trans_b else NO_TRANS}, {integer} {m.name}, {integer} {n.name}, "
-                  f"{integer} {k.name}, {real} {one}, ptr {a}, {integer} {lda.name}, ptr {b}, "
-                  f"{integer} {ldb.name}, {real} {beta}, ptr {c}, {integer} {ldc.name})")
+        def call(a: str, b: str, c: str) -> None:
+            one, beta = p.code.const(1.0, real, 1).name, p.code.const(float(step.accumulate), real, 1).name
+            p.line(f"call void @{symbol}(i32 {ROW_MAJOR}, i32 {TRANS if step.trans_a else NO_TRANS}, "
+                   f"i32 {TRANS if step.trans_b else NO_TRANS}, {integer} {m.name}, {integer} {n.name}, "
+                   f"{integer} {k.name}, {real} {one}, ptr {a}, {integer} {lda.name}, ptr {b}, "
+                   f"{integer} {ldb.name}, {real} {beta}, ptr {c}, {integer} {ldc.name})")
 
-    batched(p, STORED[step.dtype.name], batch, starts, call)
-    p.line(f"br label %{after}")
-    p.start(after)
+        batched(p, STORED[step.dtype.name], batch, starts, call)
 
 
 def batched(p: Printer, elem: str, batch: list[tuple[V, ...]], starts: list[str], call: Any) -> None:
@@ -90,33 +85,20 @@ def batched(p: Printer, elem: str, batch: list[tuple[V, ...]], starts: list[str]
         call(*starts)
         return
     (count, *strides), *inner = batch
-    i, end = _loop_head(p, count)
+    counter = p.variable("i64")
+    head, body, after = p.label("each"), p.label("do"), p.label("done")
+    p.line(f"store i64 0, ptr {counter}")
+    p.line(f"br label %{head}")
+    p.start(head)
+    i = p.code.read("i64", counter)
+    p.line(f"br i1 {(i < count).name}, label %{body}, label %{after}")
+    p.start(body)
     moved = []
     for start, stride in zip(starts, strides, strict=True):
         name = p.code.name()
         p.line(f"{name} = getelementptr {elem}, ptr {start}, i64 {(i * stride).name}")
         moved.append(name)
     batched(p, elem, inner, moved, call)
-    _loop_end(p, i, end)
-
-
-def _loop_head(p: Printer, count: V) -> tuple[V, tuple[str, str, str]]:
-    """Start `for i in range(count)` with a variable as counter."""
-    counter = p.variable("i64")
-    head, body, after = p.label("each"), p.label("do"), p.label("done")
-    p.line(f"store i64 0, ptr {counter}")
-    p.line(f"br label %{head}")
-    p.start(head)
-    i = p.code.emit(f"load i64, ptr {counter}", "i64", 1)
-    go = i < count
-    p.line(f"br i1 {go.name}, label %{body}, label %{after}")
-    p.start(body)
-    return i, (counter, head, after)
-
-
-def _loop_end(p: Printer, i: V, labels: tuple[str, str, str]) -> None:
-    counter, head, after = labels
-    following = i + 1
-    p.line(f"store i64 {following.name}, ptr {counter}")
+    p.code.write(i + 1, counter)
     p.line(f"br label %{head}")
     p.start(after)

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from jitgrad.codegen.llvm import sequences, steps
 from jitgrad.codegen.llvm.conversions import part_types
 from jitgrad.codegen.llvm.module import ModuleText
 from jitgrad.codegen.llvm.numbers import Numbers
 from jitgrad.codegen.llvm.printer import Printer
-from jitgrad.codegen.llvm.sequences import METHODS, Sequences
 from jitgrad.codegen.llvm.sizes import alone
-from jitgrad.codegen.llvm.steps import PRINT
 from jitgrad.codegen.program.layout import (
     DATA_OFFSET,
     DIMS_OFFSET,
@@ -44,16 +43,11 @@ LARGE = 3000
 MANY_INPUTS = 8
 
 
-def _of_sequences(method: Callable[[Sequences, Any], None]) -> Callable[[Any, Any], None]:
-    return lambda p, step: method(p.sequences, step)
-
-
 class ProgramPrinter(Printer):
     """Prints one program's function."""
 
     PRINT: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
-        **PRINT, NumberStep: lambda p, s: p.numbers.step(s),
-        **{kind: _of_sequences(method) for kind, method in METHODS.items()}}
+        **steps.PRINT, **sequences.PRINT, NumberStep: lambda p, s: p.numbers.step(s)}
 
     def __init__(self, module: ModuleText, program: Program):
         layout, steps = Layout(), list(every(program.steps))
@@ -64,11 +58,6 @@ class ProgramPrinter(Printer):
         super().__init__(module, program, layout, quick)
         self.byte_counts: dict[tuple[Size, int], str] = {}
         self.numbers = Numbers(self)
-        self.sequences = self.new_sequences()
-
-    def new_sequences(self) -> Sequences:
-        """What prints steps of sequences."""
-        return Sequences(self)
 
     def text(self) -> str:
         program = self.program
@@ -150,9 +139,7 @@ class ProgramPrinter(Printer):
     def element(self, table: str, number: int) -> str:
         """The pointer at a place of a table of pointers."""
         code = self.entry
-        at = code.name()
-        code.lines.append(f"  {at} = getelementptr ptr, ptr {table}, i64 {number}")
-        return code.emit(f"load ptr, ptr {at}", "ptr", 1).name
+        return code.read("ptr", code.element(table, number, "ptr")).name
 
     def table(self, count: int, data: V, flags: V) -> tuple[str, V] | None:
         """A table of the inputs' data pointers and the flags that all have, both found by a loop; None for a few."""
@@ -165,9 +152,7 @@ class ProgramPrinter(Printer):
 
     def field(self, item: str, offset: V, elem: str) -> str:
         code = self.entry
-        at = code.name()
-        code.lines.append(f"  {at} = getelementptr i8, ptr {item}, i64 {offset.name}")
-        return code.emit(f"load {elem}, ptr {at}", elem, 1).name
+        return code.read(elem, code.element(item, offset.name, "i8")).name
 
     def read_parts(self, i: int, parts: Sequence[Value]) -> None:
         """The flags and numbers of an input."""
@@ -175,8 +160,7 @@ class ProgramPrinter(Printer):
         kinds = [(v, t) for v in parts for t in part_types(v.type)]
         at = layout.numbers[i] = layout.take(len(kinds))
         for value, kind in kinds:
-            v = self.load_word(at, "i64" if kind == "i1" else kind, code)
-            self.values[value] = (*self.values.get(value, ()), v.ne(0) if kind == "i1" else v)
+            self.values[value] = (*self.values.get(value, ()), self.load_word(at, kind, code))
             at += 1
 
     def workspace(self) -> None:
@@ -203,7 +187,7 @@ class ProgramPrinter(Printer):
         fine, bad = self.label("go"), self.label("memory")
         code.lines += [f"  br i1 {good.name}, label %{fine}, label %{bad}", f"{bad}:", f"  ret i64 {NO_MEMORY}",
                        f"{fine}:"]
-        start = code.emit(f"load ptr, ptr {self.word(WORKSPACE, code)}", "ptr", 1)
+        start = code.read("ptr", self.word(WORKSPACE, code))
         starts: dict[int, str] = {}
         for number, offset in offsets.items():
             name = starts[number] = code.name()
@@ -230,4 +214,4 @@ class ProgramPrinter(Printer):
                     self.store_word(at + j, part)
             elif not output.fresh:
                 at = self.layout.outputs[k] = self.layout.take(len(output.flags) + 1 + len(output.shape))
-                self.store_parts(at, (*output.flags, output.ref))
+                self.pass_values((*output.flags, output.ref), at, strides=False)

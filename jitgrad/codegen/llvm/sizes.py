@@ -91,7 +91,7 @@ class Sizes:
         found = self.known.get(alone(symbol))
         if found is not None:
             return V(code, found, "i64", 1)
-        return code.emit(f"load i64, ptr {self.variable_of(symbol)}", "i64", 1)
+        return code.read("i64", self.variable_of(symbol))
 
     def variable_of(self, symbol: Symbol) -> str:
         found = self.variables.get(symbol)

@@ -74,15 +74,13 @@ def scalar_step(p: Printer, step: ScalarStep) -> None:
 
 def load_scalar(p: Printer, step: LoadScalar) -> None:
     d = step.buffer.dtype
-    stored = STORED[d.name]
-    raw = p.code.emit(f"load {stored}, ptr {p.address(step.buffer, step.offset)}", stored, 1)
-    p.define(step.value, widen(raw, d))
+    p.define(step.value, widen(p.code.read(STORED[d.name], p.address(step.buffer, step.offset)), d))
 
 
 def store_scalar(p: Printer, step: StoreScalar) -> None:
     d = step.buffer.dtype
     value = narrow(p.one(step.value), d)
-    p.line(f"store {value.type} {value.name}, ptr {p.address(step.buffer, step.offset)}")
+    p.code.write(value, p.address(step.buffer, step.offset))
 
 
 def allocate(p: Printer, step: Allocate) -> None:
@@ -105,7 +103,7 @@ def assign(p: Printer, step: Assign) -> None:
     for symbol, size in step.sizes:
         stores.append((p.size_variable(symbol), p.size(size)))
     for name, v in stores:
-        p.line(f"store {v.type} {v.name}, ptr {name}")
+        p.code.write(v, name)
 
 
 def if_step(p: Printer, step: IfStep) -> None:
@@ -141,17 +139,10 @@ def poll(p: Printer) -> None:
         now = p.entry.emit("call i64 @llvm.readcyclecounter()", "i64", 1)
         p.entry.lines.append(f"  store i64 {now.name}, ptr {p.clock}")
     now = p.code.emit("call i64 @llvm.readcyclecounter()", "i64", 1)
-    before = p.code.emit(f"load i64, ptr {p.clock}", "i64", 1)
-    due = (now - before).compare("ugt", POLL_CYCLES)
-    look, go = p.label("signals"), p.label("go")
-    p.line(f"br i1 {due.name}, label %{look}, label %{go}")
-    p.start(look)
-    p.line(f"store i64 {now.name}, ptr {p.clock}")
-    p.module.polls = True
-    good = p.code.emit("call i64 @jg_poll(ptr %block)", "i64", 1)
-    p.leave_unless(good.eq(1), RAISED)
-    p.line(f"br label %{go}")
-    p.start(go)
+    with p.when((now - p.code.read("i64", p.clock)).compare("ugt", POLL_CYCLES), "signals"):
+        p.code.write(now, p.clock)
+        p.module.polls = True
+        p.leave_unless(p.code.emit("call i64 @jg_poll(ptr %block)", "i64", 1).eq(1), RAISED)
 
 
 def call_step(p: Printer, step: CallStep) -> None:
@@ -180,7 +171,7 @@ def commit_slot(p: Printer, step: CommitSlot) -> None:
         at = p.layout.commits[step.target] = p.layout.take(1 + count)
     p.store_word(at, p.const(1))
     if number is None:
-        p.store_parts(at + 1, step.parts)
+        p.pass_values(step.parts, at + 1, strides=False)
         return
     for offset, part in enumerate(p.as_type(number, NUMBER)):
         p.store_word(at + 1 + offset, part)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from jitgrad.codegen.lower.fuse import Item, Operand
 from jitgrad.codegen.lower.rules import ops
@@ -10,8 +10,8 @@ from jitgrad.codegen.lower.rules.updates import PARTS
 from jitgrad.codegen.lower.state import Lowering, tensor
 from jitgrad.codegen.lower.units import Units
 from jitgrad.codegen.program import access
-from jitgrad.codegen.program.access import Entry, IndexMap, through
-from jitgrad.dims import Size, Symbol
+from jitgrad.codegen.program.access import IndexMap, through
+from jitgrad.dims import Symbol
 from jitgrad.dtypes import float32
 from jitgrad.ops.opdef import CREATE, RANDOM, fold_of, has_trait, is_kind, is_scalar
 from jitgrad.ops.types import ListType, OptionalType, SeqType, TensorType
@@ -89,18 +89,14 @@ class _Classification:
             if x in self.writers:
                 self.units.depends[self.writers[x]].add(unit)
             return
-        values: Iterable[Value] = (*node.inputs, *state.captures(node)) if node.blocks else node.inputs
-        for v in values:
+        for v in state.reads(node):
             if v in state.owned:
                 self.writers[v] = unit
                 self.units.depends[unit] |= self.parts.get(v, set())
 
     def touches_list(self, node: Node) -> bool:
         """Whether a node, or a block in it, reads or makes a list."""
-        values: Iterable[Value] = (*node.inputs, *node.outputs)
-        if node.blocks:
-            values = (*values, *self.state.captures(node))
-        return any(isinstance(v.type, ListType) for v in values)
+        return any(isinstance(v.type, ListType) for v in (*self.state.reads(node), *node.outputs))
 
     def is_view(self, node: Node) -> bool:
         if node.op != "reshape":
@@ -188,7 +184,7 @@ class _Classification:
     def pointwise(self, node: Node, index: int) -> Item:
         out = node.outputs[0]
         shape = tensor(out).dims
-        space, own = _axes(shape)
+        space, own = access.axes_of(shape)
         operands = []
         if is_scalar(node.op):
             operands = [self.operand(v, access.broadcast(own, tensor(v).dims, shape)) for v in node.inputs]
@@ -197,7 +193,7 @@ class _Classification:
     def reduction(self, node: Node, index: int) -> Item | None:
         x, out = node.inputs[0], node.outputs[0]
         shape = tensor(x).dims
-        space, own = _axes(shape)
+        space, own = access.axes_of(shape)
         if node.op == "sum_to":
             axes = ops.summed_axes(shape, node.attrs["shape"])
             if axes is None:
@@ -216,7 +212,7 @@ class _Classification:
     def gather(self, node: Node, index: int) -> Item:
         out, x = node.outputs[0], node.inputs[0]
         shape = tensor(out).dims
-        space, own = _axes(shape)
+        space, own = access.axes_of(shape)
         data, indices = ops.gather_entries(node, own)
         operands = [self.operand(x, data, stored=True)]
         operands += [self.operand(v, e) for v, e in zip(node.inputs[1:], indices, strict=True)]
@@ -241,10 +237,7 @@ class _Classification:
                 if not isinstance(value.type, TensorType):  # the numbers of a draw
                     self.add_producers(value, found)
             return found
-        values: Iterable[Value] = node.inputs
-        if node.blocks:
-            values = [*node.inputs, *state.captures(node)]
-        for value in values:
+        for value in state.reads(node):
             base = state.base(value)
             reads |= units.leaves(base)
             self.add_producers(base, found)
@@ -260,19 +253,6 @@ class _Classification:
         elif base in self.state.inlined:
             for value in self.state.inlined[base][0].inputs:
                 self.add_producers(self.state.base(value), found)
-
-
-def _axes(shape: Sequence[Size]) -> tuple[tuple[Size, ...], IndexMap]:
-    """The axes of a shape that are not of size 1, and each axis's place among them."""
-    space: list[Size] = []
-    own: list[Entry] = []
-    for size in shape:
-        if size == 1:
-            own.append(access.NOWHERE)
-        else:
-            own.append((len(space), 1, 0))
-            space.append(size)
-    return tuple(space), tuple(own)
 
 
 def _symbols(node: Node) -> set[Symbol]:

@@ -122,8 +122,7 @@ class ColumnSums:
         """Axis of the sum -> axis of the group, by how both have what the sum reads."""
         producer = self.fusion.producers.get(operand.base)
         if producer is not None:
-            entries = tuple((a, 1, 0) if a >= 0 else (-1, 0, 0) for a in producer.out_axes)
-            return _matched(entries, group.maps[producer], operand)
+            return _matched(producer.own, group.maps[producer], operand)
         for reader in group.items:
             for other in reader.operands:
                 if other.base is operand.base and not other.stored:

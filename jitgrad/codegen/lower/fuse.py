@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from jitgrad.codegen.program.access import IndexMap
+from jitgrad.codegen.program.access import NOWHERE, IndexMap
 from jitgrad.dims import Size
 from jitgrad.script.graph.ir import Node, Value
 
@@ -64,6 +64,11 @@ class Item:
     out_axes: tuple[int, ...]
     index: int
     column_sum: bool = False
+
+    @property
+    def own(self) -> IndexMap:
+        """How the result is read at the index at which it is made."""
+        return tuple((a, 1, 0) if a >= 0 else NOWHERE for a in self.out_axes)
 
 
 @dataclass(slots=True, eq=False)
@@ -240,43 +245,31 @@ class Fusion:
         what the update of a parameter needs may be most of a program that comes after its gradient, but of that
         nothing except the update needs the gradient.
         """
-        ranks, group, depends, users = self.ranks, self.group, self.depends, self.users
+        ranks, group = self.ranks, self.group
         begin, end = ranks[low], ranks[high]
         before: set[object] = set()
         behind: set[object] = set()
         up: list[object] = [high]
         down: list[object] = [low]
-        cost_up = cost_down = 0
+        costs = [0, 0]
         while up and down:
-            if cost_up <= cost_down:
-                unit = up.pop()
-                for part in unit.items if isinstance(unit, Group) else (unit,):
-                    cost_up += len(depends[part])
-                    for d in depends[part]:
-                        needed = group.get(d, d)
-                        if needed is low:
-                            if unit is not high:
-                                return None
-                        elif needed not in before and ranks[needed] > begin and needed is not high:
-                            if needed in behind:
-                                return None
-                            before.add(needed)
-                            up.append(needed)
-            else:
-                unit = down.pop()
-                for part in unit.items if isinstance(unit, Group) else (unit,):
-                    found = users.get(part, ())
-                    cost_down += len(found)
-                    for u in found:
-                        user = group.get(u, u)
-                        if user is high:
-                            if unit is not low:
-                                return None
-                        elif user not in behind and ranks[user] < end and user is not low:
-                            if user in before:
-                                return None
-                            behind.add(user)
-                            down.append(user)
+            side = costs[0] > costs[1]
+            waiting, seen, others, start, goal = (
+                (down, behind, before, low, high) if side else (up, before, behind, high, low))
+            unit = waiting.pop()
+            for part in unit.items if isinstance(unit, Group) else (unit,):
+                neighbours = self.users.get(part, ()) if side else self.depends[part]
+                costs[side] += len(neighbours)
+                for n in neighbours:
+                    near = group.get(n, n)
+                    if near is goal:
+                        if unit is not start:
+                            return None
+                    elif near is not start and near not in seen and begin < ranks[near] < end:
+                        if near in others:
+                            return None
+                        seen.add(near)
+                        waiting.append(near)
         return (before, None) if not up else (None, behind)
 
     def join(self, low: Group, high: Group, merged: Group, room: Room) -> None:

@@ -9,7 +9,6 @@ from jitgrad.codegen.lower.fuse import Group, Item, Operand
 from jitgrad.codegen.lower.kernels import KernelBuilder, windows
 from jitgrad.codegen.lower.state import tensor
 from jitgrad.codegen.lower.units import Units
-from jitgrad.codegen.program.access import IndexMap
 from jitgrad.codegen.program.kernel import Stmt
 from jitgrad.codegen.program.step import Ref
 from jitgrad.codegen.program.steps import KernelStep
@@ -44,11 +43,8 @@ class GroupBuilder:
     def column(self, item: Item) -> None:
         """A sum over the outer axes: each block adds up its rows."""
         (operand,), ref = item.operands, self.state.place(item.out)
-        value, axes = self.read(operand, self.group.maps[item]), self.group.maps[item]
-        strides: list[Size] = [0] * len(self.group.space)
-        for axis, stride in zip(item.out_axes[1:], ref.strides[1:], strict=True):
-            strides[axes[axis]] = stride
-        self.builder.column(value, ref.buffer, ref.offset, strides)
+        value = self.read(operand, self.group.maps[item])
+        self.builder.column(value, ref.buffer, ref.offset, self.spread(item, ref))
 
     def spread(self, item: Item, ref: Ref) -> list[Size]:
         """Strides of a result over the group's axes."""
@@ -65,7 +61,7 @@ class GroupBuilder:
         if node.op in ("index", "gather"):
             return self.gather(item, axes)
         if not item.operands:
-            return self.state.inline(self.builder, item.out, _own(item), axes)
+            return self.state.inline(self.builder, item.out, item.own, axes)
         args = tuple(self.read(o, axes) for o in item.operands)
         if fold_of(node.op):
             return self.reduction(item, args[0], d)
@@ -115,7 +111,3 @@ class GroupBuilder:
                 if len(exps) == 1 and hidden and any(u.node.op == "sum" for u in uses.get(exps[0].out, [])):
                     found.add(item.out)
         return found
-
-
-def _own(item: Item) -> IndexMap:
-    return tuple((a, 1, 0) if a >= 0 else (-1, 0, 0) for a in item.out_axes)

@@ -7,6 +7,7 @@ another value; never copied unless a library needs it), or inside one kernel onl
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -186,13 +187,7 @@ class Lowering:
             rank = len(type_.dims)
             base, entries = self.resolve(value, tuple((a, 1, 0) for a in range(rank)))
             behind = self.ref(base)
-            strides: list[Size] = [0] * rank
-            offset = behind.offset
-            for (axis, factor, shift), stride in zip(entries, behind.strides, strict=True):
-                if axis >= 0:
-                    strides[axis] = strides[axis] + factor * stride
-                if shift != 0:
-                    offset = offset + shift * stride
+            strides, offset = windows(behind, entries, range(rank), rank)
             return self.set_ref(value, Ref(behind.buffer, offset, type_.dims, tuple(strides)))
         if value in self.registers:
             ref = self.place(value)
@@ -206,11 +201,9 @@ class Lowering:
     def copy_into(self, value: Value, target: Ref) -> None:
         """target[...] = value, wherever value is."""
         kept = [a for a, size in enumerate(target.dims) if size != 1]
-        number = {a: i for i, a in enumerate(kept)}
-        entries: IndexMap = tuple((number[a], 1, 0) if a in number else access.NOWHERE
-                                  for a in range(len(target.dims)))
-        base, entries = self.resolve(value, entries)
-        builder = KernelBuilder([target.dims[a] for a in kept], name="copy")
+        space, own = access.axes_of(target.dims)
+        base, entries = self.resolve(value, own)
+        builder = KernelBuilder(space, name="copy")
         if isinstance(base.type, TensorType) and base in self.registers and not kept:
             self.store_register(base, target)
             return
@@ -310,6 +303,17 @@ class Lowering:
         return len(self.sites) - 1
 
     # --- nested blocks ---
+
+    def reads(self, node: Node) -> tuple[Value, ...]:
+        """What a node reads, and its blocks from outside."""
+        return (*node.inputs, *self.captures(node)) if node.blocks else node.inputs
+
+    def uses(self, block: Block, nodes: Sequence[Node]) -> Counter[Value]:
+        """How often each value is read by the nodes of a block, or is its result."""
+        found = Counter(block.results)
+        for node in nodes:
+            found.update(self.reads(node))
+        return found
 
     def captures(self, node: Node) -> frozenset[Value]:
         """What the blocks of a node read from outside."""

@@ -35,6 +35,19 @@ def _repeat(entry: Entry, size: Size, target: Size) -> Entry:
     return (axis, factor * live, shift * live)
 
 
+def axes_of(shape: Sequence[Size]) -> tuple[tuple[Size, ...], IndexMap]:
+    """The axes of a shape that are not of size 1, and each axis's place among them."""
+    space: list[Size] = []
+    own: list[Entry] = []
+    for size in shape:
+        if size == 1:
+            own.append(NOWHERE)
+        else:
+            own.append((len(space), 1, 0))
+            space.append(size)
+    return tuple(space), tuple(own)
+
+
 def through(node: Node, entries: IndexMap) -> IndexMap | None:
     """The index map of a view's operand, where the view's result is read at `entries`; None: not an index map."""
     operand = node.inputs[0].type

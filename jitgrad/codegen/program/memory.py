@@ -75,6 +75,16 @@ def read_number(block: Any, word: int, kind: Any) -> tuple[Any, int]:
     return block[word], word + 1
 
 
+def write_number(block: Any, word: int, kind: Any, value: bool | int | float) -> int:
+    """Write a number; the word after it."""
+    if kind == "number":
+        kind = "float" if isinstance(value, float) else "int"
+        block[word] = 2 if kind == "float" else 0 if isinstance(value, bool) else 1
+        word += 1
+    struct.pack_into("=d" if kind == "float" else "=q", block, 8 * word, value)
+    return word + 1
+
+
 @cache
 def tensor_kind(kind: str) -> tuple[dtype, int]:
     """dtype and rank of "t:float32:2"."""

@@ -33,12 +33,6 @@ class Plan:
     spill: dict[int, int]      # costly element values that later sweeps read -> the output operand that keeps them
 
 
-def lane_stride(kernel: Kernel, operand: int, axis: int) -> int | None:
-    """The stride of an operand along `axis`; None where it is an argument."""
-    stride = kernel.operands[operand].strides[axis]
-    return stride if isinstance(stride, int) else None
-
-
 def make_plan(kernel: Kernel, vector_bytes: int) -> Plan:
     """Decide order, lanes and placement."""
     n_outer, n = len(kernel.outer), len(kernel.outer) + len(kernel.inner)
@@ -85,7 +79,7 @@ def _collides(kernel: Kernel, stmt: Stmt, lane: int) -> bool:
     """Whether two lanes of an accumulating scatter may hit one element."""
     if stmt.op != "scatter_add":
         return False
-    if lane_stride(kernel, stmt.operand, lane) != 1:
+    if kernel.operands[stmt.operand].strides[lane] != 1:
         return True
     deps = dependencies(kernel)
     return any(deps[a] >> lane & 1 for a in stmt.args[1:])

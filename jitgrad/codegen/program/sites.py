@@ -6,7 +6,6 @@ word (a Number two, an Optional one more), a tensor its address, sizes and strid
 
 from __future__ import annotations
 
-import struct
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.codegen.program.memory import HOST, Memory, is_tensor, read_number, tensor_kind
+from jitgrad.codegen.program.memory import HOST, Memory, is_tensor, read_number, tensor_kind, write_number
 from jitgrad.codegen.program.sequences import to_list
 from jitgrad.errors import ErrorName, Span
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, Type
@@ -126,10 +125,7 @@ def run_arithmetic(site: Site, block: Any, word: int, memory: Memory) -> None:
     result = numbers.compute(site.op, tuple(values(site, block, word)), site.attrs, types[site.result])
     if site.result == "int" and isinstance(result, float):
         raise TypeError(f"`{site.op}` gave a float where the program was compiled for an int")
-    if site.result == "number":
-        block[word] = 2 if isinstance(result, float) else 0 if isinstance(result, bool) else 1
-        word += 1
-    struct.pack_into("=d" if isinstance(result, float) else "=q", block, 8 * word, result)
+    write_number(block, word, site.result, result)
 
 
 def run_library(site: Site, block: Any, word: int, memory: Memory) -> None:

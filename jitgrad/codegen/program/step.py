@@ -173,6 +173,11 @@ class Column:
     rank: int = 0
     dims: tuple[Size, ...] | None = None
 
+    @property
+    def is_tensors(self) -> bool:
+        """Whether it has the elements of tensors in it, and not where they are."""
+        return self.kind == "tensor" and self.dims is not None
+
 
 def words_of(value: object) -> int:
     """At most how many words a value takes that is passed to Python."""
@@ -215,6 +220,14 @@ def all_uses(step: Step) -> Iterator[Use]:
         yield from (*inner.sets, *all_uses(inner))
     if step.leaving is not None:
         yield from step.leaving.uses
+
+
+def with_inner(step: Step, made: Callable[[list[Any]], list[Any]], origins: dict[Any, tuple[Node, ...]]) -> Step:
+    """A step with what `made` makes of the lists of steps in it that the host runs."""
+    new = step.with_blocks(made)
+    if new is not step:
+        origins[new] = origins.get(step, ())
+    return new
 
 
 def every(steps: Iterable[Any]) -> Iterator[Any]:

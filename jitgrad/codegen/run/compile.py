@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +41,18 @@ def compile(graphs: Mapping[str, Graph]) -> Compiled:
     Raises:
         NotImplementedError: a row has no native form and is not one that the library runs (trait "in_library").
     """
+    module = ModuleText(ProgramPrinter)
+    code, faces, told = build(module, graphs, lower)
+    return Compiled(code, faces, {s: d.name for s, d in module.gemms.items()}, **told)
+
+
+def build(module: ModuleText, graphs: Mapping[str, Graph],
+          prepare: Callable[[str, Graph], Program]) -> tuple[bytes, list[Interface], dict[str, Any]]:
+    """The object of a module of programs, their interfaces, and what else `Compiled` is told, by name."""
     clock = time.perf_counter
     start = clock()
-    programs = [lower(name, graph) for name, graph in graphs.items()]
+    programs = [prepare(name, graph) for name, graph in graphs.items()]
     lowered = clock()
-    module = ModuleText(ProgramPrinter)
     layouts = [module.add(p) for p in programs]
     text = module.text()
     faces = [interface(p, layout) for p, layout in zip(programs, layouts, strict=True)]
@@ -55,9 +62,9 @@ def compile(graphs: Mapping[str, Graph]) -> Compiled:
     emitted = clock()
     code = engine.compile_module(*module.halves())
     timing = {"lower": 1e3 * (lowered - start), "emit": 1e3 * (emitted - lowered), "llvm": 1e3 * (clock() - emitted)}
-    return Compiled(code, faces, {s: d.name for s, d in module.gemms.items()},
-                    [describe(k, name) for name, k in module.kernel_list],
-                    list(dict.fromkeys(reason(*r) for p in programs for r in p.reasons)), timing, text)
+    return code, faces, {
+        "kernels": [describe(k, name) for name, k in module.kernel_list],
+        "reasons": list(dict.fromkeys(reason(*r) for p in programs for r in p.reasons)), "timing": timing, "llvm": text}
 
 
 # --- the interface of a program ---

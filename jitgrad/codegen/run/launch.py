@@ -31,7 +31,7 @@ from jitgrad.codegen.program.layout import (
     SITE,
     WORKSPACE,
 )
-from jitgrad.codegen.program.memory import HOST, Memory, is_tensor, tensor_kind
+from jitgrad.codegen.program.memory import HOST, Memory, is_tensor, read_number, tensor_kind, write_number
 from jitgrad.codegen.program.sequences import Arena, SeqHandle, free_chunks, from_list
 from jitgrad.codegen.program.sites import Site
 
@@ -352,12 +352,7 @@ def encode(block: Any, word: int, kind: Kind, value: Any) -> int:
         return encode(block, word + 1, kind[1], value)
     if is_tensor(kind):
         return word
-    value = 0 if value is None else value
-    if kind == "number":
-        block[word] = 2 if isinstance(value, float) else 0 if isinstance(value, bool) else 1
-        return encode(block, word + 1, "float" if isinstance(value, float) else "int", value)
-    struct.pack_into("=" + _FORMAT[kind], block, 8 * word, value)
-    return word + 1
+    return write_number(block, word, kind, 0 if value is None else value)
 
 
 def decode(block: Any, word: int, kind: Kind, memory: Memory = HOST) -> tuple[Any, int]:
@@ -368,14 +363,8 @@ def decode(block: Any, word: int, kind: Kind, memory: Memory = HOST) -> tuple[An
         if not block[word]:  # an absent payload is not to be looked at: its pointer means nothing
             return None, word + 1 + words(kind[1])
         return decode(block, word + 1, kind[1], memory)
-    if kind == "int":
-        return block[word], word + 1
-    if kind == "bool":
-        return bool(block[word]), word + 1
-    if kind == "float":
-        return struct.unpack_from("=d", block, 8 * word)[0], word + 1
-    if kind == "number":
-        return decode(block, word + 1, ("bool", "int", "float")[block[word]])
+    if not is_tensor(kind):
+        return read_number(block, word, kind)
     d, rank = tensor_kind(kind)
     shape = tuple(block[word + 1:word + 1 + rank])
     return memory.view(block[word], shape, None, d).copy(), word + 1 + rank

@@ -198,13 +198,24 @@ class _Pass:
 # --- the public functions ------------------------------------------------------------------------------------------
 
 
-def _listed(given: Given) -> tuple[Tensor, ...]:
+def listed(given: Given) -> tuple[Tensor, ...]:
     return (given,) if isinstance(given, Tensor) else tuple(given)
+
+
+def _edges(inputs: Sequence[Tensor], message: str) -> list[Edge]:
+    """Where gradients of `inputs` arrive; {} in the message is the number of one that needs none."""
+    found = []
+    for i, x in enumerate(inputs):
+        edge = edge_of(x)
+        if edge is None:
+            raise RuntimeError(message.format(i))
+        found.append(edge)
+    return found
 
 
 def _roots(outputs: tuple[Tensor, ...], given: Any) -> list[tuple[Edge, Tensor]]:
     """Edge and cotangent to start with, for each output."""
-    cotangents = (None,) * len(outputs) if given is None else _listed(given)
+    cotangents = (None,) * len(outputs) if given is None else listed(given)
     if len(cotangents) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(cotangents)} gradients")
     roots: list[tuple[Edge, Tensor]] = []
@@ -260,22 +271,14 @@ def backward(tensors: Given, grad_tensors: Any = None, retain_graph: bool | None
     Raises:
         RuntimeError: torch's errors, with torch's words.
     """
-    outputs = _listed(tensors)
+    outputs = listed(tensors)
     keep = create_graph if retain_graph is None else retain_graph
-    wanted: list[Edge] | None = None
-    targets: tuple[Tensor, ...] = ()
-    if inputs is not None:
-        targets = _listed(inputs)
-        if not targets:
-            raise RuntimeError("'inputs' argument to backward() cannot be empty.")
+    targets = () if inputs is None else listed(inputs)
+    if inputs is not None and not targets:
+        raise RuntimeError("'inputs' argument to backward() cannot be empty.")
     roots = _roots(outputs, grad_tensors if grad_tensors is not None else grad_variables)
-    if inputs is not None:
-        wanted = []
-        for i, x in enumerate(targets):
-            edge = edge_of(x)
-            if edge is None:
-                raise RuntimeError(f"One of the differentiated Tensors (number {i}) does not require grad")
-            wanted.append(edge)
+    wanted = None if inputs is None else _edges(
+        targets, "One of the differentiated Tensors (number {}) does not require grad")
     work = _run(roots, keep, create_graph, wanted, collect=False)
     for x, edge in zip(targets, wanted or (), strict=True):
         value = work.collected.get(edge)
@@ -304,14 +307,9 @@ def grad(outputs: Given, inputs: Given, grad_outputs: Any = None, retain_graph: 
                          "allow_unused=False.")
     if allow_unused is None:
         allow_unused = materialize_grads
-    targets = _listed(inputs)
-    wanted: list[Edge] = []
-    roots = _roots(_listed(outputs), grad_outputs)
-    for x in targets:
-        edge = edge_of(x)
-        if edge is None:
-            raise RuntimeError("One of the differentiated Tensors does not require grad")
-        wanted.append(edge)
+    targets = listed(inputs)
+    roots = _roots(listed(outputs), grad_outputs)
+    wanted = _edges(targets, "One of the differentiated Tensors does not require grad")
     keep = create_graph if retain_graph is None else retain_graph
     work = _run(roots, keep, create_graph, wanted, collect=True)
     results: list[Tensor | None] = []

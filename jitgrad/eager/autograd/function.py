@@ -278,6 +278,3 @@ def once_differentiable(backward: Backward) -> Backward:
 
     once.once = True  # type: ignore[attr-defined]  # for scripts, which evaluate what it wraps
     return once  # type: ignore[return-value]
-
-
-__all__ = ["Function", "FunctionCtx", "once_differentiable"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.eager.arrays.arrays import to_host
-from jitgrad.eager.autograd.engine import grad
+from jitgrad.eager.autograd.engine import grad, listed
 from jitgrad.eager.autograd.grad_mode import enable_grad, no_grad
 from jitgrad.eager.construct import wrap
 from jitgrad.eager.tensor import Tensor
@@ -21,10 +21,6 @@ Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
 class GradcheckError(RuntimeError):
     """A derivative that differs from the differences."""
-
-
-def _listed(given: Given) -> tuple[Any, ...]:
-    return (given,) if isinstance(given, Tensor) else tuple(given)
 
 
 def _outputs(fn: Callable[..., Any], inputs: tuple[Any, ...]) -> tuple[Tensor, ...]:
@@ -125,7 +121,7 @@ def gradcheck(func: Callable[..., Any], inputs: Given, *, eps: float = 1e-6, ato
         GradcheckError: a RuntimeError; the derivatives differ.
     """
     try:
-        _compare(func, _listed(inputs), eps, atol, rtol, nondet_tol, check_grad_dtypes)
+        _compare(func, listed(inputs), eps, atol, rtol, nondet_tol, check_grad_dtypes)
     except GradcheckError:
         if raise_exception:
             raise
@@ -137,7 +133,7 @@ def gradgradcheck(func: Callable[..., Any], inputs: Given, grad_outputs: Given |
                   atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True, nondet_tol: float = 0.0,
                   check_grad_dtypes: bool = False, fast_mode: bool = False) -> bool:
     """`gradcheck` of func's gradient as a function of the inputs and of the cotangents (random ones by default)."""
-    given = _listed(inputs)
+    given = listed(inputs)
     targets = [i for i, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
     if grad_outputs is None:
         rng = np.random.default_rng(0)
@@ -147,7 +143,7 @@ def gradgradcheck(func: Callable[..., Any], inputs: Given, grad_outputs: Given |
             g._needs = True
             cotangents.append(g)
     else:
-        cotangents = list(_listed(grad_outputs))
+        cotangents = list(listed(grad_outputs))
     n = len(given)
 
     def gradient(*args: Any) -> tuple[Tensor, ...]:
@@ -160,6 +156,3 @@ def gradgradcheck(func: Callable[..., Any], inputs: Given, grad_outputs: Given |
 
     return gradcheck(gradient, (*given, *cotangents), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
                      nondet_tol=nondet_tol, check_grad_dtypes=check_grad_dtypes)
-
-
-__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]

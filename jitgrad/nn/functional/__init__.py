@@ -12,15 +12,12 @@ from typing import Any
 
 import jitgrad
 from jitgrad.eager.tensor import Tensor
+from jitgrad.nn.functional import norms as _norms
 from jitgrad.nn.functional.alignments import *
 from jitgrad.nn.functional.attention import *
 from jitgrad.nn.functional.bags import *
 from jitgrad.nn.functional.losses import *
-from jitgrad.nn.functional.norms import like as _like
-from jitgrad.nn.functional.norms import p_norm as _p_norm
-from jitgrad.nn.functional.norms import wide as _wide
 from jitgrad.nn.functional.spatial import *
-from jitgrad.ops.autocast import lower as _lower
 from jitgrad.ops.autocast import widen as _widen
 from jitgrad.ops.autocast import widest as _widest
 from jitgrad.ops.library import activation as _activation
@@ -49,41 +46,9 @@ relu_, elu_, celu_, selu_, leaky_relu_ = (_activation.relu_, _activation.elu_, _
                                           _activation.leaky_relu_)
 hardtanh_, threshold_ = _activation.hardtanh_, _activation.threshold_
 sigmoid, tanh = _elementary.sigmoid, _elementary.tanh
-
-
-def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """max(input, 0)."""
-    return _activation.relu_(input) if inplace else _activation.relu(input)
-
-
-def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """min(max(input, 0), 6)."""
-    return _activation.relu6_(input) if inplace else _activation.relu6(input)
-
-
-def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """input * sigmoid(input)."""
-    return _activation.silu_(input) if inplace else _activation.silu(input)
-
-
-def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """input * tanh(softplus(input))."""
-    return _activation.mish_(input) if inplace else _activation.mish(input)
-
-
-def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """The self-normalising elu."""
-    return _activation.selu_(input) if inplace else _activation.selu(input)
-
-
-def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """input * relu6(input + 3) / 6."""
-    return _activation.hardswish_(input) if inplace else _activation.hardswish(input)
-
-
-def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """relu6(input + 3) / 6."""
-    return _activation.hardsigmoid_(input) if inplace else _activation.hardsigmoid(input)
+relu, selu = _activation.with_inplace(_activation.relu), _activation.with_inplace(_activation.selu)
+relu6, silu, mish = _activation.relu6, _activation.silu, _activation.mish
+hardswish, hardsigmoid = _activation.hardswish, _activation.hardsigmoid
 
 
 def leaky_relu(input: Tensor, negative_slope: Number = 0.01, inplace: bool = False) -> Tensor:
@@ -231,12 +196,6 @@ def feature_alpha_dropout(input: Tensor, p: Number = 0.5, training: bool = False
 # --- linear maps, embedding, encodings -----------------------------------------------------------------------------
 
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """input @ weight.T + bias: (..., in), (out, in), (out,) give (..., out)."""
-    y = jitgrad.matmul(input, weight.t())
-    return y if bias is None else y + _lower(bias)
-
-
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input1 @ weight[k] @ input2 for each k: (..., n), (..., m), (out, n, m) give (..., out)."""
     input1, input2, weight = _widest("cuda", input1, input2, weight)
@@ -287,13 +246,11 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | 
     input = _widen(input, "cuda")
     _classes.require_trailing(input, normalized_shape)
     dims = tuple(range(-len(normalized_shape), 0))
-    x = _wide(input)
-    centred = x - x.mean(dims, keepdim=True)
-    variance = (centred * centred).mean(dims, keepdim=True)
+    _, centred, variance = _norms.moments(_norms.wide(input), dims)
     y = centred * jitgrad.rsqrt(variance + eps)
     if weight is not None:
         y = y * weight
-    return _like(y if bias is None else y + bias, input)
+    return _norms.like(y if bias is None else y + bias, input)
 
 
 def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
@@ -302,10 +259,10 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
     input = _widen(input, "cuda")
     _classes.require_trailing(input, normalized_shape)
     dims = tuple(range(-len(normalized_shape), 0))
-    x = _wide(input)
+    x = _norms.wide(input)
     floor = jitgrad.finfo(x.dtype).eps if eps is None else eps
     y = x * jitgrad.rsqrt((x * x).mean(dims, keepdim=True) + floor)
-    return _like(y if weight is None else y * weight, input)
+    return _norms.like(y if weight is None else y * weight, input)
 
 
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
@@ -313,13 +270,9 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     """layer_norm of num_groups groups of channels of (N, C, ...). Source: Wu and He, 2018."""
     input = _widen(input, "cuda")
     _classes.require_groups(input, num_groups)
-    groups = _wide(input).reshape(input.shape[0], num_groups, -1)
-    centred = groups - groups.mean(-1, keepdim=True)
-    variance = (centred * centred).mean(-1, keepdim=True)
+    _, centred, variance = _norms.moments(_norms.wide(input).reshape(input.shape[0], num_groups, -1), -1)
     y = (centred * jitgrad.rsqrt(variance + eps)).reshape(input.shape)
-    if weight is not None:
-        y = y * _classes.along(weight, input.dim(), 1)
-    return _like(y if bias is None else y + _classes.along(bias, input.dim(), 1), input)
+    return _norms.scaled(y, weight, bias, input)
 
 
 def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
@@ -336,29 +289,23 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     dims = (0, *range(2, input.dim()))
     if training:
         _classes.require_several(input, spatial=False)
-    x = _wide(input)
+    x = _norms.wide(input)
     if training or running_mean is None or running_var is None:
-        mean = x.mean(dims, keepdim=True)
-        centred = x - mean
-        variance = (centred * centred).mean(dims, keepdim=True)
+        mean, centred, variance = _norms.moments(x, dims)
         if training and running_mean is not None and running_var is not None:
             with jitgrad.no_grad():
-                n = input.numel() / input.shape[1]
-                unbiased = variance.detach().reshape(-1) * (n / (n - 1))
-                running_mean.mul_(1 - momentum).add_(mean.detach().reshape(-1) * momentum)
-                running_var.mul_(1 - momentum).add_(unbiased * momentum)
+                _norms.follow(running_mean, running_var, mean.detach().reshape(-1), variance.detach().reshape(-1),
+                              input.numel() / input.shape[1], momentum)
     else:
         centred = x - _classes.along(running_mean, input.dim(), 1)
         variance = _classes.along(running_var, input.dim(), 1)
     y = centred * jitgrad.rsqrt(variance + eps)
-    if weight is not None:
-        y = y * _classes.along(weight, input.dim(), 1)
-    return _like(y if bias is None else y + _classes.along(bias, input.dim(), 1), input)
+    return _norms.scaled(y, weight, bias, input)
 
 
 def normalize(input: Tensor, p: Number = 2.0, dim: int = 1, eps: Number = 1e-12) -> Tensor:
     """input divided by its p-norm along dim, which is at least eps."""
-    return input / _p_norm(input, p, dim, True).clamp_min(eps)
+    return input / _norms.p_norm(input, p, dim, True).clamp_min(eps)
 
 
 # --- distances -----------------------------------------------------------------------------------------------------
@@ -376,4 +323,4 @@ def pdist(input: Tensor, p: Number = 2.0) -> Tensor:
     """The p-norms of the differences of all pairs of rows, (N, D) -> (N (N - 1) / 2,), in the order of i < j."""
     input = _widen(input, "cuda")
     pairs = jitgrad.triu_indices(input.shape[0], input.shape[0], 1)
-    return _p_norm(input[pairs[0]] - input[pairs[1]], p, -1)
+    return _norms.p_norm(input[pairs[0]] - input[pairs[1]], p, -1)

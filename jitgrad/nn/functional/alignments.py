@@ -32,11 +32,9 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: Number 
     input = _widen(input)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
-    if input.dim() == 1:
+    one = input.dim() == 1
+    if one:
         input, target = input.unsqueeze(0), target.reshape(1)
-        one = True
-    else:
-        one = False
     right = _classes.pick(input, target).unsqueeze(1)
     terms = (margin - right + input).clamp_min(0)
     terms = terms if p == 1 else terms * terms

@@ -62,8 +62,9 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     return weights @ value
 
 
-def _affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    y = jitgrad.matmul(x, weight.t())
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input @ weight.T + bias: (..., in), (out, in), (out,) give (..., out)."""
+    y = jitgrad.matmul(input, weight.t())
     return y if bias is None else y + lower(bias)
 
 
@@ -111,10 +112,10 @@ def _projected(query: Tensor, key: Tensor, value: Tensor, joint: Tensor | None, 
         if key.shape != value.shape:
             raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
         if query is key and key is value:
-            q, k, v = _affine(query, joint, bias).chunk(3, -1)  # type: ignore[arg-type]
+            q, k, v = linear(query, joint, bias).chunk(3, -1)  # type: ignore[arg-type]
             return q, k, v
         w_q, w_k, w_v = joint.chunk(3)  # type: ignore[union-attr]
-    return _affine(query, w_q, b_q), _affine(key, w_k, b_k), _affine(value, w_v, b_v)
+    return linear(query, w_q, b_q), linear(key, w_k, b_k), linear(value, w_v, b_v)
 
 
 def _shaped(mask: Tensor | None, batch: int, heads: int, n_q: int, n_k: int) -> Tensor | None:
@@ -224,10 +225,10 @@ def multi_head_attention_forward(query: Tensor, key: Tensor, value: Tensor, embe
             weights = weights.mean(1)
     else:
         heads = scaled_dot_product_attention(q, k, v, mask, dropout_p if training else 0.0)
-    out = _affine(heads.permute(2, 0, 1, 3).reshape(n_q, batch, width), out_proj_weight, out_proj_bias)
+    out = linear(heads.permute(2, 0, 1, 3).reshape(n_q, batch, width), out_proj_weight, out_proj_bias)
     if unbatched:
         return out.squeeze(1), None if weights is None else weights.squeeze(0)
     return out, weights
 
 
-__all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
+__all__ = ["linear", "multi_head_attention_forward", "scaled_dot_product_attention"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.autocast import LOW
 from jitgrad.ops.library import reduce as _reduce
+from jitgrad.ops.library.classes import along
 
 Number = bool | int | float
 
@@ -25,6 +27,27 @@ def p_norm(x: Tensor, p: Number, dim: int, keepdim: bool = False) -> Tensor:
 def wide(x: Tensor) -> Tensor:
     """x, in float32 where it is in half precision: moments are computed so, whatever dtype weights have."""
     return x.float() if x.dtype in LOW else x
+
+
+def moments(x: Tensor, dims: int | tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean, distances from it and variance over axes, which stay with size one."""
+    mean = x.mean(dims, keepdim=True)
+    centred = x - mean
+    return mean, centred, (centred * centred).mean(dims, keepdim=True)
+
+
+def follow(running_mean: Tensor, running_var: Tensor, mean: Tensor, variance: Tensor, n: Any, momentum: Number) -> None:
+    """Move running moments, in place, by `momentum` towards those of n elements."""
+    unbiased = variance * (n / (n - 1))
+    running_mean.mul_(1 - momentum).add_(mean * momentum)
+    running_var.mul_(1 - momentum).add_(unbiased * momentum)
+
+
+def scaled(y: Tensor, weight: Tensor | None, bias: Tensor | None, input: Tensor) -> Tensor:
+    """y times a weight and plus a bias per channel (axis 1), in the dtype that goes with the input's."""
+    if weight is not None:
+        y = y * along(weight, y.dim(), 1)
+    return like(y if bias is None else y + along(bias, y.dim(), 1), input)
 
 
 def like(y: Tensor, x: Tensor) -> Tensor:

@@ -10,8 +10,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad.eager.tensor import Tensor
-from jitgrad.nn.functional.norms import like as _like
-from jitgrad.nn.functional.norms import wide as _wide
+from jitgrad.nn.functional import norms as _norms
 from jitgrad.ops.autocast import widen as _widen
 from jitgrad.ops.library import classes as _classes
 from jitgrad.ops.library.shapes.join import pad_constant
@@ -101,27 +100,22 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
     With use_input_stats the running moments, if any, move towards the batch's average. Raises ValueError for a single
     spatial element. Source: Ulyanov et al., "Instance Normalization", 2016.
     """
-    x = _wide(input)
+    x = _norms.wide(input)
     if use_input_stats or running_mean is None or running_var is None:
         _classes.require_several(input, spatial=True)
         dims = tuple(range(2, input.dim()))
-        mean = x.mean(dims, keepdim=True)
-        centred = x - mean
-        variance = (centred * centred).mean(dims, keepdim=True)
+        mean, centred, variance = _norms.moments(x, dims)
         if running_mean is not None and running_var is not None:
             with jitgrad.no_grad():
-                n = input.numel() / (input.shape[0] * input.shape[1])
                 each = tuple(input.shape)[:2]
-                unbiased = variance.detach().reshape(each).mean(0) * (n / (n - 1))
-                running_mean.mul_(1 - momentum).add_(mean.detach().reshape(each).mean(0) * momentum)
-                running_var.mul_(1 - momentum).add_(unbiased * momentum)
+                _norms.follow(running_mean, running_var, mean.detach().reshape(each).mean(0),
+                              variance.detach().reshape(each).mean(0),
+                              input.numel() / (input.shape[0] * input.shape[1]), momentum)
     else:
         centred = x - _classes.along(running_mean, input.dim(), 1)
         variance = _classes.along(running_var, input.dim(), 1)
     y = centred * jitgrad.rsqrt(variance + eps)
-    if weight is not None:
-        y = y * _classes.along(weight, input.dim(), 1)
-    return _like(y if bias is None else y + _classes.along(bias, input.dim(), 1), input)
+    return _norms.scaled(y, weight, bias, input)
 
 
 def local_response_norm(input: Tensor, size: int, alpha: Number = 1e-4, beta: Number = 0.75, k: Number = 1.0) -> Tensor:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from jitgrad.dtypes import bool_
 from jitgrad.ops.autocast import lower, widen
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor
-from jitgrad.ops.library.core import Number, apply, as_operand, inplace, library, require_tensor, word
+from jitgrad.ops.library.core import Number, apply, as_operand, inplace, library, named, require_tensor, word
 from jitgrad.ops.library.pointwise import mul
 
 
@@ -33,58 +34,41 @@ def relu(input: AnyTensor[Tensor]) -> Tensor:
     return apply("relu", input)
 
 
-@library
-def relu6(input: AnyTensor[Tensor]) -> Tensor:
-    """min(max(input, 0), 6)."""
-    return apply("relu6", _floats("relu6", input))
+def _activation(name: str, doc: str, word: str = "") -> Callable[[AnyTensor[Tensor]], Tensor]:
+    """An activation of floats; `word`: torch's for it in its message."""
+    def fn(input: AnyTensor[Tensor]) -> Tensor:
+        return apply(name, _floats(word or name, input))
+
+    return named(fn, name, doc)
 
 
-@library
-def silu(input: AnyTensor[Tensor]) -> Tensor:
-    """input * sigmoid(input)."""
-    return apply("silu", _floats("silu", input))
+selu = _activation("selu", "The self-normalising elu.")
+logsigmoid = _activation("logsigmoid", "log(sigmoid(input)).", "log_sigmoid")
+softsign = _activation("softsign", "input / (1 + |input|).")
+tanhshrink = _activation("tanhshrink", "input - tanh(input).")
 
 
-@library
-def mish(input: AnyTensor[Tensor]) -> Tensor:
-    """input * tanh(softplus(input))."""
-    return apply("mish", _floats("mish", input))
+class Activation(Protocol):
+    """`nn.functional`'s form of an activation."""
+
+    def __call__(self, input: AnyTensor[Tensor], inplace: bool = False) -> Tensor: ...
 
 
-@library
-def selu(input: AnyTensor[Tensor]) -> Tensor:
-    """The self-normalising elu."""
-    return apply("selu", _floats("selu", input))
+def with_inplace(fn: Callable[[AnyTensor[Tensor]], Tensor]) -> Activation:
+    """`fn` with torch's option `inplace`."""
+    overwrite = inplace(fn)
+
+    def either(input: AnyTensor[Tensor], inplace: bool = False) -> Tensor:
+        return overwrite(input) if inplace else fn(input)
+
+    return named(either, fn.__name__, fn.__doc__ or "")  # type: ignore[return-value]
 
 
-@library
-def hardswish(input: AnyTensor[Tensor]) -> Tensor:
-    """input * relu6(input + 3) / 6."""
-    return apply("hardswish", _floats("hardswish", input))
-
-
-@library
-def hardsigmoid(input: AnyTensor[Tensor]) -> Tensor:
-    """relu6(input + 3) / 6."""
-    return apply("hardsigmoid", _floats("hardsigmoid", input))
-
-
-@library
-def logsigmoid(input: AnyTensor[Tensor]) -> Tensor:
-    """log(sigmoid(input))."""
-    return apply("logsigmoid", _floats("log_sigmoid", input))
-
-
-@library
-def softsign(input: AnyTensor[Tensor]) -> Tensor:
-    """input / (1 + |input|)."""
-    return apply("softsign", _floats("softsign", input))
-
-
-@library
-def tanhshrink(input: AnyTensor[Tensor]) -> Tensor:
-    """input - tanh(input)."""
-    return apply("tanhshrink", _floats("tanhshrink", input))
+relu6 = with_inplace(_activation("relu6", "min(max(input, 0), 6)."))
+silu = with_inplace(_activation("silu", "input * sigmoid(input)."))
+mish = with_inplace(_activation("mish", "input * tanh(softplus(input))."))
+hardswish = with_inplace(_activation("hardswish", "input * relu6(input + 3) / 6."))
+hardsigmoid = with_inplace(_activation("hardsigmoid", "relu6(input + 3) / 6."))
 
 
 @library
@@ -190,8 +174,7 @@ def softshrink(input: AnyTensor[Tensor], lambd: Number = 0.5) -> Tensor:
     return apply("where", apply("gt", x, bound), apply("sub", x, bound), inner)
 
 
-relu_, relu6_, silu_, mish_, selu_ = inplace(relu), inplace(relu6), inplace(silu), inplace(mish), inplace(selu)
-hardswish_, hardsigmoid_, leaky_relu_ = inplace(hardswish), inplace(hardsigmoid), inplace(leaky_relu)
+relu_, selu_, leaky_relu_ = inplace(relu), inplace(selu), inplace(leaky_relu)
 elu_, celu_, hardtanh_, threshold_ = inplace(elu), inplace(celu), inplace(hardtanh), inplace(threshold)
 
 __all__ = ["celu", "celu_", "hardshrink", "prelu", "relu", "relu_", "selu", "selu_", "threshold"]

@@ -12,9 +12,11 @@ from jitgrad.ops.library.core import (
     apply,
     as_operand,
     binary,
+    bind,
     cast,
     inplace,
     library,
+    named,
     require_equal,
     require_tensor,
     result_dtype,
@@ -29,9 +31,7 @@ def _comparison(name: str, doc: str) -> Callable[[AnyTensor[Tensor], AnyTensor[T
     def fn(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
         return binary(name, input, other)
 
-    fn.__name__ = fn.__qualname__ = name
-    fn.__doc__ = doc
-    return library(fn)
+    return named(fn, name, doc)
 
 
 eq = _comparison("eq", "input == other, elementwise.")
@@ -61,9 +61,7 @@ def _bitwise(name: str, doc: str) -> Callable[[AnyTensor[Tensor], AnyTensor[Tens
             raise NotImplementedError(f'"{name}_cpu" not implemented for \'{word(d)}\'')
         return apply(name, as_operand(input, d), as_operand(other, d))
 
-    fn.__name__ = fn.__qualname__ = name
-    fn.__doc__ = doc
-    return library(fn)
+    return named(fn, name, doc)
 
 
 bitwise_and = _bitwise("bitwise_and", "input & other; logical for bools.")
@@ -88,36 +86,23 @@ def _never(input: AnyTensor[Tensor]) -> Tensor:
     return apply("ne", input, input)
 
 
-@library
-def isnan(input: AnyTensor[Tensor]) -> Tensor:
-    """Whether each element is NaN."""
-    return apply("isnan", input) if require_tensor("isnan", input).dtype.is_floating_point else _never(input)
+def _is(name: str, input: AnyTensor[Tensor]) -> Tensor:
+    if require_tensor(name, input).dtype.is_floating_point:
+        return apply(name, input)
+    return apply("eq", input, input) if name == "isfinite" else _never(input)
 
 
-@library
-def isinf(input: AnyTensor[Tensor]) -> Tensor:
-    """Whether each element is an infinity."""
-    return apply("isinf", input) if require_tensor("isinf", input).dtype.is_floating_point else _never(input)
+isnan = bind(_is, "isnan", "isnan", "Whether each element is NaN.")
+isinf = bind(_is, "isinf", "isinf", "Whether each element is an infinity.")
+isfinite = bind(_is, "isfinite", "isfinite", "Whether each element is neither NaN nor an infinity.")
 
 
-@library
-def isfinite(input: AnyTensor[Tensor]) -> Tensor:
-    """Whether each element is neither NaN nor an infinity."""
-    if require_tensor("isfinite", input).dtype.is_floating_point:
-        return apply("isfinite", input)
-    return apply("eq", input, input)
+def _is_infinity(which: float, input: AnyTensor[Tensor]) -> Tensor:
+    return binary("eq", input, which) if input.dtype.is_floating_point else _never(input)
 
 
-@library
-def isposinf(input: AnyTensor[Tensor]) -> Tensor:
-    """Whether each element is +inf."""
-    return binary("eq", input, float("inf")) if input.dtype.is_floating_point else _never(input)
-
-
-@library
-def isneginf(input: AnyTensor[Tensor]) -> Tensor:
-    """Whether each element is -inf."""
-    return binary("eq", input, float("-inf")) if input.dtype.is_floating_point else _never(input)
+isposinf = bind(_is_infinity, float("inf"), "isposinf", "Whether each element is +inf.")
+isneginf = bind(_is_infinity, float("-inf"), "isneginf", "Whether each element is -inf.")
 
 
 @library

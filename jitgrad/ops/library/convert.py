@@ -20,6 +20,7 @@ from jitgrad.ops.library.core import (
     expand_to,
     is_one,
     library,
+    named,
     product,
     require_tensor,
     result_dtype,
@@ -60,9 +61,7 @@ def _conversion(name: str, d: dtype) -> Callable[[AnyTensor[Tensor]], Tensor]:
     def fn(input: AnyTensor[Tensor], memory_format: Any = None) -> Tensor:
         return cast(input, d)
 
-    fn.__name__ = fn.__qualname__ = name
-    fn.__doc__ = f"As {d.name}; itself where it is already."
-    return library(fn)
+    return named(fn, name, f"As {d.name}; itself where it is already.")
 
 
 float_, double = _conversion("float", dtypes.float32), _conversion("double", dtypes.float64)

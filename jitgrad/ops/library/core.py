@@ -6,10 +6,12 @@ dtypes and static arguments, never on sizes or numbers, which are run-time value
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import FunctionType
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -17,9 +19,6 @@ from jitgrad import dtypes
 from jitgrad.dtypes import dtype
 from jitgrad.ops import OPS, autocast
 from jitgrad.ops.backend import AnyTensor, SymNumber, backend, select_number
-
-if TYPE_CHECKING:
-    pass
 
 Number = bool | int | float | SymNumber
 #: what may stand where torch takes a tensor or a number
@@ -30,12 +29,39 @@ WORDS = {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int
          "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double"}
 
 Fn = TypeVar("Fn", bound=Callable[..., Any])
+First = TypeVar("First")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def library(fn: Fn) -> Fn:
     """Mark `fn`: the frontend calls it with symbolic tensors instead of evaluating its source."""
     fn.__library__ = True  # type: ignore[attr-defined]
     return fn
+
+
+def named(fn: Fn, name: str, doc: str) -> Fn:
+    """`library(fn)` of a function that was made for a name."""
+    fn.__name__ = fn.__qualname__ = name
+    fn.__doc__ = doc
+    return library(fn)
+
+
+def bind(fn: Callable[Concatenate[First, P], R], first: First, name: str, doc: str = "") -> Callable[P, R]:
+    """`fn` with its first argument given: one of several library functions that differ in it alone.
+
+    The signature is that of the others, and so are the types; complaints about arguments have the name.
+    """
+    assert isinstance(fn, FunctionType)
+    own = FunctionType(fn.__code__, fn.__globals__, name, fn.__defaults__)
+    own.__kwdefaults__, own.__qualname__ = fn.__kwdefaults__, name
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        return own(first, *args, **kwargs)
+
+    signature = inspect.signature(fn)
+    call.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
+    return named(call, name, doc or fn.__doc__ or "")
 
 
 def apply(name: str, *operands: Any, **attrs: Any) -> Any:
@@ -157,6 +183,12 @@ def require_tensor(fn: str, x: Any, argument: str = "input", position: int = 1) 
 def static_int(x: Any) -> int:
     """`x` as an int that is known now. A symbolic number answers `__index__` with a guarded value or a refusal."""
     return x if type(x) is int else operator.index(x)
+
+
+def per_axis(value: Any, rank: int) -> tuple[int, ...]:
+    """`static_int` of one number for all of `rank` axes, or of those in a list; one of another length is told by it."""
+    found = tuple([static_int(v) for v in value]) if isinstance(value, (tuple, list)) else (static_int(value),)
+    return found * rank if len(found) == 1 else found
 
 
 def axis(dim: Any, ndim: int) -> int:
@@ -341,9 +373,7 @@ def inplace(fn: Fn) -> Fn:
         with autocast.suspended():
             return write(self, fn(self, *args, **kwargs))
 
-    in_place.__name__ = in_place.__qualname__ = name + "_"
-    in_place.__doc__ = f"In-place version of `{name}`."
-    return library(in_place)  # type: ignore[return-value]
+    return named(in_place, name + "_", f"In-place version of `{name}`.")  # type: ignore[return-value]
 
 
 def reject(fn: str, **arguments: Any) -> None:
@@ -355,6 +385,6 @@ def reject(fn: str, **arguments: Any) -> None:
 
 __all__ = ["OPERAND", "WORDS", "AnyTensor", "Number", "SymNumber", "alias", "apply", "as_operand", "axes", "axis",
            "backend", "binary", "cast", "ceil_div", "create", "expand_to", "floating", "inplace", "is_one", "is_tensor",
-           "library", "maximum", "minimum", "number_type", "pair_dtype", "product", "reject", "require",
+           "library", "maximum", "minimum", "number_type", "pair_dtype", "per_axis", "product", "reject", "require",
            "require_equal", "require_tensor", "result_dtype", "same_float", "same_shape", "same_size", "select_number",
            "size_list", "size_of", "static_int", "text", "word", "wrap_index", "write"]

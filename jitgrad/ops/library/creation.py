@@ -15,6 +15,7 @@ from jitgrad.ops.library.core import (
     Number,
     apply,
     as_operand,
+    bind,
     cast,
     ceil_div,
     create,
@@ -22,6 +23,7 @@ from jitgrad.ops.library.core import (
     is_tensor,
     library,
     maximum,
+    named,
     number_type,
     require,
     size_list,
@@ -60,9 +62,7 @@ def _constant(name: str, value: Any, doc: str) -> Callable[..., Any]:
         return _leaf(create("full", resolve(device), value=value, shape=_size(name, size, None),
                             dtype=dtype or dtypes.get_default_dtype()), requires_grad)
 
-    fn.__name__ = fn.__qualname__ = name
-    fn.__doc__ = doc
-    return library(fn)
+    return named(fn, name, doc)
 
 
 zeros = _constant("zeros", 0, "Zeros of a size given as ints or a tuple.")
@@ -89,30 +89,15 @@ def _filled(value: Any, sizes: tuple[Any, ...], d: dtype, where: Any) -> Any:
     return create("full", where, value=value, shape=sizes, dtype=d)
 
 
-def _constant_like(value: Any, input: Any, dtype: dtype | None, device: Any, requires_grad: bool) -> Any:
+def _constant_like(value: int, input: AnyTensor[Tensor], *, dtype: dtype | None = None, device: Any = None,
+                   requires_grad: bool = False, memory_format: Any = None, layout: Any = None) -> Tensor:
     return _leaf(create("full", _near(input, device), value=value, shape=tuple(input.shape),
                         dtype=dtype or input.dtype), requires_grad)
 
 
-@library
-def zeros_like(input: AnyTensor[Tensor], *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
-               memory_format: Any = None, layout: Any = None) -> Tensor:
-    """Zeros of input's shape and dtype."""
-    return _constant_like(0, input, dtype, device, requires_grad)
-
-
-@library
-def ones_like(input: AnyTensor[Tensor], *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
-              memory_format: Any = None, layout: Any = None) -> Tensor:
-    """Ones of input's shape and dtype."""
-    return _constant_like(1, input, dtype, device, requires_grad)
-
-
-@library
-def empty_like(input: AnyTensor[Tensor], *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
-               memory_format: Any = None, layout: Any = None) -> Tensor:
-    """An uninitialised tensor of input's shape and dtype (zeros here)."""
-    return _constant_like(0, input, dtype, device, requires_grad)
+zeros_like = bind(_constant_like, 0, "zeros_like", "Zeros of input's shape and dtype.")
+ones_like = bind(_constant_like, 1, "ones_like", "Ones of input's shape and dtype.")
+empty_like = bind(_constant_like, 0, "empty_like", "An uninitialised tensor of input's shape and dtype (zeros here).")
 
 
 @library
@@ -123,28 +108,15 @@ def full_like(input: AnyTensor[Tensor], fill_value: Any, *, dtype: dtype | None 
                 device=input.device if device is None else device, requires_grad=requires_grad)
 
 
-@library
-def new_zeros(input: AnyTensor[Tensor], *size: Any, dtype: dtype | None = None, device: Any = None,
-              requires_grad: bool = False) -> Tensor:
-    """Zeros of another size in input's dtype."""
-    return zeros(*size, dtype=dtype or input.dtype,
-                 device=input.device if device is None else device, requires_grad=requires_grad)
-
-
-@library
-def new_ones(input: AnyTensor[Tensor], *size: Any, dtype: dtype | None = None, device: Any = None,
-             requires_grad: bool = False) -> Tensor:
-    """Ones of another size in input's dtype."""
-    return ones(*size, dtype=dtype or input.dtype,
+def _new(make: Callable[..., Any], input: AnyTensor[Tensor], *size: Any, dtype: dtype | None = None,
+         device: Any = None, requires_grad: bool = False) -> Tensor:
+    return make(*size, dtype=dtype or input.dtype,
                 device=input.device if device is None else device, requires_grad=requires_grad)
 
 
-@library
-def new_empty(input: AnyTensor[Tensor], *size: Any, dtype: dtype | None = None, device: Any = None,
-              requires_grad: bool = False) -> Tensor:
-    """An uninitialised tensor of another size in input's dtype (zeros here)."""
-    return empty(*size, dtype=dtype or input.dtype,
-                 device=input.device if device is None else device, requires_grad=requires_grad)
+new_zeros = bind(_new, zeros, "new_zeros", "Zeros of another size in input's dtype.")
+new_ones = bind(_new, ones, "new_ones", "Ones of another size in input's dtype.")
+new_empty = bind(_new, empty, "new_empty", "An uninitialised tensor of another size in input's dtype (zeros here).")
 
 
 @library
@@ -241,25 +213,17 @@ def eye(n: Any, m: Any = None, *, dtype: dtype | None = None, device: Any = None
     return _leaf(cast(apply("eq", rows, columns), dtype or dtypes.get_default_dtype()), requires_grad)
 
 
-def tril_indices(row: Any, col: Any, offset: int = 0, *, dtype: dtype = int64, device: Any = None) -> Any:
-    """Rows and columns of the lower triangle, (2, n)."""
-    return _triangle_indices("le", row, col, offset, dtype, device)
-
-
-def triu_indices(row: Any, col: Any, offset: int = 0, *, dtype: dtype = int64, device: Any = None) -> Any:
-    """Rows and columns of the upper triangle, (2, n)."""
-    return _triangle_indices("ge", row, col, offset, dtype, device)
-
-
-def _triangle_indices(comparison: str, row: Any, col: Any, offset: Any, d: dtype, device: Any) -> Any:
+def _triangle_indices(comparison: str, row: Any, col: Any, offset: int = 0, *, dtype: dtype = int64,
+                      device: Any = None) -> Any:
     where = resolve(device)
     rows = apply("unsqueeze", create("arange", where, length=size_of(row), dtype=int64), axis=1)
     columns = create("arange", where, length=size_of(col), dtype=int64)
     inside = apply(comparison, apply("sub", columns, rows), as_operand(offset, int64))
-    return cast(apply("permute", apply("nonzero", inside), axes=(1, 0)), d)
+    return cast(apply("permute", apply("nonzero", inside), axes=(1, 0)), dtype)
 
 
-tril_indices, triu_indices = library(tril_indices), library(triu_indices)
+tril_indices = bind(_triangle_indices, "le", "tril_indices", "Rows and columns of the lower triangle, (2, n).")
+triu_indices = bind(_triangle_indices, "ge", "triu_indices", "Rows and columns of the upper triangle, (2, n).")
 
 # --- data ----------------------------------------------------------------------------------------------------------
 
@@ -281,9 +245,7 @@ def _legacy(name: str, d: dtype) -> Callable[..., Any]:
             return tensor(args[0], dtype=d)
         return create("full", CPU, value=0, shape=size_list(args), dtype=d)
 
-    fn.__name__ = fn.__qualname__ = name
-    fn.__doc__ = f"A {d.name} tensor from data, or of a size (zeros)."
-    return library(fn)
+    return named(fn, name, f"A {d.name} tensor from data, or of a size (zeros).")
 
 
 FloatTensor, DoubleTensor = _legacy("FloatTensor", dtypes.float32), _legacy("DoubleTensor", dtypes.float64)

@@ -12,9 +12,11 @@ from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (
     apply,
     as_operand,
+    bind,
     cast,
     inplace,
     library,
+    named,
     require_tensor,
     word,
 )
@@ -38,9 +40,7 @@ def _float_unary(name: str, doc: str, row: str = "") -> Callable[[AnyTensor[Tens
             input = cast(input, dtypes.get_default_dtype())
         return backend().apply(OPS[row], (input,), {})
 
-    fn.__name__ = fn.__qualname__ = name
-    fn.__doc__ = doc
-    return library(fn)
+    return named(fn, name, doc)
 
 
 def _unary(name: str, doc: str) -> Callable[[AnyTensor[Tensor]], Tensor]:
@@ -50,9 +50,7 @@ def _unary(name: str, doc: str) -> Callable[[AnyTensor[Tensor]], Tensor]:
             raise NotImplementedError(f'"{name}_cpu" not implemented for \'Bool\'')
         return backend().apply(OPS[name], (input,), {})
 
-    fn.__name__ = fn.__qualname__ = name
-    fn.__doc__ = doc
-    return library(fn)
+    return named(fn, name, doc)
 
 
 exp = _float_unary("exp", "e to the power of each element.")
@@ -89,18 +87,13 @@ ceil = _unary("ceil", "The smallest integer not below each element.")
 trunc = _unary("trunc", "Each element without its fraction.")
 
 
-@library
-def abs(input: AnyTensor[Tensor]) -> Tensor:
-    """The absolute value."""
-    x = require_tensor("abs", input)
-    return apply("abs", x) if x.dtype is not bool_ else x
+def _but_bools(name: str, input: AnyTensor[Tensor]) -> Tensor:
+    x = require_tensor(name, input)
+    return apply(name, x) if x.dtype is not bool_ else x
 
 
-@library
-def sign(input: AnyTensor[Tensor]) -> Tensor:
-    """-1, 0 or 1; bools stay."""
-    x = require_tensor("sign", input)
-    return apply("sign", x) if x.dtype is not bool_ else x
+abs = bind(_but_bools, "abs", "abs", "The absolute value.")
+sign = bind(_but_bools, "sign", "sign", "-1, 0 or 1; bools stay.")
 
 
 @library

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 from jitgrad.dtypes import int32, int64
 from jitgrad.ops.autocast import widen
@@ -21,49 +21,32 @@ from jitgrad.ops.library.core import (
     result_dtype,
     size_of,
 )
+from jitgrad.ops.library.reduce import ValuesAndIndices
 from jitgrad.ops.library.shapes.shape import take_slice
 
 
-class median_result(NamedTuple):
-    """Values and their positions."""
-
-    values: Any
-    indices: Any
+class median_result(ValuesAndIndices):
+    """The result of `median` along an axis."""
 
 
-class sort_result(NamedTuple):
-    """Sorted values and their positions before."""
-
-    values: Any
-    indices: Any
+class sort_result(ValuesAndIndices):
+    """The result of `sort`."""
 
 
-class topk_result(NamedTuple):
-    """Values and their positions."""
-
-    values: Any
-    indices: Any
+class topk_result(ValuesAndIndices):
+    """The result of `topk`."""
 
 
-class cummax_result(NamedTuple):
-    """Values and their positions."""
-
-    values: Any
-    indices: Any
+class cummax_result(ValuesAndIndices):
+    """The result of `cummax`."""
 
 
-class cummin_result(NamedTuple):
-    """Values and their positions."""
-
-    values: Any
-    indices: Any
+class cummin_result(ValuesAndIndices):
+    """The result of `cummin`."""
 
 
-class kthvalue_result(NamedTuple):
-    """Values and their positions."""
-
-    values: Any
-    indices: Any
+class kthvalue_result(ValuesAndIndices):
+    """The result of `kthvalue`."""
 
 
 def _last(x: Any, a: int) -> Any:

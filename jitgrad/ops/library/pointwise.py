@@ -14,6 +14,7 @@ from jitgrad.ops.library.core import (
     apply,
     as_operand,
     binary,
+    bind,
     cast,
     floating,
     in_float32,
@@ -303,16 +304,12 @@ def copysign(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Ten
     return apply("where", negative, apply("neg", a), a)
 
 
-@library
-def deg2rad(input: AnyTensor[Tensor]) -> Tensor:
-    """Degrees to radians."""
-    return mul(input, 0.017453292519943295)
+def _times(factor: float, input: AnyTensor[Tensor]) -> Tensor:
+    return mul(input, factor)
 
 
-@library
-def rad2deg(input: AnyTensor[Tensor]) -> Tensor:
-    """Radians to degrees."""
-    return mul(input, 57.29577951308232)
+deg2rad = bind(_times, 0.017453292519943295, "deg2rad", "Degrees to radians.")
+rad2deg = bind(_times, 57.29577951308232, "rad2deg", "Radians to degrees.")
 
 
 @library
@@ -353,21 +350,16 @@ def nan_to_num(input: AnyTensor[Tensor], nan: Number = 0.0, posinf: Number | Non
 # --- minima, maxima, choice ----------------------------------------------------------------------------------------
 
 
-@library
-def maximum(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
-    """The larger of two elements; NaN if one is NaN."""
-    require_tensor("maximum", other, "other", 2)
-    return binary("maximum", require_tensor("maximum", input), other)
+def _extremum(name: str, input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
+    require_tensor(name, other, "other", 2)
+    return binary(name, require_tensor(name, input), other)
 
 
-@library
-def minimum(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
-    """The smaller of two elements; NaN if one is NaN."""
-    require_tensor("minimum", other, "other", 2)
-    return binary("minimum", require_tensor("minimum", input), other)
+maximum = bind(_extremum, "maximum", "maximum", "The larger of two elements; NaN if one is NaN.")
+minimum = bind(_extremum, "minimum", "minimum", "The smaller of two elements; NaN if one is NaN.")
 
 
-def _without_nan(name: str, input: Any, other: Any) -> Any:
+def _without_nan(name: str, input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     d = result_dtype(input, other)
     a, b = as_operand(input, d), as_operand(other, d)
     if not d.is_floating_point:
@@ -376,16 +368,8 @@ def _without_nan(name: str, input: Any, other: Any) -> Any:
     return apply("where", apply("ne", a, a), b, kept)
 
 
-@library
-def fmax(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
-    """The larger of two elements; the other one if one is NaN."""
-    return _without_nan("maximum", input, other)
-
-
-@library
-def fmin(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
-    """The smaller of two elements; the other one if one is NaN."""
-    return _without_nan("minimum", input, other)
+fmax = bind(_without_nan, "maximum", "fmax", "The larger of two elements; the other one if one is NaN.")
+fmin = bind(_without_nan, "minimum", "fmin", "The smaller of two elements; the other one if one is NaN.")
 
 
 @library

@@ -17,6 +17,7 @@ from jitgrad.ops.library.core import (
     Number,
     apply,
     as_operand,
+    bind,
     cast,
     expand_to,
     library,
@@ -69,21 +70,15 @@ def _stream(generator: Any) -> None:
 # --- new tensors ---------------------------------------------------------------------------------------------------
 
 
-@library
-def rand(*size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
-         generator: Any = None) -> Any:
-    """Uniform numbers in [0, 1)."""
+def _drawn(kind: str, *size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
+           generator: Any = None) -> Any:
     _stream(generator)
-    return _leaf(backend().draw("uniform", size_list(size), _float(dtype, "uniform_"), resolve(device)), requires_grad)
+    d = _float(dtype, "uniform_" if kind == "uniform" else "normal_kernel_cpu")
+    return _leaf(backend().draw(kind, size_list(size), d, resolve(device)), requires_grad)
 
 
-@library
-def randn(*size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
-          generator: Any = None) -> Any:
-    """Normal numbers with mean 0 and standard deviation 1."""
-    _stream(generator)
-    return _leaf(backend().draw("normal", size_list(size), _float(dtype, "normal_kernel_cpu"), resolve(device)),
-                 requires_grad)
+rand = bind(_drawn, "uniform", "rand", "Uniform numbers in [0, 1).")
+randn = bind(_drawn, "normal", "randn", "Normal numbers with mean 0 and standard deviation 1.")
 
 
 @library
@@ -107,20 +102,14 @@ def randperm(n: Any, *, dtype: dtype = int64, device: Any = None, requires_grad:
     return _leaf(backend().draw("randperm", (size_of(n),), dtype, resolve(device)), requires_grad)
 
 
-@library
-def rand_like(input: AnyTensor[Tensor], *, dtype: dtype | None = None, device: Any = None,
-              requires_grad: bool = False) -> Tensor:
-    """Uniform numbers in [0, 1) of input's shape and dtype."""
-    return rand(tuple(input.shape), dtype=dtype or input.dtype, device=input.device if device is None else device,
+def _like(make: Any, input: AnyTensor[Tensor], *, dtype: dtype | None = None, device: Any = None,
+          requires_grad: bool = False) -> Tensor:
+    return make(tuple(input.shape), dtype=dtype or input.dtype, device=input.device if device is None else device,
                 requires_grad=requires_grad)
 
 
-@library
-def randn_like(input: AnyTensor[Tensor], *, dtype: dtype | None = None, device: Any = None,
-               requires_grad: bool = False) -> Tensor:
-    """Normal numbers of input's shape and dtype."""
-    return randn(tuple(input.shape), dtype=dtype or input.dtype, device=input.device if device is None else device,
-                 requires_grad=requires_grad)
+rand_like = bind(_like, rand, "rand_like", "Uniform numbers in [0, 1) of input's shape and dtype.")
+randn_like = bind(_like, randn, "randn_like", "Normal numbers of input's shape and dtype.")
 
 
 @library

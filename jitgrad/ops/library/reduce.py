@@ -20,6 +20,7 @@ from jitgrad.ops.library.core import (
     as_operand,
     axes,
     axis,
+    bind,
     cast,
     floating,
     inplace,
@@ -37,32 +38,19 @@ from jitgrad.ops.library.shapes.shape import take_slice
 Dims = int | Sequence[int] | None
 
 
-class max_result(NamedTuple):
-    """Values and their positions."""
+class ValuesAndIndices(NamedTuple):
+    """Values and their positions. Each function has a type of its own, whose name `repr` shows, as in torch."""
 
     values: Any
     indices: Any
 
 
-class min_result(NamedTuple):
-    """Values and their positions."""
-
-    values: Any
-    indices: Any
+class max_result(ValuesAndIndices):
+    """The result of `max` along an axis."""
 
 
-class median_result(NamedTuple):
-    """Values and their positions."""
-
-    values: Any
-    indices: Any
-
-
-class sort_result(NamedTuple):
-    """Sorted values and their positions before."""
-
-    values: Any
-    indices: Any
+class min_result(ValuesAndIndices):
+    """The result of `min` along an axis."""
 
 
 # --- sums ----------------------------------------------------------------------------------------------------------
@@ -182,16 +170,12 @@ def _require_elements(name: str, x: Any, a: int) -> None:
     require(x.shape[a] > 0, IndexError, f"{name}(): Expected reduction dim {a} to have non-zero size.")
 
 
-@library
-def amax(input: AnyTensor[Tensor], dim: Dims = (), keepdim: bool = False) -> Tensor:
-    """The maximum over dim; equal maxima share the gradient."""
-    return apply("amax", input, axes=axes(dim, input.ndim), keepdim=bool(keepdim))
+def _amax(name: str, input: AnyTensor[Tensor], dim: Dims = (), keepdim: bool = False) -> Tensor:
+    return apply(name, input, axes=axes(dim, input.ndim), keepdim=bool(keepdim))
 
 
-@library
-def amin(input: AnyTensor[Tensor], dim: Dims = (), keepdim: bool = False) -> Tensor:
-    """The minimum over dim; equal minima share the gradient."""
-    return apply("amin", input, axes=axes(dim, input.ndim), keepdim=bool(keepdim))
+amax = bind(_amax, "amax", "amax", "The maximum over dim; equal maxima share the gradient.")
+amin = bind(_amax, "amin", "amin", "The minimum over dim; equal minima share the gradient.")
 
 
 @library
@@ -214,10 +198,11 @@ def _extreme(name: str, x: Any, dim: Any, keepdim: bool) -> tuple[Any, Any]:
     return apply("squeeze", values, axis=a), apply("squeeze", positions, axis=a)
 
 
-def _max_or_min(name: str, x: Any, args: tuple[Any, ...], dim: Any, keepdim: bool, other: Any) -> Any:
-    require_tensor(name, x)
+def _max(name: str, input: AnyTensor[Tensor], *args: Any, dim: int | None = None, keepdim: bool = False,
+         other: AnyTensor[Tensor] | None = None) -> Any:
+    x = require_tensor(name, input)
     if args and isinstance(args[0], AnyTensor):
-        other, args = args[0], args[1:]
+        other = args[0]
     elif args:
         dim, *rest = args
         keepdim = rest[0] if rest else keepdim
@@ -229,27 +214,16 @@ def _max_or_min(name: str, x: Any, args: tuple[Any, ...], dim: Any, keepdim: boo
         require(count > 0, RuntimeError, f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
                                          "Specify the reduction dim with the 'dim' argument.")
         return apply("a" + name, x, axes=axes(None, x.ndim), keepdim=False)
-    return _extreme(name, x, dim, bool(keepdim))
+    return (max_result if name == "max" else min_result)(*_extreme(name, x, dim, bool(keepdim)))
 
 
-@library
-def max(input: AnyTensor[Tensor], *args: Any, dim: int | None = None, keepdim: bool = False,
-        other: AnyTensor[Tensor] | None = None) -> Any:
-    """max(x): the maximum; max(x, dim): named (values, indices); max(x, other): elementwise."""
-    result = _max_or_min("max", input, args, dim, keepdim, other)
-    return max_result(*result) if isinstance(result, tuple) else result
+max = bind(_max, "max", "max", "max(x): the maximum; max(x, dim): named (values, indices); max(x, other): elementwise.")
+min = bind(_max, "min", "min", "min(x): the minimum; min(x, dim): named (values, indices); min(x, other): elementwise.")
 
 
-@library
-def min(input: AnyTensor[Tensor], *args: Any, dim: int | None = None, keepdim: bool = False,
-        other: AnyTensor[Tensor] | None = None) -> Any:
-    """min(x): the minimum; min(x, dim): named (values, indices); min(x, other): elementwise."""
-    result = _max_or_min("min", input, args, dim, keepdim, other)
-    return min_result(*result) if isinstance(result, tuple) else result
-
-
-def _arg(name: str, x: Any, dim: Any, keepdim: bool) -> Any:
-    if require_tensor(name, x).dtype is bool_:
+def _arg(name: str, input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False) -> Tensor:
+    x: Any = require_tensor(name, input)
+    if x.dtype is bool_:
         raise NotImplementedError(f'"{name}_cpu" not implemented for \'Bool\'')
     if x.ndim == 0:
         return backend().lift(0, int64)
@@ -264,28 +238,16 @@ def _arg(name: str, x: Any, dim: Any, keepdim: bool) -> Any:
     return apply("reshape", position, shape=(1,) * x.ndim) if keepdim else position
 
 
-@library
-def argmax(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """The position of the (first) maximum along dim, or in the flattened tensor."""
-    return _arg("argmax", input, dim, keepdim)
+argmax = bind(_arg, "argmax", "argmax", "The position of the (first) maximum along dim, or in the flattened tensor.")
+argmin = bind(_arg, "argmin", "argmin", "The position of the (first) minimum along dim, or in the flattened tensor.")
 
 
-@library
-def argmin(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """The position of the (first) minimum along dim, or in the flattened tensor."""
-    return _arg("argmin", input, dim, keepdim)
+def _any(name: str, input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False) -> Tensor:
+    return apply(name, input, axes=axes(dim, input.ndim), keepdim=bool(keepdim))
 
 
-@library
-def any(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Whether some element is nonzero."""
-    return apply("any", input, axes=axes(dim, input.ndim), keepdim=bool(keepdim))
-
-
-@library
-def all(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Whether every element is nonzero."""
-    return apply("all", input, axes=axes(dim, input.ndim), keepdim=bool(keepdim))
+any = bind(_any, "any", "any", "Whether some element is nonzero.")
+all = bind(_any, "all", "all", "Whether every element is nonzero.")
 
 
 # --- exponentials and norms ----------------------------------------------------------------------------------------
@@ -299,8 +261,8 @@ def logsumexp(input: AnyTensor[Tensor], dim: Dims, keepdim: bool = False) -> Ten
     return apply("logsumexp", x, axes=axes(dim, x.ndim), keepdim=bool(keepdim))
 
 
-def _normalised(name: str, x: Any, dim: Any, dtype: Any) -> Any:
-    x = widen(x, "cuda")
+def _softmax(name: str, input: AnyTensor[Tensor], dim: int, dtype: dtypes.dtype | None = None) -> Tensor:
+    x: Any = widen(input, "cuda")
     if dtype is not None:
         x = cast(x, dtype)
     elif not x.dtype.is_floating_point:
@@ -311,16 +273,8 @@ def _normalised(name: str, x: Any, dim: Any, dtype: Any) -> Any:
     return apply(name, x, axis=axis(dim, x.ndim))
 
 
-@library
-def softmax(input: AnyTensor[Tensor], dim: int, dtype: dtypes.dtype | None = None) -> Tensor:
-    """exp(input) / sum(exp(input)) along dim, without overflow."""
-    return _normalised("softmax", input, dim, dtype)
-
-
-@library
-def log_softmax(input: AnyTensor[Tensor], dim: int, dtype: dtypes.dtype | None = None) -> Tensor:
-    """log(softmax(input)) along dim."""
-    return _normalised("log_softmax", input, dim, dtype)
+softmax = bind(_softmax, "softmax", "softmax", "exp(input) / sum(exp(input)) along dim, without overflow.")
+log_softmax = bind(_softmax, "log_softmax", "log_softmax", "log(softmax(input)) along dim.")
 
 
 @library
@@ -377,24 +331,16 @@ def dist(input: AnyTensor[Tensor], other: AnyTensor[Tensor], p: Number = 2) -> T
 # --- scans ---------------------------------------------------------------------------------------------------------
 
 
-def _scan(name: str, x: Any, dim: Any, dtype: Any) -> Any:
-    x = _accumulated(widen(x, "cuda"), dtype)
+def _scan(name: str, input: AnyTensor[Tensor], dim: int, *, dtype: dtypes.dtype | None = None) -> Tensor:
+    x = _accumulated(widen(input, "cuda"), dtype)
     a = axis(dim, x.ndim)
     if x.ndim == 0:
         return apply("cast", x, dtype=x.dtype)
     return apply(name, x, axis=a)
 
 
-@library
-def cumsum(input: AnyTensor[Tensor], dim: int, *, dtype: dtypes.dtype | None = None) -> Tensor:
-    """Running sums along dim."""
-    return _scan("cumsum", input, dim, dtype)
-
-
-@library
-def cumprod(input: AnyTensor[Tensor], dim: int, *, dtype: dtypes.dtype | None = None) -> Tensor:
-    """Running products along dim."""
-    return _scan("cumprod", input, dim, dtype)
+cumsum = bind(_scan, "cumsum", "cumsum", "Running sums along dim.")
+cumprod = bind(_scan, "cumprod", "cumprod", "Running products along dim.")
 
 
 @library

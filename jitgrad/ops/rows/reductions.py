@@ -103,12 +103,10 @@ def _amax_vjp(F: Any, g: Any, y: Any, x: Any, axes: tuple[int, ...], keepdim: bo
     return (F.where(at, F.unreduce(g, x, axes, keepdim), 0.0) / F.expand_like(ties, x),)
 
 
-_reduce("amax", "The maximum over axes; NaN if there is one.",
-        lambda xp, x, axes, keepdim: x.max(axis=axes, keepdims=keepdim), fold="max", vjp=_amax_vjp, dtypes="any",
-        check=checks.nonempty("amax"))
-_reduce("amin", "The minimum over axes; NaN if there is one.",
-        lambda xp, x, axes, keepdim: x.min(axis=axes, keepdims=keepdim), fold="min", vjp=_amax_vjp, dtypes="any",
-        check=checks.nonempty("amin"))
+for _name, _doc, _fold in (("amax", "The maximum over axes; NaN if there is one.", "max"),
+                           ("amin", "The minimum over axes; NaN if there is one.", "min")):
+    _reduce(_name, _doc, lambda xp, x, axes, keepdim, _fold=_fold: getattr(x, _fold)(axis=axes, keepdims=keepdim),
+            fold=_fold, vjp=_amax_vjp, dtypes="any", check=checks.nonempty(_name))
 
 
 def _arg(function: str) -> Any:
@@ -119,16 +117,13 @@ def _arg(function: str) -> Any:
     return impl
 
 
-_reduce("argmax", "The first index of the maximum along one axis.", _arg("argmax"), fold="argmax", vjp=NONDIFF,
-        dtypes="any", spec=specs.reduce_to(dtypes.int64), check=checks.nonempty("argmax"), samples=_one_axis_samples)
-_reduce("argmin", "The first index of the minimum along one axis.", _arg("argmin"), fold="argmin", vjp=NONDIFF,
-        dtypes="any", spec=specs.reduce_to(dtypes.int64), check=checks.nonempty("argmin"), samples=_one_axis_samples)
-_reduce("any", "Whether some element is nonzero.", lambda xp, x, axes, keepdim: x.astype(bool).any(
-            axis=axes, keepdims=keepdim), fold="any", traits={"total"}, vjp=NONDIFF, dtypes="any",
-        spec=specs.reduce_to(dtypes.bool_))
-_reduce("all", "Whether every element is nonzero.", lambda xp, x, axes, keepdim: x.astype(bool).all(
-            axis=axes, keepdims=keepdim), fold="all", traits={"total"}, vjp=NONDIFF, dtypes="any",
-        spec=specs.reduce_to(dtypes.bool_))
+for _name, _what in (("argmax", "maximum"), ("argmin", "minimum")):
+    _reduce(_name, f"The first index of the {_what} along one axis.", _arg(_name), fold=_name, vjp=NONDIFF,
+            dtypes="any", spec=specs.reduce_to(dtypes.int64), check=checks.nonempty(_name), samples=_one_axis_samples)
+for _name, _doc in (("any", "Whether some element is nonzero."), ("all", "Whether every element is nonzero.")):
+    _reduce(_name, _doc, lambda xp, x, axes, keepdim, _name=_name: getattr(x.astype(bool), _name)(
+                axis=axes, keepdims=keepdim), fold=_name, traits={"total"}, vjp=NONDIFF, dtypes="any",
+            spec=specs.reduce_to(dtypes.bool_))
 
 # --- softmax and kin -----------------------------------------------------------------------------------------------
 

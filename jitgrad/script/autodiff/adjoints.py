@@ -5,11 +5,10 @@ from __future__ import annotations
 from jitgrad.ops.types import BOOL, ListType, OptionalType, SeqType, map_dims
 from jitgrad.script.autodiff.cotangents import (
     Cotangent,
-    Reached,
     add_element,
+    any_reached,
     as_reached,
     cotangent_type,
-    either,
     masked,
     present,
     reach_type,
@@ -31,10 +30,7 @@ def callback(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents)
     present = tuple(k for k, c in enumerate(given) if c is not None)
     if not wanted or not present:
         return
-    reached: Reached = False
-    for c in given:
-        if c is not None:
-            reached = either(context, reached, c.reached)
+    reached = any_reached(context, given)
     values = [masked(context, c) for c in given if c is not None]
     types = [frame.type(node.inputs[i].type) for i in wanted] + [BOOL] * len(wanted)
     found = reverse.builder.emit("callback.vjp", [frame.fetch(node.outputs[-1]), *values], types=types, call=call,

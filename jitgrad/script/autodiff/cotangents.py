@@ -9,7 +9,7 @@ may be NaN) while the bool is false, unless it is `clean`: then it is zero. Sums
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -18,7 +18,7 @@ from jitgrad.dims import Symbol, dim
 from jitgrad.ops.types import BOOL, INT, ListType, OptionalType, SeqType, TensorType, Type, map_dims
 from jitgrad.script.autodiff.amend import abstract
 from jitgrad.script.autodiff.frame import Context
-from jitgrad.script.graph.ir import Block, Value, type_symbols
+from jitgrad.script.graph.ir import Block, Value, payload, type_symbols
 
 #: True, False (a zero that stands for "not yet"), or a bool known at run time; for a Seq, a Seq of bools
 Reached = Value | bool
@@ -68,9 +68,7 @@ _ANY = tuple(dim(Symbol(f"any{i}")) for i in range(64))
 
 def holds_list(type_: Type) -> bool:
     """Whether a value of `type_` is a list, or may hold one: its cotangent's type then says nothing of sizes."""
-    while isinstance(type_, OptionalType):
-        type_ = type_.elem
-    return isinstance(type_, ListType)
+    return isinstance(payload(type_), ListType)
 
 
 def tells(type_: Type) -> bool:
@@ -101,6 +99,15 @@ def either(context: Context, a: Reached, b: Reached) -> Reached:
     assert isinstance(a, Value)
     assert isinstance(b, Value)
     return context.builder.one("num.or", a, b)
+
+
+def any_reached(context: Context, given: Iterable[Cotangent | None]) -> Reached:
+    """Whether one of several is reached; None is not."""
+    reached: Reached = False
+    for c in given:
+        if c is not None:
+            reached = either(context, reached, c.reached)
+    return reached
 
 
 def masked(context: Context, c: Cotangent) -> Value:

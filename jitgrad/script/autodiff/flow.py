@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from jitgrad.dims import Dim, Symbol
+from jitgrad.dims import Symbol
 from jitgrad.ops import NONDIFF, OPS
 from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
-from jitgrad.script.graph.ir import Block, Graph, Loop, Node, Value
+from jitgrad.script.graph.ir import Block, Graph, Loop, Node, Value, symbol_axes
 
 #: ops outside the table through which a gradient flows
 _PASSING = frozenset({"opt.some", "opt.get", "seq.get", "list.put", "list.get", "list.take"})
@@ -97,8 +97,7 @@ class Flow:
 
     def _note_maybe(self, binds: Sequence[Symbol], values: Sequence[Value]) -> None:
         if any(isinstance(v.type, OptionalType) for v in values):
-            plain = {d.symbol for v in values if isinstance(v.type, TensorType) for d in v.type.dims
-                     if isinstance(d, Dim)}
+            plain = {symbol for v in values for _, symbol in symbol_axes(v.type)}
             self.maybe.update(s for s in binds if s not in plain)
 
     def _uses(self, block: Block, values: Sequence[Value]) -> None:

@@ -203,6 +203,3 @@ class _History:
 
 def _with(values: tuple[Value, ...], at: int, new: Value) -> tuple[Value, ...]:
     return (*values[:at], new, *values[at:])
-
-
-__all__ = ["Answer", "requires_grad"]

@@ -4,11 +4,12 @@ gradient function the effects are taken out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 from jitgrad.errors import NonDifferentiable
 from jitgrad.ops import OPS
-from jitgrad.script.graph.ir import Block, Builder, Graph, Node, walk
+from jitgrad.script.graph.ir import Block, Builder, Graph, Node, rebuilt, walk
 from jitgrad.script.graph.irops import effect
 from jitgrad.script.graph.namespace import GraphNamespace
 
@@ -17,43 +18,30 @@ def expand_composites(graph: Graph) -> Graph:
     """`graph` with every composite that has no vjp written out; the same graph where there is none."""
     if not any(_needs_expansion(n) for n in walk(graph.block)):
         return graph
-    return Graph(_rebuild(graph.block, _expand), graph.name)
+    return Graph(rebuilt(graph.block, _expand), graph.name)
 
 
 def expand_nodes(nodes: Sequence[Node]) -> list[Node]:
     """`nodes` and those nested in them with composites written out; the same nodes where there is nothing to do."""
     block = Block(nodes=list(nodes))
-    return _rebuild(block, _expand).nodes if any(_needs_expansion(n) for n in walk(block)) else block.nodes
+    return rebuilt(block, _expand).nodes if any(_needs_expansion(n) for n in walk(block)) else block.nodes
 
 
 def without_effects(graph: Graph) -> Graph:
     """`graph` without prints, checks and commits, its arithmetic unchecked."""
     if not any(effect(n.op, n.attrs) for n in walk(graph.block)):
         return graph
-    return Graph(_rebuild(graph.block, pure), graph.name)
-
-
-def _rebuild(block: Block, replace: Callable[[Node], list[Node]]) -> Block:
-    """`block` and all blocks in it with every node replaced; values stay the same."""
-    nodes: list[Node] = []
-    for node in block.nodes:
-        if node.blocks:
-            blocks = tuple([_rebuild(b, replace) for b in node.blocks])
-            nodes.append(Node(node.op, node.inputs, node.attrs, node.outputs, blocks, node.span, node.binds))
-        else:
-            nodes.extend(replace(node))
-    return Block(block.params, nodes, block.results, block.binds)
+    return Graph(rebuilt(graph.block, pure), graph.name)
 
 
 def pure(node: Node) -> list[Node]:
     """The node without its effects: itself, an unchecked one, or nothing."""
     if node.op == "opt.get":  # present: the checks that said so have passed in the forward
-        return [Node(node.op, node.inputs, {**node.attrs, "known": True}, node.outputs, (), node.span, node.binds)]
+        return [replace(node, attrs={**node.attrs, "known": True})]
     if not effect(node.op, node.attrs):
         return [node]
     if node.attrs.get("checked"):
-        attrs = {k: a for k, a in node.attrs.items() if k != "checked"}
-        return [Node(node.op, node.inputs, attrs, node.outputs, (), node.span, node.binds)]
+        return [replace(node, attrs={k: a for k, a in node.attrs.items() if k != "checked"})]
     if node.outputs:
         raise NonDifferentiable(f"`{node.op}` has effects, which a gradient of a gradient cannot repeat", node.span)
     return []
@@ -77,7 +65,7 @@ def _expand(node: Node) -> list[Node]:
     out, v = node.output, result.value
     for at, made in enumerate(nodes):
         if made.outputs == (v,) and not any(v in n.inputs for n in nodes[at + 1:]):
-            nodes[at] = Node(made.op, made.inputs, made.attrs, (out,), made.blocks, made.span, made.binds)
+            nodes[at] = replace(made, outputs=(out,))
             break
     else:  # an operand, or a value that the expression reads again: the same tensor under another name
         nodes.append(Node("reshape", (v,), {"shape": v.type.dims}, (out,), (), node.span))

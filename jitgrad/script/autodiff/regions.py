@@ -18,17 +18,18 @@ Not folded, so saved like anything else: regions that bind a size which is used 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from jitgrad.dims import Dim, Size, Symbol, dim, substitute
 from jitgrad.errors import NonDifferentiable
 from jitgrad.ops.types import Type, map_dims
-from jitgrad.script.autodiff.cotangents import Cotangent, Reached, either, masked, restate, zero
+from jitgrad.script.autodiff.cotangents import Cotangent, any_reached, masked, restate, zero
 from jitgrad.script.autodiff.frame import Frame
 from jitgrad.script.autodiff.prepare import pure
 from jitgrad.script.autodiff.reverse import Cotangents, Reverse, adjoint
 from jitgrad.script.graph.custom import CustomDerivative
-from jitgrad.script.graph.ir import Block, Graph, Node, Value, attr_symbols, map_attr, type_symbols, walk
+from jitgrad.script.graph.ir import Block, Graph, Node, Value, attr_symbols, map_attr, rebuilt, type_symbols, walk
 from jitgrad.script.graph.irops import Effect, effect
 
 BEGIN, END, REGION = "region.begin", "region.end", "region"
@@ -48,21 +49,11 @@ def unmark(graph: Graph) -> Graph:
     """`graph` without marks."""
     if not any(n.op in (BEGIN, END) for n in walk(graph.block)):
         return graph
-    return Graph(_unmark(graph.block), graph.name)
-
-
-def _unmark(block: Block) -> Block:
-    nodes = [_with_blocks(n, [_unmark(b) for b in n.blocks]) if n.blocks else n
-             for n in block.nodes if n.op not in (BEGIN, END)]
-    return Block(block.params, nodes, block.results, block.binds)
-
-
-def _with_blocks(node: Node, blocks: Sequence[Block]) -> Node:
-    return Node(node.op, node.inputs, node.attrs, node.outputs, tuple(blocks), node.span, node.binds)
+    return Graph(rebuilt(graph.block, lambda n: () if n.op in (BEGIN, END) else (n,)), graph.name)
 
 
 def _fold_block(block: Block) -> Block:
-    nodes = [_with_blocks(n, [_fold_block(b) for b in n.blocks]) if n.blocks else n for n in block.nodes]
+    nodes = [replace(n, blocks=tuple(map(_fold_block, n.blocks))) if n.blocks else n for n in block.nodes]
     folded = _fold_nodes(nodes, set(block.results))
     return Block(block.params, folded, block.results, block.binds)
 
@@ -120,21 +111,15 @@ def flatten(graph: Graph) -> Graph:
     """The inverse of `fold`, but for the marks."""
     if not any(n.op == REGION for n in walk(graph.block)):
         return graph
-    return Graph(_flatten(graph.block), graph.name)
+    return Graph(rebuilt(graph.block, _unfolded), graph.name)
 
 
-def _flatten(block: Block) -> Block:
-    nodes: list[Node] = []
-    for node in block.nodes:
-        if node.op == REGION:
-            (body,) = node.blocks
-            rename = Rename(dict(zip(body.results, node.outputs, strict=True)))
-            nodes.extend(rename.node(n) for n in _flatten(body).nodes)
-        elif node.blocks:
-            nodes.append(_with_blocks(node, [_flatten(b) for b in node.blocks]))
-        else:
-            nodes.append(node)
-    return Block(block.params, nodes, block.results, block.binds)
+def _unfolded(node: Node) -> list[Node]:
+    if node.op != REGION:
+        return [node]
+    (body,) = node.blocks
+    rename = Rename(dict(zip(body.results, node.outputs, strict=True)))
+    return [rename.node(n) for n in body.nodes]
 
 
 # --- copies --------------------------------------------------------------------------------------------------------
@@ -228,10 +213,7 @@ def custom(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents) -
         raise NonDifferentiable("trying to differentiate twice a function that was marked with @once_differentiable",
                                 node.span)
     given = [cotangents.pop(node.outputs[i], None) for i in call.differentiable]
-    reached: Reached = False
-    for c in given:
-        if c is not None:
-            reached = either(context, reached, c.reached)
+    reached = any_reached(context, given)
     values = []
     for i, c in zip(call.differentiable, given, strict=True):
         type_ = frame.type(node.outputs[i].type)

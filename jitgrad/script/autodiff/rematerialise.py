@@ -174,6 +174,3 @@ def _arguments(block: Block) -> list[Value]:
 
 def _axes(shape: tuple[Size, ...]) -> list[Size]:
     return [d for d in shape if d != 1]
-
-
-__all__ = ["CostModel", "Saved", "Way", "with_rows"]

@@ -17,6 +17,7 @@ from jitgrad.ops.types import TensorType
 from jitgrad.script.autodiff.cotangents import (
     Cotangent,
     add,
+    any_reached,
     conform,
     either,
     masked,
@@ -112,10 +113,7 @@ class Reverse:
             g: Any = F.wrap(c.value)
             y: Any = F.wrap(frame.fetch(node.outputs[0]))
         else:  # a rule of several results reads them all; what is not reached counts as absent or as zero
-            reached = False
-            for c in given:
-                if c is not None:
-                    reached = either(self.context, reached, c.reached)
+            reached = any_reached(self.context, given)
             g = tuple(None if c is None else F.wrap(masked(self.context, c)) for c in given)
             y = tuple(F.wrap(frame.fetch(v)) if isinstance(v.type, TensorType) else None for v in node.outputs)
         xs = [F.wrap(frame.fetch(x)) for x in node.inputs]

@@ -15,9 +15,9 @@ from jitgrad.codegen.run.arrays import KNOWN, Check, Equal, Expected
 from jitgrad.codegen.run.launch import TUPLE_ITEMS
 from jitgrad.dims import Size, Symbol
 from jitgrad.kernels.arrays import ANYWHERE, READ, WRITTEN
-from jitgrad.ops.types import TensorType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.entering import EntryWriter
+from jitgrad.script.graph.ir import symbol_axes
 
 #: with fewer arrays the call costs more than it saves
 FEWEST = 12
@@ -79,10 +79,9 @@ def _axes(writer: EntryWriter, script: sig.ScriptGraph, names: Sequence[str]) ->
     """For symbols that stand alone in the type of a guarded tensor: the number of the input, and the axis."""
     found: dict[Symbol, tuple[int, int]] = {}
     for i, type_ in enumerate(script.input_types):
-        if isinstance(type_, TensorType) and names[i] in writer.guarded:
-            for axis, d in enumerate(type_.dims):
-                if not isinstance(d, int) and d.symbol is not None:
-                    found.setdefault(d.symbol, (i, axis))
+        if names[i] in writer.guarded:
+            for axis, symbol in symbol_axes(type_):
+                found.setdefault(symbol, (i, axis))
     return found
 
 

@@ -145,6 +145,3 @@ def as_arrays(cotangent: Any) -> Any:
         return [np.asarray(c) if isinstance(c, np.generic) else as_arrays(c) if type(c) is list else c
                 for c in cotangent]
     return np.asarray(cotangent) if isinstance(cotangent, np.generic) else cotangent
-
-
-__all__ = ["CallNode", "as_arrays", "flat", "version_of"]

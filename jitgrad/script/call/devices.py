@@ -96,6 +96,3 @@ def from_host(value: Any, where: device) -> Any:
     if type(value) is list:
         return [from_host(v, where) for v in value]
     return on_device(where).from_host(value, where) if hasattr(value, "dtype") else value
-
-
-__all__ = ["compiled", "driver_of", "from_host", "hosted", "interpreted", "is_there", "loaded"]

@@ -16,13 +16,14 @@ import numpy as np
 
 from jitgrad import dims
 from jitgrad.device import FACTS, device
-from jitgrad.dims import Atom, Dim, Size, Symbol
+from jitgrad.dims import Atom, Size, Symbol
 from jitgrad.eager.arrays.arrays import overlap
 from jitgrad.ops.types import ListType, TensorType
 from jitgrad.script.call import list_kinds
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import NOTHING
 from jitgrad.script.call.sources import MISSES, Unreadable, elem_of, resolve, type_of_tensor
+from jitgrad.script.graph.ir import symbol_axes
 
 #: so many tensors of one kind are checked in a loop: shorter to compile, and no slower
 LOOP = 4
@@ -311,10 +312,10 @@ def input_symbols(writer: EntryWriter, inputs: Sequence[sig.Source], types: Sequ
     for source, type_ in zip(inputs, types, strict=True):
         if isinstance(type_, ListType):  # a size that all of its tensors have
             first = f"{writer.read(source)}[0]._data.shape"
-        for axis, d in enumerate(getattr(elem_of(type_), "dims", ())):
-            if isinstance(d, Dim) and d.symbol is not None and d.symbol in wanted and d.symbol not in found:
+        for axis, symbol in symbol_axes(elem_of(type_)):
+            if symbol in wanted and symbol not in found:
                 shape = first if isinstance(type_, ListType) else writer.shape(writer.read(source))
-                found[d.symbol] = f"{shape}[{axis}]"
+                found[symbol] = f"{shape}[{axis}]"
     return found
 
 
@@ -327,7 +328,7 @@ def known_shapes(writer: EntryWriter, script: sig.ScriptGraph) -> tuple[dict[str
         if not isinstance(type_, TensorType):
             continue
         name = writer.read(source)
-        symbols = [d.symbol for d in type_.dims if isinstance(d, Dim) and d.symbol is not None]
+        symbols = [symbol for _, symbol in symbol_axes(type_)]
         for symbol in symbols:
             binders.setdefault(symbol, name)
         if writer.is_guarded(name) and all(s in fixed for s in symbols):

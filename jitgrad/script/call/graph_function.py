@@ -11,6 +11,7 @@ import functools
 import json
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitgrad import config
@@ -20,10 +21,10 @@ from jitgrad.device import device as Device
 from jitgrad.eager.arrays.arrays import to_host
 from jitgrad.eager.construct import wrap
 from jitgrad.errors import ErrorName
-from jitgrad.ops.types import ListType, OptionalType, TensorType
+from jitgrad.ops.types import ListType, TensorType
 from jitgrad.script.call import devices
 from jitgrad.script.call.callnode import CallNode, as_arrays, version_of
-from jitgrad.script.graph.ir import Block, Graph, committed, walk
+from jitgrad.script.graph.ir import Block, Graph, committed, payload, walk
 
 if TYPE_CHECKING:
     from jitgrad.script.autodiff import Derivative
@@ -41,40 +42,50 @@ class Backward(NamedTuple):
     flags: tuple[tuple[int, int], ...]
 
 
-class GraphFunction:
-    """Call with one object (Tensor or number) per graph input; returns Tensors and numbers, one per graph output.
+@dataclass(eq=False)
+class Interface:
+    """What a function takes and gives, by numbers of inputs and outputs.
 
-    Args:
-        graph: after passes; or its text.
-        wrt: the inputs that need a gradient; empty: no derivative is compiled.
-        differentiable: outputs that get this call's history.
+    Attributes:
         name: for messages and the tape.
-        tensors: outputs that are tensors (or absent).
-        arguments: inputs that are tensors.
-        lists: outputs that are lists.
-        list_inputs: inputs that are lists of tensors or None.
+        wrt: the inputs that need a gradient; empty: no derivative is compiled.
+        differentiable: outputs that get a call's history.
         n_outputs: number of graph outputs; what the forward program returns after them are residuals.
+        tensors, lists: outputs that are tensors (or absent), and lists.
+        arguments, list_inputs: inputs that are tensors, and lists of tensors or None.
         writes: inputs that are tensors and written in place.
         device: where it runs.
         on_host: outputs that are brought from there to the CPU.
     """
 
-    def __init__(self, graph: Graph | str, wrt: tuple[int, ...], differentiable: tuple[int, ...], name: str,
-                 tensors: tuple[int, ...], arguments: tuple[int, ...], n_outputs: int, writes: tuple[int, ...] = (),
-                 lists: tuple[int, ...] = (), list_inputs: tuple[int, ...] = (), device: Device = CPU,
-                 on_host: tuple[int, ...] = ()):
-        self.device, self.on_host = device, on_host
+    name: str
+    wrt: tuple[int, ...]
+    differentiable: tuple[int, ...]
+    n_outputs: int
+    tensors: tuple[int, ...]
+    lists: tuple[int, ...]
+    arguments: tuple[int, ...]
+    list_inputs: tuple[int, ...]
+    writes: tuple[int, ...]
+    device: Device
+    on_host: tuple[int, ...]
+
+
+class GraphFunction(Interface):
+    """Call with one object (Tensor or number) per graph input; returns Tensors and numbers, one per graph output.
+
+    `graph`: after passes; or its text. The rest is its interface.
+    """
+
+    def __init__(self, graph: Graph | str, **interface: Any):
+        super().__init__(**interface)
         #: inputs of one element that are on the CPU while the program runs elsewhere: the host computes with them
         self.hosted: frozenset[int] = frozenset()
         #: whether equal calls give equal bits, on a GPU too
         self.ordered = are_deterministic_algorithms_enabled()
-        self._graph, self.wrt, self.name = graph, wrt, name
-        self.differentiable = differentiable if wrt else ()
-        self.n_outputs, self.writes = n_outputs, writes
-        self._tensors, self.arguments = tensors, arguments
-        self._lists, self.list_inputs = lists, list_inputs
+        self._graph = graph
         self.calls_back = not isinstance(graph, str) and any(n.op == "callback" for n in walk(graph.block))
-        self.title = name + "Backward"
+        self.title = self.name + "Backward"
         #: inputs whose memory the first-order backward reads again
         self.saved: frozenset[int] = frozenset()
         #: exceptions that are not Python's, by the names that the graph's text has for them
@@ -85,7 +96,11 @@ class GraphFunction:
         self._compiled: list[Any] = []
         self.forward: Program
         #: where each residual is: index of a forward output, or ~index of an input that the backward reads again
-        self._residuals: tuple[int, ...] = ()
+        self.residuals: tuple[int, ...] = ()
+
+    def interface(self) -> dict[str, Any]:
+        """By name, what another function like this is made with."""
+        return {f.name: getattr(self, f.name) for f in fields(Interface)}
 
     @property
     def graph(self) -> Graph:
@@ -100,11 +115,6 @@ class GraphFunction:
     def is_native(self) -> bool:
         """Whether native code runs, not the interpreter."""
         return bool(self._compiled)
-
-    @property
-    def residuals(self) -> tuple[int, ...]:
-        """Where each saved value is: the number of a forward output, or ~number of an input that is kept."""
-        return self._residuals
 
     @functools.cached_property
     def reads(self) -> set[int]:
@@ -145,7 +155,7 @@ class GraphFunction:
     def _compile(self) -> None:
         """Forward, and backward for cotangents of every output: one native module."""
         graphs, flags, places = self._graphs()
-        self._residuals = places
+        self.residuals = places
         self.saved = frozenset(~i for i in places if i < 0)
         programs = self._programs(graphs)
         self.forward = programs["forward"]
@@ -189,22 +199,25 @@ class GraphFunction:
                 on_host: Sequence[int] = ()) -> GraphFunction:
         """Optimise and compile `graph` for inputs like `objects` in the current grad mode."""
         from jitgrad.eager.autograd.grad_mode import is_grad_enabled
+        from jitgrad.script.autodiff.flow import is_differentiable
         from jitgrad.script.passes import pipeline
 
         wrt: tuple[int, ...] = ()
         if is_grad_enabled():
             wrt = tuple(i for i, o in enumerate(objects) if _requires_grad(o))
         if differentiable is None:
-            differentiable = [i for i, v in enumerate(graph.outputs) if _is_floating(v.type)]
+            differentiable = [i for i, v in enumerate(graph.outputs) if is_differentiable(v.type)]
         optimised = pipeline.prepare(graph)
         types = [v.type for v in graph.outputs]
-        function = cls(optimised, wrt, tuple(i for i in differentiable if _is_floating(types[i])), name,
-                       tuple(i for i, t in enumerate(types) if _is_tensor(t)),
-                       tuple(i for i, v in enumerate(graph.inputs) if _is_tensor(v.type)), len(types),
-                       tuple(i for i in committed(optimised.block) if _is_tensor(graph.inputs[i].type)),
-                       tuple(i for i, t in enumerate(types) if isinstance(t, ListType)),
-                       tuple(i for i, v in enumerate(graph.inputs) if isinstance(v.type, ListType)), device,
-                       tuple(on_host))
+        inputs = [v.type for v in graph.inputs]
+        function = cls(
+            optimised, name=name, wrt=wrt, n_outputs=len(types), device=device, on_host=tuple(on_host),
+            differentiable=tuple(i for i in differentiable if is_differentiable(types[i])) if wrt else (),
+            tensors=tuple(i for i, t in enumerate(types) if _is_tensor(t)),
+            lists=tuple(i for i, t in enumerate(types) if isinstance(t, ListType)),
+            arguments=tuple(i for i, t in enumerate(inputs) if _is_tensor(t)),
+            list_inputs=tuple(i for i, t in enumerate(inputs) if isinstance(t, ListType)),
+            writes=tuple(i for i in committed(optimised.block) if _is_tensor(inputs[i])))
         if device.type != "cpu":
             function.hosted = devices.hosted(graph, objects)
         function._compile()
@@ -223,11 +236,8 @@ class GraphFunction:
         text = to_text(self.graph, "chain", objects=named)
         errors = {name: [e.__module__, e.__qualname__] for name, e in named.items() if e.__module__ != "builtins"}
         everything = self._backwards.get((True,) * len(self.differentiable))
-        header = {"flags": everything.flags if everything is not None else (), "wrt": self.wrt, "name": self.name,
-                  "differentiable": self.differentiable, "residuals": self._residuals, "tensors": self._tensors,
-                  "arguments": self.arguments, "n_outputs": self.n_outputs,
-                  "writes": self.writes, "lists": self._lists, "list_inputs": self.list_inputs, "errors": errors,
-                  "device": str(self.device), "on_host": self.on_host}
+        header = {"interface": self.interface() | {"device": str(self.device)}, "residuals": self.residuals,
+                  "flags": everything.flags if everything is not None else (), "errors": errors}
         return pack([json.dumps(header).encode(), text.encode(), self._compiled[0].to_bytes()])
 
     @classmethod
@@ -238,13 +248,11 @@ class GraphFunction:
 
         header_bytes, text, program = unpack(data)
         header = json.loads(header_bytes)
-        function = cls(text.decode(), tuple(header["wrt"]), tuple(header["differentiable"]), header["name"],
-                       tuple(header["tensors"]), tuple(header["arguments"]), header["n_outputs"],
-                       tuple(header["writes"]), tuple(header["lists"]), tuple(header["list_inputs"]),
-                       Device(header["device"]), tuple(header["on_host"]))
+        interface: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in header["interface"].items()}
+        function = cls(text.decode(), **(interface | {"device": Device(interface["device"])}))
         function._errors = {name: ErrorName(*found) for name, found in header["errors"].items()}
-        function._residuals = tuple(header["residuals"])
-        function.saved = frozenset(~i for i in function._residuals if i < 0)
+        function.residuals = tuple(header["residuals"])
+        function.saved = frozenset(~i for i in function.residuals if i < 0)
         compiled = (Compiled.from_bytes(program) if function.device.type == "cpu"
                     else devices.loaded(program, function.device))
         function._compiled.append(compiled)
@@ -286,8 +294,7 @@ class GraphFunction:
 
     def _uncompiled(self, device: Device) -> GraphFunction:
         """The same function, for a device, not compiled."""
-        return GraphFunction(self.graph, self.wrt, self.differentiable, self.name, self._tensors, self.arguments,
-                             self.n_outputs, self.writes, self._lists, self.list_inputs, device, self.on_host)
+        return GraphFunction(self.graph, **(self.interface() | {"device": device}))
 
     def asm(self) -> str:
         """The machine code as text; a program from the disk cache is compiled again for it."""
@@ -310,16 +317,23 @@ class GraphFunction:
         for i in self.on_host:
             if outputs[i] is not None:
                 outputs[i] = to_host(outputs[i])
-        if not self.differentiable:
-            for i in self._tensors:
-                if outputs[i] is not None:
-                    outputs[i] = wrap(outputs[i])
-            for i in self._lists:
-                outputs[i] = _items(outputs[i])
-            return outputs
-        residuals = [outputs[i] if i >= 0 else arrays[~i] for i in self._residuals]
-        del outputs[self.n_outputs:]
-        return self._record(objects, outputs, residuals, unreached)
+        node = None
+        if self.differentiable:
+            residuals = [outputs[i] if i >= 0 else arrays[~i] for i in self.residuals]
+            del outputs[self.n_outputs:]
+            node = CallNode(self, objects, residuals, unreached)
+        for i in self.tensors:
+            if outputs[i] is not None:
+                outputs[i] = wrap(outputs[i])
+        for i in self.lists:
+            outputs[i] = _items(outputs[i])
+        if node is not None:
+            for slot, i in enumerate(self.differentiable):
+                if i in self.lists:
+                    node.attach_list(slot, outputs[i])
+                elif outputs[i] is not None:
+                    node.attach(outputs[i], slot)
+        return outputs
 
     def rebase(self, target: Any, outputs: Sequence[Any], index: int) -> bool:
         """Give tensor `target`, written in place by the program, the history of graph output `index`, if it has any."""
@@ -327,21 +341,6 @@ class GraphFunction:
             return False
         target._rebase(outputs[index])
         return True
-
-    def _record(self, objects: Sequence[Any], outputs: list[Any], residuals: list[Any],
-                unreached: Collection[int]) -> list[Any]:
-        node = CallNode(self, objects, residuals, unreached)
-        for i in self._tensors:
-            if outputs[i] is not None:
-                outputs[i] = wrap(outputs[i])
-        for i in self._lists:
-            outputs[i] = _items(outputs[i])
-        for slot, i in enumerate(self.differentiable):
-            if i in self._lists:
-                node.attach_list(slot, outputs[i])
-            elif outputs[i] is not None:
-                node.attach(outputs[i], slot)
-        return outputs
 
     def backward(self, residuals: list[Any], unreached: Collection[int], cotangents: Sequence[Any],
                  objects: Sequence[Any] = ()) -> list[Any]:
@@ -433,16 +432,5 @@ def _items(value: Any) -> list[Any]:
     return [wrap(v) if hasattr(v, "dtype") else _items(v) if type(v) is list else v for v in found]
 
 
-def _payload(type_: Any) -> Any:
-    return type_.elem if isinstance(type_, OptionalType) else type_
-
-
 def _is_tensor(type_: Any) -> bool:
-    return isinstance(_payload(type_), TensorType)
-
-
-def _is_floating(type_: Any) -> bool:
-    while isinstance(type_, ListType):
-        type_ = type_.elem
-    payload = _payload(type_)
-    return isinstance(payload, TensorType) and payload.dtype.is_floating_point
+    return isinstance(payload(type_), TensorType)

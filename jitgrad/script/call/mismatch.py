@@ -9,11 +9,11 @@ from jitgrad.dims import Symbol, evaluate
 from jitgrad.dtypes import get_default_dtype
 from jitgrad.eager.autograd.grad_mode import is_grad_enabled
 from jitgrad.ops import autocast
-from jitgrad.ops.types import TensorType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.entering import separate
 from jitgrad.script.call.sources import Unreadable, broken, elem_of, first_broken, resolve, type_of_tensor
 from jitgrad.script.call.specialisation import Specialisation
+from jitgrad.script.graph.ir import symbol_axes
 
 #: reasons to compile again that no single guard has
 SIZES = "sizes that were equal at the first call differ"
@@ -65,9 +65,7 @@ def actual_sizes(script: sig.ScriptGraph, objects: Sequence[Any]) -> dict[Symbol
     sizes: dict[Symbol, int] = {}
     for found, type_ in zip(objects, script.input_types, strict=True):
         type_, found = (elem_of(type_), found[0]) if type(found) is list and found else (type_, found)
-        for d, n in zip(type_.dims, found.shape, strict=True) if isinstance(type_, TensorType) else ():
-            if not isinstance(d, int) and d.symbol is not None:
-                sizes[d.symbol] = n
+        sizes.update((symbol, found.shape[axis]) for axis, symbol in symbol_axes(type_))
     return sizes
 
 

@@ -162,27 +162,29 @@ def parameter_reader(function: Any) -> Callable[..., tuple[Any, ...]]:
 # --- guards in words ------------------------------------------------------------------------------------------------
 
 
+def problem(guard: sig.Guard, values: dict[str, Any], broken: Callable[[sig.Guard, Any], str]) -> str:
+    """How a call breaks a guard, in words; "" where it keeps it."""
+    try:
+        found = resolve(guard.source, values)
+        other = resolve(guard.value, values) if guard.kind in ("same", "other") else None
+    except Unreadable as missing:
+        return "" if guard.kind == "absent" else f"{missing}"
+    if guard.kind == "same":
+        words = "" if found is other else f"is another object than `{describe(guard.value)}`"
+    elif guard.kind == "other":
+        words = "" if found is not other else f"is the same object as `{describe(guard.value)}`"
+    else:
+        words = broken(guard, found)
+    if not words:
+        return ""
+    named = describe(guard.source)
+    return f"{named if isinstance(guard.source, sig.Machine) else f'`{named}`'} {words}"
+
+
 def first_broken(guards: Iterable[sig.Guard], values: dict[str, Any],
                  broken: Callable[[sig.Guard, Any], str]) -> str:
-    """The first of `guards` that a call breaks, in words; "" where it keeps them all."""
-    for guard in guards:
-        try:
-            found = resolve(guard.source, values)
-            other = resolve(guard.value, values) if guard.kind in ("same", "other") else None
-        except Unreadable as missing:
-            if guard.kind == "absent":
-                continue
-            return f"{missing}"
-        if guard.kind == "same":
-            problem = "" if found is other else f"is another object than `{describe(guard.value)}`"
-        elif guard.kind == "other":
-            problem = "" if found is not other else f"is the same object as `{describe(guard.value)}`"
-        else:
-            problem = broken(guard, found)
-        if problem:
-            named = describe(guard.source)
-            return f"{named if isinstance(guard.source, sig.Machine) else f'`{named}`'} {problem}"
-    return ""
+    """How a call breaks the first of `guards` that it breaks, in words; "" where it keeps them all."""
+    return next((words for guard in guards if (words := problem(guard, values, broken))), "")
 
 
 def broken(guard: sig.Guard, found: Any) -> str:

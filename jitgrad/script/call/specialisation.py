@@ -31,6 +31,7 @@ from jitgrad.script.call.sources import (
     argument_guards,
     broken,
     describe,
+    problem,
     resolve,
     type_of_tensor,
 )
@@ -314,13 +315,8 @@ def _seen(found: Any) -> Any:
 
 def _holds(guard: sig.Guard, values: dict[str, Any]) -> bool:
     """Whether an assumption holds now."""
-    found = _resolved(guard.source, values)
-    if found is _MISSING or guard.kind == "absent":
-        return found is _MISSING and guard.kind == "absent"
-    if guard.kind in ("same", "other"):
-        return (found is _resolved(guard.value, values)) is (guard.kind == "same")
     try:
-        return not broken(guard, found)
+        return not problem(guard, values, broken)
     except MISSES:
         return False
 

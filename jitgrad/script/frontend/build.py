@@ -230,6 +230,3 @@ def _bind_inputs(context: Context, graph: Graph) -> None:
                 if not isinstance(d, int) and d.symbol is not None:
                     seen[d.symbol] = None
     graph.block.binds = tuple(seen)
-
-
-__all__ = ["build"]

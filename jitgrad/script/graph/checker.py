@@ -128,15 +128,6 @@ def types_of(values: Iterable[Value]) -> list[Type]:
     return [v.type for v in values]
 
 
-def lone_symbols(type_: Type) -> set[Symbol]:
-    """The symbols that stand alone as a size in a type whose sizes are known where it is."""
-    if isinstance(type_, OptionalType):
-        return lone_symbols(type_.elem)
-    if isinstance(type_, TensorType):
-        return {d.symbol for d in type_.dims if isinstance(d, Dim) and d.symbol is not None}
-    return set()
-
-
 def free_symbols(type_: Type) -> frozenset[Symbol]:
     """The symbols of a type that must be in scope: not those in a sequence's element, which may be existential."""
     if isinstance(type_, SeqType):

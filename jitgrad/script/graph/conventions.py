@@ -13,6 +13,7 @@ from jitgrad.script.graph.checker import Checker, compatible, types_of
 from jitgrad.script.graph.ir import Block, Loop, Node, Value, type_symbols
 
 _NUMBERS = (BOOL, INT, FLOAT, NUMBER)
+ANY = object()
 
 
 def number_op(checker: Checker, node: Node) -> None:
@@ -64,9 +65,23 @@ def table_op(checker: Checker, node: Node) -> None:
 # --- structure -------------------------------------------------------------------------------------------------------
 
 
+Convention = Callable[[Checker, Node], None]
+
+
+def takes(*operands: Any, more: Convention | None = None) -> Convention:
+    """As many operands, each of a type, a class of types, one of several, or (ANY) of whatever type; and `more`."""
+    def convention(checker: Checker, node: Node) -> None:
+        checker.count(node, len(operands))
+        for i, allowed in enumerate(operands):
+            if allowed is not ANY:
+                checker.operand(node, i, *(allowed if isinstance(allowed, tuple) else (allowed,)))
+        if more is not None:
+            more(checker, node)
+
+    return convention
+
+
 def if_node(checker: Checker, node: Node) -> None:
-    checker.count(node, 1)
-    checker.operand(node, 0, BOOL)
     checker.blocks_of(node, 2)
     for block in node.blocks:
         if block.params or block.binds:
@@ -136,30 +151,20 @@ def _sequences(checker: Checker, node: Node, ys: Sequence[Value], outputs: Seque
 
 
 def dim_value(checker: Checker, node: Node) -> None:
-    checker.count(node, 0)
     if not isinstance(checker.attr(node, "dim"), (int, Dim)):
         checker.fail("`dim` is not a size")
 
 
 def dim_bind(checker: Checker, node: Node) -> None:
-    checker.count(node, 1)
-    checker.operand(node, 0, INT)
     if node.binds != (checker.attr(node, "symbol"),):
         checker.fail("`dim.bind` binds its `symbol`")
 
 
 def item(checker: Checker, node: Node) -> None:
-    checker.count(node, 1)
-    checker.operand(node, 0, TensorType)
     t = node.inputs[0].type
     assert isinstance(t, TensorType)
     if any(isinstance(d, int) and d != 1 for d in t.dims):
         checker.fail(f"`item` takes a tensor of one element, not a `{t}`")
-
-
-def fill(checker: Checker, node: Node) -> None:
-    checker.count(node, 1)
-    checker.operand(node, 0, *_NUMBERS)
 
 
 def leaf(checker: Checker, node: Node) -> None:
@@ -168,68 +173,23 @@ def leaf(checker: Checker, node: Node) -> None:
     checker.operand(node, 0, TensorType)
 
 
-def opt_some(checker: Checker, node: Node) -> None:
-    checker.count(node, 1)
-
-
-def opt_none(checker: Checker, node: Node) -> None:
-    checker.count(node, 0)
-    checker.attr(node, "type")
-
-
-def opt_has(checker: Checker, node: Node) -> None:
-    checker.count(node, 1)
-    checker.operand(node, 0, OptionalType)
-
-
 def opt_get(checker: Checker, node: Node) -> None:
-    opt_has(checker, node)
     if node.attrs.get("known"):  # autodiff: saved in the very branch that this mirrors
         return
     if not checker.is_present(node.inputs[0]):
         checker.fail("`opt.get` of {}, of which nothing here says that it is present", node.inputs[0])
 
 
-def seq_get(checker: Checker, node: Node) -> None:
-    checker.count(node, 2)
-    checker.operand(node, 0, SeqType)
-    checker.operand(node, 1, INT)
-
-
-def seq_len(checker: Checker, node: Node) -> None:
-    checker.count(node, 1)
-    checker.operand(node, 0, SeqType)
-
-
 def list_new(checker: Checker, node: Node) -> None:
-    checker.count(node, 0)
     if not isinstance(checker.attr(node, "type"), ListType):
         checker.fail("`type` is not a list's")
 
 
 def list_put(checker: Checker, node: Node) -> None:
-    checker.count(node, 3)
-    _list_operand(checker, node)
     holder = node.inputs[0].type
     assert isinstance(holder, ListType)
     if not compatible(node.inputs[2].type, holder.elem, tuple(type_symbols(holder.elem) - checker.symbols)):
         checker.fail(f"{{}} is a `{node.inputs[2].type}`, an element of the list a `{holder.elem}`", node.inputs[2])
-
-
-def list_at(checker: Checker, node: Node) -> None:
-    checker.count(node, 2)
-    _list_operand(checker, node)
-
-
-def list_alone(checker: Checker, node: Node) -> None:
-    checker.count(node, 1)
-    _list_operand(checker, node)
-
-
-def _list_operand(checker: Checker, node: Node) -> None:
-    checker.operand(node, 0, ListType)
-    if len(node.inputs) > 1:
-        checker.operand(node, 1, INT)
 
 
 def check(checker: Checker, node: Node) -> None:
@@ -252,10 +212,6 @@ def custom(checker: Checker, node: Node) -> None:
     call = checker.attr(node, "call")
     if [v.type for v in node.outputs] != [v.type for v in node.inputs[:call.results]]:
         checker.fail("the outputs are not of the types of the results")
-
-
-def mark(checker: Checker, node: Node) -> None:
-    checker.attr(node, "number")
 
 
 def pending(checker: Checker, node: Node) -> None:
@@ -303,7 +259,6 @@ def callback_vjp(checker: Checker, node: Node) -> None:
 
 
 def commit(checker: Checker, node: Node) -> None:
-    checker.count(node, 1)
     target = checker.attr(node, "target")
     if not isinstance(target, int) or not 0 <= target < len(checker.graph.inputs):
         checker.fail(f"`target` is not the number of one of the graph's {len(checker.graph.inputs)} inputs")
@@ -313,17 +268,18 @@ def commit(checker: Checker, node: Node) -> None:
 
 
 #: what a node of a structure, size, Optional, sequence, list or effect must be
-CONVENTIONS: Mapping[str, Callable[[Checker, Node], None]] = {
-    "if": if_node, "while": while_node, "scan": scan_node,
-    "dim.value": dim_value, "dim.bind": dim_bind, "item": item, "fill": fill,
-    "leaf": leaf,
-    "opt.some": opt_some, "opt.none": opt_none, "opt.has": opt_has,
-    "opt.get": opt_get, "seq.get": seq_get, "seq.len": seq_len,
-    "list.new": list_new, "list.put": list_put, "list.get": list_at,
-    "list.take": list_at, "list.len": list_alone, "list.copy": list_alone,
-    "custom": custom, "region.begin": mark, "region.end": mark,
-    "check": check, "print": print_node, "commit": commit,
-    "pending": pending,
+CONVENTIONS: Mapping[str, Convention] = {
+    "if": takes(BOOL, more=if_node), "while": while_node, "scan": scan_node,
+    "dim.value": takes(more=dim_value), "dim.bind": takes(INT, more=dim_bind),
+    "item": takes(TensorType, more=item), "fill": takes(_NUMBERS), "leaf": leaf,
+    "opt.some": takes(ANY), "opt.none": takes(more=lambda checker, node: checker.attr(node, "type")),
+    "opt.has": takes(OptionalType), "opt.get": takes(OptionalType, more=opt_get),
+    "seq.get": takes(SeqType, INT), "seq.len": takes(SeqType),
+    "list.new": takes(more=list_new), "list.put": takes(ListType, INT, ANY, more=list_put),
+    **dict.fromkeys(("list.get", "list.take"), takes(ListType, INT)),
+    **dict.fromkeys(("list.len", "list.copy"), takes(ListType)),
+    "custom": custom, "check": check, "print": print_node, "commit": takes(ANY, more=commit), "pending": pending,
+    **dict.fromkeys(("region.begin", "region.end"), lambda checker, node: checker.attr(node, "number")),
     "callback": callback, "callback.vjp": callback_vjp,
 }
 #: what the results of a block of such a node must be

@@ -21,7 +21,7 @@ from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, 
 from jitgrad.script.graph import numbers
 from jitgrad.script.graph.control import CONTROL, Frame, InterpretError
 from jitgrad.script.graph.effects import Pending, exception, render
-from jitgrad.script.graph.ir import Block, Graph, Node, Value, committed, map_attr, type_symbols
+from jitgrad.script.graph.ir import Block, Graph, Node, Value, committed, map_attr, payload, type_symbols
 from jitgrad.script.graph.text import describe
 
 OnCommit = Callable[[int, Any], None]
@@ -134,7 +134,8 @@ class _Run:
             wanted = set(binds)
             for target, value in zip(targets, values, strict=True):
                 self.bind_sizes(target.type, value, wanted)
-            within = {s for target in targets if _is_list(target.type) for s in type_symbols(target.type)}
+            within = {s for target in targets if isinstance(payload(target.type), ListType)
+                      for s in type_symbols(target.type)}
             for symbol in binds:  # only something absent has it as a size, or the elements of a list: each its own
                 if symbol not in within:
                     self.sizes.setdefault(symbol, 0)
@@ -216,32 +217,14 @@ class _Run:
             return [np.asarray(r) for r in result]
         return (np.asarray(result),)
 
-    def dim_value(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        return (self.size(node.attrs["dim"]),)
-
     def dim_bind(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         self.sizes[node.attrs["symbol"]] = inputs[0]
         return (inputs[0],)
-
-    def item(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        return (inputs[0].item(),)
 
     def fill(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         type_ = node.output.type
         assert isinstance(type_, TensorType)
         return (np.full([self.size(s) for s in type_.dims], inputs[0], type_.dtype.np),)
-
-    def leaf(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        return (inputs[0],)
-
-    def opt_some(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        return (Some(inputs[0]),)
-
-    def opt_none(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        return (None,)
-
-    def opt_has(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        return (inputs[0] is not None,)
 
     def opt_get(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         if inputs[0] is None:
@@ -253,9 +236,6 @@ class _Run:
         if not 0 <= k < len(sequence):
             raise InterpretError(f"`seq.get` at {k} of `{node.inputs[0]!r}`, which has {len(sequence)} elements")
         return (sequence[k],)
-
-    def list_new(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        return ([],)
 
     def list_put(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         """An element set or appended. A list of Optionals grows as far as it must, by absent ones."""
@@ -274,15 +254,6 @@ class _Run:
             return (None,)
         return self.seq_get(node, inputs)
 
-    def list_take(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        return (inputs[0][:max(inputs[1], 0)],)
-
-    def list_copy(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        return (inputs[0],)
-
-    def seq_len(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        return (len(inputs[0]),)
-
     # --- effects ---
 
     def check_node(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
@@ -292,12 +263,6 @@ class _Run:
 
     def print_node(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         getattr(sys, node.attrs.get("stream", "stdout")).write(render(node.attrs["template"], inputs))
-        return ()
-
-    def custom(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        return inputs[:len(node.outputs)]
-
-    def mark(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         return ()
 
     def callback(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
@@ -326,12 +291,18 @@ class _Run:
 
 
 _SPECIAL: dict[str, Callable[[_Run, Node, list[Any]], Sequence[Any]]] = {
-    "dim.value": _Run.dim_value, "dim.bind": _Run.dim_bind, "item": _Run.item, "leaf": _Run.leaf, "fill": _Run.fill,
-    "opt.some": _Run.opt_some, "opt.none": _Run.opt_none, "opt.has": _Run.opt_has, "opt.get": _Run.opt_get,
-    "seq.get": _Run.seq_get, "seq.len": _Run.seq_len,
-    "list.new": _Run.list_new, "list.put": _Run.list_put, "list.get": _Run.list_get, "list.take": _Run.list_take,
-    "list.len": _Run.seq_len, "list.copy": _Run.list_copy,
-    "custom": _Run.custom, "region.begin": _Run.mark, "region.end": _Run.mark,
+    "dim.value": lambda run, node, inputs: (run.size(node.attrs["dim"]),),
+    "dim.bind": _Run.dim_bind, "fill": _Run.fill, "opt.get": _Run.opt_get, "seq.get": _Run.seq_get,
+    "item": lambda run, node, inputs: (inputs[0].item(),),
+    "opt.some": lambda run, node, inputs: (Some(inputs[0]),),
+    "opt.none": lambda run, node, inputs: (None,),
+    "opt.has": lambda run, node, inputs: (inputs[0] is not None,),
+    "list.new": lambda run, node, inputs: ([],),
+    "list.put": _Run.list_put, "list.get": _Run.list_get,
+    "list.take": lambda run, node, inputs: (inputs[0][:max(inputs[1], 0)],),
+    **dict.fromkeys(("seq.len", "list.len"), lambda run, node, inputs: (len(inputs[0]),)),
+    **dict.fromkeys(("leaf", "list.copy", "custom"), lambda run, node, inputs: inputs[:len(node.outputs)]),
+    **dict.fromkeys(("region.begin", "region.end"), lambda run, node, inputs: ()),
     "check": _Run.check_node, "print": _Run.print_node, "commit": _Run.commit,
     "callback": _Run.callback, "callback.vjp": _Run.callback_vjp,
 }
@@ -344,12 +315,6 @@ def _wrap(value: Any, type_: Type) -> Any:
     if isinstance(type_, ListType) and isinstance(type_.elem, (OptionalType, ListType)):
         return [v if isinstance(v, Some) else _wrap(v, type_.elem) for v in value]
     return value
-
-
-def _is_list(type_: Type) -> bool:
-    while isinstance(type_, OptionalType):
-        type_ = type_.elem
-    return isinstance(type_, ListType)
 
 
 def _unwrap(value: Any, type_: Type) -> Any:

@@ -23,7 +23,10 @@ from jitgrad.script.graph.nodes import (
     attr_symbols,
     committed,
     map_attr,
+    payload,
+    rebuilt,
     sizes_of,
+    symbol_axes,
     type_symbols,
     walk,
 )
@@ -101,5 +104,5 @@ class Builder:
             self.block = before
 
 
-__all__ = ["Block", "Builder", "Graph", "Loop", "Node", "Value", "attr_symbols", "committed", "map_attr", "sizes_of",
-           "type_symbols", "views", "walk"]
+__all__ = ["Block", "Builder", "Graph", "Loop", "Node", "Value", "attr_symbols", "committed", "map_attr", "payload",
+           "rebuilt", "sizes_of", "symbol_axes", "type_symbols", "views", "walk"]

@@ -97,14 +97,3 @@ def infer(op: str, types: tuple[Type, ...], attrs: Mapping[str, Any]) -> tuple[T
 
     result = OPS[op].spec(*types, **attrs)  # type: ignore[misc]
     return result if isinstance(result, tuple) else (result,)
-
-
-__all__ = [
-    "EFFECTS",
-    "GUARDED",
-    "STRUCTURAL",
-    "TYPED",
-    "Effect",
-    "effect",
-    "infer",
-]

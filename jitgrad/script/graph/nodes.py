@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jitgrad.dims import Dim, Size, Symbol, symbols
 from jitgrad.errors import Span
-from jitgrad.ops.types import Type, map_dims
+from jitgrad.ops.types import OptionalType, TensorType, Type, map_dims
 
 _ids = itertools.count()
 
@@ -117,6 +117,19 @@ def sizes_of(type_: Type) -> list[Size]:
     return found
 
 
+def payload(type_: Type) -> Type:
+    """What an Optional may hold; another type as it is."""
+    while isinstance(type_, OptionalType):
+        type_ = type_.elem
+    return type_
+
+
+def symbol_axes(type_: Type) -> list[tuple[int, Symbol]]:
+    """The axes of a tensor whose size is a symbol alone, with that."""
+    sizes = type_.dims if isinstance(type_, TensorType) else ()
+    return [(axis, d.symbol) for axis, d in enumerate(sizes) if isinstance(d, Dim) and d.symbol is not None]
+
+
 def attr_symbols(value: Any) -> frozenset[Symbol]:
     """The symbols in an attribute (searching tuples)."""
     if isinstance(value, Dim):
@@ -135,6 +148,16 @@ def map_attr(value: Any, fn: Any) -> Any:
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
         return tuple(map_attr(v, fn) for v in value)
     return value
+
+
+def rebuilt(block: Block, replaced: Callable[[Node], Iterable[Node]]) -> Block:
+    """`block`, and the blocks in it, with other nodes in place of each; inner blocks first. Values stay the same."""
+    nodes: list[Node] = []
+    for node in block.nodes:
+        if node.blocks:
+            node = replace(node, blocks=tuple([rebuilt(b, replaced) for b in node.blocks]))
+        nodes.extend(replaced(node))
+    return Block(block.params, nodes, block.results, block.binds)
 
 
 def walk(block: Block) -> Iterator[Node]:

@@ -45,7 +45,7 @@ from jitgrad.ops.types import (
     Type,
     short_name,
 )
-from jitgrad.script.graph.nodes import Block, Node, Value
+from jitgrad.script.graph.nodes import Block, Node, Value, payload, symbol_axes
 
 SCALARS: dict[str, Type] = {"int": INT, "float": FLOAT, "bool": BOOL, "number": NUMBER}
 DTYPES = {short_name(d): d for d in dtypes.ALL}
@@ -269,14 +269,7 @@ def _clean(name: str) -> str:
 
 def alone(params: Iterable[Value]) -> list[Symbol]:
     """The symbols that stand alone in the parameters' types (sequences' elements apart), in order."""
-    found: dict[Symbol, None] = {}
-    for p in params:
-        type_ = p.type.elem if isinstance(p.type, OptionalType) else p.type
-        if isinstance(type_, TensorType):
-            for size in type_.dims:
-                if isinstance(size, Dim) and size.symbol is not None:
-                    found[size.symbol] = None
-    return list(found)
+    return list(dict.fromkeys(symbol for p in params for _, symbol in symbol_axes(payload(p.type))))
 
 
 def _chain(span: Span) -> str:

@@ -15,9 +15,9 @@ from jitgrad.dims import Symbol
 from jitgrad.ops import OPS
 from jitgrad.ops.types import TensorType, Type
 from jitgrad.script.graph import irops
-from jitgrad.script.graph.checker import Checker, InvalidGraph, compatible, free_symbols, lone_symbols
+from jitgrad.script.graph.checker import Checker, InvalidGraph, compatible, free_symbols
 from jitgrad.script.graph.conventions import CONVENTIONS, RESULTS, number_op, table_op
-from jitgrad.script.graph.ir import Block, Graph, Node, Value, attr_symbols
+from jitgrad.script.graph.ir import Block, Graph, Node, Value, attr_symbols, payload, symbol_axes
 
 
 def verify(graph: Graph, *, pure: bool = False) -> Graph:
@@ -104,7 +104,7 @@ class Verifier(Checker):
 
     def bind(self, binds: Sequence[Symbol], types: Sequence[Type], scope: _Scope, nowhere: str) -> None:
         """Bring symbols into scope, each of which must stand alone in one of `types`."""
-        alone = set().union(*(lone_symbols(t) for t in types))
+        alone = {s for t in types for _, s in symbol_axes(payload(t))}
         for symbol in binds:
             if symbol in self.bound:
                 self.fail(f"symbol `{symbol}` is bound twice")

@@ -249,6 +249,3 @@ def _gradient(node: Node, given: Sequence[Any], attrs: dict[str, Any], where: de
 def _run_row(row: Any, tensors: Sequence[Tensor], attrs: dict[str, Any]) -> list[Any]:
     made = backend().apply(row, tuple(t.detach() for t in tensors), attrs)
     return [m._data for m in (made if isinstance(made, tuple) else (made,))]
-
-
-__all__ = ["locate"]

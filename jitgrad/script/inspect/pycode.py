@@ -23,19 +23,19 @@ import linecache
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from jitgrad.dims import Dim, Symbol
+from jitgrad.dims import Symbol
 from jitgrad.errors import Span
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import VIEW
 from jitgrad.ops.types import TensorType
-from jitgrad.script.graph.ir import Block, Graph, Loop, Node, Value, walk
+from jitgrad.script.graph.ir import Block, Graph, Loop, Node, Value, payload, symbol_axes, walk
 from jitgrad.script.graph.irops import STRUCTURAL, Effect, effect
 from jitgrad.script.inspect.lines import outside
 from jitgrad.script.inspect.pyeffects import EFFECTS
 from jitgrad.script.inspect.pyexpr import expression
-from jitgrad.script.inspect.pynames import Line, Operands, identifier, payload
+from jitgrad.script.inspect.pynames import Line, Operands, identifier
 from jitgrad.script.inspect.pytext import ATOM, Expression, literal, wrap
 
 _WIDTH = 70  # folded expressions longer than this get a line of their own
@@ -107,13 +107,10 @@ class Printer(Operands):
         self.reads = Counter(v for b in blocks for v in b.results) + Counter(
             v for b in blocks for node in b.nodes for v in node.inputs)
 
-    def _bound(self, symbols: Iterable[Symbol], values: Sequence[Value]) -> None:
+    def _bound(self, symbols: Sequence[Symbol], values: Sequence[Value]) -> None:
         """Values whose sizes others may name are variables."""
-        for symbol in symbols:
-            for v in values:
-                type_ = payload(v.type)
-                if isinstance(type_, TensorType) and any(isinstance(d, Dim) and d.symbol == symbol for d in type_.dims):
-                    self.uses[v] += 2
+        for v in values:
+            self.uses[v] += 2 * any(symbol in symbols for _, symbol in symbol_axes(payload(v.type)))
 
     def print(self) -> str:
         block = self.graph.block

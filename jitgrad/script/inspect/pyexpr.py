@@ -212,6 +212,3 @@ def _where(p: Operands, node: Node) -> Expression:
 @rule("cat")
 def _cat(p: Operands, node: Node) -> Expression:
     return f"jitgrad.cat(({', '.join(p.strong(v)[0] for v in node.inputs)},), {node.attrs['axis']})", ATOM
-
-
-__all__ = ["attribute", "expression"]

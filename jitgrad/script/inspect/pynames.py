@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.dims import Call, Dim, Size, Symbol
-from jitgrad.ops.types import OptionalType, TensorType
-from jitgrad.script.graph.ir import Graph, Value
+from jitgrad.dims import Call, Size, Symbol
+from jitgrad.ops.types import TensorType
+from jitgrad.script.graph.ir import Graph, Value, payload, symbol_axes
 from jitgrad.script.inspect.pytext import ATOM, Expression, tensor_of, wrap
 
 _RESERVED = frozenset([*keyword.kwlist, *dir(builtins), "jitgrad", "math", "ops", "number", "commit", "stored",
@@ -52,11 +52,9 @@ class Names:
 
     def bind_sizes(self, value: Value) -> None:
         """Let the symbols that stand alone in a value's type be written as its sizes."""
-        type_ = payload(value.type)
-        if isinstance(type_, TensorType):
-            for axis, d in enumerate(type_.dims):
-                if isinstance(d, Dim) and d.symbol is not None and d.symbol not in self.sizes:
-                    self.sizes[d.symbol] = f"{self.name(value)}.shape[{axis}]"
+        for axis, symbol in symbol_axes(payload(value.type)):
+            if symbol not in self.sizes:
+                self.sizes[symbol] = f"{self.name(value)}.shape[{axis}]"
 
     def size(self, size: Size) -> Expression:
         """A size as Python."""
@@ -143,10 +141,3 @@ def identifier(name: str) -> str:
     plain = re.sub(r"(\.\d+)+$", "", name)  # the text form numbers equal names
     base = "".join(c if c.isalnum() or c == "_" else "_" for c in plain) or "t"
     return "t" + base if base[0].isdigit() else base
-
-
-def payload(type_: Any) -> Any:
-    """What an Optional may hold."""
-    while isinstance(type_, OptionalType):
-        type_ = type_.elem
-    return type_

@@ -40,6 +40,3 @@ def _same(tree: ast.AST, text: str) -> bool:
         return ast.dump(only.value if isinstance(tree, ast.expr) and isinstance(only, ast.Expr) else only) == ast.dump(
             tree)
     return ast.dump(again) == ast.dump(tree)
-
-
-__all__ = ["unparse"]

@@ -26,7 +26,7 @@ from collections.abc import Sequence
 
 from jitgrad.dims import Dim, Symbol, symbols
 from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
-from jitgrad.script.graph.ir import Block, Graph, Loop, Node, Value, attr_symbols
+from jitgrad.script.graph.ir import Block, Graph, Loop, Node, Value, attr_symbols, payload, symbol_axes
 from jitgrad.script.graph.irops import effect
 
 
@@ -93,7 +93,7 @@ class _Liveness:
     def bind(self, binds: Sequence[Symbol], values: Sequence[Value]) -> None:
         alone: dict[Symbol, list[Value]] = {symbol: [] for symbol in binds}
         for v in values:
-            for symbol in _alone(v.type):
+            for _, symbol in symbol_axes(payload(v.type)):
                 if symbol in alone:
                     alone[symbol].append(v)
         for symbol, found in alone.items():
@@ -174,19 +174,11 @@ class _Liveness:
             self.need_all((loop.carry_params[k], loop.carries[k], loop.carry_results[k]))
 
 
-def _alone(type_: Type) -> dict[Symbol, None]:
-    """The symbols that stand alone as a size in a type."""
-    while isinstance(type_, OptionalType):
-        type_ = type_.elem
-    dims = type_.dims if isinstance(type_, TensorType) else ()
-    return {d.symbol: None for d in dims if isinstance(d, Dim) and d.symbol is not None}
-
-
 def _bound(binds: Sequence[Symbol], values: Sequence[Value]) -> tuple[Symbol, ...]:
     """Those of some symbols that still stand alone in the type of a value."""
     if not binds:
         return ()
-    alone = {symbol for v in values for symbol in _alone(v.type)}
+    alone = {symbol for v in values for _, symbol in symbol_axes(payload(v.type))}
     return tuple([s for s in binds if s in alone])
 
 

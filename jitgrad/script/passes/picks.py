@@ -123,6 +123,3 @@ def one_each(whole: TensorType, i: TensorType, axis: int) -> bool:
     """Whether indices name one element of each row."""
     return (len(whole.dims) == len(i.dims) and i.dims[axis] == 1 and whole.dims[axis] != 1
             and all(a == axis or n == m for a, (n, m) in enumerate(zip(whole.dims, i.dims, strict=True))))
-
-
-__all__ = ["picks"]

@@ -14,6 +14,7 @@ import json
 import marshal
 import types
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from jitgrad import dtypes
@@ -89,6 +90,14 @@ def import_by_name(module: str, qualname: str) -> Any:
 # --- parts of a ScriptGraph ----------------------------------------------------------------------------------------
 
 
+#: what paths are called; their fields follow
+_WORDS: dict[type, str] = {
+    sig.Arg: "arg", sig.Global: "global", sig.Cell: "cell", sig.Attr: "attr", sig.Item: "item", sig.At: "at",
+    sig.RngState: "rng", sig.Machine: "machine", sig.Column: "column", sig.Length: "length", sig.Extent: "extent",
+    sig.Constant: "constant"}
+_SOURCES: dict[str, Any] = {word: cls for cls, word in _WORDS.items()}
+
+
 class Writer(Encoder):
     """Turns the parts of a ScriptGraph into JSON. `root` is the scripted function.
 
@@ -113,34 +122,17 @@ class Writer(Encoder):
                 self._paths.setdefault(id(method), sig.Attr(source, name))
 
     def source(self, source: sig.Source) -> Json:
-        match source:
-            case sig.Arg(name):
-                return ["arg", name]
-            case sig.Global(function, name):
-                return ["global", self.function(function), name]
-            case sig.Cell(function, index):
-                return ["cell", self.function(function), index]
-            case sig.Attr(base, name):
-                return ["attr", self.source(base), name]
-            case sig.Item(base, key):
-                if type(key) not in (int, str):
-                    raise NotSavable(f"a key of type `{type(key).__name__}`")
-                return ["item", self.source(base), key]
-            case sig.At(base, key):
-                return ["at", self.source(base), self.source(key)]
-            case sig.RngState(part):
-                return ["rng", part]
-            case sig.Machine(fact):
-                return ["machine", fact]
-            case sig.Column(base, path):
-                return ["column", self.source(base), list(path)]
-            case sig.Length(base):
-                return ["length", self.source(base)]
-            case sig.Extent(base, axis):
-                return ["extent", self.source(base), axis]
-            case sig.Constant(value, number):
-                return ["constant", to_plain(value), number]
-        raise AssertionError(source)
+        if isinstance(source, sig.Item) and type(source.key) not in (int, str):
+            raise NotSavable(f"a key of type `{type(source.key).__name__}`")
+        return [_WORDS[type(source)], *[self._part(f.name, getattr(source, f.name)) for f in fields(source)]]
+
+    def _part(self, name: str, part: Any) -> Json:
+        """A field of a path."""
+        if isinstance(part, sig.Source):
+            return self.source(part)
+        if name == "function":
+            return self.function(part)
+        return to_plain(part) if name == "value" else list(part) if name == "path" else part
 
     def function(self, function: Any) -> Json:
         """A function whose globals or closure are read: the root, one to be imported, or one found on a path."""
@@ -189,32 +181,17 @@ class Reader(Decoder):
         self.symbols = [Symbol(not_one=flag) for flag in not_one]
 
     def source(self, stored: Json, target: bool = False) -> sig.Source:
-        match stored:
-            case ["arg", name]:
-                return sig.Arg(name)
-            case ["global", function, name]:
-                return sig.Global(self.function(function), name)
-            case ["cell", function, index]:
-                return sig.Cell(self.function(function), index)
-            case ["attr", base, name]:
-                return sig.Attr(self.source(base), name)
-            case ["item", base, key]:
-                return sig.Item(self.source(base), key)
-            case ["at", base, key]:
-                return sig.At(self.source(base), self.source(key))
-            case ["rng", part]:
-                return sig.RngState(part)
-            case ["machine", fact]:
-                return sig.Machine(fact)
-            case ["column", base, path]:
-                return sig.Column(self.source(base), tuple(path))
-            case ["length", base]:
-                return sig.Length(self.source(base))
-            case ["extent", base, axis]:
-                return sig.Extent(self.source(base), axis)
-            case ["constant", value, number]:
-                return sig.Constant(from_plain(value), number)
-        raise LoadError(f"the source {stored!r}")
+        word, *parts = stored
+        cls = _SOURCES[word]
+        made: sig.Source = cls(*[self._part(cls, f.name, part) for f, part in zip(fields(cls), parts, strict=True)])
+        return made
+
+    def _part(self, cls: type, name: str, part: Json) -> Any:
+        if name == "base" or cls is sig.At:
+            return self.source(part)
+        if name == "function":
+            return self.function(part)
+        return from_plain(part) if name == "value" else tuple(part) if name == "path" else part
 
     def function(self, stored: Json) -> Any:
         if stored[0] == "root":

@@ -283,6 +283,19 @@ def test_a_mix_of_long_rows_adds_up_in_memory():
 
 # --- each ---
 
+def table_of(sizes: list[int], addresses: list[list[int]], least: int = 0) -> tuple[list[int], int]:
+    """The words of the table for entries of these sizes and addresses (and scalars), and the number of chunks.
+
+    `least`: chunks of an entry at least, 1 for a reduction.
+    """
+    words: list[int] = []
+    chunks = 0
+    for size, own in zip(sizes, addresses, strict=True):
+        words += [chunks, size, *own]
+        chunks += max(least, -(-size // each.CHUNK))
+    return words, chunks
+
+
 def test_each_updates_parameters_of_all_sizes_at_once():
     """p -= rate * g, and a 0-dim step count of each parameter."""
     rng = np.random.default_rng(0)
@@ -299,7 +312,7 @@ def test_each_updates_parameters_of_all_sizes_at_once():
     for reverse in (1, 0):
         params = [place(np.ones((1, n), np.float32), n // 2 % 2)[0] for n in sizes]
         operands = zip(params, grads, counts, strict=True)
-        table, chunks = each.table(sizes, [[a.ctypes.data for a in own] for own in operands])
+        table, chunks = table_of(sizes, [[a.ctypes.data for a in own] for own in operands])
         assert chunks == 7
         loaded.jg_set_reversed(reverse)
         arguments = [(ctypes.c_int64 * len(table))(*table), ctypes.c_int64(len(sizes)), ctypes.c_int64(chunks),
@@ -333,7 +346,7 @@ def test_each_reduces_tensors_of_all_sizes_at_once(fn):
         for reverse in (1, 0):
             outs = [np.full(1, np.nan, np.float32) for _ in sizes]
             operands = zip(arrays, outs, factors, strict=True)
-            table, chunks = each.table(sizes, [[a.ctypes.data for a in own] for own in operands], 1)
+            table, chunks = table_of(sizes, [[a.ctypes.data for a in own] for own in operands], 1)
             assert chunks == 9 + 6 + 40
             loaded.jg_set_reversed(reverse)
             arguments = [(ctypes.c_int64 * len(table))(*table), ctypes.c_int64(len(sizes)), ctypes.c_int64(chunks),

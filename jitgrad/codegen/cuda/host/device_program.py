@@ -64,7 +64,7 @@ def put(p: DevicePrinter, step: EachPut) -> None:
     for value, d, same in zip(step.scalars, of.kernel.scalars, of.shared, strict=True):
         (numbers if same else words).append(as_word(p.as_dtype(value, d)))
     chunks = batch.word(p, 1)
-    first = p.code.emit(f"load i64, ptr {chunks}", "i64", 1)
+    first = p.code.read("i64", chunks)
     size = p.size(step.size)
     words = [first, size, *[p.address(*place) for place in step.starts], *words]
     start = 2 + batch.shared + step.number * batch.width
@@ -95,30 +95,26 @@ def product(p: DevicePrinter, step: GemmStep) -> None:
     starts = [p.address(*place) for place in (step.a, step.b, step.c)]
     extra = [place and as_integer(p, p.address(*place)) for place in (step.bias, step.aux)]
     batch = [tuple([p.size(s) for s in axis]) for axis in step.batch]
-    some, after = p.label("product"), p.label("go")
     full = m > 0 if step.epilogue == "bgradb" else n > 0
     if "grad" not in step.epilogue:  # an empty sum is zeros
         full = (m > 0) & (n > 0)
-    p.line(f"br i1 {full.name}, label %{some}, label %{after}")
-    p.start(some)
-    columns = (m if step.trans_a else k, k if step.trans_b else n, n)
-    leading = [v.intrinsic("smax", c).intrinsic("smax", 1) for v, c in zip(leading, columns, strict=True)]
-    strided = batch.pop() if batch else (p.const(1), p.const(0), p.const(0), p.const(0))
     code = getattr(blaslt, step.epilogue.upper()) if step.epilogue else 0
+    columns = (m if step.trans_a else k, k if step.trans_b else n, n)
+    with p.when(full, "product"):
+        leading = [v.intrinsic("smax", c).intrinsic("smax", 1) for v, c in zip(leading, columns, strict=True)]
+        strided = batch.pop() if batch else (p.const(1), p.const(0), p.const(0), p.const(0))
 
-    def call(a: str, b: str, c: str) -> None:
-        places = [as_integer(p, x) for x in (a, b, c)]
-        words: list[int | V] = [PRODUCTS.index(step.dtype), step.trans_a, step.trans_b, step.accumulate, m, n, k,
-                                *leading, *places, *strided, code, *[x or 0 for x in extra]]
-        p.products = True
-        for position, word in enumerate(words):
-            value: object = word.name if isinstance(word, V) else int(word)
-            p.line(f"store i64 {value}, ptr %described.{position}")
-        p.line("call void @jg_product(ptr %block, ptr %product)")
+        def call(a: str, b: str, c: str) -> None:
+            places = [as_integer(p, x) for x in (a, b, c)]
+            words: list[int | V] = [PRODUCTS.index(step.dtype), step.trans_a, step.trans_b, step.accumulate, m, n, k,
+                                    *leading, *places, *strided, code, *[x or 0 for x in extra]]
+            p.products = True
+            for position, word in enumerate(words):
+                value: object = word.name if isinstance(word, V) else int(word)
+                p.line(f"store i64 {value}, ptr %described.{position}")
+            p.line("call void @jg_product(ptr %block, ptr %product)")
 
-    batched(p, STORED[step.dtype.name], batch, starts, call)
-    p.line(f"br label %{after}")
-    p.start(after)
+        batched(p, STORED[step.dtype.name], batch, starts, call)
 
 
 def read_scalar(p: DevicePrinter, step: LoadScalar) -> None:
@@ -126,12 +122,11 @@ def read_scalar(p: DevicePrinter, step: LoadScalar) -> None:
     if step.buffer.host:
         load_scalar(p, step)
         return
-    stored = STORED[step.buffer.dtype.name]
     p.read = p.read or p.variable("i64")
     good = p.code.emit(f"call i1 @jg_read(ptr %block, ptr {p.read}, ptr {p.address(step.buffer, step.offset)}, "
                        f"i64 {step.buffer.dtype.itemsize})", "i1", 1)
     p.leave_unless(good, DEVICE_FAILED)
-    p.define(step.value, widen(p.code.emit(f"load {stored}, ptr {p.read}", stored, 1), step.buffer.dtype))
+    p.define(step.value, widen(p.code.read(STORED[step.buffer.dtype.name], p.read), step.buffer.dtype))
 
 
 class DeviceProgramPrinter(DevicePrinter):

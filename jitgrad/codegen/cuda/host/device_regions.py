@@ -12,8 +12,8 @@ from typing import Any
 
 from jitgrad.codegen.cuda.host.printer import DevicePrinter
 from jitgrad.codegen.cuda.schedule import resident
+from jitgrad.codegen.llvm import sequences
 from jitgrad.codegen.llvm.conversions import part_types
-from jitgrad.codegen.llvm.sequences import ROOM
 from jitgrad.codegen.llvm.sizes import alone
 from jitgrad.codegen.llvm.steps import poll
 from jitgrad.codegen.program.device_steps import RepeatStep, ResidentStep
@@ -73,8 +73,7 @@ def places_for(p: DevicePrinter, read: Iterable[Value | Buffer]) -> dict[Value, 
 def define_kept(p: DevicePrinter, kept: dict[Value, tuple[str, ...]]) -> None:
     """From here on these values are what is in their places."""
     for value, names in kept.items():
-        p.define(value, *[p.code.emit(f"load {t}, ptr {n}", t, 1)
-                          for t, n in zip(part_types(value.type), names, strict=True)])
+        p.define(value, *[p.code.read(t, n) for t, n in zip(part_types(value.type), names, strict=True)])
 
 
 def by_host(p: DevicePrinter, steps: Sequence[Any], kept: dict[Value, tuple[str, ...]]) -> None:
@@ -83,7 +82,7 @@ def by_host(p: DevicePrinter, steps: Sequence[Any], kept: dict[Value, tuple[str,
     p.steps(steps)
     for value, names in kept.items():
         for name, part in zip(names, p.parts(value), strict=True):
-            p.line(f"store {part.type} {part.name}, ptr {name}")
+            p.code.write(part, name)
     p.values = values
 
 
@@ -94,7 +93,7 @@ def on_device(p: DevicePrinter, step: ResidentStep, kept: dict[Value, tuple[str,
     if step.told is not None:
         words.append(p.address(step.told, 0))
     function = function_of(p, step)
-    most = p.code.emit("load i64, ptr @jg_machine", "i64", 1).name
+    most = p.code.read("i64", "@jg_machine").name
     p.line(f"call void @jg_together(ptr %block, ptr {function}, i64 {blocks(p, step).name}, i64 {most}, "
            f"i64 {resident.THREADS}, ptr {arguments_of(p, words)})")
     if step.settled is not None:
@@ -108,7 +107,7 @@ def on_device(p: DevicePrinter, step: ResidentStep, kept: dict[Value, tuple[str,
     p.line(f"br i1 {full.name}, label %{more}, label %{after}")
     p.start(more)
     for one in step.seqs:
-        p.sequences.grow(one)
+        sequences.grow(p, one)
     p.line(f"br label %{here}")
 
 
@@ -127,7 +126,7 @@ def repeat_step(p: DevicePrinter, step: RepeatStep) -> None:
     p.start(head)
     good = p.code.emit(f"call i1 @jg_repeat(ptr %block, ptr {word}, ptr {p.address(step.state, 0)})", "i1", 1)
     p.leave_unless(good, DEVICE_FAILED)
-    more = p.code.emit(f"load i64, ptr {word}", "i64", 1).ne(0)
+    more = p.code.read_word("i1", word)
     p.line(f"br i1 {more.name}, label %{body}, label %{after}")
     p.start(body)
     p.steps(step.body)
@@ -151,20 +150,17 @@ def function_of(p: DevicePrinter, step: ResidentStep) -> str:
     """A register with the handle of the kernel of a region, for which there will be scratch memory."""
     number, scratch = p.module.resident(step)
     p.scratch = max(p.scratch, scratch)
-    place = p.code.emit(f"getelementptr ptr, ptr @jg_handles, i64 {number}", "ptr", 1).name
-    return p.code.emit(f"load ptr, ptr {place}", "ptr", 1).name
+    return p.code.read("ptr", p.code.element("@jg_handles", number, "ptr")).name
 
 
 def arguments_of(p: DevicePrinter, words: list[V | str]) -> str:
     """The pointers to a region's parameters: the table of words, and the scratch memory."""
     table, scratch, arguments = p.variable(f"[{max(1, len(words))} x i64]"), p.variable("ptr"), p.variable("[2 x ptr]")
     for k, word in enumerate(words):
-        place = p.code.emit(f"getelementptr i64, ptr {table}, i64 {k}", "ptr", 1).name
-        p.line(f"store {f'{word.type} {word.name}' if isinstance(word, V) else f'ptr {word}'}, ptr {place}")
+        p.code.write(word if isinstance(word, V) else V(p.code, word, "ptr", 1), p.code.element(table, k))
     p.line(f"store ptr {p.load_word(SCRATCH, 'ptr').name}, ptr {scratch}")
     p.line(f"store ptr {table}, ptr {arguments}")
-    second = p.code.emit(f"getelementptr ptr, ptr {arguments}, i64 1", "ptr", 1).name
-    p.line(f"store ptr {scratch}, ptr {second}")
+    p.line(f"store ptr {scratch}, ptr {p.code.element(arguments, 1, 'ptr')}")
     return arguments
 
 
@@ -224,7 +220,7 @@ def make_room(p: DevicePrinter, step: ResidentStep) -> None:
         room = p.const(KEPT_BYTES).op("sdiv", element).intrinsic("smin", MOST_KEPT).intrinsic("smax", 1)
         wanted = Value(INT)
         p.define(wanted, room - 1)
-        p.sequences.grow(SeqGrow(one.seq, one.columns, wanted))
+        sequences.grow(p, SeqGrow(one.seq, one.columns, wanted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,22 +244,22 @@ def kept_on_device(p: DevicePrinter, step: ResidentStep, words: list[V | str]) -
     rooms: list[V] = []
     total = p.const(0)
     for one in step.seqs:
-        header = p.sequences.header(one.seq)
-        rooms.append(p.sequences.load(header, ROOM))
+        header = sequences.header_of(p, one.seq)
+        rooms.append(sequences.load(p, header, sequences.ROOM))
         words.append(rooms[-1])
         for number, column in enumerate(one.columns):
-            place, each = p.sequences.column_of(header, one.columns, number)
+            place, each = sequences.column_of(p, header, one.columns, number)
             if column.kind != "tensor" or column.dims is None:
                 places[len(words)] = mirror = Mirror(one, place, total, each, p.one(one.k))
                 mirrors.append(mirror)
                 total = p.here(total) + p.here(each) * p.here(rooms[-1])
             words += [place.name, each]
-    device = p.sequences.tensors(total) if mirrors else ""
+    device = p.tensors(total) if mirrors else ""
     for position, mirror in places.items():
-        words[position] = p.code.emit(f"getelementptr i8, ptr {device}, i64 {mirror.at.name}", "ptr", 1).name
+        words[position] = p.code.element(device, mirror.at.name, "i8")
     for piece in resident.pieces(step):
         each = (p.size(piece.size) * piece.target.dtype.itemsize + 255) & -256
-        words += [p.sequences.tensors(each * p.here(rooms[0])), each]
+        words += [p.tensors(each * p.here(rooms[0])), each]
     return mirrors, device, total
 
 
@@ -271,15 +267,15 @@ def read_mirrors(p: DevicePrinter, mirrors: list[Mirror], device: str, total: V)
     """Bring the numbers that the kernel has written to the host: all at once, then each to its column."""
     if not mirrors:
         return
-    copy = p.sequences.allocate(p.here(total))
+    copy = p.take(p.here(total))
     good = p.code.emit(f"call i1 @jg_read(ptr %block, ptr {copy}, ptr {device}, i64 {total.name})", "i1", 1)
     p.leave_unless(good, DEVICE_FAILED)
     for mirror in mirrors:
         begin = p.here(mirror.first) * p.here(mirror.each)
         size = p.one(mirror.step.k) * p.here(mirror.each) - begin
-        to = p.code.emit(f"getelementptr i8, ptr {mirror.host.name}, i64 {begin.name}", "ptr", 1).name
+        to = p.code.element(mirror.host.name, begin.name, "i8")
         at = p.here(mirror.at) + begin
-        source = p.code.emit(f"getelementptr i8, ptr {copy}, i64 {at.name}", "ptr", 1).name
+        source = p.code.element(copy, at.name, "i8")
         p.line(f"call ptr @memcpy(ptr {to}, ptr {source}, i64 {size.name})")
 
 
@@ -289,8 +285,7 @@ def read_exits(p: DevicePrinter, step: ResidentStep, kept: dict[Value, tuple[str
     found = read_words(p, step.exits, step.told, len(step.exits) + bool(step.seqs), kept)
     if not step.seqs:
         return None
-    place = p.code.emit(f"getelementptr i64, ptr {found}, i64 {len(step.exits)}", "ptr", 1).name
-    return p.code.emit(f"load i64, ptr {place}", "i64", 1).ne(0)
+    return p.code.read_word("i1", p.code.element(found, len(step.exits)))
 
 
 def read_words(p: DevicePrinter, what: Sequence[Value | Buffer], told: Buffer, count: int,
@@ -300,14 +295,12 @@ def read_words(p: DevicePrinter, what: Sequence[Value | Buffer], told: Buffer, c
     good = p.code.emit(f"call i1 @jg_read(ptr %block, ptr {found}, ptr {p.address(told, 0)}, i64 {8 * count})", "i1", 1)
     p.leave_unless(good, DEVICE_FAILED)
     for k, one in enumerate(what):
-        place = p.code.emit(f"getelementptr i64, ptr {found}, i64 {k}", "ptr", 1).name
+        place = p.code.element(found, k)
         if isinstance(one, Buffer):
-            address = p.code.emit(f"load ptr, ptr {place}", "ptr", 1)
-            p.line(f"store ptr {address.name}, ptr {p.pointer_variable(one)}")
+            p.code.write(p.code.read("ptr", place), p.pointer_variable(one))
             continue
-        value = from_word(p.code.emit(f"load i64, ptr {place}", "i64", 1), part_types(one.type)[0])
         (name,) = kept.get(one) or p.value_variables(one)
-        p.line(f"store {value.type} {value.name}, ptr {name}")
+        p.code.write(from_word(p.code.read("i64", place), part_types(one.type)[0]), name)
     return found
 
 

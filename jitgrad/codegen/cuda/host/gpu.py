@@ -9,12 +9,10 @@ from __future__ import annotations
 import ctypes
 import json
 import struct
-import time
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from jitgrad import config
 from jitgrad.codegen.cuda.driver import launcher
 from jitgrad.codegen.cuda.driver.driver import Driver
 from jitgrad.codegen.cuda.host.device_program import DeviceProgramPrinter
@@ -77,22 +75,9 @@ def compile(graphs: Mapping[str, Graph], driver: Driver,
     Raises:
         NotImplementedError: a row has no native form and is not one that the library runs (trait "in_library").
     """
-    clock = time.perf_counter
-    start = clock()
-    programs = [prepared(name, graph, hosted.get(name, ()), ordered) for name, graph in graphs.items()]
-    knobs = config.current()
-    lowered = clock()
     module = DeviceModule(DeviceProgramPrinter)
-    layouts = [module.add(p) for p in programs]
-    text = module.text()
-    faces = [cpu.interface(p, layout) for p, layout in zip(programs, layouts, strict=True)]
+    code, faces, told = cpu.build(
+        module, graphs, lambda name, graph: prepared(name, graph, hosted.get(name, ()), ordered))
     for face in faces:
         face.hosted = sorted(hosted.get(face.name, ()))
-    if knobs.debug >= 4 or knobs.dump:
-        cpu.show(graphs, text, knobs)
-    emitted = clock()
-    code = engine.compile_module(*module.halves())
-    timing = {"lower": 1e3 * (lowered - start), "emit": 1e3 * (emitted - lowered), "llvm": 1e3 * (clock() - emitted)}
-    return DeviceCompiled(code, faces, module.source(), list(module.handles), driver,
-                          [cpu.describe(k, name) for name, k in module.kernel_list],
-                          list(dict.fromkeys(cpu.reason(*r) for p in programs for r in p.reasons)), timing, text)
+    return DeviceCompiled(code, faces, module.source(), list(module.handles), driver, **told)

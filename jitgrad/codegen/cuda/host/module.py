@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from jitgrad.codegen.cuda.driver import runtime
@@ -29,7 +29,7 @@ class DeviceModule(ModuleText):
         handles: the functions in these texts, by symbol: their places in the table of handles.
     """
 
-    def __init__(self, printer: Callable[[Any, Program], ProgramText]) -> None:
+    def __init__(self, printer: Callable[[Any, Program], ProgramText] | None = None) -> None:
         super().__init__(printer)
         self.tables: dict[Hashable, tuple[str, int]] = {}
         self.regions: dict[str, tuple[int, int]] = {}
@@ -41,19 +41,21 @@ class DeviceModule(ModuleText):
         key = llvm_kernel.body_key(kernel)
         found = self.tables.get(key)
         if found is None:
-            name = _name(kernel, len(self.tables))
+            name = _name(kernel, len(self.sources))
             forms = text.forms(kernel, name)
             found = self.tables[key] = self._add(kernel, forms, text.source(kernel, name)), scratch(forms)
         return found
 
     def each_forms(self, step: EachStep) -> tuple[str, int, int]:
-        """The table with the form of a kernel over a table of operands, the entries that it has room for, and the
-        scratch memory it needs.
+        """The table with the form of a kernel over a table of operands, the entries that it has room for (some more
+        than are needed), and the scratch memory it needs.
         """
-        key, room = _each_key(step)
+        most = each.MOST_WORDS // each.width(step.kernel, step.shared)
+        room = min(most, 1 << (len(step.parts) - 1).bit_length())
+        key = "each", room, step.shared, llvm_kernel.body_key(step.kernel)
         found = self.tables.get(key)
         if found is None:
-            name = _name(step.kernel, len(self.tables))
+            name = _name(step.kernel, len(self.sources))
             source, forms = each.each_source(step.kernel, name, step.shared, room), (each.each_form(step.kernel, name),)
             found = self.tables[key] = self._add(step.kernel, forms, source), scratch(forms)
         return found[0], room, found[1]
@@ -63,7 +65,7 @@ class DeviceModule(ModuleText):
         source = resident.resident_source(step, "")
         found = self.regions.get(source)
         if found is None:
-            name = f"{region_name(step)}_{len(self.regions)}"
+            name = f"{region_name(step)}_{len(self.sources)}"
             symbol = resident.symbol_of(name)
             self.sources.append(resident.resident_source(step, name))
             self.handles[symbol] = len(self.handles)
@@ -98,38 +100,17 @@ def kernels(graphs: Mapping[str, Graph], ordered: bool = False) -> list[str]:
 
     Without them: matrix products, which are calls of a library, and what stays on the host.
     """
-    found: dict[Hashable, KernelStep | EachStep | ResidentStep] = {}
+    module = DeviceModule()
     for name, graph in graphs.items():
-        for step in _kernels(prepared(name, graph, (), ordered).steps):
-            found.setdefault(_key(step), step)
-    return [_source(step, k) for k, step in enumerate(found.values())]
-
-
-def _key(step: KernelStep | EachStep | ResidentStep) -> Hashable:
-    """What equal kernels have in common."""
-    if isinstance(step, ResidentStep):
-        return resident.resident_source(step, "")
-    return _each_key(step)[0] if isinstance(step, EachStep) else llvm_kernel.body_key(step.kernel)
-
-
-def _source(step: KernelStep | EachStep | ResidentStep, number: int) -> str:
-    if isinstance(step, ResidentStep):
-        return resident.resident_source(step, f"{region_name(step)}_{number}")
-    name = _name(step.kernel, number)
-    return (each.each_source(step.kernel, name, step.shared, _each_key(step)[1]) if isinstance(step, EachStep)
-            else text.source(step.kernel, name))
-
-
-def _each_key(step: EachStep) -> tuple[Hashable, int]:
-    """What the text of a kernel over a table depends on, and the room of the table: some more than is needed."""
-    most = each.MOST_WORDS // each.width(step.kernel, step.shared)
-    room = min(most, 1 << (len(step.parts) - 1).bit_length())
-    return ("each", room, step.shared, llvm_kernel.body_key(step.kernel)), room
+        for step in every(prepared(name, graph, (), ordered).steps):
+            if isinstance(step, ResidentStep):
+                module.resident(step)
+            elif isinstance(step, EachStep):
+                module.each_forms(step)
+            elif isinstance(step, KernelStep):
+                module.forms(step.kernel)
+    return module.sources
 
 
 def _name(kernel: Kernel, number: int) -> str:
     return f"{kernel.name}_{number}".replace(".", "_")
-
-
-def _kernels(steps: Iterable[Any]) -> Iterator[KernelStep | EachStep | ResidentStep]:
-    return (step for step in every(steps) if isinstance(step, (KernelStep, EachStep, ResidentStep)))

@@ -15,7 +15,6 @@ from jitgrad.codegen.cuda.host.module import DeviceModule
 from jitgrad.codegen.cuda.kernels import each
 from jitgrad.codegen.cuda.schedule.poison import POISON
 from jitgrad.codegen.llvm.program import ProgramPrinter
-from jitgrad.codegen.llvm.sequences import Sequences
 from jitgrad.codegen.llvm.sizes import alone
 from jitgrad.codegen.program.device_steps import EachStep, PoisonStep
 from jitgrad.codegen.program.layout import (
@@ -48,14 +47,12 @@ class Batch:
 
     def word(self, p: DevicePrinter, k: int) -> str:
         """The address of a word."""
-        name = p.code.name()
-        p.line(f"{name} = getelementptr i64, ptr %batch.{self.number}, i64 {k}")
-        return name
+        return p.code.element(f"%batch.{self.number}", k)
 
     def launch(self, p: DevicePrinter) -> None:
         """Launch what waits, and forget it."""
         count, chunks = self.word(p, 0), self.word(p, 1)
-        some = p.code.emit(f"load i64, ptr {chunks}", "i64", 1)
+        some = p.code.read("i64", chunks)
         if self.scratch:
             p.line(f"store ptr {p.load_word(SCRATCH, 'ptr').name}, ptr {self.word(p, self.words - 1)}")
         p.line(f"call void @jg_launch(ptr %block, ptr @{self.forms}, i64 {some.name}, i64 1, "
@@ -79,7 +76,6 @@ class DevicePrinter(ProgramPrinter):
     """Prints one program's host function."""
 
     module: DeviceModule
-    sequences: DeviceSequences
 
     def __init__(self, module: Any, program: Any):
         self.arguments = 0      # the most that a kernel takes
@@ -118,10 +114,7 @@ class DevicePrinter(ProgramPrinter):
             self.start("given.up")
             for batch in self.batches.values():
                 batch.launch(self)
-            super().give_up(self.code.emit(f"load i64, ptr {self.status}", "i64", 1).name)
-
-    def new_sequences(self) -> DeviceSequences:
-        return DeviceSequences(self)
+            super().give_up(self.code.read("i64", self.status).name)
 
     def read_inputs(self) -> None:
         """Pointers, sizes and numbers of the inputs, pointers of the outputs that the launcher makes."""
@@ -179,23 +172,19 @@ class DevicePrinter(ProgramPrinter):
         super().release_arena(host)
         self.line(f"call void @jg_chunks_release(ptr %block, i64 {chunks.name}, i64 {used.name})")
 
-
-class DeviceSequences(Sequences):
-    """Headers, flags and places are the host's; the elements of tensors are the device's."""
+    # --- sequences: headers, flags and places are the host's, the elements of tensors the device's ---
 
     def tensors(self, bytes_: V) -> str:
-        p = self.printer
-        assert isinstance(p, DevicePrinter)
-        p.chunks = True
-        found = p.code.emit(f"call ptr @jg_take(ptr %block, i64 {bytes_.name})", "ptr", 1)
-        p.leave_unless(p.code.emit(f"icmp ne ptr {found.name}, null", "i1", 1), NO_MEMORY)
-        if p.poisons:
-            poison_memory(p, found.name, p.here(bytes_))
+        self.chunks = True
+        found = self.code.emit(f"call ptr @jg_take(ptr %block, i64 {bytes_.name})", "ptr", 1)
+        self.leave_unless(self.code.emit(f"icmp ne ptr {found.name}, null", "i1", 1), NO_MEMORY)
+        if self.poisons:
+            poison_memory(self, found.name, self.here(bytes_))
         return found.name
 
     def move(self, column: Column, to: str, source: V, bytes_: V) -> None:
-        if column.kind == "tensor" and column.dims is not None:
-            self.printer.line(f"call void @jg_copy(ptr %block, ptr {to}, ptr {source.name}, i64 {bytes_.name})")
+        if column.is_tensors:
+            self.line(f"call void @jg_copy(ptr %block, ptr {to}, ptr {source.name}, i64 {bytes_.name})")
         else:
             super().move(column, to, source, bytes_)
 

@@ -29,6 +29,8 @@ FEW = 4
 class Columns(Reducing):
     """The kind `col`."""
 
+    over_parts = "u32 b = group; b < gridDim.y; b += groups"
+
     def __init__(self, kernel: Kernel):
         super().__init__(kernel, lane_of(kernel))
         self.split = self.plan.stages <= 1
@@ -42,7 +44,9 @@ class Columns(Reducing):
         self.vector = self.width > 1
         self.at = "[k]" if self.vector else ""
         self.parts = 32 * self.width
-        self.place_of_part = f"lane * {self.width} + k" if self.vector else "lane"
+        place = f"lane * {self.width} + k" if self.vector else "lane"
+        self.own_part, self.part_b = (f"((i64)blockIdx.x * gridDim.y + {block}) * {self.parts} + {place}"
+                                      for block in ("blockIdx.y", "b"))
         self.leader = "group == 0 && live"
 
     def of_row(self) -> list[int]:
@@ -215,24 +219,3 @@ class Columns(Reducing):
                 self.result(i)
                 self.line(f"g{i}[k] = v{i};")
         self.at_row(after)
-
-    def exchange(self, ending: Sequence[int]) -> None:
-        """Write this block's parts; the last block joins all."""
-        for i in ending:
-            kind = f"jg_slot<{self.accumulator(i)}>*"
-            self.line(f"{kind} const parts{i} = ({kind})(scratch + {self.parts_at(i)});")
-        here, there = (f"((i64)blockIdx.x * gridDim.y + {block}) * {self.parts} + {self.place_of_part}"
-                       for block in ("blockIdx.y", "b"))
-        with self.block(f"if ({self.leader})"), self.neighbours():
-            for i in ending:
-                self.line(f"parts{i}[{here}].value = {self.part_of(i)};")
-        self.line("mine = jg_last((u32*)scratch + blockIdx.x, gridDim.y);")
-        with self.block("if (mine)"):
-            for i in ending:
-                with self.neighbours():
-                    self.line(f"{self.part_of(i)} = {self.identity(i)};")
-            with self.block("for (u32 b = group; b < gridDim.y; b += groups)"), self.neighbours():
-                for i in ending:
-                    part = self.part_of(i)
-                    self.line(f"{part} = {self.join(i)}::of({part}, jg_fresh(parts{i} + {there}));")
-            self.join_threads(ending)

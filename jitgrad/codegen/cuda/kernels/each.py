@@ -1,7 +1,6 @@
 """One pointwise kernel over many tuples of operands of different sizes, in one launch: the update of all parameters.
 
     each_source(kernel, "adam_3", shared, 32)   # extern "C" __global__ void jg_each_adam_3(table, tensors, chunks, ...)
-    words, chunks = table(sizes, addresses)
     each_form("adam_3")                         # launched with outer = chunks, inner = 1
 
 The kernel has one axis, along which each operand has stride 1 or 0 (`fits`). Its parameters are the table itself, by
@@ -53,19 +52,6 @@ def flat(kernel: Kernel) -> Kernel:
 def width(kernel: Kernel, shared: Sequence[bool]) -> int:
     """Words of an entry."""
     return 2 + len(kernel.operands) + list(shared).count(False)
-
-
-def table(sizes: Sequence[int], addresses: Sequence[Sequence[int]], least: int = 0) -> tuple[list[int], int]:
-    """The words of the table for entries of these sizes and addresses (and scalars), and the number of chunks.
-
-    `least`: chunks of an entry at least, 1 for a reduction.
-    """
-    words: list[int] = []
-    chunks = 0
-    for size, own in zip(sizes, addresses, strict=True):
-        words += [chunks, size, *own]
-        chunks += max(least, -(-size // CHUNK))
-    return words, chunks
 
 
 def each_symbol(name: str) -> str:

@@ -31,6 +31,9 @@ class EachReducing(Reducing):
 
     joined = "jg_block<{join}>({part})"
     leader = "threadIdx.x == 0"
+    from_part, own_part, part_b = " + number", "blockIdx.x", "b"
+    over_parts = f"i64 b = first + threadIdx.x; b <= last; b += {THREADS}"
+    sharing = "(u32*)scratch + number, (u32)(last - first + 1)"
 
     def __init__(self, kernel: Kernel, most: int):
         super().__init__(kernel, 0)
@@ -57,7 +60,7 @@ class EachReducing(Reducing):
         ending = [i for i in indices if body[i].op == "reduce"]
         self.start(ending)
         self.loop(indices, 0)
-        self.join_block(ending)
+        self.join_threads(ending)
         self.line("bool mine = true;  // whether this block has all parts")
         with self.block("if (last > first)"):
             self.exchange(ending)
@@ -65,24 +68,3 @@ class EachReducing(Reducing):
             for i in ending:
                 self.result(i)
             self.at_row([i for i in of_row if plan.stage[i] == 0])
-
-    def join_block(self, ending: Sequence[int]) -> None:
-        for i in ending:
-            self.line(f"r{i} = {self.joined.format(join=self.join(i), part=f'r{i}')};")
-
-    def exchange(self, ending: Sequence[int]) -> None:
-        """Write this block's part of an entry; the last one joins all."""
-        for i in ending:
-            kind = f"jg_slot<{self.accumulator(i)}>*"
-            self.line(f"{kind} const parts{i} = ({kind})(scratch + {self.parts_at(i)}) + number;")
-        with self.block(f"if ({self.leader})"):
-            for i in ending:
-                self.line(f"parts{i}[blockIdx.x].value = r{i};")
-        self.line("mine = jg_last((u32*)scratch + number, (u32)(last - first + 1));")
-        with self.block("if (mine)"):
-            for i in ending:
-                self.line(f"r{i} = {self.identity(i)};")
-            with self.block(f"for (i64 b = first + threadIdx.x; b <= last; b += {THREADS})"):
-                for i in ending:
-                    self.line(f"r{i} = {self.join(i)}::of(r{i}, jg_fresh(parts{i} + b));")
-            self.join_block(ending)

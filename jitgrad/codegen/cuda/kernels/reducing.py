@@ -10,6 +10,8 @@ earlier phases wait in the scratch memory.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 from jitgrad.codegen.cuda.kernels.geometry import TICKETS
 from jitgrad.codegen.cuda.kernels.writer import Writer
@@ -28,6 +30,12 @@ class Reducing(Writer):
     joined = ""         # the call that joins r<i> over the threads of a row, of the operator and r<i>
     leader = ""         # the condition on which a thread writes its row's values
     parts = 1           # rows that a block works on at once
+    # parts in scratch memory: where they begin, this block's, that of block b, the loop over blocks, who shares them
+    from_part = ""
+    own_part = "(i64)blockIdx.x * gridDim.y + blockIdx.y"
+    part_b = "((i64)blockIdx.x * gridDim.y + b)"
+    over_parts = "u32 b = threadIdx.x; b < gridDim.y; b += blockDim.x"
+    sharing = "(u32*)scratch + blockIdx.x, gridDim.y"
 
     def __init__(self, kernel: Kernel, lane: int, vectors: bool = True, split: bool = False, phase: int = -1):
         super().__init__(kernel, lane, vectors)
@@ -112,19 +120,24 @@ class Reducing(Writer):
         """Write this block's parts; the last block joins all."""
         for i in ending:
             kind = f"jg_slot<{self.accumulator(i)}>*"
-            self.line(f"{kind} const parts{i} = ({kind})(scratch + {self.parts_at(i)});")
-        with self.block(f"if ({self.leader})"):
+            self.line(f"{kind} const parts{i} = ({kind})(scratch + {self.parts_at(i)}){self.from_part};")
+        with self.block(f"if ({self.leader})"), self.neighbours():
             for i in ending:
-                self.line(f"parts{i}[(i64)blockIdx.x * gridDim.y + blockIdx.y].value = r{i};")
-        self.line("mine = jg_last((u32*)scratch + blockIdx.x, gridDim.y);")
+                self.line(f"parts{i}[{self.own_part}].value = {self.part_of(i)};")
+        self.line(f"mine = jg_last({self.sharing});")
         with self.block("if (mine)"):
             for i in ending:
-                self.line(f"r{i} = {self.identity(i)};")
-            with self.block("for (u32 b = threadIdx.x; b < gridDim.y; b += blockDim.x)"):
+                with self.neighbours():
+                    self.line(f"{self.part_of(i)} = {self.identity(i)};")
+            with self.block(f"for ({self.over_parts})"), self.neighbours():
                 for i in ending:
-                    other = f"jg_fresh(parts{i} + ((i64)blockIdx.x * gridDim.y + b))"
-                    self.line(f"r{i} = {self.join(i)}::of(r{i}, {other});")
+                    part = self.part_of(i)
+                    self.line(f"{part} = {self.join(i)}::of({part}, jg_fresh(parts{i} + {self.part_b}));")
             self.join_threads(ending)
+
+    def neighbours(self) -> AbstractContextManager[Any]:
+        """Around what is done for each of a thread's rows."""
+        return nullcontext()
 
     def parts_at(self, i: int) -> int:
         before = sum(self.slot_bytes(j) for j in self.reductions if j < i)

@@ -15,7 +15,6 @@ the order in which threads come; deterministic programs have `ordered_add` inste
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from importlib import resources
 
 from jitgrad.codegen.cuda.kernels import rows
@@ -64,16 +63,12 @@ def forms(kernel: Kernel, name: str) -> tuple[Form, ...]:
 
 def source(kernel: Kernel, name: str) -> str:
     """The kernel's functions `jg_<kind>_<name>...`, one for each launch of `forms(kernel, name)`."""
-    return "\n".join(sources(kernel, name).values())
-
-
-def sources(kernel: Kernel, name: str) -> dict[str, str]:
-    """The functions by their symbols."""
     symbol = symbol_of(kernel, name)
     if not kernel.inner:
-        return {symbol: _pointwise(kernel).source(symbol)}
+        return _pointwise(kernel).source(symbol)
     scratch = scratch_of(forms(kernel, name)) > 0
-    return {symbol + suffix: writer.source(symbol + suffix, scratch) for suffix, writer in _functions(kernel)}
+    return "\n".join(writer.source(symbol + suffix, scratch) for _, launches in writers(kernel)
+                     for suffix, writer in launches)
 
 
 def writers(kernel: Kernel) -> list[tuple[int, list[tuple[str, Rows]]]] | list[tuple[int, list[tuple[str, Columns]]]]:
@@ -85,8 +80,3 @@ def writers(kernel: Kernel) -> list[tuple[int, list[tuple[str, Rows]]]] | list[t
 
 def _pointwise(kernel: Kernel) -> Pointwise | Ordered:
     return Ordered(kernel) if is_ordered(kernel) else Pointwise(kernel)
-
-
-def _functions(kernel: Kernel) -> Iterator[tuple[str, Rows | Columns]]:
-    for _, launches in writers(kernel):
-        yield from launches

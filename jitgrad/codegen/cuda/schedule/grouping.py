@@ -20,7 +20,7 @@ from jitgrad.codegen.llvm import kernel as llvm_kernel
 from jitgrad.codegen.program.device_steps import EachPut, EachStep
 from jitgrad.codegen.program.effects import Effects, Memory
 from jitgrad.codegen.program.program import Program
-from jitgrad.codegen.program.step import Buffer
+from jitgrad.codegen.program.step import Buffer, with_inner
 from jitgrad.codegen.program.steps import KernelStep
 from jitgrad.script.graph.ir import Node
 
@@ -71,7 +71,7 @@ class _Grouping:
     # --- one list of steps ---
 
     def steps(self, steps: Sequence[Any]) -> list[Any]:
-        steps = [self.rebuilt(s) for s in steps]
+        steps = [with_inner(s, self.steps, self.origins) for s in steps]
         keys = [self.key(s) for s in steps]
         times = Counter(k for k in keys if k is not None)
         groups: dict[Hashable, Group] = {}
@@ -99,13 +99,6 @@ class _Grouping:
             if len(group.members) > 1:
                 made.update(self.together(steps, group))
         return [new for position, step in enumerate(steps) for new in made.get(position, [step])]
-
-    def rebuilt(self, step: Any) -> Any:
-        """A step with the lists in it grouped."""
-        new = step.with_blocks(self.steps)
-        if new is not step:
-            self.origins[new] = self.origins.get(step, ())
-        return new
 
     def key(self, step: Any) -> Hashable:
         """What members of a group have in common; None for what is never one.

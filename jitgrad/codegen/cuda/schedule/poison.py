@@ -16,7 +16,7 @@ from jitgrad.codegen.program.buffers import beginnings
 from jitgrad.codegen.program.device_steps import PoisonStep
 from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
 from jitgrad.codegen.program.program import Program
-from jitgrad.codegen.program.step import Buffer
+from jitgrad.codegen.program.step import Buffer, with_inner
 from jitgrad.codegen.program.steps import Allocate
 
 #: fills bytes
@@ -36,10 +36,7 @@ def poisoned(program: Program) -> Program:
         found: list[Any] = []
         for step in given:
             found += [PoisonStep(b) for b in places.get(step, ())]
-            new = step.with_blocks(steps)
-            if new is not step:
-                origins[new] = origins.get(step, ())
-            found.append(new)
+            found.append(with_inner(step, steps, origins))
             if isinstance(step, Allocate) and not step.buffer.keeps:
                 found.append(PoisonStep(step.buffer))
         return found

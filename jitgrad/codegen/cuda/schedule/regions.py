@@ -31,7 +31,7 @@ from jitgrad.codegen.program.device_steps import Barrier, ResidentStep
 from jitgrad.codegen.program.effects import Effects, Memory
 from jitgrad.codegen.program.program import Program
 from jitgrad.codegen.program.sequence_steps import ArenaAllocate, SeqGrow, SeqPlace, SeqPut
-from jitgrad.codegen.program.step import Buffer, Use, all_uses, every
+from jitgrad.codegen.program.step import Buffer, Use, all_uses, every, with_inner
 from jitgrad.codegen.program.steps import (
     Allocate,
     Assign,
@@ -105,20 +105,13 @@ class _Regions:
                 before, own = (done, []) if keeps else self.parted(done)
                 found = self.region([*own, step], steps[position + 1:])
             if found is None:
-                done.append(self.searched(step))
+                done.append(with_inner(step, self.steps, self.origins))
                 position += 1
             else:
                 made, taken = found
                 done = [*before, *made]
                 position += 1 + taken
         return done
-
-    def searched(self, step: Any) -> Any:
-        """A step with the regions in it."""
-        new = step.with_blocks(self.steps)
-        if new is not step:
-            self.origins[new] = self.origins.get(step, ())
-        return new
 
     def parted(self, done: list[Any]) -> tuple[list[Any], list[Any]]:
         """The steps before a branch or loop: what stays before, and what is its from the first read of the device on.

@@ -29,6 +29,7 @@ from jitgrad.codegen.cuda.kernels.rows import Rows
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, EXPRESSIONS, STORED, convert, literal, widen
 from jitgrad.codegen.cuda.kernels.writer import Writer
 from jitgrad.codegen.cuda.schedule.regions import EPILOGUES
+from jitgrad.codegen.llvm.conversions import DTYPES
 from jitgrad.codegen.program.device_steps import Barrier, Recall, ResidentStep
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.sequence_steps import ArenaAllocate, SeqGrow, SeqPlace, SeqPut
@@ -49,14 +50,11 @@ from jitgrad.codegen.program.steps import (
 from jitgrad.dims import Call, Size, Symbol, render
 from jitgrad.dtypes import dtype
 from jitgrad.ops.numbers import NUMBERS, family
-from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
+from jitgrad.ops.types import FLOAT, INT, TensorType, Type
 from jitgrad.script.graph.ir import Node, Value
 
 #: threads of a block, of which each multiprocessor has one: each has as many registers as there can be
 THREADS = 256
-
-_DTYPES: dict[Type, dtype] = {BOOL: dtypes.bool_, INT: dtypes.int64, FLOAT: dtypes.float64}
-
 
 def symbol_of(name: str) -> str:
     return re.sub(r"\W", "_", f"jg_loop_{name}")
@@ -75,7 +73,7 @@ def resident_source(step: ResidentStep, name: str) -> str:
 
 def dtype_of(value: Value) -> dtype:
     """The dtype of a register."""
-    return value.type.dtype if isinstance(value.type, TensorType) else _DTYPES[value.type]
+    return value.type.dtype if isinstance(value.type, TensorType) else DTYPES[value.type]
 
 
 def functions(kernel: Kernel) -> list[tuple[int, list[Rows | Columns]]]:
@@ -374,7 +372,7 @@ class _Region:
     def raised(self, value: Value, type_: Type) -> str:
         """A value as one of a type to which it can be raised."""
         source = dtype_of(value)
-        target = type_.dtype if isinstance(type_, TensorType) else _DTYPES[type_]
+        target = type_.dtype if isinstance(type_, TensorType) else DTYPES[type_]
         return convert(self.name(value), source, target)
 
     def truth(self, value: Value) -> str:

@@ -46,7 +46,7 @@ class Epilogues:
         self.gone: set[Node] = set()
         self.new: dict[Node, list[Node]] = {}   # what stands where a node stood
         for k, node in enumerate(nodes):
-            reads: Iterable[Value] = (*node.inputs, *state.captures(node)) if node.blocks else node.inputs
+            reads = state.reads(node)
             level = max((self.level.get(v, 0) for v in reads), default=0) + (not _in_kernel(node))
             self.place[node] = k
             for v in dict.fromkeys(reads):

@@ -9,24 +9,19 @@ of columns, see `device/conv.py`) is rounded once for each turn.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from jitgrad.codegen.lower.state import Lowering, tensor
 from jitgrad.dtypes import float32
-from jitgrad.script.graph.ir import Block, Node, Value
+from jitgrad.script.graph.ir import Block, Node
 
 
 def narrowed(state: Lowering, block: Block, nodes: Sequence[Node]) -> Sequence[Node]:
     """The nodes of a block, convolutions between conversions as convolutions of half types."""
     if not any(map(_rounds_once, nodes)):
         return nodes
-    uses: Counter[Value] = Counter(block.results)
-    readers: dict[Value, Node] = {}
-    for node in nodes:
-        read = (*node.inputs, *(state.captures(node) if node.blocks else ()))
-        uses.update(read)
-        readers.update(dict.fromkeys(read, node))
+    uses = state.uses(block, nodes)
+    readers = {v: node for node in nodes for v in state.reads(node)}
     widening = {n.outputs[0]: n.inputs[0] for n in nodes if n.op == "cast" and tensor(n.inputs[0]).dtype.is_half
                 and tensor(n.outputs[0]).dtype is float32}
     chosen: dict[Node, Node] = {}

@@ -7,7 +7,6 @@ needed, and what is padded may be computed by the kernel that reduces it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from jitgrad.codegen.lower.state import Lowering, tensor
@@ -22,9 +21,7 @@ def unpadded(state: Lowering, block: Block, nodes: Sequence[Node]) -> Sequence[N
     pads = {n.outputs[0]: n for n in nodes if n.op == "pad"}
     if not pads:
         return nodes
-    uses = Counter(v for v in block.results if v in pads)
-    for node in nodes:
-        uses.update(v for v in (*node.inputs, *(state.captures(node) if node.blocks else ())) if v in pads)
+    uses = state.uses(block, nodes)
     result: list[Node] = []
     for node in nodes:
         pad = pads.get(node.inputs[0]) if node.op in JOINS else None

@@ -53,10 +53,15 @@ def aim(state: Lowering, value: Value, ref: Ref) -> None:
         state.undo.append((state.dest, value))
 
 
+def same_place(a: Ref, b: Ref) -> bool:
+    """Whether the elements of two windows are in the same memory."""
+    return a.buffer is b.buffer and a.offset == b.offset and a.strides == b.strides
+
+
 def put_at(state: Lowering, value: Value, place: Ref) -> None:
     """Copy `value` to `place` unless it was computed there."""
     ref = state.refs.get(value)
-    if ref is None or ref.buffer is not place.buffer or ref.offset != place.offset or ref.strides != place.strides:
+    if ref is None or not same_place(ref, place):
         state.copy_into(value, place)
 
 

@@ -15,9 +15,9 @@ from jitgrad.codegen.lower.kernels import KernelBuilder, windows
 from jitgrad.codegen.lower.rules import ordered
 from jitgrad.codegen.lower.rules.joins import number
 from jitgrad.codegen.lower.rules.products import ACCUMULATE, EPILOGUE
-from jitgrad.codegen.lower.state import Lowering
+from jitgrad.codegen.lower.state import Lowering, tensor
 from jitgrad.codegen.program import access
-from jitgrad.codegen.program.access import Entry, IndexMap, contiguous_strides
+from jitgrad.codegen.program.access import IndexMap, contiguous_strides
 from jitgrad.codegen.program.kernel import Stmt
 from jitgrad.codegen.program.step import Ref
 from jitgrad.codegen.program.steps import CallStep, IfStep, LoadScalar, NumberStep
@@ -32,11 +32,6 @@ from jitgrad.script.graph.ir import Node, Value
 def is_storing(op: str) -> bool:
     """Whether operands of a node are read as memory, not by a kernel."""
     return has_trait(op, "reads_memory") or has_trait(op, "in_library") or op in (ACCUMULATE, EPILOGUE)
-
-
-def _dims(value: Value) -> tuple[Size, ...]:
-    assert isinstance(value.type, TensorType)
-    return value.type.dims
 
 
 # --- layout ---
@@ -72,7 +67,7 @@ def cat(state: Lowering, node: Node) -> None:
     target = state.place(node.outputs[0])
     start: Size = 0
     for value in node.inputs:
-        length = _dims(value)[axis]
+        length = tensor(value).dims[axis]
         state.copy_into(value, window(target, axis, start, length))
         start = start + length
 
@@ -81,7 +76,7 @@ def pad(state: Lowering, node: Node) -> None:
     target = state.place(node.outputs[0])
     fill(state, target, node.attrs["value"])
     inside = target
-    for axis, ((before, _), size) in enumerate(zip(node.attrs["pads"], _dims(node.inputs[0]), strict=True)):
+    for axis, ((before, _), size) in enumerate(zip(node.attrs["pads"], tensor(node.inputs[0]).dims, strict=True)):
         inside = window(inside, axis, before, size)
     state.copy_into(node.inputs[0], inside)
 
@@ -124,9 +119,8 @@ def add_back(state: Lowering, node: Node) -> None:
     """select_add, slice_add."""
     target = _copy_of(state, node)
     part = _part(node, target)
-    space = [size for size in part.dims if size != 1]
+    space, own = access.axes_of(part.dims)
     kept = [a for a, size in enumerate(part.dims) if size != 1]
-    own = own_entries(part.dims)
     builder = KernelBuilder(space, name=node.op)
     base, entries = state.resolve(node.inputs[1], own)
     strides = [part.strides[a] for a in kept]
@@ -146,25 +140,16 @@ def _copy_of(state: Lowering, node: Node) -> Ref:
     return target
 
 
-def own_entries(shape: Sequence[Size]) -> IndexMap:
-    result: list[Entry] = []
-    count = 0
-    for size in shape:
-        result.append(access.NOWHERE if size == 1 else (count, 1, 0))
-        count += size != 1
-    return tuple(result)
-
-
 # --- indices ---
 
 
 def gather_entries(node: Node, own: IndexMap) -> tuple[IndexMap, list[IndexMap]]:
     """How an `index` or `gather` reads its data (indexed axes left out) and its indices, given its result's axes."""
-    x = _dims(node.inputs[0])
+    x = tensor(node.inputs[0]).dims
     if node.op == "gather":
         axis = node.attrs["axis"]
         return tuple(access.NOWHERE if a == axis else own[a] for a in range(len(x))), [own]
-    return _index_entries(x, [_dims(v) for v in node.inputs[1:]], node.attrs["axes"], own)
+    return _index_entries(x, [tensor(v).dims for v in node.inputs[1:]], node.attrs["axes"], own)
 
 
 def _index_entries(x: Sequence[Size], shapes: list[tuple[Size, ...]], axes: tuple[int, ...],
@@ -181,10 +166,10 @@ def _index_entries(x: Sequence[Size], shapes: list[tuple[Size, ...]], axes: tupl
 def index_put(state: Lowering, node: Node) -> None:
     """A copy of x, then v written (or added) at the indices."""
     x, v, indices, axes = node.inputs[0], node.inputs[1], node.inputs[2:], node.attrs["axes"]
-    shape = index_result_shape(_dims(x), [_dims(i) for i in indices], axes)
-    own = own_entries(shape)
-    data, along = _index_entries(_dims(x), [_dims(i) for i in indices], axes, own)
-    _scatter(state, node, shape, data, access.broadcast(own, _dims(v), shape), v,
+    shape = index_result_shape(tensor(x).dims, [tensor(i).dims for i in indices], axes)
+    _, own = access.axes_of(shape)
+    data, along = _index_entries(tensor(x).dims, [tensor(i).dims for i in indices], axes, own)
+    _scatter(state, node, shape, data, access.broadcast(own, tensor(v).dims, shape), v,
              list(zip(indices, along, strict=True)), axes, node.attrs["accumulate"])
 
 
@@ -192,8 +177,8 @@ def scatter(state: Lowering, node: Node) -> None:
     """scatter, scatter_add: a copy of x, then src at index i along an axis."""
     _, i, src = node.inputs
     axis = node.attrs["axis"]
-    shape = _dims(i)
-    own = own_entries(shape)
+    shape = tensor(i).dims
+    _, own = access.axes_of(shape)
     data = tuple(access.NOWHERE if a == axis else e for a, e in enumerate(own))
     _scatter(state, node, shape, data, own, src, [(i, own)], (axis,), node.op == "scatter_add")
 
@@ -255,7 +240,7 @@ def library(state: Lowering, node: Node) -> None:
 def sum_to(state: Lowering, node: Node) -> None:
     """A copy where it turns out that nothing was repeated, which is nearly always; else NumPy's sum."""
     x, out = node.inputs[0], node.outputs[0]
-    shape, target = _dims(x), _dims(out)
+    shape, target = tensor(x).dims, tensor(out).dims
     if len(shape) != len(target):
         call(state, node)
         return
@@ -303,14 +288,14 @@ def without_sizes(value: Any, sizes: list[Size]) -> Any:
 def nonzero(state: Lowering, node: Node) -> None:
     """Indices go to a buffer for the worst case; the call says how many there are."""
     (x,), out = node.inputs, node.outputs[0]
-    shape = _dims(x)
+    shape = tensor(x).dims
     count = state.allocate(int64, ())
     room = state.allocate(int64, (dims.product(shape), len(shape)))
     state.emit(CallStep(state.site("library", node), "library", None, (state.ref(x), count, room)))
     number = Value(INT)
     state.emit(LoadScalar(number, count.buffer, 0))
     state.emit(NumberStep(Node("dim.bind", (number,), {"symbol": node.binds[0]}, (Value(INT),))))
-    state.set_ref(out, Ref(room.buffer, 0, _dims(out), contiguous_strides(_dims(out))))
+    state.set_ref(out, Ref(room.buffer, 0, tensor(out).dims, contiguous_strides(tensor(out).dims)))
 
 
 RULES: dict[str, Callable[[Any, Node], None]] = {

@@ -9,13 +9,12 @@ On a device what follows a product may be part of it: `EPILOGUE`, made by `devic
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jitgrad import dims
 from jitgrad.codegen.lower.kernels import KernelBuilder
-from jitgrad.codegen.lower.rules.joins import aim
+from jitgrad.codegen.lower.rules.joins import aim, same_place
 from jitgrad.codegen.lower.state import Lowering, tensor
 from jitgrad.codegen.program.access import is_contiguous
 from jitgrad.codegen.program.kernel import Stmt
@@ -43,7 +42,7 @@ def accumulate(state: Lowering, node: Node) -> None:
     out, acc = node.outputs[0], node.inputs[2]
     place = state.ref(acc)
     aimed = state.dest.get(out)
-    if aimed is not None and not _same(aimed, place):  # both had a place before
+    if aimed is not None and not same_place(aimed, place):  # both had a place before
         state.copy_into(acc, aimed)
         place = aimed
     state.set_ref(out, place)
@@ -77,10 +76,6 @@ def _row_major(state: Lowering, value: Value) -> Ref:
         return state.place(value)
     type_ = tensor(value)
     return state.set_ref(value, state.allocate(type_.dtype, type_.dims))
-
-
-def _same(a: Ref, b: Ref) -> bool:
-    return a.buffer is b.buffer and a.offset == b.offset and a.strides == b.strides
 
 
 def _product(state: Lowering, node: Node, c: Ref, accumulate: bool, extra: tuple[Any, ...] = ()) -> None:
@@ -186,13 +181,10 @@ class Sums:
     """The additions of one block that could be made by a product on top of the other operand."""
 
     def __init__(self, state: Lowering, block: Block):
-        self.uses = Counter(block.results)
+        self.uses = state.uses(block, block.nodes)
         self.products: dict[Value, Node] = {}
         self.sums: dict[Value, list[tuple[Value, Node]]] = {}  # sum -> [(acc, product)]
         for node in block.nodes:
-            self.uses.update(node.inputs)
-            if node.blocks:
-                self.uses.update(state.captures(node))
             if node.op == "matmul" and _is_blas(state, node.outputs[0]):
                 self.products[node.outputs[0]] = node
         for node in block.nodes if self.products else ():

@@ -23,27 +23,16 @@ from jitgrad.script.graph.ir import Block, Node, Value, attr_symbols
 PARTS = frozenset({"select", "slice"})
 
 
-def readers(state: Lowering, block: Block) -> Counter[Value]:
-    """How often each value is read in a block: by its nodes, by the blocks in them, as a result."""
-    uses = Counter(block.results)
-    for node in block.nodes:
-        uses.update(node.inputs)
-        if node.blocks:
-            uses.update(state.captures(node))
-    return uses
-
-
 def chain(state: Lowering, block: Block, start: Value, end: Value,
           uses: Counter[Value] | None = None) -> list[Value] | None:
     """The values on the way from `start` to the block's result `end`, `start` included, if nobody else reads one."""
     if not isinstance(start.type, TensorType) or state.holds(start) or start.type != end.type:
         return None
-    uses = uses if uses is not None else readers(state, block)
+    uses = uses if uses is not None else state.uses(block, block.nodes)
     found = [start]
     at = start
     while at is not end:
-        touching = [(i, n) for i, n in enumerate(block.nodes)
-                    if at in n.inputs or (n.blocks and at in state.captures(n))]
+        touching = [(i, n) for i, n in enumerate(block.nodes) if at in state.reads(n)]
         takers = [(i, n) for i, n in touching if n.op not in PARTS]
         if len(takers) != 1 or uses[at] != len(touching):
             return None

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from jitgrad.codegen.lower.kernels import KernelBuilder
-from jitgrad.codegen.lower.rules.ops import fill, own_entries
+from jitgrad.codegen.lower.rules.ops import fill
 from jitgrad.codegen.lower.rules.taps import SUMMED, Space, Tap, covering, covers, repeat, taps
 from jitgrad.codegen.lower.state import Lowering, tensor
+from jitgrad.codegen.program.access import axes_of
 from jitgrad.codegen.program.kernel import Stmt
 from jitgrad.codegen.program.step import Ref
 from jitgrad.dims import Size, call
@@ -72,7 +73,7 @@ def windows_add(state: Lowering, node: Node) -> None:
     overlay = _along(target, axis, dims[-1], dims[axis], attrs["step"], attrs["dilation"])
     kept = [a for a, size in enumerate(dims[:-1]) if size != 1]
     with repeat(state, dims[-1]) as k:
-        own = (*own_entries(dims[:-1]), (-1, 0, k))
+        own = (*axes_of(dims[:-1])[1], (-1, 0, k))
         base, entries = state.resolve(src, own)
         builder = KernelBuilder([dims[a] for a in kept], name="windows_add")
         strides = [overlay.strides[a] for a in kept]
@@ -100,7 +101,7 @@ def _windows_add_at_once(state: Lowering, node: Node) -> None:
         return covers(space, view, strides, [tap], source.strides[-1:]).value(space)
 
     def before(space: Space) -> int:
-        base, entries = state.resolve(x, own_entries(target.dims))
+        base, entries = state.resolve(x, axes_of(target.dims)[1])
         return space.wide(state.read(space.builder, base, entries, range(len(space.kept))))
 
     taps(state, source.dims[-1:], target, "windows_add", value, before)

@@ -154,26 +154,21 @@ def _scaled(x: Any, factor: Any) -> Any:
 def addmm(input: AnyTensor[Tensor], mat1: AnyTensor[Tensor], mat2: AnyTensor[Tensor], *, beta: Number = 1,
           alpha: Number = 1) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)."""
-    if mode.low is not None:
-        input = lower(input)
-    return apply("add", _scaled(mm(mat1, mat2), alpha), _scaled(input, beta))
+    return apply("add", _scaled(mm(mat1, mat2), alpha), _scaled(lower(input), beta))
 
 
 @library
 def addmv(input: AnyTensor[Tensor], mat: AnyTensor[Tensor], vec: AnyTensor[Tensor], *, beta: Number = 1,
           alpha: Number = 1) -> Tensor:
     """beta * input + alpha * (mat @ vec)."""
-    if mode.low is not None:
-        input = lower(input, "cuda")
-    return apply("add", _scaled(mv(mat, vec), alpha), _scaled(input, beta))
+    return apply("add", _scaled(mv(mat, vec), alpha), _scaled(lower(input, "cuda"), beta))
 
 
 @library
 def addr(input: AnyTensor[Tensor], vec1: AnyTensor[Tensor], vec2: AnyTensor[Tensor], *, beta: Number = 1,
          alpha: Number = 1) -> Tensor:
     """beta * input + alpha * outer(vec1, vec2)."""
-    if mode.low is not None:
-        input, vec1, vec2 = lower(input, "cuda"), lower(vec1, "cuda"), lower(vec2, "cuda")
+    input, vec1, vec2 = lower(input, "cuda"), lower(vec1, "cuda"), lower(vec2, "cuda")
     return apply("add", _scaled(outer(vec1, vec2), alpha), _scaled(input, beta))
 
 
@@ -181,9 +176,7 @@ def addr(input: AnyTensor[Tensor], vec1: AnyTensor[Tensor], vec2: AnyTensor[Tens
 def baddbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTensor[Tensor], *, beta: Number = 1,
             alpha: Number = 1) -> Tensor:
     """beta * input + alpha * bmm(batch1, batch2)."""
-    if mode.low is not None:
-        input = lower(input)
-    return apply("add", _scaled(bmm(batch1, batch2), alpha), _scaled(input, beta))
+    return apply("add", _scaled(bmm(batch1, batch2), alpha), _scaled(lower(input), beta))
 
 
 @library

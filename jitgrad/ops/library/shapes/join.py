@@ -12,6 +12,7 @@ from jitgrad.ops.library.core import (
     apply,
     as_operand,
     axis,
+    bind,
     cast,
     expand_to,
     library,
@@ -73,27 +74,19 @@ def stack(tensors: Sequence[AnyTensor[Tensor]], dim: int = 0) -> Tensor:
     return apply("cat", *[apply("unsqueeze", cast(x, d), axis=a) for x in xs], axis=a)
 
 
-@library
-def atleast_1d(*tensors: Any) -> Any:
-    """Numbers as vectors of one element."""
-    return _at_least(1, tensors)
-
-
-@library
-def atleast_2d(*tensors: Any) -> Any:
-    """Numbers and vectors as matrices of one row."""
-    return _at_least(2, tensors)
-
-
-def _at_least(rank: int, tensors: Any) -> Any:
+def _at_least(rank: int, *tensors: Any) -> Any:
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
-        tensors = tensors[0]
+        tensors = tensors[0]  # type: ignore[assignment]
     raised = []
     for x in tensors:
         while x.ndim < rank:
             x = apply("unsqueeze", x, axis=0)
         raised.append(x)
     return raised[0] if len(raised) == 1 else tuple(raised)
+
+
+atleast_1d = bind(_at_least, 1, "atleast_1d", "Numbers as vectors of one element.")
+atleast_2d = bind(_at_least, 2, "atleast_2d", "Numbers and vectors as matrices of one row.")
 
 
 @library

@@ -11,6 +11,7 @@ from jitgrad.ops.library.core import (
     apply,
     axes,
     axis,
+    bind,
     create,
     library,
     require,
@@ -29,16 +30,12 @@ def flip(input: AnyTensor[Tensor], dims: Sequence[int]) -> Tensor:
     return apply("flip", input, axes=found)
 
 
-@library
-def fliplr(input: AnyTensor[Tensor]) -> Tensor:
-    """Axis 1 reversed."""
-    return flip(input, (1,))
+def _flipped(axis: int, input: AnyTensor[Tensor]) -> Tensor:
+    return flip(input, (axis,))
 
 
-@library
-def flipud(input: AnyTensor[Tensor]) -> Tensor:
-    """Axis 0 reversed."""
-    return flip(input, (0,))
+fliplr = bind(_flipped, 1, "fliplr", "Axis 1 reversed.")
+flipud = bind(_flipped, 0, "flipud", "Axis 0 reversed.")
 
 
 @library
@@ -121,8 +118,9 @@ def diag(input: AnyTensor[Tensor], diagonal: int = 0) -> Tensor:
     return clone(apply("diagonal", input, offset=static_int(diagonal), axis1=0, axis2=1))
 
 
-def _triangle(name: str, input: Any, diagonal: Any, comparison: str) -> Any:
+def _triangle(comparison: str, input: AnyTensor[Tensor], diagonal: Any = 0) -> Tensor:
     if input.ndim < 2:
+        name = "tril" if comparison == "le" else "triu"
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
     rows = apply("unsqueeze", create("arange", input, length=input.shape[-2], dtype=int64), axis=1)
     columns = create("arange", input, length=input.shape[-1], dtype=int64)
@@ -130,16 +128,8 @@ def _triangle(name: str, input: Any, diagonal: Any, comparison: str) -> Any:
     return apply("where", kept, input, _zero(input))
 
 
-@library
-def tril(input: AnyTensor[Tensor], diagonal: Any = 0) -> Tensor:
-    """The elements on and below a diagonal, zeros elsewhere."""
-    return _triangle("tril", input, diagonal, "le")
-
-
-@library
-def triu(input: AnyTensor[Tensor], diagonal: Any = 0) -> Tensor:
-    """The elements on and above a diagonal, zeros elsewhere."""
-    return _triangle("triu", input, diagonal, "ge")
+tril = bind(_triangle, "le", "tril", "The elements on and below a diagonal, zeros elsewhere.")
+triu = bind(_triangle, "ge", "triu", "The elements on and above a diagonal, zeros elsewhere.")
 
 
 @library

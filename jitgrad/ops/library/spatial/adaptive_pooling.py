@@ -10,9 +10,9 @@ from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import (
     apply,
     as_operand,
+    bind,
     cast,
     create,
-    library,
     product,
     require,
     require_tensor,
@@ -70,8 +70,10 @@ def _beside(mask: Any, axis: int, ndim: int) -> Any:
     return apply("reshape", mask, shape=tuple(shape))
 
 
-def _adaptive_average(fn: str, rank: int, input: Any, output_size: Any) -> Any:
-    x, batched, shape = _adaptive_sizes(fn, rank, input, output_size)
+def _adaptive_avg_pool(rank: int, input: AnyTensor[Tensor], output_size: Any) -> Tensor:
+    """The means of output_size windows, as even as possible, of (N, C, L) or (C, L)."""
+    fn = f"adaptive_avg_pool{rank}d"
+    x, batched, shape = _adaptive_sizes(fn, rank, widen(input, "cpu") if rank == 3 else input, output_size)
     if not x.dtype.is_floating_point:
         raise RuntimeError(f"\"{fn}\" not implemented for '{word(x.dtype)}'")
     ones = tuple([a for a, m in enumerate(shape, 2) if isinstance(m, int) and m == 1])
@@ -88,27 +90,19 @@ def _adaptive_average(fn: str, rank: int, input: Any, output_size: Any) -> Any:
     return x if batched else apply("squeeze", x, axis=0)
 
 
-@library
-def adaptive_avg_pool1d(input: AnyTensor[Tensor], output_size: Any) -> Tensor:
-    """The means of output_size windows, as even as possible, of (N, C, L) or (C, L)."""
-    return _adaptive_average("adaptive_avg_pool1d", 1, input, output_size)
+adaptive_avg_pool1d = bind(_adaptive_avg_pool, 1, "adaptive_avg_pool1d")
+adaptive_avg_pool2d = bind(_adaptive_avg_pool, 2, "adaptive_avg_pool2d",
+                           "`adaptive_avg_pool1d` over two axes; None keeps an axis as it is.")
+adaptive_avg_pool3d = bind(_adaptive_avg_pool, 3, "adaptive_avg_pool3d", "`adaptive_avg_pool1d` over three axes.")
 
 
-@library
-def adaptive_avg_pool2d(input: AnyTensor[Tensor], output_size: Any) -> Tensor:
-    """`adaptive_avg_pool1d` over two axes; None keeps an axis as it is."""
-    return _adaptive_average("adaptive_avg_pool2d", 2, input, output_size)
+def _adaptive_max_pool(rank: int, input: AnyTensor[Tensor], output_size: Any, return_indices: bool = False) -> Any:
+    """The maxima of output_size windows, as even as possible; with return_indices also where they were.
 
-
-@library
-def adaptive_avg_pool3d(input: AnyTensor[Tensor], output_size: Any) -> Tensor:
-    """`adaptive_avg_pool1d` over three axes."""
-    return _adaptive_average("adaptive_avg_pool3d", 3, widen(input, "cpu"), output_size)
-
-
-def _adaptive_max(fn: str, rank: int, input: Any, output_size: Any, return_indices: bool) -> Any:
-    """Axis by axis from the last: the first maximum of a row, then the first row that has it."""
-    x, batched, shape = _adaptive_sizes(fn, rank, input, output_size)
+    Axis by axis from the last: the first maximum of a row, then the first row that has it.
+    """
+    fn = f"adaptive_max_pool{rank}d"
+    x, batched, shape = _adaptive_sizes(fn, rank, widen(input, "cpu") if rank == 3 else input, output_size)
     low = as_operand(float("-inf") if x.dtype.is_floating_point else 0, x.dtype)
     spatial = tuple(x.shape)[2:]
     flat: Any = None
@@ -130,22 +124,8 @@ def _adaptive_max(fn: str, rank: int, input: Any, output_size: Any, return_indic
     return (x, flat) if return_indices else x
 
 
-@library
-def adaptive_max_pool1d(input: AnyTensor[Tensor], output_size: Any, return_indices: bool = False) -> Any:
-    """The maxima of output_size windows, as even as possible; with return_indices also where they were."""
-    return _adaptive_max("adaptive_max_pool1d", 1, input, output_size, return_indices)
-
-
-@library
-def adaptive_max_pool2d(input: AnyTensor[Tensor], output_size: Any, return_indices: bool = False) -> Any:
-    """`adaptive_max_pool1d` over two axes."""
-    return _adaptive_max("adaptive_max_pool2d", 2, input, output_size, return_indices)
-
-
-@library
-def adaptive_max_pool3d(input: AnyTensor[Tensor], output_size: Any, return_indices: bool = False) -> Any:
-    """`adaptive_max_pool1d` over three axes."""
-    return _adaptive_max("adaptive_max_pool3d", 3, widen(input, "cpu"), output_size, return_indices)
-
+adaptive_max_pool1d = bind(_adaptive_max_pool, 1, "adaptive_max_pool1d")
+adaptive_max_pool2d = bind(_adaptive_max_pool, 2, "adaptive_max_pool2d", "`adaptive_max_pool1d` over two axes.")
+adaptive_max_pool3d = bind(_adaptive_max_pool, 3, "adaptive_max_pool3d", "`adaptive_max_pool1d` over three axes.")
 
 __all__ = ["adaptive_avg_pool1d"]

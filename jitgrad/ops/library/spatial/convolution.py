@@ -12,8 +12,9 @@ from jitgrad.ops.autocast import lower, mode
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import (
     apply,
+    bind,
     cast,
-    library,
+    per_axis,
     require,
     require_equal,
     require_tensor,
@@ -30,11 +31,7 @@ _NAMES = {"float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float
 
 def _static(name: str, value: Any, rank: int) -> tuple[int, ...]:
     """One int per spatial axis, each known now."""
-    if not isinstance(value, (tuple, list)):
-        return (static_int(value),) * rank
-    found = tuple([static_int(v) for v in value])
-    if len(found) == 1:
-        return found * rank
+    found = per_axis(value, rank)
     if len(found) != rank:
         raise RuntimeError(f"expected {name} to be a single integer value or a list of {rank} values to match the "
                            f"convolution dimensions, but got {name}={text(found)}")
@@ -121,9 +118,14 @@ class _Call:
         return y if self.batched else apply("squeeze", y, axis=0)
 
 
-def _forward(fn: str, rank: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
-             groups: Any) -> Any:
-    call = _Call(fn, input, weight, bias, stride, dilation, groups, rank)
+def _conv(rank: int, input: AnyTensor[Tensor], weight: AnyTensor[Tensor], bias: AnyTensor[Tensor] | None = None,
+          stride: Sizes = 1, padding: Any = 0, dilation: Sizes = 1, groups: int = 1) -> Tensor:
+    """Windows of input times weight: (N, C, L) or (C, L), (O, C / groups, k), (O,) give (N, O, windows).
+
+    Padding is one number per axis, "valid" (none) or "same" (as many windows as elements, stride 1). Raises
+    RuntimeError in torch's words for sizes and dtypes that do not fit.
+    """
+    call = _Call(f"conv{rank}d", input, weight, bias, stride, dilation, groups, rank)
     x = call.input
     if isinstance(padding, str):
         if padding not in ("same", "valid"):
@@ -145,37 +147,22 @@ def _forward(fn: str, rank: int, input: Any, weight: Any, bias: Any, stride: Any
     return call.finish(y)
 
 
-@library
-def conv1d(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], bias: AnyTensor[Tensor] | None = None,
-           stride: Sizes = 1, padding: Any = 0, dilation: Sizes = 1, groups: int = 1) -> Tensor:
-    """Windows of input times weight: (N, C, L) or (C, L), (O, C / groups, k), (O,) give (N, O, windows).
-
-    Padding is one number per axis, "valid" (none) or "same" (as many windows as elements, stride 1). Raises
-    RuntimeError in torch's words for sizes and dtypes that do not fit.
-    """
-    return _forward("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
-
-
-@library
-def conv2d(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], bias: AnyTensor[Tensor] | None = None,
-           stride: Sizes = 1, padding: Any = 0, dilation: Sizes = 1, groups: int = 1) -> Tensor:
-    """`conv1d` over two axes: (N, C, H, W) or (C, H, W), (O, C / groups, kH, kW), (O,)."""
-    return _forward("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
-
-
-@library
-def conv3d(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], bias: AnyTensor[Tensor] | None = None,
-           stride: Sizes = 1, padding: Any = 0, dilation: Sizes = 1, groups: int = 1) -> Tensor:
-    """`conv1d` over three axes: (N, C, D, H, W) or (C, D, H, W), (O, C / groups, kD, kH, kW), (O,)."""
-    return _forward("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
-
+conv1d = bind(_conv, 1, "conv1d")
+conv2d = bind(_conv, 2, "conv2d", "`conv1d` over two axes: (N, C, H, W) or (C, H, W), (O, C / groups, kH, kW), (O,).")
+conv3d = bind(_conv, 3, "conv3d",
+              "`conv1d` over three axes: (N, C, D, H, W) or (C, D, H, W), (O, C / groups, kD, kH, kW), (O,).")
 
 _LETTERS = {1: ("width",), 2: ("height", "width"), 3: ("depth", "height", "width")}
 
 
-def _transposed(fn: str, rank: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any,
-                groups: Any, dilation: Any) -> Any:
-    call = _Call(fn, input, weight, bias, stride, dilation, groups, rank, transposed=True)
+def _conv_transpose(rank: int, input: AnyTensor[Tensor], weight: AnyTensor[Tensor],
+                    bias: AnyTensor[Tensor] | None = None, stride: Sizes = 1, padding: Sizes = 0,
+                    output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1) -> Tensor:
+    """The gradient of `conv1d` with respect to its input, as a map: (N, C, L), (C, O / groups, k) give (N, O, ...).
+
+    `output_padding` says which of the sizes that a stride maps to L is meant.
+    """
+    call = _Call(f"conv_transpose{rank}d", input, weight, bias, stride, dilation, groups, rank, transposed=True)
     pads, extra = _static("padding", padding, rank), _static("output_padding", output_padding, rank)
     if any(p < 0 for p in pads):
         raise RuntimeError("negative padding is not supported")
@@ -211,33 +198,8 @@ def _joined(sizes: Sequence[Any]) -> list[Any]:
     return parts
 
 
-@library
-def conv_transpose1d(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], bias: AnyTensor[Tensor] | None = None,
-                     stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: int = 1,
-                     dilation: Sizes = 1) -> Tensor:
-    """The gradient of `conv1d` with respect to its input, as a map: (N, C, L), (C, O / groups, k) give (N, O, ...).
-
-    `output_padding` says which of the sizes that a stride maps to L is meant.
-    """
-    return _transposed(
-        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
-
-
-@library
-def conv_transpose2d(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], bias: AnyTensor[Tensor] | None = None,
-                     stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: int = 1,
-                     dilation: Sizes = 1) -> Tensor:
-    """`conv_transpose1d` over two axes."""
-    return _transposed(
-        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
-
-
-@library
-def conv_transpose3d(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], bias: AnyTensor[Tensor] | None = None,
-                     stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: int = 1,
-                     dilation: Sizes = 1) -> Tensor:
-    """`conv_transpose1d` over three axes."""
-    return _transposed(
-        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+conv_transpose1d = bind(_conv_transpose, 1, "conv_transpose1d")
+conv_transpose2d = bind(_conv_transpose, 2, "conv_transpose2d", "`conv_transpose1d` over two axes.")
+conv_transpose3d = bind(_conv_transpose, 3, "conv_transpose3d", "`conv_transpose1d` over three axes.")
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]

@@ -12,15 +12,17 @@ from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import (
     apply,
     as_operand,
+    bind,
     cast,
     ceil_div,
     create,
     library,
+    maximum,
     minimum,
+    per_axis,
     product,
     require,
     require_tensor,
-    static_int,
     text,
     word,
 )
@@ -65,11 +67,7 @@ class _Pool:
             require(m >= 1, RuntimeError, *self._too_small())
 
     def _sizes(self, name: str, value: Any) -> tuple[int, ...]:
-        if not isinstance(value, (tuple, list)):
-            return (static_int(value),) * self.rank
-        found = tuple([static_int(v) for v in value])
-        if len(found) == 1:
-            return found * self.rank
+        found = per_axis(value, self.rank)
         if len(found) != self.rank:
             a = f"a tuple of {_WORDS[self.rank]} ints"
             raise RuntimeError(f"{self.fn}: {name} must either be a single int, or {a}")
@@ -97,42 +95,33 @@ class _Pool:
         return y if self.batched else apply("squeeze", y, axis=0)
 
 
+def _wide(rank: int, input: Any) -> Any:
+    """What autocast on the CPU computes in float32 for volumes only."""
+    return widen(input, "cpu") if rank == 3 else input
+
+
 # --- maxima --------------------------------------------------------------------------------------------------------
 
 
-def _max(fn: str, rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
-         return_indices: bool) -> Any:
-    p = _Pool(fn, rank, input, kernel_size, stride, padding, dilation, ceil_mode)
-    if input.dtype is dtypes.bool_:
+def _max_pool(rank: int, input: AnyTensor[Tensor], kernel_size: Sizes, stride: Sizes | None = None,
+              padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
+    """The largest element of each window of (N, C, L) or (C, L); with return_indices also where each was.
+
+    Raises RuntimeError in torch's words for sizes that do not fit.
+    """
+    fn = f"max_pool{rank}d"
+    p = _Pool(fn, rank, _wide(rank, input), kernel_size, stride, padding, dilation, ceil_mode)
+    if p.x.dtype is dtypes.bool_:
         raise RuntimeError(f"\"{fn}\" not implemented for 'Bool'")
     values, indices = apply("max_pool", p.x, kernel=p.kernel, stride=p.stride, padding=p.padding, dilation=p.dilation,
                             shape=p.shape)
     return (p.finish(values), p.finish(indices)) if return_indices else p.finish(values)
 
 
-@library
-def max_pool1d(input: AnyTensor[Tensor], kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
-               dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
-    """The largest element of each window of (N, C, L) or (C, L); with return_indices also where each was.
-
-    Raises RuntimeError in torch's words for sizes that do not fit.
-    """
-    return _max("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-
-
-@library
-def max_pool2d(input: AnyTensor[Tensor], kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
-               dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
-    """`max_pool1d` over two axes; an index counts through the plane, row by row."""
-    return _max("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-
-
-@library
-def max_pool3d(input: AnyTensor[Tensor], kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
-               dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
-    """`max_pool1d` over three axes."""
-    return _max("max_pool3d", 3, widen(input, "cpu"), kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-
+max_pool1d = bind(_max_pool, 1, "max_pool1d")
+max_pool2d = bind(_max_pool, 2, "max_pool2d",
+                  "`max_pool1d` over two axes; an index counts through the plane, row by row.")
+max_pool3d = bind(_max_pool, 3, "max_pool3d", "`max_pool1d` over three axes.")
 
 # --- sums and means ------------------------------------------------------------------------------------------------
 
@@ -143,7 +132,7 @@ def _windows(p: _Pool, x: Any) -> Any:
     for n, m, k, s, before in zip(p.spatial, p.shape, p.kernel, p.stride, p.padding, strict=True):
         after: Any = before
         if p.ceil and s > 1:
-            after = before + _beyond((m - 1) * s + k, n + 2 * before)
+            after = before + maximum((m - 1) * s + k - (n + 2 * before), 0)  # the last window may pass the end
         ends.append((before, after))
     if any(not (isinstance(e, int) and e == 0) for pair in ends for e in pair):
         x = apply("pad", x, pads=tuple(ends), value=0)
@@ -152,13 +141,6 @@ def _windows(p: _Pool, x: Any) -> Any:
         if p.ceil:
             x = apply("slice", x, axis=axis, start=0, length=m, step=1)
     return x
-
-
-def _beyond(reach: Any, room: Any) -> Any:
-    """By how much the last window passes the end."""
-    from jitgrad.ops.library.core import maximum
-
-    return maximum(reach - room, 0)
 
 
 def _sum(p: _Pool, x: Any) -> Any:
@@ -183,75 +165,59 @@ def _counts(p: _Pool, include_pad: bool, x: Any) -> Any:
     return cast(total, x.dtype)
 
 
-def _average(fn: str, rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
+def _average(rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
              count_include_pad: bool, divisor_override: Any) -> Any:
-    p = _Pool(fn, rank, input, kernel_size, stride, padding, 1, ceil_mode)
-    if not input.dtype.is_floating_point:
-        raise RuntimeError(f"\"{fn}_out_frame\" not implemented for '{word(input.dtype)}'")
+    fn = f"avg_pool{rank}d"
+    p = _Pool(fn, rank, _wide(rank, input), kernel_size, stride, padding, 1, ceil_mode)
+    x = p.x
+    if not x.dtype.is_floating_point:
+        raise RuntimeError(f"\"{fn}_out_frame\" not implemented for '{word(x.dtype)}'")
     if divisor_override is not None:
         require(divisor_override != 0, RuntimeError, "divisor must be not zero")
-        divisor = as_operand(divisor_override, input.dtype)
+        divisor = as_operand(divisor_override, x.dtype)
     elif p.ceil or (any(p.padding) and not count_include_pad):
-        divisor = _counts(p, bool(count_include_pad), input)
+        divisor = _counts(p, bool(count_include_pad), x)
     else:
-        divisor = as_operand(product(p.kernel), input.dtype)
-    return p.finish(apply("div", _sum(p, p.x), divisor))
+        divisor = as_operand(product(p.kernel), x.dtype)
+    return p.finish(apply("div", _sum(p, x), divisor))
 
 
 @library
 def avg_pool1d(input: AnyTensor[Tensor], kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
                ceil_mode: bool = False, count_include_pad: bool = True) -> Tensor:
     """The mean of each window of (N, C, L) or (C, L); padding counts as zeros, or not at all."""
-    return _average("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+    return _average(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
-@library
-def avg_pool2d(input: AnyTensor[Tensor], kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
-               ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
-    """`avg_pool1d` over two axes; sums are divided by `divisor_override` if it is given."""
-    return _average("avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad,
-                    divisor_override)
+def _avg_pool(rank: int, input: AnyTensor[Tensor], kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+              ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
+    return _average(rank, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-@library
-def avg_pool3d(input: AnyTensor[Tensor], kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
-               ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
-    """`avg_pool1d` over three axes; sums are divided by `divisor_override` if it is given."""
-    return _average("avg_pool3d", 3, widen(input, "cpu"), kernel_size, stride, padding, ceil_mode, count_include_pad,
-                    divisor_override)
+avg_pool2d = bind(_avg_pool, 2, "avg_pool2d",
+                  "`avg_pool1d` over two axes; sums are divided by `divisor_override` if it is given.")
+avg_pool3d = bind(_avg_pool, 3, "avg_pool3d",
+                  "`avg_pool1d` over three axes; sums are divided by `divisor_override` if it is given.")
 
 
-def _lp(fn: str, rank: int, input: Any, norm_type: Any, kernel_size: Any, stride: Any, ceil_mode: bool) -> Any:
-    input = widen(input, "cuda")
-    p = _Pool(fn, rank, input, kernel_size, stride, 0, 1, ceil_mode)
-    power = as_operand(norm_type, input.dtype)
-    total = _sum(p, apply("pow", p.x, power))
-    sign, size = apply("sign", total), apply("relu", apply("abs", total))
-    return p.finish(apply("pow", apply("mul", sign, size), as_operand(1.0 / norm_type, input.dtype)))
-
-
-@library
-def lp_pool1d(input: AnyTensor[Tensor], norm_type: float, kernel_size: Sizes, stride: Sizes | None = None,
-              ceil_mode: bool = False) -> Tensor:
+def _lp_pool(rank: int, input: AnyTensor[Tensor], norm_type: float, kernel_size: Sizes, stride: Sizes | None = None,
+             ceil_mode: bool = False) -> Tensor:
     """The p-norm of each window: the root of the sum of powers."""
-    return _lp("lp_pool1d", 1, input, norm_type, kernel_size, stride, ceil_mode)
+    p = _Pool(f"lp_pool{rank}d", rank, widen(input, "cuda"), kernel_size, stride, 0, 1, ceil_mode)
+    d = p.x.dtype
+    total = _sum(p, apply("pow", p.x, as_operand(norm_type, d)))
+    sign, size = apply("sign", total), apply("relu", apply("abs", total))
+    return p.finish(apply("pow", apply("mul", sign, size), as_operand(1.0 / norm_type, d)))
 
 
-@library
-def lp_pool2d(input: AnyTensor[Tensor], norm_type: float, kernel_size: Sizes, stride: Sizes | None = None,
-              ceil_mode: bool = False) -> Tensor:
-    """`lp_pool1d` over two axes."""
-    return _lp("lp_pool2d", 2, input, norm_type, kernel_size, stride, ceil_mode)
-
+lp_pool1d = bind(_lp_pool, 1, "lp_pool1d")
+lp_pool2d = bind(_lp_pool, 2, "lp_pool2d", "`lp_pool1d` over two axes.")
 
 # --- columns -------------------------------------------------------------------------------------------------------
 
 
 def _pair(name: str, value: Any) -> tuple[int, ...]:
-    if not isinstance(value, (tuple, list)):
-        return (static_int(value),) * 2
-    found = tuple([static_int(v) for v in value])
-    found = found * 2 if len(found) == 1 else found
+    found = per_axis(value, 2)
     if len(found) != 2:
         raise RuntimeError(f"It is expected {name} equals to 2, but got size {len(found)}")
     return found

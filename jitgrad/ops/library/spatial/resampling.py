@@ -161,10 +161,9 @@ def resize(input: AnyTensor[Tensor], sizes: Sequence[Any], ratios: Sequence[Any]
     x = widen(input, "cuda")
     wide = cast(x, float32) if x.dtype.is_half else x
     for n, out in zip(tuple(x.shape)[2:], sizes, strict=True):
-        require(n >= 1, RuntimeError, "Input and output sizes should be greater than 0, but got input (", n,
-                ") and output (", out, ")")
-        require(out >= 1, RuntimeError, "Input and output sizes should be greater than 0, but got input (", n,
-                ") and output (", out, ")")
+        for size in (n, out):
+            require(size >= 1, RuntimeError, "Input and output sizes should be greater than 0, but got input (", n,
+                    ") and output (", out, ")")
     for number, out in enumerate(sizes):
         axis, ratio = number + 2, None if ratios is None else ratios[number]
         if mode in ("nearest", "nearest-exact"):
@@ -180,16 +179,22 @@ def resize(input: AnyTensor[Tensor], sizes: Sequence[Any], ratios: Sequence[Any]
 # --- pixels and channels -------------------------------------------------------------------------------------------
 
 
+def _factor(fn: str, argument: str, input: Any, value: Any) -> int:
+    """The factor of a function over (..., C, H, W), both checked."""
+    require_tensor(fn, input)
+    r = static_int(value)
+    if input.ndim < 3:
+        raise RuntimeError(f"{fn} expects input to have at least 3 dimensions, but got input with {input.ndim} "
+                           "dimension(s)")
+    if r <= 0:
+        raise RuntimeError(f"{fn} expects a positive {argument}, but got {r}")
+    return r
+
+
 @library
 def pixel_shuffle(input: AnyTensor[Tensor], upscale_factor: int) -> Tensor:
     """(..., C r^2, H, W) -> (..., C, H r, W r). Source: Shi et al., 2016."""
-    require_tensor("pixel_shuffle", input)
-    r = static_int(upscale_factor)
-    if input.ndim < 3:
-        raise RuntimeError("pixel_shuffle expects input to have at least 3 dimensions, but got input with "
-                           f"{input.ndim} dimension(s)")
-    if r <= 0:
-        raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
+    r = _factor("pixel_shuffle", "upscale_factor", input, upscale_factor)
     *lead, c, h, w = input.shape
     require(c % (r * r) == 0, RuntimeError, "pixel_shuffle expects its input's 'channel' dimension to be divisible by "
             "the square of upscale_factor, but input.size(-3)=", c, f" is not divisible by {r * r}")
@@ -203,13 +208,7 @@ def pixel_shuffle(input: AnyTensor[Tensor], upscale_factor: int) -> Tensor:
 @library
 def pixel_unshuffle(input: AnyTensor[Tensor], downscale_factor: int) -> Tensor:
     """The inverse of `pixel_shuffle`: (..., C, H r, W r) -> (..., C r^2, H, W)."""
-    require_tensor("pixel_unshuffle", input)
-    r = static_int(downscale_factor)
-    if input.ndim < 3:
-        raise RuntimeError("pixel_unshuffle expects input to have at least 3 dimensions, but got input with "
-                           f"{input.ndim} dimension(s)")
-    if r <= 0:
-        raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
+    r = _factor("pixel_unshuffle", "downscale_factor", input, downscale_factor)
     *lead, c, h, w = input.shape
     for size, name, axis in ((h, "height", -2), (w, "width", -1)):
         require(size % r == 0, RuntimeError, f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but "

@@ -204,6 +204,3 @@ def _walk(context: Context, value: Any, found: list[Any]) -> None:
 def _same(before: list[Any] | None, now: list[Any]) -> bool:
     return before is not None and len(before) == len(now) and all(
         a is b or (type(a) is int and type(b) is int and a == b) for a, b in zip(before, now, strict=True))
-
-
-__all__ = ["Change", "announce", "changes"]

@@ -107,6 +107,3 @@ def bind_sizes(context: Context) -> None:
             context.builder.emit("dim.bind", (number,), types=(INT,), binds=(size.symbol,), symbol=size.symbol)
             nodes = context.builder.block.nodes
             nodes.insert(0, nodes.pop())
-
-
-__all__ = ["bind_sizes", "items"]

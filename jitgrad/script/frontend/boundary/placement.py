@@ -104,6 +104,3 @@ def expect(context: Context, indices: SymTensor, low: Any, high: Any, words: tup
     of(context).expected.append((worst, words))
     nearest: SymTensor = apply("minimum", apply("maximum", indices, least), most)
     return nearest
-
-
-__all__ = ["expect", "put", "refuse_two", "see", "together"]

@@ -299,6 +299,3 @@ class Results:
             return sig.Container(dict, t.names, made) if t.type is SymDict else sig.Object(t.type, t.names, made)
         raise UnsupportedCall(f"a script cannot return {t}, decided at run time", self.context.span(),
                               hint="return tensors, numbers, and tuples, lists and dicts of them")
-
-
-__all__ = ["Results"]

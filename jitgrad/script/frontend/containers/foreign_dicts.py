@@ -159,6 +159,3 @@ def stores(context: Context) -> list[tuple[sig.Source, Any]]:
             if key not in before or before[key] is not value:
                 found.append((sig.Item(target.source, key), value))
     return found
-
-
-__all__ = ["Slot", "change", "find", "getitem", "is_tensor_map", "length", "look_up", "setitem", "slot", "stores"]

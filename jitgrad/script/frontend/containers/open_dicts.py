@@ -171,7 +171,3 @@ def method(context: Context, target: SymDict, name: str, otherwise: Method) -> M
         return otherwise.call(cx, args, kwargs)
 
     return Method(name, call)
-
-
-__all__ = ["contains", "delitem", "equal", "finds", "getitem", "is_open", "iterable", "length", "method", "parts",
-           "setitem", "takes"]

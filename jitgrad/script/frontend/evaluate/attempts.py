@@ -244,6 +244,3 @@ def thrown(context: Context, error: effects.Raised) -> ExceptionValue:
     several = error.template[:1] == (None,)
     args = tuple([argument(a) for a in error.template[1:]]) if several else (text(error.template),)
     return ExceptionValue(error.error, args)
-
-
-__all__ = ["Attempt", "Classes", "Handler", "MayFail", "Step", "intercept", "thrown", "watch"]

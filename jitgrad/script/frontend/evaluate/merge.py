@@ -353,7 +353,3 @@ def rebuild_location(context: Context, key: Any, t: Template, leaves: Any, like:
     value = t.rebuild(context, leaves) if not isinstance(t, Record) or not isinstance(
         key, (SymDict, Instance)) else t.rebuild_content(context, leaves)
     return context.state.values.pop(value) if isinstance(key, SymList) and isinstance(value, SymList) else value
-
-
-__all__ = ["RESULT", "bound_by", "branch", "clash_error",
-           "lower_location", "rebuild_location", "template"]

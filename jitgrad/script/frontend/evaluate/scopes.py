@@ -174,6 +174,3 @@ def _reads_exception(exit_: Any) -> bool:
     if arguments.vararg is not None:
         told.add(arguments.vararg.arg)
     return any(isinstance(n, ast.Name) and n.id in told for n in ast.walk(node))
-
-
-__all__ = ["with_"]

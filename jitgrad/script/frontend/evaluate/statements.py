@@ -423,5 +423,3 @@ HANDLERS: dict[type[ast.AST], Callable[[Context, Any], Any]] = {
     ast.Assert: exceptions.assert_, ast.Raise: exceptions.raise_, ast.Try: exceptions.try_, ast.With: scopes.with_,
     ast.FunctionDef: _function, ast.Match: patterns.match,
 }
-
-__all__ = ["HANDLERS", "run_block", "run_function"]

@@ -157,6 +157,3 @@ def _delete(context: Context, target: ast.expr) -> None:
         obj, index = dispatch.evaluate(context, target.value), dispatch.evaluate(context, target.slice)
         context.node = target
         delete_item(context, obj, index)
-
-
-__all__ = ["annotated", "assign", "assign_all", "augmented", "delete"]

@@ -443,7 +443,3 @@ def _sum(context: Context, before: SymTensor, value: Value, create: bool) -> Sym
 def _tensor(context: Context, value: Value, create: bool) -> SymTensor:
     assert isinstance(value.type, TensorType)
     return heap.new_tensor(context, value if create else context.one("detach", value))
-
-
-__all__ = ["backward", "backward_of", "differentiate", "freed_outputs", "grad", "read_grad", "result_of", "retain",
-           "root_of", "seed_of", "set_data", "slot_of", "write_grad"]

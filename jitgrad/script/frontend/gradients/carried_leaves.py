@@ -89,6 +89,3 @@ def earlier(span: Span | None) -> NonDifferentiable:
     return NonDifferentiable("this gradient reaches into earlier iterations of the loop around it", span,
                              hint="write `.detach()` where the value is taken over from the iteration before, or take "
                                   "the gradient after the loop")
-
-
-__all__ = ["carried", "check", "earlier", "settle"]

@@ -150,6 +150,3 @@ def value_of(context: Context, storage: Storage, value: Value) -> Value:
     if not of_leaf(context, storage, "_hooks"):
         return value
     return heap.read(context, changed(context, storage, heap.new_tensor(context, context.one("detach", value))))
-
-
-__all__ = ["after", "check_unhooked", "of_leaf", "register", "value_of"]

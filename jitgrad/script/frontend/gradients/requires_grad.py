@@ -83,6 +83,3 @@ def about(context: Context, tensor: SymTensor) -> str:
     value = heap.current_value(context, storage)
     (found,) = history.requires_grad(context.path, [value], lambda v: v not in heads and context.has_history(v))
     return f"{first}grad_fn=<{name}>" if found is True else first
-
-
-__all__ = ["about", "exactly", "require", "requires_grad"]

@@ -253,6 +253,3 @@ def dict_of(context: Context, kwargs: dict[str, Any]) -> SymDict:
     made = SymDict()
     context.state.values[made] = kwargs
     return made
-
-
-__all__ = ["marked"]

@@ -106,6 +106,3 @@ def handlers() -> dict[Any, Callable[[Context, tuple[Any, ...], dict[str, Any]],
 
     found = {getattr(Module, name): handler(method) for name, method in METHODS.items()}
     return {**found, hooks.enter: module_hooks.enter, hooks.leave: module_hooks.leave}
-
-
-__all__ = ["METHODS", "handlers"]

@@ -218,5 +218,3 @@ for _name in ("linearize", "vmap"):
         HANDLERS[getattr(func, _name)] = _refused(f"func.{_name}")
 for _name in ("vjp", "jvp", "jacobian", "hessian", "vhp", "hvp"):
     HANDLERS[getattr(functional, _name)] = _functional(_name)
-
-__all__ = ["Level", "leaves", "rebuilt"]

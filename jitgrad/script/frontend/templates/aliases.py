@@ -280,6 +280,3 @@ def _if(context: Context, condition: Value, polarity: bool, run: Callable[[], No
         return None
 
     dispatch.branch(context, numbers.wrap(context, condition), run if polarity else skip, skip if polarity else run)
-
-
-__all__ = ["Aliases", "propagate"]

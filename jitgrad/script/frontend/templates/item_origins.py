@@ -140,6 +140,3 @@ def _add(context: Context, reference: sig.Reference) -> int:
     if reference not in known:
         known.append(reference)
     return known.index(reference)
-
-
-__all__ = ["UNKNOWN", "column", "count", "none", "values"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from jitgrad.dims import Atom, Dim, Size, Symbol, render, render_call
+from jitgrad.dims import Atom, Size, Symbol, render, render_call
 from jitgrad.ops.types import ListType, TensorType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import Tensors
@@ -13,6 +13,7 @@ from jitgrad.script.call.mismatch import mismatch
 from jitgrad.script.call.sources import describe, elem_of
 from jitgrad.script.call.specialisation import Specialisation
 from jitgrad.script.executor import Dispatcher
+from jitgrad.script.graph.ir import symbol_axes
 
 
 def guards(specialisation: Specialisation) -> list[str]:
@@ -107,9 +108,8 @@ def _names(script: sig.ScriptGraph) -> dict[Symbol, str]:
     names: dict[Symbol, str] = {}
     for source, type_ in zip(script.inputs, script.input_types, strict=True):
         first = "[0]" if isinstance(type_, ListType) else ""
-        for axis, d in enumerate(getattr(elem_of(type_), "dims", ())):
-            if isinstance(d, Dim) and d.symbol is not None:
-                names.setdefault(d.symbol, f"{describe(source)}{first}.shape[{axis}]")
+        for axis, symbol in symbol_axes(elem_of(type_)):
+            names.setdefault(symbol, f"{describe(source)}{first}.shape[{axis}]")
     for symbol, index in script.int_symbols.items():
         names[symbol] = describe(script.inputs[index])
     return names

@@ -118,6 +118,3 @@ def _bytes(number: int | None) -> str:
         if number < limit:
             return f"{number * 1e3 / limit:.{0 if unit == 'B' else 1}f} {unit}"
     return f"{number / 1e9:.2f} GB"
-
-
-__all__ = ["Traffic", "count"]

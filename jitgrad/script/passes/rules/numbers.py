@@ -8,7 +8,7 @@ from jitgrad.ops.types import BOOL, FLOAT, INT
 from jitgrad.script.graph.ir import Node, Value
 from jitgrad.script.graph.numbers import compute
 from jitgrad.script.passes.rewrite import Rewriter
-from jitgrad.script.passes.rules.rules import constant, rule
+from jitgrad.script.passes.rules.rules import as_result, constant, rule, rule_of
 
 # --- numbers -------------------------------------------------------------------------------------------------------
 
@@ -34,11 +34,10 @@ def float_one(r: Rewriter, node: Node) -> Value | None:
     return b if node.op == "num.mul" and b.type == FLOAT and constant(r, a) == 1 else None
 
 
-@rule("num.not")
-def num_not(r: Rewriter, node: Node) -> Value | None:
+@rule_of("num.not", "num.not")
+def num_not(r: Rewriter, node: Node, inner: Node) -> Value | None:
     """not not c is c."""
-    inner = r.source(node.inputs[0], "num.not")
-    return inner.inputs[0] if inner is not None and inner.inputs[0].type == BOOL else None
+    return inner.inputs[0] if inner.inputs[0].type == BOOL else None
 
 
 @rule("num.and", "num.or")
@@ -131,13 +130,9 @@ def compare_sizes(r: Rewriter, node: Node) -> Value | None:
     if a is None or b is None:
         return None
     difference = a - b
-    if isinstance(difference, Dim):
-        return _never_negative(r, node, a, b)
-    return r.emit("num.const", value=compute(node.op, (difference, 0), {}, BOOL))
-
-
-def _never_negative(r: Rewriter, node: Node, a: Size, b: Size) -> Value | None:
-    """`size >= 0` holds for a symbol."""
+    if not isinstance(difference, Dim):
+        return r.emit("num.const", value=compute(node.op, (difference, 0), {}, BOOL))
+    # no symbol is negative
     if node.op in ("num.ge", "num.lt") and b == 0 and isinstance(a, Dim) and a.symbol is not None:
         return r.emit("num.const", value=node.op == "num.ge")
     return None
@@ -146,21 +141,15 @@ def _never_negative(r: Rewriter, node: Node, a: Size, b: Size) -> Value | None:
 # --- optionals -----------------------------------------------------------------------------------------------------
 
 
-@rule("opt.has")
-def has_known(r: Rewriter, node: Node) -> Value | None:
+@rule_of("opt.has", "opt.some", "opt.none")
+def has_known(r: Rewriter, node: Node, made: Node) -> Value:
     """An Optional that was just made is there, or is not."""
-    made = r.nodes.get(node.inputs[0])
-    if made is not None and made.op in ("opt.some", "opt.none"):
-        return r.emit("num.const", value=made.op == "opt.some")
-    return None
+    return r.emit("num.const", value=made.op == "opt.some")
 
 
-@rule("opt.has")
-def has_merged(r: Rewriter, node: Node) -> Value | None:
+@rule_of("opt.has", "if")
+def has_merged(r: Rewriter, node: Node, made: Node) -> Value | None:
     """An Optional that one branch makes and the other does not is there if that branch was taken."""
-    made = r.source(node.inputs[0], "if")
-    if made is None:
-        return None
     i = made.outputs.index(node.inputs[0])
     sides = [_presence(r, block.results[i]) for block in made.blocks]
     if sides == [True, False]:
@@ -173,31 +162,26 @@ def _presence(r: Rewriter, value: Value) -> bool | None:
     return None if made is None or made.op not in ("opt.some", "opt.none") else made.op == "opt.some"
 
 
-@rule("opt.get")
-def get_some(r: Rewriter, node: Node) -> Value | None:
+@rule_of("opt.get", "opt.some")
+def get_some(r: Rewriter, node: Node, made: Node) -> Value:
     """The payload of what was just wrapped."""
-    made = r.source(node.inputs[0], "opt.some")
-    return made.inputs[0] if made is not None else None
+    return made.inputs[0]
 
 
-@rule("opt.some")
-def some_get(r: Rewriter, node: Node) -> Value | None:
+@rule_of("opt.some", "opt.get")
+def some_get(r: Rewriter, node: Node, got: Node) -> Value | None:
     """Wrapping a payload again gives the Optional that it came from."""
-    got = r.source(node.inputs[0], "opt.get")
-    return got.inputs[0] if got is not None and got.inputs[0].type == node.outputs[0].type else None
+    return as_result(r, got.inputs[0], node)
 
 
 # --- sequences -----------------------------------------------------------------------------------------------------
 
 
-@rule("seq.len")
-def length_of_loop(r: Rewriter, node: Node) -> Value | None:
+@rule_of("seq.len", "while", "scan")
+def length_of_loop(r: Rewriter, node: Node, loop: Node) -> Value:
     """A sequence that a loop made has an element per trip."""
-    loop = r.nodes.get(node.inputs[0])
-    if loop is not None and loop.op == "while":
+    if loop.op == "while":
         return loop.outputs[0]
-    if loop is None or loop.op != "scan":
-        return None
     zero = r.emit("num.const", value=0)
     return r.emit("num.max", loop.inputs[0], zero)
 

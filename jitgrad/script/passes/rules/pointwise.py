@@ -11,7 +11,16 @@ from jitgrad.ops import OPS, Kind
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Node, Value
 from jitgrad.script.passes.rewrite import Rewriter
-from jitgrad.script.passes.rules.rules import RULES, as_result, constant, is_float, is_power_of_two, rule, tensor
+from jitgrad.script.passes.rules.rules import (
+    RULES,
+    as_result,
+    constant,
+    is_float,
+    is_power_of_two,
+    rule,
+    rule_of,
+    tensor,
+)
 
 # --- identities with constants -------------------------------------------------------------------------------------
 
@@ -103,22 +112,20 @@ for _op in OPS.values():
         rule(_op.name)(twice)
 
 
-@rule("abs")
-def abs_of_neg(r: Rewriter, node: Node) -> Value | None:
+@rule_of("abs", "neg")
+def abs_of_neg(r: Rewriter, node: Node, neg: Node) -> Value:
     """|-x| is |x|."""
-    neg = r.source(node.inputs[0], "neg")
-    return r.emit("abs", neg.inputs[0]) if neg is not None else None
+    return r.emit("abs", neg.inputs[0])
 
 
 @rule("add")
 def add_neg(r: Rewriter, node: Node) -> Value | None:
     """x + -y is x - y."""
-    x, y = node.inputs
-    neg = r.source(y, "neg")
-    if neg is not None:
-        return r.emit("sub", x, neg.inputs[0])
-    neg = r.source(x, "neg")
-    return r.emit("sub", y, neg.inputs[0]) if neg is not None else None
+    for x, y in (node.inputs, node.inputs[::-1]):
+        neg = r.source(y, "neg")
+        if neg is not None:
+            return r.emit("sub", x, neg.inputs[0])
+    return None
 
 
 @rule("sub")
@@ -151,29 +158,19 @@ def where_same(r: Rewriter, node: Node) -> Value | None:
     return as_result(r, node.inputs[1], node) if node.inputs[1] is node.inputs[2] else None
 
 
-@rule("where")
-def where_not(r: Rewriter, node: Node) -> Value | None:
+@rule_of("where", "logical_not")
+def where_not(r: Rewriter, node: Node, inner: Node) -> Value | None:
     """where(not c, a, b) is where(c, b, a)."""
-    c, a, b = node.inputs
-    inner = r.source(c, "logical_not")
-    if inner is None or tensor(inner.inputs[0]).dtype is not dtypes.bool_:
-        return None
-    return r.emit("where", inner.inputs[0], b, a)
+    (c,), (_, a, b) = inner.inputs, node.inputs
+    return r.emit("where", c, b, a) if tensor(c).dtype is dtypes.bool_ else None
 
 
-_OPPOSITE = {"eq": "ne", "ne": "eq"}  # not those of <: the opposite of an unordered comparison is not one
-
-
-@rule("logical_not")
-def not_of(r: Rewriter, node: Node) -> Value | None:
+@rule_of("logical_not", "logical_not", "eq", "ne")  # not <: the opposite of an unordered comparison is not one
+def not_of(r: Rewriter, node: Node, inner: Node) -> Value | None:
     """not not c is c, not a == b is a != b."""
-    inner = r.nodes.get(node.inputs[0])
-    if inner is None:
-        return None
-    if inner.op == "logical_not" and tensor(inner.inputs[0]).dtype is dtypes.bool_:
-        return inner.inputs[0]
-    opposite = _OPPOSITE.get(inner.op)
-    return r.emit(opposite, *inner.inputs) if opposite is not None else None
+    if inner.op != "logical_not":
+        return r.emit({"eq": "ne", "ne": "eq"}[inner.op], *inner.inputs)
+    return inner.inputs[0] if tensor(inner.inputs[0]).dtype is dtypes.bool_ else None
 
 
 @rule("logical_and", "logical_or")
@@ -208,13 +205,12 @@ def cast_same(r: Rewriter, node: Node) -> Value | None:
     return as_result(r, node.inputs[0], node)
 
 
-@rule("cast")
-def cast_of_cast(r: Rewriter, node: Node) -> Value | None:
+@rule_of("cast", "cast")
+def cast_of_cast(r: Rewriter, node: Node, inner: Node) -> Value | None:
     """A cast of a cast that lost nothing is one cast."""
-    inner = r.source(node.inputs[0], "cast")
-    if inner is None or not is_lossless(tensor(inner.inputs[0]).dtype, tensor(inner.outputs[0]).dtype):
-        return None
-    return r.emit("cast", inner.inputs[0], dtype=node.attrs["dtype"])
+    (x,) = inner.inputs
+    lost = not is_lossless(tensor(x).dtype, tensor(inner.output).dtype)
+    return None if lost else r.emit("cast", x, dtype=node.attrs["dtype"])
 
 
 # --- operands that are repeated ------------------------------------------------------------------------------------

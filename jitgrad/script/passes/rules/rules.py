@@ -22,6 +22,22 @@ Rule = Callable[[Rewriter, Node], "Value | Sequence[Value] | None"]
 RULES: dict[str, list[tuple[str, Rule]]] = {}
 
 
+#: a rule that also gets the node that makes the first operand
+InnerRule = Callable[[Rewriter, Node, Node], "Value | Sequence[Value] | None"]
+
+
+def rule_of(op: str, *inner: str) -> Callable[[InnerRule], InnerRule]:
+    """Register a function for nodes of `op` whose first operand is made by a node of one of `inner`."""
+    def register(function: InnerRule) -> InnerRule:
+        def applied(r: Rewriter, node: Node) -> Value | Sequence[Value] | None:
+            made = r.nodes.get(node.inputs[0])
+            return function(r, node, made) if made is not None and made.op in inner else None
+
+        RULES.setdefault(op, []).append((function.__name__, applied))
+        return function
+    return register
+
+
 def rule(*ops: str) -> Callable[[Rule], Rule]:
     """Register a function, whose name is the rule's, for nodes of `ops`."""
     def register(function: Rule) -> Rule:

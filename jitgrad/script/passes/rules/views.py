@@ -8,7 +8,7 @@ from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.types import BOOL, FLOAT, INT, Type
 from jitgrad.script.graph.ir import Node, Value
 from jitgrad.script.passes.rewrite import Rewriter
-from jitgrad.script.passes.rules.rules import as_result, constant, rule, tensor
+from jitgrad.script.passes.rules.rules import as_result, constant, rule, rule_of, tensor
 
 _VIEWS = tuple(op.name for op in OPS.values() if op.kind is Kind.VIEW)
 _PYTHON: dict[Type, type] = {BOOL: bool, INT: int, FLOAT: float}
@@ -37,12 +37,9 @@ def merge_same(r: Rewriter, node: Node) -> Value | None:
     return r.emit(node.op, inner.inputs[0], **node.attrs) if inner is not None else None
 
 
-@rule("reshape")
-def reshape_of_axis(r: Rewriter, node: Node) -> Value | None:
+@rule_of("reshape", "unsqueeze", "squeeze")
+def reshape_of_axis(r: Rewriter, node: Node, inner: Node) -> Value:
     """A reshape of an unsqueeze or squeeze is a reshape of its operand."""
-    inner = r.nodes.get(node.inputs[0])
-    if inner is None or inner.op not in ("unsqueeze", "squeeze"):
-        return None
     return r.emit("reshape", inner.inputs[0], **node.attrs)
 
 
@@ -53,12 +50,9 @@ def permute_identity(r: Rewriter, node: Node) -> Value | None:
     return node.inputs[0] if axes == tuple(range(len(axes))) else None
 
 
-@rule("permute")
-def permute_of_permute(r: Rewriter, node: Node) -> Value | None:
+@rule_of("permute", "permute")
+def permute_of_permute(r: Rewriter, node: Node, inner: Node) -> Value:
     """Two permutations are one."""
-    inner = r.source(node.inputs[0], "permute")
-    if inner is None:
-        return None
     return r.emit("permute", inner.inputs[0], axes=tuple(inner.attrs["axes"][a] for a in node.attrs["axes"]))
 
 
@@ -74,15 +68,18 @@ def squeeze_of_unsqueeze(r: Rewriter, node: Node) -> Value | None:
 @rule("slice")
 def whole_slice(r: Rewriter, node: Node) -> Value | None:
     """A slice of the whole axis is its operand."""
-    a, size = node.attrs, tensor(node.inputs[0]).dims[node.attrs["axis"]]
-    return as_result(r, node.inputs[0], node) if a["start"] == 0 and a["step"] == 1 and a["length"] == size else None
+    return as_result(r, node.inputs[0], node) if _is_whole(node) else None
 
 
 @rule("slice_scatter")
 def whole_slice_scatter(r: Rewriter, node: Node) -> Value | None:
     """A write to the whole of an axis leaves only what was written."""
+    return as_result(r, node.inputs[1], node) if _is_whole(node) else None
+
+
+def _is_whole(node: Node) -> bool:
     a, size = node.attrs, tensor(node.inputs[0]).dims[node.attrs["axis"]]
-    return as_result(r, node.inputs[1], node) if a["start"] == 0 and a["step"] == 1 and a["length"] == size else None
+    return bool(a["start"] == 0 and a["step"] == 1 and a["length"] == size)
 
 
 @rule("select", "slice")
@@ -145,30 +142,21 @@ def fill_constant(r: Rewriter, node: Node) -> Value | None:
     return r.emit("full", value=number, **node.attrs) if number is not None else None
 
 
-@rule("item")
-def item_of_constant(r: Rewriter, node: Node) -> Value | None:
+@rule_of("item", "full")
+def item_of_constant(r: Rewriter, node: Node, full: Node) -> Value:
     """item(full(3)) is 3."""
-    full = r.source(node.inputs[0], "full")
-    if full is None:
-        return None
     kind = _PYTHON[node.outputs[0].type]
     return r.emit("num.const", value=kind(tensor(node.inputs[0]).dtype.np.type(full.attrs["value"]).item()))
 
 
-@rule("item")
-def item_of_fill(r: Rewriter, node: Node) -> Value | None:
+@rule_of("item", "fill")
+def item_of_fill(r: Rewriter, node: Node, fill: Node) -> Value | None:
     """item(fill(n)) is n where n's dtype keeps all of it."""
-    fill = r.source(node.inputs[0], "fill")
-    if fill is None or fill.inputs[0].type != node.outputs[0].type:
-        return None
     d = tensor(node.inputs[0]).dtype
-    return fill.inputs[0] if d.itemsize == 8 or d.category == 0 else None
+    return as_result(r, fill.inputs[0], node) if d.itemsize == 8 or d.category == 0 else None
 
 
-@rule("item")
-def item_of_shape(r: Rewriter, node: Node) -> Value | None:
+@rule_of("item", *(op.name for op in OPS.values() if "in_order" in op.traits))
+def item_of_shape(r: Rewriter, node: Node, inner: Node) -> Value | None:
     """item(reshape(x)) is item(x), where x has one element."""
-    inner = r.nodes.get(node.inputs[0])
-    if inner is None or not has_trait(inner.op, "in_order"):
-        return None
     return r.emit("item", inner.inputs[0]) if all(d == 1 for d in tensor(inner.inputs[0]).dims) else None

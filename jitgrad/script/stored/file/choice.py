@@ -17,7 +17,7 @@ from jitgrad.script.autodiff.flow import Flow, reachable
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.mismatch import actual_sizes, autocast_mismatch
 from jitgrad.script.call.sources import Unreadable, broken, first_broken, resolve, tensor_key, type_of_tensor
-from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk
+from jitgrad.script.graph.ir import Graph, Node, Value, rebuilt, walk
 from jitgrad.script.stored.records import Program
 
 
@@ -106,16 +106,10 @@ def _with_history(graph: Graph, reached: set[Value]) -> Graph:
     if not any(n.op == "pending" and n.attrs["carried"] for n in walk(graph.block)):
         return graph
 
-    def rebuilt(block: Block) -> Block:
-        nodes = []
-        for n in block.nodes:
-            attrs = n.attrs
-            if n.op == "pending":
-                attrs = {**attrs, "carried": tuple(k for k in attrs["carried"] if n.inputs[k] in reached)}
-            nodes.append(Node(n.op, n.inputs, attrs, n.outputs, tuple([rebuilt(b) for b in n.blocks]), n.span, n.binds))
-        return Block(block.params, nodes, block.results, block.binds)
+    def known(n: Node) -> list[Node]:
+        if n.op != "pending":
+            return [n]
+        carried = tuple(k for k in n.attrs["carried"] if n.inputs[k] in reached)
+        return [replace(n, attrs={**n.attrs, "carried": carried})]
 
-    return Graph(rebuilt(graph.block), graph.name)
-
-
-__all__ = ["adapted", "distance", "refusal"]
+    return Graph(rebuilt(graph.block, known), graph.name)

@@ -77,6 +77,3 @@ class LoadedModule(LoadedPart):
         buffer = io.BytesIO()
         self.save(buffer)
         return self._function().from_bytes, (buffer.getvalue(),)
-
-
-__all__ = ["LoadedModule", "LoadedPart", "OwnDefault", "SavedObject"]

@@ -83,6 +83,3 @@ def following(program: Program, values: dict[str, object]) -> Program:
         if there.setdefault(guard.value.device, found.device) != found.device:
             return program
     return moved(program, there)
-
-
-__all__ = ["following", "labels", "moved"]

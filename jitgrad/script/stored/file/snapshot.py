@@ -44,6 +44,7 @@ class Snapshot:
         self.arrays: list[np.ndarray[Any, Any]] = []
         self.root_parameter = root_parameter
         self._root, self._parameter = root, parameter
+        self.values = {parameter or "": root}
         self._numbers: dict[int, int] = {}
         self._kept: list[Any] = []  # ids are compared: the objects must live
         self._memories: dict[Any, int] = {}
@@ -124,7 +125,7 @@ class Snapshot:
 
     def current(self, source: sig.Source) -> Any:
         """The object at a path that does not start at an argument. Raises Unreadable."""
-        return resolve(source, {self._parameter or "": self._root})
+        return resolve(source, self.values)
 
     def move(self, source: sig.Source) -> Json:
         """The path below the root, as JSON; what it reads becomes part of the tree. Raises Unreadable, NotSavable."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from jitgrad.ops.types import SeqType, Type
 from jitgrad.script.call import signature as sig
-from jitgrad.script.call.sources import Unreadable, broken, describe
+from jitgrad.script.call.sources import broken, describe, problem
 from jitgrad.script.graph.ir import Graph, walk
 from jitgrad.script.graph.text import to_text
 from jitgrad.script.stored.codec import Encoder
@@ -132,18 +132,6 @@ def still_holds(snapshot: Snapshot, guards: Sequence[sig.Guard]) -> bool:
 
     Values of numbers and strings, dtypes and needs-gradient flags can change there as here.
     """
-    for guard in guards:
-        if snapshot.is_argument(guard.source) or guard.kind in ("equal", "tensor", "contiguous", "optional"):
-            continue
-        try:
-            found = snapshot.current(guard.source)
-        except Unreadable:
-            if guard.kind == "absent":
-                continue
-            return False
-        if guard.kind in ("same", "other"):
-            if (found is snapshot.current(guard.value)) is not (guard.kind == "same"):
-                return False
-        elif broken(guard, found):
-            return False
-    return True
+    return not any(problem(guard, snapshot.values, broken) for guard in guards
+                   if not snapshot.is_argument(guard.source)
+                   and guard.kind not in ("equal", "tensor", "contiguous", "optional"))
