@@ -279,7 +279,7 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A tensor that the caller has, by ints that only the run knows.
+    """A tensor that the caller has, by ints known at run time.
 
     `root` is the graph input that was read from it. With `of` 1, that is a list, and the first int is a position in
     it. With root -1, what the first `of` ints say is. The other ints are the values of `symbols`, in order, which are

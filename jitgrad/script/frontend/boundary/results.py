@@ -137,7 +137,7 @@ class Results:
             return self._of_list(value)
         if storage.unknown and not value.copied:
             raise UnsupportedCall("a script cannot return this tensor: it is an item of a list of run-time length, and "
-                                  "which one only the run knows", context.span(), hint="write `.clone()`")
+                                  "which one is known only at run time", context.span(), hint="write `.clone()`")
         if storage.input >= 0 and not value.copied:
             if not value.path:
                 return sig.Same(storage.input)

@@ -164,13 +164,13 @@ class Kind:
                             hint="loop over a range, a tuple, a list, a ModuleList or a tensor")
 
     def items(self, context: Context, obj: Any) -> list[Any] | None:
-        """Its items; None where only the run knows how many they are, and then none is taken."""
+        """Its items; None where their number is known only at run time, and then none is taken."""
         iterable = self.iterate(context, obj)
         n = iterable.length
         return [iterable.item(context, k) for k in range(n)] if isinstance(n, int) else None
 
     def is_open(self, context: Context, obj: Any) -> bool:
-        """Whether it can be gone over more than once, and only the run knows how many items it has."""
+        """Whether it can be gone over more than once, and how many items it has is known only at run time."""
         return False
 
     def contains(self, context: Context, obj: Any, item: Any) -> Any:
@@ -376,7 +376,7 @@ def iterate(context: Context, obj: Any) -> Iterable:
 
 
 def is_open(context: Context, obj: Any) -> bool:
-    """Whether it can be gone over more than once, and only the run knows how many items it has."""
+    """Whether it can be gone over more than once, and how many items it has is known only at run time."""
     return kind_of(obj).is_open(context, obj)
 
 
