@@ -6,6 +6,7 @@ The harnesses that run a program in several ways (`script/frontend/harness.py`, 
 
 from __future__ import annotations
 
+import collections
 import copy
 import dataclasses
 import types
@@ -23,6 +24,8 @@ def plain(value: Any) -> Any:
         array = library(value._data).to_host(value._data)
         where = f" on {value.device}" if value.is_cuda else ""
         return ("tensor", f"{array.dtype}{where}", array.shape, array.copy())
+    if isinstance(value, collections.deque):
+        return ("deque", value.maxlen, [plain(v) for v in value])
     if isinstance(value, (tuple, list)):
         return (type(value).__name__, [plain(v) for v in value])
     if isinstance(value, dict):
@@ -39,6 +42,8 @@ def duplicate(value: Any) -> Any:
         return copied.requires_grad_() if value.requires_grad else copied
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(duplicate(v) for v in value))
+    if isinstance(value, collections.deque):
+        return collections.deque((duplicate(v) for v in value), value.maxlen)
     if isinstance(value, (tuple, list)):
         return type(value)(duplicate(v) for v in value)
     if isinstance(value, dict):
@@ -52,7 +57,7 @@ def leaves(value: Any) -> list[Any]:
     """The tensors in containers, dataclasses and modules, in a fixed order."""
     if isinstance(value, Tensor):
         return [value]
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, (tuple, list, collections.deque)):
         return [x for v in value for x in leaves(v)]
     if isinstance(value, dict):
         return [x for v in value.values() for x in leaves(v)]
@@ -65,7 +70,7 @@ def leaves(value: Any) -> list[Any]:
 
 def state(value: Any) -> Any:
     """What of an argument, or of a module, a call can change."""
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, (tuple, list, collections.deque)):
         return [state(v) for v in value]
     if isinstance(value, dict):
         return {k: state(v) for k, v in value.items()}

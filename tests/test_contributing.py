@@ -1,4 +1,4 @@
-"""The ops that CONTRIBUTING.md adds work as it says: added to a copy, they agree in eager, scripts and gradients."""
+"""What CONTRIBUTING.md adds is as it says: ops in a copy agree in eager, scripts and gradients; a kind is one file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SECTION = (ROOT / "CONTRIBUTING.md").read_text().split("## Add an op")[1].split("\n## ")[0]
+TEXT = (ROOT / "CONTRIBUTING.md").read_text()
+SECTION = TEXT.split("## Add an op")[1].split("\n## ")[0]
+KIND = TEXT.split("## Add a kind of value")[1].split("\n## ")[0]
 
 PROGRAM = """
 import numpy as np
@@ -69,6 +71,13 @@ def test_every_kind_takes_the_files_it_says() -> None:
     for kind, number, text in kinds:
         files = [path for path in re.findall(r"^`(jitgrad/\S+)`:$", text, re.MULTILINE) if "/library/" not in path]
         assert len(files) == counted[number], kind
+
+
+def test_a_kind_is_named_in_the_files_it_says() -> None:
+    said = re.findall(r"^\| `(jitgrad/\S+)` \|", KIND, re.MULTILINE)
+    assert len(said) == 3
+    named = [str(path.relative_to(ROOT)) for path in (ROOT / "jitgrad").rglob("*.py") if "deque" in path.read_text()]
+    assert sorted(named) == sorted(said)
 
 
 def test_eager_scripts_and_gradients_agree(copy: Path) -> None:

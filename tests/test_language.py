@@ -10,7 +10,8 @@ import pytest
 
 from tests.script.refusals.test_refusals import CASES, parse
 
-TABLE = Path(__file__).parent.parent / "docs" / "language.md"
+TESTS = Path(__file__).parent
+TABLE = TESTS.parent / "docs" / "language.md"
 ROWS = [line for line in TABLE.read_text().splitlines() if line.startswith("| ") and not line.startswith(
     ("| construct", "| ---"))]
 
@@ -28,5 +29,6 @@ def test_row(row: str) -> None:
         assert name in parse(CASES.read_text())
         assert "refused" in row
         return
-    programs = importlib.import_module(f"tests.script.frontend.{module}").PROGRAMS
+    (file,) = (TESTS / "script" / "frontend").rglob(f"{module}.py")
+    programs = importlib.import_module(".".join(file.relative_to(TESTS.parent).with_suffix("").parts)).PROGRAMS
     assert name in [case.function.__name__ for case in programs]

@@ -74,9 +74,9 @@ def call_with_hooks(module: Hooked, args: tuple[Any, ...], kwargs: dict[str, Any
 def _call(module: Hooked, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     args, kwargs = _pre_hooks(module, args, kwargs)
     gradients = None
-    stretch = None
+    hooked = None
     if module._backward_hooks and jitgrad.jit.is_scripting():
-        args, stretch = enter(args)
+        args, hooked = enter(args)
     if (module._backward_hooks or module._backward_pre_hooks) and not jitgrad.jit.is_scripting():
         gradients = _GradientHooks(module)
         args = gradients.enter(args)
@@ -85,8 +85,8 @@ def _call(module: Hooked, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         replaced = hook(module, args, kwargs, result) if with_kwargs else hook(module, args, result)
         if replaced is not None:
             result = replaced
-    if stretch is not None:
-        result = leave(stretch, module, tuple(module._backward_hooks.values()), result)
+    if hooked is not None:
+        result = leave(hooked, module, tuple(module._backward_hooks.values()), result)
     if module._backward_pre_hooks and jitgrad.jit.is_scripting():
         if not isinstance(result, Tensor):
             refuse("a full backward pre-hook of a module that returns no tensor, inside a script",
@@ -181,11 +181,11 @@ class FullHooks(Function):
 
 
 def enter(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
-    """In a script: a module's arguments, from here on its own, and the stretch that begins."""
+    """In a script: a module's arguments, from here on its own, and the hooked call that begins."""
     raise NotImplementedError("part of a script")
 
 
-def leave(stretch: Any, module: Hooked, hooks: tuple[Any, ...], result: Any) -> Any:
+def leave(hooked: Any, module: Hooked, hooks: tuple[Any, ...], result: Any) -> Any:
     """In a script: the result of a module with full backward hooks."""
     raise NotImplementedError("part of a script")
 

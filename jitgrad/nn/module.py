@@ -363,6 +363,11 @@ class Module(Hooked, Stateful):
         """What stands in the parentheses of the repr, before the submodules."""
         return ", ".join([f"{name}={getattr(self, name)!r}" for name in self._shown])
 
+    def _unusual(self, **usual: Any) -> str:
+        """The options that are not as usual, for `extra_repr`: ", bias=False"."""
+        found = {name: getattr(self, name) for name in usual}
+        return "".join([f", {name}={value}" for name, value in found.items() if value != usual[name]])
+
     def __repr__(self) -> str:
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []

@@ -21,7 +21,7 @@ def script(obj: Any = None, *, check: bool = False, remat: Remat = None) -> Any:
         check: run the first call of each signature as plain Python too, and compare results, gradients, prints,
             exceptions and state. A difference raises `errors.CheckFailed`, which names the first line that differs.
         remat: True (or "sqrt"): what the gradient of a loop of n iterations needs takes memory for sqrt(n) of them; the
-            backward pass runs each stretch of the loop again. An int: in so many stretches, where the number of
+            backward pass runs each segment of the loop again. An int: in so many segments, where the number of
             iterations is known before the loop.
 
     Returns:

@@ -311,7 +311,7 @@ class Dispatcher:
         return found
 
     def _finished(self, script: sig.ScriptGraph) -> sig.ScriptGraph:
-        """`script` as specialisations take it: with parameters, its loops in stretches where memory is to be spared."""
+        """`script` as specialisations take it: with parameters, its loops in segments where memory is to be spared."""
         script.parameters = self._params
         if self.remat and is_grad_enabled():
             from jitgrad.script.autodiff.segments import split_loops

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from jitgrad.eager.autograd import checkpoint as stretch
+from jitgrad.eager.autograd import checkpoint as segment
 from jitgrad.eager.autograd.grad_mode import is_grad_enabled
 from jitgrad.ops import autocast
 from jitgrad.random import default_generator
@@ -59,16 +59,16 @@ def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | N
             if preserve_rng_state:
                 default_generator.seed, default_generator.offset = now
 
-    return tree_unflatten(stretch.run(first, again), structure[0])
+    return tree_unflatten(segment.run(first, again), structure[0])
 
 
 def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None,
                           preserve_rng_state: bool = True) -> Any:
-    """`functions`, one after the other, in `segments` stretches of which all but the last are checkpointed.
+    """`functions`, one after the other, in `segments` segments of which all but the last are checkpointed.
 
     Args:
         functions: a `Sequential`, or a list of functions or modules.
-        segments: how many stretches.
+        segments: how many.
         input: what the first function gets.
         use_reentrant, preserve_rng_state: as for `checkpoint`.
     """

@@ -18,9 +18,8 @@ from jitgrad.script.graph.interpret import interpret
 from jitgrad.script.graph.ir import Block, Builder, Graph, Value
 from jitgrad.script.graph.parse import parse
 from jitgrad.script.passes import pipeline
+from tests.codegen.programs import agree, agree_in_gradients, assert_same, duplicate, graph, sizes, tensor
 from tests.script.graphs import random_graph
-
-from .programs import agree, agree_in_gradients, assert_same, duplicate, graph, sizes, tensor
 
 f32, f64 = dtypes.float32, dtypes.float64
 

@@ -8,8 +8,7 @@ from jitgrad.dims import Symbol, dim
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import CREATE, POINTWISE, RANDOM
 from jitgrad.ops.types import FLOAT, INT, TensorType
-
-from .programs import agree, graph
+from tests.codegen.programs import agree, graph
 
 SKIPPED = {"nonzero"}  # binds a size: tested apart
 ROWS = sorted(name for name, op in OPS.items() if op.kind not in (POINTWISE,) and op.samples and name not in SKIPPED)

@@ -1,4 +1,4 @@
-"""Lists of tensors of a GPU, whose length only the run knows; what of their memory is shared; what is printed."""
+"""Lists of tensors of a GPU, whose length is known at run time; what of their memory is shared; what is printed."""
 
 from __future__ import annotations
 

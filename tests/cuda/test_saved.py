@@ -19,7 +19,7 @@ from jitgrad import config, nn
 from jitgrad.script.loaded import NoProgram
 from tests.codegen.cuda import host
 from tests.cuda.hosted import StandinDriver, gpu
-from tests.script.saved.test_damaged import members, pack, refused
+from tests.script.stored.file.test_damaged import members, pack, refused
 
 pytestmark = host.needs_compiler
 F = torch.nn.functional

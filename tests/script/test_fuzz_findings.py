@@ -193,7 +193,7 @@ PROGRAMS = {
                 rows = rows[:3]
         return jitgrad.stack(rows).sum()
     """,
-    "numbers of a list at an index that only the run knows": """
+    "numbers of a list at an index known at run time": """
         ns = [1, 2, 3, 4]
         for k in range(n):
             ns[k] += 1

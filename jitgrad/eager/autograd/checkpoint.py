@@ -1,7 +1,7 @@
-"""A stretch of eager computation whose intermediate values are not kept: the backward computes them again.
+"""A segment of eager computation whose intermediate values are not kept: the backward computes them again.
 
 The function runs once, recorded; its tape is then replaced by one node that has the edges by which the tape left the
-stretch, to arguments, parameters and whatever else it read. The node's backward runs the function again and the tape
+segment, to arguments, parameters and whatever else it read. The node's backward runs the function again and the tape
 of that run backwards, down to the same edges.
 """
 
@@ -21,7 +21,7 @@ Again = Callable[[], Sequence[Any]]
 
 
 class CheckpointBackward(Node):
-    """The stretch as one step of the tape."""
+    """The segment as one step of the tape."""
 
     __slots__ = ("again", "places", "shapes")
 
@@ -61,7 +61,7 @@ class CheckpointBackward(Node):
 
 
 def run(function: Again, again: Again) -> list[Any]:
-    """What `function` returns, with this stretch's history as one node that calls `again`."""
+    """What `function` returns, with this segment's history as one node that calls `again`."""
     start = next_number()
     results = list(function())
     moving: list[tuple[int, Tensor]] = []

@@ -94,16 +94,12 @@ class _ConvNd(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def extra_repr(self) -> str:
+        zeros, ones = (0,) * len(self.padding), (1,) * len(self.dilation)
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
-        for name, usual in (("padding", 0), ("dilation", 1), ("output_padding", 0)):
-            value = getattr(self, name)
-            if value != (usual,) * len(value):
-                text += f", {name}={value}"
-        if self.groups != 1:
-            text += f", groups={self.groups}"
+        text += self._unusual(padding=zeros, dilation=ones, output_padding=(0,) * len(self.output_padding), groups=1)
         if self.bias is None:
             text += ", bias=False"
-        return text if self.padding_mode == "zeros" else text + f", padding_mode={self.padding_mode}"
+        return text + self._unusual(padding_mode="zeros")
 
 
 class _Conv(_ConvNd):

@@ -125,6 +125,7 @@ class _BatchNorm(_Affine):
     """
 
     _version = 2
+    _ranks: tuple[int, ...]
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
                  track_running_stats: bool = True, device: Any = None, dtype: dtype | None = None, *,
@@ -157,7 +158,9 @@ class _BatchNorm(_Affine):
         super().reset_parameters()
 
     def _check_input_dim(self, input: Tensor) -> None:
-        raise NotImplementedError
+        if input.dim() not in self._ranks:
+            ranks = " or ".join([f"{rank}D" for rank in self._ranks])
+            raise ValueError(f"expected {ranks} input (got {input.dim()}D input)")
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, ...), the same."""
@@ -180,47 +183,34 @@ class _BatchNorm(_Affine):
 class BatchNorm1d(_BatchNorm):
     """Batch normalisation of (N, C) or (N, C, L)."""
 
-    def _check_input_dim(self, input: Tensor) -> None:
-        if input.dim() != 2 and input.dim() != 3:
-            raise ValueError(f"expected 2D or 3D input (got {input.dim()}D input)")
+    _ranks = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
     """Batch normalisation of (N, C, H, W)."""
 
-    def _check_input_dim(self, input: Tensor) -> None:
-        if input.dim() != 4:
-            raise ValueError(f"expected 4D input (got {input.dim()}D input)")
+    _ranks = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
     """Batch normalisation of (N, C, D, H, W)."""
 
-    def _check_input_dim(self, input: Tensor) -> None:
-        if input.dim() != 5:
-            raise ValueError(f"expected 5D input (got {input.dim()}D input)")
+    _ranks = (5,)
 
 
 class _InstanceNorm(_BatchNorm):
     """Each channel of each element normalised by its own moments, or, where they are tracked, in evaluation mode by the
     running ones."""
 
-    rank = 0
-
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
                  track_running_stats: bool = False, device: Any = None, dtype: dtype | None = None, *,
                  bias: bool = True):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
-    def _check_input_dim(self, input: Tensor) -> None:
-        low = self.rank + 1
-        if input.dim() != low and input.dim() != low + 1:
-            raise ValueError(f"expected {low}D or {low + 1}D input (got {input.dim()}D input)")
-
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, ...) or (C, ...), the same."""
         self._check_input_dim(input)
-        axis = input.dim() - self.rank - 1
+        axis = input.dim() - self._ranks[0]
         if self.affine and input.size(axis) != self.num_features:
             raise ValueError(f"expected input's size at dim={axis} to match num_features ({self.num_features}), but "
                              f"got: {input.size(axis)}.")
@@ -234,19 +224,19 @@ class _InstanceNorm(_BatchNorm):
 class InstanceNorm1d(_InstanceNorm):
     """Instance normalisation of (N, C, L) or (C, L)."""
 
-    rank = 1
+    _ranks = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
     """Instance normalisation of (N, C, H, W) or (C, H, W)."""
 
-    rank = 2
+    _ranks = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
     """Instance normalisation of (N, C, D, H, W) or (C, D, H, W)."""
 
-    rank = 3
+    _ranks = (4, 5)
 
 
 class LocalResponseNorm(Module):

@@ -136,15 +136,8 @@ class RNNBase(Module):
         """Nothing: the layout is for cuDNN."""
 
     def extra_repr(self) -> str:
-        text = f"{self.input_size}, {self.hidden_size}"
-        if self.proj_size != 0:
-            text += f", proj_size={self.proj_size}"
-        if self.num_layers != 1:
-            text += f", num_layers={self.num_layers}"
-        for name, default in (("bias", True), ("batch_first", False), ("dropout", 0), ("bidirectional", False)):
-            if getattr(self, name) != default:
-                text += f", {name}={getattr(self, name)}"
-        return text
+        return f"{self.input_size}, {self.hidden_size}" + self._unusual(
+            proj_size=0, num_layers=1, bias=True, batch_first=False, dropout=0, bidirectional=False)
 
     def _checked(self, x: Tensor, states: tuple[tuple[Tensor, str, int], ...]) -> None:
         """RuntimeError unless input (T, B, I) and states (D L, B, H) go with the layer and each other."""
@@ -233,6 +226,11 @@ class RNNBase(Module):
             return out.squeeze(1), h.squeeze(1), c.squeeze(1) if lstm else None
         return (out.transpose(0, 1) if self.batch_first else out), h, c
 
+    def forward(self, input: Any, hx: Tensor | None = None) -> Any:
+        """(T, B, I), (B, T, I) with batch_first, (T, I) or packed; hx (D L, B, H) -> output (T, B, D H), h_n as hx."""
+        out, h, _ = self._run(input, hx, None)
+        return out, h
+
 
 def _check_rank(x: Tensor, h: Tensor, c: Tensor | None) -> None:
     rank = x.dim()
@@ -280,11 +278,6 @@ class RNN(RNNBase):
                          bidirectional, **kwargs)
         self.nonlinearity = nonlinearity
 
-    def forward(self, input: Any, hx: Tensor | None = None) -> Any:
-        """(T, B, I), (B, T, I) with batch_first, (T, I) or packed; hx (D L, B, H) -> output (T, B, D H), h_n as hx."""
-        out, h, _ = self._run(input, hx, None)
-        return out, h
-
 
 class GRU(RNNBase):
     """h' = (1 - z) n + z h with gates r, z and n = tanh(W_in x + b_in + r (W_hn h + b_hn)); see `RNNBase`."""
@@ -296,11 +289,6 @@ class GRU(RNNBase):
         super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
                          **kwargs)
 
-    def forward(self, input: Any, hx: Tensor | None = None) -> Any:
-        """(T, B, I), (B, T, I) with batch_first, (T, I) or packed; hx (D L, B, H) -> output (T, B, D H), h_n as hx."""
-        out, h, _ = self._run(input, hx, None)
-        return out, h
-
 
 class LSTM(RNNBase):
     """c' = f c + i tanh(g), h' = o tanh(c') with gates i, f, g, o; see `RNNBase` for the arguments."""
@@ -311,8 +299,8 @@ class LSTM(RNNBase):
         super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
                          proj_size, device, dtype)
 
-    def forward(self, input: Any, hx: tuple[Tensor, Tensor] | None = None) -> Any:
-        """As `GRU.forward`, with hx = (h, c) and -> output, (h_n, c_n)."""
+    def forward(self, input: Any, hx: tuple[Tensor, Tensor] | None = None) -> Any:  # type: ignore[override]
+        """As `RNNBase.forward`, with hx = (h, c) and -> output, (h_n, c_n)."""
         if hx is None:
             out, h, c = self._run(input, None, None)
         else:

@@ -69,11 +69,8 @@ class RNNCellBase(Module):
             init.uniform_(weight, -bound, bound)
 
     def extra_repr(self) -> str:
-        text = f"{self.input_size}, {self.hidden_size}"
-        if not self.bias:
-            text += f", bias={self.bias}"
-        nonlinearity = getattr(self, "nonlinearity", "tanh")
-        return text if nonlinearity == "tanh" else text + f", nonlinearity={nonlinearity}"
+        text = f"{self.input_size}, {self.hidden_size}{self._unusual(bias=True)}"
+        return text + self._unusual(nonlinearity="tanh") if hasattr(self, "nonlinearity") else text
 
     def _gates(self, input: Tensor, *states: Tensor | None) -> Tensor:
         """The input's part of the gates, all arguments checked."""

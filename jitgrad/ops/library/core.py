@@ -152,7 +152,7 @@ def binary(name: str, a: Any, b: Any) -> Any:
 def rounds(d: dtype, *operands: Any) -> bool:
     """Whether a number among the operands is not exact in the half type `d`: products take it as float32, as torch's.
 
-    False for other dtypes. Of a number that only the run knows it is not known.
+    False for other dtypes. Of a number known only at run time it is unknown.
     """
     return d.is_half and any(not isinstance(x, AnyTensor) and not _is_exact(x, d) for x in operands)
 

@@ -48,7 +48,7 @@ def _at(axis: int, item: Any) -> tuple[Any, ...]:
     return (*(slice(None),) * axis, item, Ellipsis)
 
 
-def _stretch(start: int, length: int, step: int) -> slice:
+def _slice(start: int, length: int, step: int) -> slice:
     return slice(start, start + (length - 1) * step + 1, step) if length > 0 else slice(start, start)
 
 
@@ -59,7 +59,7 @@ _view("select", "Without an axis, at one index of it.", lambda xp, x, axis, inde
                        ((3,), {"axis": 0, "index": 1})))
 _view("slice", "Every step-th element of an axis, `length` of them from `start`.", spec=specs.slice_,
       traits={"cheap", "view", "affine"}, adds_back=("slice_add", {}),
-      impl=lambda xp, x, axis, start, length, step: x[_at(axis, _stretch(start, length, step))],
+      impl=lambda xp, x, axis, start, length, step: x[_at(axis, _slice(start, length, step))],
       vjp=lambda F, g, y, x, **where: (F.slice_add(F.zeros_like(x), g, **where),),
       samples=_samples(((5, 3), {"axis": 0, "start": 1, "length": 3, "step": 1}),
                        ((3, 7), {"axis": 1, "start": 0, "length": 3, "step": 3}),
@@ -98,7 +98,7 @@ def _write(view: str, accumulate: bool) -> Any:
         if view == "select":
             at = _at(where["axis"], where["index"])
         else:
-            at = _at(where["axis"], _stretch(where["start"], where["length"], where["step"]))
+            at = _at(where["axis"], _slice(where["start"], where["length"], where["step"]))
         if accumulate:
             y[at] += src
         else:

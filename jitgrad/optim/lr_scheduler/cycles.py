@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from jitgrad.optim.lr_scheduler.schedules import LRScheduler, Rate, _set_rate, _values
+from jitgrad.optim.lr_scheduler.schedules import LRScheduler, Rate, _set_rate
 from jitgrad.optim.optimizer import Group, Optimizer
 
 
@@ -87,11 +87,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             self.T_i = self.T_0 * self.T_mult ** n
         self.last_epoch = math.floor(epoch)
         self._get_lr_called_within_step = True
-        rates = self.get_lr()
-        self._get_lr_called_within_step = False
-        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
-            _set_rate(group, rate)
-        self._last_lr = _values(self.optimizer, "lr")
+        self._set(self.get_lr())
 
 
 class _WithMomentum(LRScheduler):

@@ -110,7 +110,10 @@ class LRScheduler:
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         closed_form: Callable[[], list[Rate]] | None = getattr(self, "_get_closed_form_lr", None)
         self._get_lr_called_within_step = True  # after an exception it stays, and a warning is not given
-        rates = self.get_lr() if epoch is None or closed_form is None else closed_form()
+        self._set(self.get_lr() if epoch is None or closed_form is None else closed_form())
+
+    def _set(self, rates: list[Rate]) -> None:
+        """The end of a step: write the rates into the groups."""
         self._get_lr_called_within_step = False
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             _set_rate(group, rate)

@@ -7,7 +7,7 @@
                  x, g         -> g * (1 - y * y), True        with y = tanh(x) computed again
 
 `flow` says where gradients may flow, `reverse`, with `adjoints` and `control`, sweeps backwards, `frame` and `mirrors`
-decide what is saved and what is recomputed, `amend` makes the forward save it, `regions` has stretches of it computed
+decide what is saved and what is recomputed, `amend` makes the forward save it, `regions` has parts of it computed
 again instead, `cotangents` adds up. A gradient is a graph like any other, so order k needs nothing new.
 """
 

@@ -1,4 +1,4 @@
-"""Whether a value requires a gradient, where only the run knows.
+"""Whether a value requires a gradient, where that is known only at run time.
 
     %y = if(%c) {%w} {%x}             %y, %r = if(%c) {%w, True} {%x, False}         %w requires a gradient, %x does not
 

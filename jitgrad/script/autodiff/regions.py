@@ -7,7 +7,7 @@
     %z = mul(%y, %y)                                 yield %y'
                                                  %z = mul(%y, %y)
 
-In a graph a region is a stretch of a block between two marks, so passes need not know of it. For the time of a
+In a graph a region is the part of a block between two marks, so passes need not know of it. For the time of a
 differentiation `fold` makes it a node with a block; `flatten` is the inverse. The adjoint of such a node is a copy of
 its block, without effects, in the backward, followed by the adjoint of the copy: of the region itself only what it
 reads from outside is saved.
@@ -204,10 +204,10 @@ def custom(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents) -
         values.append(zero(context, type_, lambda: node.outputs[0]).value if c is None
                       else restate(context, masked(context, c), type_))
     if call.around is not None:
-        reverse.ends[frame, call.stretch] = node, values
-    elif (frame, call.stretch) in reverse.ends:
-        end, more = reverse.ends.pop((frame, call.stretch))
-        node, values = _stretch(node, end), values + more
+        reverse.ends[frame, call.pair] = node, values
+    elif (frame, call.pair) in reverse.ends:
+        end, more = reverse.ends.pop((frame, call.pair))
+        node, values = _joined(node, end), values + more
         call = node.attrs["call"]
     results = [frame.fetch(v) for v in node.outputs]
     others = [frame.fetch(v) for v in node.inputs[call.results:]]
@@ -228,8 +228,8 @@ def custom(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents) -
         reverse.accumulate(frame, cotangents, x, Cotangent(copy.value(r), reached, reached is True))
 
 
-def _stretch(first: Node, last: Node) -> Node:
-    """The two ends of a stretch as one node, with the derivative that reads the gradients at both."""
+def _joined(first: Node, last: Node) -> Node:
+    """The two ends of one computation as one node, with the derivative that reads the gradients at both."""
     before, after = first.attrs["call"], last.attrs["call"]
     captured = last.inputs[after.results + after.arguments:]
     outputs = (*first.outputs, *last.outputs)

@@ -71,7 +71,8 @@ class Run:
 
 
 #: what an argument of a call-back may be
-ARGUMENTS = (sig.Output, sig.Same, sig.Static, sig.Given, sig.Select, sig.ViewOf, sig.Container, sig.Text)
+ARGUMENTS = (sig.Output, sig.Same, sig.Static, sig.Given, sig.Select, sig.ViewOf, sig.Container, sig.Made,
+             sig.Text)
 Tape = tuple[dict[int, Tensor], dict[int, Tensor]]
 
 

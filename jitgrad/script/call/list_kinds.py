@@ -1,4 +1,4 @@
-"""What the items of a list have in common, where a program takes the list with a length that only the run knows.
+"""What the items of a list have in common, where a program takes the list with a length known at run time.
 
 A program is compiled for one length at first: its items are then separate objects, which may differ in all. Where a
 call brings another length, the program that is compiled for it takes every length, of items of one kind (`Kind`):

@@ -65,7 +65,7 @@ def _zeros(value: Any) -> Any:
 
 def _places(result: sig.Result) -> Iterator[sig.Result]:
     """The leaves of a result."""
-    if isinstance(result, sig.Container):
+    if isinstance(result, (sig.Container, sig.Made)):
         for item in result.items:
             yield from _places(item)
     else:

@@ -95,6 +95,8 @@ class ResultWriter:
                 return self.constant(NOTHING)
             case sig.Text(parts):
                 return f"''.join(({''.join(self._piece(p) + ', ' for p in parts)}))"
+            case sig.Made(cls, items, identity):
+                return self._once(identity, lambda: f"{self.constant(cls)}({', '.join(map(self.expression, items))})")
             case sig.Container() | sig.Object():
                 return self._once(result.identity, lambda: self._container(result))
             case sig.Repeated(leaves, item, identity):

@@ -239,6 +239,15 @@ class Object:
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """What calling a class with some results makes; equal `identity` means one shared object."""
+
+    type: type
+    items: tuple[Result, ...]
+    identity: int = -1
+
+
+@dataclass(frozen=True, slots=True)
 class Select:
     """One of two results, by the bool that is graph output `condition`: which object it is depends on the run."""
 
@@ -270,7 +279,7 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A tensor that the caller has, by ints that only the run knows.
+    """A tensor that the caller has, by ints known at run time.
 
     `root` is the graph input that was read from it. With `of` 1, that is a list, and the first int is a position in
     it. With root -1, what the first `of` ints say is. The other ints are the values of `symbols`, in order, which are
@@ -317,7 +326,7 @@ class Text:
     parts: tuple[Any, ...]
 
 
-Result = (Output | Leaf | Same | ViewOf | Static | Given | Container | Object | Select | OneOf | Nothing | Text
+Result = (Output | Leaf | Same | ViewOf | Static | Given | Container | Object | Made | Select | OneOf | Nothing | Text
           | Repeated | Pairs | Referred)
 
 

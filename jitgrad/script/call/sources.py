@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import collections
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -105,6 +106,18 @@ def elem_of(type_: Any) -> Any:
     return type_.elem if isinstance(type_, ListType) else type_
 
 
+#: objects of which a call's key says what their items are; more of them are kinds of the frontend (`Kind.given`)
+SEQUENCES = (tuple, list, collections.deque)
+
+
+def is_itself(container: Any) -> bool:
+    """Whether a container of a class of its own is taken as the object that it is, not by its items."""
+    kind = type(container)
+    if isinstance(container, dict):
+        return hasattr(kind, "__missing__")
+    return not isinstance(container, tuple) and kind not in SEQUENCES
+
+
 def argument_guards(source: sig.Source, value: Any, unread: frozenset[sig.Source] = frozenset(),
                     lists: Mapping[sig.Source, list_kinds.Kind] = list_kinds.NOTHING) -> list[sig.Guard]:
     """The part of the key that one argument contributes: types and structure, never a size or a number's value.
@@ -125,7 +138,9 @@ def argument_guards(source: sig.Source, value: Any, unread: frozenset[sig.Source
     if source in lists:
         items = [] if lists[source] == list_kinds.BY_CLASS else [sig.Guard(source, "items", lists[source])]
         return [sig.Guard(source, "type", kind), *items]
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, (*SEQUENCES, dict)) and is_itself(value):
+        return [sig.Guard(source, "is", value)]
+    if isinstance(value, SEQUENCES):
         guards = [sig.Guard(source, "type", kind), sig.Guard(source, "len", len(value))]
         for i, item in enumerate(value):
             guards += argument_guards(sig.Item(source, i), item, unread, lists)

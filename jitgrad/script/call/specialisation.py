@@ -27,6 +27,7 @@ from jitgrad.script.call.entering import EntryWriter, known_shapes, picker, sepa
 from jitgrad.script.call.graph_function import GraphFunction
 from jitgrad.script.call.sources import (
     MISSES,
+    SEQUENCES,
     Unreadable,
     argument_guards,
     broken,
@@ -285,7 +286,7 @@ def _resolved(source: sig.Source, values: dict[str, Any]) -> Any:
 
 def _seen(found: Any) -> Any:
     """An object and what a change of it would change: a tensor's version, the items of a list or dict."""
-    if isinstance(found, list):
+    if isinstance(found, SEQUENCES):
         return [found, *[_seen(x) for x in found]]
     if isinstance(found, dict):
         return [found, *found, *found.values()]

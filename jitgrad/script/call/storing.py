@@ -62,12 +62,9 @@ def leave_writer(params: Sequence[str], values: dict[str, Any], inputs: Sequence
 
 
 def _replace(container: Any, content: Any) -> None:
-    """Give a list or dict new content; it stays the object that others hold."""
-    if isinstance(container, list):
-        container[:] = content
-    else:
-        container.clear()
-        container.update(content)
+    """Give a list, dict or the like new content; it stays the object that others hold."""
+    container.clear()
+    (container.update if isinstance(container, dict) else container.extend)(content)
 
 
 def commit_writer(params: Sequence[str], values: dict[str, Any], commits: Mapping[int, sig.Source]) -> Commit:

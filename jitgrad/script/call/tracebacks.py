@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 import linecache
+import os
 import types
 from typing import Any
 
 from jitgrad.errors import Span
 from jitgrad.script.graph import marks
+
+#: functions in here stand for Python's own, such as methods of lists, which have no frames
+_OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 def show_lines(error: BaseException) -> None:
@@ -27,7 +31,8 @@ def show_lines(error: BaseException) -> None:
     following = _below(error.__traceback__)
     at: Span | None = span
     while at is not None:
-        following = _frame(at, following)
+        if not at.file.startswith(_OURS):
+            following = _frame(at, following)
         at = at.caller
     error.__traceback__ = following
 

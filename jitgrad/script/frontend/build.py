@@ -20,7 +20,8 @@ from jitgrad.script.frontend.boundary import deferred_stores, list_arguments, pl
 from jitgrad.script.frontend.boundary.inputs import Inputs
 from jitgrad.script.frontend.boundary.results import Results
 from jitgrad.script.frontend.containers import (
-    mappings,  # noqa: F401  (it registers kinds)
+    deques,  # noqa: F401  (it registers kinds)
+    mappings,  # noqa: F401
     sequences,  # noqa: F401
 )
 from jitgrad.script.frontend.evaluate import attempts, expressions, merge, statements

@@ -16,10 +16,11 @@ from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import Module
 from jitgrad.optim import Optimizer
 from jitgrad.script.call import signature as sig
-from jitgrad.script.call.sources import Unreadable, describe, resolve
+from jitgrad.script.call.sources import SEQUENCES, Unreadable, describe, resolve
 
 _SIMPLE = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, str, bytes, bool,
            int, float, complex, type(None), np.ndarray)
+_CONTAINERS: Any = (*SEQUENCES, dict)
 
 
 def holders(script: sig.ScriptGraph, values: dict[str, Any]) -> dict[str, Any]:
@@ -30,7 +31,7 @@ def holders(script: sig.ScriptGraph, values: dict[str, Any]) -> dict[str, Any]:
     for source in sources:
         step: Any = source
         while step is not None:
-            if not isinstance(step, (sig.Constant, sig.RngState)):
+            if not isinstance(step, (sig.Constant, sig.RngState, sig.Content, sig.Tail)):
                 with contextlib.suppress(Unreadable):
                     found.setdefault(describe(step), resolve(step, values))
             step = getattr(step, "base", None)
@@ -66,7 +67,7 @@ class State:
                         pending.append((f"{name}.grad", value._grad, False))
             elif isinstance(value, tuple):
                 pending += [(f"{name}[{i}]", v, top) for i, v in enumerate(value)]
-            elif isinstance(value, (list, dict)):
+            elif isinstance(value, _CONTAINERS):
                 if id(value) not in self.containers:
                     self.containers[id(value)] = value, value.copy()
                     items = value.items() if isinstance(value, dict) else enumerate(value)
@@ -78,7 +79,7 @@ class State:
                 if top or followed:
                     self.attributes[id(value)] = value, dict(value.__dict__)
                     pending += [(_attribute(name, k), v, False) for k, v in value.__dict__.items()
-                                if followed or isinstance(v, (Tensor, list, dict))]
+                                if followed or isinstance(v, (Tensor, *_CONTAINERS))]
 
     def restore(self) -> None:
         """Put everything back."""

@@ -170,6 +170,8 @@ class Encoder(ABC):
                 return ["select", condition, self.result(if_true), self.result(if_false)]
             case sig.Repeated(leaves, item, identity):
                 return ["repeated", list(leaves), self.result(item), identity]
+            case sig.Made(type_, held, identity):
+                return ["made", self.class_name(type_), [self.result(r) for r in held], identity]
             case sig.Container(type_, keys, held, identity):
                 stored_keys = None if keys is None else [to_plain(k) for k in keys]
                 return ["container", self.class_name(type_), stored_keys, [self.result(r) for r in held], identity]
@@ -396,6 +398,11 @@ class Decoder(ABC):
                 need(bool(places) and (self.graph is None or all(
                     isinstance(self.graph.outputs[k].type, ListType) for k in places)), "a list")
                 return sig.Repeated(places, self.result(item, len(places)), integer(identity, 0))
+            case ["made", cls, parts, identity]:
+                made = self.class_of(cls)
+                need(issubclass(made, Sequence), "a container")
+                return sig.Made(made, tuple(self.result(p, n_items) for p in items(parts)),
+                                integer(identity, -1))
             case ["container", cls, keys, parts, identity]:
                 found = tuple(self.result(p, n_items) for p in items(parts))
                 made_keys = None if keys is None else tuple(from_plain(k) for k in items(keys, len(found)))

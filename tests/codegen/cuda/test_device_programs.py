@@ -9,24 +9,22 @@ import pytest
 
 from jitgrad import config
 from jitgrad.codegen.cuda.host.gpu import DeviceCompiled, compile
-from tests.codegen import (
-    programs,
-    test_cpu_programs,
-    test_lower_control,
-    test_lower_conv,
-    test_lower_products,
-    test_lower_random,
-    test_lower_sequences,
-    test_lower_windows,
-    test_rows_native,
-)
+from tests.codegen import programs, test_cpu_programs, test_rows_native
 from tests.codegen.cuda import host
 from tests.codegen.cuda.fakedriver import driver
+from tests.codegen.lower import (
+    test_control,
+    test_convolutions,
+    test_products,
+    test_random,
+    test_sequences,
+    test_windows,
+)
 
 pytestmark = host.emulated
 
-AGAIN = (programs, test_cpu_programs, test_lower_control, test_lower_conv, test_lower_products, test_lower_random,
-         test_lower_sequences, test_lower_windows, test_rows_native)
+AGAIN = (programs, test_cpu_programs, test_control, test_convolutions, test_products, test_random, test_sequences,
+         test_windows, test_rows_native)
 
 
 @pytest.fixture(autouse=True)

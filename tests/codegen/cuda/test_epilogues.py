@@ -21,8 +21,8 @@ from jitgrad.script.graph.interpret import interpret
 from jitgrad.script.passes import pipeline
 from tests.codegen.cuda import host, hostgraphs
 from tests.codegen.cuda.fakedriver import driver
+from tests.codegen.lower.test_products import steps_of
 from tests.codegen.programs import assert_same, duplicate, graph, sizes, tensor
-from tests.codegen.test_lower_products import steps_of
 from tests.cuda import hosted
 
 pytestmark = host.emulated

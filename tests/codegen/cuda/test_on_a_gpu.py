@@ -15,22 +15,20 @@ from jitgrad.codegen.program.sequences import SeqHandle
 from jitgrad.device import device
 from jitgrad.script.call import devices
 from tests import required
-from tests.codegen import (
-    programs,
-    test_cpu_programs,
-    test_lower_control,
-    test_lower_conv,
-    test_lower_products,
-    test_lower_random,
-    test_lower_sequences,
-    test_lower_windows,
-    test_rows_native,
+from tests.codegen import programs, test_cpu_programs, test_rows_native
+from tests.codegen.lower import (
+    test_control,
+    test_convolutions,
+    test_products,
+    test_random,
+    test_sequences,
+    test_windows,
 )
 
 pytestmark = pytest.mark.gpu
 
-AGAIN = (programs, test_cpu_programs, test_lower_control, test_lower_conv, test_lower_products, test_lower_random,
-         test_lower_sequences, test_lower_windows, test_rows_native)
+AGAIN = (programs, test_cpu_programs, test_control, test_convolutions, test_products, test_random, test_sequences,
+         test_windows, test_rows_native)
 
 
 def fetched(value: Any) -> Any:

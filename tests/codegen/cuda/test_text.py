@@ -1,4 +1,4 @@
-"""The kernels of `test_llvm_kernel`, printed as CUDA and run on the host."""
+"""The kernels of `codegen/llvm/test_kernel.py`, printed as CUDA and run on the host."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import pytest
 
 from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
 from jitgrad.dtypes import float64
-from tests.codegen import test_llvm_kernel
 from tests.codegen.cuda import host
 from tests.codegen.kernels import Space
+from tests.codegen.llvm import test_kernel
 
 pytestmark = host.emulated
 
 
 @pytest.fixture(autouse=True)
 def on_the_host(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(test_llvm_kernel, "run", host.run)
+    monkeypatch.setattr(test_kernel, "run", host.run)
 
 
 #: which of several writes to one place stays is not defined between threads
 UNORDERED = {"test_scatter_the_last_wins_and_scatter_add_counts_all"}
 #: of the pairs of a reduction and a dtype: a few of each
-KINDS = [(fn, d) for k, (fn, d) in enumerate(test_llvm_kernel.KINDS)
+KINDS = [(fn, d) for k, (fn, d) in enumerate(test_kernel.KINDS)
          if (d.name == "float32" and fn not in ("fastmax", "all")) or (k % 20 == 0 and d.name != "float32")]
 
-for _name, _test in list(vars(test_llvm_kernel).items()):
+for _name, _test in list(vars(test_kernel).items()):
     if _name.startswith("test_") and _name not in UNORDERED and {"run", "execute"} & set(_test.__code__.co_names):
         globals()[_name] = _test
 
@@ -48,4 +48,4 @@ def test_scatter_add_counts_all() -> None:
 
 @pytest.mark.parametrize(("fn", "d"), KINDS, ids=[f"{fn}-{d.name}" for fn, d in KINDS])
 def test_reduce_rows_columns_and_all(fn: str, d: Any) -> None:
-    test_llvm_kernel.test_reduce_rows_columns_and_all(fn, d)
+    test_kernel.test_reduce_rows_columns_and_all(fn, d)

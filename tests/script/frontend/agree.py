@@ -7,6 +7,7 @@ and ends with `test_programs = suite(PROGRAMS)`.
 from __future__ import annotations
 
 import ast
+import collections
 import contextlib
 import copy
 import io
@@ -95,6 +96,8 @@ def with_grad(args: Any) -> Any:
         return duplicate(args).requires_grad_() if args.dtype.is_floating_point else args
     if isinstance(args, tuple) and hasattr(args, "_fields"):
         return type(args)(*(with_grad(a) for a in args))
+    if isinstance(args, collections.deque):
+        return collections.deque(map(with_grad, args), args.maxlen)
     if isinstance(args, (tuple, list)):
         return type(args)(with_grad(a) for a in args)
     if isinstance(args, dict):

@@ -1,6 +1,6 @@
 """Reductions of many tensors in one launch, a number for each: the squares of all gradients, for their norm.
 
-The table is that of `each.py`. Chunks of all entries stand in one row, of which each block takes an equal stretch: it
+The table is that of `each.py`. Chunks of all entries stand in one row, of which each block takes an equal part: it
 may begin in one entry and end in another. What a block has of an entry is a part; the parts of an entry are joined by
 the block that comes last, in the order of the blocks. Block b and entry e share part number b + e, which no others do.
 """
@@ -50,7 +50,7 @@ class EachReducing(Reducing):
         self.stretch(indices, THREADS)
 
     def entry(self) -> None:
-        """What a block does of one entry: its stretch is `begin` to `end`, of the blocks `first` to `last`."""
+        """What a block does of one entry: its part is `begin` to `end`, of the blocks `first` to `last`."""
         body, plan = self.kernel.body, self.plan
         of_row = [i for i in range(len(body)) if not plan.element[i] and body[i].op != "reduce"]
         self.at_row([i for i in of_row if plan.stage[i] < 0])

@@ -239,11 +239,11 @@ def _sliced(view: Any, a: int, item: slice) -> Any:
     if not any(isinstance(v, SymNumber) for v in (n, start, stop, step)):
         known = range(n)[slice(start, stop, step)]
         return take_slice(view, a, known.start, len(known), step)
-    first, length = _stretch(start, stop, n)
+    first, length = _clipped(start, stop, n)
     return take_slice(view, a, first, ceil_div(length, step), step)
 
 
-def _stretch(start: Any, stop: Any, n: Any) -> tuple[Any, Any]:
+def _clipped(start: Any, stop: Any, n: Any) -> tuple[Any, Any]:
     """First index and length (step 1) of a slice of an axis of n elements; n or a bound is symbolic.
 
     Equal slices should have lengths of equal form, so the common ones are written without detours:

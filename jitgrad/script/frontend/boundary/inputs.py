@@ -19,10 +19,12 @@ from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import OptionalType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import BY_CLASS, NOTHING, Kind
+from jitgrad.script.call.sources import is_itself
 from jitgrad.script.frontend.boundary import list_arguments
 from jitgrad.script.frontend.boundary.entries import KINDS, Entries, name_of
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.templates import unions
+from jitgrad.script.frontend.values.protocol import kind_of
 from jitgrad.script.frontend.values.values import (
     Borrowed,
     Number,
@@ -86,17 +88,16 @@ class Inputs(Entries):
             return self.tensor(value, source, name, guarded=True)
         if kind in KINDS:
             return self.number(value, source, name)
-        if kind in (tuple, list):
-            return self._sequence(value, source, lambda v, s, i: self.argument(v, s, f"{name}_{i}"))
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return self._sequence(value, source, lambda v, s, i: self.argument(v, s, f"{name}_{i}"))
-        if kind is dict:
+        if kind is list or isinstance(value, tuple):
+            return self.sequence(value, source, lambda v, s, i: self.argument(v, s, f"{name}_{i}"))
+        if isinstance(value, dict) and not is_itself(value):
             return self._dict(value, source, lambda v, s, k: self.argument(v, s, f"{name}_{k}"))
         if value is None or isinstance(value, (*_PLAIN, dtypes.dtype)):
             return value
         if source in self._lists:
             return self._borrowed(value, source)
-        return self._itself(value, source)
+        made = kind_of(value).given(self, value, source, lambda v, s, i: self.argument(v, s, f"{name}_{i}"))
+        return self._itself(value, source) if made is None else made
 
     def _itself(self, value: Any, source: sig.Source) -> Any:
         """An object that is known by its identity."""
@@ -160,6 +161,9 @@ class Inputs(Entries):
         if source in self._lists and self._lists[source] == BY_CLASS:
             self.guard(source, "type", kind)
             return self._borrowed(value, source)
+        made = kind_of(value).given(self, value, source, lambda v, s, i: self.read(v, s))
+        if made is not None:
+            return made
         if isinstance(value, AnyTensor):
             return self.tensor(value, source, name_of(source), guarded=False)
         if kind is float or (kind in KINDS and key in self.context.decisions):
@@ -175,7 +179,7 @@ class Inputs(Entries):
             self.guard(source, "type", kind)
             if kind is not list and source not in self._lists:
                 self.guard(source, "len", len(value))
-            return self._sequence(value, source, lambda v, s, i: self.read(v, s))
+            return self.sequence(value, source, lambda v, s, i: self.read(v, s))
         elif isinstance(value, dict):
             from jitgrad.script.frontend.containers.foreign_dicts import is_tensor_map
 
@@ -192,7 +196,9 @@ class Inputs(Entries):
             self.guard(source, "is", value)
         return self._itself(value, source)
 
-    def _sequence(self, value: Any, source: sig.Source, item: Callable[[Any, sig.Source, int], Any]) -> Any:
+    def sequence(self, value: Any, source: sig.Source, item: Callable[[Any, sig.Source, int], Any],
+                 cls: type[SymList] = SymList) -> Any:
+        """A list or tuple of the caller; a list is a `cls`."""
         if source in self._lists:
             return self._of_any_length(value, source, self._lists[source])
         if isinstance(value, tuple):
@@ -200,7 +206,7 @@ class Inputs(Entries):
             return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
         found = self._containers.get(id(value))
         if found is None:
-            found = self._containers[id(value)] = SymList(source)
+            found = self._containers[id(value)] = cls(source)
             self.objects[id(value)] = (value, source)
             self._unread[found] = lambda: tuple(item(v, sig.Item(source, i), i) for i, v in enumerate(value))
         elif found.source != source:

@@ -11,25 +11,18 @@ from jitgrad.errors import Span, UnsupportedCall
 from jitgrad.ops.types import OptionalType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import NOTHING
-from jitgrad.script.frontend.containers import contents, open_dicts
 from jitgrad.script.frontend.gradients import backward
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.templates import item_origins, locations, run_lists
-from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static, tag_of
+from jitgrad.script.frontend.templates import item_origins, locations
+from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
 from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
-from jitgrad.script.frontend.templates.unions import optional
-from jitgrad.script.frontend.values import heap, instances
-from jitgrad.script.frontend.values.protocol import is_dynamic, items_of, type_word
+from jitgrad.script.frontend.values import heap
+from jitgrad.script.frontend.values.protocol import is_dynamic, kind_of, kind_of_class, type_word
 from jitgrad.script.frontend.values.values import (
-    UNBOUND,
-    Borrowed,
-    Function,
     Instance,
-    Method,
-    Number,
     Part,
     RunItems,
     RunPairs,
@@ -37,10 +30,6 @@ from jitgrad.script.frontend.values.values import (
     SymDict,
     SymList,
     SymTensor,
-    SymTuple,
-    TensorMap,
-    Text,
-    Union,
 )
 from jitgrad.script.graph.ir import Value, attr_symbols
 
@@ -94,65 +83,23 @@ class Results:
 
     def tree(self, value: Any) -> sig.Result:
         """The recipe for one value."""
-        if isinstance(value, SymTensor):
-            return self._tensor(value)
-        if isinstance(value, Number):
-            return sig.Output(self.output(value.value))
-        if isinstance(value, Union):
-            return self._union(value)
-        if isinstance(value, tuple):
-            return sig.Container(type(value), None, tuple(self.tree(v) for v in value))
-        if isinstance(value, (SymList, SymDict, TensorMap, Borrowed)) and value.source is not None:
-            return sig.Given(value.source)
-        if isinstance(value, SymList):
-            held = run_lists.run_items(self.context, value)
-            if isinstance(value, SymTuple):
-                raise run_lists.not_static(self.context)
-            if held is not None:
-                return self._list(value, held)
-            items = tuple(self.tree(v) for v in items_of(self.context, value))
-            return sig.Container(list, None, items, self._identity(value))
-        if open_dicts.is_open(self.context, value):
-            return self._pairs(value, locations.fetch(self.context, self.context.state, value))
-        if isinstance(value, SymDict):
-            found = contents.dict_of(self.context, value)
-            return sig.Container(dict, tuple(found), tuple(self.tree(v) for v in found.values()), self._identity(value))
-        if isinstance(value, Instance):
-            found = {k: v for k, v in instances.items_of(self.context, value).items() if v is not UNBOUND}
-            return sig.Object(value.cls, tuple(found), tuple(self.tree(v) for v in found.values()),
-                              self._identity(value))
-        if isinstance(value, Text):
-            return sig.Text(tuple(p if isinstance(p, str) else (self.tree(p[0]), *p[1:]) for p in value.parts))
-        if value is UNBOUND:
-            return sig.Nothing()
-        if isinstance(value, (Function, Method)) or is_dynamic(value):
-            raise UnsupportedCall(f"a script cannot return {type_word(value)}", self.context.span(),
-                                  hint="return tensors, numbers, and tuples, lists and dicts of them")
-        return sig.Static(value)
-
-    def _list(self, value: SymList, held: RunItems) -> sig.Result:
-        """A list of run-time length."""
-        if held.elem.caller_memory():
-            raise UnsupportedCall("a script cannot return this list: an item may be the memory of an argument, and "
-                                  "only the run knows of which", self.context.span(),
-                                  hint="put `x.clone()` into the list")
-        item = self._item(held.elem, iter(range(len(held.leaves))))
-        return sig.Repeated(tuple(self.output(v) for v in held.leaves), item, self._identity(value))
+        return kind_of(value).result(self, value)
 
     def _item(self, t: Template, number: Iterator[int]) -> sig.Result:
         """The recipe for an element from its leaves."""
         if isinstance(t, Items):
-            return sig.Container(t.type, None, tuple([self._item(i, number) for i in t.items]))
+            return kind_of_class(t.type).recipe(self, t.type, tuple([self._item(i, number) for i in t.items]))
         if isinstance(t, ListOf):
             columns = tuple([next(number) for _ in t.types()])
-            return sig.Repeated(columns, self._item(t.elem, iter(range(len(columns)))), self._identity(object()))
-        optional = isinstance(t, Either) and t.statics == (None,) and t.inner is not None and not t.tagged
-        held = t.inner if optional and isinstance(t, Either) else t
-        if isinstance(held, (Tensor, Num)) or optional:
-            made = next(number)
+            identity = self.identity(object())
+            made = sig.Repeated(columns, self._item(t.elem, iter(range(len(columns)))), identity)
+            return kind_of_class(t.type).whole(self, t.type, made, identity)
+        held = t.inner if isinstance(t, Either) and t.statics == (None,) and not t.tagged else t
+        if isinstance(held, (Tensor, Num)):
+            leaf = next(number)
             if not isinstance(held, Tensor) or held.origin < 1:
-                return sig.Output(made)
-            return self._referred(made, [next(number) for _ in range(held.origin)])
+                return sig.Output(leaf)
+            return self._referred(leaf, [next(number) for _ in range(held.origin)])
         if isinstance(t, Either) and t.tagged and all(not is_dynamic(s) for s in t.statics):
             tag = next(number)
             inner = () if t.inner is None else (self._item(t.inner, number),)
@@ -160,31 +107,38 @@ class Results:
         raise UnsupportedCall(f"a script cannot return a list of items that are {t}, decided at run time",
                               self.context.span(), hint="return tensors, numbers, and tuples of them")
 
-    def content(self, container: Any, content: Any) -> sig.Result:
-        """The recipe for what a container that the script did not make holds in the end."""
+    def content(self, container: Any, content: Any, identity: int = -1) -> sig.Result:
+        """The recipe for what a list or dict holds."""
         if isinstance(content, RunPairs):
-            return self._pairs(container, content)
-        if isinstance(container, SymDict):
-            return sig.Container(dict, tuple(content), tuple(self.tree(v) for v in content.values()))
-        if isinstance(content, RunItems):
-            return self._list(container, content)
-        return sig.Container(list, None, tuple(self.tree(v) for v in content))
+            return sig.Pairs(self.tree(content[Part.KEYS]), self.tree(content[Part.VALUES]), self.identity(container))
+        if isinstance(content, dict):
+            return sig.Container(dict, tuple(content), tuple(self.tree(v) for v in content.values()), identity)
+        if not isinstance(content, RunItems):
+            return sig.Container(list, None, tuple(self.tree(v) for v in content), identity)
+        if content.elem.caller_memory():
+            raise UnsupportedCall("a script cannot return this list: an item may be the memory of an argument, and "
+                                  "only the run knows of which", self.context.span(),
+                                  hint="put `x.clone()` into the list")
+        item = self._item(content.elem, iter(range(len(content.leaves))))
+        return sig.Repeated(tuple(self.output(v) for v in content.leaves), item, self.identity(container))
 
-    def _pairs(self, value: SymDict, held: RunPairs) -> sig.Result:
-        """A dict whose keys are known at run time."""
-        return sig.Pairs(self.tree(held[Part.KEYS]), self.tree(held[Part.VALUES]), self._identity(value))
-
-    def _identity(self, value: Any) -> int:
+    def identity(self, value: Any) -> int:
+        """A number for an object: the same one wherever it is found."""
         return self._identities.setdefault(value, len(self._identities))
 
-    def _tensor(self, value: SymTensor) -> sig.Result:
+    def refusal(self, value: Any) -> UnsupportedCall:
+        """The refusal of a value that cannot leave a script."""
+        return UnsupportedCall(f"a script cannot return {type_word(value)}", self.context.span(),
+                               hint="return tensors, numbers, and tuples, lists and dicts of them")
+
+    def of_tensor(self, value: SymTensor) -> sig.Result:
         context = self.context
         storage = value.storage
         if storage.origin and not value.copied:
             return self._of_list(value)
         if storage.unknown and not value.copied:
             raise UnsupportedCall("a script cannot return this tensor: it is an item of a list of run-time length, and "
-                                  "which one only the run knows", context.span(), hint="write `.clone()`")
+                                  "which one is known only at run time", context.span(), hint="write `.clone()`")
         if storage.input >= 0 and not value.copied:
             if not value.path:
                 return sig.Same(storage.input)
@@ -271,14 +225,11 @@ class Results:
             return sig.ViewOf(self.tensor(self._fresh(whole), value.storage), path, sizes, made=True)
         return sig.ViewOf(value.storage.input, path, sizes)
 
-    def _union(self, value: Union) -> sig.Result:
-        leaf = optional(value)
-        if leaf is not None:
-            return sig.Output(self.output(leaf))
-        leaves = iter([sig.Output(self.output(v)) for v in value.leaves])
-        inner = () if value.inner is None else (self._payload(value.inner, leaves),)
-        tag = self.output(tag_of(self.context, value))
-        return sig.OneOf(tag, (*(self.tree(s) for s in value.statics), *inner))
+    def one_of(self, tag: Value, statics: Sequence[Any], inner: Template | None, values: Sequence[Value]) -> sig.Result:
+        """One of several objects, or what graph values are that have a template."""
+        leaves = iter([sig.Output(self.output(v)) for v in values])
+        payload = () if inner is None else (self._payload(inner, leaves),)
+        return sig.OneOf(self.output(tag), (*(self.tree(s) for s in statics), *payload))
 
     def _payload(self, t: Template, leaves: Iterator[sig.Result]) -> sig.Result:
         """The recipe for the run-time value of a union, from the outputs that are its leaves."""
@@ -294,8 +245,7 @@ class Results:
         if isinstance(t, (Same, Static)):
             return self.tree(t.value)
         if isinstance(t, Items):
-            kind = list if t.type is SymList else t.type
-            return sig.Container(kind, None, tuple(self._payload(i, leaves) for i in t.items))
+            return kind_of_class(t.type).recipe(self, t.type, tuple([self._payload(i, leaves) for i in t.items]))
         if isinstance(t, Record):
             made = tuple(self._payload(i, leaves) for i in t.items)
             return sig.Container(dict, t.names, made) if t.type is SymDict else sig.Object(t.type, t.names, made)

@@ -44,6 +44,15 @@ def writable(context: Context, container: Any) -> None:
         raise heap.changed_shared(context, container)
 
 
+def identical(context: Context, a: Any, b: Any) -> bool:
+    """Whether two containers are one."""
+    if a is not b:
+        for container in (a, b):
+            if container in heap.of(context).shared:
+                raise heap.changed_shared(context, container)
+    return a is b
+
+
 def context_items(context: Context, value: SymList) -> tuple[Any, ...]:
     """The items of a list now."""
     items = locations.fetch(context, context.state, value)

@@ -1,4 +1,4 @@
-"""What Python does with a dict whose keys only the run knows, in plain Python that scripts inline.
+"""What Python does with a dict whose keys are known at run time, in plain Python that scripts inline.
 
 The dict is two lists of one length, keys and values in the order of insertion. A key is looked for from the front.
 """

@@ -118,7 +118,7 @@ def change(context: Context, target: SymDict, items: dict[Any, Any]) -> None:
 
 
 def look_up(context: Context, items: dict[Any, Any], key: Number, otherwise: Callable[[], Any] | None = None) -> Any:
-    """`items[key]` for a number that only the run knows: a branch for each key.
+    """`items[key]` for a number known at run time: a branch for each key.
 
     `otherwise` gives what stands for a missing item; without it that is a KeyError.
     """

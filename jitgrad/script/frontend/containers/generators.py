@@ -50,7 +50,7 @@ class GeneratorKind(Kind):
 
 
 def collect(context: Context, generator: Generator) -> list[Any]:
-    """All items. Raises NotStatic where only the run knows how many they are."""
+    """All items. Raises NotStatic where their number is known only at run time."""
     items: list[Any] = []
     depth, block = context.depth, context.builder.block
     begin = len(block.nodes)

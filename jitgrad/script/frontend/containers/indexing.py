@@ -42,7 +42,7 @@ def _unroll_counter(context: Context, index: Number) -> None:
 
 
 def assign_at(context: Context, items: Sequence[Any], index: Number, value: Any) -> tuple[Any, ...]:
-    """The items of a list after an assignment at a place that only the run knows."""
+    """The items of a list after an assignment at a place known at run time."""
     _unroll_counter(context, index)
     place = _place(context, len(items), index, "list assignment")
 

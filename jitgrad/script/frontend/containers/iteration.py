@@ -44,7 +44,7 @@ class Iterator(Iterable):
             raise effects.raise_now(context, StopIteration, ())
         if isinstance(there, Number):
             if default is not UNBOUND:
-                raise UnsupportedCall("`next` with a default, of a length that only the run knows", context.span(),
+                raise UnsupportedCall("`next` with a default, of a length known at run time", context.span(),
                                       hint="write an `if` with the length")
             effects.emit(context, "check", there.value, error=StopIteration, template=None)
         self._taken += 1

@@ -1,4 +1,4 @@
-"""Lists whose length only the run knows.
+"""Lists whose length is known at run time.
 
 What such a list holds is a `RunItems`: for each leaf of an element (a tuple of two tensors has two) a list of the
 graph, which is a value. The Python list is the location in the state that holds it, so names, tuples and closures that
@@ -49,7 +49,7 @@ def change(context: Context, target: SymList, items: Any) -> None:
 
 
 def of_run_time_length(context: Context, value: Any) -> SymTensor | SymList | None:
-    """An iterable whose length only the run knows, as something that has `len` and takes an index; None for others."""
+    """An iterable of run-time length, as something that has `len` and takes an index; None for others."""
     if not is_open(context, value):
         return None
     if isinstance(value, (SymTensor, SymList)):
@@ -211,7 +211,7 @@ def pop(context: Context, held: RunItems, index: Any) -> tuple[Any, RunItems]:
 
 
 def about_to_change(context: Context, target: SymList, index: Any, value: Any = None) -> RunItems | None:
-    """What a list holds if only the run knows how much, or where a change at `index` makes it so."""
+    """What a list holds if how much is known only at run time, or where a change at `index` makes it so."""
     held = run_lists.content(context, target)
     places = (index.start, index.stop) if isinstance(index, slice) else (index,)
     if isinstance(held, tuple) and held and (any(isinstance(p, Number) for p in places) or is_open(context, value)):

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents, dict_methods, foreign_dicts, open_dicts
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.outside import Leaving
+from jitgrad.script.frontend.templates import locations
 from jitgrad.script.frontend.templates.unions import bound
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.objects import ObjectKind
@@ -122,6 +125,15 @@ class DictKind(SizedKind):
     def class_of(self, obj: SymDict) -> type:
         return dict
 
+    def result(self, results: Leaving, obj: SymDict) -> sig.Result:
+        if obj.source is not None:
+            return sig.Given(obj.source)
+        content = locations.fetch(results.context, results.context.state, obj)
+        return results.content(obj, content, results.identity(obj))
+
+    def identical(self, context: Context, a: Any, b: Any) -> Any:
+        return contents.identical(context, a, b)
+
     def text(self, context: Context, obj: SymDict, conversion: str, spec: str) -> list[Any]:
         self.no_format(context, obj, spec)
         return listed(context, "{", [(f"{k!r}: ", v) for k, v in contents.dict_of(context, obj).items()], "}")
@@ -207,6 +219,9 @@ class TensorMapKind(SizedKind):
     """A dict of the caller's that is keyed by tensors."""
 
     methods: ClassVar[Methods] = {"get": _find, "setdefault": _find_or_set}
+
+    def result(self, results: Leaving, obj: TensorMap) -> sig.Result:
+        return sig.Given(obj.source)
 
     def class_of(self, obj: TensorMap) -> type:
         return dict

@@ -1,4 +1,4 @@
-"""Dicts whose keys only the run knows: two lists, the keys and the values, in the order of insertion.
+"""Dicts whose keys are known at run time: two lists, the keys and the values, in the order of insertion.
 
 A dict becomes one where a run-time key is set, or where branches or iterations bring different keys together. Its
 content in the state is then a `RunPairs`: the two lists, which grow as any list does (`lists.py`). What Python does
@@ -22,7 +22,7 @@ _REQUIRED = object()
 
 
 def is_open(context: Context, value: Any) -> bool:
-    """Whether a value is a dict whose keys only the run knows."""
+    """Whether a value is a dict whose keys are known at run time."""
     return isinstance(value, SymDict) and isinstance(locations.fetch(context, context.state, value), RunPairs)
 
 
@@ -32,7 +32,7 @@ def finds(context: Context, target: SymDict, key: Any) -> bool:
 
 
 def takes(context: Context, target: SymDict, key: Any) -> bool:
-    """Whether a change at a key is one of a dict whose keys only the run knows, or makes it one."""
+    """Whether a change at a key is one of a dict whose keys are known at run time, or makes it one."""
     return is_open(context, target) or _of_the_run(key)
 
 
@@ -129,7 +129,7 @@ def _update(context: Context, target: SymDict, other: Any = None, **named: Any) 
     for more in (other, named):
         if more:
             if not isinstance(more, (SymDict, dict)):
-                raise UnsupportedCall(f"`update` of a dict whose keys only the run knows with {type_word(more)}",
+                raise UnsupportedCall(f"`update` of a dict whose keys are known at run time with {type_word(more)}",
                                       context.span(), hint="write a loop")
             call(context, dict_methods.update, *_own(context, target), *parts(context, more))
 
@@ -157,7 +157,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "copy": _copy, "keys": lambda cx, d: _view(cx, d, 0), "values": lambda cx, d: _view(cx, d, 1),
     "items": lambda cx, d: _view(cx, d, 0, 1),
 }
-#: methods that make a dict one whose keys only the run knows if they are given a run-time key
+#: methods that make a dict one whose keys are known at run time if they are given a run-time key
 _SETTERS = ("setdefault", "pop")
 
 

@@ -77,7 +77,7 @@ class StaticRangeKind(PlainKind):
 
 @register(Range)
 class RangeKind(SizedKind):
-    """A range of a bound that only the run knows."""
+    """A range of a bound known at run time."""
 
     def class_of(self, obj: Range) -> type:
         return range

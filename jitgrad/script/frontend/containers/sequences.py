@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.library.core import product
 from jitgrad.ops.numbers import operator_of
+from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents, list_methods, lists
 from jitgrad.script.frontend.containers.indexing import assign_at, pick
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates import locations, run_lists
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.objects import bind, class_attribute, get_property, is_method
@@ -188,6 +191,22 @@ class ListKind(_SequenceKind):
     def class_of(self, obj: SymList) -> type:
         return list
 
+    def result(self, results: Leaving, obj: SymList) -> sig.Result:
+        if obj.source is not None:
+            return sig.Given(obj.source)
+        items = results.content(obj, run_lists.content(results.context, obj))
+        return self.whole(results, type(obj), items, results.identity(obj))
+
+    def recipe(self, results: Leaving, cls: type, items: tuple[sig.Result, ...]) -> sig.Result:
+        return self.whole(results, cls, sig.Container(list, None, items), -1)
+
+    def whole(self, results: Leaving, cls: type, items: Any, identity: int) -> sig.Result:
+        found: sig.Result = replace(items, identity=identity)
+        return found
+
+    def identical(self, context: Context, a: Any, b: Any) -> Any:
+        return contents.identical(context, a, b)
+
     def text(self, context: Context, obj: SymList, conversion: str, spec: str) -> list[Any]:
         self.no_format(context, obj, spec)
         return listed(context, "[", [("", v) for v in items_of(context, obj)], "]")
@@ -327,6 +346,11 @@ class SymTupleKind(ListKind):
     def class_of(self, obj: SymList) -> type:
         return tuple
 
+    def result(self, results: Leaving, obj: SymList) -> sig.Result:
+        if obj.source is None:
+            raise run_lists.not_static(results.context)
+        return sig.Given(obj.source)
+
     def printer(self, context: Context, obj: SymList) -> Callable[[Any], Any] | None:
         raise run_lists.not_static(context)
 
@@ -346,6 +370,9 @@ class TupleKind(_SequenceKind):
 
     def argument(self, context: Context, obj: tuple[Any, ...]) -> Any:
         return obj if hasattr(obj, "_fields") else tuple([argument(context, v) for v in obj])
+
+    def result(self, results: Leaving, obj: tuple[Any, ...]) -> sig.Result:
+        return self.recipe(results, type(obj), tuple([results.tree(v) for v in obj]))
 
     def text(self, context: Context, obj: tuple[Any, ...], conversion: str, spec: str) -> list[Any]:
         if not self.is_dynamic(obj):

@@ -144,8 +144,9 @@ def _finish_here(context: Context, attempt: Attempt, error: effects.Raised) -> N
 
 
 def _dynamic(context: Context, error: type[BaseException]) -> UnsupportedCall:
-    return UnsupportedCall(f"only the run knows whether this raises a `{error.__name__}`, which a `try` handles",
-                           context.span(), hint="test for it with an `if`, and `raise` in the function of the `try`")
+    return UnsupportedCall(f"whether this raises a `{error.__name__}`, which a `try` handles, is known only at run "
+                           "time", context.span(),
+                           hint="test for it with an `if`, and `raise` in the function of the `try`")
 
 
 def watch(context: Context, op: str, inputs: tuple[Value, ...], attrs: dict[str, Any]) -> bool:

@@ -115,7 +115,7 @@ def _stated(context: Context, value: Any, values: list[Value]) -> Any:
     if type(value) in (bool, float) or (type(value) is int and abs(value) < 1 << 63):
         values.append(context.constant(value))
         return len(values) - 1
-    if type(value) is tuple or (isinstance(value, SymList) and run_lists.run_items(context, value) is None):
+    if type(value) is tuple or (type(value) is SymList and run_lists.run_items(context, value) is None):
         items = value if type(value) is tuple else items_of(context, value)
         return ("tuple" if type(value) is tuple else "list", *[_stated(context, v, values) for v in items])
     template, found = strings.template_of(context, [value])

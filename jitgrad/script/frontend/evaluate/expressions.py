@@ -18,13 +18,13 @@ from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import (
     binary,
     call,
-    callee,
     compare,
     contains,
     get_attribute,
     get_item,
     identical,
     items_of,
+    kind_of,
     truth,
     unary,
 )
@@ -218,7 +218,8 @@ def _callee(context: Context, node: ast.expr) -> Any:
         return evaluate(context, node)
     before, context.node = context.node, node
     try:
-        return callee(context, evaluate(context, node.value), node.attr)
+        obj = evaluate(context, node.value)
+        return kind_of(obj).callee(context, obj, node.attr)
     finally:
         context.node = before
 

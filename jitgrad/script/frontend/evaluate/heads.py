@@ -344,7 +344,7 @@ class Head:
                                 hint="put every key in before the loop, or use a tensor")
         name = f"`{key[-1]}`" if isinstance(key, tuple) and isinstance(key[-1], str) else "a value"
         if isinstance(value, Text):
-            return TypeMismatch(f"{name} is a string that grows in this loop, by parts that only the run knows",
+            return TypeMismatch(f"{name} is a string that grows in this loop, by parts known at run time",
                                 self.context.span(),
                                 hint="print each part in the loop, or collect the numbers in a list and join them "
                                      "outside the script")

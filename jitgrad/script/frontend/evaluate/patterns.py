@@ -92,7 +92,7 @@ def _alternatives(context: Context, pattern: ast.MatchOr, subject: Any, bindings
         mine: Bindings = []
         test = _matches(context, part, subject, mine)
         if mine and test is not False and (isinstance(test, Number) or isinstance(result, Number)):
-            raise UnsupportedSyntax("names bound by alternatives that only the run decides between",
+            raise UnsupportedSyntax("names bound by alternatives of which one is chosen at run time",
                                     context.span(pattern), hint="write a `case` for each")
         if result is not True and test is True:
             bindings += mine

@@ -55,8 +55,9 @@ def backward(context: Context, tensors: Any, gradient: Any = None, retain_graph:
     found = differentiate(context, outputs, seeds, [*(v for v in wrt if v is not None), *given], create, retain,
                           inputs is None)
     if any(c is not None for c in found[len(wrt):]):
-        raise UnsupportedCall("this gradient reaches tensors in a list of run-time length: which, only the run knows",
-                              context.span(), hint="use `autograd.grad`, or call `backward()` outside the script")
+        raise UnsupportedCall("this gradient reaches tensors in a list of run-time length, and which ones is known "
+                              "only at run time", context.span(),
+                              hint="use `autograd.grad`, or call `backward()` outside the script")
 
     def arrive(storage: Storage, value: Value) -> None:
         if create and (hooks.of_leaf(context, storage, "_hooks") or hooks.of_leaf(context, storage, "_after_hooks")):

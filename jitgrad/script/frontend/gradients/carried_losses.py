@@ -92,10 +92,11 @@ class Losses:
             return None
         carried = next((a for a in self.found if a.name == name), None)
         if carried is None:
-            if ("ahead", self.key, name) in context.decisions:
+            if ("carried loss", self.key, name) in context.decisions:
                 return None
-            raise Restart(("ahead", self.key, name), f"the gradient of `{name}` is taken where it is made, before "
-                                                     f"`backward()` at {context.span()}")
+            raise Restart(("carried loss", self.key, name),
+                          f"the gradient of `{name}` is taken where it is made, before `backward()` at "
+                          f"{context.span()}")
         carried.span = context.span()
         freed = record.of(context).freed
         where = freed.get(loss.id)
@@ -120,7 +121,8 @@ def begin(context: Context, key: Any, assigned: frozenset[str]) -> Losses:
     losses = Losses(key, context.frame.id)
     for name in sorted(assigned):
         loss = context.state.values.get((losses.frame, name))
-        if ("ahead", key, name) not in context.decisions or not isinstance(loss, SymTensor) or not loss.requires_grad:
+        if ("carried loss", key, name) not in context.decisions or not (
+                isinstance(loss, SymTensor) and loss.requires_grad):
             continue
         leaves = [v for s in heap.of(context).leaves if (v := backward.root_of(context, s)) is not None]
         carried = CarriedLoss(name, leaves, [f"gradient {k} of {name}" for k in range(len(leaves))])

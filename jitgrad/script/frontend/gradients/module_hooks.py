@@ -1,8 +1,8 @@
-"""Full backward hooks of modules: the two ends of a module's call are nodes of one stretch (see `graph/custom.py`).
+"""Full backward hooks of modules: the two ends of a module's call are a pair of nodes (see `graph/custom.py`).
 
-    %x' = custom(%x, %x){stretch=1}
+    %x' = custom(%x, %x){pair=1}
     ...                                the module
-    %z = custom(%y, %y, ...){stretch=1, around=(d x', d y, ... -> d x)}
+    %z = custom(%y, %y, ...){pair=1, around=(d x', d y, ... -> d x)}
 
 The code of `around` is the hooks', evaluated at the end of the call, like the `backward` of an `autograd.Function`.
 """
@@ -22,7 +22,7 @@ from jitgrad.script.graph.custom import CustomDerivative
 from jitgrad.script.graph.ir import Block, Value
 
 
-class Stretch:
+class HookedCall:
     """A module's call under way.
 
     Attributes:
@@ -41,7 +41,7 @@ class Stretch:
         self.mark = object()
 
 
-def enter(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Stretch]:
+def enter(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], HookedCall]:
     """The arguments, those that need a gradient behind the first end."""
     (given,) = args
     context.gradient_state = True
@@ -49,45 +49,45 @@ def enter(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tu
         raise UnsupportedCall("a module with full backward hooks called with a value that may be None",
                               context.users_span(), hint="check for None before the call")
     positions = tuple([i for i, a in enumerate(given) if isinstance(a, SymTensor) and context.grad and a.requires_grad])
-    stretch = Stretch(given, positions)
+    hooked = HookedCall(given, positions)
     if not positions:
-        return given, stretch
-    stretch.outside = [heap.read(context, given[i]) for i in positions]
-    stretch.inside = _end(context, stretch.outside, (), stretch)
-    stretch.values = [heap.read(context, t) for t in stretch.inside]
+        return given, hooked
+    hooked.outside = [heap.read(context, given[i]) for i in positions]
+    hooked.inside = _end(context, hooked.outside, (), hooked)
+    hooked.values = [heap.read(context, t) for t in hooked.inside]
     result = list(given)
-    for i, t in zip(positions, stretch.inside, strict=True):
+    for i, t in zip(positions, hooked.inside, strict=True):
         result[i] = t
-    return tuple(result), stretch
+    return tuple(result), hooked
 
 
 def leave(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The result, behind the last end if it needs a gradient."""
-    stretch, module, called, result = args
+    hooked, module, called, result = args
     if not isinstance(result, SymTensor):
         raise UnsupportedCall("a full backward hook of a module that does not return one tensor, inside a script",
                               context.users_span(), hint="call the module outside the script")
     if not context.grad or not result.requires_grad:
         return result
-    inside = stretch.values
-    if any(heap.read(context, t) is not v for t, v in zip(stretch.inside, inside, strict=True)):
+    inside = hooked.values
+    if any(heap.read(context, t) is not v for t, v in zip(hooked.inside, inside, strict=True)):
         raise UnsupportedCall("a module with full backward hooks that changes its input in place", context.users_span(),
                               hint="give it a copy, or let it make a new tensor")
     ctx = customs.SymFunctionCtx(context, (True,) * len(inside), hooks.FullHooks.__name__)
-    ctx.values.update(module=module, hooks=called, args=stretch.args, positions=stretch.positions)
-    given = [stretch.args[i] for i in stretch.positions]
+    ctx.values.update(module=module, hooks=called, args=hooked.args, positions=hooked.positions)
+    given = [hooked.args[i] for i in hooked.positions]
     results = [*inside, heap.read(context, result)]
     shadows = [Value(v.type, v.name) for v in results]
     recorded = context.grad
     around, captured, sizes = customs.derivative(context, hooks.FullHooks, ctx, given, results, shadows,
-                                                 tuple(range(len(results))), stretch.outside)
+                                                 tuple(range(len(results))), hooked.outside)
     context.grad = recorded
     if not given:  # the hooks' values lead nowhere
         return result
-    return _end(context, results[-1:], captured, stretch, around, sizes)[0]
+    return _end(context, results[-1:], captured, hooked, around, sizes)[0]
 
 
-def _end(context: Context, values: list[Value], captured: tuple[Value, ...], stretch: Stretch,
+def _end(context: Context, values: list[Value], captured: tuple[Value, ...], hooked: HookedCall,
          around: CustomDerivative | None = None, sizes: Any = ()) -> list[SymTensor]:
     """New tensors for `values`, with a derivative that passes gradients on."""
     cotangents = tuple([Value(v.type, "g") for v in values])
@@ -95,7 +95,7 @@ def _end(context: Context, values: list[Value], captured: tuple[Value, ...], str
     every = tuple(range(len(values)))
     symbols = () if around is None else around.symbols
     call = CustomDerivative("Stretch", Block((*cotangents, *params), [], cotangents), symbols, len(values),
-                            len(values), every, every, False, stretch.mark, around)
+                            len(values), every, every, False, hooked.mark, around)
     found = context.builder.emit("custom", [*values, *values, *captured], types=[v.type for v in values], call=call,
                                  sizes=sizes)
     context.builder.history.update(v.id for v in found)

@@ -88,11 +88,11 @@ class _Arguments(Results):
                                   hint="pass tensors, numbers, and tuples, lists and dicts of them")
         return made
 
-    def _tensor(self, value: SymTensor) -> Any:
+    def of_tensor(self, value: SymTensor) -> Any:
         """With history a copy: the tape of the call-back begins there."""
         if self.recorded and value.requires_grad:
             return sig.Output(self.tensor(heap.read(self.context, value), value.storage))
-        return super()._tensor(value)
+        return super().of_tensor(value)
 
 
 class _Emission:

@@ -12,7 +12,7 @@ from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import strings
 from jitgrad.script.frontend.values.objects import STANDS_FOR
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import printer
+from jitgrad.script.frontend.values.protocol import kind_of
 
 
 class Stream:
@@ -41,7 +41,7 @@ def print_(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
         parts: list[Any] = []
         for i, value in enumerate(values):
             parts += [" " if sep is None else sep] * (i > 0)
-            in_parts = printer(context, value)
+            in_parts = kind_of(value).printer(context, value)
             if in_parts is None:
                 parts.append(value)
                 continue

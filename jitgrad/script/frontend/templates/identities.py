@@ -9,6 +9,7 @@ it sees the write.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -363,8 +364,8 @@ def seen(type_: Any, path: Any) -> Any:
 
 
 def like(cell: Cell) -> Cell:
-    """An object of the same class."""
-    return Instance(cell.cls) if isinstance(cell, Instance) else type(cell)()
+    """A container of the same class."""
+    return copy(cell)
 
 
 __all__ = ["Identities", "by_value", "cell_of", "content_of", "given", "item_by_item", "like", "references",

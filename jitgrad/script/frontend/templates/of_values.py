@@ -91,14 +91,15 @@ def _list(context: Context, value: SymList, general: bool) -> Template:
     if isinstance(value, SymTuple):
         raise NotStatic("a tuple of a length that only the run knows, which a branch or a loop changes",
                         context.span(), hint="make a list of it, `list(...)`")
-    return content_template(context, context.state.values[value], general)
+    return content_template(context, context.state.values[value], general, type(value))
 
 
-def content_template(context: Context, content: Any, general: bool = False) -> Items | ListOf:
-    """The template of what a list holds."""
+def content_template(context: Context, content: Any, general: bool = False, cls: type[SymList] = SymList
+                     ) -> Items | ListOf:
+    """The template of what a list holds, as that of a `cls`."""
     if isinstance(content, RunItems):
-        return ListOf(content.elem)
-    kind = Tail if isinstance(content, Tail) else SymList  # a tail is never what a whole list is
+        return ListOf(content.elem, cls)
+    kind = Tail if isinstance(content, Tail) else cls  # a tail is never what a whole list is
     return Items(kind, _of_all(context, content, general))
 
 

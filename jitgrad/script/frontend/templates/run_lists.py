@@ -39,9 +39,9 @@ def not_static(context: Context) -> NotStatic:
                      hint="loop over it with `for`, or `torch.stack` it")
 
 
-def new(context: Context, items: Any) -> SymList:
+def new(context: Context, items: Any, cls: type[SymList] = SymList) -> SymList:
     """A list made by the script."""
-    made = SymList()
+    made = cls()
     context.state.values[made] = items
     return made
 

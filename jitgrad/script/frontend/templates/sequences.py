@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from jitgrad.dims import Size
 from jitgrad.ops.types import ListType, Type
@@ -18,16 +18,17 @@ from jitgrad.script.graph.ir import Value
 
 @dataclass(frozen=True, slots=True)
 class Items(Compound):
-    """A tuple, a namedtuple or (`type` is SymList) a list of known length."""
+    """A tuple, a namedtuple or (`type` is a SymList) a list of known length."""
 
     type: type
     items: tuple[Template, ...]
 
     def __str__(self) -> str:
-        return f"a {'list' if self.type is SymList else 'tuple'} of {len(self.items)}"
+        word = "list" if self.type is SymList else self.type.__name__ if _is_list(self) else "tuple"
+        return f"a {word} of {len(self.items)}"
 
     def holds_nothing(self) -> bool:
-        return (self.type is SymList and not self.items) or any(t.holds_nothing() for t in self.items)
+        return (_is_list(self) and not self.items) or any(t.holds_nothing() for t in self.items)
 
     def joined(self, other: Template, widen: Sizer) -> Template:
         if _is_list(self) and _is_list(other):
@@ -37,7 +38,7 @@ class Items(Compound):
         return self.of(tuple([x.join(y, widen) for x, y in zip(self.items, other.items, strict=True)]))
 
     def as_element(self, elements: Elements) -> Template:
-        if self.type is not SymList:
+        if not _is_list(self):
             return self.map(lambda t: t.as_element(elements))
         return list_of(self, elements) if self.items else self  # an empty list joins every other
 
@@ -47,9 +48,10 @@ class Items(Compound):
 
     def rebuild(self, context: Context, leaves: Iterator[Value]) -> Any:
         items = [t.rebuild(context, leaves) for t in self.items]
-        if self.type is SymList:
-            return run_lists.new(context, tuple(items))
-        return self.type(*items) if hasattr(self.type, "_fields") else self.type(items)
+        if issubclass(self.type, SymList):
+            return run_lists.new(context, tuple(items), self.type)
+        made: Any = self.type
+        return made(*items) if hasattr(made, "_fields") else made(items)
 
     def enlist(self, context: Context, *values: Any) -> Template:
         columns = [self._items_of(context, v) for v in values]
@@ -67,6 +69,7 @@ class ListOf(Template):
     """A list of run-time length. Sizes of elements are open (they may differ), or known before it."""
 
     elem: Template
+    type: type[SymList] = SymList
 
     def __str__(self) -> str:
         return f"a list whose items are {self.elem}"
@@ -76,7 +79,7 @@ class ListOf(Template):
         return (self.elem,)
 
     def map(self, change: Callable[[Template], Template]) -> ListOf:
-        return ListOf(change(self.elem))
+        return ListOf(change(self.elem), self.type)
 
     def renamed(self, size: Callable[[Size], Size]) -> ListOf:
         return self
@@ -90,7 +93,7 @@ class ListOf(Template):
         return _join_lists(self, other, widen)
 
     def as_element(self, elements: Elements) -> Template:
-        return ListOf(self.elem.opened(elements))
+        return ListOf(self.elem.opened(elements), self.type)
 
     def types(self) -> list[Type]:
         return [ListType(x) for x in self.elem.types()]
@@ -100,7 +103,7 @@ class ListOf(Template):
                                run_lists.content(context, value) if isinstance(value, SymList) else value)
 
     def rebuild(self, context: Context, leaves: Iterator[Value]) -> SymList:
-        return run_lists.new(context, RunItems(self.elem, tuple([next(leaves) for _ in self.types()])))
+        return run_lists.new(context, RunItems(self.elem, tuple([next(leaves) for _ in self.types()])), self.type)
 
     def enlist(self, context: Context, *values: Any) -> Template:
         if self.elem.holds_nothing():
@@ -122,15 +125,17 @@ def list_of(t: Template, widen: Sizer) -> ListOf:
     elem = first.as_element(elements)
     for item in rest:
         elem = elem.join(item.as_element(elements), elements)
-    return ListOf(elem)
+    return ListOf(elem, t.type)
 
 
-def _is_list(t: Template) -> bool:
-    return isinstance(t, ListOf) or (isinstance(t, Items) and t.type is SymList)
+def _is_list(t: Template) -> TypeGuard[Items | ListOf]:
+    return isinstance(t, ListOf) or (isinstance(t, Items) and issubclass(t.type, SymList))
 
 
-def _join_lists(a: Template, b: Template, widen: Sizer) -> Template:
+def _join_lists(a: Items | ListOf, b: Items | ListOf, widen: Sizer) -> Template:
     """Of equal known length: item by item; else a list of run-time length."""
+    if a.type is not b.type:
+        raise Clash(f"{a} and {b}")
     if isinstance(a, Items) and isinstance(b, Items) and len(a.items) == len(b.items) and (
             not a.items or not widen.of_elements):
         return a.of(tuple([x.join(y, widen) for x, y in zip(a.items, b.items, strict=True)]))
@@ -139,5 +144,5 @@ def _join_lists(a: Template, b: Template, widen: Sizer) -> Template:
     elem = list_of(a, widen).elem
     elements = Elements(widen.context, widen.mark)
     if isinstance(b, Items) and not b.items:
-        return ListOf(elem.opened(elements))
-    return ListOf(elem.join(list_of(b, widen).elem, elements))
+        return ListOf(elem.opened(elements), a.type)
+    return ListOf(elem.join(list_of(b, widen).elem, elements), a.type)

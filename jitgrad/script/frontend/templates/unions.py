@@ -48,8 +48,10 @@ def untagged(value: Any, absent: Any) -> bool:
 
 def optional(value: Any) -> Value | None:
     """None or a value of one leaf: the graph's Optional that says so."""
-    single = untagged(value, None) and isinstance(value.inner, (Tensor, Num)) and len(value.leaves) == 1
-    return value.leaves[0] if single else None
+    if not untagged(value, None) or not isinstance(value.inner, (Tensor, Num)) or len(value.leaves) != 1:
+        return None
+    leaf: Value = value.leaves[0]
+    return leaf
 
 
 def is_static(context: Context, value: Union, which: Any) -> Any:

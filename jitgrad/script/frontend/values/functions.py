@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from jitgrad.errors import TypeMismatch, UnresolvedAttribute, UnsupportedCall
+from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import list_methods
 from jitgrad.script.frontend.containers.generators import Consumer, Generator
 from jitgrad.script.frontend.source.source import source_of
@@ -18,6 +19,7 @@ from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.handlers import Args
+from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates import run_lists
 from jitgrad.script.frontend.values.objects import ObjectKind
 from jitgrad.script.frontend.values.plain import PLAIN
@@ -38,6 +40,9 @@ class _OwnKind(Kind):
 
     def method(self, obj: Any, name: str) -> Any:
         return None
+
+    def result(self, results: Leaving, obj: Any) -> sig.Result:
+        raise results.refusal(obj)
 
     def no_attribute(self, context: Context, obj: Any, name: str) -> Exception:
         return UnresolvedAttribute(f"function has no `{name}`", context.span())

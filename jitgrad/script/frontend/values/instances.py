@@ -13,11 +13,13 @@ import types
 from typing import Any
 
 from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
+from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args
+from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates import locations
 from jitgrad.script.frontend.templates.unions import bound, may_be, undecided
 from jitgrad.script.frontend.values.objects import (
@@ -168,6 +170,13 @@ class InstanceKind(ObjectKind):
         self.get_attribute(context, obj, name)
         context.state.values[obj] = {k: v for k, v in items_of(context, obj).items() if k != name}
 
+
+    def result(self, results: Leaving, obj: Instance) -> sig.Result:
+        found = {k: v for k, v in items_of(results.context, obj).items() if v is not UNBOUND}
+        return sig.Object(obj.cls, tuple(found), tuple(results.tree(v) for v in found.values()), results.identity(obj))
+
+    def identical(self, context: Context, a: Any, b: Any) -> Any:
+        return contents.identical(context, a, b)
 
     def text(self, context: Context, obj: Instance, conversion: str, spec: str) -> list[Any]:
         names = ("__repr__",) if conversion == "r" else ("__format__",) * (not conversion) + ("__str__", "__repr__")

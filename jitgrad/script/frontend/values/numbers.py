@@ -26,7 +26,7 @@ def value_of(context: Context, number: Any) -> Value:
 
 
 def kind_of(number: Any) -> type:
-    """bool, int, float, or `object` where only the run knows."""
+    """bool, int, float, or `object` where that is known only at run time."""
     return number.number_type if isinstance(number, Number) else type(number)
 
 

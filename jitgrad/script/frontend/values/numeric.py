@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
+from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.protocol import Kind, Methods, register
 from jitgrad.script.frontend.values.values import Number
@@ -41,6 +43,9 @@ class NumberKind(Kind):
         if len(answers) > 1:
             raise NotStatic("the type of this number is known only at run time", context.span())
         return answers.pop()
+
+    def result(self, results: Leaving, obj: Number) -> sig.Result:
+        return sig.Output(results.output(obj.value))
 
     def text(self, context: Context, obj: Number, conversion: str, spec: str) -> list[Any]:
         return [(obj, conversion, spec)]

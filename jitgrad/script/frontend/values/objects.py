@@ -18,9 +18,10 @@ from jitgrad.script.frontend.containers.indexing import pick
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.handlers import Args
+from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.plain import python_binary, static
-from jitgrad.script.frontend.values.protocol import Kind, call, class_of, is_dynamic, method_of, register, truth
+from jitgrad.script.frontend.values.protocol import Kind, call, class_of, is_dynamic, kind_of, register, truth
 from jitgrad.script.frontend.values.values import Borrowed, Instance, Iterable, Method, Number, Super, sequence
 
 MISSING = object()
@@ -179,7 +180,7 @@ class ObjectKind(Kind):
 
     def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
         for value, other, name in ((a, b, f"__{op}__"), (b, a, f"__r{op}__")):
-            method = method_of(value, name)
+            method = kind_of(value).method(value, name)
             if method is not None:
                 result = call(context, method, value, other)
                 if result is not NotImplemented:
@@ -198,9 +199,9 @@ class ObjectKind(Kind):
                 if cls is other_cls:
                     return _compare_fields(context, op, a, b)
                 continue
-            method = method_of(value, f"__{name}__")
+            method = kind_of(value).method(value, f"__{name}__")
             if method is None and name == "ne":
-                method = method_of(value, "__eq__")
+                method = kind_of(value).method(value, "__eq__")
                 if method is not None:
                     return numbers.negate(context, truth(context, call(context, method, value, other)))
             if method is not None and not generated(cls, f"__{name}__"):
@@ -285,6 +286,9 @@ class BorrowedKind(ObjectKind):
             context.inputs.guard_inherited(real, name)
             return bind(obj, attribute)
         return OBJECT.get_attribute(context, real, name)
+
+    def result(self, results: Leaving, obj: Borrowed) -> sig.Result:
+        return sig.Given(obj.source)
 
     def has_attribute(self, context: Context, obj: Borrowed, name: str) -> Any:
         found = OBJECT.has_attribute(context, obj.real, name)

@@ -9,8 +9,10 @@ from jitgrad import dtypes
 from jitgrad.device import device
 from jitgrad.errors import NotStatic, TypeMismatch, UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.numbers import operator_of
+from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.values.protocol import Kind, argument, is_dynamic, register, type_word
 from jitgrad.script.frontend.values.values import UNBOUND, Iterable, sequence
 
@@ -89,6 +91,9 @@ class NoneKind(PlainKind):
 @register(type(UNBOUND))
 class UnboundKind(Kind):
     """The content of a variable that was not assigned."""
+
+    def result(self, results: Leaving, obj: Any) -> sig.Result:
+        return sig.Nothing()
 
     def type_word(self, obj: Any) -> str:
         return "unbound"

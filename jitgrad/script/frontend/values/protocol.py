@@ -13,21 +13,18 @@ from typing import Any, ClassVar, TypeVar
 
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
 from jitgrad.ops.numbers import NUMBERS, operator_of
+from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.handlers import Args, handler_of
+from jitgrad.script.frontend.state.outside import Leaving, Outside
 from jitgrad.script.frontend.values.values import Iterable, Method
 
 Methods = Mapping[str, Callable[..., Any]]
 #: how operators are written
 SYMBOLS = {"matmul": "@", "pos": "+", **{row.name: row.infix for row in NUMBERS.values()}}
 _CONVERT: dict[str, Callable[[Any], Any]] = {"": lambda v: v, "s": str, "r": repr, "a": ascii}
-
-
-def formatted(value: Any, conversion: str, spec: str) -> str:
-    """The text of a plain value."""
-    return format(_CONVERT[conversion](value), spec)
 
 
 class Kind:
@@ -83,7 +80,7 @@ class Kind:
         return Method(name, lambda cx, args, kwargs: method(cx, obj, *args, **kwargs))
 
     def callee(self, context: Context, obj: Any, name: str) -> Any:
-        """What `obj.name(...)` calls."""
+        """What `obj.name(...)` calls: `obj.name`; which of several objects that is the call itself finds out."""
         return self.get_attribute(context, obj, name)
 
     def no_attribute(self, context: Context, obj: Any, name: str) -> Exception:
@@ -102,6 +99,26 @@ class Kind:
         """`del obj.name`."""
         raise UnsupportedCall(f"`del` of an attribute of {self.type_word(obj)}", context.span(),
                               hint="assign None to it")
+
+    # --- out of the script and into it -------------------------------------------------------------------------------
+
+    def result(self, results: Leaving, obj: Any) -> sig.Result:
+        """How the caller's object is made from what the graph gives."""
+        if self.is_dynamic(obj):
+            raise results.refusal(obj)
+        return sig.Static(obj)
+
+    def recipe(self, results: Leaving, cls: type, items: tuple[sig.Result, ...]) -> sig.Result:
+        """How one of class `cls` is made of its items, where it is a tuple of values or a list."""
+        return sig.Container(cls, None, items)
+
+    def whole(self, results: Leaving, cls: type, items: sig.Result, identity: int) -> sig.Result:
+        """The same of the recipe for the list of its items."""
+        return items
+
+    def given(self, inputs: Outside, obj: Any, source: sig.Source, item: Callable[[Any, sig.Source, int], Any]) -> Any:
+        """What stands for an object of the caller, of items that `item` reads; None where that object itself does."""
+        return None
 
     # --- items -----------------------------------------------------------------------------------------------------
 
@@ -147,13 +164,13 @@ class Kind:
                             hint="loop over a range, a tuple, a list, a ModuleList or a tensor")
 
     def items(self, context: Context, obj: Any) -> list[Any] | None:
-        """Its items; None where only the run knows how many they are, and then none is taken."""
+        """Its items; None where their number is known only at run time, and then none is taken."""
         iterable = self.iterate(context, obj)
         n = iterable.length
         return [iterable.item(context, k) for k in range(n)] if isinstance(n, int) else None
 
     def is_open(self, context: Context, obj: Any) -> bool:
-        """Whether it can be gone over more than once, and only the run knows how many items it has."""
+        """Whether it can be gone over more than once, and how many items it has is known only at run time."""
         return False
 
     def contains(self, context: Context, obj: Any, item: Any) -> Any:
@@ -189,7 +206,7 @@ class Kind:
             self.no_format(context, obj, spec)
             raise UnsupportedCall(f"text of {self.type_word(obj)}", context.span(), hint="print its parts")
         context.look(obj)
-        return [guarded(context, lambda: formatted(obj, conversion, spec))]
+        return [guarded(context, lambda: format(_CONVERT[conversion](obj), spec))]
 
     def no_format(self, context: Context, obj: Any, spec: str) -> None:
         """Python's complaint about a format of what has none."""
@@ -260,11 +277,16 @@ def register(*classes: type) -> Callable[[K], K]:
 
 def kind_of(obj: Any) -> Kind:
     """The kind of a value."""
-    for cls in type(obj).__mro__:
-        kind = _KINDS.get(cls)
+    return kind_of_class(type(obj))
+
+
+def kind_of_class(cls: type) -> Kind:
+    """The kind of the values of a class."""
+    for base in cls.__mro__:
+        kind = _KINDS.get(base)
         if kind is not None:
             return kind
-    raise AssertionError(f"no kind of {type(obj)}")
+    raise AssertionError(f"no kind of {cls}")
 
 
 def _asked(a: Any, b: Any) -> tuple[Kind, ...]:
@@ -303,11 +325,6 @@ def is_dynamic(obj: Any) -> bool:
     return kind_of(obj).is_dynamic(obj)
 
 
-def method_of(obj: Any, name: str) -> Any:
-    """A dunder that the value's class defines in Python; None for others."""
-    return kind_of(obj).method(obj, name)
-
-
 def argument(context: Context, obj: Any) -> Any:
     """A value as the library takes it: lists as Python lists, unions as what they hold."""
     return kind_of(obj).argument(context, obj)
@@ -316,11 +333,6 @@ def argument(context: Context, obj: Any) -> Any:
 def get_attribute(context: Context, obj: Any, name: str) -> Any:
     """`obj.name`."""
     return kind_of(obj).get_attribute(context, obj, name)
-
-
-def callee(context: Context, obj: Any, name: str) -> Any:
-    """What `obj.name(...)` calls: `obj.name`, but that of one of several objects the call itself finds out which."""
-    return kind_of(obj).callee(context, obj, name)
 
 
 def has_attribute(context: Context, obj: Any, name: str) -> Any:
@@ -364,7 +376,7 @@ def iterate(context: Context, obj: Any) -> Iterable:
 
 
 def is_open(context: Context, obj: Any) -> bool:
-    """Whether it can be gone over more than once, and only the run knows how many items it has."""
+    """Whether it can be gone over more than once, and how many items it has is known only at run time."""
     return kind_of(obj).is_open(context, obj)
 
 
@@ -396,11 +408,6 @@ def call(context: Context, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
 def text(context: Context, obj: Any, conversion: str, spec: str) -> list[Any]:
     """`format(obj, spec)`, `str`, `repr` or `ascii` of it first: strings, and (value, conversion, format)."""
     return kind_of(obj).text(context, obj, conversion, spec)
-
-
-def printer(context: Context, obj: Any) -> Callable[[Any], Any] | None:
-    """What prints it to a given stream, part by part; None where its text is one."""
-    return kind_of(obj).printer(context, obj)
 
 
 def unary(context: Context, op: str, obj: Any) -> Any:

@@ -12,10 +12,12 @@ from typing import Any, ClassVar
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import backend
+from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates.unions import force
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.plain import PlainKind, static
@@ -222,6 +224,9 @@ class TextKind(Kind):
 
     def truth(self, context: Context, obj: Text) -> Any:
         return True  # numbers and tensors have texts that are not empty
+
+    def result(self, results: Leaving, obj: Text) -> sig.Result:
+        return sig.Text(tuple(p if isinstance(p, str) else (results.tree(p[0]), *p[1:]) for p in obj.parts))
 
     def text(self, context: Context, obj: Text, conversion: str, spec: str) -> list[Any]:
         if spec or conversion in ("r", "a"):

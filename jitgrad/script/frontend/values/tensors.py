@@ -13,12 +13,14 @@ from jitgrad.errors import NonDifferentiable, NotStatic, TypeMismatch, Unresolve
 from jitgrad.ops.backend import AnyTensor, backend
 from jitgrad.ops.library.creation import arange
 from jitgrad.ops.numbers import operator_of
+from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.containers.ranges import range_length
 from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args
+from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.objects import similar
 from jitgrad.script.frontend.values.plain import static
@@ -141,6 +143,9 @@ class TensorKind(Kind):
     def is_instance(self, context: Context, obj: SymTensor, classes: tuple[type, ...]) -> Any:
         given = context.inputs.tensors.get(obj.storage.input) if not obj.path else None
         return isinstance(given, classes) if given is not None else super().is_instance(context, obj, classes)
+
+    def result(self, results: Leaving, obj: SymTensor) -> sig.Result:
+        return results.of_tensor(obj)
 
     def text(self, context: Context, obj: SymTensor, conversion: str, spec: str) -> list[Any]:
         if not conversion and not obj.ndim:  # a 0-d tensor is formatted as the number that it holds

@@ -6,22 +6,23 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
+from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state.context import Context, current
 from jitgrad.script.frontend.state.handlers import Args
+from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates.alternatives import Num, tag_of
 from jitgrad.script.frontend.templates.tensors import Tensor
-from jitgrad.script.frontend.templates.unions import certain, force, is_choice, is_static, switch, undecided
-from jitgrad.script.frontend.values import numbers, protocol
-from jitgrad.script.frontend.values.protocol import (
-    SYMBOLS,
-    Kind,
-    class_of,
-    formatted,
-    is_dynamic,
-    register,
-    type_name,
-    type_word,
+from jitgrad.script.frontend.templates.unions import (
+    certain,
+    force,
+    is_choice,
+    is_static,
+    optional,
+    switch,
+    undecided,
 )
+from jitgrad.script.frontend.values import numbers, protocol
+from jitgrad.script.frontend.values.protocol import SYMBOLS, Kind, class_of, is_dynamic, register, type_name, type_word
 from jitgrad.script.frontend.values.values import HELD, Iterable, Method, Number, SymTensor, Union
 
 
@@ -113,9 +114,15 @@ class UnionKind(Kind):
     def is_instance(self, context: Context, obj: Union, classes: tuple[type, ...]) -> Any:
         return switch(context, obj, lambda v: protocol.is_instance(context, v, classes))
 
+    def result(self, results: Leaving, obj: Union) -> sig.Result:
+        leaf = optional(obj)
+        if leaf is not None:
+            return sig.Output(results.output(leaf))
+        return results.one_of(tag_of(results.context, obj), obj.statics, obj.inner, obj.leaves)
+
     def text(self, context: Context, obj: Union, conversion: str, spec: str) -> list[Any]:
         if is_choice(obj, str, int, float, type(None)):
-            texts = tuple([formatted(s, conversion, spec) for s in obj.statics])
+            texts = tuple(["".join(protocol.text(context, s, conversion, spec)) for s in obj.statics])
             return [(numbers.wrap(context, tag_of(context, obj)), texts, "")]
         held = force(context, obj, "text of None instead of '{}'")
         if undecided(held):

@@ -6,7 +6,7 @@ A plain Python object stands for itself (static); a tuple is a Python tuple of v
     Number      a bool, int, float, or number of any kind, as a graph value or a size
     Union       one of several static objects, or one run-time value: a tag decides (None or a tensor, ...)
     SymList, SymDict   containers made by the script; items live in the heap: a tuple, a dict, or (a list whose length
-                only the run knows) RunItems
+                is known at run time) RunItems
     Instance    an object made by the script; attributes live in the heap
     Function    a function or lambda defined inside the script
 """
@@ -78,7 +78,7 @@ class SymTuple(SymList):
 
 
 class RunItems:
-    """What a list holds whose length only the run knows: a graph list per leaf of an element.
+    """What a list holds whose length is known at run time: a graph list per leaf of an element.
 
     Attributes:
         elem: the template of an element; sizes in `Context.open` may differ per element.
@@ -105,7 +105,7 @@ class Part(enum.Enum):
 
 
 class RunPairs(dict[Any, Any]):
-    """What a dict holds whose keys only the run knows: a SymList of its keys and one of its values, by `Part`."""
+    """What a dict holds whose keys are known at run time: a SymList of its keys and one of its values, by `Part`."""
 
     __slots__ = ()
 
@@ -202,7 +202,7 @@ class Iterable:
     """What a `for` goes over.
 
     Attributes:
-        length: int, or a Number where only the run knows.
+        length: int, or a Number where that is known only at run time.
         item: `(context, k) -> value`, k an int or a Number in [0, length).
         unrolled: the items are separate objects (a tuple, a list, modules), so that each gets a body of its own.
     """

@@ -69,7 +69,7 @@ NOTES = """\
 how it was counted
   Bytes are what goes between the kernels and memory: a row that waits in registers or shared memory is read once, one
   that is read again counts again; what every row reads alike counts once. Loops count one iteration, branches both
-  sides; ? is a size that only the run knows."""
+  sides; ? is a size known at run time."""
 
 
 class _Graphs(GraphFunction):

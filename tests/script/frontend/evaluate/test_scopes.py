@@ -1,0 +1,143 @@
+"""`with`: grad modes on every way out, managers written in Python, and scopes that are chosen at run time."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+
+import jitgrad as torch
+from jitgrad.errors import UnsupportedCall
+from tests.script.frontend.agree import registry, suite, t
+
+PROGRAMS, program = registry()
+
+
+class Noted:
+    """A manager that says what happens, and swallows one kind of exception."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __enter__(self):
+        print("enter", self.name)
+        return self.name
+
+    def __exit__(self, kind, value, traceback):
+        print("exit", self.name, kind is None)
+        return kind is KeyError
+
+
+@contextlib.contextmanager
+def bracketed(k):
+    print("open", k)
+    yield k + 1
+    print("close", k)
+
+
+@program((t(3), 2), (t(3), 5))
+def an_unbound_variable_in_a_generator_expression_is_free(x, k):
+    if x.sum() > 1000.0:
+        y = x
+    return sum(y[0] for _ in range(k))
+
+
+@program((t(3), 2), (t(3), 5))
+def an_unbound_variable_in_a_comprehension(x, k):
+    if x.sum() > 1000.0:
+        y = x
+    return [y * j for j in range(2)]
+
+
+@program((t(3), 2), (t(3), 5))
+def the_first_iterable_is_evaluated_outside(x, k):
+    if x.sum() > 1000.0:
+        y = x
+    return [j * 2 for j in y]
+
+
+@program((t(3), 2), (t(3), 5))
+def no_grad_ends_with_its_block(x, k):
+    with torch.no_grad():
+        a = x * 2
+        with torch.enable_grad():
+            b = x * 3
+    return a, b, x * k
+
+
+@program((t(3), True), (t(3), False))
+def a_mode_that_the_run_chooses(x, train):
+    with torch.set_grad_enabled(train):
+        y = x * 2
+    return y + 1
+
+
+@program((t(3), 1), (t(3), 7))
+def a_mode_ends_with_an_early_return(x, k):
+    for i in range(3):
+        with torch.no_grad():
+            if i == k:
+                return x * i
+    return x * 10
+
+
+@program((t(3), 1), (t(3), 7))
+def managers_leave_in_reverse(x, k):
+    with Noted("a") as a, Noted("b"), bracketed(k) as m:
+        print(a, m)
+        y = x * m
+    return y
+
+
+@program((t(3), 1), (t(3), -1))
+def a_manager_sees_what_is_raised(x, k):
+    with Noted("a"), Noted("b"):
+        y = x * k
+        if k < 0:
+            raise ValueError("negative")
+    return y
+
+
+@program((t(3), 2), (t(3), 0))
+def a_manager_sees_a_division_by_zero(x, k):
+    with Noted("a"):
+        y = x * (4 // k)
+    return y
+
+
+@program((t(3), 2), (t(3), 0))
+def a_null_scope_or_a_mode(x, k):
+    scope = torch.no_grad() if k > 1 else contextlib.nullcontext()
+    with scope:
+        y = x * 3
+    return y
+
+
+test_programs = suite(PROGRAMS)
+
+
+def test_a_manager_that_swallows_is_refused() -> None:
+    def f(x: Any, k: int) -> Any:
+        with Noted("a"):
+            x = x * 2
+            if k > 1:
+                raise KeyError("gone")
+        return x
+
+    with pytest.raises(UnsupportedCall, match="an `__exit__` that returns a true value"):
+        torch.script(f)(torch.ones(2), 1)
+
+
+def test_a_manager_that_looks_at_what_only_some_runs_raise_is_refused() -> None:
+    def f(x: Any, k: int) -> Any:
+        try:
+            with Noted("a"):
+                if k > 1:
+                    raise ValueError("large")
+        except ValueError:
+            x = x * 2
+        return x
+
+    with pytest.raises(UnsupportedCall, match="only some runs raise"):
+        torch.script(f)(torch.ones(2), 1)
