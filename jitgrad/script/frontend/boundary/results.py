@@ -13,7 +13,7 @@ from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import NOTHING
 from jitgrad.script.frontend.gradients import backward
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.templates import item_origins, locations
+from jitgrad.script.frontend.templates import item_origins, locations, missing
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
 from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
@@ -197,7 +197,7 @@ class Results:
         key = (value.storage, tuple(map(str, value.path)))
         found = self._tensors.get(key)
         if found is None:
-            found = heap.read_if_there(self.context, value)
+            found = missing.read_if_there(self.context, value)
             if not isinstance(found.type, OptionalType) and (
                     found in self._index or any(found is v for v in self.context.inputs.values)):
                 found = self.context.one("reshape", found, shape=found.type.dims)  # type: ignore[union-attr]

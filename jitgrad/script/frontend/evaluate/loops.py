@@ -14,8 +14,8 @@ from typing import Any
 from jitgrad.dims import Symbol, call, dim, substitute
 from jitgrad.ops.types import BOOL, INT, map_dims
 from jitgrad.script.frontend.evaluate import merge
-from jitgrad.script.frontend.evaluate.heads import Head, Peel
-from jitgrad.script.frontend.evaluate.reference_heads import ReferenceHead
+from jitgrad.script.frontend.evaluate.carried.heads import Head, Peel
+from jitgrad.script.frontend.evaluate.carried.reference_heads import ReferenceHead
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import REFERENCES, Context, State
 from jitgrad.script.frontend.values import numbers

@@ -27,7 +27,7 @@ from jitgrad.script.frontend.evaluate import (
     targets,
 )
 from jitgrad.script.frontend.evaluate import expressions as ex
-from jitgrad.script.frontend.evaluate.heads import Peel
+from jitgrad.script.frontend.evaluate.carried.heads import Peel
 from jitgrad.script.frontend.source.liveness import always_leaves, exits
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context

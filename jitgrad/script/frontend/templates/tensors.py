@@ -11,7 +11,7 @@ from jitgrad.dims import Size
 from jitgrad.dtypes import dtype
 from jitgrad.ops.types import INT, TensorType, Type
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.templates import item_origins
+from jitgrad.script.frontend.templates import item_origins, missing
 from jitgrad.script.frontend.templates.run_lists import ELEMENT
 from jitgrad.script.frontend.templates.sizes import Elements, Sizer
 from jitgrad.script.frontend.templates.template import Clash, Template
@@ -91,7 +91,7 @@ class Tensor(Template):
             value = argument(context, value)
         if isinstance(value, SymTensor):
             origin = item_origins.values(context, value, self.origin) if self.origin > 0 else ()
-            return [heap.read_or_nothing(context, value), *origin]
+            return [missing.read_or_nothing(context, value), *origin]
         filled = context.one("fill", numbers.value_of(context, value), shape=(), dtype=self.dtype)
         return [filled, *item_origins.none(context, self.origin)]
 

@@ -187,4 +187,266 @@ def lists_in_a_chosen_tuple(x, n: int):
     return len(b[0]), len(a[0]), len(b[1]), a[0] is b[0], a[1] is b[1]
 
 
+# --- objects that a branch or an iteration makes ------------------------------------------------------------------
+
+
+@program((t(3), 1.0), (t(3), -1.0), grad=False)
+def fresh_list_or_none(x, c: float):
+    m = [x] if c > 0 else None
+    if m is not None:
+        m[0] += 1
+    return x * 2
+
+
+@program((t(3), 1.0), (t(3), -1.0), grad=False)
+def fresh_dict_or_none(x, c: float):
+    m = {"a": x} if c > 0 else None
+    if m is not None:
+        m["a"] += 1
+    return x * 2
+
+
+@program((t(3), 1.0), (t(3), -1.0), grad=False)
+def fresh_object_or_none(x, c: float):
+    m = Box(x) if c > 0 else None
+    if m is not None:
+        m.v += 1
+    return x * 2
+
+
+@program((t(3), 1.0), (t(3), -1.0), grad=False)
+def fresh_tuple_or_none(x, c: float):
+    m = (x, x * 2) if c > 0 else None
+    if m is not None:
+        a, b = m
+        a += 1
+        b += 1
+    return x * 2
+
+
+@program((t(3), 1.0), (t(3), -1.0), grad=False)
+def two_fresh_lists(x, c: float):
+    y = x * 3
+    m = [x, y] if c > 0 else [y, x]
+    m[0] += 1
+    m[1] *= 2
+    return x * 2, y * 2
+
+
+@program((t(3), 1.0), (t(3), -1.0), grad=False)
+def nested_fresh(x, c: float):
+    y = x * 3
+    m = {"a": [x, (y, 1)]} if c > 0 else {"a": [y, (x, 2)]}
+    m["a"][0] += 1
+    m["a"][1][0].mul_(2)
+    return x * 2, y * 2, m["a"][1][1]
+
+
+@program((t(3), t(3, seed=1), 1.0), (t(3), t(3, seed=1), -1.0), grad=False)
+def ternary(x, y, c: float):
+    chosen = x if c > 0 else y
+    chosen += 1
+    return x * 2, y * 2
+
+
+@program((t(3), t(3, seed=1), 1.0), (t(3), t(3, seed=1), -1.0), grad=False)
+def ternary_view(x, y, c: float):
+    chosen = x if c > 0 else y[:2]
+    chosen[0] = 7
+    chosen *= 2
+    return x * 2, y * 2, chosen.sum()
+
+
+@program((t(3), t(3, seed=1), 1), (t(3), t(3, seed=1), 2), grad=False)
+def mask_write(x, y, k: int):
+    m = (x, y)[k % 2]
+    m[m > 0.3] = -2.0
+    return x * 2, y * 2
+
+
+@program((t(3), 1.0), (t(3), -1.0), grad=False)
+def fresh_and_view(x, c: float):
+    if c > 0:
+        y = x + 1
+        v = y[0]
+    else:
+        y = x * 2
+        v = y[1]
+    y += 1
+    v *= 10
+    return y, v
+
+
+@program((t(3), 1.0), (t(3), -1.0), grad=False)
+def fresh_and_view_same(x, c: float):
+    if c > 0:
+        y = x + 1
+        v = y[:2]
+    else:
+        y = x * 2
+        v = y[:2]
+    y += 1
+    v *= 10
+    return y, v
+
+
+@program((t(3), 1.0), (t(3), -1.0), grad=False)
+def swap_in_branch(x, c: float):
+    a = x + 1
+    b = x * 2
+    if c > 0:
+        a, b = b, a
+    a += 1
+    b *= 3
+    return a, b
+
+
+@program((t(3), 1.0), (t(3), -1.0), grad=False)
+def share_in_branch(x, c: float):
+    a = x + 1
+    b = x * 2
+    if c > 0:
+        b = a
+    a += 1
+    b *= 3
+    return a, b, a is b
+
+
+@program((t(3), 0), (t(3), 1), (t(3), 4), grad=False)
+def swap_in_loop(x, n: int):
+    a = x + 1
+    b = x * 2
+    first = a
+    for i in range(n):
+        a += i
+        a, b = b, a
+    b *= 2
+    return a, b, first
+
+
+@program((t(3), 0), (t(3), 1), (t(3), 4), grad=False)
+def rebinding_in_loop(x, n: int):
+    a = x + 1
+    first = a
+    for i in range(n):
+        a *= 2
+        if i == 1:
+            a = a + 1
+    a -= 3
+    return a, first
+
+
+@program((t(3), 0), (t(3), 1), (t(3), 4), grad=False)
+def object_of_loop(x, n: int):
+    p = Box(x * 1)
+    kept = p
+    for i in range(n):
+        p = Box(p.v)
+        p.v += 1
+    return kept.v, p.v
+
+
+@program((t(3), 1.0), (t(3), -1.0), grad=False)
+def tensor_in_tuple(x, c: float):
+    pair = (x, x + 1) if c > 0 else (x * 2, x)
+    pair[0].add_(1)
+    pair[1].mul_(2)
+    return x * 1, pair[0] + pair[1]
+
+
+@program((t(3), 1.0), (t(3), -1.0))
+def is_of_chosen(x, c: float):
+    a, b = [x], [x * 2, x * 3]
+    m = a if c > 0 else b
+    m.append(x)
+    return m is a, m is b, a is b
+
+
+@program((t(3), 1.0), (t(3), -1.0), grad=False)
+def attribute_chosen(x, c: float):
+    p, q = Box(x), Box(x * 2)
+    m = p if c > 0 else q
+    m.v.add_(1)
+    m.v = m.v * 2
+    return p.v, q.v, x * 1
+
+
+@program((t(3), t(3, seed=2), 4), (t(3), t(3, seed=2), 1), grad=False)
+def alternates(x, y, n: int):
+    for i in range(n):
+        m = x if i % 2 == 0 else y
+        m += i
+    return x * 1, y * 1
+
+
+@program((t(3), t(3, seed=2), 4), (t(3), t(3, seed=2), 0), grad=False)
+def last_chosen(x, y, n: int):
+    m = x
+    for i in range(n):
+        m = y if m is x else x
+        m.add_(1.0)
+    m.mul_(2.0)
+    return x * 1, y * 1, m
+
+
+@program((t(3), 1.0), (t(3), -1.0), grad=False)
+def return_the_argument(x, c: float):
+    y = x * 2
+    r = x if c > 0 else y
+    r += 1
+    return r, [r, {"a": r}]
+
+
+@program(((t(3), t(3, seed=1)), 0), ((t(3), t(3, seed=1)), 1), grad=False)
+def tuple_argument_indexed(xs, k: int):
+    m = xs[k]
+    m.mul_(2)
+    xs[k - 1].add_(1)
+    return m.sum()
+
+
+@program(([t(3), t(3, seed=1)], 0), ([t(3), t(3, seed=1)], 1), grad=False)
+def list_argument_indexed(xs, k: int):
+    m = xs[k]
+    m.mul_(2)
+    xs[k - 1].add_(1)
+    return m.sum()
+
+
+@program(({"a": t(3), "b": t(3, seed=1)}, 0), ({"a": t(3), "b": t(3, seed=1)}, 1), grad=False)
+def dict_argument_chosen(d, k: int):
+    m = d["a"] if k else d["b"]
+    m.mul_(2)
+    d["a"].add_(1)
+    return m.sum()
+
+
+@program((t(3), 1.0), (t(3), -1.0))
+def try_reference(x, c: float):
+    y = x * 1
+    m = None
+    try:
+        m = y
+        if c > 0:
+            raise ValueError("no")
+        m = x * 2
+    except ValueError:
+        pass
+    m.add_(1)
+    return y, m
+
+
+@program((t(3), 5), (t(3), 2))
+def loop_break_reference(x, n: int):
+    best = x * 0
+    ys = [x * 1, x * 2, x * 3]
+    for i in range(n):
+        y = ys[i % 3]
+        if i == 3:
+            best = y
+            break
+    best += 10
+    return best, ys[0], ys[1], ys[2]
+
+
 test_programs = suite(PROGRAMS)

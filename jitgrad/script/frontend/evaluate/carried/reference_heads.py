@@ -1,9 +1,4 @@
-"""What a loop carries where names refer to objects: which object is which from one iteration to the next.
-
-What was there before the loop stays what it is. An object that an iteration makes, and that the next one still refers
-to, is an object of the loop there: one for each place that refers to it, made anew by every iteration. So is what is
-there before the first iteration, where nothing else refers to it; else the place refers to one of two objects.
-"""
+"""The head of a loop where names refer to objects: its fixpoint, and its way through the graph."""
 
 from __future__ import annotations
 
@@ -14,17 +9,26 @@ from typing import Any
 from jitgrad.dims import Symbol, dim, substitute, symbols
 from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend.evaluate import merge
-from jitgrad.script.frontend.evaluate.heads import Head, Peel, _rename, of
+from jitgrad.script.frontend.evaluate.carried.heads import _rename, of
+from jitgrad.script.frontend.evaluate.carried.objects import (
+    MOVES,
+    NUMBERS,
+    SEVERAL,
+    ObjectHead,
+    kind_of,
+    note,
+    place_of,
+    referring_tensor,
+)
 from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context, State
-from jitgrad.script.frontend.templates import locations, unions
+from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
 from jitgrad.script.frontend.templates.identities import (
     Cell,
     by_value,
     cell_of,
     content_of,
-    given,
     item_by_item,
     like,
     references,
@@ -38,36 +42,12 @@ from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap, numbers
-from jitgrad.script.frontend.values.values import HELD, UNBOUND, Number, Storage, SymTensor, Union
-from jitgrad.script.graph.ir import Value, attr_symbols, map_attr
-
-_NUMBERS = (Number, int, float)  # a bool is an int
-_MOVES = "a variable of a loop is another view of it in every iteration"
-_SEVERAL = "a variable of a loop is one of several, and another variable too"
-Place = tuple[Any, tuple[Any, ...]]  # a location, and the way to an item of the tuples in it
+from jitgrad.script.frontend.values.values import HELD, UNBOUND, Storage, SymTensor, Union
+from jitgrad.script.graph.ir import Value, map_attr
 
 
-class ReferenceHead(Head):
-    """What a loop carries: locations, and the contents of its objects.
-
-    Attributes:
-        cells: the loop's objects, by the place that refers to them.
-        begun: what is there before the loop of an object of it: a tensor, a container or a number.
-        ended: the same at the end of an iteration.
-    """
-
-    def __init__(self, context: Context, entry: State, key: Any):
-        super().__init__(context, entry, key)
-        self.cells: dict[tuple[Place, Any], Cell] = {}
-        self.begun: dict[Cell, Any] = {}
-        self.ended: dict[Cell, Any] = {}
-        self._before: dict[Cell, Cell] = {}  # what stands for an object before the loop, in the loop
-        self._after: dict[Cell, Cell] = {}  # what stands for an object of one iteration in the next
-        self._whole: set[Cell] = set()  # of these more than one view goes on
-        self._copies: dict[Place, Cell] = {}  # places that hold a copy of what an iteration's view shows
-        self._numbers: set[Place] = set()  # places where a number before the loop becomes a tensor
-        self._views: list[SymTensor] = []
-        self._counts = Counter(cell_of(v) for held in entry.values.values() for _, v in references(held))
+class ReferenceHead(ObjectHead):
+    """What a loop carries: locations, and the contents of its objects."""
 
     def start(self, names: frozenset[str], assigned: frozenset[str], rebound: frozenset[str]) -> None:
         frame = self.context.frame.id
@@ -76,7 +56,7 @@ class ReferenceHead(Head):
             key = (frame, name)
             value = self.entry.values.get(key, UNBOUND)
             t = remembered.get(name)
-            if isinstance(t, Tensor) and isinstance(value, (SymTensor, *_NUMBERS)) and self._begin((key, ()), t, value):
+            if isinstance(t, Tensor) and isinstance(value, (SymTensor, *NUMBERS)) and self._begin((key, ()), t, value):
                 continue
             self.templates[key] = referring(self.context, value, True)
             if isinstance(t, Num):
@@ -93,151 +73,6 @@ class ReferenceHead(Head):
                 if isinstance(held, (Num, Tensor)):
                     kept[key[1]] = self._marked(held)
         of(self.context).heads[self.key] = kept
-
-    # --- objects of the loop -----------------------------------------------------------------------------------------
-
-    def _is_older(self, cell: Cell) -> bool:
-        return given(cell) or cell in self.entry.values
-
-    def _begin(self, place: Place, t: Tensor, value: Any) -> bool:
-        """Let a name refer to a tensor of the loop from the start, as it did in the last evaluation."""
-        cell = cell_of(value)
-        if isinstance(value, SymTensor):
-            mine = referring_tensor(self.context, value)
-            if self._is_shared(cell) or mine.dtype is not t.dtype or len(mine.dims) != len(t.dims):
-                return False
-            recalled = self._recall(mine, t)
-        elif t.dims:
-            return False
-        else:
-            recalled = t
-        made = self.cells[(place, _kind(Storage(TensorType(t.dtype, t.dims))))] = self._made(recalled, value)
-        self._stand_in(place, made, value)
-        self.templates[place[0]] = Static(self._view(made, ()))
-        self.templates[made] = recalled
-        return True
-
-    def _made(self, t: Template, value: Any) -> Storage:
-        assert isinstance(t, Tensor)
-        storage = Storage(TensorType(t.dtype, t.dims))
-        storage.block = self.context.path[-1]
-        if isinstance(value, SymTensor):
-            _note(storage, value)
-        return storage
-
-    def _stand_in(self, place: Place, cell: Cell, value: Any) -> None:
-        """Let an object of the loop stand for what is there before it."""
-        self.begun[cell] = value
-        if isinstance(value, _NUMBERS):
-            self._numbers.add(place)
-            self.weak = True
-        else:
-            self._before[cell_of(value)] = cell
-
-    def _is_shared(self, cell: Cell) -> bool:
-        """Whether more than one place refers to an object before the loop."""
-        return given(cell) or self._counts[cell] != 1 or cell in self._before
-
-    def _assign(self, place: Place, ref: Any, before: Any, count: int) -> Cell:
-        """The object of the loop that stands for one of this iteration in the next."""
-        cell = cell_of(ref)
-        key = (place, _kind(cell if isinstance(ref, SymTensor) and count > 1 else ref))
-        made = self.cells.get(key)
-        if made is None:
-            if isinstance(ref, SymTensor):
-                made = Storage(cell.type if count > 1 else ref.type_)
-                made.block = self.context.path[-1]
-                _note(made, ref)
-                if isinstance(before, _NUMBERS) and not place[1]:
-                    if made.type.dims:
-                        raise Peel
-                    self._stand_in(place, made, before)
-                elif self._may_stand_in(key[1], before) and (count == 1 or not before.path):
-                    self._stand_in(place, made, before)
-                    _note(made, before)
-            else:
-                made = like(cell)
-                if self._may_stand_in(key[1], before):
-                    self._stand_in(place, made, before)
-            self.cells[key] = made
-        if self._moves(ref):
-            self._copies[place] = made
-            heap.share(self.context, _MOVES, cell, made)
-        else:
-            self._after[cell] = made
-            if isinstance(ref, SymTensor) and count > 1:
-                self._whole.add(cell)
-                ref = SymTensor(cell, (), cell.type)
-        self.ended[made] = ref
-        return made
-
-    def _may_stand_in(self, kind: Any, before: Any) -> bool:
-        """Whether an object of the loop may stand for what is there before it: nothing else refers to that."""
-        return isinstance(before, (SymTensor, *HELD)) and _kind(before) == kind and not self._is_shared(cell_of(before))
-
-    def _moves(self, ref: Any) -> bool:
-        """Whether a reference is a view that is another one in every iteration."""
-        return isinstance(ref, SymTensor) and not all(
-            self.widen.visible(dim(s)) for _, attrs in ref.path for a in attrs.values()
-            for s in attr_symbols(map_attr(a, self.context.sizes.canonical)))
-
-    def _view(self, storage: Storage, path: Any) -> SymTensor:
-        """A reference to a tensor of the loop: one object for equal ones, so that templates are equal."""
-        for known in self._views:
-            if known.storage is storage and heap.same_reference(known, SymTensor(storage, path, known._type)):
-                return known
-        made = SymTensor(storage, path, seen(storage.type, path))
-        self._views.append(made)
-        return made
-
-    # --- values in terms of them -------------------------------------------------------------------------------------
-
-    def at_entry(self, key: Any, value: Any) -> Any:
-        """What a location holds before the loop, in terms of its objects."""
-        if (key, ()) in self._numbers and isinstance(value, _NUMBERS):
-            return self._number_as(key)
-
-        def one(v: Any, steps: tuple[Any, ...]) -> Any:
-            made = self._before.get(cell_of(v)) if isinstance(v, (SymTensor, *HELD)) else None
-            return v if made is None else self._view(made, ()) if isinstance(v, SymTensor) else made
-
-        return replaced(value, one)
-
-    def at_end(self, key: Any, value: Any) -> Any:
-        """What a location holds after an iteration, in terms of the loop's objects."""
-        t = self.templates.get(key)
-        if isinstance(value, _NUMBERS) and isinstance(t, Static) and isinstance(t.value, SymTensor) and (
-                t.value.storage in self.begun and not t.value.type_.dims):
-            self.ended[t.value.storage] = value
-            return t.value
-
-        def one(v: Any, steps: tuple[Any, ...]) -> Any:
-            if not isinstance(v, (SymTensor, *HELD)):
-                return v
-            copy = self._copies.get(_place(key, steps))
-            made = copy or self._after.get(cell_of(v))
-            if made is None or not isinstance(v, SymTensor):
-                return v if made is None else made
-            return self._view(made, v.path if copy is None and v.storage in self._whole else ())
-
-        return replaced(value, one)
-
-    def _number_as(self, key: Any) -> SymTensor:
-        made = next(c for (place, _), c in self.cells.items() if place == (key, ()) and c in self.begun)
-        return self._view(made, ())
-
-    def _entry(self, key: Any) -> Any:
-        """What a location holds before the loop; None: an object of the loop that is not there yet."""
-        return self._source(key, self.begun, self.entry)
-
-    def _end(self, key: Any, end: State) -> Any:
-        return self._source(key, self.ended, end)
-
-    def _source(self, key: Any, held: dict[Cell, Any], state: State) -> Any:
-        if key in self.entry.values or not isinstance(key, (Storage, *HELD)) or given(key):
-            return locations.fetch(self.context, state, key)
-        found = held.get(key)
-        return state.values[found] if isinstance(found, HELD) else found
 
     # --- the fixpoint ------------------------------------------------------------------------------------------------
 
@@ -281,7 +116,7 @@ class ReferenceHead(Head):
                 if not self._moves(ref) and (self._is_older(cell) or cell in self._after):
                     continue
                 stood_in = len(self.begun)
-                made = self._assign(_place(key, steps), ref, _at(before, steps), counts[cell])
+                made = self._assign(place_of(key, steps), ref, _at(before, steps), counts[cell])
                 if len(self.begun) > stood_in:
                     self.templates[key] = self._first(key, before)
                 if made not in self.templates:
@@ -347,7 +182,7 @@ class ReferenceHead(Head):
             return t
         names = t.names if isinstance(t, Record) else range(len(t.items))
         return t.of(tuple([
-            Same(old) if isinstance(old := _at(before, (n,)), _NUMBERS) and old is _at(after, (n,)) else i
+            Same(old) if isinstance(old := _at(before, (n,)), NUMBERS) and old is _at(after, (n,)) else i
             for n, i in zip(names, t.items, strict=True)]))
 
     def _live(self, end: State, besides: Union | None = None) -> Counter[Cell]:
@@ -376,7 +211,7 @@ class ReferenceHead(Head):
             if not isinstance(value, Union) or cell_of(before) is None or self._is_shared(cell_of(before)):
                 continue
             made = [s for s in value.statics if cell_of(s) is not None and not self._is_older(cell_of(s))]
-            if made and all(_kind(s) == _kind(before) for s in made):
+            if made and all(kind_of(s) == kind_of(before) for s in made):
                 place = key, ()
                 if isinstance(before, SymTensor):
                     cell: Any = self._made(referring_tensor(self.context, before), before)
@@ -384,7 +219,7 @@ class ReferenceHead(Head):
                 else:
                     cell = like(before)
                     self.templates[key] = Static(cell)
-                self.cells[(place, _kind(before))] = cell
+                self.cells[(place, kind_of(before))] = cell
                 self._stand_in(place, cell, before)
                 self.templates[cell] = self._first(cell, self._entry(cell))
                 found = True
@@ -411,8 +246,8 @@ class ReferenceHead(Head):
         context = self.context
         others = self._live(end, value)
         if any(others[cell_of(s)] for s in made):  # another name refers to one of them: copies, which nobody writes
-            heap.share(context, _SEVERAL, *(cell_of(s) for s in made))
-        heap.share(context, _MOVES, *(cell_of(s) for s in made if self._moves(s)))
+            heap.share(context, SEVERAL, *(cell_of(s) for s in made))
+        heap.share(context, MOVES, *(cell_of(s) for s in made if self._moves(s)))
         order = [*(s for s in value.statics if not any(s is m for m in made)), *made]
 
         def run(k: int) -> Any:
@@ -437,7 +272,7 @@ class ReferenceHead(Head):
             made = like(value)
             self.context.state.values[made] = self.context.state.values[value]
         if cell_of(value) in heap.of(self.context).shared:
-            heap.share(self.context, _SEVERAL, cell_of(made))
+            heap.share(self.context, SEVERAL, cell_of(made))
         return made
 
     # --- through the graph -------------------------------------------------------------------------------------------
@@ -498,7 +333,7 @@ class ReferenceHead(Head):
                 dims = tuple([substitute(d, mapping) for d in cell.type.dims])
                 made[cell] = Storage(TensorType(cell.type.dtype, dims))
                 made[cell].block = context.path[-1]
-                _note(made[cell], SymTensor(cell, (), cell.type))
+                note(made[cell], SymTensor(cell, (), cell.type))
                 if isinstance(self.templates[cell], Either):
                     self._optional(fresh.values(), made[cell].type)
             else:
@@ -524,11 +359,6 @@ class ReferenceHead(Head):
         return state
 
 
-def referring_tensor(context: Context, value: SymTensor) -> Tensor:
-    """The template of what a tensor holds."""
-    return Tensor(value.type_.dtype, tuple([context.sizes.canonical(d) for d in value.type_.dims]), value.requires_grad)
-
-
 def _unions(value: Any) -> Iterator[Union]:
     """The unions in what a location holds."""
     if isinstance(value, Union):
@@ -551,29 +381,6 @@ def _with(value: Any, union: Union, one: Any) -> Any:
     return value
 
 
-def _note(storage: Storage, tensor: SymTensor) -> None:
-    """What a tensor of the loop may be: also what this one is."""
-    one = tensor.storage
-    storage.ordered &= heap.keeps_order(tensor)
-    storage.alias = storage.alias or (one.alias if one.input < 0 else "")
-    storage.was_leaf |= one.was_leaf or (one.requires_grad and not tensor.path)
-    storage.unknown |= one.unknown or bool(one.origin)
-    storage.device = storage.device or one.device
-
-
-def _place(key: Any, steps: tuple[Any, ...]) -> Place:
-    """A place; of what a union refers to there is one at most."""
-    return key, tuple([s for k, s in enumerate(steps) if k == 0 or steps[k - 1] != "one of"])
-
-
-def _kind(value: Any) -> Any:
-    if isinstance(value, SymTensor):
-        return value.type_.dtype, len(value.type_.dims)
-    if isinstance(value, Storage):
-        return value.type.dtype, len(value.type.dims)
-    return type(value), getattr(value, "cls", None)
-
-
 def _at(held: Any, steps: tuple[Any, ...]) -> Any:
     for step in steps:
         if isinstance(held, dict):
@@ -590,6 +397,3 @@ def _plain(context: Context, t: Template) -> Template:
     if isinstance(t, Same):
         return template_of(context, t.value, True)
     return t.map(lambda i: _plain(context, i)) if isinstance(t, (Items, Record)) else t
-
-
-__all__ = ["ReferenceHead"]

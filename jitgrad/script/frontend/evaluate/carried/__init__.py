@@ -1,0 +1,1 @@
+"""What loops carry from one iteration to the next."""

@@ -1,0 +1,231 @@
+"""The objects of a loop: which object is which from one iteration to the next.
+
+What was there before the loop stays what it is. An object that an iteration makes, and that the next one still refers
+to, is an object of the loop there: one for each place that refers to it, made anew by every iteration. So is what is
+there before the first iteration, where nothing else refers to it; else the place refers to one of two objects.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from jitgrad.dims import dim
+from jitgrad.ops.types import TensorType
+from jitgrad.script.frontend.evaluate.carried.heads import Head, Peel
+from jitgrad.script.frontend.state.context import Context, State
+from jitgrad.script.frontend.templates import locations
+from jitgrad.script.frontend.templates.alternatives import Static
+from jitgrad.script.frontend.templates.identities import (
+    Cell,
+    cell_of,
+    given,
+    like,
+    references,
+    replaced,
+    seen,
+)
+from jitgrad.script.frontend.templates.template import Template
+from jitgrad.script.frontend.templates.tensors import Tensor
+from jitgrad.script.frontend.values import heap
+from jitgrad.script.frontend.values.values import HELD, Number, Storage, SymTensor
+from jitgrad.script.graph.ir import attr_symbols, map_attr
+
+NUMBERS = (Number, int, float)  # a bool is an int
+MOVES = "a variable of a loop is another view of it in every iteration"
+SEVERAL = "a variable of a loop is one of several, and another variable too"
+Place = tuple[Any, tuple[Any, ...]]  # a location, and the way to an item of the tuples in it
+
+
+class ObjectHead(Head):
+    """A loop's head with the objects of the loop.
+
+    Attributes:
+        cells: the loop's objects, by the place that refers to them.
+        begun: what is there before the loop of an object of it: a tensor, a container or a number.
+        ended: the same at the end of an iteration.
+    """
+
+    def __init__(self, context: Context, entry: State, key: Any):
+        super().__init__(context, entry, key)
+        self.cells: dict[tuple[Place, Any], Cell] = {}
+        self.begun: dict[Cell, Any] = {}
+        self.ended: dict[Cell, Any] = {}
+        self._before: dict[Cell, Cell] = {}  # what stands for an object before the loop, in the loop
+        self._after: dict[Cell, Cell] = {}  # what stands for an object of one iteration in the next
+        self._whole: set[Cell] = set()  # of these more than one view goes on
+        self._copies: dict[Place, Cell] = {}  # places that hold a copy of what an iteration's view shows
+        self._numbers: set[Place] = set()  # places where a number before the loop becomes a tensor
+        self._views: list[SymTensor] = []
+        self._counts = Counter(cell_of(v) for held in entry.values.values() for _, v in references(held))
+
+    def _is_older(self, cell: Cell) -> bool:
+        return given(cell) or cell in self.entry.values
+
+    def _begin(self, place: Place, t: Tensor, value: Any) -> bool:
+        """Let a name refer to a tensor of the loop from the start, as it did in the last evaluation."""
+        cell = cell_of(value)
+        if isinstance(value, SymTensor):
+            mine = referring_tensor(self.context, value)
+            if self._is_shared(cell) or mine.dtype is not t.dtype or len(mine.dims) != len(t.dims):
+                return False
+            recalled = self._recall(mine, t)
+        elif t.dims:
+            return False
+        else:
+            recalled = t
+        made = self.cells[(place, kind_of(Storage(TensorType(t.dtype, t.dims))))] = self._made(recalled, value)
+        self._stand_in(place, made, value)
+        self.templates[place[0]] = Static(self._view(made, ()))
+        self.templates[made] = recalled
+        return True
+
+    def _made(self, t: Template, value: Any) -> Storage:
+        assert isinstance(t, Tensor)
+        storage = Storage(TensorType(t.dtype, t.dims))
+        storage.block = self.context.path[-1]
+        if isinstance(value, SymTensor):
+            note(storage, value)
+        return storage
+
+    def _stand_in(self, place: Place, cell: Cell, value: Any) -> None:
+        """Let an object of the loop stand for what is there before it."""
+        self.begun[cell] = value
+        if isinstance(value, NUMBERS):
+            self._numbers.add(place)
+            self.weak = True
+        else:
+            self._before[cell_of(value)] = cell
+
+    def _is_shared(self, cell: Cell) -> bool:
+        """Whether more than one place refers to an object before the loop."""
+        return given(cell) or self._counts[cell] != 1 or cell in self._before
+
+    def _assign(self, place: Place, ref: Any, before: Any, count: int) -> Cell:
+        """The object of the loop that stands for one of this iteration in the next."""
+        cell = cell_of(ref)
+        key = (place, kind_of(cell if isinstance(ref, SymTensor) and count > 1 else ref))
+        made = self.cells.get(key)
+        if made is None:
+            if isinstance(ref, SymTensor):
+                made = Storage(cell.type if count > 1 else ref.type_)
+                made.block = self.context.path[-1]
+                note(made, ref)
+                if isinstance(before, NUMBERS) and not place[1]:
+                    if made.type.dims:
+                        raise Peel
+                    self._stand_in(place, made, before)
+                elif self._may_stand_in(key[1], before) and (count == 1 or not before.path):
+                    self._stand_in(place, made, before)
+                    note(made, before)
+            else:
+                made = like(cell)
+                if self._may_stand_in(key[1], before):
+                    self._stand_in(place, made, before)
+            self.cells[key] = made
+        if self._moves(ref):
+            self._copies[place] = made
+            heap.share(self.context, MOVES, cell, made)
+        else:
+            self._after[cell] = made
+            if isinstance(ref, SymTensor) and count > 1:
+                self._whole.add(cell)
+                ref = SymTensor(cell, (), cell.type)
+        self.ended[made] = ref
+        return made
+
+    def _may_stand_in(self, kind: Any, before: Any) -> bool:
+        """Whether an object of the loop may stand for what is there before it: nothing else refers to that."""
+        return cell_of(before) is not None and kind_of(before) == kind and not self._is_shared(cell_of(before))
+
+    def _moves(self, ref: Any) -> bool:
+        """Whether a reference is a view that is another one in every iteration."""
+        return isinstance(ref, SymTensor) and not all(
+            self.widen.visible(dim(s)) for _, attrs in ref.path for a in attrs.values()
+            for s in attr_symbols(map_attr(a, self.context.sizes.canonical)))
+
+    def _view(self, storage: Storage, path: Any) -> SymTensor:
+        """A reference to a tensor of the loop: one object for equal ones, so that templates are equal."""
+        for known in self._views:
+            if known.storage is storage and heap.same_reference(known, SymTensor(storage, path, known._type)):
+                return known
+        made = SymTensor(storage, path, seen(storage.type, path))
+        self._views.append(made)
+        return made
+
+    # --- values in terms of them -------------------------------------------------------------------------------------
+
+    def at_entry(self, key: Any, value: Any) -> Any:
+        """What a location holds before the loop, in terms of its objects."""
+        if (key, ()) in self._numbers and isinstance(value, NUMBERS):
+            return self._number_as(key)
+
+        def one(v: Any, steps: tuple[Any, ...]) -> Any:
+            made = self._before.get(cell_of(v)) if isinstance(v, (SymTensor, *HELD)) else None
+            return v if made is None else self._view(made, ()) if isinstance(v, SymTensor) else made
+
+        return replaced(value, one)
+
+    def at_end(self, key: Any, value: Any) -> Any:
+        """What a location holds after an iteration, in terms of the loop's objects."""
+        t = self.templates.get(key)
+        if isinstance(value, NUMBERS) and isinstance(t, Static) and isinstance(t.value, SymTensor) and (
+                t.value.storage in self.begun and not t.value.type_.dims):
+            self.ended[t.value.storage] = value
+            return t.value
+
+        def one(v: Any, steps: tuple[Any, ...]) -> Any:
+            if not isinstance(v, (SymTensor, *HELD)):
+                return v
+            copy = self._copies.get(place_of(key, steps))
+            made = copy or self._after.get(cell_of(v))
+            if made is None or not isinstance(v, SymTensor):
+                return v if made is None else made
+            return self._view(made, v.path if copy is None and v.storage in self._whole else ())
+
+        return replaced(value, one)
+
+    def _number_as(self, key: Any) -> SymTensor:
+        made = next(c for (place, _), c in self.cells.items() if place == (key, ()) and c in self.begun)
+        return self._view(made, ())
+
+    def _entry(self, key: Any) -> Any:
+        """What a location holds before the loop; None: an object of the loop that is not there yet."""
+        return self._source(key, self.begun, self.entry)
+
+    def _end(self, key: Any, end: State) -> Any:
+        return self._source(key, self.ended, end)
+
+    def _source(self, key: Any, held: dict[Cell, Any], state: State) -> Any:
+        if key in self.entry.values or not isinstance(key, (Storage, *HELD)) or given(key):
+            return locations.fetch(self.context, state, key)
+        found = held.get(key)
+        return state.values[found] if isinstance(found, HELD) else found
+
+
+def referring_tensor(context: Context, value: SymTensor) -> Tensor:
+    """The template of what a tensor holds."""
+    return Tensor(value.type_.dtype, tuple([context.sizes.canonical(d) for d in value.type_.dims]), value.requires_grad)
+
+
+def note(storage: Storage, tensor: SymTensor) -> None:
+    """What a tensor of the loop may be: also what this one is."""
+    one = tensor.storage
+    storage.ordered &= heap.keeps_order(tensor)
+    storage.alias = storage.alias or (one.alias if one.input < 0 else "")
+    storage.was_leaf |= one.was_leaf or (one.requires_grad and not tensor.path)
+    storage.unknown |= one.unknown or bool(one.origin)
+    storage.device = storage.device or one.device
+
+
+def kind_of(value: Any) -> Any:
+    if isinstance(value, SymTensor):
+        return value.type_.dtype, len(value.type_.dims)
+    if isinstance(value, Storage):
+        return value.type.dtype, len(value.type.dims)
+    return type(value), getattr(value, "cls", None)
+
+
+def place_of(key: Any, steps: tuple[Any, ...]) -> Place:
+    """A place; of what a union refers to there is one at most."""
+    return key, tuple([s for k, s in enumerate(steps) if k == 0 or steps[k - 1] != "one of"])
