@@ -340,7 +340,7 @@ def rebinding_in_loop(x, n: int):
 def object_of_loop(x, n: int):
     p = Box(x * 1)
     kept = p
-    for i in range(n):
+    for _ in range(n):
         p = Box(p.v)
         p.v += 1
     return kept.v, p.v
@@ -382,7 +382,7 @@ def alternates(x, y, n: int):
 @program((t(3), t(3, seed=2), 4), (t(3), t(3, seed=2), 0), grad=False)
 def last_chosen(x, y, n: int):
     m = x
-    for i in range(n):
+    for _ in range(n):
         m = y if m is x else x
         m.add_(1.0)
     m.mul_(2.0)
