@@ -116,8 +116,8 @@ class Results:
         if not isinstance(content, RunItems):
             return sig.Container(list, None, tuple(self.tree(v) for v in content), identity)
         if content.elem.caller_memory():
-            raise UnsupportedCall("a script cannot return this list: an item may be the memory of an argument, and "
-                                  "only the run knows of which", self.context.span(),
+            raise UnsupportedCall("a script cannot return this list: an item may be the memory of an argument, "
+                                  "which one is known only at run time", self.context.span(),
                                   hint="put `x.clone()` into the list")
         item = self._item(content.elem, iter(range(len(content.leaves))))
         return sig.Repeated(tuple(self.output(v) for v in content.leaves), item, self.identity(container))

@@ -89,7 +89,7 @@ def _list(context: Context, value: SymList, general: bool) -> Template:
     if value.source is not None:
         return Static(value)
     if isinstance(value, SymTuple):
-        raise NotStatic("a tuple of a length that only the run knows, which a branch or a loop changes",
+        raise NotStatic("a tuple of a length known only at run time, which a branch or a loop changes",
                         context.span(), hint="make a list of it, `list(...)`")
     return content_template(context, context.state.values[value], general, type(value))
 

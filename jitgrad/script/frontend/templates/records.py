@@ -30,7 +30,7 @@ class Record(Compound):
         if self.type is SymDict:
             return f"a dict with the keys {', '.join(map(repr, self.names))}" if self.names else "an empty dict"
         if self.type is RunPairs:
-            return "a dict whose keys only the run knows"
+            return "a dict whose keys are known only at run time"
         return f"a `{self.type.__name__}`"
 
     def joined(self, other: Template, widen: Sizer) -> Template:

@@ -27,7 +27,7 @@ def one_of(statics: tuple[Any, ...], tag: Value) -> Union:
 
 
 def undecided(value: Any) -> bool:
-    """Whether a value is one of several, and only the run knows which."""
+    """Whether a value is one of several, known only at run time."""
     return isinstance(value, Union)
 
 

@@ -150,7 +150,7 @@ class SymTensor(TensorBase["SymTensor"]):
             return bool(current().inputs.contiguous(self.storage))
         if self.storage.input < 0 and not self.path:
             if not self.storage.ordered and self.storage.alias:
-                raise self._refused("is_contiguous")  # an item of a list: which, only the run knows
+                raise self._refused("is_contiguous")  # an item of a list: known only at run time
             return self.storage.ordered
         if not keeps_order(self) or not self._in_order():
             raise self._refused("is_contiguous")
@@ -171,7 +171,7 @@ class SymTensor(TensorBase["SymTensor"]):
 
 
 def tensor_word(type_: TensorType) -> str:
-    """A tensor's type with the sizes of the first call: `f32[3, 4]`; `?` where only the run knows."""
+    """A tensor's type with the sizes of the first call: `f32[3, 4]`; `?` where it is known only at run time."""
     sizes = current().sizes
     hints = [sizes.hint(sizes.canonical(d)) for d in type_.dims]
     return f"{short_name(type_.dtype)}[{', '.join('?' if h is None else str(h) for h in hints)}]"
