@@ -65,6 +65,7 @@ NO_FACTS = {
     "onnx/table.py": "the names of ONNX's operators: a lowering to another vocabulary",
     "onnx/numbers.py": "the same of numbers",
     "kernels/runtime.py": "functions of the run-time library that one routine makes",
+    "script/inspect/pyexpr.py": "how calls of rows are written in Python: a table of texts",
 }
 
 
