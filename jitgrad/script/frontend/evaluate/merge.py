@@ -59,12 +59,15 @@ class _Side:
         self.state = context.state
 
 
-def branch(context: Context, condition: Number, then: Callable[[], Any], other: Callable[[], Any],
+def branch(context: Context, condition: Number | bool, then: Callable[[], Any], other: Callable[[], Any],
            live: frozenset[str] | None = None) -> Any:
-    """Evaluate both sides under a run-time condition and merge; the merged result of the two callables.
+    """Evaluate both sides under a run-time condition and merge; the merged result of the two callables. Of a condition
+    that is known, one side.
 
     `live`: names of the current frame that are read later; None: all of them.
     """
+    if isinstance(condition, bool):
+        return then() if condition else other()
     if condition.denies is not None:
         condition, then, other = numbers.wrap(context, condition.denies), other, then
     entry, mark = context.state, Symbol().number

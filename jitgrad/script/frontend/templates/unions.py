@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from jitgrad.errors import TypeMismatch
 from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
@@ -170,6 +171,10 @@ def read(context: Context, value: Union) -> Any:
     found = context.recall(key)
     if found is None or found.storage not in held:
         found = switch(context, value, lambda v: heap.copy(context, v) if isinstance(v, SymTensor) else v)
+        if not isinstance(found, SymTensor):
+            words = " or ".join([f"a tensor {heap.tensor_word(s.type_)}" for s in value.statics])
+            raise TypeMismatch(f"a branch or a loop chose {words}, and an operation takes either", context.span(),
+                               hint="give both the same dtype and rank")
         context.remember(key, found)
     return found
 
