@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+import jitgrad as torch
+from jitgrad.errors import TypeMismatch, UnsupportedCall
 from tests.script.frontend.agree import registry, suite, t
 
 PROGRAMS, program = registry()
@@ -449,4 +453,54 @@ def loop_break_reference(x, n: int):
     return best, ys[0], ys[1], ys[2]
 
 
+@program((t(3), 1.0), (t(3), -1.0), grad=False)
+def gradient_added_to_one_of_two(x, c: float):
+    y = x * 2
+    w = x.detach().clone().requires_grad_()
+    (w * 2).sum().backward()
+    w.grad = x * 1 if c > 0 else y
+    (w * 3).sum().backward()
+    return w.grad, x * 1, y
+
+
 test_programs = suite(PROGRAMS)
+
+
+# --- what references cannot tell ---------------------------------------------------------------------------------
+
+
+def moving_view(x, n: int):
+    m = x[0]
+    for i in range(n):
+        m.add_(1)
+        m = x[i]
+    return x.sum()
+
+
+def one_of_several(x, n: int):
+    best = cur = x * 1
+    for i in range(n):
+        cur = cur + 1
+        if i % 2 == 0:
+            best = cur
+        best.mul_(2)
+    return best, cur
+
+
+def of_two_dtypes(x, n: int):
+    y, w = x.double(), x * 2
+    (x if n > 2 else w).add_(1)
+    z = x if n > 2 else y
+    return z * 2
+
+
+@pytest.mark.parametrize(("function", "error", "why"), [
+    (moving_view, UnsupportedCall, "another view of it in every iteration"),
+    (one_of_several, UnsupportedCall, "one of several, and another variable too"),
+    (of_two_dtypes, TypeMismatch, r"chose a tensor f32\[3, 2\] or a tensor f64\[3, 2\]"),
+])
+def test_refused_at_the_line(function, error, why):
+    with pytest.raises(error, match=why) as raised:
+        torch.script(function)(t(3, 2), 3)
+    assert "test_references.py" in str(raised.value)
+    assert "hint:" in str(raised.value)
