@@ -14,6 +14,7 @@ from typing import Any
 from jitgrad.dims import Symbol, dim, substitute
 from jitgrad.ops.types import BOOL, INT, Type
 from jitgrad.script.frontend.state.context import Context, State
+from jitgrad.script.frontend.templates.identities import item_at
 from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.sequences import Items
 from jitgrad.script.frontend.templates.template import Template
@@ -47,10 +48,6 @@ class _Alias:
     flags: tuple[tuple[Value, bool], ...]
     sizes: list[Symbol] = field(default_factory=list)
 
-    @property
-    def outputs(self) -> int:
-        return (1 if self.flags else 0) + len(self.sizes)
-
 
 class Aliases:
     """The aliases of one branch: found before it is emitted, made after.
@@ -81,7 +78,7 @@ class Aliases:
             names = t.names if isinstance(t, Record) else range(len(t.items))
             held = [_content(state, v) for state, v in zip(self.states, pair, strict=True)]
             for name, item in zip(names, t.items, strict=True):
-                self._walk(number, (*steps, name), item, (_at(held[0], name), _at(held[1], name)))
+                self._walk(number, (*steps, name), item, (item_at(held[0], name), item_at(held[1], name)))
 
     def _reach(self, place: int, side: int, x: SymTensor, flags: tuple[tuple[Value, bool], ...],
                inside: set[Symbol]) -> None:
@@ -155,13 +152,7 @@ def _content(state: State, value: Any) -> Any:
     return state.values.get(value) if isinstance(value, HELD) else value
 
 
-def _at(held: Any, name: Step) -> Any:
-    if isinstance(held, dict):
-        return held.get(name)
-    return held[name] if isinstance(held, tuple) and isinstance(name, int) and name < len(held) else None
-
-
 def _find(context: Context, value: Any, steps: tuple[Step, ...]) -> Any:
     for step in steps:
-        value = _at(_content(context.state, value), step)
+        value = item_at(_content(context.state, value), step)
     return value

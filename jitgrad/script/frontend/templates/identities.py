@@ -238,7 +238,7 @@ class Identities:
                       for op, attrs in value.path])
         if cell is value.storage and path == value.path:
             return value
-        return SymTensor(cell, path, seen(cell.type, path), value.copied)
+        return SymTensor(cell, path, view_type(cell.type, path), value.copied)
 
     def _cell(self, side: int, cell: Cell) -> Cell:
         """What a cell of one side is afterwards: one that only this side made may be missing."""
@@ -276,25 +276,27 @@ class Identities:
 
     # --- what is merged --------------------------------------------------------------------------------------------
 
-    def template(self, value: tuple[Any, Any], general: bool = False) -> Template:
+    def template(self, value: tuple[Any, Any]) -> Template:
         """The template of a name's two values, as `refer` has them."""
-        return self._of(0, value[0], general).join(self._of(1, value[1], False), self.widen)
+        one, other = (self._in(side, referring, v) for side, v in enumerate(value))
+        return one.join(other, self.widen)
 
-    def _of(self, side: int, value: Any, general: bool) -> Template:
+    def _in(self, side: int, make: Callable[..., Template], *args: Any) -> Template:
+        """A template of what one side's state holds."""
         self.context.state, before = self.states[side], self.context.state
         try:
-            return referring(self.context, value, general)
+            return make(self.context, *args)
         finally:
             self.context.state = before
 
     def contents(self, cell: Cell, pair: tuple[Any, Any]) -> tuple[Template, tuple[Any, Any]]:
         """The template of what a cell holds, and what it holds on either side: None where it is missing."""
         if all(h is not None for h in pair) and not item_by_item(*pair):
-            t = self._content_of(0, cell, pair[0], by_value).join(
-                self._content_of(1, cell, pair[1], by_value), self.widen)
+            one, other = (self._in(side, by_value, cell, h) for side, h in enumerate(pair))
+            t = one.join(other, self.widen)
             return t.enlist(self.context, *pair) if isinstance(t, (ListOf, Record)) else t, pair
         held = (self.refer(0, pair[0]), self.refer(1, pair[1]))
-        found = [self._content_of(side, cell, h, content_of) for side, h in enumerate(held) if h is not None]
+        found = [self._in(side, content_of, cell, h) for side, h in enumerate(held) if h is not None]
         t = found[0] if len(found) == 1 else found[0].join(found[1], self.widen)
         if isinstance(cell, Storage):
             tensor = t.inner if isinstance(t, Either) else t
@@ -302,14 +304,6 @@ class Identities:
             tensor = replace(tensor, dims=tuple([self.context.sizes.canonical(d) for d in cell.type.dims]))
             t = tensor if len(found) == 2 and isinstance(t, Tensor) else Either((UNBOUND,), tensor)
         return t, held
-
-    def _content_of(self, side: int, cell: Cell, held: Any, make: Any) -> Template:
-        self.context.state, before = self.states[side], self.context.state
-        try:
-            found: Template = make(self.context, cell, held)
-            return found
-        finally:
-            self.context.state = before
 
     def fresh(self) -> Iterator[tuple[Cell, tuple[Any, Any]]]:
         """The cells that there are only afterwards, and what they hold: also those that the others bring."""
@@ -355,18 +349,20 @@ class Identities:
             made.origin = tuple([next(outputs) for _ in range(n)])
 
 
-
-def seen(type_: Any, path: Any) -> Any:
+def view_type(type_: Any, path: Any) -> Any:
     """The type of a view."""
     for op, attrs in path:
         (type_,) = infer(op, (type_,), attrs)
     return type_
 
 
+def item_at(held: Any, name: Any) -> Any:
+    """The item of a tuple or dict; None where there is none."""
+    if isinstance(held, dict):
+        return held.get(name)
+    return held[name] if isinstance(held, tuple) and isinstance(name, int) and name < len(held) else None
+
+
 def like(cell: Cell) -> Cell:
     """A container of the same class."""
     return copy(cell)
-
-
-__all__ = ["Identities", "by_value", "cell_of", "content_of", "given", "item_by_item", "like", "references",
-           "referring", "replaced", "seen"]

@@ -371,7 +371,7 @@ class Head:
         context.state = state
         leaves = iter(outputs)
         for key, t in self.templates.items():
-            renamed = _rename(t, fresh)
+            renamed = renamed_template(t, fresh)
             value = merge.rebuild_location(context, key, renamed, leaves, locations.fetch(context, self.entry, key))
             state.values[key] = value
             if key in self.copies:
@@ -422,7 +422,7 @@ def _plain(context: Context, t: Template) -> Template:
     return t
 
 
-def _rename(t: Template, fresh: dict[Symbol, Symbol]) -> Template:
+def renamed_template(t: Template, fresh: dict[Symbol, Symbol]) -> Template:
     """A template with the block's symbols replaced by those that the loop's node binds."""
     mapping = {old: dim(new) for old, new in fresh.items()}
     return t.renamed(lambda d: substitute(d, mapping))

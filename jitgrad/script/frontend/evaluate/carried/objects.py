@@ -23,7 +23,7 @@ from jitgrad.script.frontend.templates.identities import (
     like,
     references,
     replaced,
-    seen,
+    view_type,
 )
 from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
@@ -74,7 +74,7 @@ class ObjectHead(Head):
             return False
         else:
             recalled = t
-        made = self.cells[(place, kind_of(Storage(TensorType(t.dtype, t.dims))))] = self._made(recalled, value)
+        made = self.cells[(place, type_of(Storage(TensorType(t.dtype, t.dims))))] = self._made(recalled, value)
         self._stand_in(place, made, value)
         self.templates[place[0]] = Static(self._view(made, ()))
         self.templates[made] = recalled
@@ -85,7 +85,7 @@ class ObjectHead(Head):
         storage = Storage(TensorType(t.dtype, t.dims))
         storage.block = self.context.path[-1]
         if isinstance(value, SymTensor):
-            note(storage, value)
+            inherit(storage, value)
         return storage
 
     def _stand_in(self, place: Place, cell: Cell, value: Any) -> None:
@@ -104,20 +104,20 @@ class ObjectHead(Head):
     def _assign(self, place: Place, ref: Any, before: Any, count: int) -> Cell:
         """The object of the loop that stands for one of this iteration in the next."""
         cell = cell_of(ref)
-        key = (place, kind_of(cell if isinstance(ref, SymTensor) and count > 1 else ref))
+        key = (place, type_of(cell if isinstance(ref, SymTensor) and count > 1 else ref))
         made = self.cells.get(key)
         if made is None:
             if isinstance(ref, SymTensor):
                 made = Storage(cell.type if count > 1 else ref.type_)
                 made.block = self.context.path[-1]
-                note(made, ref)
+                inherit(made, ref)
                 if isinstance(before, NUMBERS) and not place[1]:
                     if made.type.dims:
                         raise Peel
                     self._stand_in(place, made, before)
                 elif self._may_stand_in(key[1], before) and (count == 1 or not before.path):
                     self._stand_in(place, made, before)
-                    note(made, before)
+                    inherit(made, before)
             else:
                 made = like(cell)
                 if self._may_stand_in(key[1], before):
@@ -136,7 +136,7 @@ class ObjectHead(Head):
 
     def _may_stand_in(self, kind: Any, before: Any) -> bool:
         """Whether an object of the loop may stand for what is there before it: nothing else refers to that."""
-        return cell_of(before) is not None and kind_of(before) == kind and not self._is_shared(cell_of(before))
+        return cell_of(before) is not None and type_of(before) == kind and not self._is_shared(cell_of(before))
 
     def _moves(self, ref: Any) -> bool:
         """Whether a reference is a view that is another one in every iteration."""
@@ -149,7 +149,7 @@ class ObjectHead(Head):
         for known in self._views:
             if known.storage is storage and heap.same_reference(known, SymTensor(storage, path, known._type)):
                 return known
-        made = SymTensor(storage, path, seen(storage.type, path))
+        made = SymTensor(storage, path, view_type(storage.type, path))
         self._views.append(made)
         return made
 
@@ -208,7 +208,7 @@ def referring_tensor(context: Context, value: SymTensor) -> Tensor:
     return Tensor(value.type_.dtype, tuple([context.sizes.canonical(d) for d in value.type_.dims]), value.requires_grad)
 
 
-def note(storage: Storage, tensor: SymTensor) -> None:
+def inherit(storage: Storage, tensor: SymTensor) -> None:
     """What a tensor of the loop may be: also what this one is."""
     one = tensor.storage
     storage.ordered &= heap.keeps_order(tensor)
@@ -218,7 +218,8 @@ def note(storage: Storage, tensor: SymTensor) -> None:
     storage.device = storage.device or one.device
 
 
-def kind_of(value: Any) -> Any:
+def type_of(value: Any) -> Any:
+    """What a tensor or container must have in common with one that stands in for it."""
     if isinstance(value, SymTensor):
         return value.type_.dtype, len(value.type_.dims)
     if isinstance(value, Storage):

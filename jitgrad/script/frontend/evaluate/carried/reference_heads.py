@@ -9,16 +9,16 @@ from typing import Any
 from jitgrad.dims import Symbol, dim, substitute, symbols
 from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend.evaluate import merge
-from jitgrad.script.frontend.evaluate.carried.heads import _rename, of
+from jitgrad.script.frontend.evaluate.carried.heads import of, renamed_template
 from jitgrad.script.frontend.evaluate.carried.objects import (
     MOVES,
     NUMBERS,
     SEVERAL,
     ObjectHead,
-    kind_of,
-    note,
+    inherit,
     place_of,
     referring_tensor,
+    type_of,
 )
 from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context, State
@@ -29,12 +29,13 @@ from jitgrad.script.frontend.templates.identities import (
     by_value,
     cell_of,
     content_of,
+    item_at,
     item_by_item,
     like,
     references,
     referring,
     replaced,
-    seen,
+    view_type,
 )
 from jitgrad.script.frontend.templates.of_values import template_of
 from jitgrad.script.frontend.templates.records import Record
@@ -211,7 +212,7 @@ class ReferenceHead(ObjectHead):
             if not isinstance(value, Union) or cell_of(before) is None or self._is_shared(cell_of(before)):
                 continue
             made = [s for s in value.statics if cell_of(s) is not None and not self._is_older(cell_of(s))]
-            if made and all(kind_of(s) == kind_of(before) for s in made):
+            if made and all(type_of(s) == type_of(before) for s in made):
                 place = key, ()
                 if isinstance(before, SymTensor):
                     cell: Any = self._made(referring_tensor(self.context, before), before)
@@ -219,7 +220,7 @@ class ReferenceHead(ObjectHead):
                 else:
                     cell = like(before)
                     self.templates[key] = Static(cell)
-                self.cells[(place, kind_of(before))] = cell
+                self.cells[(place, type_of(before))] = cell
                 self._stand_in(place, cell, before)
                 self.templates[cell] = self._first(cell, self._entry(cell))
                 found = True
@@ -281,7 +282,7 @@ class ReferenceHead(ObjectHead):
         context = self.context
         params: list[Value] = []
         for view in self._views:
-            view._type = seen(view.storage.type, view.path)
+            view._type = view_type(view.storage.type, view.path)
         names = {t.value.storage: key[1] for key, t in self.templates.items() if isinstance(t, Static) and isinstance(
             t.value, SymTensor) and isinstance(key, tuple) and key[0] == context.frame.id and isinstance(key[1], str)}
         for key, t in self.templates.items():
@@ -333,7 +334,7 @@ class ReferenceHead(ObjectHead):
                 dims = tuple([substitute(d, mapping) for d in cell.type.dims])
                 made[cell] = Storage(TensorType(cell.type.dtype, dims))
                 made[cell].block = context.path[-1]
-                note(made[cell], SymTensor(cell, (), cell.type))
+                inherit(made[cell], SymTensor(cell, (), cell.type))
                 if isinstance(self.templates[cell], Either):
                     self._optional(fresh.values(), made[cell].type)
             else:
@@ -347,11 +348,11 @@ class ReferenceHead(ObjectHead):
                 return v if cell is None else cell
             path = tuple([(op, {k: map_attr(a, lambda d: substitute(d, mapping)) for k, a in attrs.items()})
                           for op, attrs in v.path])
-            return SymTensor(cell, path, seen(cell.type, path))
+            return SymTensor(cell, path, view_type(cell.type, path))
 
         leaves = iter(outputs)
         for key, t in self.templates.items():
-            value = merge.rebuild_location(context, key, _rename(t, fresh), leaves, None)
+            value = merge.rebuild_location(context, key, renamed_template(t, fresh), leaves, None)
             state.values[made.get(key, key)] = replaced(value, after)
         for key in list(state.values):
             if isinstance(key, tuple) and key[0] == "clean" and key[1] in self.templates:
@@ -383,12 +384,7 @@ def _with(value: Any, union: Union, one: Any) -> Any:
 
 def _at(held: Any, steps: tuple[Any, ...]) -> Any:
     for step in steps:
-        if isinstance(held, dict):
-            held = held.get(step)
-        elif isinstance(held, tuple) and isinstance(step, int) and step < len(held):
-            held = held[step]
-        else:
-            return None
+        held = item_at(held, step)
     return held
 
 
