@@ -13,6 +13,7 @@ from jitgrad.script.frontend.templates.alternatives import Either, Num, payload,
 from jitgrad.script.frontend.templates.references import CHOSEN, copied
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap, numbers
+from jitgrad.script.frontend.values.protocol import type_word
 from jitgrad.script.frontend.values.values import HELD, UNBOUND, SymTensor, Union
 from jitgrad.script.graph.ir import Value
 
@@ -172,9 +173,8 @@ def read(context: Context, value: Union) -> Any:
     if found is None or found.storage not in held:
         found = switch(context, value, lambda v: heap.copy(context, v) if isinstance(v, SymTensor) else v)
         if not isinstance(found, SymTensor):
-            words = " or ".join([f"a tensor {heap.tensor_word(s.type_)}" for s in value.statics])
-            raise TypeMismatch(f"a branch or a loop chose {words}, and an operation takes either", context.span(),
-                               hint="give both the same dtype and rank")
+            raise TypeMismatch(f"an operation takes what a branch or a loop chose: {type_word(value)}", context.span(),
+                               hint="give both the same type, dtype and rank")
         context.remember(key, found)
     return found
 

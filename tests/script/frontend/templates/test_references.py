@@ -463,6 +463,50 @@ def gradient_added_to_one_of_two(x, c: float):
     return w.grad, x * 1, y
 
 
+# --- changed before it is chosen, in the next iteration ----------------------------------------------------------
+
+
+@program((t(3), t(3, seed=1), 4), (t(3), t(3, seed=1), 1), grad=False)
+def written_before_it_is_chosen(x, y, n: int):
+    m, s = y, torch.zeros(())
+    for i in range(n):
+        x += 1
+        s = s + m.sum()
+        m = x if i % 2 == 0 else y
+    return s
+
+
+@program((t(3), t(3, seed=1), 4), (t(3), t(3, seed=1), 1), grad=False)
+def list_changed_before_it_is_chosen(x, y, n: int):
+    a, b = [x], [y]
+    m, s = b, torch.zeros(())
+    for i in range(n):
+        a[0] = x * i
+        s = s + m[0].sum()
+        m = a if i % 2 == 0 else b
+    return s
+
+
+@program((t(3), t(3, seed=1), 4), (t(3), t(3, seed=1), 1), grad=False)
+def object_in_a_tuple(x, y, n: int):
+    m, s = (y * 1, 1), torch.zeros(())
+    for i in range(n):
+        x += 1
+        s = s + m[0].sum() * m[1]
+        m = (x if i % 2 == 0 else y, 1)
+    return s
+
+
+@program((t(3), t(3, seed=1), 4), (t(3), t(3, seed=1), 1), grad=False)
+def without_a_branch(x, y, n: int):
+    m, s = y, torch.zeros(())
+    for _ in range(n):
+        x += 1
+        s = s + m.sum()
+        m = x
+    return s
+
+
 test_programs = suite(PROGRAMS)
 
 
@@ -497,7 +541,7 @@ def of_two_dtypes(x, n: int):
 @pytest.mark.parametrize(("function", "error", "why"), [
     (moving_view, UnsupportedCall, "another view of it in every iteration"),
     (one_of_several, UnsupportedCall, "one of several, and another variable too"),
-    (of_two_dtypes, TypeMismatch, r"chose a tensor f32\[3, 2\] or a tensor f64\[3, 2\]"),
+    (of_two_dtypes, TypeMismatch, r"chose: a tensor f32\[3, 2\] or a tensor f64\[3, 2\]"),
 ])
 def test_refused_at_the_line(function, error, why):
     with pytest.raises(error, match=why) as raised:

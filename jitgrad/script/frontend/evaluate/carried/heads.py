@@ -113,14 +113,13 @@ class Head:
             return remembered
         return mine
 
+    def _is_older(self, cell: Any) -> bool:
+        """Whether a storage or container was there before the loop."""
+        return given(cell) or cell in self.entry.values
+
     def _outside(self, beside: Any) -> Outside:
         """What a name at the head may refer to: what was there before the loop."""
-        def older(value: Any) -> bool:
-            if isinstance(value, HELD):
-                return value.source is not None or value in self.entry.values
-            return value.storage.input >= 0 or value.storage in self.entry.values
-
-        return Outside(older, self.widen, beside)
+        return Outside(lambda v: cell_of(v) is not None and self._is_older(cell_of(v)), self.widen, beside)
 
     def _begun(self, key: Any, value: Any) -> Template:
         """The template of what a location holds before the loop; names, attributes and items hold references."""
@@ -230,7 +229,7 @@ class Head:
         again = Counter(c for _, after in found.values() for c in after)
         shared: set[Any] = set()
         for key, (before, after) in found.items():
-            older = {c for c in after if given(c) or c in self.entry.values or c in known}
+            older = {c for c in after if c in known or self._is_older(c)}
             if before or older or any(again[c] > 1 for c in after):
                 self.copies.add(key)
                 shared |= before | older | set(copied(head, self.templates[key], head.values.get(key)))

@@ -59,9 +59,6 @@ class ObjectHead(Head):
         self._views: list[SymTensor] = []
         self._counts = Counter(cell_of(v) for held in entry.values.values() for _, v in references(held))
 
-    def _is_older(self, cell: Cell) -> bool:
-        return given(cell) or cell in self.entry.values
-
     def _begin(self, place: Place, t: Tensor, value: Any) -> bool:
         """Let a name refer to a tensor of the loop from the start, as it did in the last evaluation."""
         cell = cell_of(value)
