@@ -168,7 +168,7 @@ def force(context: Context, value: Any, what: str, error: type[Exception] = Type
 def read(context: Context, value: Union) -> Any:
     """What the tensor holds that a union refers to: a tensor that nothing else refers to."""
     held = context.state.values
-    key = ("read", value.leaves, value.tag, *(held.get(s.storage) for s in value.statics))
+    key = ("read", value.leaves, value.tag, context.grad, *(held.get(s.storage) for s in value.statics))
     found = context.recall(key)
     if found is None or found.storage not in held:
         found = switch(context, value, lambda v: heap.copy(context, v) if isinstance(v, SymTensor) else v)

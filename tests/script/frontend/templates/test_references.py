@@ -453,6 +453,16 @@ def loop_break_reference(x, n: int):
     return best, ys[0], ys[1], ys[2]
 
 
+@program((t(3), 1.0), (t(3), -1.0))
+def read_without_and_with_history(x, c: float):
+    a, b = x * 2, x.tanh()
+    u = a if c > 0 else b
+    u[1:] = x[:2].exp()
+    with torch.no_grad():
+        shown = u - b
+    return u * 3, shown
+
+
 @program((t(3), 1.0), (t(3), -1.0), grad=False)
 def gradient_added_to_one_of_two(x, c: float):
     y = x * 2
