@@ -255,7 +255,8 @@ class Callback:
         """Gradients of inputs `wanted` for cotangents of results `present`; None where there is none."""
         if handle < 0:
             return [None] * len(wanted)
-        outputs, given = current()[handle]
+        run = current()
+        outputs, given = (run.tapes if isinstance(run, Run) else run)[handle]
         reached = [(outputs[k], g) for k, g in zip(present, cotangents, strict=True) if k in outputs]
         if not reached:
             return [None] * len(wanted)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from jitgrad.device import FACTS, asked
-from jitgrad.errors import NotStatic, SourceUnavailable, UnsupportedCall
+from jitgrad.errors import NotStatic, ScriptError, SourceUnavailable, UnsupportedCall
 from jitgrad.ops import autocast
 from jitgrad.ops.backend import backend, using
 from jitgrad.ops.types import ListType, TensorType
@@ -36,7 +36,7 @@ from jitgrad.script.frontend.library import (
 from jitgrad.script.frontend.library.backend import SymbolicBackend
 from jitgrad.script.frontend.source.annotations import check as check_annotations
 from jitgrad.script.frontend.source.source import source_of
-from jitgrad.script.frontend.state import dispatch, effects
+from jitgrad.script.frontend.state import dispatch, effects, unrolling
 from jitgrad.script.frontend.state.context import Context, Restart, activated
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.memory import SHARED
@@ -102,6 +102,7 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     if _takes_gradients(function):
         decisions.add(SHARED)
     log: list[str] = []
+    refusal: BaseException | None = None  # of the loops as they are
     limit, modes = sys.getrecursionlimit(), autocast.state()
     sys.setrecursionlimit(max(limit, STACK))
     try:
@@ -111,6 +112,9 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
             except Restart as restart:
                 decisions.add(restart.decision)
                 log.append(restart.text)
+                refusal = refusal or restart.__cause__
+            except ScriptError as error:
+                raise refusal or error from None
             finally:
                 autocast.restore(modes)
     finally:
@@ -133,6 +137,11 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
     try:
         with asked() as facts:
             return _graph_of(context, inputs, function, arguments, log, facts)
+    except ScriptError as refusal:
+        unrolled = unrolling.instead(context, refusal)
+        if unrolled is None:
+            raise
+        raise unrolled from refusal
     finally:
         vars(context).clear()  # its parts know it: without this all would live until the next garbage collection
 

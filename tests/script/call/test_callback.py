@@ -648,3 +648,20 @@ class Box:
 
     def __init__(self) -> None:
         self.late = None
+
+
+def test_a_gradient_in_the_script_goes_through_calls():
+    @jitgrad.jit.ignore(returns=lambda x: x)
+    def outside(x):
+        return x * 2
+
+    def f(w):
+        outside(w).pow(2).sum().backward()
+        loss = outside(w).sum()
+        loss.backward()
+        return loss
+
+    for run in (f, jitgrad.script(f)):
+        w = jitgrad.ones(3).requires_grad_()
+        assert run(w).item() == 6.0
+        assert w.grad.tolist() == [10.0] * 3

@@ -15,9 +15,9 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.containers.indexing import UNROLL_LIMIT
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context, Restart
+from jitgrad.script.frontend.state.unrolling import UNROLL_LIMIT
 from jitgrad.script.frontend.templates import locations
 from jitgrad.script.frontend.templates.unions import bound
 from jitgrad.script.frontend.values import numbers

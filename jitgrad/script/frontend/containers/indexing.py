@@ -10,13 +10,12 @@ from jitgrad.ops.backend import backend
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.state.unrolling import UNROLL_LIMIT
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import is_dynamic, items_of, type_name
 from jitgrad.script.frontend.values.values import Number, SymTensor
-
-UNROLL_LIMIT = 64
 
 
 def pick(context: Context, obj: Any, index: Any) -> Any:

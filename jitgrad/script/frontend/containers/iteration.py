@@ -18,7 +18,7 @@ class Iterator(Iterable):
     __slots__ = ("_depth", "_loops", "_taken", "_used")
 
     def __init__(self, context: Context, inner: Iterable):
-        super().__init__(inner.length, inner.item, inner.unrolled)
+        super().__init__(inner.length, inner.item, inner.unrolled, inner.now)
         self._depth, self._loops, self._taken, self._used = context.depth, len(context.bodies_open), 0, False
 
     def rest(self, context: Context) -> Iterable:
@@ -28,16 +28,19 @@ class Iterator(Iterable):
                                   hint="make a list of it, `list(...)`, or make the iterator where it is used")
         self._used, taken, item = True, self._taken, self.item
         if not taken:
-            return Iterable(self.length, item, self.unrolled)
-        length = numbers.minimum(context, 0, numbers.binary(context, "sub", self.length, taken), largest=True)
-        return Iterable(length, lambda cx, k: item(cx, numbers.binary(cx, "add", k, taken)), self.unrolled)
+            return Iterable(self.length, item, self.unrolled, self.now)
+
+        def left(cx: Context) -> Any:
+            return numbers.minimum(cx, 0, numbers.binary(cx, "sub", self.now(cx), taken), largest=True)
+
+        return Iterable(left(context), lambda cx, k: item(cx, numbers.binary(cx, "add", k, taken)), self.unrolled, left)
 
     def next(self, context: Context, default: Any = UNBOUND) -> Any:
         """The next item; `default` or StopIteration where there is none."""
         if self._used or context.depth > self._depth:
             raise UnsupportedCall("`next` of an iterator that may have been used already", context.span(),
                                   hint="call it where the iterator is made, or use an index")
-        there = numbers.compare(context, "lt", self._taken, self.length)
+        there = numbers.compare(context, "lt", self._taken, self.now(context))
         if there is False:
             if default is not UNBOUND:
                 return default
@@ -57,7 +60,7 @@ def enumerated(context: Context, inner: Iterable, start: Any) -> Iterable:
         count = k if start == 0 else numbers.binary(cx, "add", k, start)
         return (count, inner.item(cx, k))
 
-    return Iterable(inner.length, item, inner.unrolled)
+    return Iterable(inner.length, item, inner.unrolled, inner.now)
 
 
 def zipped(context: Context, parts: list[Iterable], strict: bool) -> Iterable:
@@ -76,7 +79,13 @@ def zipped(context: Context, parts: list[Iterable], strict: bool) -> Iterable:
     if isinstance(length, Number) and any(p.unrolled for p in parts):
         known = [p.length for p in parts if isinstance(p.length, int)]
         length = min(guarded_int(length), *known)  # the first call's, guarded
-    return Iterable(length, lambda cx, k: tuple(p.item(cx, k) for p in parts), any(p.unrolled for p in parts))
+
+
+    def now(cx: Context) -> Any:
+        changed = [n for p in parts if (n := p.now(cx)) is not p.length]
+        return min(length, *changed) if changed else length
+
+    return Iterable(length, lambda cx, k: tuple(p.item(cx, k) for p in parts), any(p.unrolled for p in parts), now)
 
 
 def reversed_(context: Context, inner: Iterable) -> Iterable:

@@ -114,12 +114,17 @@ def get(context: Context, held: RunItems, index: Any, cls: type[SymList] = SymLi
     return run_lists.item_at(context, held, place(context, held, index, "list index out of range"))
 
 
+def changes_while_looped(context: Context) -> UnsupportedCall:
+    """The refusal of a change of a list that a loop goes over, where how it changes is known only at run time."""
+    return UnsupportedCall("a list that changes while a loop goes over it", context.span(),
+                           hint="loop over a copy: `for x in xs.copy()`")
+
+
 def iterable(context: Context, value: SymList, held: RunItems) -> Iterable:
     """What a `for` over the list goes over."""
     def item(cx: Context, k: Any) -> Any:
         if cx.state.values.get(value) is not held and run_lists.content(cx, value) is not held:
-            raise UnsupportedCall("a list that changes while a loop goes over it", cx.span(),
-                                  hint="loop over a copy: `for x in xs.copy()`")
+            raise changes_while_looped(cx)
         return run_lists.item_at(cx, held, numbers.value_of(cx, k))
 
     return Iterable(run_lists.length(context, held), item, False)

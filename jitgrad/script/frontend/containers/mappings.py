@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from jitgrad.errors import UnsupportedCall
+from jitgrad.ops.numbers import operator_of
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents, dict_methods, foreign_dicts, open_dicts
+from jitgrad.script.frontend.containers.iteration import IterableKind
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.outside import Leaving
@@ -26,16 +29,71 @@ def _get(context: Context, target: SymDict, key: Any, default: Any = None) -> An
     return contents.dict_of(context, target).get(static(context, key, "a dict key"), default)
 
 
-def _keys(context: Context, target: SymDict) -> Any:
-    return tuple(contents.dict_of(context, target))
+class View(Iterable):
+    """`d.keys()`, `d.values()`, `d.items()` of a dict whose keys are known while compiling."""
+
+    __slots__ = ("cls", "taken", "target")
+
+    def __init__(self, context: Context, target: SymDict, cls: type, taken: Callable[[dict[Any, Any]], Any]):
+        self.target, self.cls, self.taken = target, cls, taken
+        n = len(contents.dict_of(context, target))
+
+        def now(cx: Context) -> int:
+            if open_dicts.is_open(cx, target) or len(contents.dict_of(cx, target)) != n:
+                raise effects.raise_now(cx, RuntimeError, ("dictionary changed size during iteration",))
+            return n
+
+        super().__init__(n, lambda cx, k: self.items(cx)[k], True, now)
+
+    def items(self, context: Context) -> tuple[Any, ...]:
+        """What it shows now."""
+        return tuple(self.taken(contents.dict_of(context, self.target)))
 
 
-def _values(context: Context, target: SymDict) -> Any:
-    return tuple(contents.dict_of(context, target).values())
+@register(View)
+class ViewKind(IterableKind):
+    """A view of a dict: a loop goes over what there is when it begins."""
+
+    def class_of(self, obj: Any) -> type:
+        return obj.cls  # type: ignore[no-any-return]
+
+    def iterate(self, context: Context, obj: Any) -> Iterable:
+        return View(context, obj.target, obj.cls, obj.taken)
+
+    def length(self, context: Context, obj: Any) -> Any:
+        return protocol.length(context, obj.target)
+
+    def truth(self, context: Context, obj: Any) -> Any:
+        return truth(context, self.length(context, obj))
+
+    def contains(self, context: Context, obj: Any, item: Any) -> Any:
+        return protocol.contains(context, obj.items(context), item)
+
+    def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        """Set operations; views of values have none."""
+        sides = [set(v.items(context)) if isinstance(v, View) and v.cls is not type({}.values()) else v for v in (a, b)]
+        if any(map(is_dynamic, sides)):
+            raise UnsupportedCall("a set operation on run-time values", context.span(), hint="write a loop")
+        return effects.guarded(context, lambda: operator_of(op)(*sides))
+
+    def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        return self.binary(context, op, a, b)
+
+    def text(self, context: Context, obj: Any, conversion: str, spec: str) -> list[Any]:
+        self.no_format(context, obj, spec)
+        return listed(context, f"{obj.cls.__name__}([", [("", v) for v in obj.items(context)], "])")
 
 
-def _items(context: Context, target: SymDict) -> Any:
-    return tuple(contents.dict_of(context, target).items())
+def _keys(context: Context, target: SymDict) -> View:
+    return View(context, target, type({}.keys()), dict.keys)
+
+
+def _values(context: Context, target: SymDict) -> View:
+    return View(context, target, type({}.values()), dict.values)
+
+
+def _items(context: Context, target: SymDict) -> View:
+    return View(context, target, type({}.items()), dict.items)
 
 
 def _update(context: Context, target: SymDict, other: Any = None, **named: Any) -> None:
@@ -178,7 +236,7 @@ class DictKind(SizedKind):
     def iterate(self, context: Context, obj: SymDict) -> Iterable:
         if open_dicts.is_open(context, obj):
             return open_dicts.iterable(context, obj)
-        return sequence(list(contents.dict_of(context, obj)))
+        return _keys(context, obj)
 
     def is_open(self, context: Context, obj: SymDict) -> bool:
         return open_dicts.is_open(context, obj)

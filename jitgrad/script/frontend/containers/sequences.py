@@ -265,7 +265,16 @@ class ListKind(_SequenceKind):
 
     def iterate(self, context: Context, obj: SymList) -> Iterable:
         held = run_lists.content(context, obj)
-        return sequence(held) if isinstance(held, tuple) else lists.iterable(context, obj, held)
+        if not isinstance(held, tuple):
+            return lists.iterable(context, obj, held)
+
+        def now(cx: Context) -> tuple[Any, ...]:
+            found = run_lists.content(cx, obj)
+            if not isinstance(found, tuple):
+                raise lists.changes_while_looped(cx)
+            return found
+
+        return Iterable(len(held), lambda cx, k: now(cx)[k], True, lambda cx: len(now(cx)))
 
     def items(self, context: Context, obj: SymList) -> list[Any] | None:
         held = run_lists.content(context, obj)

@@ -10,13 +10,12 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.script.frontend.containers import contents, sequences
-from jitgrad.script.frontend.containers.indexing import UNROLL_LIMIT
 from jitgrad.script.frontend.evaluate import conditions, loops, merge, targets
-from jitgrad.script.frontend.state import dispatch, effects
+from jitgrad.script.frontend.state import dispatch, effects, unrolling
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import call, iterate
-from jitgrad.script.frontend.values.values import Function, Number
+from jitgrad.script.frontend.values.values import Function, Iterable, Number
 
 
 def list_comprehension(context: Context, node: ast.ListComp | ast.GeneratorExp) -> Any:
@@ -119,6 +118,14 @@ def generator_expression(context: Context, node: ast.GeneratorExp) -> Any:
     return _searched(context, node, ast.Expr(ast.Yield(node.elt)), ast.Pass(), ())
 
 
+def _trips(context: Context, iterable: Iterable, wanted: bool) -> int | None:
+    """How many items are taken one by one; None where that is a loop."""
+    length = iterable.length
+    if isinstance(length, int) and (iterable.unrolled or wanted or length <= unrolling.UNROLL_LIMIT):
+        return length
+    return unrolling.trips(context, length, wanted)
+
+
 def _generate(context: Context, node: ast.expr, generators: list[ast.comprehension], yield_: Callable[[], Any],
               bound: frozenset[str] | None) -> None:
     """Evaluate the loops of comprehension `node`: `yield_` for each item.
@@ -131,7 +138,8 @@ def _generate(context: Context, node: ast.expr, generators: list[ast.comprehensi
     iterable = effects.guarded(context, lambda: iterate(context, source))
     assert iterable is not None
     length = iterable.length
-    if bound is None and not isinstance(length, int):
+    trips = _trips(context, iterable, bound is None)
+    if bound is None and trips is None:
         raise UnsupportedCall("a comprehension over a length that is known only at run time", context.span(),
                               hint="write a `for` loop, or use tensor operations")
     before = dict(frame.names)
@@ -169,9 +177,12 @@ def _generate(context: Context, node: ast.expr, generators: list[ast.comprehensi
         merge.branch(context, value, taken, lambda: None)
 
     try:
-        if isinstance(length, int) and (iterable.unrolled or bound is None or length <= UNROLL_LIMIT):
-            for k in range(length):
-                item(k)
+        if trips is not None:
+            with unrolling.repeated(context, trips):
+                k = 0
+                while k < (trips if isinstance(iterable.length, Number) else iterable.now(context)):
+                    item(k)
+                    k += 1
         else:
             assert bound is not None
             loops.run(context, key=(context.span(generator.iter), "comprehension"), names=bound, assigned=bound,

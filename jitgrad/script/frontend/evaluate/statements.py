@@ -13,7 +13,6 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedSyntax
 from jitgrad.script.frontend.containers import generators
-from jitgrad.script.frontend.containers.indexing import UNROLL_LIMIT
 from jitgrad.script.frontend.evaluate import (
     attempts,
     conditions,
@@ -29,7 +28,7 @@ from jitgrad.script.frontend.evaluate import (
 from jitgrad.script.frontend.evaluate import expressions as ex
 from jitgrad.script.frontend.evaluate.carried.heads import Peel
 from jitgrad.script.frontend.source.liveness import always_leaves, exits
-from jitgrad.script.frontend.state import effects
+from jitgrad.script.frontend.state import effects, unrolling
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.templates import unions
@@ -237,14 +236,20 @@ def _for(context: Context, s: ast.For) -> None:
     assert iterable is not None
     loop = _Loop(context, s)
     place = context.span(s)
-    if isinstance(iterable.length, int) and (iterable.unrolled or ("unroll", place) in context.decisions):
-        _unrolled(context, s, iterable, loop)
+    wanted = ("unroll", place) in context.decisions
+    separate = iterable.unrolled and isinstance(iterable.length, int)
+    trips = iterable.length if separate else unrolling.trips(context, iterable.length, wanted)
+    if trips is not None:
+        with unrolling.repeated(context, trips):
+            _unrolled(context, s, iterable if separate else Iterable(trips, iterable.item, True), loop)
     elif isinstance(iterable.length, int) and iterable.length == 0:
         _finish(context, s, loop)
     else:
-        if ("unroll", place) in context.decisions:
+        if wanted:
+            count = "a number of" if isinstance(iterable.length, Number) else iterable.length
             raise NotStatic("this loop must be unrolled, because its counter is an index into separate objects, but "
-                            "its length is known only at run time", context.span(s),
+                            f"it has {count} iterations: at most {unrolling.UNROLL_LIMIT} are, those of loops around "
+                            "it included, of a number known when the script is entered", context.span(s),
                             hint="loop over the objects themselves")
         _counted(context, s, iterable, loop)
         _finish(context, s, loop)
@@ -269,14 +274,13 @@ def _generated(context: Context, s: ast.For, source: generators.Generator) -> No
 
 
 def _unrolled(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> None:
-    if not iterable.unrolled and iterable.length > UNROLL_LIMIT:
-        raise NotStatic(f"this loop of {iterable.length} iterations would have to be unrolled (at most {UNROLL_LIMIT})",
-                        context.span(s))
-
     def step(k: int) -> None:
-        if k == iterable.length:
+        if k >= iterable.now(context):
             _finish(context, s, loop)
             return
+        if k >= iterable.length + unrolling.UNROLL_LIMIT:
+            raise NotStatic("this loop makes what it goes over longer, for more iterations than are unrolled",
+                            context.span(s), hint="loop over a copy: `for x in xs.copy()`")
         targets.assign(context, s.target, iterable.item(context, k))
         leave = _body(context, loop, s.body)
         if leave is False:

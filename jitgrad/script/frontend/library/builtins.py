@@ -401,7 +401,7 @@ def _map(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     parts = [_iterable(context, a) for a in args[1:]]
     joined = it.zipped(context, parts, False)
     return it.Iterator(context, Iterable(
-        joined.length, lambda cx, k: call(cx, args[0], *joined.item(cx, k)), joined.unrolled))
+        joined.length, lambda cx, k: call(cx, args[0], *joined.item(cx, k)), joined.unrolled, joined.now))
 
 
 def _text(conversion: str) -> Handler:

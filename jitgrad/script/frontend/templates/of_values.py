@@ -15,7 +15,7 @@ from jitgrad.script.frontend.templates.references import Outside
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Template
-from jitgrad.script.frontend.templates.tensors import ARGUMENT, Tensor
+from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import is_dynamic
 from jitgrad.script.frontend.values.values import (
@@ -56,12 +56,11 @@ def _of_all(context: Context, values: Any, general: bool) -> tuple[Template, ...
 
 def _tensor(context: Context, value: SymTensor, general: bool) -> Template:
     type_, storage = value.type_, value.storage
-    alias = storage.alias if storage in context.listed or storage.alias.startswith(ARGUMENT) else ""
     leaf = not value.path and (storage.requires_grad or storage.was_leaf)
     place = item_origins.count(context, value)
     origin = place if storage.origin or storage.unknown else 0
-    return Tensor(type_.dtype, type_.dims, value.requires_grad, alias, heap.keeps_order(value), leaf, origin, place,
-                  storage.device)
+    return Tensor(type_.dtype, type_.dims, value.requires_grad, storage.alias, heap.keeps_order(value), leaf, origin,
+                  place, storage.device)
 
 
 def _number(context: Context, value: Number, general: bool) -> Template:

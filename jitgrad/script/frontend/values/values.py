@@ -205,12 +205,15 @@ class Iterable:
         length: int, or a Number where that is known only at run time.
         item: `(context, k) -> value`, k an int or a Number in [0, length).
         unrolled: the items are separate objects (a tuple, a list, modules), so that each gets a body of its own.
+        now: `(context) -> length` by now, for what may change while a loop goes over it.
     """
 
-    __slots__ = ("item", "length", "unrolled")
+    __slots__ = ("item", "length", "now", "unrolled")
 
-    def __init__(self, length: Any, item: Callable[[Context, Any], Any], unrolled: bool):
+    def __init__(self, length: Any, item: Callable[[Context, Any], Any], unrolled: bool,
+                 now: Callable[[Context], Any] | None = None):
         self.length, self.item, self.unrolled = length, item, unrolled
+        self.now = now or (lambda _: length)
 
 
 def sequence(items: Sequence[Any]) -> Iterable:

@@ -166,6 +166,8 @@ def test_a_dict_that_changes_while_a_loop_goes_over_it():
         return d
 
     with pytest.raises(ScriptError, match="changes while a loop goes over it"):
+        torch.script(f)(99)
+    with pytest.raises(RuntimeError, match="dictionary changed size during iteration"):
         torch.script(f)(3)
 
 

@@ -279,4 +279,18 @@ def of_ignored(w, n):
 @pytest.mark.parametrize("function", [again, kept, running, freed, recorded, in_inner_loop, of_ignored])
 def test_refusals(function):
     with pytest.raises(NonDifferentiable, match="earlier iterations"):
-        script(function)(torch.ones(3).requires_grad_(), 4)
+        script(function)(torch.ones(3).requires_grad_(), 99)
+
+
+@pytest.mark.parametrize("function", [again, running, freed, recorded, in_inner_loop, of_ignored])
+def test_unrolled_loops_reach_into_earlier_iterations(function):
+    found = []
+    for run in (function, script(function)):
+        w = torch.tensor([0.1, 0.2, -0.3]).requires_grad_()
+        error = None
+        try:
+            run(w, 3)
+        except RuntimeError as raised:
+            error = str(raised).splitlines()[0]
+        found.append((error, None if w.grad is None else w.grad.tolist()))
+    assert found[0] == found[1]

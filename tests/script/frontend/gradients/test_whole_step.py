@@ -817,7 +817,9 @@ def test_the_gradient_of_a_leaf_that_may_be_another_is_refused() -> None:
 
     for f in (from_a_loop, from_a_branch, from_a_list):
         with pytest.raises(UnsupportedCall, match=r"`\.grad` of a tensor that a branch, a loop or a list brings here"):
-            script(f)(torch.ones(2), 3)
+            script(f)(torch.ones(2), 99)
+    for f in (from_a_loop, from_a_list):
+        assert script(f)(torch.ones(2), 3).tolist() == f(torch.ones(2), 3).tolist()
 
 
 @pytest.mark.parametrize("interpret", [True, False])

@@ -551,10 +551,10 @@ def of_two_dtypes(x, n: int):
 @pytest.mark.parametrize(("function", "error", "why"), [
     (moving_view, UnsupportedCall, "another view of it in every iteration"),
     (one_of_several, UnsupportedCall, "one of several, and another variable too"),
-    (of_two_dtypes, TypeMismatch, r"chose: a tensor f32\[3, 2\] or a tensor f64\[3, 2\]"),
+    (of_two_dtypes, TypeMismatch, r"chose: a tensor f32\[99, 2\] or a tensor f64\[99, 2\]"),
 ])
 def test_refused_at_the_line(function, error, why):
     with pytest.raises(error, match=why) as raised:
-        torch.script(function)(t(3, 2), 3)
+        torch.script(function)(t(99, 2), 99)
     assert "test_references.py" in str(raised.value)
     assert "hint:" in str(raised.value)
