@@ -344,6 +344,7 @@ def _sorted(depends: dict[object, set[object]]) -> list[object]:
     """The units, each after those that it needs."""
     order: list[object] = []
     done: set[object] = set()
+    begun: set[object] = set()
     number = {unit: i for i, unit in enumerate(depends)}  # a set has another order in another process
     for root in depends:
         stack = [root]
@@ -354,6 +355,8 @@ def _sorted(depends: dict[object, set[object]]) -> list[object]:
                 continue
             waiting = [d for d in depends[unit] if d not in done]
             if waiting:
+                assert unit not in begun, "groups that need one another"
+                begun.add(unit)
                 stack += sorted(waiting, key=number.__getitem__, reverse=True)
             else:
                 done.add(unit)

@@ -58,7 +58,7 @@ def keep(state: Lowering, i: int) -> None:
 def overwritten_early(graph: Graph, written: Sequence[int]) -> list[int]:
     """Those of the inputs that are written before their old content, or a window on it, is read for the last time.
 
-    A write inside a branch or loop counts as early.
+    A write inside a branch or loop counts as early, and so does a second one, which may bring old content back.
     """
     owner = {graph.inputs[i]: i for i in written}  # a value that shows the input's memory -> the input
     last_read: dict[int, int] = {}
@@ -69,8 +69,8 @@ def overwritten_early(graph: Graph, written: Sequence[int]) -> list[int]:
     for position, node in enumerate(walk(graph.block)):
         target = node.attrs["target"] if node.op == "commit" else -1
         if target >= 0:
-            first_write.setdefault(target, position)
-            if id(node) not in top:
+            again = first_write.setdefault(target, position) != position
+            if again or id(node) not in top:
                 nested.add(target)
         for v in node.inputs:
             i = owner.get(v)

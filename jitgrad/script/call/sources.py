@@ -10,6 +10,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from jitgrad import dtypes
 from jitgrad.device import FACTS, device
 from jitgrad.ops.types import ListType
@@ -127,9 +129,9 @@ def argument_guards(source: sig.Source, value: Any, unread: frozenset[sig.Source
     if isinstance(value, type_of_tensor()):
         return [sig.Guard(source, "tensor", tensor_key(value))]
     kind = type(value)
-    if kind in (int, float, bool):
+    if kind in (int, float, bool) or isinstance(value, np.number):
         return [sig.Guard(source, "type", kind)]
-    if value is None or isinstance(value, (str, bytes, device)):
+    if value is None or isinstance(value, (str, bytes, device, np.bool_)):
         return [sig.Guard(source, "equal", value)]
     if isinstance(value, dtypes.dtype):
         return [sig.Guard(source, "is", value)]

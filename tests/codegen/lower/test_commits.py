@@ -130,6 +130,20 @@ def an_error_after_the_first_write(p, q):
     p.add_(1)
 
 
+@program
+def negated_and_back_with_checks_between(p, q):
+    m = q * 0.5
+    for i in (m.size(1), 1):
+        p.neg_()
+        if q[0, 0] > 9:
+            continue
+    c = m[:, 0]
+    p.neg_()
+    print(p.sum().item() > 1e6)
+    p.neg_()
+    return m + c
+
+
 def run(function: Any, mode: str, capsys: Any) -> list[Any]:
     torch.manual_seed(1)
     p, q = torch.randn(5, 5), torch.randn(5, 5)

@@ -16,7 +16,7 @@ from jitgrad.script.frontend.containers import foreign_dicts
 from jitgrad.script.frontend.gradients import backward
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import locations
-from jitgrad.script.frontend.values.values import HELD, RunItems, SymTensor, Tail
+from jitgrad.script.frontend.values.values import HELD, RunItems, RunPairs, SymTensor, Tail
 from jitgrad.script.graph.ir import Value
 
 
@@ -39,6 +39,9 @@ class Change:
 def changes(context: Context) -> list[Change]:
     """Everything besides memory and numbers that the script has changed so far on the way to this point."""
     inputs, state = context.inputs, context.state
+    for container in inputs.changed:
+        if isinstance(locations.fetch(context, state, container), RunPairs):  # which keys it has, the run decides
+            inputs.rewritten[container] = None
     found = [Change(path, locations.fetch(context, state, slot)) for slot, path in inputs.stores.items()
              if inputs.is_new(slot, path)]
     found += [Change(path, item) for path, item in foreign_dicts.stores(context)]

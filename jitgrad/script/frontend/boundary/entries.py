@@ -103,6 +103,12 @@ class Entries:
         """From now on a tensor that is found on two paths is one."""
         self.memory.one_each()
 
+    def one_object(self, a: Storage, b: Storage) -> bool:
+        """Whether two tensor inputs are one object, guarded."""
+        one = self.tensors[a.input] is self.tensors[b.input]
+        self.guard(self.sources[a.input], "same" if one else "other", self.sources[b.input])
+        return one
+
     def contiguous(self, storage: Storage) -> bool:
         """Whether a tensor input lies in row order, guarded: a reshape of it shares memory only then."""
         found = self.memory.contiguous(storage.input)

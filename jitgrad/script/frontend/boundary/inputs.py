@@ -12,6 +12,8 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from jitgrad import dtypes
 from jitgrad.device import device
 from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
@@ -86,8 +88,10 @@ class Inputs(Entries):
         kind = type(value)
         if isinstance(value, AnyTensor):
             return self.tensor(value, source, name, guarded=True)
-        if kind in KINDS:
-            return self.number(value, source, name)
+        if kind in KINDS or _is_numpy(value):
+            return self.number(value.item() if _is_numpy(value) else value, source, name)
+        if isinstance(value, np.bool_):
+            return bool(value)
         if kind is list or isinstance(value, tuple):
             return self.sequence(value, source, lambda v, s, i: self.argument(v, s, f"{name}_{i}"))
         if isinstance(value, dict) and not is_itself(value):
@@ -169,10 +173,13 @@ class Inputs(Entries):
         if kind is float or (kind in KINDS and key in self.context.decisions):
             self.guard(source, "type", kind)
             return self.number(value, source, name_of(source))
-        if isinstance(value, _PLAIN):
+        if _is_numpy(value):
+            self.guard(source, "type", kind)
+            return self.number(value.item(), source, name_of(source))
+        if isinstance(value, (*_PLAIN, np.bool_)):
             self._static_reads.add(key)
             self.guard(source, "equal", value)
-            return value
+            return bool(value) if isinstance(value, np.bool_) else value
         if isinstance(value, dtypes.dtype) or (isinstance(value, type) and not trusted(value.__module__)):
             self.guard(source, "is", value)
         elif kind is list or isinstance(value, tuple):
@@ -400,6 +407,11 @@ class Inputs(Entries):
     def commits(self) -> dict[int, sig.Source]:
         """Slots of numbers: graph input -> where to store it."""
         return {self._slots[k]: self.sources[self._slots[k]] for k in self.written if not isinstance(k, Storage)}
+
+
+def _is_numpy(value: Any) -> bool:
+    """Whether a value is one of NumPy's ints and floats: a Python number to a script."""
+    return isinstance(value, np.number) and type(value.item()) in KINDS
 
 
 def _called(obj: Any) -> str:

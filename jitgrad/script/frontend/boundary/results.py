@@ -15,7 +15,7 @@ from jitgrad.script.frontend.gradients import backward
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import item_origins, locations, missing
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
-from jitgrad.script.frontend.templates.records import Record
+from jitgrad.script.frontend.templates.records import Record, Words
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
@@ -244,6 +244,9 @@ class Results:
             return next(leaves)
         if isinstance(t, (Same, Static)):
             return self.tree(t.value)
+        if isinstance(t, Words):
+            shown = iter([self._payload(i, leaves) for i in t.items])
+            return sig.Text(tuple(p if isinstance(p, str) else (next(shown), *p) for p in t.frame))
         if isinstance(t, Items):
             return kind_of_class(t.type).recipe(self, t.type, tuple([self._payload(i, leaves) for i in t.items]))
         if isinstance(t, Record):

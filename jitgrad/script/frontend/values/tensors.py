@@ -181,7 +181,11 @@ class TensorKind(Kind):
             if a.storage is not b.storage and (storage.alias or storage in heap.of(context).aliases):
                 raise NotStatic("whether these are the same tensor: a branch or a loop chose one of them",
                                 context.span(), hint="keep a bool that says which one was chosen")
-        return heap.same_reference(a, b)
+        if a.path or b.path:
+            return a is b  # each view is an object of its own
+        if a.storage is not b.storage and min(a.storage.input, b.storage.input) >= 0:
+            return context.inputs.one_object(a.storage, b.storage)
+        return a.storage is b.storage
 
 
 def _key(context: Context, index: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 import jitgrad as torch
@@ -106,3 +107,92 @@ def test_an_item_of_a_list_of_any_length_that_is_written_is_seen_written() -> No
         scripted(torch.zeros(2), [torch.ones(2) * k for k in range(n)])
     shared = torch.ones(2)
     assert scripted(shared, [torch.ones(2), shared]).tolist() == [3.0, 3.0]
+
+
+GIVEN = torch.ones(2)
+
+
+def same_object(x: Any, y: Any) -> Any:
+    return x * 2 if x is y else x + y * 10
+
+
+def same_as_a_global(x: Any) -> Any:
+    return x is GIVEN
+
+
+def place_in_a_list(x: Any, xs: Any) -> int:
+    for i, t in enumerate(xs):
+        if t is x:
+            return i
+    return -1
+
+
+def own_views(x: Any) -> Any:
+    v = x[0]
+    w = v
+    return v is w, x[0] is x[0], v is x, x.t() is x.t()
+
+
+def test_which_tensors_are_one_object_is_guarded() -> None:
+    a, b = torch.ones(2), torch.ones(2)
+    one = torch.script(same_object)
+    for args in ((a, a), (a, b), (b, b), (b, a)):
+        assert one(*args).tolist() == same_object(*args).tolist()
+    given = torch.script(same_as_a_global)
+    assert [given(a), given(GIVEN), given(b)] == [False, True, False]
+    place = torch.script(place_in_a_list)
+    for xs in ([b, a], [a, b], [b, b]):
+        assert place(a, xs) == place_in_a_list(a, xs)
+    assert torch.script(own_views)(torch.ones(2, 2)) == own_views(torch.ones(2, 2))
+
+
+class Holder:
+    def __init__(self) -> None:
+        self.count, self.scale, self.on = np.int64(3), np.float32(0.5), np.bool_(True)
+
+    def of(self, x: Any) -> Any:
+        return (x * self.count * self.scale if self.on else x), self.count + 1
+
+
+def test_numbers_of_numpy_are_python_numbers() -> None:
+    def f(x: Any, k: Any, s: Any, on: Any) -> Any:
+        return (x * k + s if on else x), k + 1
+
+    scripted = torch.script(f)
+    for numbers in ((np.int32(2), np.float64(0.5), np.bool_(True)), (np.int32(3), np.float64(0.25), np.bool_(True)),
+                    (np.int32(3), np.float64(0.25), np.bool_(False)), (2, 0.5, True)):
+        mine, theirs = scripted(torch.ones(2), *numbers), f(torch.ones(2), *numbers)
+        assert mine[0].tolist() == theirs[0].tolist()
+        assert mine[1] == theirs[1]
+    assert scripted.cache_info().compilations == 3
+    holder = Holder()
+    method = torch.script(holder.of)
+    for holder.count in (np.int64(3), np.int64(4)):
+        assert method(torch.ones(2))[0].tolist() == holder.of(torch.ones(2))[0].tolist()
+        assert method(torch.ones(2))[1] == holder.count + 1
+
+
+CACHE: dict[str, Any] = {}
+
+
+def test_a_dict_of_the_caller_gets_a_key_from_some_runs() -> None:
+    def f(x: Any, k: int) -> Any:
+        if k > 0:
+            CACHE["k"] = k
+        return x * 2
+
+    scripted = torch.script(f)
+    for k, expected in ((0, {}), (1, {"k": 1}), (3, {"k": 3}), (0, {"k": 3})):
+        scripted(torch.ones(1), k)
+        assert expected == CACHE
+
+
+def test_none_or_a_text_of_the_run_is_returned() -> None:
+    def f(x: Any, k: int) -> Any:
+        found = None
+        if k > 0:
+            found = str(k) + "!"
+        return found
+
+    scripted = torch.script(f)
+    assert [scripted(torch.ones(1), k) for k in (0, 3)] == [None, "3!"]
