@@ -133,7 +133,7 @@ def an_error_after_the_first_write(p, q):
 @program
 def negated_and_back_with_checks_between(p, q):
     m = q * 0.5
-    for i in (m.size(1), 1):
+    for _i in (m.size(1), 1):
         p.neg_()
         if q[0, 0] > 9:
             continue

@@ -247,6 +247,8 @@ def current_value(context: Context, storage: Storage) -> Value:
 
 def apply_view(context: Context, value: Value, op: str, attrs: Mapping[str, Any]) -> Value:
     """One view op on a value, emitted once per scope."""
+    if op == "alias":
+        return value
     key = (value, op, tuple(sorted(attrs.items())))
     found = context.recall(key)
     if found is None:
@@ -257,7 +259,7 @@ def apply_view(context: Context, value: Value, op: str, attrs: Mapping[str, Any]
 
 def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], type_: TensorType) -> SymTensor:
     """A tensor that shares memory with `tensor`."""
-    steps: Path = ((op, attrs),)
+    steps: Path = () if op == "alias" and tensor.path else ((op, attrs),)
     if not context.grad and tensor.requires_grad:
         steps = (*steps, ("detach", {}))  # made while nothing is recorded: it stays without history
     copied = tensor.copied or (op == "reshape" and (not tensor.storage.ordered
@@ -425,7 +427,7 @@ def _put(context: Context, x: Value, op: str, attrs: Mapping[str, Any], value: V
         return context.one("squeeze", value, axis=attrs["axis"])
     if op == "squeeze":
         return context.one("unsqueeze", value, axis=attrs["axis"])
-    if op == "detach":
+    if op in ("alias", "detach"):
         return value
     return context.one(f"{op}_scatter", x, value, **attrs)
 
