@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -25,6 +26,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left = tiers.select(items)
     if left:
         config.hook.pytest_deselected(items=left)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What is collected stays: no later collection of garbage looks at it again, of which tests ask for many."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
