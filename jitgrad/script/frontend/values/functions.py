@@ -86,9 +86,18 @@ class PythonKind(ObjectKind):
             raise self.not_callable(context, obj)
         source = source_of(obj)
         context.functions[obj] = None
-        defaults = tuple(context.inputs.constant(d) for d in obj.__defaults__ or ())
-        kw_defaults = {k: context.inputs.constant(v) for k, v in (obj.__kwdefaults__ or {}).items()}
+        defaults = tuple(_default(context, obj, "__defaults__", i, d) for i, d in enumerate(obj.__defaults__ or ()))
+        kw_defaults = {k: _default(context, obj, "__kwdefaults__", k, v)
+                       for k, v in (obj.__kwdefaults__ or {}).items()}
         return _inline(context, source.node, source, obj, None, args, kwargs, defaults, kw_defaults)
+
+
+def _default(context: Context, function: Any, name: str, key: Any, value: Any) -> Any:
+    """What a parameter is if no argument is given; a list or dict is one that all calls share."""
+    source = context.inputs.source(function)
+    if source is None or not isinstance(value, (list, dict)):
+        return context.inputs.constant(value)
+    return context.inputs.read(value, sig.Item(sig.Attr(source, name), key))
 
 
 @register(types.MethodType)

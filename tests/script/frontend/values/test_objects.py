@@ -579,3 +579,22 @@ def given_containers_of_other_classes(d, row):
 
 
 test_programs = suite(PROGRAMS)
+
+
+def bump(k, acc=[0], *, seen={"n": 0}):  # noqa: B006
+    acc[0] += k
+    acc.append(k)
+    seen["n"] += 1
+    return acc[0], len(acc), seen["n"]
+
+
+def test_defaults_that_are_lists_and_dicts_are_shared_by_all_calls():
+    def f(x, k: int):
+        return x * bump(k)[0], bump(k)[1:]
+
+    found = []
+    for run in (f, torch.script(f)):
+        bump.__defaults__[0][:], bump.__kwdefaults__["seen"]["n"] = [0], 0
+        found.append([(y.tolist(), rest) for y, rest in (run(torch.ones(1), k) for k in (2, 3, 4))])
+        found[-1].append((list(bump.__defaults__[0]), bump.__kwdefaults__["seen"]["n"]))
+    assert found[0] == found[1]
