@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from jitgrad.dims import Symbol
 from jitgrad.ops import NONDIFF, OPS
+from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
 from jitgrad.script.graph.ir import Block, Graph, Loop, Node, Value, symbol_axes
 
@@ -166,6 +167,21 @@ class Flow:
         if is_differentiable(source.type) and is_differentiable(target.type):
             self.forward.setdefault(source, []).append(target)
             self.backward.setdefault(target, []).append(source)
+
+
+def histories(graph: Graph, outputs: Sequence[Value]) -> tuple[int, ...]:
+    """Per output a number, equal for outputs that share history: a gradient of one frees the other's. Views keep
+    nothing, so to share one is to share no history. () where all outputs share theirs."""
+    flow = Flow(graph, (), ())
+    first: dict[Value, int] = {}
+    numbers = list(range(len(outputs)))
+    for k, output in enumerate(outputs):
+        for v in reachable((output,), flow.backward):
+            node = flow.producer.get(v)
+            if node is not None and not has_trait(node.op, "view"):
+                other, mine = numbers[first.setdefault(v, k)], numbers[k]
+                numbers = [other if n == mine else n for n in numbers]
+    return tuple(numbers) if len(set(numbers)) > 1 else ()
 
 
 def reachable(start: Iterable[Value], edges: dict[Value, list[Value]]) -> set[Value]:

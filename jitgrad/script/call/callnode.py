@@ -9,12 +9,15 @@ import numpy as np
 
 from jitgrad.eager.autograd.node import SECOND_BACKWARD, Node, changed, edge_of, next_number
 
+_NONE: frozenset[int] = frozenset()
+
 
 class Differentiable(Protocol):
     """What the node knows of the `GraphFunction` that was called."""
 
     wrt: tuple[int, ...]
     differentiable: tuple[int, ...]
+    histories: tuple[int, ...]
     arguments: tuple[int, ...]
     list_inputs: tuple[int, ...]
     saved: frozenset[int]
@@ -33,7 +36,8 @@ class Differentiable(Protocol):
 class CallNode(Node):
     """A call on the tape: owns the residuals, and the versions of the arguments that its backward reads again."""
 
-    __slots__ = ("function", "items_seen", "lists", "objects", "residuals", "seen", "tapes", "unreached")
+    __slots__ = ("freed", "function", "items_seen", "lists", "objects", "reached", "residuals", "seen", "tapes",
+                 "unreached")
 
     def __init__(self, function: Differentiable, objects: Sequence[Any], residuals: list[Any],
                  unreached: Collection[int]):
@@ -52,6 +56,8 @@ class CallNode(Node):
         self.title = function.title
         self.function, self.objects, self.residuals, self.unreached = function, objects, residuals, unreached
         self.tapes = None
+        #: the histories that the last backward went through, and those that earlier ones have freed
+        self.reached = self.freed = _NONE
         if function.calls_back:
             from jitgrad.script.call import callback  # few programs do
 
@@ -92,9 +98,17 @@ class CallNode(Node):
         given = cotangents[:len(self.function.differentiable)]
         for number, start, outline in self.lists:
             given[number] = _shaped(outline, iter(cotangents[start:]))
+        if self.function.histories:
+            self.reached = frozenset(
+                h for h, c in zip(self.function.histories, given, strict=True) if c is not None)
+            if not self.freed.isdisjoint(self.reached):
+                raise RuntimeError(SECOND_BACKWARD)
         return given
 
     def release(self) -> None:
+        self.freed |= self.reached
+        if self.freed < frozenset(self.function.histories):
+            return
         self.metas = None
         self.objects, self.residuals, self.tapes = (), [], None
 

@@ -50,6 +50,7 @@ class Interface:
         name: for messages and the tape.
         wrt: the inputs that need a gradient; empty: no derivative is compiled.
         differentiable: outputs that get a call's history.
+        histories: for each of them a number, equal where they share history; () where all do.
         n_outputs: number of graph outputs; what the forward program returns after them are residuals.
         tensors, lists: outputs that are tensors (or absent), and lists.
         arguments, list_inputs: inputs that are tensors, and lists of tensors or None.
@@ -61,6 +62,7 @@ class Interface:
     name: str
     wrt: tuple[int, ...]
     differentiable: tuple[int, ...]
+    histories: tuple[int, ...]
     n_outputs: int
     tensors: tuple[int, ...]
     lists: tuple[int, ...]
@@ -199,7 +201,7 @@ class GraphFunction(Interface):
                 on_host: Sequence[int] = ()) -> GraphFunction:
         """Optimise and compile `graph` for inputs like `objects` in the current grad mode."""
         from jitgrad.eager.autograd.grad_mode import is_grad_enabled
-        from jitgrad.script.autodiff.flow import is_differentiable
+        from jitgrad.script.autodiff.flow import histories, is_differentiable
         from jitgrad.script.passes import pipeline
 
         wrt: tuple[int, ...] = ()
@@ -207,12 +209,14 @@ class GraphFunction(Interface):
             wrt = tuple(i for i, o in enumerate(objects) if _requires_grad(o))
         if differentiable is None:
             differentiable = [i for i, v in enumerate(graph.outputs) if is_differentiable(v.type)]
-        optimised = pipeline.prepare(graph)
         types = [v.type for v in graph.outputs]
         inputs = [v.type for v in graph.inputs]
+        recorded = tuple(i for i in differentiable if is_differentiable(types[i])) if wrt else ()
+        apart = histories(graph, [graph.outputs[i] for i in recorded]) if len(recorded) > 1 else ()
+        optimised = pipeline.prepare(graph)
         function = cls(
             optimised, name=name, wrt=wrt, n_outputs=len(types), device=device, on_host=tuple(on_host),
-            differentiable=tuple(i for i in differentiable if is_differentiable(types[i])) if wrt else (),
+            differentiable=recorded, histories=apart,
             tensors=tuple(i for i, t in enumerate(types) if _is_tensor(t)),
             lists=tuple(i for i, t in enumerate(types) if isinstance(t, ListType)),
             arguments=tuple(i for i, t in enumerate(inputs) if _is_tensor(t)),

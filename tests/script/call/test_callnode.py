@@ -1,5 +1,7 @@
 """Scripted calls on eager's tape."""
 
+import itertools
+
 import pytest
 
 import jitgrad
@@ -36,3 +38,39 @@ def test_a_changed_argument_is_told():
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()
     assert version_of(3.0) == 0
+
+
+def losses(x, w):
+    return (x * w).sum(), (x * w * w).sum(), w.t().mm(x).sum()
+
+
+def losses_of_one(x, w):
+    h = (x * w).tanh()
+    return h.sum(), h.mean(), (w * 2).sum()
+
+
+@pytest.mark.parametrize("function", [losses, losses_of_one])
+def test_each_result_of_a_call_has_its_own_backward_where_they_share_no_history(function):
+    found = []
+    for run in (function, jitgrad.script(function)):
+        for first, second in itertools.permutations(range(3), 2):
+            w = jitgrad.arange(4.0).reshape(2, 2).requires_grad_()
+            results = run(jitgrad.ones(2, 2), w)
+            results[first].backward()
+            try:
+                results[second].backward()
+                error = ""
+            except RuntimeError as raised:
+                error = str(raised)
+            with pytest.raises(RuntimeError, match="second time"):
+                results[first].backward()
+            found.append((error, w.grad.tolist()))
+    assert found[:6] == found[6:]
+
+
+def test_all_results_at_once_are_one_backward():
+    scripted = jitgrad.script(losses)
+    w = jitgrad.ones(2, 2).requires_grad_()
+    for _ in range(2):
+        sum(scripted(jitgrad.ones(2, 2), w)).backward()
+    assert w.grad.tolist() == [[10.0, 10.0], [10.0, 10.0]]
