@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from jitgrad import config
+from jitgrad.codegen.run import locks
 from jitgrad.eager.autograd.grad_mode import is_grad_enabled
 from jitgrad.errors import ScriptError
 from jitgrad.script.call import list_kinds
@@ -150,6 +151,7 @@ class Dispatcher:
         self._by_class: set[sig.Source] = set()  # objects that were seen to differ between calls
         self._constants: dict[sig.Source, int] = {}  # ints that were taken to be constants
         self._lock = threading.RLock()
+        locks.new_in_children(self)
         self._hits = self._misses = self._compilations = self._disk_hits = 0
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -8,6 +8,7 @@ of an object. MCJIT is not used: it owns its target machine, and reusing that on
 from __future__ import annotations
 
 import itertools
+import os
 import struct
 import threading
 from collections.abc import Iterable, Mapping
@@ -15,7 +16,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-_lock = threading.RLock()
+lock = threading.RLock()
+if hasattr(os, "register_at_fork"):  # a child would wait for ever for a thread that compiles in its parent
+    os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 _numbering = itertools.count()
 
 
@@ -93,7 +96,7 @@ def _llvm_locked() -> _Llvm:
 
 
 def _llvm() -> _Llvm:
-    with _lock:
+    with lock:
         return _llvm_locked()
 
 
@@ -113,7 +116,7 @@ def optimise(text: str) -> Any:
     Raises RuntimeError for malformed text.
     """
     llvm = _llvm()
-    with _lock:
+    with lock:
         module = llvm.binding.parse_assembly(text)
         module.triple = llvm.host.triple
         module.data_layout = str(llvm.machine.target_data)
@@ -129,7 +132,7 @@ def compile_module(text: str, quick: str = "") -> bytes:
     Raises RuntimeError for malformed text.
     """
     llvm = _llvm()
-    with _lock:
+    with lock:
         good = bytes(llvm.machine.emit_object(optimise(text)))
         rest = bytes(llvm.quick_machine.emit_object(optimise(quick))) if quick else b""
     return struct.pack("=q", len(good)) + good + rest
@@ -138,7 +141,7 @@ def compile_module(text: str, quick: str = "") -> bytes:
 def assembly(text: str) -> str:
     """The machine code of a module's text, for people."""
     llvm = _llvm()
-    with _lock:
+    with lock:
         return str(llvm.machine.emit_assembly(optimise(text)))
 
 
@@ -156,7 +159,7 @@ class Loaded:
         """The address of a function or variable. Raises RuntimeError for a name that is not there."""
         found = self._addresses.get(name)
         if found is None:
-            with _lock:
+            with lock:
                 tracker = _llvm().jit.lookup(self._library, name)
             self._trackers.append(tracker)
             found = self._addresses[name] = tracker[name]
@@ -174,7 +177,7 @@ def load(objects: bytes, symbols: Mapping[str, int], exports: Iterable[str] = ()
     names = tuple(exports)
     symbols = {name: address for name, address in symbols.items() if name.encode() in objects}
     end = 8 + struct.unpack_from("=q", objects)[0]
-    with _lock:
+    with lock:
         builder = llvm.binding.JITLibraryBuilder()
         for image in (objects[8:end], objects[end:]):
             if image:

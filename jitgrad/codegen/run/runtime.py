@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from functools import lru_cache
 from pathlib import Path
 
 from jitgrad import kernels, random
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.run import store
-
-_lock = threading.Lock()
 
 
 def key() -> str:
@@ -50,5 +47,5 @@ def _loaded() -> tuple[engine.Loaded, dict[str, int]]:
 
 def symbols() -> dict[str, int]:
     """The functions' addresses by name; compiles the library on first use."""
-    with _lock:
+    with engine.lock:
         return _loaded()[1]

@@ -5,9 +5,9 @@
     found.put(key, data)
 
 An entry is one file, written to a temporary name and renamed, so that readers see all of it or nothing; it starts with
-a checksum, and a damaged entry reads as absent and is written anew. Reading an entry renews its time; when the folder
-outgrows its limit the entries longest unread are removed. Entries hold machine code: the folder is created with mode
-0700, and one that others may write to is not used.
+a checksum of its key and content, and a damaged entry reads as absent and is written anew. Reading an entry renews its
+time; when the folder outgrows its limit the entries longest unread are removed. Entries hold machine code: the folder
+is created with mode 0700, and one that others may write to is not used.
 """
 
 from __future__ import annotations
@@ -58,6 +58,11 @@ def key_of(*parts: bytes | str) -> str:
     return digest.hexdigest()
 
 
+def _checksum(key: str, payload: bytes) -> bytes:
+    """Of an entry and its key: a file that holds another one's content is damaged too."""
+    return hashlib.sha256(key.encode() + payload).digest()
+
+
 class Store:
     """The entries of one folder. Methods may be called from any thread; any number of processes may share a folder."""
 
@@ -80,7 +85,7 @@ class Store:
             self._misses += 1
             return None
         payload = blob[len(MAGIC) + DIGEST:]
-        if blob[:len(MAGIC)] != MAGIC or blob[len(MAGIC):len(MAGIC) + DIGEST] != hashlib.sha256(payload).digest():
+        if blob[:len(MAGIC)] != MAGIC or blob[len(MAGIC):len(MAGIC) + DIGEST] != _checksum(key, payload):
             self._misses += 1
             return None
         with contextlib.suppress(OSError):  # removed meanwhile, or a read-only folder: only the order of eviction
@@ -90,7 +95,7 @@ class Store:
 
     def put(self, key: str, payload: bytes) -> bool:
         """Store bytes; False (and one warning per process) where the folder cannot be written."""
-        blob = b"".join((MAGIC, hashlib.sha256(payload).digest(), payload))
+        blob = b"".join((MAGIC, _checksum(key, payload), payload))
         temporary = self.directory / f".write-{os.getpid()}-{threading.get_ident()}-{next(_numbering)}"
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)

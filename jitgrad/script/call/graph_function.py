@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitgrad import config
+from jitgrad.codegen.run import locks
 from jitgrad.determinism import are_deterministic_algorithms_enabled
 from jitgrad.device import CPU
 from jitgrad.device import device as Device
@@ -92,7 +93,8 @@ class GraphFunction(Interface):
         self.saved: frozenset[int] = frozenset()
         #: exceptions that are not Python's, by the names that the graph's text has for them
         self._errors: dict[str, ErrorName] = {}
-        self._lock = threading.Lock()
+        self._lock: Any = threading.Lock()
+        locks.new_in_children(self)
         self._backwards: dict[tuple[bool, ...], Backward] = {}
         self._gradients: dict[tuple[tuple[bool, ...], tuple[bool, ...]], GraphFunction] = {}
         self._compiled: list[Any] = []

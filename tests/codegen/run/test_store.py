@@ -55,6 +55,14 @@ def test_damaged_entries_read_as_absent_and_are_rewritten(tmp_path, damage):
     assert s.get(key) == b"anew"
 
 
+def test_an_entry_of_another_key_reads_as_absent(tmp_path):
+    s = Store(tmp_path)
+    first, second = key_of("a"), key_of("b")
+    s.put(first, b"one")
+    (tmp_path / f"{first}.entry").rename(tmp_path / f"{second}.entry")
+    assert s.get(second) is None
+
+
 def test_the_longest_unread_entries_go_first(tmp_path):
     s = Store(tmp_path, limit=10_000)
     keys = [key_of(str(k)) for k in range(8)]
