@@ -58,7 +58,7 @@ def keep(state: Lowering, i: int) -> None:
 def overwritten_early(graph: Graph, written: Sequence[int]) -> list[int]:
     """Those of the inputs that are written before their old content, or a window on it, is read for the last time.
 
-    A write inside a branch or loop counts as early, and so does a second one, which may bring old content back.
+    A write inside a branch or loop counts as early. A second write may bring the old content back.
     """
     owner = {graph.inputs[i]: i for i in written}  # a value that shows the input's memory -> the input
     last_read: dict[int, int] = {}
@@ -69,13 +69,13 @@ def overwritten_early(graph: Graph, written: Sequence[int]) -> list[int]:
     for position, node in enumerate(walk(graph.block)):
         target = node.attrs["target"] if node.op == "commit" else -1
         if target >= 0:
-            again = first_write.setdefault(target, position) != position
-            if again or id(node) not in top:
+            first_write.setdefault(target, position)
+            if id(node) not in top:
                 nested.add(target)
         for v in node.inputs:
             i = owner.get(v)
             if i is not None:
-                if i != target:
+                if i != target or first_write[i] != position:
                     last_read[i] = max(position, last_read.get(i, -1))
                 if len(node.outputs) == 1 and has_trait(node.op, "affine"):
                     owner[node.outputs[0]] = i
