@@ -378,6 +378,21 @@ class Module(Hooked, Stateful):
         return f"{self._get_name()}(" + ("\n  " + "\n  ".join(lines) + "\n" if lines else "") + ")"
 
 
+class Family(Module):
+    """A layer that says in its class statement what makes it one of several: `class Tanh(_Elementwise, function=tanh)`.
+
+    What is said there, `function`, `rank`, `shown` and so on, is an attribute of the class, with an underscore.
+    """
+
+    _function: Callable[..., Tensor]
+    _rank: int
+
+    def __init_subclass__(cls, **facts: Any) -> None:
+        super().__init_subclass__()
+        for name, fact in facts.items():
+            setattr(cls, f"_{name}", staticmethod(fact) if callable(fact) else fact)
+
+
 def _type_name(value: Any) -> str:
     """As torch names a type in its errors: `torch.FloatTensor` for a tensor."""
     if isinstance(value, Tensor) and not isinstance(value, Parameter):
