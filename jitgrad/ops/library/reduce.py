@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 from jitgrad import dtypes
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import widen
-from jitgrad.ops.backend import AnyTensor, Tensor, backend
+from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
 from jitgrad.ops.library.core import (
     Number,
-    SymNumber,
     apply,
     as_operand,
     axes,

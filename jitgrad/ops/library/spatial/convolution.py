@@ -14,6 +14,7 @@ from jitgrad.ops.library.core import (
     apply,
     bind,
     cast,
+    joined,
     per_axis,
     require,
     require_equal,
@@ -183,19 +184,11 @@ def _conv_transpose(rank: int, input: AnyTensor[Tensor], weight: AnyTensor[Tenso
                                 strict=True):
         sizes.append((n - 1) * s - 2 * p + d * (k - 1) + e + 1)
     for size in sizes:
-        require(size >= 0, RuntimeError, "Given input size per channel: (", *_joined(tuple(x.shape)[2:]),
-                "). Calculated output size per channel: (", *_joined(sizes), "). Output size is too small")
+        require(size >= 0, RuntimeError, "Given input size per channel: (", *joined(tuple(x.shape)[2:], " x "),
+                "). Calculated output size per channel: (", *joined(sizes, " x "), "). Output size is too small")
     y = apply("conv_transpose", x, w, shape=(x.shape[0], call.channels, *sizes), stride=call.stride, padding=pads,
               dilation=call.dilation, groups=call.groups)
     return call.finish(y)
-
-
-def _joined(sizes: Sequence[Any]) -> list[Any]:
-    """Sizes with " x " between them, as parts of a message."""
-    parts: list[Any] = []
-    for s in sizes:
-        parts += [" x ", s] if parts else [s]
-    return parts
 
 
 conv_transpose1d = bind(_conv_transpose, 1, "conv_transpose1d")
