@@ -48,7 +48,6 @@ class _InPlace(_Elementwise):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
         return self._function(input, inplace=self.inplace)
 
     def extra_repr(self) -> str:
@@ -95,7 +94,6 @@ class LeakyReLU(_InPlace, shown=("negative_slope",)):
         self.negative_slope = negative_slope
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
 
@@ -111,7 +109,6 @@ class ELU(_ByAlpha):
     """x where it is positive, else alpha * (exp(x) - 1)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
         return F.elu_(input, self.alpha) if self.inplace else F.elu(input, self.alpha)
 
 
@@ -119,7 +116,6 @@ class CELU(_ByAlpha):
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
         return F.celu_(input, self.alpha) if self.inplace else F.celu(input, self.alpha)
 
 
@@ -133,7 +129,6 @@ class Hardtanh(_InPlace, shown=("min_val", "max_val")):
         self.min_val, self.max_val = min_val, max_val
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
 
@@ -145,7 +140,6 @@ class Threshold(_InPlace, shown=("threshold", "value")):
         self.threshold, self.value = threshold, value
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
         return F.threshold(input, self.threshold, self.value, self.inplace)
 
 
@@ -157,7 +151,6 @@ class RReLU(_InPlace, shown=("lower", "upper")):
         self.lower, self.upper = lower, upper
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
 
@@ -193,7 +186,6 @@ class _Shrink(_Elementwise):
         self.lambd = lambd
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
         return self._function(input, self.lambd)
 
     def extra_repr(self) -> str:
@@ -224,6 +216,7 @@ class PReLU(Family, shown=("num_parameters",)):
     def forward(self, input: Tensor) -> Tensor:
         """Elementwise; channels are axis 1."""
         return F.prelu(input, self.weight)
+
 
 class _OverAxis(Family, shown=("dim",)):
     """A function along an axis."""

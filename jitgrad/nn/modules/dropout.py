@@ -41,7 +41,6 @@ class AlphaDropout(_Dropout):
     """Dropout for SELU: lost elements become its saturation value, mean and variance are kept."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """The input's shape."""
         return F.alpha_dropout(input, self.p, self.training)
 
 
@@ -49,7 +48,6 @@ class FeatureAlphaDropout(_Dropout):
     """`AlphaDropout` of whole channels of (N, C, ...)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """The input's shape."""
         return F.feature_alpha_dropout(input, self.p, self.training)
 
 
