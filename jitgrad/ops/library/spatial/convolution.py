@@ -79,19 +79,16 @@ class _Call:
         if self.groups > 1 and isinstance(weight.shape[1], int):  # depthwise: `groups` says how many channels there are
             _fixed(weight.shape[0])
         self.channels = weight.shape[1] * self.groups if transposed else weight.shape[0]
-        self._divisible(weight)
+        if self.groups > 1:
+            require(weight.shape[0] % self.groups == 0, RuntimeError, f"Given groups={self.groups}, expected weight to "
+                    f"be divisible by {self.groups} at dimension 0, but got weight of size [{text(weight.shape)}] "
+                    "instead")
         self.bias = self._bias(fn, input, weight, bias, transposed)
         self.batched = input.ndim == rank + 2
         self.dtype = input.dtype
         wide = float32 if self.dtype.is_half else self.dtype
         self.input = cast(input if self.batched else apply("unsqueeze", input, axis=0), wide)
         self.weight = cast(weight, wide)
-
-    def _divisible(self, weight: Any) -> None:
-        outputs = weight.shape[0]
-        if self.groups > 1:
-            require(outputs % self.groups == 0, RuntimeError, f"Given groups={self.groups}, expected weight to be "
-                    f"divisible by {self.groups} at dimension 0, but got weight of size [{text(weight.shape)}] instead")
 
     def _bias(self, fn: str, input: Any, weight: Any, bias: Any, transposed: bool) -> Any:
         if bias is None:
