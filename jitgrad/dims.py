@@ -258,12 +258,9 @@ def product(sizes: Iterable[Size]) -> Size:
     return result
 
 
-def _bcast(*sizes: int) -> int:
-    return next((s for s in sizes if s != 1), 1)
-
-
 FUNCTIONS: dict[str, Callable[..., int]] = {
-    "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "min": min, "max": max, "bcast": _bcast,
+    "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "min": min, "max": max,
+    "bcast": lambda *sizes: next((s for s in sizes if s != 1), 1),
     "not_one": lambda a: int(a != 1),  # factor of a stride that vanishes where a size of 1 is repeated
 }
 

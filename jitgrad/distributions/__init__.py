@@ -1,14 +1,6 @@
 """Distributions: draws, densities, entropies and divergences, with gradients."""
 
-from jitgrad.distributions.continuous import (
-    Exponential,
-    Gumbel,
-    Independent,
-    Laplace,
-    LogNormal,
-    Normal,
-    Uniform,
-)
+from jitgrad.distributions.continuous import Exponential, Gumbel, Independent, Laplace, LogNormal, Normal, Uniform
 from jitgrad.distributions.discrete import Bernoulli, Categorical, Geometric, OneHotCategorical
 from jitgrad.distributions.distribution import Distribution
 from jitgrad.distributions.kl import kl_divergence, register_kl

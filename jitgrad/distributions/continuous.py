@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import jitgrad
-from jitgrad.distributions.distribution import Distribution, Parameter, broadcast
+from jitgrad.distributions.distribution import Distribution, Parameter, broadcast, same_as
 from jitgrad.eager.tensor import Tensor
 
 
@@ -25,20 +25,8 @@ class _LocationScale(Distribution):
 class Normal(_LocationScale):
     """The normal distribution of mean loc and standard deviation scale > 0."""
 
-    @property
-    def mean(self) -> Tensor:
-        """loc."""
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        """loc."""
-        return self.loc
-
-    @property
-    def stddev(self) -> Tensor:
-        """scale."""
-        return self.scale
+    mean = mode = same_as("loc")
+    stddev = same_as("scale")
 
     @property
     def variance(self) -> Tensor:
@@ -72,7 +60,6 @@ class LogNormal(Distribution):
     """exp of a normal distribution."""
 
     has_rsample = True
-    shown = ()
 
     def __init__(self, loc: Parameter, scale: Parameter, validate_args: bool | None = None):
         self.base_dist = Normal(loc, scale, validate_args)
@@ -203,10 +190,7 @@ class Exponential(Distribution):
 class Laplace(_LocationScale):
     """The double exponential distribution around loc."""
 
-    @property
-    def mean(self) -> Tensor:
-        """loc."""
-        return self.loc
+    mean = same_as("loc")
 
     @property
     def variance(self) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jitgrad
-from jitgrad.distributions.distribution import Distribution, Parameter, broadcast
+from jitgrad.distributions.distribution import Distribution, Parameter, broadcast, same_as
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 
@@ -41,10 +41,7 @@ class Bernoulli(Distribution):
             super().__init__(self.logits.shape, (), validate_args)
         self.shown = ("probs",) if probs is not None else ("logits",)
 
-    @property
-    def mean(self) -> Tensor:
-        """probs."""
-        return self.probs
+    mean = same_as("probs")
 
     @property
     def variance(self) -> Tensor:
@@ -148,15 +145,7 @@ class OneHotCategorical(Distribution):
         """Their logarithms."""
         return self._categorical.logits
 
-    @property
-    def mean(self) -> Tensor:
-        """probs."""
-        return self.probs
-
-    @property
-    def variance(self) -> Tensor:
-        """probs * (1 - probs)."""
-        return self.probs * (1 - self.probs)
+    mean, variance = Bernoulli.mean, Bernoulli.variance
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """One-hot vectors in the dtype of the parameters."""

@@ -28,6 +28,11 @@ def _text(value: Tensor) -> str:
     return str((value if value.dim() else value.item()) if value.numel() == 1 else value.size())
 
 
+def same_as(name: str) -> Any:
+    """A property that is another attribute."""
+    return property(lambda self: getattr(self, name), doc=f"{name}.")
+
+
 class Distribution:
     """A distribution over tensors.
 

@@ -46,16 +46,8 @@ def _categorical(p: Categorical, q: Categorical) -> Tensor:
     return jitgrad.where(p.probs == 0, 0.0, terms).sum(-1)
 
 
-def _one_hot(p: OneHotCategorical, q: OneHotCategorical) -> Tensor:
-    return _categorical(p._categorical, q._categorical)
-
-
 def _geometric(p: Geometric, q: Geometric) -> Tensor:
     return -p.entropy() - jitgrad.log1p(-q.probs) / p.probs - jitgrad.log(q.probs) + jitgrad.log1p(-q.probs)
-
-
-def _log_normal(p: LogNormal, q: LogNormal) -> Tensor:
-    return _normal(p.base_dist, q.base_dist)
 
 
 def _independent(p: Independent, q: Independent) -> Tensor:
@@ -67,8 +59,9 @@ def _independent(p: Independent, q: Independent) -> Tensor:
 _RULES: dict[tuple[type, type], Rule] = {
     (Normal, Normal): _normal, (Uniform, Uniform): _uniform, (Exponential, Exponential): _exponential,
     (Laplace, Laplace): _laplace, (Bernoulli, Bernoulli): _bernoulli, (Categorical, Categorical): _categorical,
-    (OneHotCategorical, OneHotCategorical): _one_hot, (Geometric, Geometric): _geometric,
-    (LogNormal, LogNormal): _log_normal, (Independent, Independent): _independent,
+    (Geometric, Geometric): _geometric, (Independent, Independent): _independent,
+    (OneHotCategorical, OneHotCategorical): lambda p, q: _categorical(p._categorical, q._categorical),
+    (LogNormal, LogNormal): lambda p, q: _normal(p.base_dist, q.base_dist),
 }
 
 

@@ -186,10 +186,6 @@ def _lerp(target: Array, end: Any, weight: Any) -> None:
 # --- rules without -------------------------------------------------------------------------------------------------
 
 
-def _mul(target: Array, other: Any) -> None:
-    np.multiply(target, _plain(other, target), target)
-
-
 def _div(target: Array, other: Any, *, rounding_mode: None = None) -> None:
     if rounding_mode is not None or target.dtype.kind != "f":
         raise _Declined
@@ -212,22 +208,10 @@ def _fill(target: Array, value: Any) -> None:
     target.fill(_number(value, target))
 
 
-def _zero(target: Array) -> None:
-    _fill(target, 0)
-
-
 def _copy(target: Array, src: Any, non_blocking: bool = False) -> None:
     if not target.flags.writeable:
         raise _Declined
     np.copyto(target, _array(src, target), casting="no")
-
-
-def _square(target: Array) -> None:
-    np.multiply(target, target, target)
-
-
-def _relu(target: Array) -> None:
-    np.maximum(target, 0, out=target)
 
 
 def _unary(ufunc: Any) -> Callable[..., Any]:
@@ -240,12 +224,15 @@ def _unary(ufunc: Any) -> Callable[..., Any]:
 
 
 #: by the name of the library's function out of place
-_RULES: dict[str, Callable[..., None]] = {
-    "add": _scaled(np.add), "sub": _scaled(np.subtract), "mul": _mul, "div": _div,
+_RULES: dict[str, Callable[..., Any]] = {
+    "add": _scaled(np.add), "sub": _scaled(np.subtract), "div": _div,
+    "mul": lambda target, other: np.multiply(target, _plain(other, target), target),
     "addcmul": _with_pair(np.multiply), "addcdiv": _with_pair(np.true_divide), "lerp": _lerp,
     "clamp": _clamp, "clamp_min": lambda target, min: _clamp(target, min),
     "clamp_max": lambda target, max: _clamp(target, None, max),
-    "fill": _fill, "zero": _zero, "copy": _copy, "square": _square, "relu": _relu,
+    "fill": _fill, "zero": lambda target: _fill(target, 0), "copy": _copy,
+    "square": lambda target: np.multiply(target, target, target),
+    "relu": lambda target: np.maximum(target, 0, out=target),
 }
 for _op in OPS.values():
     if _op.arity == 1 and _op.spec is specs.pointwise and isinstance(_op.impl, Ufunc):  # what the row itself runs

@@ -71,7 +71,12 @@ class finfo:
     def __init__(self, type: dtype = float32):
         if not type.is_floating_point:
             raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{type}'")
-        limits: Any = np.finfo(type.np) if type is not bfloat16 else _bfloat16_limits()
+        if type is bfloat16:
+            import ml_dtypes
+
+            limits: Any = ml_dtypes.finfo(ml_dtypes.bfloat16)  # type: ignore[no-untyped-call]
+        else:
+            limits = np.finfo(type.np)
         self.dtype = type.name
         self.bits = int(limits.bits)
         self.eps, self.max, self.min = float(limits.eps), float(limits.max), float(limits.min)
@@ -81,12 +86,6 @@ class finfo:
     def __repr__(self) -> str:
         return (f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
                 f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})")
-
-
-def _bfloat16_limits() -> Any:
-    import ml_dtypes
-
-    return ml_dtypes.finfo(ml_dtypes.bfloat16)  # type: ignore[no-untyped-call]
 
 
 class iinfo:

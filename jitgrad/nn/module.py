@@ -58,8 +58,8 @@ class Module(Hooked, Stateful):
         parameters = values.get("_parameters")
         if parameters is not None and name in parameters:
             if value is not None:
-                raise TypeError(f"cannot assign '{_type_name(value)}' as parameter '{name}' (torch.nn.Parameter or "
-                                "None expected)")
+                raise TypeError(f"cannot assign '{jitgrad.typename(value)}' as parameter '{name}' (torch.nn.Parameter "
+                                "or None expected)")
             parameters[name] = None
         elif isinstance(value, Module):
             if "_modules" not in values:
@@ -68,12 +68,12 @@ class Module(Hooked, Stateful):
             values["_modules"][name] = value
         elif name in values.get("_modules", ()):
             if value is not None:
-                raise TypeError(f"cannot assign '{_type_name(value)}' as child module '{name}' (torch.nn.Module or "
-                                "None expected)")
+                raise TypeError(f"cannot assign '{jitgrad.typename(value)}' as child module '{name}' (torch.nn.Module "
+                                "or None expected)")
             values["_modules"][name] = None
         elif name in values.get("_buffers", ()):
             if value is not None and not isinstance(value, Tensor):
-                raise TypeError(f"cannot assign '{_type_name(value)}' as buffer '{name}' (torch.nn.Buffer, "
+                raise TypeError(f"cannot assign '{jitgrad.typename(value)}' as buffer '{name}' (torch.nn.Buffer, "
                                 "torch.Tensor or None expected)")
             values["_buffers"][name] = value
         else:
@@ -103,8 +103,8 @@ class Module(Hooked, Stateful):
         """Add a parameter (None: there is none). KeyError for a bad or taken name, TypeError for another type."""
         self._check_name("parameter", name, "_parameters")
         if param is not None and not isinstance(param, Parameter):
-            raise TypeError(f"cannot assign '{_type_name(param)}' object to parameter '{name}' (torch.nn.Parameter or "
-                            "None required)")
+            raise TypeError(f"cannot assign '{jitgrad.typename(param)}' object to parameter '{name}' "
+                            "(torch.nn.Parameter or None required)")
         if param is not None and param.grad_fn is not None:
             raise ValueError(f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created "
                              f"explicitly. To express '{name}' as a function of another Tensor, compute the value in "
@@ -115,8 +115,8 @@ class Module(Hooked, Stateful):
         """Add a tensor that is state but no parameter; `persistent`: part of the state_dict."""
         self._check_name("buffer", name, "_buffers")
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(f"cannot assign '{_type_name(tensor)}' object to buffer '{name}' (torch Tensor or None "
-                            "required)")
+            raise TypeError(f"cannot assign '{jitgrad.typename(tensor)}' object to buffer '{name}' (torch Tensor or "
+                            "None required)")
         self._buffers[name] = tensor
         if persistent:
             self._non_persistent_buffers_set.discard(name)
@@ -126,7 +126,7 @@ class Module(Hooked, Stateful):
     def add_module(self, name: str, module: Module | None) -> None:
         """Add a submodule under `name`."""
         if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{_type_name(module)} is not a Module subclass")
+            raise TypeError(f"{jitgrad.typename(module)} is not a Module subclass")
         self._check_name("module", name, "_modules")
         self._modules[name] = module
 
@@ -136,7 +136,7 @@ class Module(Hooked, Stateful):
         if registry not in self.__dict__:
             raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
         if not isinstance(name, str):
-            raise TypeError(f"{kind} name should be a string. Got {_type_name(name)}")
+            raise TypeError(f"{kind} name should be a string. Got {jitgrad.typename(name)}")
         if "." in name:
             raise KeyError(f"{kind} name can't contain \".\"" + (f", got: {name}" if kind == "module" else ""))
         if not name:
@@ -220,23 +220,24 @@ class Module(Hooked, Stateful):
                 raise AttributeError(f"`{name}` is not an nn.Module")
         return module
 
-    def get_parameter(self, target: str) -> Parameter:
-        """The parameter at a dotted path. AttributeError where there is none."""
+    def _at(self, target: str) -> tuple[Module, str]:
+        """The module that has the last name of a dotted path, and that name. AttributeError where there is none."""
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
         if not hasattr(module, name):
             raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
-        found = getattr(module, name)
+        return module, name
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter at a dotted path. AttributeError where there is none."""
+        found = getattr(*self._at(target))
         if not isinstance(found, Parameter):
-            raise AttributeError(f"`{name}` is not an nn.Parameter")
+            raise AttributeError(f"`{target.rpartition('.')[2]}` is not an nn.Parameter")
         return found
 
     def get_buffer(self, target: str) -> Tensor:
         """The buffer at a dotted path. AttributeError where there is none."""
-        path, _, name = target.rpartition(".")
-        module = self.get_submodule(path)
-        if not hasattr(module, name):
-            raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+        module, name = self._at(target)
         found = module._buffers.get(name)
         if found is None:
             raise AttributeError(f"`{name}` is not a buffer")
@@ -378,14 +379,19 @@ class Module(Hooked, Stateful):
         return f"{self._get_name()}(" + ("\n  " + "\n  ".join(lines) + "\n" if lines else "") + ")"
 
 
-def _type_name(value: Any) -> str:
-    """As torch names a type in its errors: `torch.FloatTensor` for a tensor."""
-    if isinstance(value, Tensor) and not isinstance(value, Parameter):
-        words = {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
-                 "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double"}
-        return f"torch.{words[value.dtype.name]}Tensor"
-    kind = type(value)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+class Family(Module):
+    """A layer that says in its class statement what makes it one of several: `class Tanh(_Elementwise, function=tanh)`.
+
+    What is said there, `function`, `rank`, `shown` and so on, is an attribute of the class, with an underscore.
+    """
+
+    _function: Callable[..., Tensor]
+    _rank: int
+
+    def __init_subclass__(cls, **facts: Any) -> None:
+        super().__init_subclass__()
+        for name, fact in facts.items():
+            setattr(cls, f"_{name}", staticmethod(fact) if callable(fact) else fact)
 
 
 __all__ = ["Module"]

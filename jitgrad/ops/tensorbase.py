@@ -6,12 +6,13 @@ A subclass has `shape`, `dtype` and `ndim`, and whatever belongs to its executio
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Concatenate
 
 from jitgrad.device import CPU
-from jitgrad.ops.backend import Tensor
+from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library import compare, pointwise, random, reduce
-from jitgrad.ops.library.core import apply, library, product
+from jitgrad.ops.library.core import apply, library, named, product
 from jitgrad.ops.library.shapes import rearrange, shape
 from jitgrad.ops.methods import Methods
 
@@ -32,6 +33,14 @@ class Size(tuple[int, ...]):
 def _listed(args: tuple[Any, ...]) -> Any:
     """`x.permute(0, 1)` and `x.permute((0, 1))` as a tuple."""
     return args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
+
+
+def _one_by_one(fn: Callable[..., Any]) -> Callable[Concatenate[AnyTensor[Tensor], ...], Tensor]:
+    """`fn(x, sizes)` as a method that takes sizes, or axes, one by one or in a tuple."""
+    def method(self: Any, *given: Any) -> Any:
+        return fn(self, _listed(given))
+
+    return named(method, fn.__name__, fn.__doc__ or "")
 
 
 class TensorBase(Methods[Tensor]):
@@ -66,12 +75,14 @@ class TensorBase(Methods[Tensor]):
         """-1, the CPU."""
         return -1
 
-    # --- arguments that a method takes one by one -------------------------------------------------------------------
+    # --- arguments that are not those of the function ---------------------------------------------------------------
 
-    @library
-    def reshape(self: Any, *shape_: Any) -> Tensor:
-        """The elements in order in another shape, given as ints or a tuple; one size may be -1."""
-        return shape.reshape(self, _listed(shape_))
+    reshape = _one_by_one(shape.reshape)
+    permute = _one_by_one(shape.permute)
+    expand = _one_by_one(shape.expand)
+    repeat = _one_by_one(shape.repeat)
+    tile = _one_by_one(shape.tile)
+    flip = _one_by_one(rearrange.flip)
 
     @library
     def view(self: Any, *shape_: Any) -> Tensor:
@@ -79,31 +90,6 @@ class TensorBase(Methods[Tensor]):
         if len(shape_) == 1 and not isinstance(shape_[0], (int, tuple, list)) and hasattr(shape_[0], "itemsize"):
             raise NotImplementedError("view(dtype) is not available; `to(dtype)` converts")
         return shape.reshape(self, _listed(shape_))
-
-    @library
-    def permute(self: Any, *dims: Any) -> Tensor:
-        """Axes in another order, given as ints or a tuple."""
-        return shape.permute(self, _listed(dims))
-
-    @library
-    def expand(self: Any, *sizes: Any) -> Tensor:
-        """Axes of size one repeated, sizes given as ints or a tuple; -1 keeps one."""
-        return shape.expand(self, _listed(sizes))
-
-    @library
-    def repeat(self: Any, *sizes: Any) -> Tensor:
-        """A tiled copy, counts given as ints or a tuple."""
-        return shape.repeat(self, _listed(sizes))
-
-    @library
-    def tile(self: Any, *dims: Any) -> Tensor:
-        """A tiled copy; fewer counts than axes are allowed."""
-        return shape.tile(self, _listed(dims))
-
-    @library
-    def flip(self: Any, *dims: Any) -> Tensor:
-        """A copy with axes reversed, given as ints or a tuple."""
-        return rearrange.flip(self, _listed(dims))
 
     @library
     def softmax(self: Any, dim: int, dtype: Any = None) -> Tensor:

@@ -3,12 +3,10 @@
 from jitgrad.optim import lr_scheduler, swa_utils
 from jitgrad.optim.adam import Adam, AdamW
 from jitgrad.optim.adam_kin import Adamax, NAdam, RAdam
-from jitgrad.optim.adaptive import Adadelta, Adagrad, RMSprop
-from jitgrad.optim.asgd import ASGD
+from jitgrad.optim.adaptive import Adadelta, Adagrad, RMSprop, Rprop
 from jitgrad.optim.lbfgs import LBFGS
 from jitgrad.optim.optimizer import Optimizer
-from jitgrad.optim.rprop import Rprop
-from jitgrad.optim.sgd import SGD
+from jitgrad.optim.sgd import ASGD, SGD
 
 __all__ = ["ASGD", "LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam",
            "RMSprop", "Rprop", "lr_scheduler", "swa_utils"]

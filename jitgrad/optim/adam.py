@@ -6,7 +6,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad import Tensor
-from jitgrad.optim.optimizer import Group, Optimizer, Params, is_on, require_options
+from jitgrad.optim.optimizer import Group, Optimizer, Params, is_on, options, require_options
 
 Betas = tuple[float | Tensor, float | Tensor]
 
@@ -38,9 +38,7 @@ class Adam(Optimizer):
                  eps: float = 1e-8, weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None,
                  maximize: bool = False, capturable: bool = False, differentiable: bool = False,
                  fused: bool | None = None, decoupled_weight_decay: bool = False) -> None:
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
-                    "maximize": maximize, "foreach": foreach, "capturable": capturable,
-                    "differentiable": differentiable, "fused": fused, "decoupled_weight_decay": decoupled_weight_decay}
+        defaults = options(locals())
         require_options(defaults)
         kinds = [isinstance(b, Tensor) for b in betas]
         if kinds[0] != kinds[1] or not all(isinstance(b, (float, Tensor)) for b in betas):

@@ -6,7 +6,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad import Tensor
-from jitgrad.optim.optimizer import Group, Params
+from jitgrad.optim.optimizer import Group, Params, options
 from jitgrad.optim.per_parameter import PerParameter, State
 
 Betas = tuple[float, float]
@@ -32,9 +32,7 @@ class Adamax(PerParameter):
     def __init__(self, params: Params, lr: float | Tensor = 2e-3, betas: Betas = (0.9, 0.999), eps: float = 1e-8,
                  weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False,
                  differentiable: bool = False, capturable: bool = False) -> None:
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-                                  "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
-                                  "capturable": capturable})
+        super().__init__(params, options(locals()))
 
     def _change(self, p: Tensor, grad: Tensor, state: State, group: Group, lr: Any) -> None:
         beta1, beta2 = group["betas"]
@@ -64,10 +62,7 @@ class NAdam(PerParameter):
                  weight_decay: float = 0, momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *,
                  foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
                  differentiable: bool = False) -> None:
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-                                  "momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay,
-                                  "maximize": maximize, "foreach": foreach, "capturable": capturable,
-                                  "differentiable": differentiable})
+        super().__init__(params, options(locals()))
 
     def _new_state(self, p: Tensor, group: Group) -> State:
         return {"step": jitgrad.tensor(0.0), "mu_product": jitgrad.tensor(1.0),
@@ -108,9 +103,7 @@ class RAdam(PerParameter):
     def __init__(self, params: Params, lr: float | Tensor = 1e-3, betas: Betas = (0.9, 0.999), eps: float = 1e-8,
                  weight_decay: float = 0, decoupled_weight_decay: bool = False, *, foreach: bool | None = None,
                  maximize: bool = False, capturable: bool = False, differentiable: bool = False) -> None:
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-                                  "maximize": maximize, "foreach": foreach, "capturable": capturable,
-                                  "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable})
+        super().__init__(params, options(locals()))
 
     def _change(self, p: Tensor, grad: Tensor, state: State, group: Group, lr: Any) -> None:
         beta1, beta2 = group["betas"]

@@ -1,4 +1,4 @@
-"""Optimizers with a rate per element: Adagrad, Adadelta, RMSprop."""
+"""Optimizers with a rate per element: Adagrad, Adadelta, RMSprop, Rprop."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad import Tensor
-from jitgrad.optim.optimizer import Group, Params, is_on, require_at_least_zero
+from jitgrad.optim.optimizer import Group, Params, is_on, options, require_at_least_zero
 from jitgrad.optim.per_parameter import PerParameter, State
 
 
@@ -29,9 +29,7 @@ class Adagrad(PerParameter):
     def __init__(self, params: Params, lr: float | Tensor = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
                  initial_accumulator_value: float = 0, eps: float = 1e-10, foreach: bool | None = None, *,
                  maximize: bool = False, differentiable: bool = False, fused: bool | None = None) -> None:
-        super().__init__(params, {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
-                                  "initial_accumulator_value": initial_accumulator_value, "foreach": foreach,
-                                  "maximize": maximize, "differentiable": differentiable, "fused": fused})
+        super().__init__(params, options(locals()))
 
     def share_memory(self) -> None:
         """Nothing: memory is not shared between processes."""
@@ -69,8 +67,7 @@ class Adadelta(PerParameter):
                  maximize: bool = False, differentiable: bool = False) -> None:
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
-        super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
-                                  "capturable": capturable, "foreach": foreach, "differentiable": differentiable})
+        super().__init__(params, options(locals()))
 
     def _change(self, p: Tensor, grad: Tensor, state: State, group: Group, lr: Any) -> None:
         rho, eps = group["rho"], group["eps"]
@@ -105,9 +102,7 @@ class RMSprop(PerParameter):
                  weight_decay: float = 0, momentum: float = 0, centered: bool = False, capturable: bool = False,
                  foreach: bool | None = None, maximize: bool = False, differentiable: bool = False) -> None:
         require_at_least_zero("alpha value", alpha)
-        super().__init__(params, {"lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
-                                  "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach,
-                                  "maximize": maximize, "differentiable": differentiable})
+        super().__init__(params, options(locals()))
 
     def _new_state(self, p: Tensor, group: Group) -> State:
         state = super()._new_state(p, group)
@@ -132,3 +127,43 @@ class RMSprop(PerParameter):
             p.add_(buffer, alpha=-lr)
         else:
             p.addcdiv_(grad, divisor, value=-lr)
+
+
+class Rprop(PerParameter):
+    """p <- p - sign(g) * s; s grows while the gradient keeps its sign, and shrinks (without a step) where it turns.
+
+    Source: Riedmiller and Braun, "A Direct Adaptive Method for Faster Backpropagation Learning", 1993.
+
+    Args:
+        lr: what the step sizes s start from.
+        etas: the factors of shrinking and growing.
+        step_sizes: the bounds of s.
+
+    The others are `PerParameter`'s.
+
+    Raises:
+        ValueError: a negative lr, or etas that do not shrink and grow.
+    """
+
+    _buffers = ("prev", "step_size")  # the step size is the learning rate at the first step
+
+    def __init__(self, params: Params, lr: float | Tensor = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
+                 step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False, foreach: bool | None = None,
+                 maximize: bool = False, differentiable: bool = False) -> None:
+        if not 0.0 < etas[0] < 1.0 < etas[1]:
+            raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
+        super().__init__(params, options(locals()))
+
+    def _change(self, p: Tensor, grad: Tensor, state: State, group: Group, lr: Any) -> None:
+        shrink, grow = group["etas"]
+        smallest, largest = group["step_sizes"]
+        before, size = state["prev"], state["step_size"]
+        if state["step"].item() == 1:
+            size.fill_(lr)
+        agreement = grad * before
+        turned = agreement < 0
+        grown = jitgrad.where(agreement > 0, size * grow, size)
+        size.copy_(jitgrad.where(turned, size * shrink, grown).clamp(smallest, largest))
+        grad = jitgrad.where(turned, 0.0, grad)
+        p.addcmul_(grad.sign(), size, value=-1)
+        before.copy_(grad)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import jitgrad
 from jitgrad import Tensor
-from jitgrad.optim.optimizer import Group, Optimizer, Params, require_rate
+from jitgrad.optim.optimizer import Group, Optimizer, Params, options, require_rate
 
 Closure = Callable[[], Any]
 
@@ -86,9 +86,7 @@ class LBFGS(Optimizer):
         require_rate(lr)
         if max_eval is None:
             max_eval = max_iter * 5 // 4
-        super().__init__(params, {"lr": lr, "max_iter": max_iter, "max_eval": max_eval,
-                                  "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change,
-                                  "history_size": history_size, "line_search_fn": line_search_fn})
+        super().__init__(params, options(locals()))
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
 

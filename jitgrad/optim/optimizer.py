@@ -12,7 +12,7 @@ import functools
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import jitgrad
 from jitgrad import Tensor
@@ -30,6 +30,11 @@ class _Required:
 
 
 required = _Required()
+
+
+def options(given: Group) -> Group:
+    """The options among the `locals()` of a constructor: all arguments but the optimizer and the parameters."""
+    return {name: value for name, value in given.items() if name not in ("self", "params", "__class__")}
 
 
 def require_at_least_zero(what: str, value: Any) -> None:
@@ -337,11 +342,6 @@ def _register(hooks: OrderedDict[int, Callable[..., Any]], hook: Callable[..., A
     return handle
 
 
-class _Named(NamedTuple):
-    names: list[str]
-    tensors: list[Any]
-
-
 def _normalise(group: Group) -> None:
     """Make "params" a list of tensors, and "param_names" a list of their names if they came with names."""
     params = group["params"]
@@ -350,18 +350,13 @@ def _normalise(group: Group) -> None:
     elif isinstance(params, set):
         raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of tensors "
                         "in sets will change between runs. Please use a list instead.")
-    found = _Named([], [])
-    for p in params:
-        if isinstance(p, tuple):
-            found.names.append(p[0])
-            found.tensors.append(p[1])
-        else:
-            found.tensors.append(p)
-    group["params"] = found.tensors
-    if found.names:
-        if len(found.names) != len(found.tensors):
+    params = list(params)
+    names = [p[0] for p in params if isinstance(p, tuple)]
+    group["params"] = [p[1] if isinstance(p, tuple) else p for p in params]
+    if names:
+        if len(names) != len(params):
             raise ValueError("all optimizer params should be with/without names. Some param names are missing")
-        group["param_names"] = found.names
+        group["param_names"] = names
 
 
 def _converted(param: Tensor, value: Any, key: Any) -> Any:

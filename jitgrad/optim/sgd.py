@@ -1,4 +1,4 @@
-"""Stochastic gradient descent."""
+"""Stochastic gradient descent, plain and averaged."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import jitgrad
 from jitgrad import Tensor
-from jitgrad.optim.optimizer import Group, Optimizer, Params, is_on, require_options
+from jitgrad.optim.optimizer import Group, Optimizer, Params, is_on, options, require_options
+from jitgrad.optim.per_parameter import PerParameter, State
 
 
 class SGD(Optimizer):
@@ -35,9 +36,7 @@ class SGD(Optimizer):
     def __init__(self, params: Params, lr: float | Tensor = 1e-3, momentum: float = 0, dampening: float = 0,
                  weight_decay: float = 0, nesterov: bool = False, *, maximize: bool = False,
                  foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None) -> None:
-        defaults = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-                    "nesterov": nesterov, "maximize": maximize, "foreach": foreach, "differentiable": differentiable,
-                    "fused": fused}
+        defaults = options(locals())
         require_options(defaults)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
@@ -89,3 +88,45 @@ class SGD(Optimizer):
                     p.sub_(grad * lr)
                 else:
                     p.sub_(grad, alpha=lr)
+
+
+class ASGD(PerParameter):
+    """SGD with a falling rate, and in the state's "ax" the average of the parameters from step t0 on.
+
+    Source: Polyak and Juditsky, "Acceleration of Stochastic Approximation by Averaging", 1992.
+
+    Args:
+        lr: learning rate; at step t it is lr / (1 + lambd * lr * t)^alpha.
+        lambd: how fast parameters shrink, and the rate falls.
+        alpha: the power of the rate's fall.
+        t0: where averaging begins.
+
+    The others are `PerParameter`'s.
+
+    Raises:
+        ValueError: a negative lr or weight_decay.
+    """
+
+    def __init__(self, params: Params, lr: float | Tensor = 1e-2, lambd: float = 1e-4, alpha: float = 0.75,
+                 t0: float = 1e6, weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False,
+                 differentiable: bool = False, capturable: bool = False) -> None:
+        super().__init__(params, options(locals()))
+
+    def _new_state(self, p: Tensor, group: Group) -> State:
+        return {
+            "step": jitgrad.tensor(0.0),
+            "eta": jitgrad.tensor(1.0),  # the learning rate at the first step
+            "mu": jitgrad.tensor(1.0),
+            "ax": jitgrad.zeros_like(p),
+        }
+
+    def _change(self, p: Tensor, grad: Tensor, state: State, group: Group, lr: Any) -> None:
+        lambd = group["lambd"]
+        t, share = state["step"].item(), state["mu"].item()
+        rate = lr if t == 1 else state["eta"].item()
+        p.mul_(1 - lambd * rate)
+        p.add_(grad, alpha=-rate)
+        average = state["ax"]
+        average.copy_(average + (p - average) * share if share != 1 else p)
+        state["eta"].fill_(lr / (1 + lambd * lr * t) ** group["alpha"])
+        state["mu"].fill_(1 / max(1.0, t - group["t0"]))

@@ -8,6 +8,7 @@ from pathlib import Path
 from jitgrad import kernels, random
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.run import store
+from jitgrad.ops import special
 
 
 def key() -> str:
@@ -15,7 +16,7 @@ def key() -> str:
 
     It holds the source of the package that writes its text: making the text costs more than loading the object.
     """
-    files = [Path(__file__), Path(engine.__file__), Path(random.__file__),
+    files = [Path(__file__), Path(engine.__file__), Path(random.__file__), Path(special.__file__),
              *sorted(Path(kernels.__path__[0]).glob("*.py"))]
     sources = [file.read_bytes() for file in files]
     return store.key_of("runtime", engine.version(), engine.host().identity, *sources)

@@ -2,55 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jitgrad
 from jitgrad.dtypes import dtype
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
-from jitgrad.nn.module import Module
+from jitgrad.nn.module import Family, Module
 from jitgrad.nn.parameter import Parameter
 
 
-class _Elementwise(Module):
+class _Elementwise(Family):
     """An elementwise function as a layer."""
-
-    _function: Callable[..., Tensor]
 
     def forward(self, input: Tensor) -> Tensor:
         """Elementwise."""
         return self._function(input)
 
 
-class Tanh(_Elementwise):
+class Tanh(_Elementwise, function=jitgrad.tanh):
     """tanh(x)."""
 
-    _function = staticmethod(jitgrad.tanh)
 
-
-class Sigmoid(_Elementwise):
+class Sigmoid(_Elementwise, function=jitgrad.sigmoid):
     """1 / (1 + exp(-x))."""
 
-    _function = staticmethod(jitgrad.sigmoid)
 
-
-class LogSigmoid(_Elementwise):
+class LogSigmoid(_Elementwise, function=F.logsigmoid):
     """log(sigmoid(x))."""
 
-    _function = staticmethod(F.logsigmoid)
 
-
-class Softsign(_Elementwise):
+class Softsign(_Elementwise, function=F.softsign):
     """x / (1 + |x|)."""
 
-    _function = staticmethod(F.softsign)
 
-
-class Tanhshrink(_Elementwise):
+class Tanhshrink(_Elementwise, function=F.tanhshrink):
     """x - tanh(x)."""
-
-    _function = staticmethod(F.tanhshrink)
 
 
 class _InPlace(_Elementwise):
@@ -61,75 +48,57 @@ class _InPlace(_Elementwise):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
         return self._function(input, inplace=self.inplace)
 
     def extra_repr(self) -> str:
         return ", ".join([text for text in (super().extra_repr(), "inplace=True" if self.inplace else "") if text])
 
 
-class ReLU(_InPlace):
+class ReLU(_InPlace, function=F.relu):
     """max(x, 0)."""
 
-    _function = staticmethod(F.relu)
 
-
-class ReLU6(_InPlace):
+class ReLU6(_InPlace, function=F.relu6):
     """min(max(x, 0), 6)."""
 
-    _function = staticmethod(F.relu6)
 
-
-class SiLU(_InPlace):
+class SiLU(_InPlace, function=F.silu):
     """x * sigmoid(x)."""
 
-    _function = staticmethod(F.silu)
 
-
-class Mish(_InPlace):
+class Mish(_InPlace, function=F.mish):
     """x * tanh(softplus(x))."""
 
-    _function = staticmethod(F.mish)
 
-
-class SELU(_InPlace):
+class SELU(_InPlace, function=F.selu):
     """scale * (max(0, x) + min(0, alpha * (exp(x) - 1)))."""
 
-    _function = staticmethod(F.selu)
 
-
-class Hardsigmoid(_InPlace):
+class Hardsigmoid(_InPlace, function=F.hardsigmoid):
     """relu6(x + 3) / 6."""
 
-    _function = staticmethod(F.hardsigmoid)
     extra_repr = Module.extra_repr
 
 
-class Hardswish(_InPlace):
+class Hardswish(_InPlace, function=F.hardswish):
     """x * relu6(x + 3) / 6."""
 
-    _function = staticmethod(F.hardswish)
     extra_repr = Module.extra_repr
 
 
-class LeakyReLU(_InPlace):
+class LeakyReLU(_InPlace, shown=("negative_slope",)):
     """x where it is positive, else negative_slope * x."""
-
-    _shown = ("negative_slope",)
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False):
         super().__init__(inplace)
         self.negative_slope = negative_slope
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
 
-class _ByAlpha(_InPlace):
+class _ByAlpha(_InPlace, shown=("alpha",)):
     """A function with a parameter alpha, which has no `inplace` of its own."""
-
-    _shown = ("alpha",)
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False):
         super().__init__(inplace)
@@ -140,7 +109,6 @@ class ELU(_ByAlpha):
     """x where it is positive, else alpha * (exp(x) - 1)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
         return F.elu_(input, self.alpha) if self.inplace else F.elu(input, self.alpha)
 
 
@@ -148,14 +116,11 @@ class CELU(_ByAlpha):
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
         return F.celu_(input, self.alpha) if self.inplace else F.celu(input, self.alpha)
 
 
-class Hardtanh(_InPlace):
+class Hardtanh(_InPlace, shown=("min_val", "max_val")):
     """x clamped to [min_val, max_val]."""
-
-    _shown = ("min_val", "max_val")
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False):
         super().__init__(inplace)
@@ -164,42 +129,33 @@ class Hardtanh(_InPlace):
         self.min_val, self.max_val = min_val, max_val
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
 
-class Threshold(_InPlace):
+class Threshold(_InPlace, shown=("threshold", "value")):
     """x where it is above the threshold, else value."""
-
-    _shown = ("threshold", "value")
 
     def __init__(self, threshold: float, value: float, inplace: bool = False):
         super().__init__(inplace)
         self.threshold, self.value = threshold, value
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
         return F.threshold(input, self.threshold, self.value, self.inplace)
 
 
-class RReLU(_InPlace):
+class RReLU(_InPlace, shown=("lower", "upper")):
     """x where it is positive, else x times a slope: drawn from [lower, upper) while training, else their mean."""
-
-    _shown = ("lower", "upper")
 
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False):
         super().__init__(inplace)
         self.lower, self.upper = lower, upper
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
 
-class GELU(Module):
+class GELU(Family, shown=("approximate",)):
     """x * Phi(x), exactly or (approximate="tanh") by tanh."""
-
-    _shown = ("approximate",)
 
     def __init__(self, approximate: str = "none"):
         super().__init__()
@@ -210,10 +166,8 @@ class GELU(Module):
         return F.gelu(input, approximate=self.approximate)
 
 
-class Softplus(Module):
+class Softplus(Family, shown=("beta", "threshold")):
     """log(1 + exp(beta * x)) / beta; x itself where beta * x is above the threshold."""
-
-    _shown = ("beta", "threshold")
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0):
         super().__init__()
@@ -232,33 +186,26 @@ class _Shrink(_Elementwise):
         self.lambd = lambd
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
         return self._function(input, self.lambd)
 
     def extra_repr(self) -> str:
         return str(self.lambd)
 
 
-class Hardshrink(_Shrink):
+class Hardshrink(_Shrink, function=F.hardshrink):
     """x where |x| > lambd, else 0."""
 
-    _function = staticmethod(F.hardshrink)
 
-
-class Softshrink(_Shrink):
+class Softshrink(_Shrink, function=F.softshrink):
     """x moved by lambd towards 0, and 0 within lambd of it."""
 
-    _function = staticmethod(F.softshrink)
 
-
-class PReLU(Module):
+class PReLU(Family, shown=("num_parameters",)):
     """x where it is positive, else weight * x.
 
     Attributes:
         weight: (num_parameters,); one for all channels, or one for each.
     """
-
-    _shown = ("num_parameters",)
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: dtype | None = None):
         super().__init__()
@@ -270,12 +217,11 @@ class PReLU(Module):
         """Elementwise; channels are axis 1."""
         return F.prelu(input, self.weight)
 
-class _OverAxis(Module):
+
+class _OverAxis(Family, shown=("dim",)):
     """A function along an axis."""
 
-    _function: Callable[..., Tensor]
     dim: int | None
-    _shown = ("dim",)
 
     def __init__(self, dim: int | None = None):
         super().__init__()
@@ -286,28 +232,20 @@ class _OverAxis(Module):
         return self._function(input, self.dim)
 
 
-class Softmax(_OverAxis):
+class Softmax(_OverAxis, function=F.softmax):
     """exp(x) / sum(exp(x)) along dim."""
 
-    _function = staticmethod(F.softmax)
 
-
-class LogSoftmax(_OverAxis):
+class LogSoftmax(_OverAxis, function=F.log_softmax):
     """log(softmax(x)) along dim."""
 
-    _function = staticmethod(F.log_softmax)
 
-
-class Softmin(_OverAxis):
+class Softmin(_OverAxis, function=F.softmin):
     """softmax(-x) along dim."""
 
-    _function = staticmethod(F.softmin)
 
-
-class GLU(Module):
+class GLU(Family, shown=("dim",)):
     """a * sigmoid(b), where a and b are the halves of the input along dim."""
-
-    _shown = ("dim",)
 
     def __init__(self, dim: int = -1):
         super().__init__()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jitgrad
@@ -11,7 +11,7 @@ from jitgrad.dtypes import dtype
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.nn import init
-from jitgrad.nn.module import Module
+from jitgrad.nn.module import Family
 from jitgrad.nn.parameter import Parameter, unset
 
 Sizes = int | tuple[int, ...]
@@ -23,7 +23,7 @@ def _tuple(value: Any, rank: int) -> tuple[int, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,) * rank
 
 
-class _ConvNd(Module):
+class _ConvNd(Family):
     """What all convolutions are made of.
 
     Args:
@@ -40,9 +40,6 @@ class _ConvNd(Module):
     """
 
     bias: Parameter | None
-    rank = 0
-    _function: Callable[..., Tensor]
-
     def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
                  transposed: bool, output_padding: Any, groups: int, bias: bool, padding_mode: str, device: Any = None,
                  dtype: dtype | None = None):
@@ -53,7 +50,7 @@ class _ConvNd(Module):
             raise ValueError("in_channels must be divisible by groups")
         if out_channels % groups != 0:
             raise ValueError("out_channels must be divisible by groups")
-        rank = self.rank
+        rank = self._rank
         self.in_channels, self.out_channels = in_channels, out_channels
         self.groups, self.transposed = groups, transposed
         self.kernel_size, self.stride = _tuple(kernel_size, rank), _tuple(stride, rank)
@@ -119,22 +116,16 @@ class _Conv(_ConvNd):
         return self._function(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
 
-class Conv1d(_Conv):
+class Conv1d(_Conv, rank=1, function=F.conv1d):
     """Convolution of (N, C, L) or (C, L); see `_ConvNd`."""
 
-    rank, _function = 1, staticmethod(F.conv1d)
 
-
-class Conv2d(_Conv):
+class Conv2d(_Conv, rank=2, function=F.conv2d):
     """Convolution of (N, C, H, W) or (C, H, W); see `_ConvNd`."""
 
-    rank, _function = 2, staticmethod(F.conv2d)
 
-
-class Conv3d(_Conv):
+class Conv3d(_Conv, rank=3, function=F.conv3d):
     """Convolution of (N, C, D, H, W) or (C, D, H, W); see `_ConvNd`."""
-
-    rank, _function = 3, staticmethod(F.conv3d)
 
 
 class _ConvTransposeNd(_ConvNd):
@@ -175,22 +166,16 @@ class _ConvTransposeNd(_ConvNd):
                               self.dilation)
 
 
-class ConvTranspose1d(_ConvTransposeNd):
+class ConvTranspose1d(_ConvTransposeNd, rank=1, function=F.conv_transpose1d):
     """(N, C, L) or (C, L) made longer by the stride."""
 
-    rank, _function = 1, staticmethod(F.conv_transpose1d)
 
-
-class ConvTranspose2d(_ConvTransposeNd):
+class ConvTranspose2d(_ConvTransposeNd, rank=2, function=F.conv_transpose2d):
     """(N, C, H, W) or (C, H, W) made larger by the stride."""
 
-    rank, _function = 2, staticmethod(F.conv_transpose2d)
 
-
-class ConvTranspose3d(_ConvTransposeNd):
+class ConvTranspose3d(_ConvTransposeNd, rank=3, function=F.conv_transpose3d):
     """(N, C, D, H, W) or (C, D, H, W) made larger by the stride."""
-
-    rank, _function = 3, staticmethod(F.conv_transpose3d)
 
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
-from jitgrad.nn.module import Module
+from jitgrad.nn.module import Family
 
 
-class _Dropout(Module):
+class _Dropout(Family, shown=("p", "inplace")):
     """What all kinds share: the probability and whether the input is overwritten."""
-
-    _function: Callable[..., Tensor]
-    _shown = ("p", "inplace")
 
     def __init__(self, p: float = 0.5, inplace: bool = False):
         super().__init__()
@@ -26,35 +21,26 @@ class _Dropout(Module):
         return self._function(input, self.p, self.training, self.inplace)
 
 
-class Dropout(_Dropout):
+class Dropout(_Dropout, function=F.dropout):
     """While training, each element is 0 with probability p and the others are divided by 1 - p."""
 
-    _function = staticmethod(F.dropout)
 
-
-class Dropout1d(_Dropout):
+class Dropout1d(_Dropout, function=F.dropout1d):
     """`Dropout` of whole channels of (N, C, L) or (C, L)."""
 
-    _function = staticmethod(F.dropout1d)
 
-
-class Dropout2d(_Dropout):
+class Dropout2d(_Dropout, function=F.dropout2d):
     """`Dropout` of whole channels of (N, C, H, W) or (C, H, W)."""
 
-    _function = staticmethod(F.dropout2d)
 
-
-class Dropout3d(_Dropout):
+class Dropout3d(_Dropout, function=F.dropout3d):
     """`Dropout` of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
-
-    _function = staticmethod(F.dropout3d)
 
 
 class AlphaDropout(_Dropout):
     """Dropout for SELU: lost elements become its saturation value, mean and variance are kept."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """The input's shape."""
         return F.alpha_dropout(input, self.p, self.training)
 
 
@@ -62,7 +48,6 @@ class FeatureAlphaDropout(_Dropout):
     """`AlphaDropout` of whole channels of (N, C, ...)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """The input's shape."""
         return F.feature_alpha_dropout(input, self.p, self.training)
 
 

@@ -10,7 +10,7 @@ from jitgrad.dtypes import dtype
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.nn import init
-from jitgrad.nn.module import Module
+from jitgrad.nn.module import Family, Module
 from jitgrad.nn.parameter import Parameter, unset
 
 
@@ -99,10 +99,8 @@ class Bilinear(Module):
                 f"out_features={self.out_features}, bias={self.bias is not None}")
 
 
-class Flatten(Module):
+class Flatten(Family, shown=("start_dim", "end_dim")):
     """Joins axes start_dim to end_dim."""
-
-    _shown = ("start_dim", "end_dim")
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1):
         super().__init__()
@@ -113,10 +111,8 @@ class Flatten(Module):
         return input.flatten(self.start_dim, self.end_dim)
 
 
-class Unflatten(Module):
+class Unflatten(Family, shown=("dim", "unflattened_size")):
     """Splits an axis into several of the given sizes."""
-
-    _shown = ("dim", "unflattened_size")
 
     def __init__(self, dim: int, unflattened_size: tuple[int, ...] | list[int]):
         super().__init__()

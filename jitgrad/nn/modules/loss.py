@@ -6,10 +6,10 @@ from typing import Any
 
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
-from jitgrad.nn.module import Module
+from jitgrad.nn.module import Family
 
 
-class _Loss(Module):
+class _Loss(Family):
     """A loss; `size_average` and `reduce` are torch's old names for the reduction."""
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"):
@@ -18,6 +18,14 @@ class _Loss(Module):
             average = size_average is None or size_average
             reduction = ("mean" if average else "sum") if reduce is None or reduce else "none"
         self.reduction = reduction
+
+
+class _PairLoss(_Loss):
+    """A loss of two tensors of one shape."""
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Two tensors of one shape -> 0-dim, or that shape."""
+        return self._function(input, target, reduction=self.reduction)
 
 
 class _WeightedLoss(_Loss):
@@ -31,23 +39,15 @@ class _WeightedLoss(_Loss):
         self.register_buffer("weight", weight)
 
 
-class MSELoss(_Loss):
+class MSELoss(_PairLoss, function=F.mse_loss):
     """(input - target)^2."""
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Two tensors of one shape -> 0-dim, or that shape."""
-        return F.mse_loss(input, target, reduction=self.reduction)
 
-
-class L1Loss(_Loss):
+class L1Loss(_PairLoss, function=F.l1_loss):
     """|input - target|."""
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Two tensors of one shape -> 0-dim, or that shape."""
-        return F.l1_loss(input, target, reduction=self.reduction)
 
-
-class SmoothL1Loss(_Loss):
+class SmoothL1Loss(_PairLoss):
     """Quadratic where |input - target| < beta, else linear."""
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -56,11 +56,10 @@ class SmoothL1Loss(_Loss):
         self.beta = beta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Two tensors of one shape -> 0-dim, or that shape."""
         return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
-class HuberLoss(_Loss):
+class HuberLoss(_PairLoss):
     """Quadratic where |input - target| < delta, else linear with slope delta."""
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0):
@@ -68,11 +67,10 @@ class HuberLoss(_Loss):
         self.delta = delta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Two tensors of one shape -> 0-dim, or that shape."""
         return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
 
 
-class KLDivLoss(_Loss):
+class KLDivLoss(_PairLoss):
     """target * (log(target) - input), where input is a logarithm; "batchmean" divides by the batch."""
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -81,7 +79,6 @@ class KLDivLoss(_Loss):
         self.log_target = log_target
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Two tensors of one shape -> 0-dim, or that shape."""
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
 
@@ -93,7 +90,7 @@ class BCELoss(_WeightedLoss):
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
 
-class BCEWithLogitsLoss(_Loss):
+class BCEWithLogitsLoss(_PairLoss):
     """BCELoss of sigmoid(input), without overflow."""
 
     weight: Tensor | None
@@ -106,7 +103,6 @@ class BCEWithLogitsLoss(_Loss):
         self.register_buffer("pos_weight", pos_weight)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Two tensors of one shape -> 0-dim, or that shape."""
         return F.binary_cross_entropy_with_logits(input, target, weight=self.weight, reduction=self.reduction,
                                                   pos_weight=self.pos_weight)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.nn.module import Module
-from jitgrad.nn.modules.loss import _Loss, _WeightedLoss
+from jitgrad.nn.modules.loss import _Loss, _PairLoss, _WeightedLoss
 
 Legacy = bool | None  # size_average and reduce: torch's old names for the reduction
 
@@ -49,7 +49,7 @@ class CosineEmbeddingLoss(_Loss):
         return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
-class HingeEmbeddingLoss(_Loss):
+class HingeEmbeddingLoss(_PairLoss):
     """The input where the target is 1, max(0, margin - input) where it is -1."""
 
     def __init__(self, margin: float = 1.0, size_average: Legacy = None, reduce: Legacy = None,
@@ -58,7 +58,6 @@ class HingeEmbeddingLoss(_Loss):
         self.margin = margin
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Two tensors of one shape -> 0-dim, or that shape."""
         return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
 
 
@@ -75,12 +74,8 @@ class MarginRankingLoss(_Loss):
         return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
-class SoftMarginLoss(_Loss):
+class SoftMarginLoss(_PairLoss, function=F.soft_margin_loss):
     """log(1 + exp(-target * input))."""
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Two tensors of one shape -> 0-dim, or that shape."""
-        return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiMarginLoss(_WeightedLoss):

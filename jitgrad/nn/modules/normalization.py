@@ -10,11 +10,11 @@ from jitgrad.dtypes import dtype
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.nn import init
-from jitgrad.nn.module import Module
+from jitgrad.nn.module import Family, Module
 from jitgrad.nn.parameter import Parameter, unset
 
 
-class _Affine(Module):
+class _Affine(Family):
     """A normalisation with a factor, and what is added, for each feature or channel, if they are wanted."""
 
     weight: Parameter | None
@@ -180,22 +180,16 @@ class _BatchNorm(_Affine):
                 f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}")
 
 
-class BatchNorm1d(_BatchNorm):
+class BatchNorm1d(_BatchNorm, ranks=(2, 3)):
     """Batch normalisation of (N, C) or (N, C, L)."""
 
-    _ranks = (2, 3)
 
-
-class BatchNorm2d(_BatchNorm):
+class BatchNorm2d(_BatchNorm, ranks=(4,)):
     """Batch normalisation of (N, C, H, W)."""
 
-    _ranks = (4,)
 
-
-class BatchNorm3d(_BatchNorm):
+class BatchNorm3d(_BatchNorm, ranks=(5,)):
     """Batch normalisation of (N, C, D, H, W)."""
-
-    _ranks = (5,)
 
 
 class _InstanceNorm(_BatchNorm):
@@ -221,22 +215,16 @@ class _InstanceNorm(_BatchNorm):
         return y.squeeze(0) if axis == 0 else y
 
 
-class InstanceNorm1d(_InstanceNorm):
+class InstanceNorm1d(_InstanceNorm, ranks=(2, 3)):
     """Instance normalisation of (N, C, L) or (C, L)."""
 
-    _ranks = (2, 3)
 
-
-class InstanceNorm2d(_InstanceNorm):
+class InstanceNorm2d(_InstanceNorm, ranks=(3, 4)):
     """Instance normalisation of (N, C, H, W) or (C, H, W)."""
 
-    _ranks = (3, 4)
 
-
-class InstanceNorm3d(_InstanceNorm):
+class InstanceNorm3d(_InstanceNorm, ranks=(4, 5)):
     """Instance normalisation of (N, C, D, H, W) or (C, D, H, W)."""
-
-    _ranks = (4, 5)
 
 
 class LocalResponseNorm(Module):

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
-from jitgrad.nn.module import Module
+from jitgrad.nn.module import Family
 
 Sizes = int | tuple[int, ...]
 
 
-class _PadNd(Module):
-    """A padding of the last `rank` axes: one number, or two per axis, last axis first."""
+class _PadNd(Family):
+    """A padding of the last `_rank` axes: one number, or two per axis, last axis first."""
 
-    rank: int
-    mode = "constant"
+    _mode = "constant"
 
     def __init__(self, padding: Sizes):
         super().__init__()
-        self.padding = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * (2 * self.rank)
+        self.padding = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * (2 * self._rank)
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, *spatial) or (C, *spatial) -> the same, larger."""
-        return F.pad(input, self.padding, self.mode)
+        return F.pad(input, self.padding, self._mode)
 
     def extra_repr(self) -> str:
         return f"{self.padding}"
@@ -51,94 +50,64 @@ class _ZeroPadNd(_ConstantPadNd):
     extra_repr = _PadNd.extra_repr
 
 
-class ConstantPad1d(_ConstantPadNd):
+class ConstantPad1d(_ConstantPadNd, rank=1):
     """A constant around the last axis."""
 
-    rank = 1
 
-
-class ConstantPad2d(_ConstantPadNd):
+class ConstantPad2d(_ConstantPadNd, rank=2):
     """A constant around the last two axes."""
 
-    rank = 2
 
-
-class ConstantPad3d(_ConstantPadNd):
+class ConstantPad3d(_ConstantPadNd, rank=3):
     """A constant around the last three axes."""
 
-    rank = 3
 
-
-class ZeroPad1d(_ZeroPadNd):
+class ZeroPad1d(_ZeroPadNd, rank=1):
     """Zeros around the last axis."""
 
-    rank = 1
 
-
-class ZeroPad2d(_ZeroPadNd):
+class ZeroPad2d(_ZeroPadNd, rank=2):
     """Zeros around the last two axes."""
 
-    rank = 2
 
-
-class ZeroPad3d(_ZeroPadNd):
+class ZeroPad3d(_ZeroPadNd, rank=3):
     """Zeros around the last three axes."""
 
-    rank = 3
 
-
-class ReflectionPad1d(_PadNd):
+class ReflectionPad1d(_PadNd, rank=1, mode="reflect"):
     """Reflections at the edges of the last axis."""
 
-    rank, mode = 1, "reflect"
 
-
-class ReflectionPad2d(_PadNd):
+class ReflectionPad2d(_PadNd, rank=2, mode="reflect"):
     """Reflections at the edges of the last two axes."""
 
-    rank, mode = 2, "reflect"
 
-
-class ReflectionPad3d(_PadNd):
+class ReflectionPad3d(_PadNd, rank=3, mode="reflect"):
     """Reflections at the edges of the last three axes."""
 
-    rank, mode = 3, "reflect"
 
-
-class ReplicationPad1d(_PadNd):
+class ReplicationPad1d(_PadNd, rank=1, mode="replicate"):
     """The edges repeated around the last axis."""
 
-    rank, mode = 1, "replicate"
 
-
-class ReplicationPad2d(_PadNd):
+class ReplicationPad2d(_PadNd, rank=2, mode="replicate"):
     """The edges repeated around the last two axes."""
 
-    rank, mode = 2, "replicate"
 
-
-class ReplicationPad3d(_PadNd):
+class ReplicationPad3d(_PadNd, rank=3, mode="replicate"):
     """The edges repeated around the last three axes."""
 
-    rank, mode = 3, "replicate"
 
-
-class CircularPad1d(_PadNd):
+class CircularPad1d(_PadNd, rank=1, mode="circular"):
     """The other end's elements around the last axis."""
 
-    rank, mode = 1, "circular"
 
-
-class CircularPad2d(_PadNd):
+class CircularPad2d(_PadNd, rank=2, mode="circular"):
     """The other end's elements around the last two axes."""
 
-    rank, mode = 2, "circular"
 
-
-class CircularPad3d(_PadNd):
+class CircularPad3d(_PadNd, rank=3, mode="circular"):
     """The other end's elements around the last three axes."""
-
-    rank, mode = 3, "circular"
 
 
 __all__ = ["CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d",

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
-from jitgrad.nn.module import Module
+from jitgrad.nn.module import Family
 
 Sizes = int | tuple[int, ...]
 
 
-class _MaxPoolNd(Module):
+class _MaxPoolNd(Family, shown=("kernel_size", "stride", "padding", "dilation", "ceil_mode")):
     """The maxima of windows; see `F.max_pool2d`."""
-
-    _function: Callable[..., Any]
-    _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
     def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
                  return_indices: bool = False, ceil_mode: bool = False):
@@ -32,29 +28,20 @@ class _MaxPoolNd(Module):
                               self.return_indices)
 
 
-class MaxPool1d(_MaxPoolNd):
+class MaxPool1d(_MaxPoolNd, function=F.max_pool1d):
     """The maxima of windows of (N, C, L)."""
 
-    _function = staticmethod(F.max_pool1d)
 
-
-class MaxPool2d(_MaxPoolNd):
+class MaxPool2d(_MaxPoolNd, function=F.max_pool2d):
     """The maxima of windows of (N, C, H, W)."""
 
-    _function = staticmethod(F.max_pool2d)
 
-
-class MaxPool3d(_MaxPoolNd):
+class MaxPool3d(_MaxPoolNd, function=F.max_pool3d):
     """The maxima of windows of (N, C, D, H, W)."""
 
-    _function = staticmethod(F.max_pool3d)
 
-
-class _AvgPoolNd(Module):
+class _AvgPoolNd(Family, shown=("kernel_size", "stride", "padding")):
     """The means of windows; see `F.avg_pool2d`."""
-
-    _function: Callable[..., Tensor]
-    _shown = ("kernel_size", "stride", "padding")
 
     def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
                  count_include_pad: bool = True, divisor_override: int | None = None):
@@ -88,23 +75,16 @@ class AvgPool1d(_AvgPoolNd):
         return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
 
-class AvgPool2d(_AvgPoolNd):
+class AvgPool2d(_AvgPoolNd, function=F.avg_pool2d):
     """The means of windows of (N, C, H, W)."""
 
-    _function = staticmethod(F.avg_pool2d)
 
-
-class AvgPool3d(_AvgPoolNd):
+class AvgPool3d(_AvgPoolNd, function=F.avg_pool3d):
     """The means of windows of (N, C, D, H, W)."""
 
-    _function = staticmethod(F.avg_pool3d)
 
-
-class _LPPoolNd(Module):
+class _LPPoolNd(Family, shown=("norm_type", "kernel_size", "stride", "ceil_mode")):
     """The p-norms of windows."""
-
-    _function: Callable[..., Tensor]
-    _shown = ("norm_type", "kernel_size", "stride", "ceil_mode")
 
     def __init__(self, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False):
         super().__init__()
@@ -115,23 +95,16 @@ class _LPPoolNd(Module):
         return self._function(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
-class LPPool1d(_LPPoolNd):
+class LPPool1d(_LPPoolNd, function=F.lp_pool1d):
     """The p-norms of windows of (N, C, L)."""
 
-    _function = staticmethod(F.lp_pool1d)
 
-
-class LPPool2d(_LPPoolNd):
+class LPPool2d(_LPPoolNd, function=F.lp_pool2d):
     """The p-norms of windows of (N, C, H, W)."""
 
-    _function = staticmethod(F.lp_pool2d)
 
-
-class _AdaptiveAvgPoolNd(Module):
+class _AdaptiveAvgPoolNd(Family, shown=("output_size",)):
     """The means of a given number of windows, as even as possible."""
-
-    _function: Callable[..., Tensor]
-    _shown = ("output_size",)
 
     def __init__(self, output_size: Any):
         super().__init__()
@@ -142,29 +115,20 @@ class _AdaptiveAvgPoolNd(Module):
         return self._function(input, self.output_size)
 
 
-class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd, function=F.adaptive_avg_pool1d):
     """The means of output_size windows of (N, C, L)."""
 
-    _function = staticmethod(F.adaptive_avg_pool1d)
 
-
-class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd, function=F.adaptive_avg_pool2d):
     """The means of output_size windows of (N, C, H, W)."""
 
-    _function = staticmethod(F.adaptive_avg_pool2d)
 
-
-class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd, function=F.adaptive_avg_pool3d):
     """The means of output_size windows of (N, C, D, H, W)."""
 
-    _function = staticmethod(F.adaptive_avg_pool3d)
 
-
-class _AdaptiveMaxPoolNd(Module):
+class _AdaptiveMaxPoolNd(Family, shown=("output_size",)):
     """The maxima of a given number of windows, as even as possible."""
-
-    _function: Callable[..., Any]
-    _shown = ("output_size",)
 
     def __init__(self, output_size: Any, return_indices: bool = False):
         super().__init__()
@@ -175,22 +139,16 @@ class _AdaptiveMaxPoolNd(Module):
         return self._function(input, self.output_size, self.return_indices)
 
 
-class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd, function=F.adaptive_max_pool1d):
     """The maxima of output_size windows of (N, C, L)."""
 
-    _function = staticmethod(F.adaptive_max_pool1d)
 
-
-class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd, function=F.adaptive_max_pool2d):
     """The maxima of output_size windows of (N, C, H, W)."""
 
-    _function = staticmethod(F.adaptive_max_pool2d)
 
-
-class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd, function=F.adaptive_max_pool3d):
     """The maxima of output_size windows of (N, C, D, H, W)."""
-
-    _function = staticmethod(F.adaptive_max_pool3d)
 
 
 __all__ = ["AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",

@@ -6,7 +6,7 @@ from typing import Any
 
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
-from jitgrad.nn.module import Module
+from jitgrad.nn.module import Family, Module
 
 Sizes = int | tuple[int, ...]
 
@@ -49,10 +49,8 @@ class UpsamplingBilinear2d(Upsample):
         super().__init__(size, scale_factor, "bilinear", True)
 
 
-class PixelShuffle(Module):
+class PixelShuffle(Family, shown=("upscale_factor",)):
     """(N, C r^2, H, W) -> (N, C, H r, W r)."""
-
-    _shown = ("upscale_factor",)
 
     def __init__(self, upscale_factor: int):
         super().__init__()
@@ -63,10 +61,8 @@ class PixelShuffle(Module):
         return F.pixel_shuffle(input, self.upscale_factor)
 
 
-class PixelUnshuffle(Module):
+class PixelUnshuffle(Family, shown=("downscale_factor",)):
     """(N, C, H r, W r) -> (N, C r^2, H, W)."""
-
-    _shown = ("downscale_factor",)
 
     def __init__(self, downscale_factor: int):
         super().__init__()
@@ -77,10 +73,8 @@ class PixelUnshuffle(Module):
         return F.pixel_unshuffle(input, self.downscale_factor)
 
 
-class ChannelShuffle(Module):
+class ChannelShuffle(Family, shown=("groups",)):
     """Channels of several groups, interleaved."""
-
-    _shown = ("groups",)
 
     def __init__(self, groups: int):
         super().__init__()
@@ -91,10 +85,8 @@ class ChannelShuffle(Module):
         return F.channel_shuffle(input, self.groups)
 
 
-class Unfold(Module):
+class Unfold(Family, shown=("kernel_size", "dilation", "padding", "stride")):
     """Windows of (N, C, H, W) as columns; see `F.unfold`."""
-
-    _shown = ("kernel_size", "dilation", "padding", "stride")
 
     def __init__(self, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1):
         super().__init__()
@@ -105,10 +97,8 @@ class Unfold(Module):
         return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
 
 
-class Fold(Module):
+class Fold(Family, shown=("output_size", "kernel_size", "dilation", "padding", "stride")):
     """Columns added where `Unfold` took them."""
-
-    _shown = ("output_size", "kernel_size", "dilation", "padding", "stride")
 
     def __init__(self, output_size: Sizes, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0,
                  stride: Sizes = 1):

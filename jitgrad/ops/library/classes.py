@@ -7,16 +7,7 @@ from typing import Any
 
 from jitgrad.dtypes import int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import (
-    apply,
-    cast,
-    create,
-    library,
-    product,
-    require,
-    require_equal,
-    text,
-)
+from jitgrad.ops.library.core import apply, cast, create, joined, library, product, require, require_equal, text
 from jitgrad.ops.library.shapes.indexing import checked_indices
 
 
@@ -85,16 +76,8 @@ def require_several(input: AnyTensor[Tensor], spatial: bool) -> None:
     sizes = tuple(input.shape)
     count = product(sizes[2:] if spatial else (sizes[0], *sizes[2:]))
     what = "spatial element" if spatial else "value per channel"
-    require(count != 1, ValueError, f"Expected more than 1 {what} when training, got input size torch.Size(",
-            *_separated(sizes), ")")
-
-
-def _separated(sizes: Sequence[Any]) -> list[Any]:
-    """[2, 3] as parts of a message."""
-    parts: list[Any] = []
-    for s in sizes:
-        parts += [", ", s] if parts else ["[", s]
-    return [*parts, "]"]
+    require(count != 1, ValueError, f"Expected more than 1 {what} when training, got input size torch.Size([",
+            *joined(sizes, ", "), "])")
 
 
 @library
@@ -108,7 +91,7 @@ def require_channels(input: AnyTensor[Tensor], vector: AnyTensor[Tensor], name: 
 def require_groups(input: AnyTensor[Tensor], groups: Any) -> None:
     """RuntimeError unless the channels (axis 1) can be split into so many groups."""
     require(input.shape[1] % groups == 0, RuntimeError, "Expected number of channels in input to be divisible by "
-            "num_groups, but got input of shape ", *_separated(tuple(input.shape)), " and num_groups=", groups)
+            "num_groups, but got input of shape [", *joined(input.shape, ", "), "] and num_groups=", groups)
 
 
 @library

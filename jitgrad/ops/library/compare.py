@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, overload
 
-from jitgrad.dtypes import bool_
+from jitgrad.dtypes import bool_, float64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (
     Number,
@@ -173,8 +173,6 @@ def isclose(input: AnyTensor[Tensor], other: AnyTensor[Tensor], rtol: Number = 1
     if input.dtype is bool_:
         return same
     if not input.dtype.is_floating_point:
-        from jitgrad.dtypes import float64
-
         input, other = cast(input, float64), cast(other, float64)
     elif equal_nan:
         same = apply("logical_or", same, apply("logical_and", apply("isnan", input), apply("isnan", other)))

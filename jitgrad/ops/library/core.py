@@ -250,6 +250,11 @@ def text(sizes: Iterable[Any]) -> str:
     return "[" + ", ".join([str(s) for s in sizes]) + "]"
 
 
+def joined(sizes: Iterable[Any], by: str) -> list[Any]:
+    """Sizes with `by` between them, as parts of a message."""
+    return [part for s in sizes for part in (by, s)][1:]
+
+
 def is_one(size: Any) -> bool:
     """Whether a size is 1. A symbolic size counts as 1 only where that is known (sizes of 1 are ints then)."""
     return isinstance(size, int) and size == 1
@@ -374,17 +379,3 @@ def inplace(fn: Fn) -> Fn:
             return write(self, fn(self, *args, **kwargs))
 
     return named(in_place, name + "_", f"In-place version of `{name}`.")  # type: ignore[return-value]
-
-
-def reject(fn: str, **arguments: Any) -> None:
-    """Raise NotImplementedError for arguments of torch's signature that have no meaning here, unless they are None."""
-    for name, value in arguments.items():
-        if value is not None and value is not False:
-            raise NotImplementedError(f"{fn}() does not take `{name}` in jitgrad")
-
-
-__all__ = ["OPERAND", "WORDS", "AnyTensor", "Number", "SymNumber", "alias", "apply", "as_operand", "axes", "axis",
-           "backend", "binary", "cast", "ceil_div", "create", "expand_to", "floating", "inplace", "is_one", "is_tensor",
-           "library", "maximum", "minimum", "number_type", "pair_dtype", "per_axis", "product", "reject", "require",
-           "require_equal", "require_tensor", "result_dtype", "same_float", "same_shape", "same_size", "select_number",
-           "size_list", "size_of", "static_int", "text", "word", "wrap_index", "write"]

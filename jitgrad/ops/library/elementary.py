@@ -9,17 +9,7 @@ from jitgrad.dtypes import bool_
 from jitgrad.ops import OPS
 from jitgrad.ops.autocast import mode, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import (
-    apply,
-    as_operand,
-    bind,
-    cast,
-    inplace,
-    library,
-    named,
-    require_tensor,
-    word,
-)
+from jitgrad.ops.library.core import apply, as_operand, bind, cast, inplace, library, named, require_tensor, word
 
 #: what autocast on a GPU computes in float32
 _WIDENED = {"acos", "asin", "cosh", "erfinv", "exp", "expm1", "log", "log10", "log1p", "log2", "reciprocal", "rsqrt",

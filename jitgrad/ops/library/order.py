@@ -60,17 +60,13 @@ def _back(x: Any, a: int) -> Any:
     return x if a == n else apply("permute", x, axes=(*range(a), n, *range(a, n)))
 
 
-def _earlier(x: Any, n: Any) -> Any:
-    """bool (n, n), where x is: [i, j] says whether j <= i."""
-    k = create("arange", x, length=n, dtype=int64)
-    return apply("le", apply("unsqueeze", k, axis=0), apply("unsqueeze", k, axis=1))
-
-
 def _seen(x: Any, fill: Any) -> Any:
     """(..., n) -> (..., n, n): row i has elements up to i, then `fill`."""
     n = x.shape[-1]
     rows = apply("expand", apply("unsqueeze", x, axis=x.ndim - 1), shape=(*x.shape[:-1], n, n))
-    return apply("where", _earlier(x, n), rows, as_operand(fill, x.dtype))
+    k = create("arange", x, length=n, dtype=int64)
+    earlier = apply("le", apply("unsqueeze", k, axis=0), apply("unsqueeze", k, axis=1))
+    return apply("where", earlier, rows, as_operand(fill, x.dtype))
 
 
 def _running(fn: str, input: Any, dim: int) -> tuple[Any, Any]:

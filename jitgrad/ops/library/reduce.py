@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 from jitgrad import dtypes
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import widen
-from jitgrad.ops.backend import AnyTensor, Tensor, backend
+from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
 from jitgrad.ops.library.core import (
     Number,
-    SymNumber,
     apply,
     as_operand,
     axes,
@@ -119,12 +118,6 @@ def count_nonzero(input: AnyTensor[Tensor], dim: Dims = None) -> Tensor:
 # --- spread --------------------------------------------------------------------------------------------------------
 
 
-def _correction(unbiased: bool, correction: Number | None) -> Any:
-    if correction is not None:
-        return correction
-    return 1 if unbiased else 0
-
-
 def _split_unbiased(dim: Any, unbiased: bool) -> tuple[Any, bool]:
     """torch's `var(x, False)` means unbiased=False."""
     return (None, dim) if isinstance(dim, bool) else (dim, unbiased)
@@ -137,7 +130,7 @@ def var(input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepd
     same_float("std and var", input)
     dim, unbiased = _split_unbiased(dim, unbiased)
     return apply("var", input, axes=axes(dim, input.ndim), keepdim=bool(keepdim),
-                 correction=_correction(unbiased, correction))
+                 correction=int(unbiased) if correction is None else correction)
 
 
 @library

@@ -17,10 +17,6 @@ def _transpose(F: Any, x: Any) -> Any:
     return F.permute(x, axes=(*range(n - 2), n - 1, n - 2))
 
 
-def _matmul_first(F: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
-    return F.matmul(g, _transpose(F, b))
-
-
 def _matmul_second(F: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
     if b.ndim == 2 and a.ndim > 2:  # one product over all rows, not a batch of them and a sum
         rows = product(a.shape[:-1])
@@ -36,6 +32,6 @@ def _samples(rng: np.random.Generator) -> Any:
 
 
 register("matmul", 2, CONTRACT, "Matrix products of the last two axes; the axes before them broadcast.",
-         impl=lambda xp, a, b: xp.matmul(a, b), vjp=each(_matmul_first, _matmul_second), spec=specs.matmul,
-         check=checks.matmul, dtypes="number", infix="@", traits={"stored", "reads_memory"}, ref="numpy.matmul",
-         samples=_samples)
+         impl=lambda xp, a, b: xp.matmul(a, b), spec=specs.matmul, check=checks.matmul,
+         vjp=each(lambda F, g, y, a, b: F.matmul(g, _transpose(F, b)), _matmul_second), dtypes="number", infix="@",
+         traits={"stored", "reads_memory"}, ref="numpy.matmul", samples=_samples)

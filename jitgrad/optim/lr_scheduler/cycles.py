@@ -59,9 +59,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_0, self.T_i, self.T_mult, self.eta_min, self.T_cur = T_0, T_0, T_mult, eta_min, last_epoch
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Rate]:
+    def _next_rates(self) -> list[Rate]:
         """The rates T_cur epochs after a restart, of a run of T_i epochs."""
-        self._warn_unless_stepping()
         height = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * height for base in self.base_lrs]
 
@@ -163,9 +162,8 @@ class CyclicLR(_WithMomentum):
             return 1.0
         return 1 / 2.0 ** (x - 1) if self.mode == "triangular2" else float(self.gamma ** x)
 
-    def get_lr(self) -> list[Rate]:
+    def _next_rates(self) -> list[Rate]:
         """The rates of this step; momentum is set as well."""
-        self._warn_unless_stepping()
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
         height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
@@ -253,9 +251,8 @@ class OneCycleLR(_WithMomentum):
             return end + (start - end) / 2.0 * (math.cos(math.pi * share) + 1)
         return (end - start) * share + start
 
-    def get_lr(self) -> list[Rate]:
+    def _next_rates(self) -> list[Rate]:
         """The rates of this step; momentum is set as well."""
-        self._warn_unless_stepping()
         step = self.last_epoch
         if step > self.total_steps:
             raise ValueError(f"Tried to step {step} times. The specified number of total steps is {self.total_steps}")

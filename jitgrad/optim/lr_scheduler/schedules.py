@@ -90,6 +90,13 @@ class LRScheduler:
 
     def get_lr(self) -> list[Rate]:
         """The rates of epoch `last_epoch`, one per group, from those that the groups have; for `step` to call."""
+        if not self._get_lr_called_within_step:
+            warnings.warn("To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
+                          UserWarning, stacklevel=2)
+        return self._next_rates()
+
+    def _next_rates(self) -> list[Rate]:
+        """What `get_lr` gives; a subclass writes it, or in torch's style `get_lr` itself."""
         raise NotImplementedError
 
     def get_last_lr(self) -> list[Rate]:
@@ -135,11 +142,6 @@ class LRScheduler:
         """The rates that the groups have, times a factor."""
         return [group["lr"] * factor for group in self.optimizer.param_groups]
 
-    def _warn_unless_stepping(self) -> None:
-        if not self._get_lr_called_within_step:
-            warnings.warn("To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
-                          UserWarning, stacklevel=3)
-
 
 class LambdaLR(LRScheduler):
     """The initial rate times `lr_lambda(epoch)`.
@@ -178,9 +180,8 @@ class LambdaLR(LRScheduler):
             if saved is not None:
                 fn.__dict__.update(saved)
 
-    def get_lr(self) -> list[Rate]:
+    def _next_rates(self) -> list[Rate]:
         """base * lambda(epoch)."""
-        self._warn_unless_stepping()
         return [base * fn(self.last_epoch) for fn, base in zip(self.lr_lambdas, self.base_lrs, strict=True)]
 
 
@@ -194,9 +195,8 @@ class MultiplicativeLR(LambdaLR):
                 raise TypeError(f"lr_lambda should be a function, but got {type(fn).__name__}")
         super().__init__(optimizer, lr_lambda, last_epoch)
 
-    def get_lr(self) -> list[Rate]:
+    def _next_rates(self) -> list[Rate]:
         """rate * lambda(epoch)."""
-        self._warn_unless_stepping()
         if self._is_initial:
             return self._same()
         return [group["lr"] * fn(self.last_epoch)
@@ -211,9 +211,8 @@ class StepLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Rate]:
+    def _next_rates(self) -> list[Rate]:
         """The same, or times gamma."""
-        self._warn_unless_stepping()
         if self.last_epoch == 0 or self.last_epoch % self.step_size != 0:
             return self._same()
         return self._scaled(self.gamma)
@@ -231,9 +230,8 @@ class MultiStepLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Rate]:
+    def _next_rates(self) -> list[Rate]:
         """The same, or times gamma for each time that the epoch is a milestone."""
-        self._warn_unless_stepping()
         factor = 1.0
         for milestone, times in self.milestones.items():
             if self.last_epoch == milestone:
@@ -256,9 +254,8 @@ class ConstantLR(LRScheduler):
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Rate]:
+    def _next_rates(self) -> list[Rate]:
         """The same, but for the first epoch and epoch `total_iters`."""
-        self._warn_unless_stepping()
         if self.last_epoch == 0:
             return self._scaled(self.factor)
         return self._same() if self.last_epoch != self.total_iters else self._scaled(1.0 / self.factor)
@@ -276,9 +273,8 @@ class PolynomialLR(LRScheduler):
         self.power = power
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Rate]:
+    def _next_rates(self) -> list[Rate]:
         """The last rate, times the quotient of this epoch's factor and the last one's."""
-        self._warn_unless_stepping()
         epoch, total = self.last_epoch, self.total_iters
         if self._is_initial or epoch > total:
             return self._same()
@@ -307,9 +303,8 @@ class LinearLR(LRScheduler):
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Rate]:
+    def _next_rates(self) -> list[Rate]:
         """The last rate, times the quotient of this epoch's factor and the last one's."""
-        self._warn_unless_stepping()
         if self.last_epoch == 0:
             return self._scaled(self.start_factor)
         if self._is_initial or self.last_epoch > self.total_iters:
@@ -330,9 +325,8 @@ class ExponentialLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Rate]:
+    def _next_rates(self) -> list[Rate]:
         """The last rate times gamma."""
-        self._warn_unless_stepping()
         return self._same() if self._is_initial else self._scaled(self.gamma)
 
     def _get_closed_form_lr(self) -> list[Rate]:
@@ -350,9 +344,8 @@ class CosineAnnealingLR(LRScheduler):
         self.eta_min = eta_min
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Rate]:
+    def _next_rates(self) -> list[Rate]:
         """The last rate's distance from eta_min, times the quotient of this epoch's height and the last one's."""
-        self._warn_unless_stepping()
         low, period, epoch = self.eta_min, self.T_max, self.last_epoch
         if self._is_initial:
             return self._same()

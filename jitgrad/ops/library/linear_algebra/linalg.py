@@ -109,7 +109,7 @@ def dot(input: AnyTensor[Tensor], tensor: AnyTensor[Tensor]) -> Tensor:
     return apply("reshape", apply("matmul", row, column), shape=())
 
 
-vdot = inner_vectors = dot
+vdot = dot
 
 
 @library

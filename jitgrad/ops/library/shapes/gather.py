@@ -18,6 +18,7 @@ from jitgrad.ops.library.core import (
     expand_to,
     inplace,
     library,
+    maximum,
     product,
     require_equal,
     require_tensor,
@@ -277,8 +278,6 @@ def bincount(input: AnyTensor[Tensor], weights: AnyTensor[Tensor] | None = None,
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     i = cast(input, int64)
     most = backend().item(apply("amax", apply("pad", i, pads=((1, 0),), value=-1), axes=(0,), keepdim=False))
-    from jitgrad.ops.library.core import maximum
-
     length = maximum(most + 1, minlength)
     i = checked_indices(i, length, 0, negative=False, error=RuntimeError)
     if weights is None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.dtypes import bool_, int64, uint8
-from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
+from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, select_number
 from jitgrad.ops.library.core import (
     OPERAND,
     alias,
@@ -30,7 +30,6 @@ from jitgrad.ops.library.core import (
     product,
     require,
     require_equal,
-    select_number,
     text,
     wrap_index,
 )

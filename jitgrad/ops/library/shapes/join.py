@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jitgrad.dtypes import bool_
 from jitgrad.ops.autocast import widest
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor
 from jitgrad.ops.library.core import (
@@ -16,11 +17,13 @@ from jitgrad.ops.library.core import (
     cast,
     expand_to,
     library,
+    product,
     require,
     require_tensor,
     result_dtype,
     size_of,
 )
+from jitgrad.ops.library.shapes.shape import take_slice
 
 
 def _tensors(fn: str, tensors: Any) -> list[Any]:
@@ -142,8 +145,6 @@ def meshgrid(*tensors: AnyTensor[Tensor] | Sequence[AnyTensor[Tensor]], indexing
 def broadcast_tensors(*tensors: AnyTensor[Tensor] | Sequence[AnyTensor[Tensor]]) -> tuple[Tensor, ...]:
     """Tensors expanded to the shape to which they broadcast together."""
     xs: list[Any] = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors)
-    from jitgrad.dtypes import bool_
-
     total: Any = None
     for x in xs:  # the ops themselves know how sizes meet
         one = apply("eq", x, x) if x.dtype is not bool_ else x
@@ -155,20 +156,12 @@ def broadcast_tensors(*tensors: AnyTensor[Tensor] | Sequence[AnyTensor[Tensor]])
 def cartesian_prod(*tensors: AnyTensor[Tensor]) -> Tensor:
     """All combinations of the vectors' elements, one a row."""
     grids: Any = meshgrid(*tensors) if len(tensors) > 1 else tensors
-    return stack([apply("reshape", g, shape=(_count(g),)) for g in grids], 1) if len(tensors) > 1 else grids[0]
-
-
-def _count(x: Any) -> Any:
-    from jitgrad.ops.library.core import product
-
-    return product(x.shape)
+    return stack([apply("reshape", g, shape=(product(g.shape),)) for g in grids], 1) if len(tensors) > 1 else grids[0]
 
 
 @library
 def pad_constant(input: Any, pad: Sequence[Any], value: Number | None) -> Any:
     """torch's pad list (last axis first: before, after, ...) with a constant; negative pads cut."""
-    from jitgrad.ops.library.shapes.shape import take_slice
-
     require_tensor("pad", input)
     if len(pad) % 2:
         raise RuntimeError("Padding length must be divisible by 2")

@@ -7,16 +7,7 @@ from typing import Any
 
 from jitgrad.dtypes import int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import (
-    apply,
-    axes,
-    axis,
-    bind,
-    create,
-    library,
-    require,
-    static_int,
-)
+from jitgrad.ops.library.core import apply, axes, axis, bind, create, library, require, static_int
 from jitgrad.ops.library.shapes.shape import clone, flatten, movedim, reshape, take_slice, transpose
 
 # --- reversing, rolling, diagonals, triangles ----------------------------------------------------------------------

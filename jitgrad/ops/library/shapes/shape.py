@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.dtypes import int64
-from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
+from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, select_number
 from jitgrad.ops.library.core import (
     alias,
     apply,
@@ -25,7 +25,6 @@ from jitgrad.ops.library.core import (
     require_tensor,
     same_shape,
     same_size,
-    select_number,
     size_list,
     size_of,
     static_int,
@@ -106,7 +105,7 @@ def unsqueeze(input: AnyTensor[Tensor], dim: int) -> Tensor:
     return apply("unsqueeze", input, axis=axis(dim, input.ndim + 1))
 
 
-def _has_size_one(size: Any, a: int) -> bool:
+def _has_size_one(size: Any) -> bool:
     if isinstance(size, SymNumber):
         if size.known_not_one():
             return False
@@ -121,7 +120,7 @@ def squeeze(input: AnyTensor[Tensor], dim: int | Sequence[int] | None = None) ->
     s: Any = input.shape
     result: Any = input
     for a in reversed(found):
-        if _has_size_one(s[a], a):
+        if _has_size_one(s[a]):
             result = apply("squeeze", result, axis=a)
     return alias(input) if result is input else result
 
@@ -284,7 +283,6 @@ def repeat_interleave(input: AnyTensor[Tensor], repeats: Any, dim: int | None = 
 
 
 def _repeat_each(input: AnyTensor[Tensor], repeats: AnyTensor[Tensor], a: int, output_size: Any) -> Tensor:
-
     require_equal(repeats.shape[0], input.shape[a],
                   lambda: "repeats must have the same size as input along dim, but got repeats.size(0) = "
                           f"{repeats.shape[0]} and input.size({a}) = {input.shape[a]}")

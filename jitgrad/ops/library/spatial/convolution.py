@@ -14,6 +14,7 @@ from jitgrad.ops.library.core import (
     apply,
     bind,
     cast,
+    joined,
     per_axis,
     require,
     require_equal,
@@ -78,19 +79,16 @@ class _Call:
         if self.groups > 1 and isinstance(weight.shape[1], int):  # depthwise: `groups` says how many channels there are
             _fixed(weight.shape[0])
         self.channels = weight.shape[1] * self.groups if transposed else weight.shape[0]
-        self._divisible(weight)
+        if self.groups > 1:
+            require(weight.shape[0] % self.groups == 0, RuntimeError, f"Given groups={self.groups}, expected weight to "
+                    f"be divisible by {self.groups} at dimension 0, but got weight of size [{text(weight.shape)}] "
+                    "instead")
         self.bias = self._bias(fn, input, weight, bias, transposed)
         self.batched = input.ndim == rank + 2
         self.dtype = input.dtype
         wide = float32 if self.dtype.is_half else self.dtype
         self.input = cast(input if self.batched else apply("unsqueeze", input, axis=0), wide)
         self.weight = cast(weight, wide)
-
-    def _divisible(self, weight: Any) -> None:
-        outputs = weight.shape[0]
-        if self.groups > 1:
-            require(outputs % self.groups == 0, RuntimeError, f"Given groups={self.groups}, expected weight to be "
-                    f"divisible by {self.groups} at dimension 0, but got weight of size [{text(weight.shape)}] instead")
 
     def _bias(self, fn: str, input: Any, weight: Any, bias: Any, transposed: bool) -> Any:
         if bias is None:
@@ -183,19 +181,11 @@ def _conv_transpose(rank: int, input: AnyTensor[Tensor], weight: AnyTensor[Tenso
                                 strict=True):
         sizes.append((n - 1) * s - 2 * p + d * (k - 1) + e + 1)
     for size in sizes:
-        require(size >= 0, RuntimeError, "Given input size per channel: (", *_joined(tuple(x.shape)[2:]),
-                "). Calculated output size per channel: (", *_joined(sizes), "). Output size is too small")
+        require(size >= 0, RuntimeError, "Given input size per channel: (", *joined(tuple(x.shape)[2:], " x "),
+                "). Calculated output size per channel: (", *joined(sizes, " x "), "). Output size is too small")
     y = apply("conv_transpose", x, w, shape=(x.shape[0], call.channels, *sizes), stride=call.stride, padding=pads,
               dilation=call.dilation, groups=call.groups)
     return call.finish(y)
-
-
-def _joined(sizes: Sequence[Any]) -> list[Any]:
-    """Sizes with " x " between them, as parts of a message."""
-    parts: list[Any] = []
-    for s in sizes:
-        parts += [" x ", s] if parts else [s]
-    return parts
 
 
 conv_transpose1d = bind(_conv_transpose, 1, "conv_transpose1d")
