@@ -11,11 +11,7 @@ from typing import Any, NoReturn
 from jitgrad import dtypes
 from jitgrad.dims import FUNCTIONS, Size, Symbol, call, dim
 from jitgrad.errors import JitgradError, Span
-from jitgrad.ops.types import (
-    TensorType,
-    Type,
-    long_name,
-)
+from jitgrad.ops.types import TensorType, Type, long_name
 from jitgrad.script.graph.ir import Block, Graph, Nested, Node, Value, unnested
 from jitgrad.script.graph.text import DTYPES, HOLDERS, SCALARS, alone
 
