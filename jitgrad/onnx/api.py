@@ -79,13 +79,13 @@ def export_function(function: Any, path: Any, *args: Any, input_names: Sequence[
 
     script, root = _compiled(function)
     params = script._bind(*(() if root is None else (root,)), *args, **kwargs)
-    values = dict(zip(script._params, params, strict=True))
+    values = script.values_of(params)
     with jitgrad.no_grad():
         specialisation = script.specialisation_of(params)
         if specialisation.script.lists:  # a model's list has a length: the one of these arguments
             specialisation = Dispatcher(script.eager).specialisation_of(params)
     dynamic = _dynamic(dynamic_axes if dynamic_axes is not None else dynamic_shapes, input_names)
-    writer = ModelWriter(specialisation, values, script._params[0] if root is not None else None,
+    writer = ModelWriter(specialisation, values, script.parameters[0] if root is not None else None,
                          _argument_names(script, root, values), dynamic, opset_version or DEFAULT_OPSET)
     try:
         model = writer.model(input_names, output_names)
@@ -121,7 +121,7 @@ def _dynamic(axes: Any, input_names: Sequence[str] | None) -> dict[str, dict[int
 
 def _argument_names(script: Dispatcher, root: Any, values: Mapping[str, Any]) -> dict[sig.Source, str]:
     """A module's arguments are `args` and `kwargs` of its call: by the names of `forward`."""
-    if root is None or script._params[1:] != ("args", "kwargs") or not hasattr(root, "forward"):
+    if root is None or script.parameters[1:] != ("args", "kwargs") or not hasattr(root, "forward"):
         return {}
     names = [p.name for p in inspect.signature(root.forward).parameters.values()
              if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

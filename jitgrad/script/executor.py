@@ -128,6 +128,8 @@ class Dispatcher:
     Attributes:
         eager: the undecorated function.
         remat: whether, and in how many segments, the gradient runs parts of loops again (`autodiff/segments.py`).
+        parameters: the names of the function's parameters.
+        specialisations: what is compiled, most recently used first.
         recompilations: why all specialisations but the first were compiled.
     """
 
@@ -140,12 +142,12 @@ class Dispatcher:
         self.remat = remat
         self.recompilations: list[str] = []
         self._signature = inspect.signature(function, follow_wrapped=False)  # a decorator is part of the script
-        self._params = tuple(self._signature.parameters)
+        self.parameters = tuple(self._signature.parameters)
         kinds = [p.kind for p in self._signature.parameters.values()]
         self._positional = len(kinds) if all(
             k in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for k in kinds) else -1
         self._bind = parameter_reader(function)
-        self._specialisations: list[Specialisation] = []
+        self.specialisations: list[Specialisation] = []
         self._any_length: set[sig.Source] = set()  # lists whose length was seen to differ between calls
         self._objects: dict[sig.Source, weakref.ref[Any]] = {}  # objects that were compiled for
         self._by_class: set[sig.Source] = set()  # objects that were seen to differ between calls
@@ -158,7 +160,7 @@ class Dispatcher:
         if _mode.eager or not config._current.jit:  # `is_eager()` without its two frames
             return self.eager(*args, **kwargs)
         params = args if not kwargs and len(args) == self._positional else self._bind(*args, **kwargs)
-        specialisations = self._specialisations
+        specialisations = self.specialisations
         for index, specialisation in enumerate(specialisations):
             entered = specialisation.enter(params)
             if entered is not None:
@@ -179,7 +181,7 @@ class Dispatcher:
             from jitgrad.script.call.mismatch import mismatch
 
             raise AssertionError(f"{self.__qualname__}: a fresh specialisation refuses its own call: "
-                                 + mismatch(specialisation, dict(zip(self._params, params, strict=True))))
+                                 + mismatch(specialisation, self.values_of(params)))
         for observe in observers:
             observe(self, params)
         return self._run_first(specialisation, params, entered)
@@ -189,7 +191,7 @@ class Dispatcher:
         return specialisation.run(params, entered)
 
     def _specialise(self, params: tuple[Any, ...]) -> Specialisation:
-        for specialisation in self._specialisations:  # another thread was first
+        for specialisation in self.specialisations:  # another thread was first
             if specialisation.enter(params) is not None:
                 return specialisation
         with _collector_paused():
@@ -197,18 +199,18 @@ class Dispatcher:
 
     def _prepare(self, params: tuple[Any, ...]) -> Specialisation:
         """A new specialisation, from disk or from source."""
-        values = dict(zip(self._params, params, strict=True))
+        values = self.values_of(params)
         reason = ""
         optimistic, any_grads = True, False
         lists: dict[sig.Source, list_kinds.Kind] = {}
-        if self._specialisations or self._objects:
+        if self.specialisations or self._objects:
             lists = self._lists(values)
-        if self._specialisations:
+        if self.specialisations:
             from jitgrad.script.call.mismatch import SIZES, mismatch, other_grads
 
-            reason = mismatch(self._specialisations[0], values)
-            optimistic = not any(mismatch(s, values) == SIZES for s in self._specialisations)
-            any_grads = any(other_grads(s, values) for s in self._specialisations)
+            reason = mismatch(self.specialisations[0], values)
+            optimistic = not any(mismatch(s, values) == SIZES for s in self.specialisations)
+            any_grads = any(other_grads(s, values) for s in self.specialisations)
         self._misses += 1
         started = time.perf_counter()
         mode = optimistic, any_grads, self.remat
@@ -217,21 +219,21 @@ class Dispatcher:
         from_disk = specialisation is not None
         if specialisation is None:
             script = self.build(values, optimistic, any_grads, lists)
-            specialisation = Specialisation(script, self._params, values, self.__name__)
+            specialisation = Specialisation(script, self.parameters, values, self.__name__)
             if script.lists.keys() != lists.keys():  # some are separate objects after all
                 key = diskcache.key(self.eager, values, mode, script.lists)
             diskcache.save(key, self.eager, values, script, specialisation.function)
         specialisation.options = optimistic, any_grads, specialisation.script.lists
         specialisation.timing = 1e3 * (time.perf_counter() - started)
-        specialisation.owner = self._specialisations
+        specialisation.owner = self.specialisations
         for guard in specialisation.assumptions:
             if guard.kind == "equal" and type(guard.value) is int:
                 self._constants.setdefault(guard.source, guard.value)
             if guard.kind == "is" and list_kinds.is_plain_object(guard.value):
                 with suppress(TypeError):  # nothing can refer to it weakly
                     self._objects.setdefault(guard.source, weakref.ref(guard.value))
-        self._specialisations.insert(0, specialisation)
-        del self._specialisations[ENTRIES:]
+        self.specialisations.insert(0, specialisation)
+        del self.specialisations[ENTRIES:]
         self._compilations += 1
         self._disk_hits += from_disk
         if reason:
@@ -240,6 +242,10 @@ class Dispatcher:
                       + (" from the disk cache" if from_disk else "")
                       + (f" (recompiled: {reason})" if reason else ""))
         return specialisation
+
+    def values_of(self, params: Sequence[Any]) -> dict[str, Any]:
+        """Bound parameters by name."""
+        return dict(zip(self.parameters, params, strict=True))
 
     def call_arguments(self, values: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Bound parameters as positional and keyword arguments again."""
@@ -287,7 +293,7 @@ class Dispatcher:
     def _lists(self, values: dict[str, Any]) -> dict[sig.Source, list_kinds.Kind]:
         """Lists and tuples that had another length before, and are of one kind: better taken with any length. Objects
         that were others before: better known by their class."""
-        for s in self._specialisations:
+        for s in self.specialisations:
             for guard in s.assumptions:
                 if guard.kind == "len" and guard.source not in self._any_length:
                     with suppress(Unreadable):
@@ -306,7 +312,7 @@ class Dispatcher:
                 now = resolve(source, values)
                 kind = list_kinds.kind_of(now) if type(now) in (list, tuple) else None
                 if kind is not None:
-                    for s in self._specialisations:
+                    for s in self.specialisations:
                         before = s.script.lists.get(source)
                         kind = kind if before is None else list_kinds.joined(kind, before) or kind
                     found[source] = kind
@@ -314,7 +320,7 @@ class Dispatcher:
 
     def _finished(self, script: sig.ScriptGraph) -> sig.ScriptGraph:
         """`script` as specialisations take it: with parameters, its loops in segments where memory is to be spared."""
-        script.parameters = self._params
+        script.parameters = self.parameters
         if self.remat and is_grad_enabled():
             from jitgrad.script.autodiff.segments import split_loops
 
@@ -327,9 +333,9 @@ class Dispatcher:
         if stored is None:
             return None
         script, function = stored
-        script.parameters = self._params
+        script.parameters = self.parameters
         try:
-            specialisation = Specialisation(script, self._params, values, self.__name__, function)
+            specialisation = Specialisation(script, self.parameters, values, self.__name__, function)
         except Unreadable:  # stored for other objects: these do not have all that it reads
             return None
         return specialisation if specialisation.enter(params) is not None else None
@@ -337,32 +343,22 @@ class Dispatcher:
     @property
     def compile_ms(self) -> float:
         """Milliseconds spent preparing all specialisations so far: frontend, passes, code generation."""
-        return sum(s.timing for s in self._specialisations)
+        return sum(s.timing for s in self.specialisations)
 
     # --- what is there ---
 
     def cache_info(self) -> CacheInfo:
         """Counters since the function was scripted."""
-        return CacheInfo(self._hits, self._misses, self._compilations, self._disk_hits, len(self._specialisations))
+        return CacheInfo(self._hits, self._misses, self._compilations, self._disk_hits, len(self.specialisations))
 
     def specialise(self, *args: Any, **kwargs: Any) -> Specialisation:
         """The specialisation that a call with these arguments would run, compiled if need be, not run."""
         return self.specialisation_of(self._bind(*args, **kwargs))
 
     @property
-    def parameters(self) -> tuple[str, ...]:
-        """The names of the function's parameters."""
-        return self._params
-
-    @property
-    def specialisations(self) -> tuple[Specialisation, ...]:
-        """What is compiled, most recently used first."""
-        return tuple(self._specialisations)
-
-    @property
     def programs(self) -> list[Program]:
         """What is compiled, as records, the latest first."""
-        return [program_of(s) for s in self._specialisations]
+        return [program_of(s) for s in self.specialisations]
 
     def specialisation_of(self, params: tuple[Any, ...]) -> Specialisation:
         """As `specialise`, for the values of the parameters."""

@@ -65,7 +65,7 @@ class LoadedFunction(ScriptFunction):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         params = self._bind(*args, **kwargs)
-        for specialisation in self._specialisations:
+        for specialisation in self.specialisations:
             entered = specialisation.enter(params)
             if entered is not None:
                 self._hits += 1
@@ -74,7 +74,7 @@ class LoadedFunction(ScriptFunction):
 
     def _prepare(self, params: tuple[Any, ...]) -> Specialisation:
         """The specialisation of the first program that takes the call. Raises NoProgram."""
-        values = dict(zip(self._params, params, strict=True))
+        values = self.values_of(params)
         self._misses += 1
         reasons = []
         for saved in sorted(self._programs, key=lambda p: distance(p, values)):
@@ -87,18 +87,18 @@ class LoadedFunction(ScriptFunction):
             listed = "\n".join(f"  {r}" for r in dict.fromkeys(reasons))
             raise NoProgram(f"`{self.__name__}` was saved without a program for this call; the saved programs say:\n"
                             f"{listed}\nhint: save it again after a call of this kind, or with `example_inputs`")
-        specialisation = Specialisation(adapted(program, values), self._params, values, self.__name__)
-        self._specialisations.insert(0, specialisation)
+        specialisation = Specialisation(adapted(program, values), self.parameters, values, self.__name__)
+        self.specialisations.insert(0, specialisation)
         self._compilations += 1
         return specialisation
 
     @property
     def graph(self) -> Graph:
-        return self._specialisations[0].function.graph if self._specialisations else self._programs[0].script.graph
+        return self.specialisations[0].function.graph if self.specialisations else self._programs[0].script.graph
 
     @property
     def code(self) -> str:
-        script = self._specialisations[0].script if self._specialisations else self._programs[0].script
+        script = self.specialisations[0].script if self.specialisations else self._programs[0].script
         return to_python(self.graph, [describe(s) for s in script.inputs])
 
 

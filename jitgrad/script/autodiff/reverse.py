@@ -14,14 +14,7 @@ from jitgrad.errors import NonDifferentiable
 from jitgrad.ops import NONDIFF, OPS
 from jitgrad.ops.rules import partial_vjp
 from jitgrad.ops.types import TensorType
-from jitgrad.script.autodiff.cotangents import (
-    Cotangent,
-    add,
-    any_reached,
-    conform,
-    either,
-    masked,
-)
+from jitgrad.script.autodiff.cotangents import Cotangent, add, any_reached, conform, either, masked
 from jitgrad.script.autodiff.frame import Context, Frame
 from jitgrad.script.graph.ir import Node, Value
 

@@ -1,8 +1,7 @@
 """Runs a graph on the op rows' NumPy implementations: the oracle that every backend must agree with.
 
 Values are ndarrays, Python numbers, lists (`Seq`) and `Some(payload)` or None (`Optional`). Every result is compared
-with its type: dtype, rank, and sizes as its symbols say. Control flow keeps an explicit stack, so nesting is not
-bounded by Python's.
+with its type: dtype, rank, and sizes as its symbols say.
 """
 
 from __future__ import annotations
@@ -16,15 +15,31 @@ import numpy as np
 
 from jitgrad import dims
 from jitgrad.dims import Dim, Symbol
+from jitgrad.errors import JitgradError
 from jitgrad.ops.namespaces import ArrayNamespace
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.graph import numbers
-from jitgrad.script.graph.control import CONTROL, Frame, InterpretError
 from jitgrad.script.graph.effects import Pending, exception, render
-from jitgrad.script.graph.ir import Block, Graph, Node, Value, committed, map_attr, payload, type_symbols
+from jitgrad.script.graph.ir import (
+    Block,
+    Graph,
+    Loop,
+    Nested,
+    Node,
+    Value,
+    committed,
+    map_attr,
+    payload,
+    type_symbols,
+    unnested,
+)
 from jitgrad.script.graph.text import describe
 
 OnCommit = Callable[[int, Any], None]
+
+
+class InterpretError(JitgradError):
+    """A value that is not what its type says: a bug in whatever made the graph, or a wrong input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +78,7 @@ class _Run:
         self.values: dict[Value, Any] = {}
         self.sizes: dict[Symbol, int] = {}
         self.arrays = ArrayNamespace(np)
+        self.stopped: StopIteration | None = None  # what a node raised and no generator lets through
         written = [w for i in committed(graph.block) if isinstance(w := inputs[i], np.ndarray)]
         given = []
         for array, value in zip(inputs, graph.inputs, strict=True):
@@ -72,7 +88,12 @@ class _Run:
         self.bind(graph.block.params, given, graph.block.binds)
 
     def outputs(self) -> list[Any]:
-        self.run(self.graph.block)
+        try:
+            unnested(self.block(self.graph.block, None))
+        except RuntimeError:
+            if self.stopped is not None:
+                raise self.stopped from None
+            raise
         taken = [v for v in self.memory if isinstance(v, np.ndarray)]
         results = []
         for value in self.graph.outputs:
@@ -86,45 +107,57 @@ class _Run:
 
     # --- control ---
 
-    def run(self, block: Block) -> None:
-        """Run a block and all that is nested in it, with one explicit stack of blocks under way."""
-        stack: list[Frame] = [Frame(block, None)]
-        while stack:
-            frame = stack[-1]
-            nodes, values = frame.block.nodes, self.values
-            while frame.next < len(nodes):
-                node = nodes[frame.next]
-                frame.next += 1
-                if node.blocks:
-                    control = CONTROL[node.op](node, [values[v] for v in node.inputs], self.bind)
-                    inner = control.enter()
-                    if inner is not None:
-                        stack.append(Frame(inner, control, frame.pending))
-                    break
-                if node.op == "pending":
-                    a, found = node.attrs, [_unwrap(values[v], v.type) for v in node.inputs]
-                    frame.pending = Pending(a["recipe"], a["carried"], a["hosted"], found,
-                                            frame.pending if a["more"] else None)
-                    continue
-                try:
-                    self.node(node)
-                except InterpretError as error:
-                    error.add_note("in: " + describe(self.graph, node)[0])
-                    raise
-                except BaseException as error:
-                    if frame.pending is not None and node.op != "callback":
-                        error._pending = frame.pending  # type: ignore[attr-defined]  # for `Specialisation.run`
-                    if isinstance(error, Exception):
-                        _annotate(error, node)
-                    raise
-            else:
-                results = [values[v] for v in frame.block.results]
-                if frame.control is not None:
-                    inner = frame.control.leave(results)
-                    if inner is not None:
-                        frame.block, frame.next, frame.pending = inner, 0, frame.around
-                        continue
-                stack.pop()
+    def block(self, block: Block, pending: Pending | None) -> Nested[list[Any]]:
+        """Run a block; its results. `pending`: what an exception would store where it begins."""
+        values = self.values
+        for node in block.nodes:
+            if node.blocks:
+                yield (self.branch if node.op == "if" else self.loop)(node, pending)
+                continue
+            if node.op == "pending":
+                a, found = node.attrs, [_unwrap(values[v], v.type) for v in node.inputs]
+                pending = Pending(a["recipe"], a["carried"], a["hosted"], found, pending if a["more"] else None)
+                continue
+            try:
+                self.node(node)
+            except InterpretError as error:
+                error.add_note("in: " + describe(self.graph, node)[0])
+                raise
+            except BaseException as error:
+                if isinstance(error, StopIteration):
+                    self.stopped = error
+                if pending is not None and node.op != "callback":
+                    error._pending = pending  # type: ignore[attr-defined]  # for `Specialisation.run`
+                if isinstance(error, Exception):
+                    _annotate(error, node)
+                raise
+        return [values[v] for v in block.results]
+
+    def branch(self, node: Node, pending: Pending | None) -> Nested[None]:
+        taken = node.blocks[0 if self.values[node.inputs[0]] else 1]
+        self.bind(node.outputs, (yield self.block(taken, pending)), node.binds)
+
+    def loop(self, node: Node, pending: Pending | None) -> Nested[None]:
+        """A `while` or `scan`: the carries, and the sequences of ys; the body's symbols take its parameters' sizes."""
+        loop = Loop(node)
+        head, *rest = [self.values[v] for v in node.inputs]  # whether to go on, or the number of iterations
+        carries, xs = rest[:loop.n], rest[loop.n:]
+        for value, sequence in zip(loop.seqs, xs, strict=True):
+            if len(sequence) != max(0, head):
+                raise InterpretError(f"`{value!r}` has {len(sequence)} elements in a scan of {max(0, head)}")
+        reverse, k = bool(node.attrs.get("reverse")), 0
+        ys: list[list[Any]] = [[] for _ in loop.y_outputs]
+        while head if loop.counter is None else k < head:
+            at = head - 1 - k if reverse else k
+            self.bind(loop.body.params, [*[at] * loop.first, *carries, *(x[at] for x in xs)], loop.body.binds)
+            results = yield self.block(loop.body, pending)
+            if loop.lead:
+                head, *results = results
+            carries = results[:loop.n]
+            for made, y in zip(ys, results[loop.n:], strict=True):
+                made.append(y)
+            k += 1
+        self.bind(node.outputs, [*[k] * loop.lead, *carries, *(y[::-1] if reverse else y for y in ys)], node.binds)
 
     def bind(self, targets: Sequence[Value], values: Sequence[Any], binds: Sequence[Symbol]) -> None:
         """Give `targets` their values, after `binds` took the sizes that they have there; checks types."""

@@ -18,6 +18,7 @@ from jitgrad.ops.types import Type
 from jitgrad.script.graph.nodes import (
     Block,
     Loop,
+    Nested,
     Node,
     Value,
     attr_symbols,
@@ -28,6 +29,7 @@ from jitgrad.script.graph.nodes import (
     sizes_of,
     symbol_axes,
     type_symbols,
+    unnested,
     walk,
 )
 
@@ -104,5 +106,5 @@ class Builder:
             self.block = before
 
 
-__all__ = ["Block", "Builder", "Graph", "Loop", "Node", "Value", "attr_symbols", "committed", "map_attr", "payload",
-           "rebuilt", "sizes_of", "symbol_axes", "type_symbols", "views", "walk"]
+__all__ = ["Block", "Builder", "Graph", "Loop", "Nested", "Node", "Value", "attr_symbols", "committed", "map_attr",
+           "payload", "rebuilt", "sizes_of", "symbol_axes", "type_symbols", "unnested", "views", "walk"]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from jitgrad.dims import Dim, Size, Symbol, symbols
 from jitgrad.errors import Span
 from jitgrad.ops.types import OptionalType, TensorType, Type, map_dims
 
 _ids = itertools.count()
+T = TypeVar("T")
+#: a recursion over nested blocks that yields its calls, and gets what they return: `results = yield self.block(inner)`
+Nested = Generator[Any, Any, T]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,3 +179,18 @@ def walk(block: Block) -> Iterator[Node]:
 def committed(block: Block) -> list[int]:
     """The numbers of the graph's inputs that a block, or one in it, writes; ascending."""
     return sorted({node.attrs["target"] for node in walk(block) if node.op == "commit"})
+
+
+def unnested(call: Nested[T]) -> T:
+    """What a recursion returns: it is as deep as blocks are nested, and not bounded by Python's stack."""
+    stack: list[Nested[Any]] = [call]
+    result: Any = None
+    while stack:
+        try:
+            stack.append(stack[-1].send(result))
+            result = None
+        except StopIteration as done:
+            stack.pop()
+            result = done.value
+    found: T = result
+    return found

@@ -5,18 +5,14 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 from jitgrad import dtypes
 from jitgrad.dims import FUNCTIONS, Size, Symbol, call, dim
 from jitgrad.errors import JitgradError, Span
-from jitgrad.ops.types import (
-    TensorType,
-    Type,
-    long_name,
-)
-from jitgrad.script.graph.ir import Block, Graph, Node, Value
+from jitgrad.ops.types import TensorType, Type, long_name
+from jitgrad.script.graph.ir import Block, Graph, Nested, Node, Value, unnested
 from jitgrad.script.graph.text import DTYPES, HOLDERS, SCALARS, alone
 
 _TOKEN = re.compile(r"""[ ]*(?:
@@ -39,34 +35,7 @@ class ParseError(JitgradError):
 
 def parse(text: str, objects: Mapping[str, Any] | None = None) -> Graph:
     """The graph that `text` says. Raises ParseError. `objects` are what `$name` means besides builtin exceptions."""
-    return _Parser(objects or {}).graph(text)
-
-
-class _Pending:
-    """A node whose blocks are being read; it becomes a `Node` when the next line of its own block comes."""
-
-    __slots__ = ("blocks", "indent", "parts")
-
-    def __init__(self, parts: tuple[Any, ...], indent: int):
-        self.parts, self.indent = parts, indent
-        self.blocks: list[Block] = []
-
-
-class _Open:
-    """A block whose lines are being read."""
-
-    __slots__ = ("block", "pending")
-
-    def __init__(self, block: Block):
-        self.block = block
-        self.pending: _Pending | None = None
-
-    def flush(self) -> None:
-        """Append the pending node, now that all its blocks are known."""
-        if self.pending is not None:
-            op, inputs, attrs, outputs, span, binds = self.pending.parts
-            self.block.nodes.append(Node(op, inputs, attrs, outputs, tuple(self.pending.blocks), span, binds))
-            self.pending = None
+    return _Parser(text, objects or {}).graph()
 
 
 def _read_chain(comment: str) -> Span | None:
@@ -82,57 +51,60 @@ def _read_chain(comment: str) -> Span | None:
 
 
 class _Parser:
-    """Recursive descent over one line's tokens; blocks by indentation, with an explicit stack."""
+    """Recursive descent over one line's tokens; blocks by indentation."""
 
-    def __init__(self, objects: Mapping[str, Any]):
+    def __init__(self, text: str, objects: Mapping[str, Any]):
         self.objects = objects
+        self.lines = self.read(text)
         self.values: dict[str, Value] = {}
         self.symbols: dict[str, Symbol] = {}
         self.tokens: list[Token] = []
         self.at = 0
-        self.line = 0
+        self.line = self.indent = 0
         self.span: Span | None = None  # of the line
 
-    def graph(self, text: str) -> Graph:
-        graph: Graph | None = None
-        stack: list[_Open] = []
-        for number, line in enumerate(text.splitlines(), 1):
-            self.line = number
+    def read(self, text: str) -> Iterator[None]:
+        """Go through the lines that say something."""
+        for self.line, line in enumerate(text.splitlines(), 1):
             stripped = line.lstrip(" ")
-            if not stripped or stripped.startswith("#"):
-                continue
-            self.tokenize(stripped)
-            if graph is None:
-                graph = self.header()
-                stack.append(_Open(graph.block))
-            else:
-                self.statement(len(line) - len(stripped), stack)
-        if graph is None or stack:
+            if stripped and not stripped.startswith("#"):
+                self.indent = len(line) - len(stripped)
+                self.tokenize(stripped)
+                yield
+
+    def advance(self) -> None:
+        """Go on to the next line."""
+        if next(self.lines, self) is self:
             raise ParseError(f"line {self.line}: the graph has no end (a `return` line)")
+
+    def graph(self) -> Graph:
+        self.advance()
+        graph = self.header()
+        self.advance()
+        unnested(self.body(graph.block, "return"))
+        for _ in self.lines:
+            self.fail("nothing may follow the graph's `return`")
         return graph
 
-    def statement(self, indent: int, stack: list[_Open]) -> None:
-        """One line of a body: a node, the heading of a block, or the end of one."""
-        if not stack:
-            self.fail("nothing may follow the graph's `return`")
-        top = stack[-1]
-        if top.pending is not None and indent > top.pending.indent:
-            self.take("name")  # the label is for people
-            block = self.block_header()
-            self.expect(":")
-            top.pending.blocks.append(block)
-            stack.append(_Open(block))
-            return
-        top.flush()
-        word = self.peek()[1]
-        if word in ("yield", "return") and self.tokens[self.at + 1][1] != "(":
-            if (word == "return") != (len(stack) == 1):
-                self.fail("a graph ends in `return`, a block in `yield`")
-            self.take()
-            top.block.results = tuple(self.listed(self.use, _END[1]))
-            stack.pop()
-            return
-        self.node(top, indent)
+    def body(self, block: Block, end: str) -> Nested[None]:
+        """The lines of a block, the last one with the word `end`."""
+        while (word := self.peek()[1]) not in ("yield", "return") or self.tokens[self.at + 1][1] == "(":
+            indent, span = self.indent, self.span
+            op, inputs, attrs, outputs, binds, has_blocks = self.node()
+            blocks: list[Block] = []
+            self.advance()
+            while has_blocks and self.indent > indent:
+                self.take("name")  # the label is for people
+                blocks.append(self.block_header())
+                self.expect(":")
+                self.advance()
+                yield self.body(blocks[-1], "yield")
+                self.advance()
+            block.nodes.append(Node(op, inputs, attrs, outputs, tuple(blocks), span, binds))
+        if word != end:
+            self.fail("a graph ends in `return`, a block in `yield`")
+        self.take()
+        block.results = tuple(self.listed(self.use, _END[1]))
 
     def header(self) -> Graph:
         if self.take()[1] != "graph":
@@ -156,7 +128,8 @@ class _Parser:
             binds = tuple(s for s in alone(params) if s not in known)
         return Block(params=params, binds=binds)
 
-    def node(self, top: _Open, indent: int) -> None:
+    def node(self) -> tuple[str, tuple[Value, ...], dict[str, Any], tuple[Value, ...], tuple[Symbol, ...], bool]:
+        """Op, inputs, attributes, outputs and binders of a line; whether blocks follow."""
         declared: list[tuple[str, Type]] = self.listed(self.declare, "=") if self.peek()[0] == "value" else []
         op = self.take("name")[1]
         self.expect("(")
@@ -168,12 +141,10 @@ class _Parser:
             while self.accept(","):
                 binds.append(self.symbol())
         outputs = tuple(self.new(name, type_) for name, type_ in declared)
-        if self.accept(":"):
-            top.pending = _Pending((op, inputs, attrs, outputs, self.span, tuple(binds)), indent)
-        else:
-            top.block.nodes.append(Node(op, inputs, attrs, outputs, (), self.span, tuple(binds)))
+        has_blocks = self.accept(":")
         if self.peek() != _END:
             self.fail(f"unexpected `{self.peek()[1]}`")
+        return op, inputs, attrs, outputs, tuple(binds), has_blocks
 
     # --- pieces of a line ---
 

@@ -33,19 +33,8 @@ from typing import Any, Literal, Protocol
 from jitgrad import dtypes
 from jitgrad.dims import FUNCTIONS, Call, Dim, Size, Symbol
 from jitgrad.errors import Span
-from jitgrad.ops.types import (
-    BOOL,
-    FLOAT,
-    INT,
-    NUMBER,
-    ListType,
-    OptionalType,
-    SeqType,
-    TensorType,
-    Type,
-    short_name,
-)
-from jitgrad.script.graph.nodes import Block, Node, Value, payload, symbol_axes
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type, short_name
+from jitgrad.script.graph.nodes import Block, Nested, Node, Value, payload, symbol_axes, unnested
 
 SCALARS: dict[str, Type] = {"int": INT, "float": FLOAT, "bool": BOOL, "number": NUMBER}
 DTYPES = {short_name(d): d for d in dtypes.ALL}
@@ -95,7 +84,7 @@ def describe(graph: Graph, node: Node | None, values: Iterable[Value] = ()) -> t
 
 
 class _Printer:
-    """Assigns names while it prints; blocks are visited with an explicit stack."""
+    """Assigns names while it prints."""
 
     def __init__(self, spans: bool | Literal["chain"], names: bool, objects: dict[str, Any]):
         self.spans, self.names, self.objects = spans, names, objects
@@ -104,6 +93,7 @@ class _Printer:
         self.used: dict[str, int] = {}
         self.object_names: dict[int, str] = {id(v): k for k, v in objects.items()}
         self.counter = 0
+        self.lines: list[str] = []
         self.wanted: Node | None = None  # the node whose line `describe` is after
         self.found = ""
 
@@ -112,33 +102,23 @@ class _Printer:
         name = graph.name if graph.name.replace(".", "_").isidentifier() else repr(graph.name)
         head = f"graph {name if self.names else 'f'}{self.params(graph.block, always=True)}"
         results = ", ".join([self.type(v.type) for v in graph.block.results])
-        lines = [f"{head} -> {results if len(graph.block.results) == 1 else f'({results})'}:"]
-        todo: list[tuple[str, Block, int]] = [("return", graph.block, 0)]  # what is due: a block from a node on
-        pads = ["  "]
-        while todo:
-            label, block, start = todo.pop()
-            pad = pads.pop()
-            if start < 0:
-                lines.append(f"{pad}{label}{self.params(block, always=False)}:")
-                label, pad, start = "yield", pad + "  ", 0
-            nodes = block.nodes
-            for i in range(start, len(nodes)):
-                node = nodes[i]
-                lines.append(self.node(node, pad))
-                if node is self.wanted:
-                    self.found = lines[-1].strip()
-                if node.blocks:
-                    labels = _LABELS.get(node.op, ())
-                    if len(labels) != len(node.blocks):
-                        labels = ("body",) * len(node.blocks)
-                    todo.append((label, block, i + 1))
-                    todo.extend((name, inner, -1) for name, inner in zip(labels[::-1], node.blocks[::-1], strict=True))
-                    pads.append(pad)
-                    pads.extend([pad + "  "] * len(labels))
-                    break
-            else:
-                lines.append(f"{pad}{label} {', '.join([self.value(v) for v in block.results])}".rstrip())
-        return "\n".join(lines) + "\n"
+        self.lines.append(f"{head} -> {results if len(graph.block.results) == 1 else f'({results})'}:")
+        unnested(self.block(graph.block, "return", "  "))
+        return "\n".join(self.lines) + "\n"
+
+    def block(self, block: Block, end: str, pad: str) -> Nested[None]:
+        """The lines of a block, the last one after the word `end`."""
+        for node in block.nodes:
+            self.lines.append(self.node(node, pad))
+            if node is self.wanted:
+                self.found = self.lines[-1].strip()
+            labels = _LABELS.get(node.op, ())
+            if len(labels) != len(node.blocks):
+                labels = ("body",) * len(node.blocks)
+            for label, inner in zip(labels, node.blocks, strict=True):
+                self.lines.append(f"{pad}  {label}{self.params(inner, always=False)}:")
+                yield self.block(inner, "yield", pad + "    ")
+        self.lines.append(f"{pad}{end} {', '.join([self.value(v) for v in block.results])}".rstrip())
 
     def params(self, block: Block, *, always: bool) -> str:
         """`[binders](parameters)`; nothing for a block that has neither, unless `always`."""

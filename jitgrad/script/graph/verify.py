@@ -8,7 +8,7 @@ every node; `conventions.py` has what each op asks beyond that.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from jitgrad import dims, dtypes
 from jitgrad.dims import Symbol
@@ -17,7 +17,9 @@ from jitgrad.ops.types import TensorType, Type
 from jitgrad.script.graph import irops
 from jitgrad.script.graph.checker import Checker, InvalidGraph, compatible, free_symbols
 from jitgrad.script.graph.conventions import CONVENTIONS, RESULTS, number_op, table_op
-from jitgrad.script.graph.ir import Block, Graph, Node, Value, attr_symbols, payload, symbol_axes
+from jitgrad.script.graph.ir import Block, Graph, Nested, Node, Value, attr_symbols, payload, symbol_axes, unnested
+
+T = TypeVar("T")
 
 
 def verify(graph: Graph, *, pure: bool = False) -> Graph:
@@ -27,20 +29,9 @@ def verify(graph: Graph, *, pure: bool = False) -> Graph:
         graph: any graph.
         pure: refuse effects too (gradient graphs have none).
     """
-    Verifier(graph, pure).run()
+    verifier = Verifier(graph, pure)
+    unnested(verifier.block(graph.block, None))
     return graph
-
-
-class _Scope:
-    """A block under way: what it added to the sets of what is visible, to be taken back at its end."""
-
-    __slots__ = ("block", "facts", "next", "owner", "symbols", "values")
-
-    def __init__(self, block: Block, owner: Node | None):
-        self.block, self.owner, self.next = block, owner, 0
-        self.values: list[Value] = []
-        self.symbols: list[Symbol] = []
-        self.facts: list[tuple[Value, bool]] = []
 
 
 class Verifier(Checker):
@@ -50,59 +41,48 @@ class Verifier(Checker):
         super().__init__(graph, pure)
         self.bound: set[Symbol] = set()
         self.blocks: set[int] = set()
+        self.added: list[tuple[set[Any], Any]] = []  # what is visible in the blocks under way, and in which set
 
     # --- walking -----------------------------------------------------------------------------------------------------
 
-    def run(self) -> None:
-        stack = [_Scope(self.graph.block, None)]
-        self.start(stack[-1])
-        while stack:
-            scope = stack[-1]
-            nodes = scope.block.nodes
-            if scope.next < len(nodes):
-                node = self.node = nodes[scope.next]
-                scope.next += 1
-                self.before(node)
-                if node.blocks:
-                    stack.extend([_Scope(block, node) for block in reversed(node.blocks)])
-                    self.start(stack[-1])
-                else:
-                    self.after(node, scope)
-                continue
-            stack.pop()
-            self.node = scope.owner
-            self.leave(scope)
-            if scope.owner is None:
-                return
-            if stack[-1].owner is scope.owner:  # the node's next block
-                self.start(stack[-1])
-            else:
-                self.after(scope.owner, stack[-1])
+    def block(self, block: Block, owner: Node | None) -> Nested[None]:
+        """A block: what it makes visible ends with it."""
+        before = len(self.added)
+        self.start(block, owner)
+        for node in block.nodes:
+            self.node = node
+            self.before(node)
+            for inner in node.blocks:
+                yield self.block(inner, node)
+            self.node = node
+            self.after(node)
+        self.node = owner
+        for r in block.results:
+            if r not in self.visible:
+                self.fail("result {} is not in scope", r)
+        if owner is not None:
+            RESULTS[owner.op](self, owner, block)
+        for known, item in self.added[before:]:
+            known.discard(item)
+        del self.added[before:]
 
-    def start(self, scope: _Scope) -> None:
+    def start(self, block: Block, owner: Node | None) -> None:
         """Make a block's parameters, symbols and facts visible."""
-        block, owner = scope.block, scope.owner
         if id(block) in self.blocks:
             self.fail("a block belongs to two nodes")
         self.blocks.add(id(block))
-        self.bind(block.binds, [p.type for p in block.params], scope, "no parameter's type")
+        self.bind(block.binds, [p.type for p in block.params], "no parameter's type")
         for p in block.params:
-            self.define(p, scope)
+            self.define(p)
         if owner is not None and owner.op == "if":
-            self.assume(owner.inputs[0], block is owner.blocks[0], scope)
+            self.assume(owner.inputs[0], block is owner.blocks[0])
 
-    def leave(self, scope: _Scope) -> None:
-        """The block's results, then the end of everything it made visible."""
-        for r in scope.block.results:
-            if r not in self.visible:
-                self.fail("result {} is not in scope", r)
-        if scope.owner is not None:
-            RESULTS[scope.owner.op](self, scope.owner, scope.block)
-        self.visible.difference_update(scope.values)
-        self.symbols.difference_update(scope.symbols)
-        self.facts.difference_update(scope.facts)
+    def show(self, known: set[T], item: T) -> None:
+        """Add to one of the sets of what is visible, till the end of the block."""
+        known.add(item)
+        self.added.append((known, item))
 
-    def bind(self, binds: Sequence[Symbol], types: Sequence[Type], scope: _Scope, nowhere: str) -> None:
+    def bind(self, binds: Sequence[Symbol], types: Sequence[Type], nowhere: str) -> None:
         """Bring symbols into scope, each of which must stand alone in one of `types`."""
         alone = {s for t in types for _, s in symbol_axes(payload(t))}
         for symbol in binds:
@@ -111,28 +91,25 @@ class Verifier(Checker):
             if symbol not in alone:
                 self.fail(f"symbol `{symbol}` is bound here, but {nowhere} has it as a size of its own")
             self.bound.add(symbol)
-            self.symbols.add(symbol)
-            scope.symbols.append(symbol)
+            self.show(self.symbols, symbol)
 
-    def define(self, value: Value, scope: _Scope) -> None:
+    def define(self, value: Value) -> None:
         if value in self.defined:
             self.fail("{} is defined twice", value)
         for symbol in free_symbols(value.type):
             if symbol not in self.symbols:
                 self.fail(f"the type of {{}} has the symbol `{symbol}`, which is not in scope", value)
         self.defined[value] = self.node
-        self.visible.add(value)
-        scope.values.append(value)
+        self.show(self.visible, value)
 
-    def assume(self, value: Value, truth: bool, scope: _Scope) -> None:
+    def assume(self, value: Value, truth: bool) -> None:
         """Note what a condition says in the current block: conjunctions and negations are taken apart."""
         pending = [(value, truth)]
         while pending:
             v, t = pending.pop()
             if (v, t) in self.facts:
                 continue
-            self.facts.add((v, t))
-            scope.facts.append((v, t))
+            self.show(self.facts, (v, t))
             node = self.defined.get(v)
             if node is None:
                 continue
@@ -169,18 +146,18 @@ class Verifier(Checker):
         if node.blocks and node.op not in irops.STRUCTURAL:
             self.fail(f"`{node.op}` has no blocks")
 
-    def after(self, node: Node, scope: _Scope) -> None:
+    def after(self, node: Node) -> None:
         """Outputs of a node, after its blocks."""
         if node.op not in irops.STRUCTURAL and node.op not in irops.TYPED:
             self.output_types(node)
         types: list[Type] = [v.type for v in node.outputs]
         if node.op == "dim.bind":
             types = [TensorType(dtypes.bool_, (dims.dim(node.attrs["symbol"]),))]
-        self.bind(node.binds, types, scope, "no output's type")
+        self.bind(node.binds, types, "no output's type")
         for v in node.outputs:
-            self.define(v, scope)
+            self.define(v)
         if node.op == "check":
-            self.assume(node.inputs[0], True, scope)
+            self.assume(node.inputs[0], True)
 
     def output_types(self, node: Node) -> None:
         """Infer the outputs' types again."""

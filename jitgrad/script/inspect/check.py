@@ -52,7 +52,7 @@ def checked(function: Dispatcher, specialisation: Specialisation, params: Sequen
     Raises:
         CheckFailed: it did not; everything is as before the call.
     """
-    values = dict(zip(function._params, params, strict=True))
+    values = function.values_of(params)
     args, kwargs = function.call_arguments(values)
     objects = holders(specialisation.script, values)
     state = State(objects)

@@ -73,7 +73,7 @@ class ScriptFunction(Dispatcher, Writable):
         return self
 
     def __repr__(self) -> str:
-        return f"<ScriptFunction {self.__qualname__}: {len(self._specialisations)} specialisations>"
+        return f"<ScriptFunction {self.__qualname__}: {len(self.specialisations)} specialisations>"
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else BoundScript(self, instance)
@@ -227,7 +227,7 @@ class ScriptFunction(Dispatcher, Writable):
     def graph_inputs(self, *args: Any, **kwargs: Any) -> list[Any]:
         """The objects that a call with these arguments gives to the graph: its parameters in `code`, in order."""
         params = self._bind(*args, **kwargs)
-        values = dict(zip(self._params, params, strict=True))
+        values = self.values_of(params)
         return [resolve(s, values) for s in self.specialisation_of(params).script.inputs]
 
     def kernels(self, *args: Any, device: str = "cpu", **kwargs: Any) -> list[str]:
@@ -244,10 +244,10 @@ class ScriptFunction(Dispatcher, Writable):
         return chosen.function.asm()
 
     def _latest(self) -> Specialisation:
-        if not self._specialisations:
+        if not self.specialisations:
             raise RuntimeError(f"`{self.__name__}` has not been called yet: call it, or use "
                                f"`{self.__name__}.graph_for(*args)`")
-        return self._specialisations[0]
+        return self.specialisations[0]
 
 
 class BoundScript(Writable):

@@ -82,7 +82,7 @@ def locate(function: Dispatcher, args: Any, kwargs: Any, plain: Callable[[], Any
     from jitgrad.script.frontend.build import build
 
     script = build(function.eager, args, kwargs)
-    values = dict(zip(function._params, function._bind(*args, **kwargs), strict=True))
+    values = function.values_of(function._bind(*args, **kwargs))
     objects = [resolve(s, values) for s in script.inputs]
     arrays = [host_copy(o._data) if isinstance(o, Tensor) else np.array(o) if isinstance(o, np.ndarray) else o
               for o in objects]

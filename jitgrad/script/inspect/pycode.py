@@ -35,8 +35,7 @@ from jitgrad.script.graph.irops import STRUCTURAL, Effect, effect
 from jitgrad.script.inspect.lines import outside
 from jitgrad.script.inspect.pyeffects import EFFECTS
 from jitgrad.script.inspect.pyexpr import expression
-from jitgrad.script.inspect.pynames import Line, Operands, identifier
-from jitgrad.script.inspect.pytext import ATOM, Expression, literal, wrap
+from jitgrad.script.inspect.pynames import ATOM, Expression, Line, Operands, identifier, literal, wrap
 
 _WIDTH = 70  # folded expressions longer than this get a line of their own
 _COMMENT = 100  # the longest source line that a comment repeats whole

@@ -8,8 +8,7 @@ from typing import Any
 
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Node, Value
-from jitgrad.script.inspect.pynames import Operands
-from jitgrad.script.inspect.pytext import wrap
+from jitgrad.script.inspect.pynames import Operands, wrap
 
 
 def _check(p: Operands, node: Node) -> str:

@@ -18,8 +18,7 @@ from jitgrad.ops.opdef import POINTWISE
 from jitgrad.ops.types import ListType, OptionalType, TensorType
 from jitgrad.script.graph.ir import Node
 from jitgrad.script.graph.irops import TYPED
-from jitgrad.script.inspect.pynames import Operands
-from jitgrad.script.inspect.pytext import (
+from jitgrad.script.inspect.pynames import (
     ATOM,
     BINDS,
     COMPARE,
@@ -27,6 +26,7 @@ from jitgrad.script.inspect.pytext import (
     TERNARY,
     UNARY,
     Expression,
+    Operands,
     literal,
     wrap,
 )

@@ -16,7 +16,6 @@ Does not handle: checked arithmetic that raises, which stays and raises at run t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,19 +23,8 @@ import numpy as np
 from jitgrad.ops import OPS, Kind
 from jitgrad.ops.types import NUMBER, TensorType
 from jitgrad.script.graph import numbers
-from jitgrad.script.graph.ir import Graph, Node, Value
+from jitgrad.script.graph.ir import Node, Value
 from jitgrad.script.passes.rewrite import Rewriter
-
-
-def fold(graph: Graph) -> Graph:
-    """`graph` with ops on constants evaluated."""
-    return _Fold(graph).run()
-
-
-class _Fold(Rewriter):
-    def visit(self, node: Node) -> Sequence[Value] | None:
-        value = fold_node(self, node)
-        return None if value is None else (value,)
 
 
 def fold_node(r: Rewriter, node: Node) -> Value | None:

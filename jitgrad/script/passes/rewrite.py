@@ -1,7 +1,7 @@
 """The walk that passes share: forward through a graph, rebuilding blocks and sharing every node that did not change.
 
 A pass subclasses `Rewriter` and looks at each node after its operands were replaced. Nodes and values are immutable, so
-an unchanged one is in the new graph as it is; blocks are always new. Nesting is kept on an explicit stack.
+an unchanged one is in the new graph as it is; blocks are always new.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from jitgrad.dims import Dim, Size, Symbol, substitute
 from jitgrad.ops.types import Type, map_dims
-from jitgrad.script.graph.ir import Block, Builder, Graph, Node, Value, map_attr, sizes_of
+from jitgrad.script.graph.ir import Block, Builder, Graph, Nested, Node, Value, map_attr, sizes_of, unnested
 
 
 class Rewriter:
@@ -86,96 +86,66 @@ class Rewriter:
         """The new graph."""
         old = self.graph.block
         new = Block(old.params, [], (), old.binds)
-        self.enter_block(new, None)
-        stack = [_Frame(old, new, None)]
-        while stack:
-            frame = stack[-1]
-            self.builder.block = frame.new
-            if self.step(frame, stack):
-                continue
-            stack.pop()
-            results = self.mapped(frame.old.results)
-            if frame.inlined is not None:
-                self.stand_for(frame.inlined.outputs, results, frame.inlined.binds)
-                continue
-            frame.new.results = results
-            self.leave_block(frame.new, frame.owner)
-            if stack:
-                self.block_done(frame.new, stack)
+        unnested(self.block(old, new, None))
         return Graph(new, self.graph.name)
 
-    def step(self, frame: _Frame, stack: list[_Frame]) -> bool:
-        """Nodes of a block up to one with blocks, whose first frame is then on the stack; False at the end."""
-        nodes, new = frame.old.nodes, frame.new.nodes
-        values, defined, visit, builder = self.values, self.nodes, self.visit, self.builder
-        i, n = frame.next, len(nodes)
-        while i < n:
-            node = nodes[i]
-            i += 1
-            for v in node.inputs:
+    def block(self, old: Block, new: Block, owner: Node | None) -> Nested[None]:
+        """Fill the new block that a block becomes."""
+        self.enter_block(new, owner)
+        yield self.nodes_of(old, new)
+        new.results = self.mapped(old.results)
+        self.leave_block(new, owner)
+
+    def nodes_of(self, block: Block, new: Block) -> Nested[None]:
+        """Append what becomes of a block's nodes."""
+        values, defined, visit, builder, append = self.values, self.nodes, self.visit, self.builder, new.nodes.append
+        builder.block = new
+        for old in block.nodes:
+            node = old
+            for v in old.inputs:
                 if v in values:
-                    inputs = tuple([values.get(v, v) for v in node.inputs])
-                    node = Node(node.op, inputs, node.attrs, node.outputs, node.blocks, node.span, node.binds)
+                    inputs = tuple([values.get(v, v) for v in old.inputs])
+                    node = Node(old.op, inputs, old.attrs, old.outputs, old.blocks, old.span, old.binds)
                     break
-            builder.span = node.span
+            builder.span = old.span
             if node.blocks:
-                frame.next = i
-                self.begin(node, frame, stack)
-                return True
+                yield self.structural(node, new)
+                builder.block = new
+                continue
             if self.sizes:
                 node = self.resized(node)
             result = visit(node)
             if result is None:
-                new.append(node)
+                append(node)
                 for v in node.outputs:
                     defined[v] = node
             else:
-                self.stand_for(nodes[i - 1].outputs, result, nodes[i - 1].binds)
-        return False
+                self.stand_for(old.outputs, result, old.binds)
 
-    def begin(self, node: Node, frame: _Frame, stack: list[_Frame]) -> None:
-        """A structural node, its operands replaced: ask `enter`, then go into its first block."""
+    def structural(self, node: Node, around: Block) -> Nested[None]:
+        """A structural node, its operands replaced: ask `enter`, then go through its blocks."""
         decision = self.enter(node)
         if isinstance(decision, Block):
-            inner = _Frame(decision, frame.new, frame.owner)
-            inner.inlined = node
-            stack.append(inner)
-        elif decision is not None and not isinstance(decision, Node):
+            yield self.nodes_of(decision, around)
+            decision = self.mapped(decision.results)
+        if decision is not None and not isinstance(decision, Node):
             self.stand_for(node.outputs, decision, node.binds)
-        else:
-            node = decision or node
-            frame.node, frame.blocks = node, []
-            stack.append(self.open(node, 0))
-
-    def open(self, node: Node, i: int) -> _Frame:
-        """A frame for a block of `node`."""
-        old = node.blocks[i]
-        params = old.params
-        if self.sizes:
-            params = self.retyped(params)
-        new = Block(params, [], (), old.binds)
-        self.enter_block(new, node)
-        return _Frame(old, new, node)
-
-    def block_done(self, block: Block, stack: list[_Frame]) -> None:
-        """A block of a structural node is complete: go into the next one, or finish the node."""
-        frame = stack[-1]
-        node = frame.node
-        assert node is not None
-        frame.blocks.append(block)
-        if len(frame.blocks) < len(node.blocks):
-            stack.append(self.open(node, len(frame.blocks)))
             return
-        frame.node = None
-        self.builder.block, self.builder.span = frame.new, node.span
-        new = Node(node.op, node.inputs, node.attrs, node.outputs, tuple(frame.blocks), node.span, node.binds)
+        node = decision or node
+        blocks = []
+        for old in node.blocks:
+            new = Block(self.retyped(old.params) if self.sizes else old.params, [], (), old.binds)
+            yield self.block(old, new, node)
+            blocks.append(new)
+        self.builder.block, self.builder.span = around, node.span
+        made = Node(node.op, node.inputs, node.attrs, node.outputs, tuple(blocks), node.span, node.binds)
         if self.sizes:
-            new = self.resized(new)
-        result = self.visit(new)
+            made = self.resized(made)
+        result = self.visit(made)
         if result is None:
-            frame.new.nodes.append(new)
-            for v in new.outputs:
-                self.nodes[v] = new
+            around.nodes.append(made)
+            for v in made.outputs:
+                self.nodes[v] = made
         else:
             self.stand_for(node.outputs, result, node.binds)
 
@@ -204,15 +174,3 @@ class Rewriter:
         attrs = {k: a if isinstance(a, Symbol) else map_attr(a, self.size) for k, a in node.attrs.items()}
         outputs = self.retyped(node.outputs)
         return Node(node.op, node.inputs, attrs, outputs, node.blocks, node.span, node.binds)
-
-
-class _Frame:
-    """A block of the old graph under way, and the block of the new one that it becomes."""
-
-    __slots__ = ("blocks", "inlined", "new", "next", "node", "old", "owner")
-
-    def __init__(self, old: Block, new: Block, owner: Node | None):
-        self.old, self.new, self.owner, self.next = old, new, owner, 0
-        self.node: Node | None = None  # the structural node whose blocks are being walked
-        self.blocks: list[Block] = []  # those that are complete
-        self.inlined: Node | None = None  # this block stands in place of that node

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import jitgrad
-from jitgrad.script.inspect.pytext import literal, wrap
+from jitgrad.script.inspect.pynames import literal, wrap
 
 
 def last(function, *args):

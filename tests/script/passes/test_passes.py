@@ -18,12 +18,26 @@ from jitgrad.script.passes.canonicalize import canonicalize
 from jitgrad.script.passes.cse import cse
 from jitgrad.script.passes.dce import dce
 from jitgrad.script.passes.decompose import decompose
-from jitgrad.script.passes.fold import fold
+from jitgrad.script.passes.fold import fold_node
 from jitgrad.script.passes.invariant import invariant
 from jitgrad.script.passes.licm import licm
 from jitgrad.script.passes.products import transpose_products
+from jitgrad.script.passes.rewrite import Rewriter
 from tests.script.passes.random_graphs import Generator
 
+
+class _Fold(Rewriter):
+    def visit(self, node):
+        value = fold_node(self, node)
+        return None if value is None else (value,)
+
+
+def fold(graph):
+    """Folding alone, without the rules."""
+    return _Fold(graph).run()
+
+
+fold.__module__ = fold_node.__module__  # whose docstring has the example
 PASSES = [decompose, canonicalize, fold, cse, transpose_products, invariant, licm, dce, pipeline.prepare, pipeline.run]
 
 

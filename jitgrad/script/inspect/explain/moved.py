@@ -88,7 +88,7 @@ def _not_compiled(*_: Any) -> list[Any]:
 
 def count(function: Dispatcher, params: tuple[Any, ...], backward: bool = True) -> Traffic:
     """Lower what a call with these parameters would run on a GPU, and count."""
-    values = dict(zip(function.parameters, params, strict=True))
+    values = function.values_of(params)
     chosen = function.specialisation_of(params)
     script = function.build(values, *chosen.options, late_checks=True)
     objects = [resolve(s, values) for s in script.inputs]

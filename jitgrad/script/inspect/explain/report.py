@@ -20,7 +20,7 @@ _SOURCE = 64  # columns of source text
 
 def explain(function: Dispatcher, params: tuple[Any, ...], backward: bool = True) -> Explanation:
     """Measure a call with these parameters; see `ScriptFunction.explain`."""
-    values = dict(zip(function.parameters, params, strict=True))
+    values = function.values_of(params)
     chosen = function.specialisation_of(params)
     if chosen.function.device.type != "cpu":
         raise RuntimeError(f"`{function.__qualname__}` runs on {chosen.function.device}: `explain` measures on the "

@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
+from jitgrad.codegen.lower.driver import lower
+from jitgrad.codegen.program.steps import KernelStep
 from jitgrad.script.graph.ir import Graph, Value, walk
-from jitgrad.script.inspect.explain.kernels import compiled_form
 from jitgrad.script.inspect.lines import Line, functions_of, line_of
 from jitgrad.script.inspect.show import svg as pictures
 from jitgrad.script.inspect.show.diagram import depth_of, draw, draw_lines
+from jitgrad.script.passes import pipeline
 
 #: with more nodes than these: blocks start closed; the picture starts with a box a line; ops are not drawn singly
 OPEN, SINGLE, LARGEST = 80, 160, 1500
@@ -72,6 +74,20 @@ def page(graph: Graph) -> str:
     data = json.dumps({"views": views, "start": start}).replace("</", "<\\/")
     return PAGE.replace("@title@", escape(graph.name)).replace("@style@", pictures.STYLE).replace(
         "@source@", _source(graph)).replace("@data@", data).replace("@count@", str(count))
+
+
+def compiled_form(graph: Graph) -> tuple[Graph, dict[Value, str]]:
+    """The graph in primitives, and for each value that a kernel makes its name: "kernel 1", ..."""
+    shown = pipeline.run(graph)
+    found: dict[Value, str] = {}
+    number = 0
+    for step, nodes in lower("shown", shown).origins.items():
+        if isinstance(step, KernelStep) and not any(n.blocks for n in nodes):
+            made = [v for n in nodes for v in n.outputs if v not in found]
+            if made:
+                number += 1
+                found.update((v, f"kernel {number}") for v in made)
+    return shown, found
 
 
 def _source(graph: Graph) -> str:
