@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import TracebackType
 from typing import Any
 
@@ -106,19 +107,9 @@ def set_stream(stream: Stream) -> None:
     stream._stream.use()
 
 
-class _Nothing:
-    """`stream(None)`."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *error: Any) -> None:
-        return None
-
-
 def stream(stream: Stream | None) -> Any:
     """A context manager that lets work go to a stream; nothing for None."""
-    return _Nothing() if stream is None else stream
+    return nullcontext() if stream is None else stream
 
 
 class Event:

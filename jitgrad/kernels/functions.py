@@ -10,24 +10,14 @@ from jitgrad.kernels.values import V
 Function = Callable[..., V]
 F = TypeVar("F", bound=Function)
 
-UNARY64: dict[str, Function] = {}
-BINARY64: dict[str, Function] = {}
-UNARY32: dict[str, Function] = {}
+
+class Functions(dict[str, Function]):
+    """Functions by name; as a decorator it enters one."""
+
+    def __call__(self, function: F) -> F:
+        self[function.__name__] = function
+        return function
 
 
-def unary64(function: F) -> F:
-    """A function of one float64; of float32 it is rounded, where there is none of its own."""
-    UNARY64[function.__name__] = function
-    return function
-
-
-def binary64(function: F) -> F:
-    """A function of two."""
-    BINARY64[function.__name__] = function
-    return function
-
-
-def unary32(function: F) -> F:
-    """A function of one float32."""
-    UNARY32[function.__name__] = function
-    return function
+#: of one float64 (of float32 it is rounded, where there is none of its own), of two, and of one float32
+unary64, binary64, unary32 = Functions(), Functions(), Functions()

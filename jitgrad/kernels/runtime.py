@@ -10,14 +10,14 @@ from __future__ import annotations
 from functools import partial
 
 from jitgrad.kernels import arrays, math32, math64, math64_special
-from jitgrad.kernels.functions import BINARY64, UNARY32, UNARY64, Function
+from jitgrad.kernels.functions import Function, binary64, unary32, unary64
 from jitgrad.kernels.native import Native
 from jitgrad.kernels.values import V, mangle
 from jitgrad.random import MASK32, MULTIPLIERS, ROUNDS, WEYL
 
 CIRCULAR = ("sin", "cos", "tan")
 #: functions of float32 that are the float64 function, rounded
-THROUGH64 = tuple(name for name in (*UNARY64, *BINARY64, "tan", "fmod") if name not in UNARY32)
+THROUGH64 = tuple(name for name in (*unary64, *binary64, "tan", "fmod") if name not in unary32)
 
 
 class _Module:
@@ -240,9 +240,9 @@ def _narrowed(single: V) -> V:
 def module_text(vector_bytes: int, has_fma: bool, has_avx512: bool) -> tuple[str, tuple[str, ...]]:
     """The module's text and the names that it exports."""
     module = _Module(vector_bytes, has_fma, has_avx512)
-    for name, body in UNARY64.items():
+    for name, body in unary64.items():
         module.function(name, "double", 1, body)
-    for name, body in BINARY64.items():
+    for name, body in binary64.items():
         module.function(name, "double", 2, body)
     _large_angle(module)
     for name in CIRCULAR:
@@ -254,7 +254,7 @@ def module_text(vector_bytes: int, has_fma: bool, has_avx512: bool) -> tuple[str
         module.function(name, "float", 1, partial(_circular32, name))
     module.define("jg_fmod_slow", "double", 1, 2, lambda a, b: a.op("frem", b), internal=True)
     module.function("fmod", "double", 2, _fmod)
-    for name, body in UNARY32.items():
+    for name, body in unary32.items():
         module.function(name, "float", 1, body)
     for name in THROUGH64:
         if name == "pow":
@@ -262,7 +262,7 @@ def module_text(vector_bytes: int, has_fma: bool, has_avx512: bool) -> tuple[str
         elif name == "erfinv":
             module.through64(name, 1, lambda x: math64_special.erfinv(x, precise=False))
         else:
-            module.through64(name, 2 if name in BINARY64 or name == "fmod" else 1)
+            module.through64(name, 2 if name in binary64 or name == "fmod" else 1)
     module.function("ipow", "i64", 2, _integer_power)
     module.function("philox", "i64", 3, _philox)
     module.define("__extendhfsf2", "half", 1, 1, _widened)

@@ -8,6 +8,7 @@ the run-time library. Floating-point instructions carry no flags: a result never
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 FLOAT_TYPES = frozenset({"float", "double", "half"})
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "i256": 256, "half": 16, "float": 32, "double": 64}
@@ -110,6 +111,16 @@ class Code:
         return self.emit(f"call {kind} @{function}({', '.join([f'{a.type} {a.name}' for a in args])})", elem, lanes)
 
 
+def _operator(float_op: str, int_op: str, swap: bool = False) -> Callable[[V, V | Number], V]:
+    """A method for a binary instruction."""
+    return lambda self, other: self._binary(float_op, int_op, other, swap)
+
+
+def _comparison(of_floats: str, of_ints: str) -> Callable[[V, V | Number], V]:
+    """A method for a comparison, of signed integers."""
+    return lambda self, other: self.compare(of_floats if self.elem in FLOAT_TYPES else of_ints, other)
+
+
 class V:
     """A value: `elem` is LLVM's element type. Python numbers mix in as constants of the same type."""
 
@@ -137,38 +148,12 @@ class V:
         op = float_op if self.elem in FLOAT_TYPES else int_op
         return self.code.emit(f"{op} {self.type} {a.name}, {b.name}", self.elem, self.lanes)
 
-    def __add__(self, other: V | Number) -> V:
-        return self._binary("fadd", "add", other)
-
-    def __radd__(self, other: Number) -> V:
-        return self._binary("fadd", "add", other, True)
-
-    def __sub__(self, other: V | Number) -> V:
-        return self._binary("fsub", "sub", other)
-
-    def __rsub__(self, other: Number) -> V:
-        return self._binary("fsub", "sub", other, True)
-
-    def __mul__(self, other: V | Number) -> V:
-        return self._binary("fmul", "mul", other)
-
-    def __rmul__(self, other: Number) -> V:
-        return self._binary("fmul", "mul", other, True)
-
-    def __truediv__(self, other: V | Number) -> V:
-        return self._binary("fdiv", "sdiv", other)
-
-    def __rtruediv__(self, other: Number) -> V:
-        return self._binary("fdiv", "sdiv", other, True)
-
-    def __and__(self, other: V | Number) -> V:
-        return self._binary("", "and", other)
-
-    def __or__(self, other: V | Number) -> V:
-        return self._binary("", "or", other)
-
-    def __xor__(self, other: V | Number) -> V:
-        return self._binary("", "xor", other)
+    __add__, __radd__ = _operator("fadd", "add"), _operator("fadd", "add", swap=True)
+    __sub__, __rsub__ = _operator("fsub", "sub"), _operator("fsub", "sub", swap=True)
+    __mul__, __rmul__ = _operator("fmul", "mul"), _operator("fmul", "mul", swap=True)
+    __truediv__, __rtruediv__ = _operator("fdiv", "sdiv"), _operator("fdiv", "sdiv", swap=True)
+    __and__, __or__, __xor__ = _operator("", "and"), _operator("", "or"), _operator("", "xor")
+    shl, lshr, ashr = _operator("", "shl"), _operator("", "lshr"), _operator("", "ashr")
 
     def __neg__(self) -> V:
         if self.elem in FLOAT_TYPES:
@@ -177,15 +162,6 @@ class V:
 
     def __invert__(self) -> V:
         return self ^ (1 if self.elem == "i1" else -1)
-
-    def shl(self, other: V | Number) -> V:
-        return self._binary("", "shl", other)
-
-    def lshr(self, other: V | Number) -> V:
-        return self._binary("", "lshr", other)
-
-    def ashr(self, other: V | Number) -> V:
-        return self._binary("", "ashr", other)
 
     def op(self, instruction: str, other: V | Number) -> V:
         """A binary instruction by name, for example `udiv`."""
@@ -196,23 +172,9 @@ class V:
         op = "fcmp" if self.elem in FLOAT_TYPES else "icmp"
         return self.code.emit(f"{op} {predicate} {self.type} {self.name}, {self.lift(other).name}", "i1", self.lanes)
 
-    def __lt__(self, other: V | Number) -> V:
-        return self.compare("olt" if self.elem in FLOAT_TYPES else "slt", other)
-
-    def __le__(self, other: V | Number) -> V:
-        return self.compare("ole" if self.elem in FLOAT_TYPES else "sle", other)
-
-    def __gt__(self, other: V | Number) -> V:
-        return self.compare("ogt" if self.elem in FLOAT_TYPES else "sgt", other)
-
-    def __ge__(self, other: V | Number) -> V:
-        return self.compare("oge" if self.elem in FLOAT_TYPES else "sge", other)
-
-    def eq(self, other: V | Number) -> V:
-        return self.compare("oeq" if self.elem in FLOAT_TYPES else "eq", other)
-
-    def ne(self, other: V | Number) -> V:
-        return self.compare("une" if self.elem in FLOAT_TYPES else "ne", other)
+    __lt__, __le__ = _comparison("olt", "slt"), _comparison("ole", "sle")
+    __gt__, __ge__ = _comparison("ogt", "sgt"), _comparison("oge", "sge")
+    eq, ne = _comparison("oeq", "eq"), _comparison("une", "ne")
 
     def isnan(self) -> V:
         return self.compare("uno", self)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad import dtypes
 from jitgrad.codegen.cuda.driver import drivers
 from jitgrad.codegen.program import memory
+from jitgrad.dtypes import dtype
 from tests.codegen.cuda.fakedriver import HostDriver
 from tests.codegen.cuda.hostgraphs import GraphDriver
 from tests.cuda import standin
@@ -31,10 +31,9 @@ class StandinDriver(HostDriver):
     def empty(self, shape: tuple[int, ...], d: Any) -> Any:
         return standin.ndarray(shape, d)
 
-    def view(self, address: int, shape: Sequence[int], strides: Sequence[int] | None, d: Any) -> Any:
+    def view(self, address: int, shape: Sequence[int], strides: Sequence[int] | None, d: dtype) -> Any:
         self.c.fake_open()
-        return standin.ndarray._of(memory.array(address, shape, strides, dtypes.from_numpy(np.dtype(d))), None,
-                                   self.device)
+        return standin.ndarray._of(memory.array(address, shape, strides, d), None, self.device)
 
     def contiguous(self, array: Any) -> Any:
         if type(array) is np.ndarray:

@@ -16,7 +16,7 @@ from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
 from jitgrad.codegen.run import runtime
 from jitgrad.dims import Symbol, dim
-from jitgrad.kernels.functions import BINARY64, UNARY64
+from jitgrad.kernels.functions import binary64, unary64
 from jitgrad.kernels.runtime import CIRCULAR
 from tests.codegen.kernels import run
 
@@ -101,7 +101,7 @@ def ill_conditioned(name, x, exact):
     return None
 
 
-@pytest.mark.parametrize("name", [*UNARY64, *CIRCULAR])
+@pytest.mark.parametrize("name", [*unary64, *CIRCULAR])
 def test_float32_over_the_bit_patterns(name):
     x = np.arange(0, 1 << 32, 40009 if name in BEYOND_NUMPY else 8009, dtype=np.uint64).astype(np.uint32)
     x = np.concatenate([x.view(np.float32), np.array(EDGES, np.float32)])
@@ -112,7 +112,7 @@ def test_float32_over_the_bit_patterns(name):
 
 
 @needs_long_double
-@pytest.mark.parametrize("name", [*UNARY64, *CIRCULAR])
+@pytest.mark.parametrize("name", [*unary64, *CIRCULAR])
 def test_float64(name):
     rng = np.random.default_rng(0)
     n = 4000
@@ -127,7 +127,7 @@ def test_float64(name):
 
 @needs_long_double
 @pytest.mark.parametrize("d", [dtypes.float32, dtypes.float64], ids=lambda d: d.name)
-@pytest.mark.parametrize("name", [*BINARY64, "fmod"])
+@pytest.mark.parametrize("name", [*binary64, "fmod"])
 def test_two_operands(name, d):
     rng = np.random.default_rng(1)
     n = 5000

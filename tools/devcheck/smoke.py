@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad import config, random
+from jitgrad import config, dtypes, random
 from jitgrad.codegen.cuda.driver import blaslt, driverapi, nvrtc, precision
 from jitgrad.codegen.cuda.driver.blaslt import Call
 from jitgrad.codegen.cuda.driver.libraries import CudaError
@@ -99,9 +99,9 @@ def views_of_memory() -> Facts:
     """CuPy's pool gives memory; views of it, with strides, read what was written."""
     b = bench()
     block = b.driver.allocate(4 * 24)
-    whole = b.driver.view(block.ptr, (4, 6), None, np.dtype(np.float32))
+    whole = b.driver.view(block.ptr, (4, 6), None, dtypes.float32)
     whole[...] = b.array(np.arange(24, dtype=np.float32).reshape(4, 6))
-    part = b.driver.view(block.ptr + 4, (6, 4), (1, 6), np.dtype(np.float32))[:5]
+    part = b.driver.view(block.ptr + 4, (6, 4), (1, 6), dtypes.float32)[:5]
     assert (part.get() == np.arange(24).reshape(4, 6).T[1:]).all()
     assert b.driver.contiguous(part).flags.c_contiguous
     assert block.ptr % 256 == 0, "the pool's memory is less aligned than plans assume"

@@ -64,13 +64,13 @@ class _Llvm:
         else:
             vector_bytes = 16
         has_fma = bool(features.get("fma")) or triple.startswith(("aarch64", "arm64"))
-        self.host = Host(triple, cpu, features.flatten(), vector_bytes, has_fma,
-                         vector_bytes == 64)
-        target = binding.Target.from_triple(triple)
-        self.machine = target.create_target_machine(cpu=cpu, features=self.host.features, opt=2, reloc="pic",
-                                                    codemodel="default", jit=True)
-        self.quick_machine = target.create_target_machine(cpu=cpu, features=self.host.features, opt=0, reloc="pic",
-                                                          codemodel="default", jit=True)
+        self.host = Host(triple, cpu, features.flatten(), vector_bytes, has_fma, vector_bytes == 64)
+
+        def machine(opt: int) -> Any:
+            return binding.Target.from_triple(triple).create_target_machine(
+                cpu=cpu, features=self.host.features, opt=opt, reloc="pic", codemodel="default", jit=True)
+
+        self.machine, self.quick_machine = machine(2), machine(0)
         # Emitters print clean SSA, and code generation itself reduces strength and shares subexpressions: further
         # passes cost a third of the compile time and change no measured run time.
         passes = binding.create_new_function_pass_manager()
@@ -80,10 +80,7 @@ class _Llvm:
         self.tuning = binding.create_pipeline_tuning_options(2)
         # JITLink gives an object one piece of memory. The older linker asks for each section alone, and aborts where
         # two come to lie more than 2 GiB apart, as they do in a process that has reserved much memory in between.
-        self.jit: Any = binding.create_lljit_compiler(
-            target.create_target_machine(cpu=cpu, features=self.host.features, opt=2, reloc="pic",
-                                         codemodel="default", jit=True), use_jit_link=True)
-
+        self.jit: Any = binding.create_lljit_compiler(machine(2), use_jit_link=True)
 
     def pass_builder(self) -> Any:
         """One for a single run: each run adds its observers to the builder, and later runs would call them all."""

@@ -8,6 +8,7 @@ functions are calls into the run-time library (`kernels/runtime.py`).
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -117,9 +118,7 @@ def keep_nan_extremum(a: V, b: V, greater: bool, signed: bool = True) -> V:
 
 
 def _rounding(name: str) -> Row:
-    def row(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
-        return xs[0].intrinsic(name) if xs[0].is_float else xs[0]
-    return row
+    return lambda xs, s, d, attr: xs[0].intrinsic(name) if xs[0].is_float else xs[0]
 
 
 def _safe_divisor(a: V, b: V, s: dtype) -> tuple[V, V]:
@@ -198,25 +197,14 @@ def _sign(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
 def _comparison(float_predicate: str, predicate: str) -> Row:
     def row(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
         a, b = xs
-        if a.is_float:
-            return a.compare(float_predicate, b)
-        if predicate in ("eq", "ne"):
-            return a.compare(predicate, b)
+        if a.is_float or predicate in ("eq", "ne"):
+            return a.compare(float_predicate if a.is_float else predicate, b)
         return a.compare(("s" if s.is_signed else "u") + predicate, b)
     return row
 
 
-def _logical(method: str) -> Row:
-    def row(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
-        a, b = (x if x.elem == "i1" else x.ne(0) for x in xs)
-        return a._binary("", method, b)
-    return row
-
-
-def _bitwise(method: str) -> Row:
-    def row(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
-        return xs[0]._binary("", method, xs[1])
-    return row
+def _logical(method: Callable[[V, V], V]) -> Row:
+    return lambda xs, s, d, attr: method(*[x if x.elem == "i1" else x.ne(0) for x in xs])
 
 
 def _left_shift(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
@@ -261,9 +249,7 @@ def library(name: str, xs: list[V]) -> V:
 
 
 def _library(name: str) -> Row:
-    def row(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
-        return library(name, xs)
-    return row
+    return lambda xs, s, d, attr: library(name, xs)
 
 
 def _polygamma(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
@@ -293,10 +279,10 @@ EMIT: dict[str, Row] = {
     "where": lambda xs, s, d, a: xs[0].where(xs[1], xs[2]),
     "eq": _comparison("oeq", "eq"), "ne": _comparison("une", "ne"), "lt": _comparison("olt", "lt"),
     "le": _comparison("ole", "le"), "gt": _comparison("ogt", "gt"), "ge": _comparison("oge", "ge"),
-    "logical_and": _logical("and"), "logical_or": _logical("or"), "logical_xor": _logical("xor"),
+    "logical_and": _logical(operator.and_), "logical_or": _logical(operator.or_), "logical_xor": _logical(operator.xor),
     "logical_not": lambda xs, s, d, a: ~xs[0] if xs[0].elem == "i1" else xs[0].eq(0),
-    "bitwise_and": _bitwise("and"), "bitwise_or": _bitwise("or"), "bitwise_xor": _bitwise("xor"),
-    "bitwise_not": lambda xs, s, d, a: ~xs[0],
+    "bitwise_and": lambda xs, s, d, a: xs[0] & xs[1], "bitwise_or": lambda xs, s, d, a: xs[0] | xs[1],
+    "bitwise_xor": lambda xs, s, d, a: xs[0] ^ xs[1], "bitwise_not": lambda xs, s, d, a: ~xs[0],
     "bitwise_left_shift": _left_shift, "bitwise_right_shift": _right_shift,
     "cast": lambda xs, s, d, a: convert(xs[0], s, d),
     **{name: _library(name) for name, op in OPS.items() if "elementary" in op.traits},

@@ -38,7 +38,7 @@ def array(address: int, shape: Sequence[int], strides: Sequence[int] | None, d: 
 
 
 class Memory:
-    """Arrays over a program's memory, and what computes with them."""
+    """Arrays over a program's memory, and what computes with them: the host's, if nobody says otherwise."""
 
     def row(self, op: Any) -> Callable[..., Any]:
         """A row of the op table as a function of such arrays."""

@@ -24,18 +24,14 @@ def key() -> str:
 
 def compiled() -> tuple[bytes, list[str]]:
     """The library's object and the names in it, from the disk cache if there."""
-    machine = engine.host()
-    disk = store.current()
-    place = key()
-    found = disk.get(place) if disk is not None else None
-    if found is None:
+    def make() -> bytes:
         from jitgrad.kernels import runtime  # seldom needed: the texts are large
 
+        machine = engine.host()
         text, exports = runtime.module_text(machine.vector_bytes, machine.has_fma, machine.has_avx512)
-        found = ",".join(exports).encode() + b"\n" + engine.compile_module(text)
-        if disk is not None:
-            disk.put(place, found)
-    names, _, code = found.partition(b"\n")
+        return ",".join(exports).encode() + b"\n" + engine.compile_module(text)
+
+    names, _, code = store.kept(key(), make).partition(b"\n")
     return code, names.decode().split(",")
 
 

@@ -19,7 +19,7 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -196,3 +196,14 @@ def current() -> Store | None:
             _warn_once(f"the disk cache {directory} belongs to or can be written by others; it is not used")
             _stores[directory] = None
     return _stores[directory]
+
+
+def kept(key: str, make: Callable[[], bytes]) -> bytes:
+    """The bytes under `key`: from the current store if they are there, else made, and put there if there is one."""
+    disk = current()
+    found = disk.get(key) if disk is not None else None
+    if found is None:
+        found = make()
+        if disk is not None:
+            disk.put(key, found)
+    return found

@@ -16,6 +16,7 @@ import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.codegen.cuda.driver import blaslt
+from jitgrad.codegen.cuda.driver.driver import Driver
 from jitgrad.codegen.cuda.host.device_program import PRODUCTS
 from jitgrad.codegen.cuda.kernels import geometry, text
 from jitgrad.codegen.program import memory
@@ -91,7 +92,7 @@ class Entry(ctypes.Structure):
                 ("device", ctypes.c_int))
 
 
-class HostDriver:
+class HostDriver(Driver):
     """See the module. `device`: which of several it is; its memory is open to launches on it alone."""
 
     name, arch = "host", "host"
@@ -164,9 +165,9 @@ class HostDriver:
         found.view(np.uint8 if found.ndim else d)[...] = 0xA5 if found.ndim and found.dtype != bool else 0
         return found
 
-    def view(self, address: int, shape: Sequence[int], strides: Sequence[int] | None, d: Any) -> Any:
+    def view(self, address: int, shape: Sequence[int], strides: Sequence[int] | None, d: dtypes.dtype) -> Any:
         self.c.fake_open()
-        return memory.array(address, shape, strides, dtypes.from_numpy(np.dtype(d)))
+        return memory.array(address, shape, strides, d)
 
     def contiguous(self, array: Any) -> Any:
         return np.require(array, requirements=["C", "A"])

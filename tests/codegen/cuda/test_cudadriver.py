@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from jitgrad import dtypes
 from jitgrad.codegen.cuda.driver import cudadriver, driverapi, nvrtc
 from jitgrad.codegen.cuda.driver.blaslt import Call
 from jitgrad.codegen.cuda.driver.cudadriver import CudaDriver
@@ -208,12 +209,12 @@ def test_memory_and_arrays(machine):
     driver.clear(driver.allocate(64), 48)
     assert machine.library.calls[-1] == ("cuMemsetD8Async", (0x9000, 0, 48, 0x55))
     assert driver.empty((2, 3), np.float32).shape == (2, 3)
-    seen = driver.view(0x1000, (2, 3), (1, 4), np.float32)
+    seen = driver.view(0x1000, (2, 3), (1, 4), dtypes.float32)
     assert (seen.shape, seen.strides, seen.data.memory) == ((2, 3), (4, 16), (0x1000, (1 + 1 + 2 * 4) * 4, None, 0))
     assert driver.address(seen) == 0x1000
-    plain = driver.view(0x1000, [2, 3], None, np.float64)
+    plain = driver.view(0x1000, [2, 3], None, dtypes.float64)
     assert (plain.strides, plain.data.memory) == (None, (0x1000, 48, None, 0))
-    assert driver.view(0, (0, 3), (3, 1), np.float32).data.memory == (0, 0, None, 0)
+    assert driver.view(0, (0, 3), (3, 1), dtypes.float32).data.memory == (0, 0, None, 0)
 
 
 def test_contiguous(machine):
@@ -233,10 +234,10 @@ def test_cupys_own_arrays_take_our_views():
     cupy = pytest.importorskip("cupy")
     driver = object.__new__(CudaDriver)
     driver.xp, driver.device = cupy, 0
-    seen = driver.view(0x10000, (2, 3), (1, 4), np.dtype("float32"))
+    seen = driver.view(0x10000, (2, 3), (1, 4), dtypes.float32)
     assert (seen.shape, seen.strides, seen.dtype, driver.address(seen)) == ((2, 3), (4, 16), np.float32, 0x10000)
-    assert driver.contiguous(driver.view(0x10000, (2, 3), None, np.dtype("float32"))).data.ptr == 0x10000
-    assert driver.view(0, (0, 3), None, np.dtype("float32")).size == 0
+    assert driver.contiguous(driver.view(0x10000, (2, 3), None, dtypes.float32)).data.ptr == 0x10000
+    assert driver.view(0, (0, 3), None, dtypes.float32).size == 0
 
 
 def test_current(monkeypatch):

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Sequence
 from ctypes import c_char_p, c_int, c_void_p
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -34,12 +34,9 @@ from jitgrad.codegen.cuda.driver.libraries import LibraryError, Symbols
 from jitgrad.codegen.cuda.graphs.shared import Graphs
 from jitgrad.codegen.cuda.kernels.geometry import STATIC
 from jitgrad.codegen.llvm import engine
+from jitgrad.dtypes import dtype
 from jitgrad.kernels.native import Library, Native
 from jitgrad.kernels.values import V
-
-if TYPE_CHECKING:
-    def _is_one(driver: CudaDriver) -> Driver:
-        return driver
 
 _NOT_FOUND = 500
 #: what the text of a kernel with dynamic shared memory holds
@@ -56,7 +53,7 @@ def jg_cuda_read_and_wait(f: Native, host: V, device: V, size: V, stream: V) -> 
     return f.call("cuStreamSynchronize", "i32", 1, stream)
 
 
-class CudaDriver:
+class CudaDriver(Driver):
     """`driver.Driver` on one GPU. `api`, `blas` and `xp` are other than the machine's in tests only.
 
     Raises:
@@ -94,7 +91,6 @@ class CudaDriver:
         self._threads.bound = True
 
     def on(self) -> Any:
-        """A context in which the device is CuPy's current one, and its context CUDA's."""
         return self.xp.cuda.Device(self.device)
 
     def _here(self) -> None:
@@ -103,7 +99,6 @@ class CudaDriver:
             self._bind()
 
     def stream(self) -> int:
-        """The handle of CuPy's current stream."""
         self._here()
         handle: int = self.xp.cuda.get_current_stream().ptr
         return handle
@@ -193,36 +188,30 @@ class CudaDriver:
         return self.xp.cuda.alloc(max(1, size))
 
     def clear(self, block: Any, size: int) -> None:
-        """Make the first bytes of a block zero, in the current stream's order."""
         self.api.call("cuMemsetD8Async", block.ptr, 0, size, self.stream())
 
     def empty(self, shape: tuple[int, ...], d: Any) -> Any:
-        """A new array; `d` is a NumPy dtype."""
         return self.xp.ndarray(shape, d)
 
-    def view(self, address: int, shape: Sequence[int], strides: Sequence[int] | None, d: Any) -> Any:
-        """An array over memory that somebody else owns; strides in elements, None: row-major."""
-        item = np.dtype(d).itemsize
+    def view(self, address: int, shape: Sequence[int], strides: Sequence[int] | None, d: dtype) -> Any:
+        item = d.itemsize
         if strides is None:
             extent, places = int(np.prod(shape, dtype=np.int64)), None
         else:
             extent = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if all(shape) else 0
             places = tuple([s * item for s in strides])
         memory = self.xp.cuda.UnownedMemory(address, extent * item, None, self.device)
-        return self.xp.ndarray(tuple(shape), d, self.xp.cuda.MemoryPointer(memory, 0), strides=places)
+        return self.xp.ndarray(tuple(shape), d.np, self.xp.cuda.MemoryPointer(memory, 0), strides=places)
 
     def contiguous(self, array: Any) -> Any:
-        """`array`, or a copy on the device: in row-major order, and from the host's memory if it is there."""
         if isinstance(array, np.ndarray):
             return self.xp.asarray(array, order="C")
         return array if array.flags.c_contiguous else array.copy()
 
     def write_back(self, target: Any, copy: Any) -> None:
-        """`target[...] = copy`, where `copy` is what `contiguous` made of `target`."""
         target[...] = copy.get() if isinstance(target, np.ndarray) else copy
 
     def address(self, array: Any) -> int:
-        """Where the elements of an array of the device begin."""
         place: int = array.data.ptr
         return place
 

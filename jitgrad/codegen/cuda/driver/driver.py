@@ -18,9 +18,12 @@ All return 0, or the driver's error, which `error` turns into an exception.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
+
+from jitgrad.codegen.program.memory import Memory
 
 if TYPE_CHECKING:
     from jitgrad.codegen.cuda.graphs.shared import Graphs
@@ -34,9 +37,10 @@ class Block(Protocol):
         """The address."""
 
 
-class Driver(Protocol):
-    """A device to compile for and to run on. `several`: it is one of several, of which each thread has a current one.
+class Driver(Memory, ABC):
+    """A device to compile for and to run on, and its memory.
 
+    `several`: it is one of several, of which each thread has a current one.
     `rows` makes functions of arrays of the device from rows of the op table; who runs programs says how. `graphs`
     replays what a host function calls as CUDA graphs; None: everything is launched as it is called.
     """
@@ -56,36 +60,40 @@ class Driver(Protocol):
     @property
     def graphs(self) -> Graphs | None:
         """What replays the calls of host functions; None: nothing does."""
+        return None
 
+    def row(self, op: Any) -> Callable[..., Any]:
+        assert self.rows is not None
+        return self.rows(op)
+
+    @abstractmethod
     def on(self) -> AbstractContextManager[Any]:
         """A context in which this device is the thread's current one, as all else here takes it to be."""
 
+    @abstractmethod
     def stream(self) -> int:
         """The handle of the current stream."""
 
+    @abstractmethod
     def load(self, source: str, names: Sequence[str]) -> list[int]:
         """Compile a text of kernels; a handle for each name."""
 
+    @abstractmethod
     def allocate(self, size: int) -> Block:
         """Memory of so many bytes. Raises MemoryError."""
 
+    @abstractmethod
     def clear(self, block: Block, size: int) -> None:
         """Set the first `size` bytes to zero, in the stream's order."""
 
-    def empty(self, shape: tuple[int, ...], d: Any) -> Any:
-        """A new array; `d` is a NumPy dtype."""
-
-    def view(self, address: int, shape: Sequence[int], strides: Sequence[int] | None, d: Any) -> Any:
-        """An array over memory that somebody else owns; strides in elements, None: row-major."""
-
+    @abstractmethod
     def contiguous(self, array: Any) -> Any:
         """`array`, or a copy on the device: in row-major order, and from the host's memory if it is there."""
 
+    @abstractmethod
     def write_back(self, target: Any, copy: Any) -> None:
         """`target[...] = copy`, where `copy` is what `contiguous` made of `target`."""
 
-    def address(self, array: Any) -> int:
-        """Where the elements of an array of the device begin."""
-
+    @abstractmethod
     def error(self, status: int) -> Exception:
         """The exception for what a function returned."""

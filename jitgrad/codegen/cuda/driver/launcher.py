@@ -26,35 +26,11 @@ from jitgrad.codegen.program.layout import (
     SHARED,
     STREAM,
 )
-from jitgrad.codegen.program.memory import Memory, is_tensor, tensor_kind
+from jitgrad.codegen.program.memory import is_tensor, tensor_kind
 from jitgrad.codegen.run.launch import Interface, Launcher, Workspace, live, payload, raise_status
-from jitgrad.dtypes import dtype
 
 #: bytes of the first chunk of memory that grows
 FIRST_CHUNK = 1 << 20
-
-
-class DeviceMemory(Memory):
-    """Arrays of a driver's device."""
-
-    def __init__(self, driver: Driver):
-        self.driver = driver
-
-    def row(self, op: Any) -> Callable[..., Any]:
-        assert self.driver.rows is not None
-        return self.driver.rows(op)
-
-    def contiguous(self, value: Any) -> Any:
-        return self.driver.contiguous(value)
-
-    def address(self, value: Any) -> int:
-        return self.driver.address(value)
-
-    def empty(self, shape: tuple[int, ...], d: Any) -> Any:
-        return self.driver.empty(shape, d)
-
-    def view(self, address: int, shape: Sequence[int], strides: Sequence[int] | None, d: dtype) -> Any:
-        return self.driver.view(address, tuple(shape), strides, d.np)
 
 
 class DeviceWorkspace(Workspace):
@@ -72,10 +48,9 @@ class DeviceWorkspace(Workspace):
 
     __slots__ = ("changing", "chunks", "device", "given", "memory", "replay", "retired", "seen", "slots")
 
-    def __init__(self, interface: Interface, memory: DeviceMemory, stream: int):
+    def __init__(self, interface: Interface, device: Driver, stream: int):
         super().__init__(interface)
-        self.memory = memory
-        self.device = memory.driver
+        self.memory = self.device = device
         graphs = self.device.graphs
         self.replay = None if graphs is None else Replay(graphs, stream)
         self.block[STREAM] = stream if self.replay is None else self.replay.address
@@ -178,10 +153,10 @@ class DeviceLauncher(Launcher):
 
     def __init__(self, interface: Interface, address: int, code: Any, driver: Driver):
         super().__init__(interface, address, code)
-        self.driver, self.memory = driver, DeviceMemory(driver)
+        self.driver = driver
         self.pools: dict[int, list[DeviceWorkspace]] = {}
         self.scope.update(take=self.take, empty=driver.empty, address=driver.address, back=self.back,
-                          memory=self.memory)
+                          memory=driver)
 
     def build(self) -> Callable[..., list[Any]]:
         launch = super().build()
@@ -203,7 +178,7 @@ class DeviceLauncher(Launcher):
         try:
             found = pool.pop()
         except IndexError:
-            found = DeviceWorkspace(self.interface, self.memory, stream)
+            found = DeviceWorkspace(self.interface, self.driver, stream)
         return found, pool
 
     def source(self) -> str:

@@ -140,14 +140,8 @@ def compile(source: str, arch: str, options: Sequence[str] = ()) -> bytes:
     """
     nvrtc = compiler()
     chosen = (f"-arch={arch}", *OPTIONS, *options)
-    disk = store.current()
     key = store.key_of("nvrtc", repr(nvrtc.version), "\n".join(chosen), source)
-    found = disk.get(key) if disk is not None else None
-    if found is None:
-        found = nvrtc.compile(source, chosen)
-        if disk is not None:
-            disk.put(key, found)
-    return found
+    return store.kept(key, lambda: nvrtc.compile(source, chosen))
 
 
 def divided(source: str, most: int = KERNELS_PER_UNIT) -> list[str]:

@@ -188,15 +188,9 @@ NAMES = tuple(LIBRARY.functions)
 @functools.cache
 def _object() -> bytes:
     """The library's object, from the disk cache if it is there."""
-    disk = store.current()
     text = LIBRARY.text()
     key = store.key_of("device runtime", engine.version(), engine.host().identity, text)
-    found = None if disk is None else disk.get(key)
-    if found is None:
-        found = engine.compile_module(text)
-        if disk is not None:
-            disk.put(key, found)
-    return found
+    return store.kept(key, lambda: engine.compile_module(text))
 
 
 @functools.cache
