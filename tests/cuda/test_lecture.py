@@ -22,6 +22,7 @@ def run(program: Any) -> None:
 PROGRAMS = [p for p in programs.PROGRAMS if p.__name__ not in SHARED | LATER]
 
 
+@pytest.mark.sampled("emulated GPU")
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 def test_program(cuda: Any, program: Any) -> None:
     run(program)

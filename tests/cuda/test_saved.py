@@ -56,6 +56,7 @@ class Net(nn.Module):
         return self.head(self.body(x) + start), x.sum().cpu(), x.device
 
 
+@pytest.mark.sampled("emulated GPU")
 @pytest.mark.parametrize("was", ["cpu", "cuda"])
 @pytest.mark.parametrize("location", [None, "cpu", "cuda", "cuda:1", torch.device("cpu"),
                                       {"cpu": "cuda:1", "cuda:0": "cpu"}, lambda t, where: t.cuda(),

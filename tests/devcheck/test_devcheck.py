@@ -241,6 +241,7 @@ runpy.run_module("tools.devcheck", run_name="__main__")
     return lambda check: [sys.executable, "-c", text, check.title]
 
 
+@pytest.mark.sampled("tools")
 @pytest.mark.parametrize("package", ["astunparse", "llvmlite", "pytest", "torch", "jax"])
 def test_devcheck_starts_without(package):
     """It says what is lost, and the checks that need the package are lost, not failed."""

@@ -22,6 +22,7 @@ def gpu():
         yield made
 
 
+@pytest.mark.sampled("tools")
 @needs_compiler
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.title)
 def test_check(gpu, check):
@@ -45,6 +46,7 @@ def test_products(gpu, monkeypatch):
     assert set(facts) == {"float16_flop_per_s", "float32_flop_per_s", "rows"}
 
 
+@pytest.mark.sampled("tools")
 @needs_compiler
 @pytest.mark.parametrize("check", checks.collect(("lectures",))[::4], ids=lambda c: c.title)
 def test_lecture(check):

@@ -83,6 +83,7 @@ def measured(name: str, made: list[Any]) -> list[Moved]:
 
 
 @host.needs_compiler
+@pytest.mark.sampled("tools")
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_near_the_floor(name: str, made: list[Any]) -> None:
     found = measured(name, made)

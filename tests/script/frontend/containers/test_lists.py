@@ -81,8 +81,12 @@ def test_as_eager(function, args, interpret):
     expected, scripted = _outcome(function, args), torch.script(function)
     with config.override(interpret=interpret, verify=2):
         _same(_outcome(scripted, args), expected)
-    if not interpret:
-        _same(_outcome(scripted, args, order=2), _outcome(function, args, order=2), rtol=1e-6)
+
+
+@pytest.mark.sampled("second order")
+@pytest.mark.parametrize(("function", "args"), programs.CALLS, ids=IDS)
+def test_second_order_as_eager(function, args):
+    _same(_outcome(torch.script(function), args, order=2), _outcome(function, args, order=2), rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["stacked", "ragged", "stack_machine", "queue", "attention_over_the_past", "replaced"])
