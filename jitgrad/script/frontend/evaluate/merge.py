@@ -339,7 +339,9 @@ def _joined(context: Context, key: Any, a: Any, b: Any, widen: Widener, first: S
         context.state = before
         joined = one.join(other, widen)
         if isinstance(joined, (ListOf, Record)):
-            joined = joined.enlist(context, a, b)
+            for context.state, side in ((first, a), (second, b)):  # which knows what the lists in it hold
+                joined = joined.enlist(context, side)
+            context.state = before
         return _refine(context, joined, a, b, first, second)
     except Clash as clash:
         raise clash_error(context, key, a, b, first.where.get(key), second.where.get(key), str(clash)) from None

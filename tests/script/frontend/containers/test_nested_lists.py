@@ -232,3 +232,20 @@ def test_second_order_of_lists_of_lists():
         found.append((first.detach().numpy(), second.numpy()))
     np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5)
     np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-4)
+
+
+def test_a_list_of_one_branch_is_appended_to_a_list_of_the_caller():
+    kept = []
+
+    def f(x, k: int):
+        v = None
+        if k > 1:
+            v = [x * 2]
+        if v is not None:
+            kept.append(v)
+        return x
+
+    scripted = torch.script(f)
+    for k in (0, 2, 3):
+        scripted(t(2), k)
+    assert [[y.tolist() for y in row] for row in kept] == [[(t(2) * 2).tolist()]] * 2
