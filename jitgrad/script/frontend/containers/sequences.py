@@ -176,7 +176,8 @@ class _SequenceKind(SizedKind):
             return call(context, list_methods.contains, obj, item)
         result: Any = False
         for x in items_of(context, obj):
-            result = numbers.either(context, result, truth(context, protocol.compare(context, "eq", item, x)))
+            same = item is x or truth(context, protocol.compare(context, "eq", item, x))
+            result = numbers.either(context, result, same)
         return result
 
 
