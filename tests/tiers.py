@@ -41,7 +41,6 @@ KINDS = {
     "machine code": Kind(32, "tests of kernels compiled to machine code for a GPU"),
     "random programs": Kind(10, "tests of tens of random programs"),
     "second order": Kind(8, "tests of second derivatives of programs whose first derivatives are tested"),
-    "further programs": Kind(8, "tests that ask of further programs what they ask of one"),
     "tools": Kind(8, "tests of what the tools of developers find out of programs that are tested elsewhere"),
 }
 

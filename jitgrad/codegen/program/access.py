@@ -53,6 +53,8 @@ def through(node: Node, entries: IndexMap) -> IndexMap | None:
     operand = node.inputs[0].type
     assert isinstance(operand, TensorType)
     shape, attrs, op = operand.dims, node.attrs, node.op
+    if op == "alias":
+        return entries
     if op == "reshape":
         return _same_but_ones(shape, attrs["shape"], entries)
     if op == "expand":

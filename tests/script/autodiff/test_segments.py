@@ -99,7 +99,7 @@ def test_gradients_are_those_of_the_plain_loop(f, n):
                 np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("f", [recurrent, pytest.param(noisy, marks=pytest.mark.sampled("further programs"))])
+@pytest.mark.parametrize("f", [recurrent, noisy])
 def test_memory_grows_like_the_square_root(f):
     """Four times the iterations: twice the memory, four times without."""
     with config.override(interpret=True):
