@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from jitgrad.dims import Call, Dim, Size, Symbol, substitute
+from jitgrad.dims import Call, Dim, Size, Symbol, dim, substitute
 from jitgrad.errors import Span, UnsupportedOnnx
 from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
 from jitgrad.script.graph.ir import Node
@@ -148,7 +148,7 @@ class Emitter:
             term = "" if coefficient != 1 or not monomial else None
             product = self.size(coefficient) if term is not None else ""
             for atom in monomial:
-                factor = self.size(_alone(atom)) if isinstance(atom, Symbol) else self._call(atom)
+                factor = self.size(dim(atom)) if isinstance(atom, Symbol) else self._call(atom)
                 product = self("Mul", product, factor) if product else factor
             total = self("Add", total, product) if total else product
         return total
@@ -180,10 +180,6 @@ class Emitter:
     def one_size(self, size: Size) -> str:
         """A size as an int64 vector of one element."""
         return self.shape([size])
-
-
-def _alone(symbol: Symbol) -> Dim:
-    return Dim((((symbol,), 1),))
 
 
 def floor_divide(e: Emitter, a: str, b: str) -> str:

@@ -140,14 +140,12 @@ def index_put(C: Checker, x: Any, v: Any, *indices: Any, axes: tuple[int, ...], 
             C.fits(m, n, message)
 
 
-def gather(name: str) -> Callable[..., None]:
-    def check(C: Checker, x: Any, i: Any, *others: Any, axis: int) -> None:
-        for a, (m, n) in enumerate(zip(i.shape, x.shape, strict=True)):
-            if a != axis and m != n:
-                C.at_least(n, m, lambda a=a: (  # type: ignore[misc]
-                    f"Size does not match at dimension {a} expected index {_list(i.shape)} to be no larger than self "
-                    f"{_list(x.shape)} apart from dimension {axis}"))
-    return check
+def gather(C: Checker, x: Any, i: Any, *others: Any, axis: int) -> None:
+    for a, (m, n) in enumerate(zip(i.shape, x.shape, strict=True)):
+        if a != axis and m != n:
+            C.at_least(n, m, lambda a=a: (  # type: ignore[misc]
+                f"Size does not match at dimension {a} expected index {_list(i.shape)} to be no larger than self "
+                f"{_list(x.shape)} apart from dimension {axis}"))
 
 
 def topk(C: Checker, x: Any, *, k: Size, axis: int, **attrs: Any) -> None:

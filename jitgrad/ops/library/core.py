@@ -216,14 +216,6 @@ def axes(dim: Any, ndim: int) -> tuple[int, ...]:
     return tuple(sorted(found)) if ndim else ()
 
 
-def same_float(fn: str, x: Any) -> dtype:
-    """The dtype of `x`, which must be floating-point (for reductions such as `var`)."""
-    d: dtype = x.dtype
-    if not d.is_floating_point:
-        raise RuntimeError(f"{fn}: only support floating point and complex dtypes")
-    return d
-
-
 # --- sizes ---------------------------------------------------------------------------------------------------------
 
 

@@ -42,8 +42,8 @@ def _near(input: Any, device: Any) -> Any:
     return input if device is None else resolve(device)
 
 
-def _size(fn: str, size: tuple[Any, ...], shape: Any) -> tuple[Any, ...]:
-    sizes = size_list(size if shape is None else (shape,))
+def _size(size: tuple[Any, ...]) -> tuple[Any, ...]:
+    sizes = size_list(size)
     for s in sizes:
         if isinstance(s, int):
             if s < 0:
@@ -59,7 +59,7 @@ def _size(fn: str, size: tuple[Any, ...], shape: Any) -> tuple[Any, ...]:
 def _constant(name: str, value: Any, doc: str) -> Callable[..., Any]:
     def fn(*size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
            pin_memory: bool = False, memory_format: Any = None, layout: Any = None, out: Any = None) -> Any:
-        return _leaf(create("full", resolve(device), value=value, shape=_size(name, size, None),
+        return _leaf(create("full", resolve(device), value=value, shape=_size(size),
                             dtype=dtype or dtypes.get_default_dtype()), requires_grad)
 
     return named(fn, name, doc)
@@ -74,7 +74,7 @@ empty = _constant("empty", 0, "A tensor whose contents are unspecified (zeros he
 def full(size: Any, fill_value: Any, *, dtype: dtype | None = None, device: Any = None,
          requires_grad: bool = False) -> Any:
     """A number repeated; without dtype that of the number."""
-    sizes = _size("full", (size,), None)
+    sizes = _size((size,))
     if isinstance(fill_value, AnyTensor):
         d = dtype or fill_value.dtype
         return _leaf(backend().move(clone(expand_to(cast(fill_value, d), sizes)), resolve(device)), requires_grad)

@@ -16,9 +16,9 @@ _WIDENED = {"acos", "asin", "cosh", "erfinv", "exp", "expm1", "log", "log10", "l
             "sinh", "tan"}
 
 
-def _float_unary(name: str, doc: str, row: str = "") -> Callable[[AnyTensor[Tensor]], Tensor]:
+def _float_unary(name: str, doc: str) -> Callable[[AnyTensor[Tensor]], Tensor]:
     """A function that turns integers and bools into floats first."""
-    row, widened = row or name, name in _WIDENED
+    widened = name in _WIDENED
 
     def fn(input: AnyTensor[Tensor]) -> Tensor:
         if not isinstance(input, AnyTensor):
@@ -28,7 +28,7 @@ def _float_unary(name: str, doc: str, row: str = "") -> Callable[[AnyTensor[Tens
         d = input.dtype
         if not d.is_floating_point:
             input = cast(input, dtypes.get_default_dtype())
-        return backend().apply(OPS[row], (input,), {})
+        return backend().apply(OPS[name], (input,), {})
 
     return named(fn, name, doc)
 

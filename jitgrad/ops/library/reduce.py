@@ -28,7 +28,6 @@ from jitgrad.ops.library.core import (
     require,
     require_tensor,
     result_dtype,
-    same_float,
     static_int,
     word,
 )
@@ -127,7 +126,8 @@ def _split_unbiased(dim: Any, unbiased: bool) -> tuple[Any, bool]:
 def var(input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,
         correction: Number | None = None) -> Tensor:
     """The variance over dim; the divisor is the count less `correction` (1, or 0 with unbiased=False)."""
-    same_float("std and var", input)
+    if not input.dtype.is_floating_point:
+        raise RuntimeError("std and var: only support floating point and complex dtypes")
     dim, unbiased = _split_unbiased(dim, unbiased)
     return apply("var", input, axes=axes(dim, input.ndim), keepdim=bool(keepdim),
                  correction=int(unbiased) if correction is None else correction)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -49,8 +49,6 @@ def predicate(name: str, arity: int, doc: str, impl: str | None = None, **fields
     pointwise(name, arity, doc, impl, vjp=NONDIFF, spec=specs.predicate, **fields)
 
 
-def attr_samples(arity: int, *choices: dict[str, Any], low: float = -3.0, high: float = 3.0) -> Callable[..., Any]:
-    """Samples of a pointwise row with attrs: random operands with each choice of attrs."""
-    def samples(rng: Any) -> Sequence[Any]:
-        return [(tuple(rng.uniform(low, high, (3, 4)) for _ in range(arity)), attrs) for attrs in choices]
-    return samples
+def attr_samples(*choices: dict[str, Any], low: float = -3.0, high: float = 3.0) -> Callable[..., Any]:
+    """Samples of a pointwise row of one operand with attrs: random operands with each choice of attrs."""
+    return lambda rng: [((rng.uniform(low, high, (3, 4)),), attrs) for attrs in choices]

@@ -20,16 +20,16 @@ pointwise("relu", 1, "max(x, 0); NaN stays NaN.", lambda xp, x: xp.maximum(x, 0)
 pointwise("leaky_relu", 1, "x where it is positive, else negative_slope * x.",
           compose=lambda F, x, negative_slope: F.where(F.gt(x, 0), x, x * negative_slope),
           vjp=lambda F, g, y, x, negative_slope: (F.where(F.gt(x, 0), g, g * negative_slope),),
-          samples=attr_samples(1, {"negative_slope": 0.1}))
+          samples=attr_samples({"negative_slope": 0.1}))
 pointwise("threshold", 1, "x where it is above the threshold, else value.",
           compose=lambda F, x, threshold, value: F.where(F.le(x, threshold), value, x),
           vjp=lambda F, g, y, x, threshold, value: (F.where(F.le(x, threshold), 0.0, g),),
-          samples=attr_samples(1, {"threshold": 0.5, "value": -1.0}))
+          samples=attr_samples({"threshold": 0.5, "value": -1.0}))
 pointwise("hardtanh", 1, "x clamped to [min_val, max_val], flat at the bounds.", traits={"idempotent"},
           compose=lambda F, x, min_val, max_val: F.minimum(F.maximum(x, min_val), max_val),
           vjp=lambda F, g, y, x, min_val, max_val: (
               F.where(F.logical_or(F.le(x, min_val), F.ge(x, max_val)), 0.0, g),),
-          samples=attr_samples(1, {"min_val": -1.0, "max_val": 1.5}))
+          samples=attr_samples({"min_val": -1.0, "max_val": 1.5}))
 pointwise("relu6", 1, "x clamped to [0, 6].", compose=lambda F, x: F.hardtanh(x, min_val=0.0, max_val=6.0),
           traits={"idempotent"}, domain=(-3.0, 9.0))
 pointwise("hardsigmoid", 1, "relu6(x + 3) / 6.", compose=lambda F, x: F.relu6(x + 3.0) / 6.0,
@@ -58,7 +58,7 @@ def _elu_vjp(F: Any, g: Any, y: Any, x: Any, alpha: float, scale: float, input_s
 
 pointwise("elu", 1, "scale * x where x is positive, else scale * alpha * (exp(input_scale * x) - 1).", compose=_elu,
           vjp=_elu_vjp,
-          samples=attr_samples(1, {"alpha": 1.0, "scale": 1.0, "input_scale": 1.0},
+          samples=attr_samples({"alpha": 1.0, "scale": 1.0, "input_scale": 1.0},
                                {"alpha": 1.7, "scale": 1.1, "input_scale": 0.5}))
 # Source: Klambauer et al., "Self-Normalizing Neural Networks", 2017
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
@@ -66,7 +66,7 @@ pointwise("selu", 1, "The self-normalising elu.",
           compose=lambda F, x: F.elu(x, alpha=SELU_ALPHA, scale=SELU_SCALE, input_scale=1.0))
 pointwise("celu", 1, "elu with a continuous slope: input scaled by 1 / alpha.",
           compose=lambda F, x, alpha: F.elu(x, alpha=alpha, scale=1.0, input_scale=1.0 / alpha),
-          samples=attr_samples(1, {"alpha": 1.3}))
+          samples=attr_samples({"alpha": 1.3}))
 
 # --- the sigmoid family --------------------------------------------------------------------------------------------
 
@@ -97,7 +97,7 @@ def _softplus_vjp(F: Any, g: Any, y: Any, x: Any, beta: float, threshold: float)
 
 pointwise("softplus", 1, "log(1 + exp(beta * x)) / beta, x itself where beta * x is above the threshold.",
           compose=_softplus, vjp=_softplus_vjp,
-          samples=attr_samples(1, {"beta": 1.0, "threshold": 20.0}, {"beta": 2.0, "threshold": 3.0}))
+          samples=attr_samples({"beta": 1.0, "threshold": 20.0}, {"beta": 2.0, "threshold": 3.0}))
 
 
 def _mish_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:

@@ -149,7 +149,7 @@ def _cast(xp: Any, x: Any, dtype: Any) -> Any:
 pointwise("cast", 1, "x converted to another dtype.", _cast, dtypes="any",
           traits={"cheap", "passes", "exact", "converts"}, spec=specs.cast,
           vjp=lambda F, g, y, x, dtype: (F.cast(g, dtype=x.dtype),),
-          samples=attr_samples(1, {"dtype": dtypes.float64}, {"dtype": dtypes.float32}))
+          samples=attr_samples({"dtype": dtypes.float64}, {"dtype": dtypes.float32}))
 pointwise("lerp", 3, "a + w * (b - a), computed from the nearer end.",
           compose=lambda F, a, b, w: F.where(F.lt(F.abs(w), 0.5), a + w * (b - a), b - (b - a) * (1.0 - w)),
           vjp=each(lambda F, g, y, a, b, w: g * (1.0 - w), lambda F, g, y, a, b, w: g * w,

@@ -102,4 +102,4 @@ function("digamma", 1, "The derivative of lgamma.", lambda xp, x: special.digamm
          vjp=lambda F, g, y, x: (g * F.polygamma(x, n=1),), ref="scipy.special.digamma")
 pointwise("polygamma", 1, "The n-th derivative of digamma.", lambda xp, x, n: special.polygamma(xp, x, n),
           domain=(0.2, 5.0), vjp=lambda F, g, y, x, n: (g * F.polygamma(x, n=n + 1),), traits={"expensive"},
-          samples=attr_samples(1, {"n": 1}, {"n": 2}, {"n": 3}, low=0.3, high=5.0))
+          samples=attr_samples({"n": 1}, {"n": 2}, {"n": 3}, low=0.3, high=5.0))

@@ -170,16 +170,16 @@ def _scatter_add_samples(rng: np.random.Generator) -> Any:
 
 register("gather", 2, GATHER, "x at index i along an axis, elsewhere at i's own position.", dtypes="any",
          impl=lambda xp, x, i, axis: xp.asarray(x[_along(xp, i, axis)]), spec=specs.gather,
-         check=checks.gather("gather"), adds_back=("scatter_add", {}), samples=_gather_samples,
+         check=checks.gather, adds_back=("scatter_add", {}), samples=_gather_samples,
          vjp=lambda F, g, y, x, i, axis: (F.scatter_add(F.zeros_like(x), i, g, axis=axis), None))
 register("scatter", 3, GATHER, "x with src (of i's shape) written at index i along an axis.", dtypes="any",
-         impl=_scatter, traits={"stored", "updates"}, spec=specs.same, check=checks.gather("scatter"),
+         impl=_scatter, traits={"stored", "updates"}, spec=specs.same, check=checks.gather,
          samples=_scatter_samples,
          vjp=each(lambda F, g, y, x, i, src, axis: F.scatter(g, i, F.zeros_like(src), axis=axis), None,
                   lambda F, g, y, x, i, src, axis: F.gather(g, i, axis=axis)))
 register("scatter_add", 3, GATHER, "x with src (of i's shape) added at index i along an axis.", dtypes="any",
          impl=_scatter_add, traits={"stored", "updates", "accumulates"}, spec=specs.same,
-         check=checks.gather("scatter"), samples=_scatter_add_samples,
+         check=checks.gather, samples=_scatter_add_samples,
          vjp=each(lambda F, g, y, x, i, src, axis: g, None,
                   lambda F, g, y, x, i, src, axis: F.gather(g, i, axis=axis)))
 register("nonzero", 1, GATHER, "The indices of nonzero elements, int64[n, rank].", vjp=NONDIFF, dtypes="any",

@@ -8,6 +8,7 @@ from typing import Any
 from jitgrad.dtypes import dtype, float32, int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
+from jitgrad.ops.library.classes import along
 from jitgrad.ops.library.core import (
     apply,
     as_operand,
@@ -109,17 +110,13 @@ def _source(x: Any, n: Any, out: Any, ratio: Any, align: bool, d: dtype) -> Any:
     return apply("sub", at, as_operand(0.5, d))
 
 
-def _along(weights: Any, axis: int, ndim: int) -> Any:
-    return apply("reshape", weights, shape=tuple([weights.shape[0] if a == axis else 1 for a in range(ndim)]))
-
-
 def _linear(x: Any, axis: int, out: Any, ratio: Any, align: bool) -> Any:
     n, d = x.shape[axis], x.dtype
     at = apply("maximum", _source(x, n, out, ratio, align, d), as_operand(0, d))
     first = _clipped(cast(apply("floor", at), int64), n)
     second = _clipped(apply("add", first, as_operand(1, int64)), n)
     part = apply("minimum", apply("sub", at, cast(first, d)), as_operand(1, d))
-    part = _along(part, axis, x.ndim)
+    part = along(part, x.ndim, axis)
     a, b = (apply("index", x, i, axes=(axis,)) for i in (first, second))
     return apply("add", apply("mul", a, apply("sub", as_operand(1, d), part)), apply("mul", b, part))
 
@@ -134,7 +131,7 @@ def _cubic(x: Any, axis: int, out: Any, ratio: Any, align: bool) -> Any:
     total = None
     for k in range(-1, 3):
         distance = apply("abs", apply("sub", t, as_operand(k, d)))
-        weight = _along(_keys(distance, d, near=k in (0, 1)), axis, x.ndim)
+        weight = along(_keys(distance, d, near=k in (0, 1)), x.ndim, axis)
         term = apply("mul", apply("index", x, _clipped(apply("add", start, as_operand(k, int64)), n), axes=(axis,)),
                      weight)
         total = term if total is None else apply("add", total, term)
