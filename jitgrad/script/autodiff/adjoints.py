@@ -74,7 +74,7 @@ def _payload(reverse: Reverse, frame: Frame, x: Value, optional: Value, cotangen
         flags = (as_reached(context, nothing.reached, type_, lambda: frame.fetch(x)),) if is_seq else ()
         absent.results = (nothing.value, *flags)
     types = [cotangent_type(type_), *([reach_type(type_)] if is_seq else [])]
-    value, *rest = context.structural("if", [has], [there, absent], types)
+    value, *rest = builder.emit("if", [has], blocks=[there, absent], types=types)
     reverse.accumulate(frame, cotangents, x, Cotangent(value, rest[0] if rest else tells(type_) or has))
 
 

@@ -73,7 +73,8 @@ def branches(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents)
     for mirror, values in zip(mirrors, results, strict=True):
         mirror.finish(values)
     types = [frame.type(v.type) if isinstance(v.type, TensorType) else v.type for v in results[0]]
-    outputs = iter(context.structural("if", [frame.fetch(node.inputs[0])], [m.out for m in mirrors], types))
+    outputs = iter(builder.emit(
+        "if", [frame.fetch(node.inputs[0])], blocks=[m.out for m in mirrors], types=types))
     for w, (always, clean) in zip(touched, summary, strict=True):
         value = next(outputs)
         cotangents[w] = Cotangent(value, True if always else next(outputs), clean)
@@ -336,8 +337,8 @@ class _Adjoint:
         types.extend(init.type for init, _, _ in shifted)
         types.extend(SeqType(abstract(v.type, local)[0]) for v in y_values)
         inputs = [n, *(c.init for c in carries), *(i for i, _, _ in shifted), *self.sequences, *mirror.sequences]
-        outputs = list(self.context.structural(
-            "scan", inputs, [body], types, binds, n_carries=len(carries) + len(shifted),
+        outputs = list(self.builder.emit(
+            "scan", inputs, blocks=[body], types=types, binds=binds, n_carries=len(carries) + len(shifted),
             reverse=not parts.node.attrs.get("reverse", False)))
         assert frame.out is self.builder.block
         for c in carries:
