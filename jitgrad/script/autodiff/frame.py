@@ -325,11 +325,9 @@ class Mirror(Frame):
                 ints.append((new, self.saved[number]))
 
     def _add_symbols_of_wanted(self, used: dict[Symbol, None]) -> None:
-        wanted, context = self.context.flow.wanted, self.context
-        for node in (None, *self.block.nodes):
-            for v in self.block.params if node is None else node.outputs:
-                if v in wanted:
-                    used.update(dict.fromkeys(context.type_symbols(self.type(v.type))))
+        for v in (*self.block.params, *(v for node in self.block.nodes for v in node.outputs)):
+            if v in self.context.flow.wanted:
+                used.update(dict.fromkeys(self.context.type_symbols(self.type(v.type))))
 
     def binds_of(self, v: Value, image: Value) -> list[Symbol] | None:
         """Symbols that a saved value can bind on arrival; None if its sizes must be restated later.

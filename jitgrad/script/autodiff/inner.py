@@ -87,13 +87,17 @@ def dependents(path: Sequence[Block], sources: Sequence[Value]) -> set[Value]:
     """The values of the blocks under construction that depend on `sources` differentiably, these included."""
     if not sources:
         return set()
-    nodes = [n for b in path for n in b.nodes]
-    return reachable(sources, Flow(Graph(Block(free_values(nodes, sources), nodes)), (), ()).forward)
+    return reachable(sources, flow_of([n for b in path for n in b.nodes], sources).forward)
 
 
 def dependencies(nodes: Sequence[Node], values: Sequence[Value]) -> dict[Value, list[Value]]:
     """Value -> the values that it depends on directly and differentiably."""
-    return Flow(Graph(Block(free_values(nodes, values), list(nodes))), (), ()).backward
+    return flow_of(nodes, values).backward
+
+
+def flow_of(nodes: Sequence[Node], values: Sequence[Value]) -> Flow:
+    """Facts about nodes, and about values that are read beside them."""
+    return Flow(Graph(Block(free_values(nodes, values), list(nodes))), (), ())
 
 
 def upstream(outputs: Sequence[Value], behind: dict[Value, list[Value]], end: Value) -> set[Value]:
