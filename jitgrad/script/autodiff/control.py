@@ -145,15 +145,9 @@ class _Adjoint:
                     self.seed_element(y, c)
         reverse.sweep(self.mirror, self.local)
 
-        again = False
-        tracked: list[_Tracked] = []
-        for i, (param, reached) in zip(indices, starts, strict=True):
-            done = self.end_carry(i, param, reached)
-            if done is None:
-                again = True
-            else:
-                tracked.append(done)
-        if again:
+        ends = [self.end_carry(i, *start) for i, start in zip(indices, starts, strict=True)]
+        tracked = [t for t in ends if t is not None]
+        if len(tracked) < len(ends):
             return False
         n = self.frame.fetch(parts.trips)
         for w, (param, reached) in sums.items():
@@ -291,27 +285,22 @@ class _Adjoint:
 
     def emit(self, n: Value, carries: list[_Carry], y_values: list[Value]) -> list[Value]:
         """The scan itself; what became of the carries, and the sequences."""
-        mirror, frame, parts = self.mirror, self.frame, self.parts
-        results = [c.result for c in carries]
-        mirror.finish([*results, *y_values])
-        body = mirror.out
-        shifted = mirror.shifted
-        body.params = (self.counter, *(c.param for c in carries), *(p for _, p, _ in shifted),
-                       *self.seq_params, *mirror.seq_params)
-        body.results = (*results, *(r for _, _, r in shifted), *y_values)
+        mirror, body = self.mirror, self.mirror.out
+        mirror.finish([*(c.result for c in carries), *y_values])
+        carried = [*carries, *(_Carry(*shifted, shifted[0].type) for shifted in mirror.shifted)]
+        body.params = (self.counter, *(c.param for c in carried), *self.seq_params, *mirror.seq_params)
+        body.results = (*(c.result for c in carried), *y_values)
         body.binds = (*self.binds, *mirror.binds)
         local = {*mirror.local, *body.binds}
         types: list[Type] = []
         binds: list[Symbol] = []
-        for c in carries:
+        for c in carried:
             type_, fresh = abstract(c.out_type, local)
             types.append(type_)
             binds.extend(fresh)
-        types.extend(init.type for init, _, _ in shifted)
         types.extend(SeqType(abstract(v.type, local)[0]) for v in y_values)
-        inputs = [n, *(c.init for c in carries), *(i for i, _, _ in shifted), *self.sequences, *mirror.sequences]
-        outputs = self.builder.emit(
-            "scan", inputs, blocks=[body], types=types, binds=binds, n_carries=len(carries) + len(shifted),
-            reverse=not parts.node.attrs.get("reverse", False))
-        assert frame.out is self.builder.block
-        return [*outputs[:len(carries)], *outputs[len(carries) + len(shifted):]]
+        inputs = [n, *(c.init for c in carried), *self.sequences, *mirror.sequences]
+        outputs = self.builder.emit("scan", inputs, blocks=[body], types=types, binds=binds, n_carries=len(carried),
+                                    reverse=not self.parts.node.attrs.get("reverse", False))
+        assert self.frame.out is self.builder.block
+        return [*outputs[:len(carries)], *outputs[len(carried):]]
