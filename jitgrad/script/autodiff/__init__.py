@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from jitgrad.script.autodiff import adjoints, control  # noqa: F401  (they register adjoints)
 from jitgrad.script.autodiff.amend import abstract
-from jitgrad.script.autodiff.cotangents import Cotangent, as_bool, cotangent_type, masked, zero
+from jitgrad.script.autodiff.cotangents import as_bool, cotangent_type, masked, zero
 from jitgrad.script.autodiff.flow import Flow, is_differentiable
 from jitgrad.script.autodiff.frame import Context, Frame
 from jitgrad.script.autodiff.mirrors import FunctionFrame
@@ -117,12 +117,7 @@ def gradient_function(graph: Graph, wrt: Sequence[int], outputs: Sequence[int], 
 def _differentiate(context: Context, frame: Frame, wrt: Sequence[Value], outputs: Sequence[Value],
                    seeds: Sequence[Value]) -> list[Value]:
     """Sweep the whole graph; for each of `wrt` the values of the cotangent and of whether it was reached."""
-    reverse = Reverse(context)
-    cotangents: dict[Value, Cotangent] = {}
-    with context.builder.into(frame.out):
-        for v, g in zip(outputs, seeds, strict=True):
-            reverse.accumulate(frame, cotangents, v, Cotangent(g))
-    reverse.sweep(frame, cotangents)
+    cotangents = Reverse(context).run(frame, outputs, seeds)
     results: list[Value] = []
     with context.builder.into(frame.out):
         for x in wrt:

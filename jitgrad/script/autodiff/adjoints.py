@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from jitgrad.ops.types import BOOL, ListType, OptionalType, SeqType, map_dims
 from jitgrad.script.autodiff.cotangents import (
     Cotangent,
@@ -43,14 +45,6 @@ def callback(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents)
         reverse.accumulate(frame, cotangents, node.inputs[i], value)
 
 
-@adjoint("leaf")
-def leaf(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents) -> None:
-    """The gradient belongs to the leaf, not to the update that gave it its new content."""
-    c = cotangents.pop(node.output)
-    for root in node.inputs[1:]:
-        reverse.accumulate(frame, cotangents, root, c)
-
-
 @adjoint("opt.some")
 def opt_some(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents) -> None:
     """The payload is reached where the Optional's cotangent is there."""
@@ -74,23 +68,8 @@ def _payload(reverse: Reverse, frame: Frame, x: Value, optional: Value, cotangen
         flags = (as_reached(context, nothing.reached, type_, lambda: frame.fetch(x)),) if is_seq else ()
         absent.results = (nothing.value, *flags)
     types = [cotangent_type(type_), *([reach_type(type_)] if is_seq else [])]
-    value, *rest = context.structural("if", [has], [there, absent], types)
+    value, *rest = builder.emit("if", [has], blocks=[there, absent], types=types)
     reverse.accumulate(frame, cotangents, x, Cotangent(value, rest[0] if rest else tells(type_) or has))
-
-
-@adjoint("opt.get")
-def opt_get(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents) -> None:
-    """The Optional's cotangent is there where the payload's is reached."""
-    c = cotangents.pop(node.output)
-    reverse.accumulate(frame, cotangents, node.inputs[0], Cotangent(present(reverse.context, c)))
-
-
-@adjoint("seq.get")
-def seq_get(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents) -> None:
-    """A sequence of zeros but for one element."""
-    c = cotangents.pop(node.output)
-    seq, k = node.inputs
-    reverse.accumulate(frame, cotangents, seq, spread(reverse.context, frame.fetch(k), c, frame.fetch(seq)))
 
 
 @adjoint("list.put")
@@ -126,8 +105,23 @@ def list_get(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents)
     cotangents[elements] = Cotangent(add_element(reverse.context, before.value, frame.fetch(k), more))
 
 
-@adjoint("list.take")
-def list_take(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents) -> None:
-    """Nothing reached the elements that were dropped."""
+#: of ops whose operand gets all that reaches the result: which operands these are, and what they get
+HANDED_ON: dict[str, tuple[slice, Callable[[Reverse, Frame, Node, Cotangent], Cotangent]]] = {
+    # it belongs to the leaf, not to the update that gave it its new content
+    "leaf": (slice(1, None), lambda reverse, frame, node, c: c),
+    # the Optional's is there where the payload's is reached
+    "opt.get": (slice(1), lambda reverse, frame, node, c: Cotangent(present(reverse.context, c))),
+    # a sequence of zeros but for one element
+    "seq.get": (slice(1), lambda reverse, frame, node, c: spread(
+        reverse.context, frame.fetch(node.inputs[1]), c, frame.fetch(node.inputs[0]))),
+    # nothing reached the elements that were dropped
+    "list.take": (slice(1), lambda reverse, frame, node, c: c),
+}
+
+
+@adjoint(*HANDED_ON)
+def handed_on(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents) -> None:
+    operands, rule = HANDED_ON[node.op]
     c = cotangents.pop(node.output)
-    reverse.accumulate(frame, cotangents, node.inputs[0], c)
+    for x in node.inputs[operands]:
+        reverse.accumulate(frame, cotangents, x, rule(reverse, frame, node, c))

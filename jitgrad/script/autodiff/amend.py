@@ -13,7 +13,7 @@ from typing import Any
 from jitgrad.dims import Dim, Size, Symbol, dim, substitute, symbols
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, Type, map_dims
 from jitgrad.script.autodiff.flow import Flow
-from jitgrad.script.graph.ir import Block, Builder, Loop, Node, Value, map_attr, walk
+from jitgrad.script.graph.ir import Block, Builder, Loop, Node, Value, map_attr, type_symbols, walk
 
 NUMBERS = (BOOL, INT, FLOAT, NUMBER)
 
@@ -32,6 +32,11 @@ def abstract(type_: Type, local: Collection[Symbol]) -> tuple[Type, tuple[Symbol
 
     result = map_dims(type_, visit) if local else type_
     return result, tuple(s.symbol for s in fresh.values() if isinstance(s, Dim) and s.symbol is not None)
+
+
+def generic(type_: Type) -> tuple[Type, tuple[Symbol, ...]]:
+    """`type_` with a fresh symbol for every size that is not a number; the fresh symbols."""
+    return abstract(type_, type_symbols(type_))
 
 
 class Sizes:

@@ -10,7 +10,7 @@ something is already known.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from jitgrad.dims import Symbol
 from jitgrad.ops.types import BOOL, INT, SeqType, TensorType, Type
@@ -73,7 +73,8 @@ def branches(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents)
     for mirror, values in zip(mirrors, results, strict=True):
         mirror.finish(values)
     types = [frame.type(v.type) if isinstance(v.type, TensorType) else v.type for v in results[0]]
-    outputs = iter(context.structural("if", [frame.fetch(node.inputs[0])], [m.out for m in mirrors], types))
+    outputs = iter(builder.emit(
+        "if", [frame.fetch(node.inputs[0])], blocks=[m.out for m in mirrors], types=types))
     for w, (always, clean) in zip(touched, summary, strict=True):
         value = next(outputs)
         cotangents[w] = Cotangent(value, True if always else next(outputs), clean)
@@ -99,36 +100,16 @@ class _Carry:
     param: Value
     result: Value
     out_type: Type
-    out: Value | None = None
 
 
 @dataclass(slots=True)
 class _Tracked:
-    """What is carried for one cotangent: its value, and whether it is reached where that is not known."""
+    """What is carried for the cotangent of `target`: its value, and whether it is reached where that is not known."""
 
     value: _Carry
     reached: _Carry | None
     target: Value
     always: Reached = True
-
-    def cotangent(self) -> Cotangent:
-        """What the scan found."""
-        assert self.value.out is not None
-        reached = self.always
-        if self.reached is not None:
-            assert self.reached.out is not None
-            reached = self.reached.out
-        return Cotangent(self.value.out, reached)
-
-
-@dataclass(slots=True)
-class _Elements:
-    """A y of the backward scan: the cotangents of the elements of a sequence, and whether they are reached."""
-
-    seq: Value
-    value: Value
-    reached: Value | None
-    outs: list[Value] = field(default_factory=list)
 
 
 class _Adjoint:
@@ -164,32 +145,30 @@ class _Adjoint:
                     self.seed_element(y, c)
         reverse.sweep(self.mirror, self.local)
 
-        again = False
-        tracked: list[_Tracked] = []
-        for i, (param, reached) in zip(indices, starts, strict=True):
-            done = self.end_carry(i, param, reached)
-            if done is None:
-                again = True
-            else:
-                tracked.append(done)
-        if again:
+        ends = [self.end_carry(i, *start) for i, start in zip(indices, starts, strict=True)]
+        tracked = [t for t in ends if t is not None]
+        if len(tracked) < len(ends):
             return False
         n = self.frame.fetch(parts.trips)
         for w, (param, reached) in sums.items():
             if self.local[w].value is not param:
                 tracked.append(self.end_sum(w, param, reached, n))
-        ends = [self.end_element(seq, x) for seq, x in zip(parts.seqs, parts.seq_params, strict=True)]
-        ys = [e for e in ends if e is not None]
-        self.emit(n, tracked, ys)
-        for t in tracked[len(indices):]:  # the sums first: they contain what was known before
-            self.cotangents[t.target] = t.cotangent()
-        for t in tracked[:len(indices)]:
-            c = t.cotangent()
+        elements = [(seq, self.local.pop(x)) for seq, x in zip(parts.seqs, parts.seq_params, strict=True)
+                    if x in self.local]
+        ys: list[Value] = []  # the cotangents of the elements, and whether they are reached
+        for _, c in elements:
+            with self.builder.into(self.mirror.out):
+                ys += [masked(self.context, c), *([c.reached] if isinstance(c.reached, Value) else [])]
+        outs = iter(self.emit(n, [c for t in tracked for c in (t.value, t.reached) if c is not None], ys))
+        found = [Cotangent(next(outs), t.always if t.reached is None else next(outs)) for t in tracked]
+        for t, c in [*zip(tracked, found, strict=True)][len(indices):]:
+            self.cotangents[t.target] = c  # the sums first: they contain what was known before
+        for t, c in zip(tracked[:len(indices)], found, strict=False):
             value = restate(self.context, c.value, self.frame.type(t.target.type))
             reverse.accumulate(self.frame, self.cotangents, t.target, Cotangent(value, c.reached))
-        for e in ys:
-            r = e.outs[1] if e.reached is not None else True
-            reverse.accumulate(self.frame, self.cotangents, e.seq, Cotangent(e.outs[0], r))
+        for seq, c in elements:
+            made = Cotangent(next(outs), next(outs) if isinstance(c.reached, Value) else True)
+            reverse.accumulate(self.frame, self.cotangents, seq, made)
         return True
 
     # --- before the sweep ---
@@ -304,44 +283,24 @@ class _Adjoint:
             return True
         return self.builder.one("num.gt", n, self.builder.one("num.const", value=0))
 
-    def end_element(self, seq: Value, x: Value) -> _Elements | None:
-        """The cotangent of the element that was read in this iteration."""
-        c = self.local.pop(x, None)
-        if c is None:
-            return None
-        with self.builder.into(self.mirror.out):
-            value = masked(self.context, c)
-        return _Elements(seq, value, c.reached if isinstance(c.reached, Value) else None)
-
-    def emit(self, n: Value, tracked: list[_Tracked], ys: list[_Elements]) -> None:
-        """The scan itself."""
-        mirror, frame, parts = self.mirror, self.frame, self.parts
-        carries = [c for t in tracked for c in (t.value, t.reached) if c is not None]
-        results = [c.result for c in carries]
-        y_values = [v for y in ys for v in (y.value, y.reached) if v is not None]
-        mirror.finish([*results, *y_values])
-        body = mirror.out
-        shifted = mirror.shifted
-        body.params = (self.counter, *(c.param for c in carries), *(p for _, p, _ in shifted),
-                       *self.seq_params, *mirror.seq_params)
-        body.results = (*results, *(r for _, _, r in shifted), *y_values)
+    def emit(self, n: Value, carries: list[_Carry], y_values: list[Value]) -> list[Value]:
+        """The scan itself; what became of the carries, and the sequences."""
+        mirror, body = self.mirror, self.mirror.out
+        mirror.finish([*(c.result for c in carries), *y_values])
+        carried = [*carries, *(_Carry(*shifted, shifted[0].type) for shifted in mirror.shifted)]
+        body.params = (self.counter, *(c.param for c in carried), *self.seq_params, *mirror.seq_params)
+        body.results = (*(c.result for c in carried), *y_values)
         body.binds = (*self.binds, *mirror.binds)
         local = {*mirror.local, *body.binds}
         types: list[Type] = []
         binds: list[Symbol] = []
-        for c in carries:
+        for c in carried:
             type_, fresh = abstract(c.out_type, local)
             types.append(type_)
             binds.extend(fresh)
-        types.extend(init.type for init, _, _ in shifted)
         types.extend(SeqType(abstract(v.type, local)[0]) for v in y_values)
-        inputs = [n, *(c.init for c in carries), *(i for i, _, _ in shifted), *self.sequences, *mirror.sequences]
-        outputs = list(self.context.structural(
-            "scan", inputs, [body], types, binds, n_carries=len(carries) + len(shifted),
-            reverse=not parts.node.attrs.get("reverse", False)))
-        assert frame.out is self.builder.block
-        for c in carries:
-            c.out = outputs.pop(0)
-        del outputs[:len(shifted)]
-        for y in ys:
-            y.outs = [outputs.pop(0) for v in (y.value, y.reached) if v is not None]
+        inputs = [n, *(c.init for c in carried), *self.sequences, *mirror.sequences]
+        outputs = self.builder.emit("scan", inputs, blocks=[body], types=types, binds=binds, n_carries=len(carried),
+                                    reverse=not self.parts.node.attrs.get("reverse", False))
+        assert self.frame.out is self.builder.block
+        return [*outputs[:len(carries)], *outputs[len(carried):]]

@@ -16,9 +16,9 @@ from typing import TypeGuard
 from jitgrad import dtypes
 from jitgrad.dims import Symbol, dim
 from jitgrad.ops.types import BOOL, INT, ListType, OptionalType, SeqType, TensorType, Type, map_dims
-from jitgrad.script.autodiff.amend import abstract
+from jitgrad.script.autodiff.amend import abstract, generic
 from jitgrad.script.autodiff.frame import Context
-from jitgrad.script.graph.ir import Block, Value, payload, type_symbols
+from jitgrad.script.graph.ir import Block, Value, payload
 
 #: True, False (a zero that stands for "not yet"), or a bool known at run time; for a Seq, a Seq of bools
 Reached = Value | bool
@@ -144,7 +144,7 @@ def add_optional(context: Context, a: Value, b: Value) -> Value:
 
     def chosen(condition: Value, then: Block, other: Block) -> Value:
         type_, fresh = (b.type, ()) if a.type == b.type else generic(b.type)
-        (v,) = context.structural("if", [condition], [then, other], [type_], fresh)
+        (v,) = builder.emit("if", [condition], blocks=[then, other], types=[type_], binds=fresh)
         return v
 
     with builder.into(Block()) as both:
@@ -153,11 +153,6 @@ def add_optional(context: Context, a: Value, b: Value) -> Value:
     with builder.into(Block()) as first:
         first.results = (chosen(builder.one("opt.has", b), both, Block(results=(a,))),)
     return chosen(builder.one("opt.has", a), first, Block(results=(b,)))
-
-
-def generic(type_: Type) -> tuple[Type, tuple[Symbol, ...]]:
-    """`type_` with a fresh symbol for every size that is not a number; the fresh symbols."""
-    return abstract(type_, sorted(type_symbols(type_), key=lambda s: s.number))
 
 
 def _add_list(context: Context, a: Value, b: Value) -> Value:
@@ -171,8 +166,8 @@ def _add_list(context: Context, a: Value, b: Value) -> Value:
         elem, fresh = generic(type_.elem)
         (g,) = builder.emit("list.get", (b, k), types=(elem,), binds=fresh)
         block.results = (add_element(context, total, k, g),)
-    (v,) = context.structural("scan", [builder.one("list.len", b), a], [block], [a.type], n_carries=1, reverse=False)
-    return v
+    return builder.emit("scan", [builder.one("list.len", b), a], blocks=[block], types=[a.type], n_carries=1,
+                        reverse=False)[0]
 
 
 def add_element(context: Context, g: Value, k: Value, more: Value) -> Value:
@@ -191,7 +186,7 @@ def _elements(context: Context, xs: list[Value],
     binds: list[Symbol] = []
     for x in xs:
         assert isinstance(x.type, SeqType)
-        type_, fresh = abstract(x.type.elem, sorted(type_symbols(x.type.elem), key=lambda s: s.number))
+        type_, fresh = generic(x.type.elem)
         params.append(Value(type_))
         if not isinstance(type_, SeqType):  # an inner sequence's sizes may differ from element to element
             binds.extend(fresh)
@@ -199,7 +194,7 @@ def _elements(context: Context, xs: list[Value],
     with builder.into(block):
         block.results = tuple(body(params[0], params[1:]))
     types = [SeqType(abstract(r.type, binds)[0]) for r in block.results]
-    return context.structural("scan", [n, *xs], [block], types, n_carries=0, reverse=False)
+    return builder.emit("scan", [n, *xs], blocks=[block], types=types, n_carries=0, reverse=False)
 
 
 def _add_seq(context: Context, a: Cotangent, b: Cotangent, type_: SeqType) -> Cotangent:
@@ -263,8 +258,7 @@ def present(context: Context, c: Cotangent) -> Value:
         some.results = (builder.one("opt.some", c.value),)
     with builder.into(Block()) as none:
         none.results = (builder.one("opt.none", type=c.value.type),)
-    (v,) = context.structural("if", [c.reached], [some, none], [OptionalType(c.value.type)])
-    return v
+    return builder.emit("if", [c.reached], blocks=[some, none], types=[OptionalType(c.value.type)])[0]
 
 
 def spread(context: Context, at: Value, c: Cotangent, seq: Value) -> Cotangent:
@@ -283,7 +277,7 @@ def spread(context: Context, at: Value, c: Cotangent, seq: Value) -> Cotangent:
             flags = (as_reached(context, nothing.reached, x.type, lambda: x),) if whole else ()
             otherwise.results = (nothing.value, *flags)
         types = [cotangent_type(x.type), *([reach_type(x.type)] if whole else [])]
-        value, *flags_out = context.structural("if", [here], [then, otherwise], types)
+        value, *flags_out = builder.emit("if", [here], blocks=[then, otherwise], types=types)
         if tells(x.type) or whole:
             return [value, *flags_out]
         return [value, builder.one("num.and", here, c.reached) if isinstance(c.reached, Value) else here]

@@ -7,6 +7,7 @@ nested loops costs one linear pass.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from jitgrad.dims import Symbol
 from jitgrad.ops import NONDIFF, OPS
@@ -113,37 +114,21 @@ class Flow:
 
     def _edges(self, node: Node) -> None:
         """A plain node: from each differentiable operand to each differentiable result."""
-        row = OPS.get(node.op)
+        call: Any = node.attrs.get("call")
+        sources, targets = node.inputs, node.outputs
         if node.op == "callback":
-            for i in node.attrs["call"].recorded:
-                for v in node.outputs:
-                    self._edge(node.inputs[i], v)
+            sources = tuple([node.inputs[i] for i in call.recorded])
+        elif node.op == "custom":  # written by hand: from what it reaches to the results that have a gradient
+            sources = tuple([node.inputs[call.results + k] for k in call.reaches])
+            targets = tuple([node.outputs[i] for i in call.differentiable])
+        elif node.op == "leaf":
+            sources = node.inputs[1:]
+        elif OPS[node.op].vjp is NONDIFF if node.op in OPS else node.op not in _PASSING:
             return
-        if node.op == "custom":
-            self._custom(node)
-            return
-        if row is None:
-            if node.op == "leaf":
-                for root in node.inputs[1:]:
-                    self._edge(root, node.output)
-            elif node.op in _PASSING:
-                for v in node.outputs:
-                    for x in node.inputs:
-                        self._edge(x, v)
-            return
-        if row.vjp is NONDIFF:
-            return
-        for v in node.outputs:
+        for v in targets:
             if is_differentiable(v.type):
-                for x in node.inputs:
+                for x in sources:
                     self._edge(x, v)
-
-    def _custom(self, node: Node) -> None:
-        """A derivative written by hand: from the arguments that it reaches to the results that have a gradient."""
-        call = node.attrs["call"]
-        for k in call.reaches:
-            for i in call.differentiable:
-                self._edge(node.inputs[call.results + k], node.outputs[i])
 
     def _structural(self, node: Node) -> None:
         if node.op in ("if", "region"):

@@ -25,11 +25,11 @@ from jitgrad.ops.opdef import POINTWISE, OpDef
 from jitgrad.ops.rules import partial_vjp
 from jitgrad.ops.saved import saved
 from jitgrad.ops.types import INT, ListType, OptionalType, SeqType, TensorType
-from jitgrad.script.autodiff.amend import abstract
+from jitgrad.script.autodiff.amend import generic
 from jitgrad.script.autodiff.flow import Flow, is_differentiable
 from jitgrad.script.autodiff.frame import Context, Frame
 from jitgrad.script.autodiff.prepare import expand_composites
-from jitgrad.script.graph.ir import Block, Builder, Graph, Loop, Node, Value, type_symbols
+from jitgrad.script.graph.ir import Block, Builder, Graph, Loop, Node, Value
 from jitgrad.script.graph.namespace import GraphNamespace
 
 
@@ -99,8 +99,7 @@ class Forward:
         if isinstance(type_, ListType):
             return self.zeros(v, type_)
         assert isinstance(type_, SeqType)
-        symbols = sorted(type_symbols(type_.elem), key=lambda s: s.number)
-        elem, fresh = abstract(type_.elem, symbols)
+        elem, fresh = generic(type_.elem)
         x = Value(elem)
         binds: tuple[Symbol, ...] = () if isinstance(elem, SeqType) else fresh
         with builder.into(Block((Value(INT, "k"), x), binds=binds)) as body:
@@ -111,7 +110,7 @@ class Forward:
     def zeros(self, v: Value, type_: ListType) -> Value:
         """A tangent of zero for every element of a list."""
         builder = self.builder
-        elem, fresh = abstract(type_.elem, sorted(type_symbols(type_.elem), key=lambda s: s.number))
+        elem, fresh = generic(type_.elem)
         k, total = Value(INT, "k"), Value(type_)
         with builder.into(Block((k, total))) as body:
             (x,) = builder.emit("list.get", (v, k), types=(elem,), binds=fresh)

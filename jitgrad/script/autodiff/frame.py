@@ -36,8 +36,7 @@ class Context:
         self.builder = Builder()
         self.F = GraphNamespace(self.builder)
         self.thorough = thorough  # bind every size that a backward for fewer cotangents might need
-        self.captured: dict[Node, dict[Value, None]] = {}
-        self.free: dict[Node, dict[Symbol, None]] = {}
+        self._outside: dict[Node, tuple[set[Value], dict[Symbol, None]]] = {}
         self._dim_symbols: dict[Dim, tuple[Symbol, ...]] = {}
 
     def symbols_of(self, sizes: Iterable[Size]) -> Iterable[Symbol]:
@@ -58,46 +57,27 @@ class Context:
         for a in node.attrs.values():
             if isinstance(a, (tuple, Dim)):
                 yield from self.symbols_of(_sizes_in(a))
-        yield from self.free.get(node, ())
+        if node.blocks:
+            yield from self.outside(node)[1]
 
-    def structural(self, op: str, inputs: Sequence[Value], blocks: Sequence[Block], types: Sequence[Type],
-                   binds: Sequence[Symbol] = (), **attrs: Any) -> tuple[Value, ...]:
-        """Append a structural node and note what its blocks read from outside."""
-        outputs = self.builder.emit(op, inputs, blocks=blocks, types=types, binds=binds, **attrs)
-        self._note(self.builder.block.nodes[-1])
-        return outputs
-
-    def note(self, node: Node) -> None:
-        """Note what the blocks of a node of copied code, and the blocks in them, read from outside."""
-        for b in node.blocks:
-            for n in b.nodes:
-                if n.blocks:
-                    self.note(n)
-        self._note(node)
-
-    def _note(self, node: Node) -> None:
-        captured: dict[Value, None] = {}
-        free: dict[Symbol, None] = {}
-        for b in node.blocks:
-            self._outer(b, captured, free)
-        self.captured[node], self.free[node] = captured, free
-
-    def _outer(self, block: Block, captured: dict[Value, None], free: dict[Symbol, None]) -> None:
-        defined, bound = set(block.params), set(block.binds)
-        used: dict[Symbol, None] = {}
-        for p in block.params:
-            used.update(dict.fromkeys(self.type_symbols(p.type)))
-        for node in block.nodes:
-            for v in (*node.inputs, *self.captured.get(node, ())):
-                if v not in defined:
-                    captured[v] = None
-            defined.update(node.outputs)
-            bound.update(node.binds)
-            used.update(dict.fromkeys(self.node_symbols(node)))
-        for v in block.results:
-            if v not in defined:
-                captured[v] = None
-        free.update((s, None) for s in used if s not in bound)
+    def outside(self, node: Node) -> tuple[set[Value], dict[Symbol, None]]:
+        """The values and the symbols from outside that the blocks of a node read."""
+        found = self._outside.get(node)
+        if found is None:
+            values, free = found = self._outside[node] = set(), {}
+            for b in node.blocks:
+                read, defined, bound = set(b.results), set(b.params), set(b.binds)
+                used = dict.fromkeys(s for p in b.params for s in self.type_symbols(p.type))
+                for n in b.nodes:
+                    read.update(n.inputs)
+                    if n.blocks:
+                        read |= self.outside(n)[0]
+                    defined.update(n.outputs)
+                    bound.update(n.binds)
+                    used.update(dict.fromkeys(self.node_symbols(n)))
+                values |= read - defined
+                free.update((s, None) for s in used if s not in bound)
+        return found
 
 
 def _sizes_in(a: Any) -> Iterable[Size]:
@@ -147,13 +127,12 @@ class Frame(Sizes):
     def live(self) -> tuple[list[Node], set[Value]]:
         """The nodes of the backward block that its results need, in order, and every value that these read."""
         needed, kept = set(self.out.results), []
-        captured = self.context.captured
         for node in reversed(self.out.nodes):
             if node.binds or not needed.isdisjoint(node.outputs):
                 kept.append(node)
                 needed.update(node.inputs)
                 if node.blocks:
-                    needed.update(captured[node])
+                    needed |= self.context.outside(node)[0]
         kept.reverse()
         return kept, needed
 
@@ -346,11 +325,9 @@ class Mirror(Frame):
                 ints.append((new, self.saved[number]))
 
     def _add_symbols_of_wanted(self, used: dict[Symbol, None]) -> None:
-        wanted, context = self.context.flow.wanted, self.context
-        for node in (None, *self.block.nodes):
-            for v in self.block.params if node is None else node.outputs:
-                if v in wanted:
-                    used.update(dict.fromkeys(context.type_symbols(self.type(v.type))))
+        for v in (*self.block.params, *(v for node in self.block.nodes for v in node.outputs)):
+            if v in self.context.flow.wanted:
+                used.update(dict.fromkeys(self.context.type_symbols(self.type(v.type))))
 
     def binds_of(self, v: Value, image: Value) -> list[Symbol] | None:
         """Symbols that a saved value can bind on arrival; None if its sizes must be restated later.

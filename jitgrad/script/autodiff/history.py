@@ -14,8 +14,8 @@ from dataclasses import replace
 
 from jitgrad.ops.types import BOOL, INT
 from jitgrad.script.autodiff.flow import Flow, reachable
-from jitgrad.script.autodiff.inner import free_values
-from jitgrad.script.graph.ir import Block, Graph, Loop, Node, Value, walk
+from jitgrad.script.autodiff.inner import flow_of
+from jitgrad.script.graph.ir import Block, Loop, Node, Value, walk
 
 #: True, False, or a bool of the graph
 Answer = bool | Value
@@ -29,8 +29,7 @@ def requires_grad(path: Sequence[Block], values: Sequence[Value], root: Callable
         values: what can be read at the end of `path`.
         root: whether a leaf, or a value that no node of `path` makes, requires one.
     """
-    nodes = [n for b in path for n in b.nodes]
-    flow = Flow(Graph(Block(free_values(nodes, values), nodes)), (), ())
+    flow = flow_of([n for b in path for n in b.nodes], values)
     behind = reachable(values, flow.backward)
     places = {v: b for outer in path for b in (outer, *(c for n in walk(outer) for c in n.blocks)) for n in b.nodes
               for v in n.outputs}
@@ -121,19 +120,21 @@ class _History:
 
     def _any(self, v: Value) -> Value:
         """Of an op's result: whether any operand does; right after the op."""
-        found = [self._bool(x) for x in dict.fromkeys(self.flow.backward[v]) if x in self.may]
-        result = found[0]
-        for other in found[1:]:
-            made = Node("num.or", (result, other), {}, (Value(BOOL),))
-            self._insert(self.places[v], v, made)
-            result = made.output
+        result, *others = [self._bool(x) for x in dict.fromkeys(self.flow.backward[v]) if x in self.may]
+        if others:
+            nodes, at = self._maker(v)
+            while at + 1 < len(nodes) and nodes[at + 1].op == "num.or":  # what is there for other values
+                at += 1
+            for k, other in enumerate(others, at + 1):
+                made = Node("num.or", (result, other), {}, (Value(BOOL),))
+                nodes.insert(k, made)
+                result = made.output
         return result
 
-    def _insert(self, block: Block, after: Value, made: Node) -> None:
-        at = next(k for k, n in enumerate(block.nodes) if after in n.outputs)
-        while at + 1 < len(block.nodes) and block.nodes[at + 1].op == "num.or":  # what the earlier ones made
-            at += 1
-        block.nodes.insert(at + 1, made)
+    def _maker(self, v: Value) -> tuple[list[Node], int]:
+        """The nodes among which one makes v, and its place."""
+        nodes = self.places[v].nodes
+        return nodes, next(k for k, n in enumerate(nodes) if v in n.outputs)
 
     def _result(self, block: Block, v: Value) -> Value:
         """The bool of a block's result, in the block."""
@@ -164,8 +165,8 @@ class _History:
         initial = self.answer(loop.carries[k])
         if not isinstance(initial, Value):
             made = Node("num.const", (), {"value": initial}, (Value(BOOL),))
-            block = self.places[out]
-            block.nodes.insert(next(i for i, n in enumerate(block.nodes) if out in n.outputs), made)
+            nodes, at = self._maker(out)
+            nodes.insert(at, made)
             initial = made.output
         result = self._result(body, loop.carry_results[k])
         now = Loop(self.loops[v][0])  # there may be more carries
@@ -182,17 +183,15 @@ class _History:
         """Whether a loop ran at all: what it makes then requires a gradient, what it begins with does not."""
         zero = Node("num.const", (), {"value": 0}, (Value(INT),))
         some = Node("num.gt", (loop.trips, zero.output), {}, (Value(BOOL),))
-        block = self.places[out]
-        at = next(k for k, n in enumerate(block.nodes) if out in n.outputs) + 1
-        block.nodes[at:at] = [zero, some]
+        nodes, at = self._maker(out)
+        nodes[at + 1:at + 1] = [zero, some]
         return some.output
 
     def _replace(self, v: Value, change: Callable[[Node], Node]) -> None:
         """Replace the node that makes v, here and where it is known."""
-        block = self.places[v]
-        at = next(k for k, n in enumerate(block.nodes) if v in n.outputs)
-        old = block.nodes[at]
-        new = block.nodes[at] = change(old)
+        nodes, at = self._maker(v)
+        old, block = nodes[at], self.places[v]
+        new = nodes[at] = change(old)
         for x in new.outputs:
             self.flow.producer[x] = new
             self.places[x] = block

@@ -18,7 +18,7 @@ from jitgrad.script.autodiff.flow import Flow, reachable
 from jitgrad.script.autodiff.frame import Context, Frame
 from jitgrad.script.autodiff.prepare import expand_nodes
 from jitgrad.script.autodiff.reverse import Reverse
-from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk
+from jitgrad.script.graph.ir import Block, Graph, Node, Value, reads, within
 
 
 @dataclass(slots=True)
@@ -63,11 +63,7 @@ def gradients(path: Sequence[Block], outputs: Sequence[Value], seeds: Sequence[V
     context = Context(flow, frozen=False, thorough=False)
     frame = Frame(context, flat, None)
     reverse = Reverse(context, wrt)
-    found: dict[Value, Cotangent] = {}
-    with context.builder.into(frame.out):
-        for v, g in zip(outputs, seeds, strict=True):
-            reverse.accumulate(frame, found, v, Cotangent(g))
-    reverse.sweep(frame, found)
+    found = reverse.run(frame, outputs, seeds)
     cotangents: list[Cotangent | None] = []
     with context.builder.into(frame.out):
         for x in wrt:
@@ -91,13 +87,17 @@ def dependents(path: Sequence[Block], sources: Sequence[Value]) -> set[Value]:
     """The values of the blocks under construction that depend on `sources` differentiably, these included."""
     if not sources:
         return set()
-    nodes = [n for b in path for n in b.nodes]
-    return reachable(sources, Flow(Graph(Block(free_values(nodes, sources), nodes)), (), ()).forward)
+    return reachable(sources, flow_of([n for b in path for n in b.nodes], sources).forward)
 
 
 def dependencies(nodes: Sequence[Node], values: Sequence[Value]) -> dict[Value, list[Value]]:
     """Value -> the values that it depends on directly and differentiably."""
-    return Flow(Graph(Block(free_values(nodes, values), list(nodes))), (), ()).backward
+    return flow_of(nodes, values).backward
+
+
+def flow_of(nodes: Sequence[Node], values: Sequence[Value]) -> Flow:
+    """Facts about nodes, and about values that are read beside them."""
+    return Flow(Graph(Block(free_values(nodes, values), list(nodes))), (), ())
 
 
 def upstream(outputs: Sequence[Value], behind: dict[Value, list[Value]], end: Value) -> set[Value]:
@@ -113,12 +113,6 @@ def depends_on(block: Block, value: Value, nodes: set[Value]) -> bool:
 
 def free_values(nodes: Sequence[Node], more: Sequence[Value]) -> tuple[Value, ...]:
     """The values that nodes read and none of them defines."""
-    defined: set[Value] = set()
-    used: dict[Value, None] = dict.fromkeys(more)
-    for node in walk(Block(nodes=list(nodes))):
-        used.update(dict.fromkeys(node.inputs))
-        defined.update(node.outputs)
-        for b in node.blocks:
-            defined.update(b.params)
-            used.update(dict.fromkeys(b.results))
+    used = dict.fromkeys((*more, *reads(nodes)))
+    defined = {v for n in within(nodes) for v in (*n.outputs, *(p for b in n.blocks for p in b.params))}
     return tuple(v for v in used if v not in defined)

@@ -9,22 +9,19 @@ from dataclasses import replace
 
 from jitgrad.errors import NonDifferentiable
 from jitgrad.ops import OPS
-from jitgrad.script.graph.ir import Block, Builder, Graph, Node, rebuilt, walk
+from jitgrad.script.graph.ir import Block, Builder, Graph, Node, rebuilt, rewritten, walk
 from jitgrad.script.graph.irops import effect
 from jitgrad.script.graph.namespace import GraphNamespace
 
 
 def expand_composites(graph: Graph) -> Graph:
     """`graph` with every composite that has no vjp written out; the same graph where there is none."""
-    if not any(_needs_expansion(n) for n in walk(graph.block)):
-        return graph
-    return Graph(rebuilt(graph.block, _expand), graph.name)
+    return rewritten(graph, _needs_expansion, _expand)
 
 
 def expand_nodes(nodes: Sequence[Node]) -> list[Node]:
-    """`nodes` and those nested in them with composites written out; the same nodes where there is nothing to do."""
-    block = Block(nodes=list(nodes))
-    return rebuilt(block, _expand).nodes if any(_needs_expansion(n) for n in walk(block)) else block.nodes
+    """`nodes` and those nested in them with composites written out."""
+    return expand_composites(Graph(Block(nodes=list(nodes)))).block.nodes
 
 
 def without_effects(graph: Graph) -> Graph:

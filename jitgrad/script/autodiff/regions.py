@@ -29,7 +29,18 @@ from jitgrad.script.autodiff.frame import Frame
 from jitgrad.script.autodiff.prepare import pure
 from jitgrad.script.autodiff.reverse import Cotangents, Reverse, adjoint
 from jitgrad.script.graph.custom import CustomDerivative
-from jitgrad.script.graph.ir import Block, Graph, Node, Value, attr_symbols, rebuilt, type_symbols, walk
+from jitgrad.script.graph.ir import (
+    Block,
+    Graph,
+    Node,
+    Value,
+    attr_symbols,
+    reads,
+    rewritten,
+    type_symbols,
+    walk,
+    within,
+)
 from jitgrad.script.graph.irops import Effect, effect
 
 BEGIN, END, REGION = "region.begin", "region.end", "region"
@@ -47,9 +58,7 @@ def fold(graph: Graph) -> Graph:
 
 def unmark(graph: Graph) -> Graph:
     """`graph` without marks."""
-    if not any(n.op in (BEGIN, END) for n in walk(graph.block)):
-        return graph
-    return Graph(rebuilt(graph.block, lambda n: () if n.op in (BEGIN, END) else (n,)), graph.name)
+    return rewritten(graph, lambda n: n.op in (BEGIN, END), lambda n: ())
 
 
 def _fold_block(block: Block) -> Block:
@@ -84,21 +93,18 @@ def _fold_nodes(nodes: Sequence[Node], read: set[Value]) -> list[Node]:
 
 def _note(node: Node, read: set[Value], sizes: set[Symbol]) -> None:
     """What a node and its blocks read."""
-    for n in [node, *(inner for b in node.blocks for inner in walk(b))]:
-        read.update(n.inputs)
+    read.update(reads([node]))
+    for n in within([node]):
         for v in n.outputs:
             sizes |= type_symbols(v.type)
         for a in n.attrs.values():
             sizes |= attr_symbols(a)
-        for b in n.blocks:
-            read.update(b.results)
 
 
 def _region(nodes: Sequence[Node], read: set[Value], sizes: set[Symbol]) -> Node | None:
     made = [v for n in nodes for v in n.outputs if v in read]
     bound = {s for n in nodes for s in n.binds}
-    if any(n.outputs and effect(n.op, n.attrs) & ~Effect.RAISES for top in nodes
-           for n in (top, *(inner for b in top.blocks for inner in walk(b)))):
+    if any(n.outputs and effect(n.op, n.attrs) & ~Effect.RAISES for n in within(nodes)):
         return None  # a call of Python is not repeated
     if not bound.isdisjoint(sizes) or any(not bound.isdisjoint(type_symbols(v.type)) for v in made):
         return None
@@ -109,14 +115,10 @@ def _region(nodes: Sequence[Node], read: set[Value], sizes: set[Symbol]) -> Node
 
 def flatten(graph: Graph) -> Graph:
     """The inverse of `fold`, but for the marks."""
-    if not any(n.op == REGION for n in walk(graph.block)):
-        return graph
-    return Graph(rebuilt(graph.block, _unfolded), graph.name)
+    return rewritten(graph, lambda n: n.op == REGION, _unfolded)
 
 
 def _unfolded(node: Node) -> list[Node]:
-    if node.op != REGION:
-        return [node]
     (body,) = node.blocks
     rename = Rename(dict(zip(body.results, node.outputs, strict=True)))
     return [rename.node(n) for n in body.nodes]
@@ -214,11 +216,7 @@ def custom(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents) -
     copy = Copy(frame)
     copy.sizes = {s: frame.size(d) for s, d in zip(call.symbols, node.attrs["sizes"], strict=True)}
     copy.values.update(zip(call.block.params, [*values, *results, *others], strict=True))
-    code = [copy.node(n) for n in call.block.nodes]
-    for n in code:
-        if n.blocks:
-            context.note(n)
-    frame.out.nodes += code
+    frame.out.nodes += [copy.node(n) for n in call.block.nodes]
     for k, r in zip(call.reaches, call.block.results, strict=True):
         x = node.inputs[call.results + k]
         if call.once:  # what it returns may be used, not differentiated
@@ -267,8 +265,5 @@ def region(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents) -
     reverse.sweep(inner, local)
     found = {w: local[images[w]] for w in captured if images[w] in local}
     inner.finish([v for c in found.values() for v in (c.value, c.reached) if isinstance(v, Value)])
-    again = context.amend.rebuild(block).nodes
-    for n in again:
-        context.note(n)
-    frame.out.nodes += [*again, *inner.out.nodes]
+    frame.out.nodes += [*context.amend.rebuild(block).nodes, *inner.out.nodes]
     cotangents.update(found)

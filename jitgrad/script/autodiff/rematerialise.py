@@ -162,11 +162,7 @@ class _Operands(CostModel[Value, Node, Value]):
 
 def _arguments(block: Block) -> list[Value]:
     """Products with a bias that only GELU reads: these are stored, not the products (`lower/device/epilogues.py`)."""
-    readers = Counter(block.results)
-    for node in block.nodes:
-        readers.update(node.inputs)
-        for inner in node.blocks:
-            readers.update(v for n in walk(inner) for v in n.inputs)
+    readers = Counter([*block.results, *(v for n in walk(block) for v in n.inputs)])
     products = {n.outputs[0] for n in block.nodes if n.op == "matmul" and readers[n.outputs[0]] == 1}
     sums = {n.outputs[0] for n in block.nodes if n.op == "add" and not products.isdisjoint(n.inputs)}
     return [n.inputs[0] for n in block.nodes if n.op == "gelu_tanh" and n.inputs[0] in sums]

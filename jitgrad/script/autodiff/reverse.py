@@ -7,7 +7,7 @@ to the whole in place of being spread out and summed. The adjoints of other node
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jitgrad.errors import NonDifferentiable
@@ -19,9 +19,6 @@ from jitgrad.script.autodiff.frame import Context, Frame
 from jitgrad.script.graph.ir import Node, Value
 
 Cotangents = dict[Value, Cotangent]
-
-
-
 Adjoint = Callable[["Reverse", Frame, Node, Cotangents], None]
 #: how nodes that are no rows of the table are differentiated, by op
 ADJOINTS: dict[str, Adjoint] = {}
@@ -48,6 +45,15 @@ class Reverse:
         self.builder, self.F = context.builder, context.F
         self.ends: dict[tuple[Frame, object], tuple[Node, list[Value]]] = {}  # see `graph/custom.py`
         self.sometimes: dict[Node, set[int]] = {}  # per loop: carries not reached in every iteration
+
+    def run(self, frame: Frame, outputs: Sequence[Value], seeds: Sequence[Value]) -> Cotangents:
+        """From the cotangents `seeds` of `outputs` through the frame's block."""
+        cotangents: Cotangents = {}
+        with self.builder.into(frame.out):
+            for v, g in zip(outputs, seeds, strict=True):
+                self.accumulate(frame, cotangents, v, Cotangent(g))
+        self.sweep(frame, cotangents)
+        return cotangents
 
     def sweep(self, frame: Frame, cotangents: Cotangents) -> None:
         """Go through the nodes of the frame's block from the last to the first, writing into the frame's mirror."""

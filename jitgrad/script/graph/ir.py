@@ -7,7 +7,7 @@ and effect ops of `jitgrad.script.graph.irops`. docs/internals/graph.md lists th
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -25,12 +25,14 @@ from jitgrad.script.graph.nodes import (
     committed,
     map_attr,
     payload,
+    reads,
     rebuilt,
     sizes_of,
     symbol_axes,
     type_symbols,
     unnested,
     walk,
+    within,
 )
 
 #: pictures of graphs: `inspect/show` puts "page" and "svg" here
@@ -71,6 +73,13 @@ class Graph:
         return views["svg"](self)
 
 
+def rewritten(graph: Graph, concerns: Callable[[Node], bool], instead: Callable[[Node], Iterable[Node]]) -> Graph:
+    """`graph` with other nodes in place of those that it concerns; the same graph where there are none."""
+    if not any(concerns(n) for n in walk(graph.block)):
+        return graph
+    return Graph(rebuilt(graph.block, lambda n: instead(n) if concerns(n) else (n,)), graph.name)
+
+
 class Builder:
     """Appends nodes to the current block; output types are inferred by `irops.infer`."""
 
@@ -107,4 +116,5 @@ class Builder:
 
 
 __all__ = ["Block", "Builder", "Graph", "Loop", "Nested", "Node", "Value", "attr_symbols", "committed", "map_attr",
-           "payload", "rebuilt", "sizes_of", "symbol_axes", "type_symbols", "unnested", "views", "walk"]
+           "payload", "reads", "rebuilt", "rewritten", "sizes_of", "symbol_axes", "type_symbols", "unnested", "views",
+           "walk", "within"]

@@ -64,15 +64,11 @@ def _elem(types: tuple[Type, ...], attrs: Mapping[str, Any]) -> Type:
     return holder.elem
 
 
-def _filled(types: tuple[Type, ...], attrs: Mapping[str, Any]) -> Type:
-    return TensorType(attrs["dtype"], attrs["shape"])
-
-
 #: type rules of the ops with one output that are not rows of the op table
 RULES: Mapping[str, Rule] = {
     **{op: row.result for op, row in NUMBERS.items()},
     **dict.fromkeys(("dim.value", "dim.bind", "seq.len", "list.len"), lambda types, attrs: INT),
-    **dict.fromkeys(("fill", "full"), _filled),
+    **dict.fromkeys(("fill", "full"), lambda types, attrs: TensorType(attrs["dtype"], attrs["shape"])),
     **dict.fromkeys(("opt.get", "seq.get", "list.get"), _elem),
     **dict.fromkeys(("list.put", "list.take", "list.copy"), lambda types, attrs: types[0]),
     "list.new": lambda types, attrs: attrs["type"],

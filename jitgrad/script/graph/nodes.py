@@ -165,7 +165,12 @@ def rebuilt(block: Block, replaced: Callable[[Node], Iterable[Node]]) -> Block:
 
 def walk(block: Block) -> Iterator[Node]:
     """Every node of a block and of the blocks nested in it, outer before inner, in program order."""
-    stack = [iter(block.nodes)]
+    return within(block.nodes)
+
+
+def within(nodes: Iterable[Node]) -> Iterator[Node]:
+    """Nodes and every node of their blocks, outer before inner, in program order."""
+    stack = [iter(nodes)]
     while stack:
         node = next(stack[-1], None)
         if node is None:
@@ -174,6 +179,14 @@ def walk(block: Block) -> Iterator[Node]:
         yield node
         if node.blocks:
             stack.append(itertools.chain.from_iterable([b.nodes for b in node.blocks]))
+
+
+def reads(nodes: Iterable[Node]) -> Iterator[Value]:
+    """What nodes and every node of their blocks read, and the results of these blocks."""
+    for node in within(nodes):
+        yield from node.inputs
+        for b in node.blocks:
+            yield from b.results
 
 
 def committed(block: Block) -> list[int]:

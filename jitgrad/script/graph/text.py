@@ -215,9 +215,7 @@ class _Printer:
         return str(type_)
 
     def attr(self, a: Any) -> str:
-        if a is None or isinstance(a, (bool, int, str)):
-            return repr(a)
-        if isinstance(a, float):
+        if a is None or isinstance(a, (bool, int, float, str)):
             return repr(a)
         if isinstance(a, tuple):
             return f"({', '.join([self.attr(v) for v in a])}{',' if len(a) == 1 else ''})"

@@ -63,6 +63,12 @@ def lines_of(nodes: Iterable[Node]) -> list[Line]:
     return sorted(counts, key=lambda line: (-counts[line], line.file, -line.number))
 
 
+def places(lines: Iterable[Line]) -> str:
+    """Lines in words: those of a step, or none of a copy to a result."""
+    numbers = sorted({line.number for line in lines})
+    return f"line{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}" if numbers else "results"
+
+
 def function_around(line: Line) -> Function | None:
     """The innermost `def` around a line; None at module level or where the file cannot be parsed."""
     try:

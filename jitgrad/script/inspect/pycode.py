@@ -30,7 +30,7 @@ from jitgrad.errors import Span
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import VIEW
 from jitgrad.ops.types import TensorType
-from jitgrad.script.graph.ir import Block, Graph, Loop, Node, Value, payload, symbol_axes, walk
+from jitgrad.script.graph.ir import Block, Graph, Loop, Node, Value, payload, reads, symbol_axes, walk, within
 from jitgrad.script.graph.irops import STRUCTURAL, Effect, effect
 from jitgrad.script.inspect.lines import outside
 from jitgrad.script.inspect.pyeffects import EFFECTS
@@ -103,8 +103,7 @@ class Printer(Operands):
             for node in block.nodes:
                 self.uses.update(node.inputs)
                 self._bound(node.binds, node.outputs)
-        self.reads = Counter(v for b in blocks for v in b.results) + Counter(
-            v for b in blocks for node in b.nodes for v in node.inputs)
+        self.reads = Counter([*self.graph.outputs, *reads(self.graph.block.nodes)])
 
     def _bound(self, symbols: Sequence[Symbol], values: Sequence[Value]) -> None:
         """Values whose sizes others may name are variables."""
@@ -157,11 +156,9 @@ class Printer(Operands):
         found: dict[Value, None] = {}
         nodes = self.graph.block.nodes
         for at, node in enumerate(nodes):
-            inside = [node, *(n for b in node.blocks for n in walk(b))]
-            for commit in [n for n in inside if n.op == "commit" and self._is_tensor(n.attrs["target"])]:
+            for commit in [n for n in within([node]) if n.op == "commit" and self._is_tensor(n.attrs["target"])]:
                 target = self.graph.inputs[commit.attrs["target"]]
-                readers = [(k, n) for k, top in enumerate(nodes)
-                           for n in [top, *(m for b in top.blocks for m in walk(b))] if target in n.inputs]
+                readers = [(k, n) for k, top in enumerate(nodes) for n in within([top]) if target in n.inputs]
                 everywhere = [r for n in nodes for b in n.blocks for r in b.results] + list(self.graph.outputs)
                 safe = all(k < at and n.op in OPS and OPS[n.op].kind is not VIEW for k, n in readers)
                 if not safe or target in everywhere:

@@ -78,7 +78,7 @@ class State:
                 followed = isinstance(value, (Module, Optimizer))
                 if top or followed:
                     self.attributes[id(value)] = value, dict(value.__dict__)
-                    pending += [(_attribute(name, k), v, False) for k, v in value.__dict__.items()
+                    pending += [(f"{name}.{k}", v, False) for k, v in value.__dict__.items()
                                 if followed or isinstance(v, (Tensor, *_CONTAINERS))]
 
     def restore(self) -> None:
@@ -120,7 +120,3 @@ def _item(name: str, key: Any) -> str:
         if name.endswith("." + registry):
             return f"{name.removesuffix(registry)}{key}"
     return f"{name}[{key!r}]"
-
-
-def _attribute(name: str, key: str) -> str:
-    return f"{name}.{key}"

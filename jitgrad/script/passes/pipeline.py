@@ -66,10 +66,15 @@ def _watched(passes: tuple[Pass, ...], graph: Graph, level: int, debug: int) -> 
     """The same with verification and output."""
     from jitgrad.script.graph.parse import parse
     from jitgrad.script.graph.text import equal, to_text
+    from jitgrad.script.graph.verify import InvalidGraph, verify
 
     def inspect(after: str) -> None:
-        if level:
-            _verify(graph, after)
+        try:
+            if level:
+                verify(graph)
+        except InvalidGraph as error:
+            error.add_note(f"found after {after}")
+            raise
         if level > 1:
             objects: dict[str, object] = {}
             text = to_text(graph, objects=objects)
@@ -89,13 +94,3 @@ def _watched(passes: tuple[Pass, ...], graph: Graph, level: int, debug: int) -> 
                 config.log(5, f"graph after {p.__name__}{f' ({rules})' if rules else ''}\n{text}")
     config.log(3, f"graph after passes\n{to_text(graph)}")
     return graph
-
-
-def _verify(graph: Graph, after: str) -> None:
-    from jitgrad.script.graph.verify import InvalidGraph, verify
-
-    try:
-        verify(graph)
-    except InvalidGraph as error:
-        error.add_note(f"found after {after}")
-        raise

@@ -17,15 +17,14 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from jitgrad import dtypes
 from jitgrad.amp.autocast_mode import autocast
-from jitgrad.device import FACTS, device
+from jitgrad.device import FACTS
 from jitgrad.dims import Symbol
 from jitgrad.script.call import list_kinds
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import Unreadable, argument_guards, describe, resolve
 from jitgrad.script.stored.codec import Decoder, Encoder
-from jitgrad.script.stored.values import Json, NotSavable, from_plain, string, to_plain
+from jitgrad.script.stored.values import Json, NotSavable, from_plain, is_plain, string, to_plain
 from jitgrad.serialization import LoadError
 
 # --- naming objects ------------------------------------------------------------------------------------------------
@@ -46,12 +45,8 @@ def fingerprint(value: Any) -> Json:
         return ["builtin", value.__module__ or "", value.__qualname__]
     if isinstance(value, type):
         return ["class", value.__module__, value.__qualname__]
-    if isinstance(value, dtypes.dtype):
-        return ["dtype", value.name]
-    if isinstance(value, device):
-        return ["device", str(value)]
-    if isinstance(value, (bool, int, float, str, type(None))):
-        return ["value", type(value).__name__, value]
+    if is_plain(value):
+        return to_plain(value)
     if isinstance(value, tuple):
         return ["tuple", [fingerprint(v) for v in value]]
     if isinstance(value, types.MethodType):

@@ -10,7 +10,8 @@ import contextlib
 import io
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,6 +75,17 @@ class Reason:
     lines: tuple[Line | None, Line | None]
     why: str
 
+    def text(self, count: int = 1) -> str:
+        """One line, for so many places."""
+        first, second = (str(line.number) if line is not None else "?" for line in self.lines)
+        return (f"{self.program}: {self.producer} (line {first}) -> {self.consumer} (line {second})"
+                f"{f', {count} times' if count > 1 else ''}: {self.why}")
+
+
+def reasons_of(name: str, reasons: Iterable[tuple[Node, Node, str]]) -> Counter[Reason]:
+    """Why ops of a program are not one kernel, counted by the user's lines."""
+    return Counter(Reason(name, a.op, b.op, (line_of(a.span), line_of(b.span)), why) for a, b, why in reasons)
+
 
 @dataclass(slots=True)
 class Measured:
@@ -82,7 +94,7 @@ class Measured:
     runs: dict[str, Run] = field(default_factory=dict)
     saved: dict[Line | None, int] = field(default_factory=dict)
     kept: int = 0
-    reasons: dict[Reason, int] = field(default_factory=dict)
+    reasons: Counter[Reason] = field(default_factory=Counter)
     kernels: dict[str, str] = field(default_factory=dict)
 
 
@@ -142,10 +154,7 @@ class _Session:
         for program in result.runs:
             probed = timed.probed[program]
             result.kernels.update(probed.kernels)
-            for producer, consumer, why in probed.programs[program].reasons:
-                lines = line_of(producer.span), line_of(consumer.span)
-                reason = Reason(program, producer.op, consumer.op, lines, why)
-                result.reasons[reason] = result.reasons.get(reason, 0) + 1
+            result.reasons += reasons_of(program, probed.programs[program].reasons)
         return result
 
     def forward_inputs(self) -> tuple[list[Any], Callable[[int, Any], None]]:

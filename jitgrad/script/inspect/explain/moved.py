@@ -13,8 +13,8 @@ from jitgrad.script.call.graph_function import GraphFunction
 from jitgrad.script.call.sources import resolve
 from jitgrad.script.executor import Dispatcher
 from jitgrad.script.graph.ir import Graph
-from jitgrad.script.inspect.explain.measure import PROGRAMS
-from jitgrad.script.inspect.lines import line_of, lines_of
+from jitgrad.script.inspect.explain.measure import PROGRAMS, reasons_of
+from jitgrad.script.inspect.lines import lines_of, places
 
 
 class Traffic:
@@ -54,10 +54,9 @@ class Traffic:
                 f"  {'program':<9} {'launches':>8} {'read':>10} {'written':>10} {'where':<12}"]
         for program, steps in self.runs.items():
             for s in steps:
-                lines = sorted({line.number for line in lines_of(s.nodes)})
-                where = f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))}" if lines else "results"
                 rows.append(f"  {program:<9} {s.launches:>8} {_bytes(s.read):>10} {_bytes(s.written):>10} "
-                            f"{' '.join(s.inside):<12} {where}: {s.name if s.kind != 'wait' else 'the host waits'}")
+                            f"{' '.join(s.inside):<12} {places(lines_of(s.nodes))}: "
+                            f"{s.name if s.kind != 'wait' else 'the host waits'}")
         if self.reasons:
             rows += ["", "not one kernel, and why", *(f"  {r}" for r in self.reasons)]
         return "\n".join([*rows, "", NOTES])
@@ -97,12 +96,9 @@ def count(function: Dispatcher, params: tuple[Any, ...], backward: bool = True) 
     programs = {name: prepared(name, graph, made.hosted if name == "forward" else ())
                 for name, graph in made.graphs.items() if name == "forward" or backward}
     sizes = _sizes(programs["forward"], objects)
-    reasons: dict[str, None] = {}
-    for name in PROGRAMS:
-        for first, second, why in programs[name].reasons if name in programs else ():
-            places = [str(line.number) if (line := line_of(n.span)) is not None else "?" for n in (first, second)]
-            reasons[f"{name}: {first.op} (line {places[0]}) -> {second.op} (line {places[1]}): {why}"] = None
-    return Traffic(function.__qualname__, {name: traffic(p, sizes) for name, p in programs.items()}, list(reasons))
+    reasons = [reason.text() for name in PROGRAMS if name in programs
+               for reason in reasons_of(name, programs[name].reasons)]
+    return Traffic(function.__qualname__, {name: traffic(p, sizes) for name, p in programs.items()}, reasons)
 
 
 def _sizes(program: Program, objects: Sequence[Any]) -> dict[Symbol, int]:

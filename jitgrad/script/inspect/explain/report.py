@@ -11,7 +11,7 @@ from jitgrad.script.call.sources import resolve
 from jitgrad.script.executor import Dispatcher
 from jitgrad.script.inspect.explain import decisions
 from jitgrad.script.inspect.explain.measure import PROGRAMS, Measured, Run, Step, measure
-from jitgrad.script.inspect.lines import Function, Line, functions_of
+from jitgrad.script.inspect.lines import Function, Line, functions_of, places
 
 #: how long a stretch of lines without a cost is shown whole
 QUIET = 8
@@ -199,17 +199,14 @@ class Explanation:
             rate = (f"{_count(c.flops / c.seconds)}FLOP/s" if c.flops and c.seconds else
                     f"{_count((c.read + c.written) / c.seconds)}B/s" if c.seconds else "")
             rows.append(f"  {s.label:<12} {s.program:<8} {c.calls:>6} {_time(c.seconds):>9} {c.seconds / total:>6.1%} "
-                        f"{_bytes(c.read):>9} {_bytes(c.written):>9} {rate:>13}  {_where(s)}: {_cut(_ops(s), 60)}")
+                        f"{_bytes(c.read):>9} {_bytes(c.written):>9} {rate:>13}  "
+                        f"{places(s.lines)}: {_cut(_ops(s), 60)}")
         head = (f"  {'step':<12} {'program':<8} {'calls':>6} {'time':>9} {'share':>6} {'read':>9} {'written':>9} "
                 f"{'rate':>13}")
         return "\n".join(["steps", head, *rows]) if rows else ""
 
     def _reasons(self) -> list[str]:
-        rows = []
-        for reason, count in self.measured.reasons.items():
-            first, second = (str(line.number) if line is not None else "?" for line in reason.lines)
-            rows.append(f"{reason.program}: {reason.producer} (line {first}) -> {reason.consumer} (line {second})"
-                        f"{f', {count} times' if count > 1 else ''}: {reason.why}")
+        rows = [reason.text(count) for reason, count in self.measured.reasons.items()]
         if any(s.kind == "product" for s in self.steps):
             rows.append("matmul -> anything: a matrix product is a call of the BLAS; its result is stored")
         return rows
@@ -301,11 +298,6 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 def _ops(step: Step) -> str:
     return " ".join(step.ops)
-
-
-def _where(step: Step) -> str:
-    numbers = sorted({line.number for line in step.lines})
-    return f"line{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}" if numbers else "results"
 
 
 def _cut(text: str, width: int = _SOURCE) -> str:

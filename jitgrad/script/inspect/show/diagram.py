@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jitgrad.ops import OPS
@@ -67,6 +67,29 @@ def draw_lines(graph: Graph) -> Panel:
     return _Drawing(0, {}).by_line(graph.block)
 
 
+class _Sheet:
+    """A panel under way. `maker`: which box makes a value."""
+
+    def __init__(self) -> None:
+        self.boxes: list[Box] = []
+        self.edges: dict[tuple[int, int], None] = {}
+        self.maker: dict[Value, int] = {}
+
+    def add(self, box: Box, read: Iterable[Value], made: Iterable[Value] = ()) -> None:
+        """A box, with edges from the boxes that make what it reads."""
+        if not box.panels:
+            box.width = max(len(text) for text, _ in box.rows) * CHARACTER + 2 * PAD
+            box.height = len(box.rows) * LINE + 8.0
+        number = len(self.boxes)
+        self.boxes.append(box)
+        self.edges.update(((self.maker[v], number), None) for v in read if v in self.maker)
+        self.maker.update((v, number) for v in made)
+
+    def panel(self, title: str) -> Panel:
+        edges = list(self.edges)
+        return Panel(title, self.boxes, edges, place([(b.width, b.height) for b in self.boxes], edges))
+
+
 class _Drawing:
     def __init__(self, depth: int, kernels: Mapping[Value, str]):
         self.depth, self.kernels, self.labels = depth, kernels, Labels()
@@ -74,42 +97,25 @@ class _Drawing:
 
     def panel(self, block: Block, title: str, end: str, level: int, outside: Mapping[Value, str]) -> Panel:
         """A block's panel. `outside`: names of the values around it."""
-        boxes: list[Box] = []
-        edges: dict[tuple[int, int], None] = {}
-        maker: dict[Value, int] = {}
-        read = _read(block)
+        sheet, read = _Sheet(), _read(block)
         for v in block.params:
             if v in read:
-                maker[v] = self.add(boxes, Box("input", [(v.name or "x", "op"), (self.labels.type(v), "ty")],
-                                               f"{v.name}: {self.labels.type(v)}"))
+                sheet.add(Box("input", [(v.name or "x", "op"), (self.labels.type(v), "ty")],
+                              f"{v.name}: {self.labels.type(v)}"), (), [v])
         names = {**outside, **{v: v.name or "x" for v in block.params}}
+        texts = self.labels.texts
         for node in block.nodes:
             if self.labels.inline(node):
                 continue
             box = self.box(node, level, names)
-            number = self.add(boxes, box)
-            for v in [*node.inputs, *_captures(node)]:
-                if v in maker and v not in self.labels.texts:
-                    edges[maker[v], number] = None
-            for v in node.outputs:
-                maker[v] = number
-                names[v] = v.name or node.op
+            sheet.add(box, [v for v in (*node.inputs, *_captures(node)) if v not in texts], node.outputs)
+            names.update((v, v.name or node.op) for v in node.outputs)
         if block.results:
-            texts = [self.labels.texts.get(v) or (outside.get(v, "") if v not in maker else "") for v in block.results]
-            rows = [(f"{end} {', '.join(t or '·' for t in texts)}" if any(texts) else end, "op")]
-            number = self.add(boxes, Box("result", rows, ", ".join(self.labels.type(v) for v in block.results)))
-            for v in block.results:
-                if v in maker and v not in self.labels.texts:
-                    edges[maker[v], number] = None
-        found = list(edges)
-        return Panel(title, boxes, found, place([(b.width, b.height) for b in boxes], found))
-
-    def add(self, boxes: list[Box], box: Box) -> int:
-        if not box.panels:
-            box.width = max(len(text) for text, _ in box.rows) * CHARACTER + 2 * PAD
-            box.height = len(box.rows) * LINE + 8.0
-        boxes.append(box)
-        return len(boxes) - 1
+            shown = [texts.get(v) or (outside.get(v, "") if v not in sheet.maker else "") for v in block.results]
+            rows = [(f"{end} {', '.join(t or '·' for t in shown)}" if any(shown) else end, "op")]
+            sheet.add(Box("result", rows, ", ".join(self.labels.type(v) for v in block.results)),
+                      [v for v in block.results if v not in texts])
+        return sheet.panel(title)
 
     def box(self, node: Node, level: int, names: Mapping[Value, str]) -> Box:
         labels = self.labels
@@ -159,31 +165,26 @@ class _Drawing:
 
     def by_line(self, block: Block) -> Panel:
         """A panel with one box for each stretch of nodes of one source line; it names inputs that it alone reads."""
-        boxes: list[Box] = []
-        edges: dict[tuple[int, int], None] = {}
-        maker: dict[Value, int] = {}
+        sheet = _Sheet()
         nodes = [n for n in block.nodes if not self.labels.inline(n)]
         stretches = [(line, list(group)) for line, group in itertools.groupby(nodes, key=lambda n: line_of(n.span))]
         reads = [dict.fromkeys(v for n in found for v in (*n.inputs, *_captures(n))) for _, found in stretches]
         readers = Counter(v for read in (*reads, block.results) for v in read)
         for v in block.params:
             if readers[v] > 1 or v is block.params[0]:
-                maker[v] = self.add(boxes, Box("input", [(v.name or "x", "op"), (self.labels.type(v), "ty")], v.name))
-        own = {v for v in block.params if v not in maker}
+                sheet.add(Box("input", [(v.name or "x", "op"), (self.labels.type(v), "ty")], v.name), (), [v])
+        own = {v for v in block.params if v not in sheet.maker}
         for (line, found), read in zip(stretches, reads, strict=True):
             made = {v for n in found for v in n.outputs}
             count = sum(1 + sum(1 for b in n.blocks for _ in walk(b)) for n in found)
             text = line.text.strip() if line is not None else found[0].op
             names = ", ".join(v.name or "x" for v in read if v in own)
             detail = f"{count} op{'s' if count > 1 else ''}{f' with {names}' if names else ''}"
-            number = self.add(boxes, Box("block" if any(n.blocks for n in found) else "op", [
-                (shortened(text), "op"), (shortened(detail), "at")], f"{line or ''}", line))
-            edges.update(((maker[v], number), None) for v in read if v in maker and v not in made)
-            maker.update((v, number) for v in made)
-        number = self.add(boxes, Box("result", [("return", "op")], ""))
-        edges.update(((maker[v], number), None) for v in block.results if v in maker)
-        listed = list(edges)
-        return Panel("", boxes, listed, place([(b.width, b.height) for b in boxes], listed))
+            sheet.add(Box("block" if any(n.blocks for n in found) else "op", [
+                (shortened(text), "op"), (shortened(detail), "at")], f"{line or ''}", line),
+                [v for v in read if v not in made], made)
+        sheet.add(Box("result", [("return", "op")], ""), block.results)
+        return sheet.panel("")
 
 
 def shortened(text: str, width: int = 60) -> str:

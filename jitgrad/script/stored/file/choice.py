@@ -17,7 +17,7 @@ from jitgrad.script.autodiff.flow import Flow, reachable
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.mismatch import actual_sizes, autocast_mismatch
 from jitgrad.script.call.sources import Unreadable, broken, first_broken, resolve, tensor_key, type_of_tensor
-from jitgrad.script.graph.ir import Graph, Node, Value, rebuilt, walk
+from jitgrad.script.graph.ir import Graph, Node, Value, rewritten
 from jitgrad.script.stored.records import Program
 
 
@@ -103,13 +103,8 @@ def adapted(program: Program, values: dict[str, Any]) -> sig.ScriptGraph:
 
 def _with_history(graph: Graph, reached: set[Value]) -> Graph:
     """`graph` where what an exception stores has history only if it is among `reached`."""
-    if not any(n.op == "pending" and n.attrs["carried"] for n in walk(graph.block)):
-        return graph
-
     def known(n: Node) -> list[Node]:
-        if n.op != "pending":
-            return [n]
         carried = tuple(k for k in n.attrs["carried"] if n.inputs[k] in reached)
         return [replace(n, attrs={**n.attrs, "carried": carried})]
 
-    return Graph(rebuilt(graph.block, known), graph.name)
+    return rewritten(graph, lambda n: n.op == "pending", known)

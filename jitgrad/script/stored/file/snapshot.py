@@ -21,9 +21,8 @@ from jitgrad.nn.parameter import Parameter
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import describe, resolve
 from jitgrad.script.stored.file.objects import LoadedModule
-from jitgrad.script.stored.values import NotSavable, is_plain, to_plain
+from jitgrad.script.stored.values import Json, NotSavable, is_plain, to_plain
 
-Json = Any
 REGISTRIES = ("_parameters", "_buffers", "_modules")
 #: what makes the missing values of a defaultdict; others are forgotten
 FACTORIES: dict[str, type] = {"dict": dict, "list": list, "set": set, "int": int, "float": float}

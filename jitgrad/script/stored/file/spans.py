@@ -11,8 +11,7 @@ from typing import Any
 
 from jitgrad.errors import Span
 from jitgrad.script.graph.ir import Graph, walk
-
-Json = Any
+from jitgrad.script.stored.values import Json
 
 
 class SpanWriter:

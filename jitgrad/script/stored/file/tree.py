@@ -13,6 +13,7 @@ from jitgrad.script.stored.file.archive import Contents
 from jitgrad.script.stored.file.objects import LoadedPart, SavedObject
 from jitgrad.script.stored.file.snapshot import FACTORIES, REGISTRIES
 from jitgrad.script.stored.values import (
+    Json,
     boolean,
     class_of,
     device_of,
@@ -25,7 +26,6 @@ from jitgrad.script.stored.values import (
 )
 from jitgrad.serialization import LoadError
 
-Json = Any
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 
 
