@@ -76,6 +76,8 @@ class Operators(AnyTensor[Tensor]):
     __ipow__ = _operator(pointwise.pow_)
     __iand__ = _operator(compare.bitwise_and_)
     __ior__ = _operator(compare.bitwise_or_)
+    __ilshift__ = _operator(compare.bitwise_left_shift_)
+    __irshift__ = _operator(compare.bitwise_right_shift_)
     __ixor__ = _operator(compare.bitwise_xor_)
 
     __neg__, __pos__, __abs__, __invert__ = pointwise.neg, pointwise.positive, elementary.abs, compare.bitwise_not

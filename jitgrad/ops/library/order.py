@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from jitgrad.dtypes import int32, int64
+import numpy as np
+
+from jitgrad.dtypes import dtype, int32, int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (
@@ -69,16 +71,23 @@ def _seen(x: Any, fill: Any) -> Any:
     return apply("where", earlier, rows, as_operand(fill, x.dtype))
 
 
+def _bounds(d: dtype) -> tuple[Any, Any]:
+    """What nothing of a dtype is smaller than, and larger."""
+    if d.is_floating_point:
+        return -math.inf, math.inf
+    return (False, True) if d.np.kind == "b" else (int(np.iinfo(d.np).min), int(np.iinfo(d.np).max))
+
+
 def _running(fn: str, input: Any, dim: int) -> tuple[Any, Any]:
     if input.ndim == 0:
         return input, backend().lift(0, int64)
     a, down = axis(dim, input.ndim), fn == "cummin"
     x = _last(input, a)
-    size: Any = math.inf if x.dtype.is_floating_point else 2 ** (x.dtype.itemsize * 8 - 1) - 1
-    seen = _seen(x, size if down else -size)
+    seen = _seen(x, _bounds(x.dtype)[down])
     back = apply("flip", seen, axes=(seen.ndim - 1,))  # of equal ones the last counts
     place = apply("argmin" if down else "argmax", back, axes=(back.ndim - 1,), keepdim=False)
     place = apply("sub", x.shape[-1] - 1 + apply("mul", place, as_operand(0, int64)), place)
+    place = apply("minimum", place, create("arange", x, length=x.shape[-1], dtype=int64))  # not what fills the rows
     return _back(apply("gather", x, place, axis=x.ndim - 1), a), _back(place, a)
 
 

@@ -288,8 +288,8 @@ def hypot(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     a, b = abs(as_operand(input, d)), abs(as_operand(other, d))
     large, small = apply("maximum", a, b), apply("minimum", a, b)
     zero, one = as_operand(0, d), as_operand(1, d)
-    flat = apply("eq", large, zero)
-    ratio = apply("div", small, apply("where", flat, one, large))
+    whole = apply("logical_or", apply("eq", large, zero), apply("isinf", large))
+    ratio = apply("div", small, apply("where", whole, one, large))
     return mul(large, sqrt(add(apply("square", ratio), 1)))
 
 

@@ -253,6 +253,9 @@ class _Term:
             while self.letters.count(letter) > 1:
                 i = self.letters.index(letter)
                 j = self.letters.index(letter, i + 1)
+                m, n = self.x.shape[i], self.x.shape[j]
+                require_equal(m, n, lambda c=letter, m=m, n=n: (  # type: ignore[misc]
+                    f"einsum(): subscript {c} is repeated in an operand but the sizes don't match, {n} != {m}"))
                 self.x = apply("diagonal", self.x, offset=0, axis1=i, axis2=j)
                 self.letters = [c for k, c in enumerate(self.letters) if k not in (i, j)] + [letter]
 
