@@ -43,12 +43,13 @@ class ValuesAndIndices(NamedTuple):
     indices: Any
 
 
-class max_result(ValuesAndIndices):
-    """The result of `max` along an axis."""
+def result_of(function: str, module: str) -> type[ValuesAndIndices]:
+    """The type of what a function of a module returns."""
+    facts = {"__module__": module, "__doc__": f"The result of `{function}` along an axis."}
+    return type(f"{function}_result", (ValuesAndIndices,), facts)
 
 
-class min_result(ValuesAndIndices):
-    """The result of `min` along an axis."""
+max_result, min_result = result_of("max", __name__), result_of("min", __name__)
 
 
 # --- sums ----------------------------------------------------------------------------------------------------------
