@@ -24,7 +24,7 @@ def _device(where: Tensor | device) -> device:
 
 
 class EagerBackend:
-    """`jitgrad.ops.backend.Backend` on NumPy arrays."""
+    """`jitgrad.ops.backend.Backend`, which says what the methods do, on NumPy arrays."""
 
     apply = staticmethod(record.apply)
     move = staticmethod(move)
@@ -38,12 +38,10 @@ class EagerBackend:
 
     @staticmethod
     def create(op: OpDef, where: Tensor | device, attrs: dict[str, Any]) -> Any:
-        """Run a row without operands; the tensor is on a device, or where another one is."""
         return record.create(op, (), attrs, _device(where))
 
     @staticmethod
     def from_data(data: Any, d: dtype | None, where: Tensor | device | None = None) -> Any:
-        """A new leaf with a copy of `data`, on a device or where another tensor is."""
         made = new_tensor(data, d)
         return made if where is None else move(made, _device(where))
 
@@ -84,24 +82,20 @@ class EagerBackend:
 
     @staticmethod
     def check(condition: Any, error: type[Exception], message: str | tuple[Any, ...]) -> None:
-        """Raise `error(message)` unless `condition`."""
         if not condition:
             raise error(message if isinstance(message, str) else "".join(map(str, message)))
 
     @staticmethod
     def check_equal(a: Any, b: Any, error: type[Exception], message: Callable[[], str]) -> None:
-        """Raise unless sizes a and b are equal."""
         if a != b:
             raise error(message())
 
     @staticmethod
     def select_number(condition: Any, if_true: Any, if_false: Any) -> Any:
-        """`if_true if condition else if_false`."""
         return if_true if condition else if_false
 
     @staticmethod
     def pieces(n: int, size: int) -> int:
-        """The number of parts, the last one perhaps smaller."""
         return -(-n // size)
 
 

@@ -7,7 +7,7 @@ import inspect
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, TypeVar, overload
+from typing import Any, Self, TypeVar, overload
 
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 
@@ -92,32 +92,32 @@ def _generator(function: Callable[..., Any], scope: Callable[[], _Scope]) -> Cal
     return steps
 
 
-class no_grad(_Scope):
+class _Bare(_Scope):
+    """A scope without arguments, which may decorate a function without being called."""
+
+    _on: bool
+
+    @overload
+    def __new__(cls) -> Self: ...
+    @overload
+    def __new__(cls, function: Fn) -> Fn: ...  # type: ignore[misc]
+    def __new__(cls, function: Any = None) -> Any:
+        return super().__new__(cls) if function is None else cls()(function)
+
+    def __init__(self, function: None = None):
+        super().__init__(self._on)
+
+
+class no_grad(_Bare):
     """Operations are not recorded: `with no_grad():`, `@no_grad()` or `@no_grad`."""
 
-    @overload
-    def __new__(cls) -> no_grad: ...
-    @overload
-    def __new__(cls, function: Fn) -> Fn: ...  # type: ignore[misc]
-    def __new__(cls, function: Any = None) -> Any:
-        return super().__new__(cls) if function is None else cls()(function)
-
-    def __init__(self, function: None = None):
-        super().__init__(False)
+    _on = False
 
 
-class enable_grad(_Scope):
+class enable_grad(_Bare):
     """Operations are recorded: `with enable_grad():`, `@enable_grad()` or `@enable_grad`."""
 
-    @overload
-    def __new__(cls) -> enable_grad: ...
-    @overload
-    def __new__(cls, function: Fn) -> Fn: ...  # type: ignore[misc]
-    def __new__(cls, function: Any = None) -> Any:
-        return super().__new__(cls) if function is None else cls()(function)
-
-    def __init__(self, function: None = None):
-        super().__init__(True)
+    _on = True
 
 
 class set_grad_enabled(_Scope):

@@ -13,7 +13,21 @@ from jitgrad.nn.module import Module
 from jitgrad.nn.parameter import Parameter
 
 
-class Embedding(Module):
+class _Table(Module):
+    """A table of vectors, normal, but for a row of zeros if one is for padding."""
+
+    weight: Parameter
+    padding_idx: int | None
+
+    def reset_parameters(self) -> None:
+        """Draw the table anew."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with jitgrad.no_grad():
+                self.weight[self.padding_idx].fill_(0)
+
+
+class Embedding(_Table):
     """A row of a table for each index.
 
     Args:
@@ -53,13 +67,6 @@ class Embedding(Module):
                 raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
             self.weight = Parameter(_weight, requires_grad=not _freeze)
 
-    def reset_parameters(self) -> None:
-        """Draw the table anew."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            with jitgrad.no_grad():
-                self.weight[self.padding_idx].fill_(0)
-
     def forward(self, input: Tensor) -> Tensor:
         """Indices of any shape -> (..., embedding_dim)."""
         return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq,
@@ -81,7 +88,7 @@ class Embedding(Module):
             padding_idx=None, max_norm=None, norm_type=2, scale_grad_by_freq=False)
 
 
-class EmbeddingBag(Module):
+class EmbeddingBag(_Table):
     """Sums, means or maxima of bags of a table's rows; see `functional.embedding_bag`.
 
     Attributes:
@@ -107,13 +114,6 @@ class EmbeddingBag(Module):
             self.reset_parameters()
         else:
             self.weight = Parameter(_weight)
-
-    def reset_parameters(self) -> None:
-        """Draw the table anew."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            with jitgrad.no_grad():
-                self.weight[self.padding_idx].fill_(0)
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         """Integers (B, N), or (n,) and offsets (B,) -> (B, embedding_dim)."""

@@ -17,6 +17,7 @@ from jitgrad.ops.library.core import (
     inplace,
     library,
     named,
+    pairwise,
     require_equal,
     require_tensor,
     result_dtype,
@@ -26,23 +27,15 @@ from jitgrad.ops.library.core import (
 
 # --- comparisons: the result is bool -------------------------------------------------------------------------------
 
-
-def _comparison(name: str, doc: str) -> Callable[[AnyTensor[Tensor], AnyTensor[Tensor] | Number], Tensor]:
-    def fn(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
-        return binary(name, input, other)
-
-    return named(fn, name, doc)
-
-
-eq = _comparison("eq", "input == other, elementwise.")
-ne = _comparison("ne", "input != other, elementwise.")
-lt = _comparison("lt", "input < other, elementwise.")
-le = _comparison("le", "input <= other, elementwise.")
-gt = _comparison("gt", "input > other, elementwise.")
-ge = _comparison("ge", "input >= other, elementwise.")
-logical_and = _comparison("logical_and", "Whether both are nonzero.")
-logical_or = _comparison("logical_or", "Whether one is nonzero.")
-logical_xor = _comparison("logical_xor", "Whether exactly one is nonzero.")
+eq = pairwise("eq", "input == other, elementwise.")
+ne = pairwise("ne", "input != other, elementwise.")
+lt = pairwise("lt", "input < other, elementwise.")
+le = pairwise("le", "input <= other, elementwise.")
+gt = pairwise("gt", "input > other, elementwise.")
+ge = pairwise("ge", "input >= other, elementwise.")
+logical_and = pairwise("logical_and", "Whether both are nonzero.")
+logical_or = pairwise("logical_or", "Whether one is nonzero.")
+logical_xor = pairwise("logical_xor", "Whether exactly one is nonzero.")
 
 
 @library

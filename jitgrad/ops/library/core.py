@@ -18,7 +18,7 @@ import numpy as np
 from jitgrad import dtypes
 from jitgrad.dtypes import dtype
 from jitgrad.ops import OPS, autocast
-from jitgrad.ops.backend import AnyTensor, SymNumber, backend, select_number
+from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, select_number
 
 Number = bool | int | float | SymNumber
 #: what may stand where torch takes a tensor or a number
@@ -147,6 +147,14 @@ def binary(name: str, a: Any, b: Any) -> Any:
     """The pointwise op `name` of two tensors or numbers, promoted as torch does."""
     d = pair_dtype(a, b)
     return backend().apply(OPS[name], (as_operand(a, d), as_operand(b, d)), {})
+
+
+def pairwise(name: str, doc: str) -> Callable[[AnyTensor[Tensor], AnyTensor[Tensor] | Number], Tensor]:
+    """The library function that is the pointwise op `name` of a tensor and another, or a number."""
+    def fn(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
+        return binary(name, input, other)
+
+    return named(fn, name, doc)
 
 
 def rounds(d: dtype, *operands: Any) -> bool:

@@ -23,32 +23,15 @@ from jitgrad.ops.library.core import (
     result_dtype,
     size_of,
 )
-from jitgrad.ops.library.reduce import ValuesAndIndices
+from jitgrad.ops.library.reduce import ValuesAndIndices, result_of
 from jitgrad.ops.library.shapes.shape import take_slice
 
-
-class median_result(ValuesAndIndices):
-    """The result of `median` along an axis."""
-
-
-class sort_result(ValuesAndIndices):
-    """The result of `sort`."""
-
-
-class topk_result(ValuesAndIndices):
-    """The result of `topk`."""
-
-
-class cummax_result(ValuesAndIndices):
-    """The result of `cummax`."""
-
-
-class cummin_result(ValuesAndIndices):
-    """The result of `cummin`."""
-
-
-class kthvalue_result(ValuesAndIndices):
-    """The result of `kthvalue`."""
+median_result = result_of("median", __name__)
+sort_result = result_of("sort", __name__)
+topk_result = result_of("topk", __name__)
+cummax_result = result_of("cummax", __name__)
+cummin_result = result_of("cummin", __name__)
+kthvalue_result = result_of("kthvalue", __name__)
 
 
 def _last(x: Any, a: int) -> Any:
@@ -92,13 +75,13 @@ def _running(fn: str, input: Any, dim: int) -> tuple[Any, Any]:
 
 
 @library
-def cummax(input: AnyTensor[Tensor], dim: int) -> cummax_result:
+def cummax(input: AnyTensor[Tensor], dim: int) -> ValuesAndIndices:
     """Named (values, indices) of the largest element so far along dim; of equal ones the last."""
     return cummax_result(*_running("cummax", input, dim))
 
 
 @library
-def cummin(input: AnyTensor[Tensor], dim: int) -> cummin_result:
+def cummin(input: AnyTensor[Tensor], dim: int) -> ValuesAndIndices:
     """Named (values, indices) of the smallest element so far along dim; of equal ones the last."""
     return cummin_result(*_running("cummin", input, dim))
 
@@ -115,7 +98,7 @@ def logcumsumexp(input: AnyTensor[Tensor], dim: int) -> Tensor:
 
 
 @library
-def kthvalue(input: AnyTensor[Tensor], k: Any, dim: int = -1, keepdim: bool = False) -> kthvalue_result:
+def kthvalue(input: AnyTensor[Tensor], k: Any, dim: int = -1, keepdim: bool = False) -> ValuesAndIndices:
     """Named (values, indices) of the k-th smallest element along dim, k from 1. RuntimeError for k out of range."""
     if input.ndim == 0:
         return kthvalue_result(input, backend().lift(0, int64))
@@ -292,7 +275,7 @@ def unique_consecutive(input: AnyTensor[Tensor], return_inverse: bool = False, r
 
 
 @library
-def sort(input: AnyTensor[Tensor], dim: int = -1, descending: bool = False, stable: bool = False) -> sort_result:
+def sort(input: AnyTensor[Tensor], dim: int = -1, descending: bool = False, stable: bool = False) -> ValuesAndIndices:
     """Named (values, indices) in order along dim; NaN counts as largest."""
     a = axis(dim, input.ndim)
     if input.ndim == 0:
@@ -310,7 +293,8 @@ def argsort(input: AnyTensor[Tensor], dim: int = -1, descending: bool = False, s
 
 
 @library
-def topk(input: AnyTensor[Tensor], k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> topk_result:
+def topk(input: AnyTensor[Tensor], k: Any, dim: int = -1, largest: bool = True,
+         sorted: bool = True) -> ValuesAndIndices:
     """Named (values, indices) of the k largest (or smallest) along dim, in order."""
     a = axis(dim, input.ndim)
     if input.ndim == 0:

@@ -22,6 +22,7 @@ from jitgrad.ops.library.core import (
     library,
     number_type,
     pair_dtype,
+    pairwise,
     require_tensor,
     result_dtype,
     rounds,
@@ -152,10 +153,7 @@ def remainder(input: Any, other: Any) -> Any:
     return binary("remainder", input, other)
 
 
-@library
-def fmod(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
-    """input - other * trunc(input / other), as C's fmod."""
-    return binary("fmod", input, other)
+fmod = pairwise("fmod", "input - other * trunc(input / other), as C's fmod.")
 
 
 @library
@@ -264,10 +262,7 @@ def atan2(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor
     return apply("atan2", as_operand(input, d), as_operand(other, d))
 
 
-@library
-def logaddexp(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
-    """log(exp(input) + exp(other)) without overflow."""
-    return binary("logaddexp", input, other)
+logaddexp = pairwise("logaddexp", "log(exp(input) + exp(other)) without overflow.")
 
 
 @overload

@@ -43,12 +43,13 @@ class ValuesAndIndices(NamedTuple):
     indices: Any
 
 
-class max_result(ValuesAndIndices):
-    """The result of `max` along an axis."""
+def result_of(function: str, module: str) -> type[ValuesAndIndices]:
+    """The type of what a function of a module returns."""
+    facts = {"__module__": module, "__doc__": f"The result of `{function}` along an axis."}
+    return type(f"{function}_result", (ValuesAndIndices,), facts)
 
 
-class min_result(ValuesAndIndices):
-    """The result of `min` along an axis."""
+max_result, min_result = result_of("max", __name__), result_of("min", __name__)
 
 
 # --- sums ----------------------------------------------------------------------------------------------------------
@@ -140,21 +141,14 @@ def std(input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepd
     return apply("sqrt", var(input, dim, unbiased, keepdim, correction=correction))
 
 
-@library
-def var_mean(input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,
-             correction: Number | None = None) -> tuple[Tensor, Tensor]:
-    """(variance, mean) over dim."""
-    spread = var(input, dim, unbiased, keepdim, correction=correction)
-    return spread, mean(input, _split_unbiased(dim, unbiased)[0], keepdim)
+def _with_mean(spread: Any, input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,
+               correction: Number | None = None) -> tuple[Tensor, Tensor]:
+    found = spread(input, dim, unbiased, keepdim, correction=correction)
+    return found, mean(input, _split_unbiased(dim, unbiased)[0], keepdim)
 
 
-@library
-def std_mean(input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,
-             correction: Number | None = None) -> tuple[Tensor, Tensor]:
-    """(standard deviation, mean) over dim."""
-    spread = std(input, dim, unbiased, keepdim, correction=correction)
-    return spread, mean(input, _split_unbiased(dim, unbiased)[0], keepdim)
-
+var_mean = bind(_with_mean, var, "var_mean", "(variance, mean) over dim.")
+std_mean = bind(_with_mean, std, "std_mean", "(standard deviation, mean) over dim.")
 
 # --- extremes ------------------------------------------------------------------------------------------------------
 
