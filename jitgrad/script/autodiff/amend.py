@@ -7,6 +7,7 @@ the backward is written, and `rebuild` makes the new forward once.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -61,16 +62,6 @@ class Sizes:
                 map_attr(a, self.size) if self.sizes else a for key, a in attrs.items()}
 
 
-class _Extra:
-    """What one structural node gains."""
-
-    __slots__ = ("binds", "outputs")
-
-    def __init__(self) -> None:
-        self.outputs: list[Value] = []
-        self.binds: list[Symbol] = []
-
-
 class Amendments:
     """The forward graph with results added to nested blocks.
 
@@ -83,9 +74,10 @@ class Amendments:
         self.flow, self.frozen = flow, frozen
         self._outside: dict[tuple[Block, Value], Value] = {}
         self._sizes: dict[tuple[Block, Symbol], Value] = {}
-        self._extras: dict[Node, _Extra] = {}
-        self._results: dict[Block, list[Value]] = {}
-        self._tails: dict[Block, list[Node]] = {}
+        self._outputs: defaultdict[Node, list[Value]] = defaultdict(list)
+        self._binds: defaultdict[Node, list[Symbol]] = defaultdict(list)
+        self._results: defaultdict[Block, list[Value]] = defaultdict(list)
+        self._tails: defaultdict[Block, list[Node]] = defaultdict(list)
         self._open: set[Block] = set()
         for block, node in flow.owner.items():
             self._known(block, node)
@@ -161,10 +153,9 @@ class Amendments:
             self.flow.maybe.update(binds)
         else:
             out = Value(SeqType(abstract(v.type, local)[0]), v.name)
-            self._results.setdefault(block, []).append(v)
-        extra = self._extras.setdefault(node, _Extra())
-        extra.outputs.append(out)
-        extra.binds.extend(binds)
+            self._results[block].append(v)
+        self._outputs[node].append(out)
+        self._binds[node].extend(binds)
         parent = self.flow.parent[block]
         self.flow.home[out], self.flow.producer[out] = parent, node
         self.flow.bound[parent] += binds
@@ -189,12 +180,12 @@ class Amendments:
                 result, type_out = here.one("opt.some", v), OptionalType(type_)
         for b, value, builder in ((block, result, here), (node.blocks[node.blocks[0] is block], absent, there)):
             self._append(b, builder.block.nodes)
-            self._results.setdefault(b, []).append(value)
+            self._results[b].append(value)
         return Value(type_out, v.name)
 
     def _append(self, block: Block, nodes: list[Node]) -> None:
         assert not self.is_frozen(block), "the compiled forward cannot be changed"
-        tail = self._tails.setdefault(block, [])
+        tail = self._tails[block]
         for node in nodes:
             self.flow.position[node] = len(block.nodes) + len(tail)
             tail.append(node)
@@ -207,15 +198,13 @@ class Amendments:
         for node in block.nodes:
             if node.blocks:
                 blocks = tuple([self.rebuild(b) for b in node.blocks])
-                extra = self._extras.get(node)
-                if extra is not None or blocks != node.blocks:
-                    outputs, binds = (extra.outputs, extra.binds) if extra is not None else ([], [])
+                outputs = self._outputs[node]
+                if outputs or blocks != node.blocks:
                     node = Node(node.op, node.inputs, node.attrs, (*node.outputs, *outputs), blocks, node.span,
-                                (*node.binds, *binds))
+                                (*node.binds, *self._binds[node]))
                     changed = True
             nodes.append(node)
-        tail, results = self._tails.get(block, []), self._results.get(block, [])
+        tail, results = self._tails[block], self._results[block]
         if not (changed or tail or results):
             return block
         return Block(block.params, [*nodes, *tail], (*block.results, *results), block.binds)
-

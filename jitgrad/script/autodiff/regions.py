@@ -155,8 +155,11 @@ class Rename:
     def block(self, block: Block) -> Block:
         binds = self.binds(block.binds)
         params = tuple([self.define(p) for p in block.params])
-        nodes = [self.node(n) for n in block.nodes]
+        nodes = self.nodes(block)
         return Block(params, nodes, tuple([self.value(v) for v in block.results]), binds)
+
+    def nodes(self, block: Block) -> list[Node]:
+        return [self.node(n) for n in block.nodes]
 
 
 class Copy(Sizes, Rename):
@@ -184,11 +187,8 @@ class Copy(Sizes, Rename):
         self.sizes.update((old, dim(new)) for old, new in zip(symbols, fresh, strict=True))
         return fresh
 
-    def block(self, block: Block) -> Block:
-        binds = self.binds(block.binds)
-        params = tuple([self.define(p) for p in block.params])
-        nodes = [self.node(n) for old in block.nodes for n in pure(old)]
-        return Block(params, nodes, tuple([self.value(v) for v in block.results]), binds)
+    def nodes(self, block: Block) -> list[Node]:
+        return [self.node(n) for old in block.nodes for n in pure(old)]
 
 
 @adjoint("custom")

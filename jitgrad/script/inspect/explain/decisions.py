@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jitgrad.dims import Atom, Size, Symbol, render, render_call
@@ -50,40 +50,32 @@ def _dtype(dtype: Any) -> str:
 
 
 def _guard(guard: sig.Guard) -> str:
-    name, value = f"`{describe(guard.source)}`", guard.value
-    match guard.kind:
-        case "is":
-            return f"{name} is the same object ({type(value).__name__})"
-        case "equal":
-            return f"{name} == {value!r}"
-        case "type":
-            return f"{name} is of type {value.__name__}"
-        case "len":
-            return f"{name} has length {value}"
-        case "items":
-            return f"{name} has items of one kind: {_kind(value)}"
-        case "keys":
-            return f"{name} has the keys {', '.join(map(repr, value))}" if value else f"{name} is empty"
-        case "absent":
-            return f"{name} is absent"
-        case "inherited":
-            return f"{name} has no `{value}` of its own"
-        case "unhooked":
-            return f"{name} has no hooks"
-        case "contiguous":
-            return f"the memory of {name} is {'in' if value else 'not in'} row order"
-        case "same":
-            return f"{name} is the very object `{describe(value)}`"
-        case "other":
-            return f"{name} is another object than `{describe(value)}`"
-        case "optional":
-            return f"{name} is None, or {_dtype(value)} without history"
-        case "tensor":
-            ones = ", ".join(f"shape[{axis}] == 1" for axis, one in enumerate(value.ones) if one)
-            shape = f", {ones}, no other size of 1" if ones else ", no size of 1" if value.ndim else ""
-            gradient = ", requires grad" if value.requires_grad else ""
-            return f"{name} is {_dtype(value.dtype)} of rank {value.ndim}{shape}{gradient}"
-    raise AssertionError(guard.kind)
+    return _WORDS[guard.kind](f"`{describe(guard.source)}`", guard.value)
+
+
+#: what a guard of a kind says of its object
+_WORDS: dict[str, Callable[[str, Any], str]] = {
+    "is": lambda name, value: f"{name} is the same object ({type(value).__name__})",
+    "equal": lambda name, value: f"{name} == {value!r}",
+    "type": lambda name, value: f"{name} is of type {value.__name__}",
+    "len": lambda name, value: f"{name} has length {value}",
+    "items": lambda name, value: f"{name} has items of one kind: {_kind(value)}",
+    "keys": lambda name, value: f"{name} has the keys {', '.join(map(repr, value))}" if value else f"{name} is empty",
+    "absent": lambda name, value: f"{name} is absent",
+    "inherited": lambda name, value: f"{name} has no `{value}` of its own",
+    "unhooked": lambda name, value: f"{name} has no hooks",
+    "contiguous": lambda name, value: f"the memory of {name} is {'in' if value else 'not in'} row order",
+    "same": lambda name, value: f"{name} is the very object `{describe(value)}`",
+    "other": lambda name, value: f"{name} is another object than `{describe(value)}`",
+    "optional": lambda name, value: f"{name} is None, or {_dtype(value)} without history",
+    "tensor": lambda name, value: f"{name} is {_tensor(value)}",
+}
+
+
+def _tensor(key: sig.TensorKey) -> str:
+    ones = ", ".join(f"shape[{axis}] == 1" for axis, one in enumerate(key.ones) if one)
+    shape = f", {ones}, no other size of 1" if ones else ", no size of 1" if key.ndim else ""
+    return f"{_dtype(key.dtype)} of rank {key.ndim}{shape}{', requires grad' if key.requires_grad else ''}"
 
 
 def _kind(kind: Any) -> str:

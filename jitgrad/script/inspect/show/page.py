@@ -32,13 +32,7 @@ def svg(graph: Graph) -> str:
 
 
 def show(graph: Graph, path: str | os.PathLike[str] | None = None, *, browser: bool | None = None) -> str:
-    """Write the page of a graph; the path of the file.
-
-    Args:
-        graph: what to show.
-        path: where; None: a new temporary file.
-        browser: whether to open it; None: only if no path is given and Python is interactive.
-    """
+    """Write the page of a graph; the path of the file. The arguments are those of `Graph.show`."""
     if path is None:
         handle, name = tempfile.mkstemp(prefix=f"{graph.name}-", suffix=".html")
         os.close(handle)

@@ -8,7 +8,7 @@ from jitgrad.ops.types import BOOL, FLOAT, INT
 from jitgrad.script.graph.ir import Node, Value
 from jitgrad.script.graph.numbers import compute
 from jitgrad.script.passes.rewrite import Rewriter
-from jitgrad.script.passes.rules.rules import as_result, constant, rule, rule_of
+from jitgrad.script.passes.rules.rules import constant, row, rule, rule_of
 
 # --- numbers -------------------------------------------------------------------------------------------------------
 
@@ -34,10 +34,7 @@ def float_one(r: Rewriter, node: Node) -> Value | None:
     return b if node.op == "num.mul" and b.type == FLOAT and constant(r, a) == 1 else None
 
 
-@rule_of("num.not", "num.not")
-def num_not(r: Rewriter, node: Node, inner: Node) -> Value | None:
-    """not not c is c."""
-    return inner.inputs[0] if inner.inputs[0].type == BOOL else None
+row("num_not", ("num.not", ("num.not", "c")), "c")
 
 
 @rule("num.and", "num.or")
@@ -55,23 +52,11 @@ def num_logic(r: Rewriter, node: Node) -> Value | None:
     return None
 
 
-@rule("num.cast")
-def num_cast(r: Rewriter, node: Node) -> Value | None:
-    """A cast to the operand's own kind is the operand."""
-    return node.inputs[0] if node.inputs[0].type == node.outputs[0].type else None
-
-
-@rule("num.select")
-def num_select(r: Rewriter, node: Node) -> Value | None:
-    """select(True, a, b) is a, select(c, a, a) is a, select(c, True, False) is c."""
-    c, a, b = node.inputs
-    truth = constant(r, c)
-    if truth is not None:
-        return a if truth else b
-    if a is b:
-        return a
-    return c if constant(r, a) is True and constant(r, b) is False else None
-
+row("num_cast", ("num.cast", "n"), "n")
+row("num_select", ("num.select", True, "a", "b"), "a")
+row("num_select", ("num.select", False, "a", "b"), "b")
+row("num_select", ("num.select", "c", "a", "a"), "a")
+row("num_select", ("num.select", "c", True, False), "c")
 
 # --- sizes ---------------------------------------------------------------------------------------------------------
 
@@ -137,14 +122,11 @@ def compare_sizes(r: Rewriter, node: Node) -> Value | None:
         return r.emit("num.const", value=node.op == "num.ge")
     return None
 
-
 # --- optionals -----------------------------------------------------------------------------------------------------
 
 
-@rule_of("opt.has", "opt.some", "opt.none")
-def has_known(r: Rewriter, node: Node, made: Node) -> Value:
-    """An Optional that was just made is there, or is not."""
-    return r.emit("num.const", value=made.op == "opt.some")
+row("has_known", ("opt.has", ("opt.some", "x")), True)
+row("has_known", ("opt.has", ("opt.none",)), False)
 
 
 @rule_of("opt.has", "if")
@@ -168,11 +150,7 @@ def get_some(r: Rewriter, node: Node, made: Node) -> Value:
     return made.inputs[0]
 
 
-@rule_of("opt.some", "opt.get")
-def some_get(r: Rewriter, node: Node, got: Node) -> Value | None:
-    """Wrapping a payload again gives the Optional that it came from."""
-    return as_result(r, got.inputs[0], node)
-
+row("some_get", ("opt.some", ("opt.get", "o")), "o")
 
 # --- sequences -----------------------------------------------------------------------------------------------------
 
@@ -194,7 +172,6 @@ def max_of_size(r: Rewriter, node: Node) -> Value | None:
         if isinstance(size, Dim) and size.symbol is not None and constant(r, c) == 0:
             return x
     return None
-
 
 # --- checks --------------------------------------------------------------------------------------------------------
 

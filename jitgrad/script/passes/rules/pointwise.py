@@ -17,6 +17,7 @@ from jitgrad.script.passes.rules.rules import (
     constant,
     is_float,
     is_power_of_two,
+    row,
     rule,
     rule_of,
     tensor,
@@ -25,28 +26,11 @@ from jitgrad.script.passes.rules.rules import (
 # --- identities with constants -------------------------------------------------------------------------------------
 
 
-@rule("mul")
-def mul_one(r: Rewriter, node: Node) -> Value | None:
-    """x * 1 is x."""
-    for x, c in (node.inputs, node.inputs[::-1]):
-        if constant(r, c) == 1:
-            return as_result(r, x, node)
-    return None
-
-
-@rule("mul", "div")
-def mul_minus_one(r: Rewriter, node: Node) -> Value | None:
-    """x * -1 and x / -1 are -x."""
-    x, c = node.inputs
-    if constant(r, x) == -1 and node.op == "mul":
-        x, c = c, x
-    return r.emit("neg", x) if constant(r, c) == -1 and as_result(r, x, node) is not None else None
-
-
-@rule("div", "pow")
-def right_one(r: Rewriter, node: Node) -> Value | None:
-    """x / 1 and x ** 1 are x."""
-    return as_result(r, node.inputs[0], node) if constant(r, node.inputs[1]) == 1 else None
+row("mul_one", ("mul", "x", 1), "x")
+row("mul_minus_one", ("mul", "x", -1), ("neg", "x"))
+row("mul_minus_one", ("div", "x", -1), ("neg", "x"))
+row("right_one", ("div", "x", 1), "x")
+row("right_one", ("pow", "x", 1), "x")
 
 
 @rule("div")
@@ -95,7 +79,6 @@ def small_power(r: Rewriter, node: Node) -> Value | None:
     square = r.emit("mul", x, x)
     return square if number == 2 else r.emit("mul", square, x if number == 3 else square)
 
-
 # --- signs ---------------------------------------------------------------------------------------------------------
 
 
@@ -112,35 +95,11 @@ for _op in OPS.values():
         rule(_op.name)(twice)
 
 
-@rule_of("abs", "neg")
-def abs_of_neg(r: Rewriter, node: Node, neg: Node) -> Value:
-    """|-x| is |x|."""
-    return r.emit("abs", neg.inputs[0])
-
-
-@rule("add")
-def add_neg(r: Rewriter, node: Node) -> Value | None:
-    """x + -y is x - y."""
-    for x, y in (node.inputs, node.inputs[::-1]):
-        neg = r.source(y, "neg")
-        if neg is not None:
-            return r.emit("sub", x, neg.inputs[0])
-    return None
-
-
-@rule("sub")
-def sub_neg(r: Rewriter, node: Node) -> Value | None:
-    """x - -y is x + y."""
-    neg = r.source(node.inputs[1], "neg")
-    return r.emit("add", node.inputs[0], neg.inputs[0]) if neg is not None else None
-
-
-@rule("mul", "div")
-def neg_times_neg(r: Rewriter, node: Node) -> Value | None:
-    """-x * -y is x * y, -x / -y is x / y."""
-    a, b = (r.source(v, "neg") for v in node.inputs)
-    return r.emit(node.op, a.inputs[0], b.inputs[0]) if a is not None and b is not None else None
-
+row("abs_of_neg", ("abs", ("neg", "x")), ("abs", "x"))
+row("add_neg", ("add", "x", ("neg", "y")), ("sub", "x", "y"))
+row("sub_neg", ("sub", "x", ("neg", "y")), ("add", "x", "y"))
+row("neg_times_neg", ("mul", ("neg", "x"), ("neg", "y")), ("mul", "x", "y"))
+row("neg_times_neg", ("div", ("neg", "x"), ("neg", "y")), ("div", "x", "y"))
 
 # --- conditions ----------------------------------------------------------------------------------------------------
 
@@ -152,10 +111,7 @@ def where_constant(r: Rewriter, node: Node) -> Value | None:
     return None if truth is None else as_result(r, node.inputs[1 if truth else 2], node)
 
 
-@rule("where")
-def where_same(r: Rewriter, node: Node) -> Value | None:
-    """where(c, a, a) is a."""
-    return as_result(r, node.inputs[1], node) if node.inputs[1] is node.inputs[2] else None
+row("where_same", ("where", "c", "x", "x"), "x")
 
 
 @rule_of("where", "logical_not")
@@ -165,22 +121,11 @@ def where_not(r: Rewriter, node: Node, inner: Node) -> Value | None:
     return r.emit("where", c, b, a) if tensor(c).dtype is dtypes.bool_ else None
 
 
-@rule_of("logical_not", "logical_not", "eq", "ne")  # not <: the opposite of an unordered comparison is not one
-def not_of(r: Rewriter, node: Node, inner: Node) -> Value | None:
-    """not not c is c, not a == b is a != b."""
-    if inner.op != "logical_not":
-        return r.emit({"eq": "ne", "ne": "eq"}[inner.op], *inner.inputs)
-    return inner.inputs[0] if tensor(inner.inputs[0]).dtype is dtypes.bool_ else None
-
-
-@rule("logical_and", "logical_or")
-def with_constant(r: Rewriter, node: Node) -> Value | None:
-    """c and True is c, c or False is c."""
-    for x, c in (node.inputs, node.inputs[::-1]):
-        if constant(r, c) is (node.op == "logical_and"):
-            return as_result(r, x, node)
-    return None
-
+row("not_of", ("logical_not", ("logical_not", "c")), "c")
+row("not_of", ("logical_not", ("eq", "x", "y")), ("ne", "x", "y"))  # not <: the opposite of an unordered comparison is
+row("not_of", ("logical_not", ("ne", "x", "y")), ("eq", "x", "y"))  # not one
+row("with_constant", ("logical_and", "c", True), "c")
+row("with_constant", ("logical_or", "c", False), "c")
 
 # --- casts ---------------------------------------------------------------------------------------------------------
 
@@ -199,10 +144,7 @@ def is_lossless(a: dtype, b: dtype) -> bool:
     return bits <= 8 * b.itemsize - b.is_signed and (b.is_signed or not a.is_signed)
 
 
-@rule("cast")
-def cast_same(r: Rewriter, node: Node) -> Value | None:
-    """A cast to the operand's dtype is the operand."""
-    return as_result(r, node.inputs[0], node)
+row("cast_same", ("cast", "x"), "x")
 
 
 @rule_of("cast", "cast")
@@ -211,7 +153,6 @@ def cast_of_cast(r: Rewriter, node: Node, inner: Node) -> Value | None:
     (x,) = inner.inputs
     lost = not is_lossless(tensor(x).dtype, tensor(inner.output).dtype)
     return None if lost else r.emit("cast", x, dtype=node.attrs["dtype"])
-
 
 # --- operands that are repeated ------------------------------------------------------------------------------------
 

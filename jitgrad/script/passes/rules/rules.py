@@ -1,6 +1,7 @@
 """What rewrite rules are made of: the registry, and the questions that they ask.
 
-A rule is a named row: `(r, node) -> value or values that stand for the node's outputs, or None` for "does not apply".
+A rule is a named row: two patterns (`row`), or a function (`rule`) `(r, node) -> value or values that stand for the
+node's outputs, or None` for "does not apply".
 `r` is the rewriter: `r.emit` appends nodes (on which the rules are tried at once), `r.source(v, op)` looks at a
 definition. Rules keep every bit (powers to 1 ulp; an accumulator that starts at zero may keep -0.0): no reassociation,
 never `x * 0` or `x - x` (wrong for NaN, infinities), never `x + 0.0` (wrong for -0.0). They run before differentiation
@@ -11,13 +12,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
+from jitgrad.ops import OPS
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Node, Value
 from jitgrad.script.passes.rewrite import Rewriter
 
 Rule = Callable[[Rewriter, Node], "Value | Sequence[Value] | None"]
 
+CONSTANTS = frozenset({"full", "num.const"})
 #: op -> rules, tried in order
 RULES: dict[str, list[tuple[str, Rule]]] = {}
 
@@ -47,10 +52,64 @@ def rule(*ops: str) -> Callable[[Rule], Rule]:
     return register
 
 
+#: what a value may be: anything, the same wherever the name stands again; a number; what an op makes of operands
+Pattern = Any
+Operands = tuple[tuple[int, Any], ...]
+
+
+def row(name: str, pattern: tuple[Any, ...], result: Pattern) -> None:
+    """Register that `pattern` is `result`, where that has the very type. `("mul", "x", 1)` is matched either way round.
+
+    A result that is a node of the op of the pattern has its attributes.
+    """
+    op, *operands = pattern
+    commutes = op in OPS and "commutative" in OPS[op].traits and operands[0] != operands[1]
+    for order in (operands, operands[::-1])[:1 + commutes]:
+        RULES.setdefault(op, []).append((name, partial(_applied, _ordered(order), result)))
+
+
+def _ordered(patterns: Sequence[Pattern]) -> Operands:
+    """Patterns of operands with their numbers; first those that seldom match."""
+    found = [(k, (p[0], _ordered(p[1:])) if isinstance(p, tuple) else p) for k, p in enumerate(patterns)]
+    return tuple(sorted(found, key=lambda item: isinstance(item[1], str)))
+
+
+def _applied(operands: Operands, result: Pattern, r: Rewriter, node: Node) -> Value | None:
+    found: dict[str, Value] = {}
+    if not _match(r.nodes, operands, node.inputs, found):
+        return None
+    if isinstance(result, str):
+        return as_result(r, found[result], node)
+    if not isinstance(result, tuple):
+        return r.emit("num.const", value=result)
+    op, *names = result
+    return as_result(r, r.emit(op, *[found[v] for v in names], **(node.attrs if op == node.op else {})), node)
+
+
+def _match(nodes: dict[Value, Node], operands: Operands, values: tuple[Value, ...], found: dict[str, Value]) -> bool:
+    """Whether values are as patterns say; `found`: what the names stand for."""
+    for k, pattern in operands:
+        value = values[k]
+        if pattern.__class__ is str:
+            if found.setdefault(pattern, value) is not value:
+                return False
+            continue
+        made = nodes.get(value)
+        if made is None:
+            return False
+        if pattern.__class__ is tuple:
+            if made.op != pattern[0] or not _match(nodes, pattern[1], made.inputs, found):
+                return False
+        elif made.op not in CONSTANTS or made.attrs["value"] != pattern or (
+                pattern.__class__ is bool and made.attrs["value"] is not pattern):
+            return False
+    return True
+
+
 def constant(r: Rewriter, value: Value) -> bool | int | float | None:
     """The number of which every element of a tensor is, if it is a `full`, or that a number is."""
     node = r.nodes.get(value)
-    if node is None or node.op not in ("full", "num.const"):
+    if node is None or node.op not in CONSTANTS:
         return None
     number: bool | int | float = node.attrs["value"]
     return number

@@ -8,7 +8,7 @@ from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.types import BOOL, FLOAT, INT, Type
 from jitgrad.script.graph.ir import Node, Value
 from jitgrad.script.passes.rewrite import Rewriter
-from jitgrad.script.passes.rules.rules import as_result, constant, rule, rule_of, tensor
+from jitgrad.script.passes.rules.rules import as_result, constant, row, rule, rule_of, tensor
 
 _VIEWS = tuple(op.name for op in OPS.values() if op.kind is Kind.VIEW)
 _PYTHON: dict[Type, type] = {BOOL: bool, INT: int, FLOAT: float}
@@ -24,23 +24,13 @@ def view_of_constant(r: Rewriter, node: Node) -> Value | None:
     return r.emit("full", value=full.attrs["value"], shape=type_.dims, dtype=type_.dtype)
 
 
-@rule("reshape", "expand", "sum_to")
-def to_same_shape(r: Rewriter, node: Node) -> Value | None:
-    """A reshape, expand or sum_to to the operand's shape is the operand."""
-    return as_result(r, node.inputs[0], node)
-
-
-@rule("reshape", "expand")
-def merge_same(r: Rewriter, node: Node) -> Value | None:
-    """A reshape of a reshape is one reshape; so is an expand of an expand."""
-    inner = r.source(node.inputs[0], node.op)
-    return r.emit(node.op, inner.inputs[0], **node.attrs) if inner is not None else None
-
-
-@rule_of("reshape", "unsqueeze", "squeeze")
-def reshape_of_axis(r: Rewriter, node: Node, inner: Node) -> Value:
-    """A reshape of an unsqueeze or squeeze is a reshape of its operand."""
-    return r.emit("reshape", inner.inputs[0], **node.attrs)
+row("to_same_shape", ("reshape", "x"), "x")
+row("to_same_shape", ("expand", "x"), "x")
+row("to_same_shape", ("sum_to", "x"), "x")
+row("merge_same", ("reshape", ("reshape", "x")), ("reshape", "x"))
+row("merge_same", ("expand", ("expand", "x")), ("expand", "x"))
+row("reshape_of_axis", ("reshape", ("unsqueeze", "x")), ("reshape", "x"))
+row("reshape_of_axis", ("reshape", ("squeeze", "x")), ("reshape", "x"))
 
 
 @rule("permute")
@@ -90,7 +80,6 @@ def read_after_write(r: Rewriter, node: Node) -> Value | None:
         return None
     return as_result(r, inner.inputs[1], node)
 
-
 # --- accumulation of gradients -------------------------------------------------------------------------------------
 
 
@@ -107,7 +96,6 @@ def accumulate_in_place(r: Rewriter, node: Node) -> Value | None:
         if start is not None and start == 0:
             return r.emit(write.op, acc, *write.inputs[1:], **write.attrs)
     return None
-
 
 # --- reductions ----------------------------------------------------------------------------------------------------
 
@@ -130,7 +118,6 @@ def sum_to_sum(r: Rewriter, node: Node) -> Value | None:
     if open_axes or not axes:
         return None
     return r.emit("reshape", r.emit("sum", x, axes=axes, keepdim=False), shape=type_.dims)
-
 
 # --- numbers and tensors -------------------------------------------------------------------------------------------
 

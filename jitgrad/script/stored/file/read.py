@@ -44,6 +44,7 @@ from jitgrad.script.stored.values import (
     need,
     string,
 )
+from jitgrad.serialization import LoadError
 
 _KINDS: dict[str, type] = {"int": int, "float": float, "bool": bool}
 
@@ -117,36 +118,35 @@ class ProgramReader(Decoder):
 
     def source(self, stored: Json, target: bool = False) -> sig.Source:
         """A path; `target`: its last attribute need not be there yet."""
-        steps = []
-        at = items(stored)
-        while at and at[0] in ("attr", "item", "at"):
-            kind, base, key = items(at, 3)
-            steps.append((kind, identifier(key) if kind == "attr" else self.source(key) if kind == "at" else key))
-            need(len(steps) < LONGEST, "a path without end")
-            at = items(base)
-        need(bool(at), "an empty path")
-        node: Any = None
-        if at[0] == "rng" and not steps:
-            need(at[1:] in (["seed"], ["offset"]), "a random state")
-            return sig.RngState(at[1])
-        if at[0] == "machine" and not steps:
-            need(len(at) == 2 and at[1] in FACTS, "a fact about the machine")
-            return sig.Machine(at[1])
-        in_tree = at == ["root"]
-        if in_tree:
-            found: sig.Source = sig.Arg(self.names[0])
-            node = self.tree.node(0)
-        else:
-            need(len(at) == 2 and at[0] == "arg" and at[1] in self.names[1:], "a path that starts nowhere")
-            found = sig.Arg(at[1])
-        for i, (kind, key) in enumerate(reversed(steps)):
-            last = i == len(steps) - 1
-            need(in_tree or kind == "item", "a path to an attribute of an argument")
-            if in_tree and not (target and last and kind == "attr" and not self._is_taken(key)):
-                node = self.tree.step(node, "item", self._key(key)) if kind == "at" else self.tree.step(node, kind, key)
-            found = (sig.Attr(found, key) if kind == "attr" else sig.At(found, key) if kind == "at"
-                     else sig.Item(found, self.tree.key(key)))
-        return found
+        return self._path(stored, target)[0]
+
+    def _path(self, stored: Json, target: bool) -> tuple[sig.Source, Any, bool]:
+        """A path, the node of the tree that it leads to, and whether it leads through the tree."""
+        match items(stored):
+            case ["root"]:
+                return sig.Arg(self.names[0]), self.tree.node(0), True
+            case ["arg", name] if name in self.names[1:]:
+                return sig.Arg(name), None, False
+            case ["rng", "seed" | "offset" as part]:
+                return sig.RngState(part), None, False
+            case ["machine", fact] if fact in FACTS:
+                return sig.Machine(fact), None, False
+            case ["attr" | "item" | "at" as kind, base, key]:
+                start, node, in_tree = self._path(base, False)
+                need(in_tree or (kind == "item" and isinstance(start, (sig.Arg, sig.Item))),
+                     "a path to an attribute of an argument")
+                found = self._step(start, kind, key)
+                if in_tree and not (target and kind == "attr" and not self._is_taken(key)):
+                    node = (self.tree.step(node, "item", self._key(found.key)) if isinstance(found, sig.At)
+                            else self.tree.step(node, kind, key))
+                return found, node, in_tree
+        raise LoadError("damaged file: a path that starts nowhere")
+
+    def _step(self, base: sig.Source, kind: Json, key: Json) -> sig.Attr | sig.At | sig.Item:
+        """One step on from a path."""
+        if kind == "attr":
+            return sig.Attr(base, identifier(key))
+        return sig.At(base, self.source(key)) if kind == "at" else sig.Item(base, self.tree.key(key))
 
     def _key(self, source: sig.Source) -> Json:
         """The key, as dicts in the tree have it, that is the object at a path."""
@@ -160,13 +160,9 @@ class ProgramReader(Decoder):
     def guard(self, stored: Json) -> sig.Guard:
         path, kind, value = items(stored, 3)
         if kind == "absent":
-            base = self.source(items(path, 3)[1])
-            need(path[0] in ("attr", "item", "at"), "a guard on nothing")
-            if path[0] == "attr":
-                return sig.Guard(sig.Attr(base, identifier(path[2])), kind, None)
-            if path[0] == "at":
-                return sig.Guard(sig.At(base, self.source(path[2])), kind, None)
-            return sig.Guard(sig.Item(base, self.tree.key(path[2])), kind, None)
+            step, base, key = items(path, 3)
+            need(step in ("attr", "item", "at"), "a guard on nothing")
+            return sig.Guard(self._step(self.source(base), step, key), kind, None)
         source = self.source(path)
         match kind:
             case "is" if value is None and path[0] != "arg":

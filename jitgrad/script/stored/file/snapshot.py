@@ -138,36 +138,42 @@ class Snapshot:
             case sig.Global() | sig.Cell() | sig.Constant():
                 return ["attr", ["root"], self._variable(source)]
             case sig.Attr(base, name):
-                moved = self.move(base)
+                path = self.path(source)
                 if self.is_argument(base):
                     raise NotSavable(f"`{describe(source)}`, an attribute of an argument, is read: pass the value "
                                      "itself, or make the object part of the function's closure")
                 holder = self.current(base)
                 if not (isinstance(holder, Module) and (name in REGISTRIES or _registered(holder, name))):
                     self._attribute(holder, name, self.current(source))
-                return ["attr", moved, name]
-            case sig.Item(base, key):
-                moved = self.move(base)
+                return path
+            case sig.Item(base):
                 if not self.is_argument(base):
                     self.current(source)
-                return ["item", moved, self.key(key)]
-            case sig.At(base, key_source):
-                moved, key_path = self.move(base), self.move(key_source)
+                return self.path(source)
+            case sig.At(base):
+                path = self.path(source)
                 if self.is_argument(base):
                     raise NotSavable(f"`{describe(source)}`: a dict keyed by tensors is an argument")
                 self.current(source)
-                return ["at", moved, key_path]
+                return path
             case sig.Column(base) | sig.Length(base) | sig.Extent(base):
                 raise NotSavable(f"`{describe(base)}` is taken with any length, since calls brought several: script "
                                  "the function anew and call it with the length to save, or let it take a tensor")
         raise AssertionError(source)
+
+    def path(self, source: sig.Attr | sig.Item | sig.At) -> Json:
+        """The path below the root of what need not be there."""
+        base = self.move(source.base)
+        if isinstance(source, sig.At):
+            return ["at", base, self.move(source.key)]
+        return ["attr", base, source.name] if isinstance(source, sig.Attr) else ["item", base, self.key(source.key)]
 
     def target(self, source: sig.Source) -> Json:
         """The path to which a script assigns: what is there now, if anything, is not read."""
         if isinstance(source, sig.Attr) and not self.is_argument(source) and not hasattr(
                 self.current(source.base), source.name):
             self.node(self.current(source.base))
-            return ["attr", self.move(source.base), source.name]
+            return self.path(source)
         return self.move(source)
 
     def _attribute(self, holder: Any, name: str, value: Any) -> None:

@@ -98,13 +98,8 @@ class ProgramWriter(Encoder):
         else:
             stored = self.assumed(guard)
         if kind == "absent":  # the path itself cannot be read
-            source = guard.source
-            assert isinstance(source, (sig.Attr, sig.Item, sig.At))
-            if isinstance(source, sig.At):
-                return [["at", self.snapshot.move(source.base), self.snapshot.move(source.key)], kind, None]
-            key = source.name if isinstance(source, sig.Attr) else self.snapshot.key(source.key)
-            part = "attr" if isinstance(source, sig.Attr) else "item"
-            return [[part, self.snapshot.move(source.base), key], kind, None]
+            assert isinstance(guard.source, (sig.Attr, sig.Item, sig.At))
+            return [self.snapshot.path(guard.source), kind, None]
         return [self.snapshot.move(guard.source), kind, stored]
 
 
