@@ -24,7 +24,7 @@ AGAIN = (programs, test_cpu_programs)
 class OnHost:
     """The driver, but NumPy's arrays count as the device's: its memory is the host's."""
 
-    rows = staticmethod(lambda op: functools.partial(op.impl, np))
+    row = staticmethod(lambda op: functools.partial(op.impl, np))
 
     def __init__(self, driver: Any):
         self.driver = driver
