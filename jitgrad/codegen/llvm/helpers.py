@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jitgrad.codegen.program.layout import ARENA, FIRST_FREE, SITE
+from jitgrad.codegen.program.layout import Word
 
 ALLOCATION = """
 declare ptr @aligned_alloc(i64, i64)
@@ -77,11 +77,11 @@ entry:
   %none = icmp eq i32 %raised, 0
   br i1 %none, label %done, label %fetch
 fetch:
-  %type = getelementptr i64, ptr %block, i64 {FIRST_FREE}
-  %value = getelementptr i64, ptr %block, i64 {FIRST_FREE + 1}
-  %trace = getelementptr i64, ptr %block, i64 {FIRST_FREE + 2}
+  %type = getelementptr i64, ptr %block, i64 {Word.FIRST_FREE}
+  %value = getelementptr i64, ptr %block, i64 {Word.FIRST_FREE + 1}
+  %trace = getelementptr i64, ptr %block, i64 {Word.FIRST_FREE + 2}
   call void @PyErr_Fetch(ptr %type, ptr %value, ptr %trace)
-  %site = getelementptr i64, ptr %block, i64 {SITE}
+  %site = getelementptr i64, ptr %block, i64 {Word.SITE}
   store i64 -1, ptr %site
   br label %done
 done:
@@ -97,7 +97,7 @@ declare ptr @memcpy(ptr, ptr, i64)
 declare ptr @memset(ptr, i32, i64)
 define internal ptr @jg_arena(ptr %block, i64 %bytes) nounwind noinline {{
 entry:
-  %place = getelementptr i64, ptr %block, i64 {ARENA}
+  %place = getelementptr i64, ptr %block, i64 {Word.ARENA}
   %padded = add i64 %bytes, 63
   %need = and i64 %padded, -64
   %sane = icmp ult i64 %bytes, 140737488355328
@@ -141,7 +141,7 @@ bad:
 }}
 define internal void @jg_arena_release(ptr %block, ptr %keep, i64 %used) nounwind noinline optnone {{
 entry:
-  %place = getelementptr i64, ptr %block, i64 {ARENA}
+  %place = getelementptr i64, ptr %block, i64 {Word.ARENA}
   br label %each
 each:
   %chunk = load ptr, ptr %place
@@ -164,7 +164,7 @@ out:
 }}
 define internal void @jg_arena_reset(ptr %block) nounwind noinline optnone {{
 entry:
-  %place = getelementptr i64, ptr %block, i64 {ARENA}
+  %place = getelementptr i64, ptr %block, i64 {Word.ARENA}
   %chunk = load ptr, ptr %place
   %none = icmp eq ptr %chunk, null
   br i1 %none, label %out, label %have

@@ -14,7 +14,7 @@ from jitgrad.codegen.llvm.module import ModuleText
 from jitgrad.codegen.llvm.scalars import STORED
 from jitgrad.codegen.llvm.sizes import Sizes
 from jitgrad.codegen.program import buffers
-from jitgrad.codegen.program.layout import ARENA, LEFT, NO_MEMORY, RAISED, Layout
+from jitgrad.codegen.program.layout import Layout, Status, Word
 from jitgrad.codegen.program.program import Program
 from jitgrad.codegen.program.step import Buffer, Column, Leaving, Ref
 from jitgrad.dims import Dim, Size, Symbol
@@ -89,7 +89,7 @@ class Printer(Function):
             return
         self.status = self.status or self.variable("i64")
         self.line(f"store i64 {status}, ptr {self.status}")
-        self.store_word(LEFT, self.const(leaving.site + 1))
+        self.store_word(Word.LEFT, self.const(leaving.site + 1))
         for part in leaving.chain():
             label = self.known_label(part.site)
             if label:
@@ -155,7 +155,7 @@ class Printer(Function):
         """Memory of the arena."""
         self.module.arena = self.arena = True
         found = self.code.emit(f"call ptr @jg_arena(ptr %block, i64 {bytes_.name})", "ptr", 1)
-        self.leave_unless(self.code.emit(f"icmp ne ptr {found.name}, null", "i1", 1), NO_MEMORY)
+        self.leave_unless(self.code.emit(f"icmp ne ptr {found.name}, null", "i1", 1), Status.NO_MEMORY)
         return found.name
 
     def tensors(self, bytes_: V) -> str:
@@ -169,7 +169,7 @@ class Printer(Function):
     def mark_arena(self) -> Any:
         """The newest chunk of the arena, and how much of it is used."""
         self.module.arena = self.arena = True
-        chunk = self.load_word(ARENA, "ptr")
+        chunk = self.load_word(Word.ARENA, "ptr")
         none, some, after = self.label("none"), self.label("some"), self.label("go")
         empty = self.code.emit(f"icmp eq ptr {chunk.name}, null", "i1", 1)
         self.line(f"br i1 {empty.name}, label %{none}, label %{some}")
@@ -220,11 +220,13 @@ class Printer(Function):
     # --- Python ---
 
     def call_python(self, site: int, leaving: Leaving | None = None) -> None:
-        """`jg_callback(block, site)`: 1 if all went well."""
+        self.leave_unless(self.called_back(site), Status.RAISED, leaving)
+
+    def called_back(self, site: object) -> V:
+        """Let Python do what a site says; whether all went well."""
         self.module.declares["jg_callback"] = "declare i64 @jg_callback(ptr, i64)"
         self.module.externals.add("jg_callback")
-        good = self.code.emit(f"call i64 @jg_callback(ptr %block, i64 {site})", "i64", 1)
-        self.leave_unless(good.eq(1), RAISED, leaving)
+        return self.code.emit(f"call i64 @jg_callback(ptr %block, i64 {site})", "i64", 1).eq(1)
 
     def pass_values(self, values: Sequence[Value | Ref | Size], at: int | None = None, strides: bool = True) -> None:
         """Flags and numbers, sizes, a window's address, sizes and `strides`, from word `at` on, by default that of the

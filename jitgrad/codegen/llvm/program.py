@@ -12,20 +12,10 @@ from typing import Any, ClassVar
 from jitgrad.codegen.llvm import sequences, steps
 from jitgrad.codegen.llvm.conversions import part_types
 from jitgrad.codegen.llvm.module import ModuleText
-from jitgrad.codegen.llvm.numbers import Numbers
+from jitgrad.codegen.llvm.numbers import number_step
 from jitgrad.codegen.llvm.printer import Printer
 from jitgrad.codegen.llvm.sizes import alone
-from jitgrad.codegen.program.layout import (
-    DATA_OFFSET,
-    DIMS_OFFSET,
-    FIRST_FREE,
-    FLAGS_OFFSET,
-    NO_MEMORY,
-    NOT_CONTIGUOUS,
-    WORKSPACE,
-    Layout,
-    native_name,
-)
+from jitgrad.codegen.program.layout import Layout, Status, Word, native_name
 from jitgrad.codegen.program.program import NumberOutput, Program, TensorOutput
 from jitgrad.codegen.program.step import every
 from jitgrad.codegen.program.steps import LoopStep, NumberStep
@@ -47,17 +37,16 @@ class ProgramPrinter(Printer):
     """Prints one program's function."""
 
     PRINT: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
-        **steps.PRINT, **sequences.PRINT, NumberStep: lambda p, s: p.numbers.step(s)}
+        **steps.PRINT, **sequences.PRINT, NumberStep: number_step}
 
     def __init__(self, module: ModuleText, program: Program):
         layout, steps = Layout(), list(every(program.steps))
-        layout.leaving = FIRST_FREE + max([4, *[s.payload for s in steps]])
+        layout.leaving = Word.FIRST_FREE + max([4, *[s.payload for s in steps]])
         layout.words = layout.leaving + max([0, *[s.leaving.end for s in steps if s.leaving is not None]])
         #: code that runs once is glue between kernels: the quick code generator makes it in a third of the time
         quick = len(steps) > LARGE or not any(isinstance(s, LoopStep) for s in steps)
         super().__init__(module, program, layout, quick)
         self.byte_counts: dict[tuple[Size, int], str] = {}
-        self.numbers = Numbers(self)
 
     def text(self) -> str:
         program = self.program
@@ -93,7 +82,8 @@ class ProgramPrinter(Printer):
     def read_inputs(self) -> None:
         """Pointers, sizes and numbers of the inputs; sends non-contiguous arrays back."""
         code, layout = self.entry, self.layout
-        data, dims, flags = (self.load_word(w, "i64", code) for w in (DATA_OFFSET, DIMS_OFFSET, FLAGS_OFFSET))
+        data, dims, flags = (self.load_word(w, "i64", code) for w in (
+            Word.DATA_OFFSET, Word.DIMS_OFFSET, Word.FLAGS_OFFSET))
         together: V | None = None  # the flags that all arrays have
         places: dict[int, list[tuple[Symbol, int]]] = {}
         for symbol, (i, axis) in self.program.input_symbols.items():
@@ -129,7 +119,7 @@ class ProgramPrinter(Printer):
             good = (together & CONTIGUOUS).eq(CONTIGUOUS)
             bad, fine = self.label("strided"), self.label("go")
             code.lines += [f"  br i1 {good.name}, label %{fine}, label %{bad}", f"{bad}:",
-                           f"  ret i64 {NOT_CONTIGUOUS}", f"{fine}:"]
+                           f"  ret i64 {Status.NOT_CONTIGUOUS}", f"{fine}:"]
 
     def item(self, number: int) -> str:
         return self.element("%items", number)
@@ -181,11 +171,11 @@ class ProgramPrinter(Printer):
             total = total + padded[needs]
         if not offsets:
             return
-        good = self.reserve(WORKSPACE, total, code)
+        good = self.reserve(Word.WORKSPACE, total, code)
         fine, bad = self.label("go"), self.label("memory")
-        code.lines += [f"  br i1 {good.name}, label %{fine}, label %{bad}", f"{bad}:", f"  ret i64 {NO_MEMORY}",
+        code.lines += [f"  br i1 {good.name}, label %{fine}, label %{bad}", f"{bad}:", f"  ret i64 {Status.NO_MEMORY}",
                        f"{fine}:"]
-        start = code.read("ptr", self.word(WORKSPACE, code))
+        start = code.read("ptr", self.word(Word.WORKSPACE, code))
         starts: dict[int, str] = {}
         for number, offset in offsets.items():
             name = starts[number] = code.name()

@@ -14,7 +14,7 @@ from jitgrad.codegen.llvm.printer import Printer
 from jitgrad.codegen.llvm.products import gemm_step
 from jitgrad.codegen.llvm.scalars import COMPUTED, EMIT, STORED, narrow, widen
 from jitgrad.codegen.lower.kernels import constant
-from jitgrad.codegen.program.layout import FAILED, NO_MEMORY, RAISED, SITE
+from jitgrad.codegen.program.layout import Status, Word
 from jitgrad.codegen.program.step import Ref
 from jitgrad.codegen.program.steps import (
     Allocate,
@@ -86,7 +86,7 @@ def store_scalar(p: Printer, step: StoreScalar) -> None:
 def allocate(p: Printer, step: Allocate) -> None:
     buffer = step.buffer
     bytes_ = p.size(buffer.size) * buffer.dtype.itemsize
-    p.leave_unless(p.reserve(p.layout.growable[p.slot_of[buffer]], bytes_, p.code), NO_MEMORY)
+    p.leave_unless(p.reserve(p.layout.growable[p.slot_of[buffer]], bytes_, p.code), Status.NO_MEMORY)
 
 
 def point(p: Printer, step: Point) -> None:
@@ -142,7 +142,7 @@ def poll(p: Printer) -> None:
     with p.when((now - p.code.read("i64", p.clock)).compare("ugt", POLL_CYCLES), "signals"):
         p.code.write(now, p.clock)
         p.module.polls = True
-        p.leave_unless(p.code.emit("call i64 @jg_poll(ptr %block)", "i64", 1).eq(1), RAISED)
+        p.leave_unless(p.code.emit("call i64 @jg_poll(ptr %block)", "i64", 1).eq(1), Status.RAISED)
 
 
 def call_step(p: Printer, step: CallStep) -> None:
@@ -156,8 +156,8 @@ def call_step(p: Printer, step: CallStep) -> None:
     p.start(bad)
     p.steps(step.before)
     p.pass_values(step.values)
-    p.store_word(SITE, p.const(step.site))
-    p.leave(FAILED, step.leaving)
+    p.store_word(Word.SITE, p.const(step.site))
+    p.leave(Status.FAILED, step.leaving)
     p.start(fine)
 
 

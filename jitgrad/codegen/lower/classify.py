@@ -69,9 +69,9 @@ class _Classification:
         state, last, needed = self.state, self.last, self.units.depends[unit]
         if "check" in last:
             needed.add(last["check"])
-        if state.may_check(node):
+        if state.may_check[node]:
             last["check"] = unit
-        if state.has_effect(node):
+        if state.has_effect[node]:
             if "effect" in last:
                 needed.add(last["effect"])
             last["effect"] = unit

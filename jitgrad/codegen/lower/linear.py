@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from jitgrad.codegen.lower.state import Captures
 from jitgrad.ops.types import ListType
 from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk
 
@@ -30,24 +31,7 @@ def linearize(graph: Graph) -> Graph:
 
 class _Linear:
     def __init__(self) -> None:
-        self.captured: dict[Node, frozenset[Value]] = {}
-
-    def captures(self, node: Node) -> frozenset[Value]:
-        """The lists that a node's blocks read from outside."""
-        found = self.captured.get(node)
-        if found is None:
-            inside: set[Value] = set()
-            used: set[Value] = set()
-            for block in node.blocks:
-                inside.update(block.params)
-                for n in block.nodes:
-                    used.update(_lists(n.inputs))
-                    if n.blocks:
-                        used |= self.captures(n)
-                    inside.update(n.outputs)
-                used.update(_lists(block.results))
-            found = self.captured[node] = frozenset(used - inside)
-        return found
+        self.captures = Captures()
 
     def block(self, block: Block, owned: set[Value], live: set[Value], last: bool = False) -> Block:
         """A block with copies.
@@ -98,7 +82,7 @@ class _Linear:
 
     def structural(self, node: Node, own: set[Value], later: set[Value]) -> tuple[Node, list[Node]]:
         """A node with blocks: a branch may take what is not read after it, a loop only what it carries."""
-        captured = self.captures(node)
+        captured = set(_lists(self.captures[node]))
         copies: list[Node] = []
         inputs = node.inputs
         if node.op == "if":
@@ -114,10 +98,8 @@ class _Linear:
     def loop_body(self, node: Node) -> Block:
         """Elements of sequences that a scan reads belong to the sequence."""
         body = node.blocks[0]
-        if node.op == "scan" and any(isinstance(p.type, ListType) for p in body.params[1 + node.attrs["n_carries"]:]):
-            elements = set(body.params[1 + node.attrs["n_carries"]:])
-            return self.block(body, set(), elements)
-        return self.block(body, set(), set())
+        elements = _lists(body.params[1 + node.attrs["n_carries"]:]) if node.op == "scan" else ()
+        return self.block(body, set(), set(elements))
 
 
 def _lists(values: Iterable[Value]) -> list[Value]:

@@ -39,6 +39,35 @@ def is_single(type_: Type) -> bool:
     return isinstance(type_, TensorType) and all(d == 1 for d in type_.dims)
 
 
+class Captures(dict[Node, frozenset[Value]]):
+    """What the blocks of a node read from outside."""
+
+    def __missing__(self, node: Node) -> frozenset[Value]:
+        inside: set[Value] = set()
+        outside: set[Value] = set()
+        for block in node.blocks:
+            inside.update(block.params)
+            for n in block.nodes:
+                outside.update(n.inputs)
+                if n.blocks:
+                    outside |= self[n]
+                inside.update(n.outputs)
+            outside.update(block.results)
+        found = self[node] = frozenset(outside - inside)
+        return found
+
+
+class Inside(dict[Node, bool]):
+    """Whether a node, or one inside it, is such."""
+
+    def __init__(self, test: Callable[[Node], bool]):
+        self.test = test
+
+    def __missing__(self, node: Node) -> bool:
+        found = self[node] = self.test(node) or any(self[n] for block in node.blocks for n in block.nodes)
+        return found
+
+
 class Lowering:
     """The state of one program. Facts about values are scoped: what a nested block learns ends with it.
 
@@ -76,9 +105,11 @@ class Lowering:
         self.visible: set[Symbol] = set(self.symbols)
         self.originals: dict[int, Ref] = {}     # inputs that are read through a copy: their own memory
         self.leaving: dict[Node, Leaving] = {}  # by `pending` node
-        self.checks: dict[Node, bool] = {}
-        self.captured: dict[Node, frozenset[Value]] = {}
-        self.effects: dict[Node, bool] = {}
+        self.captures = Captures()
+        #: what is a check, or has one inside: what follows may rely on it
+        self.may_check = Inside(lambda n: n.op == "check")
+        #: what must keep its place among effects
+        self.has_effect = Inside(lambda n: effect(n.op, n.attrs) is not Effect.NONE)
 
     def _entry_symbols(self) -> dict[Symbol, tuple[int, int]]:
         """Where each symbol of the inputs is read; in an Optional only if it is nowhere else."""
@@ -306,45 +337,11 @@ class Lowering:
 
     def reads(self, node: Node) -> tuple[Value, ...]:
         """What a node reads, and its blocks from outside."""
-        return (*node.inputs, *self.captures(node)) if node.blocks else node.inputs
+        return (*node.inputs, *self.captures[node]) if node.blocks else node.inputs
 
     def uses(self, block: Block, nodes: Sequence[Node]) -> Counter[Value]:
         """How often each value is read by the nodes of a block, or is its result."""
         found = Counter(block.results)
         for node in nodes:
             found.update(self.reads(node))
-        return found
-
-    def captures(self, node: Node) -> frozenset[Value]:
-        """What the blocks of a node read from outside."""
-        found = self.captured.get(node)
-        if found is None:
-            inside: set[Value] = set()
-            outside: set[Value] = set()
-            for block in node.blocks:
-                inside.update(block.params)
-                for n in block.nodes:
-                    outside.update(n.inputs)
-                    if n.blocks:
-                        outside |= self.captures(n)
-                    inside.update(n.outputs)
-                outside.update(block.results)
-            found = self.captured[node] = frozenset(outside - inside)
-        return found
-
-    def has_effect(self, node: Node) -> bool:
-        """Whether a node or something inside it must keep its place among effects."""
-        found = self.effects.get(node)
-        if found is None:
-            found = effect(node.op, node.attrs) is not Effect.NONE or any(
-                self.has_effect(n) for block in node.blocks for n in block.nodes)
-            self.effects[node] = found
-        return found
-
-    def may_check(self, node: Node) -> bool:
-        """Whether a node is a check or has one inside: what follows may rely on it."""
-        found = self.checks.get(node)
-        if found is None:
-            found = node.op == "check" or any(self.may_check(n) for block in node.blocks for n in block.nodes)
-            self.checks[node] = found
         return found

@@ -17,10 +17,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-#: words at fixed places in the block
-(SITE, DATA_OFFSET, DIMS_OFFSET, FLAGS_OFFSET, WORKSPACE, CAPACITY, ARENA, LEFT, STREAM, ERROR, CHUNK, CHUNK_USED,
- CHUNK_SIZE, CHUNKS, SCRATCH, SCRATCH_SIZE, SHARED, FIRST_FREE) = range(18)
-OK, FAILED, NOT_CONTIGUOUS, NO_MEMORY, RAISED, DEVICE_FAILED = range(6)
+
+class Word:
+    """Words at fixed places in the block."""
+
+    (SITE, DATA_OFFSET, DIMS_OFFSET, FLAGS_OFFSET, WORKSPACE, CAPACITY, ARENA, LEFT, STREAM, ERROR, CHUNK, CHUNK_USED,
+     CHUNK_SIZE, CHUNKS, SCRATCH, SCRATCH_SIZE, SHARED, FIRST_FREE) = range(18)
+
+
+class Status:
+    """What a program returns."""
+
+    OK, FAILED, NOT_CONTIGUOUS, NO_MEMORY, RAISED, DEVICE_FAILED = range(6)
+
 
 
 @dataclass(slots=True)
@@ -31,10 +40,10 @@ class Layout:
     outputs: dict[int, int] = field(default_factory=dict)   # output -> first word
     commits: dict[int, int] = field(default_factory=dict)   # input -> first word (written?, then the value)
     growable: dict[int, int] = field(default_factory=dict)  # slot -> word of (pointer, capacity)
-    payload: int = FIRST_FREE
-    leaving: int = FIRST_FREE + 4                           # what is to be stored after an exception
+    payload: int = Word.FIRST_FREE
+    leaving: int = Word.FIRST_FREE + 4                           # what is to be stored after an exception
     left: dict[int, tuple[int, int]] = field(default_factory=dict)  # site -> word of its values, site of what is more
-    words: int = FIRST_FREE + 4
+    words: int = Word.FIRST_FREE + 4
     objects: list[int] = field(default_factory=list)        # tensor inputs in the order of items
     arrays: list[int] = field(default_factory=list)         # outputs that Python makes, after them
     pointers: dict[int, int] = field(default_factory=dict)  # device: tensor input -> word of its address

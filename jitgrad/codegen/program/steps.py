@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.step import Buffer, Leaving, Ref, Step, Touched, Use, node_uses, uses_in, words_of
-from jitgrad.dims import Size, Symbol
+from jitgrad.dims import Size, Symbol, product
 from jitgrad.dtypes import dtype
 from jitgrad.script.graph.ir import Node, Value
 
@@ -69,6 +69,15 @@ class GemmStep(Step):
     def sizes(self) -> tuple[Size, ...]:
         """The loops around one multiplication."""
         return (self.m, self.n, self.k, *[axis[0] for axis in self.batch])
+
+    @property
+    def traffic(self) -> tuple[list[Size], list[Size]]:
+        """The bytes that one product for each index of the batch reads, and those that it writes; no epilogue's."""
+        width = self.dtype.itemsize
+        c = product((width, self.m, self.n, *[size for size, *_ in self.batch]))
+        a = product((width, self.m, self.k, *[size for size, stride, _, _ in self.batch if stride != 0]))
+        b = product((width, self.k, self.n, *[size for size, _, stride, _ in self.batch if stride != 0]))
+        return [a, b, *([c] if self.accumulate else [])], [c]
 
     @property
     def memory(self) -> Touched:
@@ -242,6 +251,12 @@ class CallStep(Step):
     @property
     def memory(self) -> Touched | None:
         return ([], []) if self.kind == "check" else None
+
+    def traffic(self, node: Node) -> tuple[list[Size], list[Size]]:
+        """The bytes that the library reads and writes, for `node`."""
+        made = 2 if node.op == "nonzero" else len(node.outputs)  # which also says how many it found
+        sizes = [product(v.dims) * v.dtype.itemsize for v in self.values if isinstance(v, Ref)]
+        return sizes[:-made], sizes[-made:]
 
     @property
     def payload(self) -> int:

@@ -68,21 +68,31 @@ class Compiled:
 
     def to_bytes(self) -> bytes:
         """Everything that is needed to run it. Raises ValueError unless `storable`."""
+        bits = {name: gemm_symbol(dtypes.by_name(d)).int_bits for name, d in self.gemms.items()}
+        return self._to_bytes(self.gemms, bits)
+
+    def _to_bytes(self, *more: Any) -> bytes:
+        """What `_parts` reads."""
         faces = self._faces_json()
         if faces is None:
             raise ValueError("this program raises an exception that cannot be found by its name")
-        bits = {name: gemm_symbol(dtypes.by_name(d)).int_bits for name, d in self.gemms.items()}
-        header = serial.to_json([faces, self.gemms, bits, self.kernels, self.reasons])
+        header = serial.to_json([faces, *more, self.kernels, self.reasons])
         return struct.pack("=q", len(header)) + header + self.code
+
+    @staticmethod
+    def _parts(data: bytes) -> tuple[bytes, list[Interface], *tuple[Any, ...]]:
+        """The code, the interfaces, and what else was stored."""
+        (length,) = struct.unpack_from("=q", data)
+        faces, *more = json.loads(data[8:8 + length])
+        return data[8 + length:], [serial.load(f) for f in faces], *more
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Compiled:
         """The inverse of `to_bytes`. Raises ValueError where this process's BLAS has other integers."""
-        (length,) = struct.unpack_from("=q", data)
-        faces, gemms, bits, kernels, reasons = json.loads(data[8:8 + length])
+        code, faces, gemms, bits, kernels, reasons = cls._parts(data)
         if any(gemm_symbol(dtypes.by_name(gemms[name])).int_bits != wanted for name, wanted in bits.items()):
             raise ValueError("the program was compiled for a BLAS with other integers")
-        return cls(data[8 + length:], [serial.load(f) for f in faces], gemms, kernels, reasons, {})
+        return cls(code, faces, gemms, kernels, reasons, {})
 
 
 def symbols(gemms: Mapping[str, str]) -> dict[str, int]:

@@ -18,19 +18,7 @@ import numpy as np
 
 from jitgrad import dims
 from jitgrad.codegen.program import sites
-from jitgrad.codegen.program.layout import (
-    ARENA,
-    DATA_OFFSET,
-    DIMS_OFFSET,
-    FAILED,
-    FIRST_FREE,
-    FLAGS_OFFSET,
-    LEFT,
-    NO_MEMORY,
-    NOT_CONTIGUOUS,
-    SITE,
-    WORKSPACE,
-)
+from jitgrad.codegen.program.layout import Status, Word
 from jitgrad.codegen.program.memory import HOST, Memory, is_tensor, read_number, tensor_kind, write_number
 from jitgrad.codegen.program.sequences import Arena, SeqHandle, free_chunks, from_list
 from jitgrad.codegen.program.sites import Site
@@ -109,7 +97,7 @@ class Workspace:
         self.interface = interface
         self.block = (ctypes.c_int64 * interface.words)()
         self.address = ctypes.addressof(self.block)
-        self.block[DATA_OFFSET], self.block[DIMS_OFFSET], self.block[FLAGS_OFFSET] = (
+        self.block[Word.DATA_OFFSET], self.block[Word.DIMS_OFFSET], self.block[Word.FLAGS_OFFSET] = (
             ARRAY_DATA, ARRAY_DIMS, ARRAY_FLAGS)
         self.error: BaseException | None = None
         self.items: Any = None
@@ -117,14 +105,14 @@ class Workspace:
 
     def __del__(self, release: Any = free_chunks) -> None:
         self.free()
-        release(self.block[ARENA])
+        release(self.block[Word.ARENA])
 
     def flush(self) -> None:
         """Before Python looks at the memory: nothing is outstanding."""
 
     def free(self, free: Any = _free) -> None:
         """Give back the memory of slots."""
-        for word in (WORKSPACE, *self.interface.growable):
+        for word in (Word.WORKSPACE, *self.interface.growable):
             if self.block[word]:
                 free(self.block[word])
 
@@ -139,7 +127,7 @@ def _callback(address: int, number: int) -> int:
         site = workspace.interface.sites[number]
         if site.kind != "arithmetic":
             workspace.flush()
-        sites.RUN[site.kind](site, workspace.block, FIRST_FREE, workspace.memory)
+        sites.RUN[site.kind](site, workspace.block, Word.FIRST_FREE, workspace.memory)
     except BaseException as error:
         workspace.error = sites.annotated(error, workspace.interface.sites[number])
         return 0
@@ -161,26 +149,26 @@ def callback_symbols() -> dict[str, int]:
 def raise_status(status: int, workspace: Workspace) -> None:
     """Turn a native status into the exception that it means."""
     block = workspace.block
-    if status == NO_MEMORY:
+    if status == Status.NO_MEMORY:
         raise MemoryError("a compiled function could not allocate its workspace")
-    if status == FAILED:
-        site = workspace.interface.sites[block[SITE]]
-        error = sites.annotated(sites.failure(site, block, FIRST_FREE, workspace.memory), site)
+    if status == Status.FAILED:
+        site = workspace.interface.sites[block[Word.SITE]]
+        error = sites.annotated(sites.failure(site, block, Word.FIRST_FREE, workspace.memory), site)
         raise _with_pending(error, workspace)
     raised, workspace.error = workspace.error, None
     if raised is not None:
         raise _with_pending(raised, workspace)
-    if block[SITE] == -1:  # a signal handler raised while native code looked at signals
+    if block[Word.SITE] == -1:  # a signal handler raised while native code looked at signals
         restore = ctypes.pythonapi.PyErr_Restore
         restore.argtypes, restore.restype = [ctypes.c_void_p] * 3, None
-        block[SITE] = 0
-        restore(block[FIRST_FREE] or None, block[FIRST_FREE + 1] or None, block[FIRST_FREE + 2] or None)
+        block[Word.SITE] = 0
+        restore(block[Word.FIRST_FREE] or None, block[Word.FIRST_FREE + 1] or None, block[Word.FIRST_FREE + 2] or None)
     raise KeyboardInterrupt  # raised before the call-back's first instruction
 
 
 def _with_pending(error: BaseException, workspace: Workspace) -> BaseException:
     """`error`, which knows what is to be stored before it is raised on (`script.leaving`)."""
-    left, workspace.block[LEFT] = workspace.block[LEFT], 0
+    left, workspace.block[Word.LEFT] = workspace.block[Word.LEFT], 0
     if left:
         error._pending = sites.pending(  # type: ignore[attr-defined]
             workspace.interface.sites, left - 1, workspace.block, workspace.memory)
@@ -213,12 +201,9 @@ class Launcher:
     def source(self) -> str:
         """The function's text."""
         face = self.interface
-        names = [f"i{k}" for k in range(len(face.inputs))]
         lines = ["def launch(inputs, on_commit=None):"]
         lines.append("    try:\n        w = pool.pop()\n    except IndexError:\n        w = make()")
-        if names:
-            lines.append(f"    {', '.join(names)}, = inputs")
-        lines += [f"    {line}" for line in self.sizes()]
+        lines += self.beginning()
         arrays = []
         for k, kind in enumerate(face.inputs):
             if is_tensor(kind):
@@ -227,27 +212,43 @@ class Launcher:
                 d, rank = tensor_kind(payload(kind))
                 self.scope[f"e{k}"] = np.empty((0,) * rank, d.np)
                 arrays.append(f"(e{k} if i{k} is None else i{k})")
-            elif isinstance(payload(kind), tuple):
-                self.scope[f"k{k}i"] = kind
-                lines.append(f"    if type(i{k}) is list:\n        i{k} = from_list(i{k}, k{k}i)")
-        made = []
-        for k, output in enumerate(face.outputs):
-            if output.shape is not None:
-                self.scope[f"t{k}"] = tensor_kind(output.kind)[0].np
-                shape = ", ".join(output.shape) + ("," if output.shape else "")
-                lines.append(f"    o{k} = empty(({shape}), t{k})")
-                made.append(f"o{k}")
-        items = [*arrays, *made]
+        lines += [f"    {line}" for line in self.sizes()]
+        items = [*arrays, *[f"o{k}" for k, output in enumerate(face.outputs) if output.shape is not None]]
+        lines += self.outputs()
         lines.append(f"    items = ({', '.join(items)}{',' if items else ''})")
-        lines += [f"    {line}" for line in self.pack()]
-        for k, word in face.commits.items():
-            lines.append(f"    w.block[{word}] = 0  # input {k} is not committed to yet")
+        lines += self.numbers()
         lines.append("    status = native(w.address, id(items) + TUPLE)")
         lines.append("    if status:")
         lines.append(f"        failed(status, w, items, {len(arrays)}, on_commit)")
         if face.commits:
             lines.append("    commits(w, on_commit)")
         return "\n".join([*lines, *self.ending()])
+
+    def beginning(self) -> list[str]:
+        """The inputs, lists as sequences."""
+        lines = []
+        if self.interface.inputs:
+            lines.append(f"    {', '.join(f'i{k}' for k in range(len(self.interface.inputs)))}, = inputs")
+        for k, kind in enumerate(self.interface.inputs):
+            if isinstance(payload(kind), tuple):
+                self.scope[f"k{k}i"] = kind
+                lines.append(f"    if type(i{k}) is list:\n        i{k} = from_list(i{k}, k{k}i, memory)")
+        return lines
+
+    def outputs(self) -> list[str]:
+        """New arrays for results."""
+        lines = []
+        for k, output in enumerate(self.interface.outputs):
+            if output.shape is not None:
+                self.scope[f"t{k}"] = tensor_kind(output.kind)[0].np
+                shape = ", ".join(output.shape) + ("," if output.shape else "")
+                lines.append(f"    o{k} = empty(({shape}), t{k})")
+        return lines
+
+    def numbers(self) -> list[str]:
+        """Numbers into the block, and that no input is committed to yet."""
+        return [*[f"    {line}" for line in self.pack()],
+                *[f"    w.block[{word}] = 0" for word in self.interface.commits.values()]]
 
     def ending(self) -> list[str]:
         """From the program's end to the function's."""
@@ -308,8 +309,8 @@ class Launcher:
 
     def handles(self, workspace: Workspace, addresses: list[int | None], inputs: Any) -> list[SeqHandle | None]:
         """Sequences that leave the program: they take the call's arena with them."""
-        arena = Arena(workspace.block[ARENA], self.arenas)
-        workspace.block[ARENA] = self.arenas.pop() if self.arenas else 0
+        arena = Arena(workspace.block[Word.ARENA], self.arenas)
+        workspace.block[Word.ARENA] = self.arenas.pop() if self.arenas else 0
         owners = (arena, *(i for i in inputs if isinstance(i, SeqHandle)))
         kinds = [payload(o.kind) for o in self.interface.outputs if has_sequence(o.kind)]
         memory = workspace.memory
@@ -327,7 +328,7 @@ class Launcher:
     def failed(self, status: int, workspace: Workspace, items: tuple[Any, ...], n_arrays: int,
                on_commit: Callable[[int, Any], None] | None) -> None:
         """Anything but success: contiguous copies and another try, or an exception."""
-        if status == NOT_CONTIGUOUS:
+        if status == Status.NOT_CONTIGUOUS:
             copies = tuple(np.require(a, requirements=["C", "A"]) for a in items[:n_arrays])
             again = (*copies, *items[n_arrays:])
             status = self.native(workspace.address, id(again) + TUPLE_ITEMS)

@@ -22,9 +22,8 @@ from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.llvm.module import ModuleText
 from jitgrad.codegen.llvm.program import ProgramPrinter
 from jitgrad.codegen.lower.driver import lower
-from jitgrad.codegen.program.layout import ARENA, CAPACITY, native_name
+from jitgrad.codegen.program.layout import Word, native_name
 from jitgrad.codegen.program.program import Program
-from jitgrad.codegen.program.step import Ref
 from jitgrad.codegen.program.steps import CallStep, GemmStep, KernelStep
 from jitgrad.codegen.run import compile, compiled
 from jitgrad.codegen.run.launch import Interface, Launcher, Workspace
@@ -113,12 +112,10 @@ class Printer(ProgramPrinter):
         if isinstance(step, KernelStep):
             return _kernel_traffic(step)
         if isinstance(step, GemmStep):
-            return _product_traffic(step)
+            return step.traffic
         node = self.program.sites[step.site].node
-        assert node is not None
-        outputs = 2 if node.op == "nonzero" else len(node.outputs)  # which also says how many it found
-        sizes = [product(v.dims) * v.dtype.itemsize for v in step.values if isinstance(v, Ref)]
-        return sizes[:-outputs], sizes[-outputs:]
+        found: tuple[list[Size], list[Size]] = step.traffic(node)
+        return found
 
     def describe(self, step: Any) -> Probe:
         nodes = self.program.origins.get(step, ())
@@ -143,19 +140,9 @@ def _kernel_traffic(step: KernelStep) -> tuple[list[Size], list[Size]]:
     return read, written
 
 
-def _product_traffic(step: GemmStep) -> tuple[list[Size], list[Size]]:
-    width = step.dtype.itemsize
-    written = [product((width, step.m, step.n, *(size for size, *_ in step.batch)))]
-    read = [product((width, step.m, step.k, *(size for size, a, _, _ in step.batch if a != 0))),
-            product((width, step.k, step.n, *(size for size, _, b, _ in step.batch if b != 0)))]
-    return (read + written if step.accumulate else read), written
-
-
 def _flops(step: Any) -> list[Size]:
     """A product's multiplications and additions; nothing is counted for kernels."""
-    if not isinstance(step, GemmStep):
-        return []
-    return [product((2, step.m, step.n, step.k, *(size for size, *_ in step.batch)))]
+    return [product((2, *step.sizes))] if isinstance(step, GemmStep) else []
 
 
 class Probed:
@@ -232,8 +219,8 @@ class Probed:
         total = 0
         for workspace in self._workspaces(name):
             block = workspace.block
-            total += block[CAPACITY] + sum(block[word + 1] for word in workspace.interface.growable)
-            chunk = block[ARENA]
+            total += block[Word.CAPACITY] + sum(block[word + 1] for word in workspace.interface.growable)
+            chunk = block[Word.ARENA]
             while chunk:
                 previous, capacity = (ctypes.c_int64 * 2).from_address(chunk)
                 total += capacity

@@ -12,7 +12,7 @@ from jitgrad.codegen.cuda.driver.blaslt import FAILED
 from jitgrad.codegen.cuda.graphs import replay
 from jitgrad.codegen.cuda.graphs.replay import Replay
 from jitgrad.codegen.llvm import engine
-from jitgrad.codegen.program.layout import STREAM as STREAM_WORD
+from jitgrad.codegen.program.layout import Word
 from tests.codegen.cuda import fakedriver, hostgraphs
 from tests.codegen.cuda import host as shim
 from tests.codegen.cuda.fakegraphs import error
@@ -286,7 +286,7 @@ def test_a_host_function_on_the_host(graphs, order):
     memory = driver.allocate(16)
     block = (ctypes.c_int64 * 64)()
     replay = Replay(driver.graphs, 0) if graphs else None
-    block[STREAM_WORD] = replay.address if replay else 0
+    block[Word.STREAM] = replay.address if replay else 0
     values = (ctypes.c_uint64 * 2)(memory.ptr, memory.ptr + 8)
     places = (ctypes.c_void_p * 2)(*[ctypes.addressof(values) + 8 * k for k in range(2)])
     f = ctypes.CFUNCTYPE(ctypes.c_int64, *(ctypes.c_void_p,) * 4)(code.address("f"))

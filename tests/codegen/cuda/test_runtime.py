@@ -14,7 +14,7 @@ from jitgrad.codegen.cuda.host.device_program import DeviceProgramPrinter
 from jitgrad.codegen.cuda.host.module import DeviceModule
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.lower.driver import lower
-from jitgrad.codegen.program.layout import ERROR, STREAM
+from jitgrad.codegen.program.layout import Word
 from jitgrad.codegen.run import store
 from jitgrad.script.passes import pipeline
 
@@ -54,20 +54,20 @@ def test_the_first_error_of_a_driver_is_kept() -> None:
     jg_copy = ctypes.CFUNCTYPE(None, *arguments)(known["jg_copy"])
     jg_read = ctypes.CFUNCTYPE(ctypes.c_bool, *arguments)(known["jg_read"])
     block = (ctypes.c_int64 * 64)()
-    block[STREAM] = 0
+    block[Word.STREAM] = 0
     for size, error, good in ((10, 0, True), (0, 0, False), (12, 2, False), (10, 2, False), (15, 2, False)):
         jg_copy(block, 0, 0, size)
-        assert block[ERROR] == error
-        block[ERROR] = 0 if good else block[ERROR]
+        assert block[Word.ERROR] == error
+        block[Word.ERROR] = 0 if good else block[Word.ERROR]
         if size:
             assert jg_read(block, 0, 0, size) is good
-    block[ERROR] = 0
+    block[Word.ERROR] = 0
     assert jg_read(block, 0, 0, 17) is False
-    assert block[ERROR] == 7
+    assert block[Word.ERROR] == 7
     jg_repeat = ctypes.CFUNCTYPE(ctypes.c_bool, *arguments[:3])(known["jg_repeat"])
     go, word = ctypes.c_int64(), ctypes.c_int64(5)
     assert jg_repeat(block, ctypes.addressof(go), ctypes.addressof(word)) is False
     assert go.value == 0
-    block[ERROR] = 0
+    block[Word.ERROR] = 0
     assert jg_repeat(block, ctypes.addressof(go), ctypes.addressof(word)) is True
-    assert (go.value, block[ERROR]) == (5, 0)
+    assert (go.value, block[Word.ERROR]) == (5, 0)

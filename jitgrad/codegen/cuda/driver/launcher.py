@@ -15,17 +15,7 @@ from jitgrad.codegen.cuda.driver import runtime
 from jitgrad.codegen.cuda.driver.driver import Driver
 from jitgrad.codegen.cuda.graphs.replay import Replay
 from jitgrad.codegen.cuda.kernels.geometry import TICKETS
-from jitgrad.codegen.program.layout import (
-    CHUNK,
-    CHUNK_SIZE,
-    CHUNK_USED,
-    CHUNKS,
-    DEVICE_FAILED,
-    ERROR,
-    SCRATCH,
-    SHARED,
-    STREAM,
-)
+from jitgrad.codegen.program.layout import Status, Word
 from jitgrad.codegen.program.memory import is_tensor, tensor_kind
 from jitgrad.codegen.run.launch import Interface, Launcher, Workspace, live, payload, raise_status
 
@@ -53,8 +43,8 @@ class DeviceWorkspace(Workspace):
         self.memory = self.device = device
         graphs = self.device.graphs
         self.replay = None if graphs is None else Replay(graphs, stream)
-        self.block[STREAM] = stream if self.replay is None else self.replay.address
-        self.block[SHARED] = self.device.shared
+        self.block[Word.STREAM] = stream if self.replay is None else self.replay.address
+        self.block[Word.SHARED] = self.device.shared
         self.slots: dict[int, Any] = {}
         self.chunks: list[Any] = []
         self.seen: dict[int, Any] = {}
@@ -73,25 +63,26 @@ class DeviceWorkspace(Workspace):
     def provide(self, word: int, size: int) -> int:
         """Memory for a slot or a chunk; -1: forget all chunks but the newest."""
         block = self.block
-        if word != CHUNK:
+        if word != Word.CHUNK:
             if self.replay is not None and word in self.slots:
                 self.retired.append(self.slots[word])  # what was called so far may use it, and is not launched yet
             self.slots.pop(word, None)
             rounded = (size + (size >> 3) + 511) & -512
             self.slots[word] = found = self.device.allocate(rounded)
-            if word == SCRATCH:
+            if word == Word.SCRATCH:
                 self.device.clear(found, TICKETS)
             block[word], block[word + 1] = found.ptr, rounded
             return found.ptr
         if size < 0:
             self.retired += self.chunks[:-1]
             del self.chunks[:-1]
-            block[CHUNKS] = len(self.chunks)
-            return block[CHUNK]
-        rounded = max(2 * block[CHUNK_SIZE], size, FIRST_CHUNK)
+            block[Word.CHUNKS] = len(self.chunks)
+            return block[Word.CHUNK]
+        rounded = max(2 * block[Word.CHUNK_SIZE], size, FIRST_CHUNK)
         found = self.device.allocate(rounded)
         self.chunks.append(found)
-        block[CHUNK], block[CHUNK_SIZE], block[CHUNK_USED], block[CHUNKS] = found.ptr, rounded, size, len(self.chunks)
+        block[Word.CHUNK], block[Word.CHUNK_SIZE], block[Word.CHUNK_USED] = found.ptr, rounded, size
+        block[Word.CHUNKS] = len(self.chunks)
         return found.ptr
 
     def place(self, k: int, array: Any) -> None:
@@ -183,10 +174,8 @@ class DeviceLauncher(Launcher):
 
     def source(self) -> str:
         face = self.interface
-        names = [f"i{k}" for k in range(len(face.inputs))]
-        lines = ["def launch(inputs, on_commit=None):", "    w, pool = take()", "    block, seen = w.block, w.seen"]
-        if names:
-            lines.append(f"    {', '.join(names)}, = inputs")
+        lines = ["def launch(inputs, on_commit=None):", "    w, pool = take()", "    block, seen = w.block, w.seen",
+                 *self.beginning()]
         for k, kind in enumerate(face.inputs):
             if is_tensor(payload(kind)):
                 if not is_tensor(kind):
@@ -194,19 +183,10 @@ class DeviceLauncher(Launcher):
                     lines.append(f"    if i{k} is None:\n        w.absent({k})")
                 when = "if" if is_tensor(kind) else "elif"
                 lines.append(f"    {when} seen.get({k}) is not i{k}:\n        w.place({k}, i{k})")
-            elif isinstance(payload(kind), tuple):
-                self.scope[f"k{k}i"] = kind
-                lines.append(f"    if type(i{k}) is list:\n        i{k} = from_list(i{k}, k{k}i, memory)")
         lines += [f"    {line}" for line in self.sizes()]
-        for k, output in enumerate(face.outputs):
-            if output.shape is not None:
-                self.scope[f"t{k}"] = tensor_kind(output.kind)[0].np
-                shape = ", ".join(output.shape) + ("," if output.shape else "")
-                lines.append(f"    o{k} = empty(({shape}), t{k})")
-                lines.append(f"    block[{output.word}] = address(o{k})")
-        lines += [f"    {line}" for line in self.pack()]
-        for k, word in face.commits.items():
-            lines.append(f"    block[{word}] = 0  # input {k} is not committed to yet")
+        lines += self.outputs()
+        lines += [f"    block[{o.word}] = address(o{k})" for k, o in enumerate(face.outputs) if o.shape is not None]
+        lines += self.numbers()
         if self.driver.graphs is None:
             lines.append("    status = native(w.address, 0)")
         else:
@@ -230,8 +210,8 @@ class DeviceLauncher(Launcher):
                on_commit: Callable[[int, Any], None] | None) -> None:
         if self.interface.commits:
             self.commits(workspace, on_commit)
-        if status == DEVICE_FAILED:
-            code, workspace.block[ERROR] = workspace.block[ERROR], 0
+        if status == Status.DEVICE_FAILED:
+            code, workspace.block[Word.ERROR] = workspace.block[Word.ERROR], 0
             raise self.driver.error(code)
         raise_status(status, workspace)
 
@@ -240,7 +220,7 @@ class DeviceLauncher(Launcher):
         found = super().handles(workspace, addresses, (*inputs,))
         chunks, workspace.chunks = workspace.chunks, []
         block = workspace.block
-        block[CHUNK] = block[CHUNK_SIZE] = block[CHUNK_USED] = block[CHUNKS] = 0
+        block[Word.CHUNK] = block[Word.CHUNK_SIZE] = block[Word.CHUNK_USED] = block[Word.CHUNKS] = 0
         for handle in found:
             if handle is not None:
                 handle.owners = (*handle.owners, *chunks)

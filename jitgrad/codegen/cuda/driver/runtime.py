@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 
 from jitgrad.codegen.cuda.kernels.geometry import Form
 from jitgrad.codegen.llvm import engine
-from jitgrad.codegen.program.layout import CHUNK, CHUNK_SIZE, CHUNK_USED, CHUNKS, ERROR, SHARED, STREAM
+from jitgrad.codegen.program.layout import Word
 from jitgrad.codegen.run import store
 from jitgrad.kernels.native import Library, Native
 from jitgrad.kernels.values import V
@@ -56,8 +56,8 @@ LIBRARY = Library()
 def called(f: Native, block: V, function: str, *arguments: V) -> V:
     """Call the driver; its first error is kept."""
     status = f.call(function, "i32", 1, *arguments)
-    before = f.load(block, ERROR)
-    f.store(before.eq(0).where(status.cast("zext", "i64"), before), block, ERROR)
+    before = f.load(block, Word.ERROR)
+    f.store(before.eq(0).where(status.cast("zext", "i64"), before), block, Word.ERROR)
     return status
 
 
@@ -68,7 +68,7 @@ def launched(f: Native, block: V, function: str, kernel: V, grid: Sequence[V | i
 
 
 def stream_of(f: Native, block: V) -> V:
-    return f.load(block, STREAM, "ptr")
+    return f.load(block, Word.STREAM, "ptr")
 
 
 def up(a: V, b: V) -> V:
@@ -84,7 +84,7 @@ def jg_launch(f: Native, block: V, table: V, outer: V, inner: V, arguments: V) -
     form = f.variable(table)
     with f.loop():
         bound, count, first = f.load(form.value), f.load(form.value, 1), f.at(form.value, 2)
-        with f.when((inner <= bound) & (shared_bytes(f, first, inner) <= f.load(block, SHARED))):
+        with f.when((inner <= bound) & (shared_bytes(f, first, inner) <= f.load(block, Word.SHARED))):
             with f.each(count) as k:
                 launch_one(f, block, f.at(first, k * LAUNCH_WORDS), outer, inner, arguments)
             f.leave()
@@ -140,7 +140,7 @@ def jg_repeat(f: Native, block: V, to: V, source: V) -> V:
 
 def waited(f: Native, block: V, function: str, to: V, source: V, size: V) -> V:
     """Read words of the device; whether all went well so far."""
-    with f.when(f.load(block, ERROR).ne(0)):
+    with f.when(f.load(block, Word.ERROR).ne(0)):
         f.leave(f.number(False, "i1"))
     return called(f, block, function, to, source.cast("ptrtoint", "i64"), size, stream_of(f, block)).eq(0)
 
@@ -155,25 +155,25 @@ def jg_reserve(f: Native, block: V, word: V, size: V) -> V:
 @LIBRARY.function("ptr", block="ptr", size="i64")
 def jg_take(f: Native, block: V, size: V) -> V:
     need = (size.intrinsic("umax", 1) + (ALIGNMENT - 1)) & -ALIGNMENT
-    used = f.load(block, CHUNK_USED)
+    used = f.load(block, Word.CHUNK_USED)
     end = used + need
-    with f.when(end.compare("ule", f.load(block, CHUNK_SIZE))):
-        f.store(end, block, CHUNK_USED)
-        f.leave(f.at(f.load(block, CHUNK, "ptr"), used, "i8"))
-    return memory(f, block, f.number(CHUNK), need)
+    with f.when(end.compare("ule", f.load(block, Word.CHUNK_SIZE))):
+        f.store(end, block, Word.CHUNK_USED)
+        f.leave(f.at(f.load(block, Word.CHUNK, "ptr"), used, "i8"))
+    return memory(f, block, f.number(Word.CHUNK), need)
 
 
 @LIBRARY.function("void", block="ptr")
 def jg_chunks_reset(f: Native, block: V) -> None:
-    with f.when(f.load(block, CHUNKS).compare("ugt", 1)):
-        memory(f, block, f.number(CHUNK), f.number(-1))
-    f.store(f.number(0), block, CHUNK_USED)
+    with f.when(f.load(block, Word.CHUNKS).compare("ugt", 1)):
+        memory(f, block, f.number(Word.CHUNK), f.number(-1))
+    f.store(f.number(0), block, Word.CHUNK_USED)
 
 
 @LIBRARY.function("void", block="ptr", chunks="i64", used="i64")
 def jg_chunks_release(f: Native, block: V, chunks: V, used: V) -> None:
-    with f.when(f.load(block, CHUNKS).eq(chunks)):
-        f.store(used, block, CHUNK_USED)
+    with f.when(f.load(block, Word.CHUNKS).eq(chunks)):
+        f.store(used, block, Word.CHUNK_USED)
 
 
 def memory(f: Native, block: V, word: V, size: V) -> V:

@@ -26,7 +26,7 @@ from jitgrad.codegen.program.device_steps import (
     RepeatStep,
     ResidentStep,
 )
-from jitgrad.codegen.program.layout import CAPACITY, DEVICE_FAILED, SCRATCH, WORKSPACE
+from jitgrad.codegen.program.layout import Word
 from jitgrad.codegen.program.steps import GemmStep, KernelStep, LoadScalar
 from jitgrad.kernels.values import V
 
@@ -40,13 +40,9 @@ def launch(p: DevicePrinter, step: KernelStep) -> None:
     arguments = kernel_arguments(p, step)
     if scratch:
         p.scratch = max(p.scratch, scratch)
-        arguments.append(("ptr", p.load_word(SCRATCH, "ptr").name))
+        arguments.append(("ptr", p.load_word(Word.SCRATCH, "ptr").name))
     n = len(step.kernel.outer)
-    rows, columns = p.const(1), p.const(1)
-    for size in step.sizes[:n]:
-        rows = rows * p.size(size)
-    for size in step.sizes[n:]:
-        columns = columns * p.size(size)
+    rows, columns = p.product(step.sizes[:n]), p.product(step.sizes[n:])
     if any(s.op == "column" for s in step.kernel.body):  # sums of no rows are zero
         rows = p.here(rows).intrinsic("smax", 1)
     p.arguments = max(p.arguments, len(arguments))
@@ -84,7 +80,7 @@ def as_integer(p: DevicePrinter, address: str) -> V:
 def poison(p: DevicePrinter, step: PoisonStep) -> None:
     """Fill a buffer, or all of the workspace, with NaNs."""
     if step.buffer is None:
-        poison_memory(p, p.load_word(WORKSPACE, "ptr").name, p.load_word(CAPACITY))
+        poison_memory(p, p.load_word(Word.WORKSPACE, "ptr").name, p.load_word(Word.CAPACITY))
     else:
         poison_memory(p, p.address(step.buffer, 0), p.size(step.buffer.size * step.buffer.dtype.itemsize))
 
@@ -123,9 +119,7 @@ def read_scalar(p: DevicePrinter, step: LoadScalar) -> None:
         load_scalar(p, step)
         return
     p.read = p.read or p.variable("i64")
-    good = p.code.emit(f"call i1 @jg_read(ptr %block, ptr {p.read}, ptr {p.address(step.buffer, step.offset)}, "
-                       f"i64 {step.buffer.dtype.itemsize})", "i1", 1)
-    p.leave_unless(good, DEVICE_FAILED)
+    p.read_device(p.read, p.address(step.buffer, step.offset), step.buffer.dtype.itemsize)
     p.define(step.value, widen(p.code.read(STORED[step.buffer.dtype.name], p.read), step.buffer.dtype))
 
 

@@ -6,7 +6,7 @@ kernel that keeps what the gradient needs stops where a sequence is full, and is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from jitgrad.codegen.llvm.conversions import part_types
 from jitgrad.codegen.llvm.sizes import alone
 from jitgrad.codegen.llvm.steps import poll
 from jitgrad.codegen.program.device_steps import RepeatStep, ResidentStep
-from jitgrad.codegen.program.layout import DEVICE_FAILED, SCRATCH
+from jitgrad.codegen.program.layout import Status, Word
 from jitgrad.codegen.program.sequence_steps import SeqGrow
 from jitgrad.codegen.program.step import Buffer, every
 from jitgrad.codegen.program.steps import Allocate, GemmStep, KernelStep, Point
@@ -125,7 +125,7 @@ def repeat_step(p: DevicePrinter, step: RepeatStep) -> None:
     p.line(f"br label %{head}")
     p.start(head)
     good = p.code.emit(f"call i1 @jg_repeat(ptr %block, ptr {word}, ptr {p.address(step.state, 0)})", "i1", 1)
-    p.leave_unless(good, DEVICE_FAILED)
+    p.leave_unless(good, Status.DEVICE_FAILED)
     more = p.code.read_word("i1", word)
     p.line(f"br i1 {more.name}, label %{body}, label %{after}")
     p.start(body)
@@ -158,7 +158,7 @@ def arguments_of(p: DevicePrinter, words: list[V | str]) -> str:
     table, scratch, arguments = p.variable(f"[{max(1, len(words))} x i64]"), p.variable("ptr"), p.variable("[2 x ptr]")
     for k, word in enumerate(words):
         p.code.write(word if isinstance(word, V) else V(p.code, word, "ptr", 1), p.code.element(table, k))
-    p.line(f"store ptr {p.load_word(SCRATCH, 'ptr').name}, ptr {scratch}")
+    p.line(f"store ptr {p.load_word(Word.SCRATCH, 'ptr').name}, ptr {scratch}")
     p.line(f"store ptr {table}, ptr {arguments}")
     p.line(f"store ptr {scratch}, ptr {p.code.element(arguments, 1, 'ptr')}")
     return arguments
@@ -184,29 +184,25 @@ def device_can(p: DevicePrinter, step: ResidentStep) -> V:
 def products_are_small(p: DevicePrinter, step: ResidentStep) -> V:
     """Whether a region's products are for a kernel."""
     small = p.code.const(True, "i1", 1)
+    for sizes in sizes_known_before(step, GemmStep):
+        small = small & (p.product(sizes) <= MOST_WORK)
+    return small
+
+
+def sizes_known_before(step: ResidentStep, *kinds: type[KernelStep | GemmStep]) -> Iterator[tuple[Size, ...]]:
+    """The sizes of those steps of a region whose sizes nothing in it sets."""
     bound = {s for inner in every(step.steps) for s in inner.sets if isinstance(s, Symbol)}
     for inner in every(step.steps):
-        if isinstance(inner, GemmStep) and not any(s in bound for size in inner.sizes for s in symbols(size)):
-            work = p.const(1)
-            for size in inner.sizes:
-                work = work * p.size(size)
-            small = small & (work <= MOST_WORK)
-    return small
+        if isinstance(inner, kinds) and not any(s in bound for size in inner.sizes for s in symbols(size)):
+            yield inner.sizes
 
 
 def blocks(p: DevicePrinter, step: ResidentStep) -> V:
     """How many blocks have something to do in the largest kernel of a region, of which the sizes are known before."""
-    bound = {s for inner in every(step.steps) for s in inner.sets if isinstance(s, Symbol)}
     most = p.const(1)
-    seen: set[tuple[Size, ...]] = set()
-    for inner in every(step.steps):
-        sizes = inner.sizes if isinstance(inner, (KernelStep, GemmStep)) else ()
-        if sizes and sizes not in seen and not any(s in bound for size in sizes for s in symbols(size)):
-            seen.add(sizes)
-            elements = p.const(1)
-            for size in sizes:
-                elements = elements * p.size(size)
-            most = most.intrinsic("smax", elements)
+    for sizes in dict.fromkeys(sizes_known_before(step, KernelStep, GemmStep)):
+        if sizes:
+            most = most.intrinsic("smax", p.product(sizes))
     return (most + (ELEMENTS - 1)).op("sdiv", p.const(ELEMENTS))
 
 
@@ -268,8 +264,7 @@ def read_mirrors(p: DevicePrinter, mirrors: list[Mirror], device: str, total: V)
     if not mirrors:
         return
     copy = p.take(p.here(total))
-    good = p.code.emit(f"call i1 @jg_read(ptr %block, ptr {copy}, ptr {device}, i64 {total.name})", "i1", 1)
-    p.leave_unless(good, DEVICE_FAILED)
+    p.read_device(copy, device, total.name)
     for mirror in mirrors:
         begin = p.here(mirror.first) * p.here(mirror.each)
         size = p.one(mirror.step.k) * p.here(mirror.each) - begin
@@ -292,8 +287,7 @@ def read_words(p: DevicePrinter, what: Sequence[Value | Buffer], told: Buffer, c
                kept: dict[Value, tuple[str, ...]]) -> str:
     """Wait for `count` words, of which the first ones are values and addresses, and take these. Where the words are."""
     found = p.variable(f"[{count} x i64]")
-    good = p.code.emit(f"call i1 @jg_read(ptr %block, ptr {found}, ptr {p.address(told, 0)}, i64 {8 * count})", "i1", 1)
-    p.leave_unless(good, DEVICE_FAILED)
+    p.read_device(found, p.address(told, 0), 8 * count)
     for k, one in enumerate(what):
         place = p.code.element(found, k)
         if isinstance(one, Buffer):

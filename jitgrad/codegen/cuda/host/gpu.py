@@ -7,8 +7,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
-import struct
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -21,7 +19,7 @@ from jitgrad.codegen.cuda.schedule.passes import prepared
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.program.layout import native_name
 from jitgrad.codegen.run import compile as cpu
-from jitgrad.codegen.run import launch, runtime, serial
+from jitgrad.codegen.run import launch, runtime
 from jitgrad.codegen.run.compiled import Compiled, Native
 from jitgrad.script.graph.ir import Graph
 
@@ -38,33 +36,24 @@ class DeviceCompiled(Compiled):
 
     def link(self) -> dict[str, Native]:
         with self.driver.on():
-            return self._linked()
-
-    def _linked(self) -> dict[str, Native]:
-        known = {**runtime.symbols(), **launch.callback_symbols(), **launcher.symbols(self.driver)}
-        names = [*[native_name(f.name) for f in self.faces], "jg_handles", "jg_machine"]
-        self.loaded = engine.load(self.code, known, names)
-        handles = self.driver.load(self.source, self.names) if self.names else []
-        table = (ctypes.c_void_p * max(1, len(handles))).from_address(self.loaded.address("jg_handles"))
-        ctypes.c_int64.from_address(self.loaded.address("jg_machine")).value = self.driver.processors
-        for number, handle in enumerate(handles):
-            table[number] = handle
-        return {f.name: launcher.DeviceLauncher(f, self.loaded.address(native_name(f.name)), self.loaded,
-                                                self.driver).build() for f in self.faces}
+            known = {**runtime.symbols(), **launch.callback_symbols(), **launcher.symbols(self.driver)}
+            names = [*[native_name(f.name) for f in self.faces], "jg_handles", "jg_machine"]
+            self.loaded = engine.load(self.code, known, names)
+            handles = self.driver.load(self.source, self.names) if self.names else []
+            table = (ctypes.c_void_p * max(1, len(handles))).from_address(self.loaded.address("jg_handles"))
+            ctypes.c_int64.from_address(self.loaded.address("jg_machine")).value = self.driver.processors
+            table[:len(handles)] = [*handles]
+            return {f.name: launcher.DeviceLauncher(f, self.loaded.address(native_name(f.name)), self.loaded,
+                                                    self.driver).build() for f in self.faces}
 
     def to_bytes(self) -> bytes:
-        faces = self._faces_json()
-        if faces is None:
-            raise ValueError("this program raises an exception that cannot be found by its name")
-        header = serial.to_json([faces, self.source, self.names, self.kernels, self.reasons])
-        return struct.pack("=q", len(header)) + header + self.code
+        return self._to_bytes(self.source, self.names)
 
     @classmethod
     def for_device(cls, data: bytes, driver: Driver) -> DeviceCompiled:
         """The inverse of `to_bytes`, on a device."""
-        (length,) = struct.unpack_from("=q", data)
-        faces, source, names, kernels, reasons = json.loads(data[8:8 + length])
-        return cls(data[8 + length:], [serial.load(f) for f in faces], source, names, driver, kernels, reasons, {})
+        code, faces, source, names, kernels, reasons = cls._parts(data)
+        return cls(code, faces, source, names, driver, kernels, reasons, {})
 
 
 def compile(graphs: Mapping[str, Graph], driver: Driver,

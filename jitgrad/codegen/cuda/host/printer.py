@@ -7,7 +7,9 @@ Python objects.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from jitgrad.codegen.cuda.driver.runtime import PRODUCT_WORDS
@@ -17,16 +19,10 @@ from jitgrad.codegen.cuda.schedule.poison import POISON
 from jitgrad.codegen.llvm.program import ProgramPrinter
 from jitgrad.codegen.llvm.sizes import alone
 from jitgrad.codegen.program.device_steps import EachStep, PoisonStep
-from jitgrad.codegen.program.layout import (
-    CHUNK_USED,
-    CHUNKS,
-    DEVICE_FAILED,
-    ERROR,
-    NO_MEMORY,
-    SCRATCH,
-)
+from jitgrad.codegen.program.layout import Status, Word
 from jitgrad.codegen.program.program import TensorOutput
 from jitgrad.codegen.program.step import Column, every
+from jitgrad.dims import Size
 from jitgrad.kernels.values import Code, V
 
 
@@ -54,7 +50,7 @@ class Batch:
         count, chunks = self.word(p, 0), self.word(p, 1)
         some = p.code.read("i64", chunks)
         if self.scratch:
-            p.line(f"store ptr {p.load_word(SCRATCH, 'ptr').name}, ptr {self.word(p, self.words - 1)}")
+            p.line(f"store ptr {p.load_word(Word.SCRATCH, 'ptr').name}, ptr {self.word(p, self.words - 1)}")
         p.line(f"call void @jg_launch(ptr %block, ptr @{self.forms}, i64 {some.name}, i64 1, "
                f"ptr %batch.{self.number}.arguments)")
         p.line(f"store i64 0, ptr {count}")
@@ -87,6 +83,15 @@ class DevicePrinter(ProgramPrinter):
         self.groups = any(isinstance(s, EachStep) for s in every(program.steps))  # launched together
         self.poisons = any(isinstance(s, PoisonStep) for s in program.steps)  # dead memory
         super().__init__(module, program)
+
+    def product(self, sizes: Iterable[Size]) -> V:
+        """Sizes multiplied."""
+        return reduce(V.__mul__, map(self.size, sizes), self.const(1))
+
+    def read_device(self, to: str, source: str, size: object) -> None:
+        """Wait for the device, and bring so many bytes of its memory to the host."""
+        good = self.code.emit(f"call i1 @jg_read(ptr %block, ptr {to}, ptr {source}, i64 {size})", "i1", 1)
+        self.leave_unless(good, Status.DEVICE_FAILED)
 
     def batch(self, step: EachStep) -> Batch:
         """Where the entries of a group wait."""
@@ -141,9 +146,9 @@ class DevicePrinter(ProgramPrinter):
     def prologue(self) -> list[str]:
         lines = super().prologue()
         if self.scratch:
-            lines += [f"  %scratched = call i1 @jg_reserve(ptr %block, i64 {SCRATCH}, i64 {self.scratch})",
+            lines += [f"  %scratched = call i1 @jg_reserve(ptr %block, i64 {Word.SCRATCH}, i64 {self.scratch})",
                       "  br i1 %scratched, label %scratch.go, label %scratch.none", "scratch.none:",
-                      f"  ret i64 {NO_MEMORY}", "scratch.go:"]
+                      f"  ret i64 {Status.NO_MEMORY}", "scratch.go:"]
         if self.chunks:
             lines.append("  call void @jg_chunks_reset(ptr %block)")
         lines += [f"  %arguments = alloca [{max(1, self.arguments)} x ptr]",
@@ -162,10 +167,10 @@ class DevicePrinter(ProgramPrinter):
 
     def epilogue(self) -> None:
         """Report an error of the driver. A failing kernel is told by what waits for it."""
-        self.leave_unless(self.load_word(ERROR).eq(0), DEVICE_FAILED)
+        self.leave_unless(self.load_word(Word.ERROR).eq(0), Status.DEVICE_FAILED)
 
     def mark_arena(self) -> Any:
-        return super().mark_arena(), self.load_word(CHUNKS), self.load_word(CHUNK_USED)
+        return super().mark_arena(), self.load_word(Word.CHUNKS), self.load_word(Word.CHUNK_USED)
 
     def release_arena(self, mark: Any) -> None:
         host, chunks, used = mark
@@ -177,7 +182,7 @@ class DevicePrinter(ProgramPrinter):
     def tensors(self, bytes_: V) -> str:
         self.chunks = True
         found = self.code.emit(f"call ptr @jg_take(ptr %block, i64 {bytes_.name})", "ptr", 1)
-        self.leave_unless(self.code.emit(f"icmp ne ptr {found.name}, null", "i1", 1), NO_MEMORY)
+        self.leave_unless(self.code.emit(f"icmp ne ptr {found.name}, null", "i1", 1), Status.NO_MEMORY)
         if self.poisons:
             poison_memory(self, found.name, self.here(bytes_))
         return found.name

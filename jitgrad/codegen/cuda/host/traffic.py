@@ -11,6 +11,7 @@ a cache. So do the elements of a table that are read by index, one for each read
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,7 +30,7 @@ from jitgrad.codegen.program.device_steps import EachStep, RepeatStep, ResidentS
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.plan import STORES, is_reloaded, needed
 from jitgrad.codegen.program.program import Program
-from jitgrad.codegen.program.step import Ref, every
+from jitgrad.codegen.program.step import every
 from jitgrad.codegen.program.steps import (
     CallStep,
     GemmStep,
@@ -66,40 +67,90 @@ class Moved:
 
 def traffic(program: Program, sizes: Mapping[Symbol, int]) -> list[Moved]:
     """The steps of a program for these sizes, in order."""
-    return list(_steps(program, program.steps, sizes, ()))
+    return list(_Traffic(program, sizes).steps(program.steps, ()))
 
 
-def _steps(program: Program, steps: Iterable[Any], sizes: Mapping[Symbol, int],
-           inside: tuple[str, ...]) -> Iterator[Moved]:
-    for step in steps:
-        nodes = program.origins.get(step, ())
-        if isinstance(step, KernelStep):
-            yield _kernel(step, nodes, sizes, inside)
-        elif isinstance(step, EachStep):
-            found = [_pointwise(step.kernel, (_value(size, sizes),)) for size, _ in step.parts]
-            yield Moved("kernel", each_symbol(step.kernel.name), nodes, 1, *_added(found), inside)
-        elif isinstance(step, GemmStep):
-            yield _product(step, nodes, sizes, inside)
-        elif isinstance(step, LoadScalar) and not step.buffer.host:
-            yield Moved("wait", "read", nodes, 0, step.buffer.dtype.itemsize, 0, inside)
-        elif isinstance(step, CallStep) and step.kind == "library":
-            yield _library(program, step, nodes, sizes, inside)
-        elif isinstance(step, ResidentStep):
-            yield from _region(program, step, nodes, sizes, inside)
-        elif isinstance(step, IfStep):
-            yield from _steps(program, step.then, sizes, (*inside, "if"))
-            yield from _steps(program, step.otherwise, sizes, (*inside, "else"))
-        elif isinstance(step, (LoopStep, RepeatStep)):
-            yield from _steps(program, step.body, sizes, (*inside, "loop"))
-            if isinstance(step, RepeatStep) and step.wanted:
-                yield Moved("wait", "read", nodes, 0, 8 * len(step.words), 0, inside)
+class _Traffic:
+    def __init__(self, program: Program, sizes: Mapping[Symbol, int]):
+        self.program, self.sizes = program, sizes
 
+    def value(self, size: Size) -> int | None:
+        """A size as a number; None where it is known only while the program runs."""
+        try:
+            return evaluate(size, self.sizes)
+        except KeyError:
+            return None
 
-def _value(size: Size, sizes: Mapping[Symbol, int]) -> int | None:
-    try:
-        return evaluate(size, sizes)
-    except KeyError:
-        return None
+    def steps(self, steps: Iterable[Any], inside: tuple[str, ...]) -> Iterator[Moved]:
+        for step in steps:
+            nodes = self.program.origins.get(step, ())
+            if isinstance(step, KernelStep):
+                yield Moved("kernel", *self.kernel(step, nodes), inside)
+            elif isinstance(step, EachStep):
+                found = [_pointwise(step.kernel, (self.value(size),)) for size, _ in step.parts]
+                yield Moved("kernel", each_symbol(step.kernel.name), nodes, 1, *_added(found), inside)
+            elif isinstance(step, GemmStep):
+                yield self.product(step, nodes, inside)
+            elif isinstance(step, LoadScalar) and not step.buffer.host:
+                yield Moved("wait", "read", nodes, 0, step.buffer.dtype.itemsize, 0, inside)
+            elif isinstance(step, CallStep) and step.kind == "library":
+                node = self.program.sites[step.site].node
+                assert node is not None
+                yield Moved("library", node.op, nodes, 1, *self.sums(step.traffic(node)), inside)
+            elif isinstance(step, ResidentStep):
+                yield from self.region(step, nodes, inside)
+            elif isinstance(step, IfStep):
+                yield from self.steps(step.then, (*inside, "if"))
+                yield from self.steps(step.otherwise, (*inside, "else"))
+            elif isinstance(step, (LoopStep, RepeatStep)):
+                yield from self.steps(step.body, (*inside, "loop"))
+                if isinstance(step, RepeatStep) and step.wanted:
+                    yield Moved("wait", "read", nodes, 0, 8 * len(step.words), 0, inside)
+
+    def kernel(self, step: KernelStep, nodes: tuple[Node, ...]
+               ) -> tuple[str, tuple[Node, ...], int, int | None, int | None]:
+        kernel = step.kernel
+        name = text.symbol_of(kernel, kernel.name)
+        space = tuple([self.value(s) for s in step.sizes])
+        if not kernel.inner:
+            return name, nodes, 1, *_pointwise(kernel, space)
+        known = [n for n in space if n is not None]
+        if len(known) < len(space):
+            return name, nodes, 1, None, None
+        outer, inner = math.prod(known[:len(kernel.outer)]), math.prod(known[len(kernel.outer):])
+        suffix, writers = next((suffix, [w for _, w in found]) for bound, found in text.writers(kernel)
+                               for suffix, _ in found[:1] if inner <= bound)
+        read, written = _added(_reducing(writer, known, outer, inner) for writer in writers)
+        return name + suffix, nodes, len(writers) if outer else 0, read, written
+
+    def region(self, step: ResidentStep, nodes: tuple[Node, ...], inside: tuple[str, ...]) -> Iterator[Moved]:
+        """One launch, with the bytes of all in it once; a wait where something of it is read back. Its other steps,
+        where a product is too large for a kernel.
+        """
+        work = [self.value(product(p.sizes)) for p in every(step.steps) if isinstance(p, GemmStep)]
+        if any(w is not None and w > MOST_WORK for w in work):
+            yield from self.steps(step.otherwise or step.steps, inside)
+            return
+        read, written = _added((m.read, m.written) for m in self.steps(step.steps, inside))
+        yield Moved("kernel", resident.symbol_of(region_name(step)), nodes, 1, read, written, (*inside, "loop"))
+        if step.exits and not step.alone:
+            yield Moved("wait", "read", nodes, 0, 8 * len(step.exits), 0, inside)
+
+    def product(self, step: GemmStep, nodes: tuple[Node, ...], inside: tuple[str, ...]) -> Moved:
+        width, (reads, writes) = step.dtype.itemsize, step.traffic
+        if step.bias is not None:
+            bias = width * (step.m if step.epilogue == "bgradb" else step.n)
+            (writes if "grad" in step.epilogue else reads).append(bias)
+        if step.aux is not None:
+            kept = product((width, step.m, step.n)) if "gelu" in step.epilogue else step.m * mask_bytes(step.n)
+            (writes if "aux" in step.epilogue else reads).append(kept)
+        calls = self.value(product([size for size, *_ in step.batch[:-1]]))  # the driver takes the last batch axis
+        return Moved("product", step.name, nodes, 1 if calls is None else calls, *self.sums((reads, writes)), inside)
+
+    def sums(self, parts: tuple[list[Size], list[Size]]) -> tuple[int | None, int | None]:
+        """Bytes read and written in all."""
+        read, written = (_sum(map(self.value, part)) for part in parts)
+        return read, written
 
 
 def _added(found: Iterable[tuple[int | None, int | None]]) -> tuple[int | None, int | None]:
@@ -118,26 +169,6 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
 
 
 # --- kernels ---
-
-def _kernel(step: KernelStep, nodes: tuple[Node, ...], sizes: Mapping[Symbol, int], inside: tuple[str, ...]) -> Moved:
-    kernel = step.kernel
-    space = tuple([_value(s, sizes) for s in step.sizes])
-    if not kernel.inner:
-        return Moved("kernel", text.symbol_of(kernel, kernel.name), nodes, 1, *_pointwise(kernel, space), inside)
-    known = [n for n in space if n is not None]
-    if len(known) < len(space):
-        return Moved("kernel", text.symbol_of(kernel, kernel.name), nodes, 1, None, None, inside)
-    outer, inner = product(known[:len(kernel.outer)]), product(known[len(kernel.outer):])
-    assert isinstance(outer, int)
-    assert isinstance(inner, int)
-    suffix, writers = next((suffix, [w for _, w in found]) for bound, found in text.writers(kernel)
-                           for suffix, _ in found[:1] if inner <= bound)
-    read = written = 0
-    for writer in writers:
-        more = _reducing(writer, known, outer, inner)
-        read, written = read + more[0], written + more[1]
-    return Moved("kernel", text.symbol_of(kernel, kernel.name) + suffix, nodes, len(writers) if outer else 0, read,
-                 written, inside)
 
 
 def _pointwise(kernel: Kernel, space: Sequence[int | None]) -> tuple[int | None, int | None]:
@@ -222,48 +253,3 @@ def _exchanged(writer: Reducing, outer: int, inner: int) -> int:
     grid = geometry.grid(launch, outer, inner)
     ending = [i for i in writer.reductions if writer.phase in (-1, writer.plan.stage[i])]
     return grid.x * grid.y * writer.parts * sum(writer.slot_bytes(i) for i in ending) if grid.y > 1 else 0
-
-
-def _region(program: Program, step: ResidentStep, nodes: tuple[Node, ...], sizes: Mapping[Symbol, int],
-            inside: tuple[str, ...]) -> Iterator[Moved]:
-    """One launch, with the bytes of all in it once; a wait where something of it is read back. Its other steps, where a
-    product is too large for a kernel.
-    """
-    work = [_value(product(p.sizes), sizes) for p in every(step.steps)
-            if isinstance(p, GemmStep)]
-    if any(w is not None and w > MOST_WORK for w in work):
-        yield from _steps(program, step.otherwise or step.steps, sizes, inside)
-        return
-    moved = list(_steps(program, step.steps, sizes, inside))
-    read, written = _added((m.read, m.written) for m in moved)
-    yield Moved("kernel", resident.symbol_of(region_name(step)), nodes, 1, read, written, (*inside, "loop"))
-    if step.exits and not step.alone:
-        yield Moved("wait", "read", nodes, 0, 8 * len(step.exits), 0, inside)
-
-
-# --- what is not a kernel ---
-
-def _product(step: GemmStep, nodes: tuple[Node, ...], sizes: Mapping[Symbol, int], inside: tuple[str, ...]) -> Moved:
-    width = step.dtype.itemsize
-    c = product((width, step.m, step.n, *(size for size, *_ in step.batch)))
-    a = product((width, step.m, step.k, *(size for size, stride, _, _ in step.batch if stride != 0)))
-    b = product((width, step.k, step.n, *(size for size, _, stride, _ in step.batch if stride != 0)))
-    reads, writes = [a, b, *([c] if step.accumulate else [])], [c]
-    if step.bias is not None:
-        bias = width * (step.m if step.epilogue == "bgradb" else step.n)
-        (writes if "grad" in step.epilogue else reads).append(bias)
-    if step.aux is not None:
-        kept = product((width, step.m, step.n)) if "gelu" in step.epilogue else step.m * mask_bytes(step.n)
-        (writes if "aux" in step.epilogue else reads).append(kept)
-    read, written = (_sum([_value(part, sizes) for part in parts]) for parts in (reads, writes))
-    calls = _value(product([size for size, *_ in step.batch[:-1]]), sizes)  # the driver takes the last batch axis
-    return Moved("product", step.name, nodes, 1 if calls is None else calls, read, written, inside)
-
-
-def _library(program: Program, step: CallStep, nodes: tuple[Node, ...], sizes: Mapping[Symbol, int],
-             inside: tuple[str, ...]) -> Moved:
-    node = program.sites[step.site].node
-    assert node is not None
-    found = [_value(product(v.dims) * v.dtype.itemsize, sizes) for v in step.values if isinstance(v, Ref)]
-    made = 2 if node.op == "nonzero" else len(node.outputs)
-    return Moved("library", node.op, nodes, 1, _sum(found[:-made]), _sum(found[-made:]), inside)

@@ -62,7 +62,7 @@ def each_form(kernel: Kernel, name: str) -> Form:
     """How to launch `each_source(kernel, name, ...)`: `outer` is the number of chunks."""
     if kernel.inner:
         scratch = EachReducing(kernel, MOST_WORDS).scratch_bytes()
-        return Form(ANY, (Launch(each_symbol(name), each_reducing.THREADS, 1, SHARING, scratch=scratch),))
+        return Form(ANY, (Launch(each_symbol(name), THREADS, 1, SHARING, scratch=scratch),))
     return Form(ANY, (Launch(each_symbol(name), THREADS, 1, MOST),))
 
 
@@ -86,17 +86,16 @@ def each_source(kernel: Kernel, name: str, shared: Sequence[bool], entries: int)
             writer.line(f"const i64 begin = (chunk - entry[0]) * {CHUNK};")
             writer.line(f"const i64 end = stop == behind ? n0 : (stop - entry[0]) * {CHUNK};")
             open_entry(writer, own)
-            writer.entry()
-        return writer.function(each_symbol(name), each_reducing.THREADS, True, fixed=[*fixed, *writer.numbers(
-            [k for k, s in enumerate(shared) if s])])
-    with writer.block("for (i64 chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x)"):
-        writer.line(f"const i64* const entry = jg_entry(table.w, tensors, {words}, chunk);")
-        writer.line(f"const i64 n0 = entry[1], begin = (chunk - entry[0]) * {CHUNK};")
-        writer.line(f"const i64 end = n0 - begin < {CHUNK} ? n0 : begin + {CHUNK};")
-        open_entry(writer, own)
-        writer.stretch(range(len(kernel.body)), THREADS)
-    return writer.function(each_symbol(name), THREADS, fixed=[*fixed, *writer.numbers(
-        [k for k, s in enumerate(shared) if s])])
+            writer.row()
+    else:
+        with writer.block("for (i64 chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x)"):
+            writer.line(f"const i64* const entry = jg_entry(table.w, tensors, {words}, chunk);")
+            writer.line(f"const i64 n0 = entry[1], begin = (chunk - entry[0]) * {CHUNK};")
+            writer.line(f"const i64 end = n0 - begin < {CHUNK} ? n0 : begin + {CHUNK};")
+            open_entry(writer, own)
+            writer.stretch(range(len(kernel.body)), THREADS)
+    fixed += writer.numbers([k for k, s in enumerate(shared) if s])
+    return writer.function(each_symbol(name), THREADS, bool(kernel.inner), fixed)
 
 
 def open_entry(writer: Writer, own: Sequence[int]) -> None:

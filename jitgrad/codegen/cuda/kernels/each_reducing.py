@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitgrad.codegen.cuda.kernels.geometry import TICKETS
+from jitgrad.codegen.cuda.kernels.pointwise import THREADS
 from jitgrad.codegen.cuda.kernels.reducing import SHARING, Reducing
 from jitgrad.codegen.program.kernel import Kernel
-from jitgrad.codegen.program.plan import STORES, make_plan, needed
-
-THREADS = 256
+from jitgrad.codegen.program.plan import STORES, make_plan
 
 
 def fits(kernel: Kernel) -> bool:
@@ -27,16 +26,20 @@ def fits(kernel: Kernel) -> bool:
 
 
 class EachReducing(Reducing):
-    """Prints such a kernel. `most`: the largest number of an entry, and one."""
+    """Prints such a kernel: what a block does of one entry, `begin` to `end`, shared by the blocks `first` to `last`.
+
+    `most`: the largest number of an entry, and one.
+    """
 
     joined = "jg_block<{join}>({part})"
     leader = "threadIdx.x == 0"
     from_part, own_part, part_b = " + number", "blockIdx.x", "b"
     over_parts = f"i64 b = first + threadIdx.x; b <= last; b += {THREADS}"
     sharing = "(u32*)scratch + number, (u32)(last - first + 1)"
+    several, what_is_shared = "last > first", "parts"
 
     def __init__(self, kernel: Kernel, most: int):
-        super().__init__(kernel, 0)
+        super().__init__(kernel, 0, split=True)
         self.most = most
 
     def scratch_bytes(self) -> int:
@@ -48,21 +51,3 @@ class EachReducing(Reducing):
 
     def loop(self, indices: Sequence[int], stage: int) -> None:
         self.stretch(indices, THREADS)
-
-    def entry(self) -> None:
-        """What a block does of one entry: its part is `begin` to `end`, of the blocks `first` to `last`."""
-        body, plan = self.kernel.body, self.plan
-        of_row = [i for i in range(len(body)) if not plan.element[i] and body[i].op != "reduce"]
-        self.at_row([i for i in of_row if plan.stage[i] < 0])
-        indices = needed(plan, 0)
-        ending = [i for i in indices if body[i].op == "reduce"]
-        self.start(ending)
-        self.loop(indices, 0)
-        self.join_threads(ending)
-        self.line("bool mine = true;  // whether this block has all parts")
-        with self.block("if (last > first)"):
-            self.exchange(ending)
-        with self.block("if (mine)"):
-            for i in ending:
-                self.result(i)
-            self.at_row([i for i in of_row if plan.stage[i] == 0])

@@ -36,6 +36,7 @@ class Reducing(Writer):
     part_b = "((i64)blockIdx.x * gridDim.y + b)"
     over_parts = "u32 b = threadIdx.x; b < gridDim.y; b += blockDim.x"
     sharing = "(u32*)scratch + blockIdx.x, gridDim.y"
+    several, what_is_shared = "gridDim.y > 1", "of the row's parts"
 
     def __init__(self, kernel: Kernel, lane: int, vectors: bool = True, split: bool = False, phase: int = -1):
         super().__init__(kernel, lane, vectors)
@@ -95,8 +96,8 @@ class Reducing(Writer):
         if not ending:
             self.at_row(after, shared=True)
             return
-        self.line("bool mine = true;  // whether this block has all of the row's parts")
-        with self.block("if (gridDim.y > 1)"):
+        self.line(f"bool mine = true;  // whether this block has all {self.what_is_shared}")
+        with self.block(f"if ({self.several})"):
             self.exchange(ending)
         with self.block("if (mine)"):
             self.finished(ending, after)

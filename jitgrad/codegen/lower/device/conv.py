@@ -19,7 +19,6 @@ from jitgrad.codegen.lower.rules.taps import Space, Tap, covering, covers, repea
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import contiguous_strides, is_contiguous
 from jitgrad.codegen.program.step import Ref
-from jitgrad.codegen.program.steps import GemmStep
 from jitgrad.dims import Size, call, floordiv, product
 from jitgrad.dtypes import dtype
 
@@ -59,10 +58,7 @@ def conv(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:
     images = y.dims[0]
 
     def multiply(b: Ref, c: Ref, count: Size) -> None:
-        axes = G.batch(G.outputs * G.depth, G.depth * G.plane, G.outputs * G.plane)
-        state.emit(GemmStep(c.dtype, G.outputs, G.plane, G.depth, (w.buffer, w.offset), (b.buffer, b.offset),
-                            (c.buffer, c.offset), False, False, G.depth, G.plane, G.plane,
-                            (*axes, (count, 0, b.strides[0], c.strides[0]))))
+        state.emit(G.product((G.outputs, G.plane, G.depth), w, b, c, images=count))
 
     if G.trivial and is_contiguous(x.dims[1:], x.strides[1:]):
         multiply(x, y, images)
@@ -81,10 +77,7 @@ def conv_transpose(state: Lowering, G: Geometry, g: Ref, w: Ref, x: Ref) -> None
         return
 
     def multiply(b: Ref, c: Ref, count: Size) -> None:
-        axes = G.batch(G.outputs * G.depth, G.outputs * G.plane, G.depth * G.plane)
-        state.emit(GemmStep(c.dtype, G.depth, G.plane, G.outputs, (w.buffer, w.offset), (b.buffer, b.offset),
-                            (c.buffer, c.offset), True, False, G.depth, G.plane, G.plane,
-                            (*axes, (count, 0, b.strides[0], c.strides[0]))))
+        state.emit(G.product((G.depth, G.plane, G.outputs), w, b, c, trans_a=True, images=count))
 
     if G.trivial:
         multiply(g, x, x.dims[0])
@@ -113,10 +106,7 @@ def conv_weight(state: Lowering, G: Geometry, g: Ref, x: Ref, w: Ref) -> None:
                       (steps[rank], channel, *steps[:rank], *steps[rank + 1:]))
         if rows is not g:
             _swap(state, _from(g, start), rows, count)
-        k = count * G.plane
-        state.emit(GemmStep(w.dtype, G.outputs, G.depth, k, (rows.buffer, rows.offset), (columns.buffer,
-                            columns.offset), (w.buffer, w.offset), False, True, k, k, G.depth,
-                            G.batch(G.outputs * k, G.depth * k, G.outputs * G.depth), more))
+        state.emit(G.product((G.outputs, G.depth, count * G.plane), rows, columns, w, trans_b=True, accumulate=more))
 
     chunks.then(emit)
 

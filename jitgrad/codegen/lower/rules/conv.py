@@ -18,7 +18,6 @@ from jitgrad.codegen.lower.rules.windows import copy, image_of
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import is_contiguous
 from jitgrad.codegen.program.step import Ref
-from jitgrad.codegen.program.steps import GemmStep
 from jitgrad.dims import Size, product
 from jitgrad.script.graph.ir import Node
 
@@ -70,10 +69,7 @@ def conv(state: Lowering, node: Node) -> None:
             return
         columns = Columns(state, G, x)
         with repeat(state, x.dims[0]) as i:
-            b, c = columns.of(i), image_of(y, i)
-            state.emit(GemmStep(y.dtype, G.outputs, G.plane, G.depth, (w.buffer, w.offset), (b.buffer, b.offset),
-                                (c.buffer, c.offset), False, False, G.depth, G.plane, G.plane,
-                                G.batch(G.outputs * G.depth, G.depth * G.plane, G.outputs * G.plane)))
+            state.emit(G.product((G.outputs, G.plane, G.depth), w, columns.of(i), image_of(y, i)))
 
     into(state, node, write)
 
@@ -90,10 +86,8 @@ def conv_weight(state: Lowering, node: Node) -> None:
         fill(state, Ref(w.buffer, w.offset, (product(w.dims),), (1,)), 0)
         columns = Columns(state, G, x)
         with repeat(state, x.dims[0]) as i:
-            b, a = columns.of(i), image_of(g, i)
-            state.emit(GemmStep(w.dtype, G.outputs, G.depth, G.plane, (a.buffer, a.offset), (b.buffer, b.offset),
-                                (w.buffer, w.offset), False, True, G.plane, G.plane, G.depth,
-                                G.batch(G.outputs * G.plane, G.depth * G.plane, G.outputs * G.depth), True))
+            b = columns.of(i)
+            state.emit(G.product((G.outputs, G.depth, G.plane), image_of(g, i), b, w, trans_b=True, accumulate=True))
 
     into(state, node, write)
 
@@ -110,11 +104,8 @@ def conv_transpose(state: Lowering, node: Node) -> None:
         columns = None if G.trivial else state.allocate(x.dtype, (G.channels, *G.kernel, *G.counts))
         frame = state.allocate(x.dtype, (G.channels, *G.padded)) if any(G.padding) else None
         with repeat(state, x.dims[0]) as i:
-            b, image = image_of(g, i), image_of(x, i)
-            c = columns or image
-            state.emit(GemmStep(x.dtype, G.depth, G.plane, G.outputs, (w.buffer, w.offset), (b.buffer, b.offset),
-                                (c.buffer, c.offset), True, False, G.depth, G.plane, G.plane,
-                                G.batch(G.outputs * G.depth, G.outputs * G.plane, G.depth * G.plane)))
+            image = image_of(x, i)
+            state.emit(G.product((G.depth, G.plane, G.outputs), w, image_of(g, i), columns or image, trans_a=True))
             if columns is not None:
                 _gather_columns(state, G, columns, frame or image)
             if frame is not None:

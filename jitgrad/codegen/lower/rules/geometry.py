@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitgrad.codegen.program.step import Ref
+from jitgrad.codegen.program.steps import GemmStep
 from jitgrad.dims import Size, floordiv, product
 from jitgrad.script.graph.ir import Node
 
@@ -31,9 +32,15 @@ class Geometry:
                         and not any(self.padding) and self.spatial == self.counts)
         self.depthwise = self.groups > 1 and w[1] == 1
 
-    def batch(self, a: Size, b: Size, c: Size) -> tuple[tuple[Size, Size, Size, Size], ...]:
-        """The batch axis of a product for each group."""
-        return ((self.groups, a, b, c),) if self.groups != 1 else ()
+    def product(self, sizes: tuple[Size, Size, Size], a: Ref, b: Ref, c: Ref, trans_a: bool = False,
+                trans_b: bool = False, accumulate: bool = False, images: Size | None = None) -> GemmStep:
+        """c[m, n] (+)= a[m, k] @ b[k, n] of sizes m, n, k, one for each group; for each of some `images` of b and c."""
+        m, n, k = sizes
+        batch: list[tuple[Size, Size, Size, Size]] = [(self.groups, m * k, k * n, m * n)] if self.groups != 1 else []
+        if images is not None:
+            batch.append((images, 0, b.strides[0], c.strides[0]))
+        return GemmStep(c.dtype, m, n, k, (a.buffer, a.offset), (b.buffer, b.offset), (c.buffer, c.offset), trans_a,
+                        trans_b, m if trans_a else k, k if trans_b else n, n, tuple(batch), accumulate)
 
     def windows(self, image: Ref) -> Ref:
         """The padded image as (C, *kernel, *counts)."""

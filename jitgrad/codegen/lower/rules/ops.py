@@ -8,6 +8,7 @@ differ): native code calls back and NumPy runs the row on views of the buffers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 from jitgrad import dims
@@ -246,16 +247,14 @@ def sum_to(state: Lowering, node: Node) -> None:
         return
     state.ref(x)
     place = state.place(out)
-    equal: Value | None = None
-    for a, b in zip(shape, target, strict=True):
-        if a != b:
-            same = number(state, "num.eq", state.size_number(a), state.size_number(b))
-            if equal is not None:
-                both = Value(BOOL)
-                state.emit(NumberStep(Node("num.and", (equal, same), {}, (both,))))
-                same = both
-            equal = same
-    assert equal is not None
+
+    def both(one: Value, other: Value) -> Value:
+        out = Value(BOOL)
+        state.emit(NumberStep(Node("num.and", (one, other), {}, (out,))))
+        return out
+
+    equal = reduce(both, (number(state, "num.eq", state.size_number(a), state.size_number(b))
+                          for a, b in zip(shape, target, strict=True) if a != b))
 
     def branch(lower: Callable[[], None]) -> list[Any]:
         with state.scope(), state.collecting() as steps:

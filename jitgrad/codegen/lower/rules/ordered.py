@@ -14,6 +14,7 @@ Additions are made as on the CPU, one after the other. Work grows with the indic
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from jitgrad.codegen.lower.kernels import KernelBuilder, windows
 from jitgrad.codegen.lower.state import Lowering
@@ -65,18 +66,18 @@ def _places(state: Lowering, space: Sequence[Size], strides: Sequence[Size], ind
     own = {a: i for i, a in enumerate(axes)}
     found = state.allocate(int64, (product(space),))
     builder = KernelBuilder(space, name="places")
-    total: int | None = None
     terms: list[tuple[int, Size]] = []
     for (index, entries), step in zip(indices, steps, strict=True):
         base, behind = state.resolve(index, entries)
         behind = tuple((own[a] if a >= 0 else a, f, s) for a, f, s in behind)
         terms.append((state.read(builder, base, behind, range(len(space))), step))
     terms += [(builder.index(i), stride) for i, stride in enumerate(strides) if stride != 0]
-    for part, step in terms:
-        if step != 1:
-            part = builder.add(Stmt("mul", (part, builder.size(step, state.size_number)), int64))
-        total = part if total is None else builder.add(Stmt("add", (total, part), int64))
-    assert total is not None
+
+    def place(term: tuple[int, Size]) -> int:
+        part, step = term
+        return part if step == 1 else builder.add(Stmt("mul", (part, builder.size(step, state.size_number)), int64))
+
+    total = reduce(lambda a, b: builder.add(Stmt("add", (a, b), int64)), map(place, terms))
     builder.store(total, found.buffer, found.offset, contiguous_strides(space))
     state.emit(builder.finish())
     return found

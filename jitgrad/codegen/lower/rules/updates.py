@@ -54,7 +54,7 @@ def _through(state: Lowering, node: Node, at: Value) -> list[Value] | None:
         return [out] if at is node.inputs[0] and at not in node.inputs[1:] and out.type == at.type else None
     if node.op == "if" and at is not node.inputs[0]:
         return _through_branches(state, node, at)
-    if node.op in ("scan", "while") and at not in state.captures(node):
+    if node.op in ("scan", "while") and at not in state.captures[node]:
         return _through_loop(state, node, at)
     return None
 
