@@ -15,6 +15,7 @@ from typing import Any
 from jitgrad.dims import Symbol
 from jitgrad.errors import Span
 from jitgrad.ops.types import Type
+from jitgrad.script.graph.irops import infer
 from jitgrad.script.graph.nodes import (
     Block,
     Loop,
@@ -91,8 +92,6 @@ class Builder:
              types: Sequence[Type] | None = None, names: Sequence[str] = (), binds: Sequence[Symbol] = (),
              **attrs: Any) -> tuple[Value, ...]:
         """Append a node; its outputs. `types` overrides inference (structural ops and data-dependent sizes)."""
-        from jitgrad.script.graph.irops import infer
-
         inputs = tuple(inputs)
         if types is None:
             types = infer(op, tuple(v.type for v in inputs), attrs)
