@@ -196,7 +196,8 @@ class _Session:
             seconds = statistics.median(c.seconds for c in mine)
             cost = Cost(seconds, last.calls, last.read, last.written, last.flops)
             steps.append(Step(program, probe.kind, self.label(probe), _ops(probe), tuple(lines_of(probe.nodes)), cost))
-        return Run(steps, statistics.median(total for _, total in costs), untimed, probed.workspace(program), len(costs))
+        timed = statistics.median(total for _, total in costs)
+        return Run(steps, timed, untimed, probed.workspace(program), len(costs))
 
     def label(self, probe: Probe) -> str:
         kind = {"kernel": "kernel", "product": "product"}.get(probe.kind, probe.name)
