@@ -121,8 +121,7 @@ class _Adjoint:
         self.context, self.builder, self.wanted = reverse.context, reverse.builder, reverse.flow.wanted
         self.finals, self.elements = finals, elements
         self.sometimes = reverse.sometimes.setdefault(parts.node, set())
-        carries = list(zip(parts.carry_params, parts.carry_results, parts.carry_outputs, strict=True))
-        self.mirror = LoopFrame(self.context, parts.body, frame, carries)
+        self.mirror = LoopFrame(self.context, parts, frame)
         self.counter = Value(INT, "k")
         if parts.counter is not None:
             self.mirror.images[parts.counter] = self.counter

@@ -258,20 +258,11 @@ class Forward:
         context = Context(Flow(graph, placeholders, results), frozen=False, thorough=False)
         frame = Frame(context, graph.block, None)
         pairs = _differentiate(context, frame, placeholders, results, seeds)
+        frame.out.nodes[:0] = graph.block.nodes  # of which what reads a placeholder is not needed
         frame.finish(pairs)
-        builder.block.nodes += _live([*graph.block.nodes, *frame.out.nodes], pairs)
+        builder.block.nodes += frame.out.nodes
         values = iter(pairs[::2])
         return [None if g is None else next(values) for g in gs]
-
-
-def _live(nodes: Sequence[Node], results: Sequence[Value]) -> list[Node]:
-    """Those of `nodes` that `results` depend on: what reads a placeholder is not among them."""
-    needed, kept = set(results), []
-    for node in reversed(nodes):
-        if not needed.isdisjoint(node.outputs):
-            kept.append(node)
-            needed.update(node.inputs)
-    return kept[::-1]
 
 
 def _is_linear(op: OpDef, node: Node) -> bool:

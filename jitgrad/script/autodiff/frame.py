@@ -150,6 +150,7 @@ class Mirror(Frame):
         self.bound: set[Symbol] = set()
         self.elsewhere: set[Symbol] = set()  # symbols that no saved value binds on arrival
         self.needed: set[Value] = set()
+        self.late: list[tuple[Value, Value]] = []  # a value as it arrived, and the placeholder with its sizes restated
         self.extra_symbols: dict[Symbol, None] = {}
         for symbol in context.flow.bound[block]:
             self.adopt(symbol)
@@ -262,14 +263,14 @@ class Mirror(Frame):
         for node in self.again:
             self.needed.update(self.fetch(x) for x in node.inputs)
         with self.context.builder.into(Block()) as prologue:
-            late = self.bring_in()
+            self.bring_in()
             for new, saved in ints:
                 self.context.builder.emit("dim.bind", (saved,), types=(INT,), binds=(new,), symbol=new)
             order = sorted(self.again, key=flow.position.__getitem__)
             for node in order:
                 if node.output.type in NUMBERS:
                     self.emit_again(node)
-            for raw, image in late:
+            for raw, image in self.late:
                 prologue.nodes += _restated(raw, image)
             for node in order:
                 if node.output.type not in NUMBERS:
@@ -346,8 +347,8 @@ class Mirror(Frame):
 
     # --- arrival ---
 
-    def bring_in(self) -> list[tuple[Value, Value]]:
-        """Let every saved value arrive; (value as it arrives, placeholder) where its sizes must be restated."""
+    def bring_in(self) -> None:
+        """Let every saved value arrive."""
         raise NotImplementedError
 
     def arrival(self, v: Value, image: Value) -> tuple[Value, tuple[Symbol, ...]]:

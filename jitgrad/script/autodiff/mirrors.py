@@ -11,7 +11,7 @@ from jitgrad.script.autodiff.amend import NUMBERS, abstract
 from jitgrad.script.autodiff.cotangents import holds_list
 from jitgrad.script.autodiff.frame import Context, Frame, Mirror
 from jitgrad.script.autodiff.rematerialise import Saved
-from jitgrad.script.graph.ir import Block, Node, Value
+from jitgrad.script.graph.ir import Block, Loop, Node, Value
 
 
 class FunctionFrame(Mirror):
@@ -57,8 +57,7 @@ class FunctionFrame(Mirror):
                 self.extra_symbols.update(dict.fromkeys(self.context.type_symbols(image.type)))
         return super().bind_symbols(kept)
 
-    def bring_in(self) -> list[tuple[Value, Value]]:
-        late: list[tuple[Value, Value]] = []
+    def bring_in(self) -> None:
         params: list[Value] = []
         binds: list[Symbol] = []
         arrivals = [(image, *self.arrival(v, image)) for v, image in self.saved.items()]
@@ -72,10 +71,9 @@ class FunctionFrame(Mirror):
             params.append(raw)
             binds.extend(bound)
             if raw is not image and image in self.needed:
-                late.append((raw, image))
+                self.late.append((raw, image))
         self.residuals = list(self.saved)
         self.out.params, self.out.binds = tuple(params), tuple(binds)
-        return late
 
 
 class BranchFrame(Mirror):
@@ -124,8 +122,8 @@ class BranchFrame(Mirror):
             return super().binds_of(v, image)
         return []  # a result of the branch: its sizes are those of the output, and are restated
 
-    def bring_in(self) -> list[tuple[Value, Value]]:
-        nodes, late = self.context.builder.block.nodes, []
+    def bring_in(self) -> None:
+        nodes = self.context.builder.block.nodes
         for v, image in self.saved.items():
             wrapped, given = self.is_wrapped(v), self.around.image(self.output(v))
             if wrapped:
@@ -133,13 +131,12 @@ class BranchFrame(Mirror):
                 raw = self.payload(given, raw)
                 nodes.append(Node("opt.get", (given,), {"known": True}, (raw,), (), self.context.builder.span, bound))
                 if raw is not image:
-                    late.append((raw, image))
+                    self.late.append((raw, image))
             elif isinstance(image.type, TensorType):
-                late.append((given, image))
+                self.late.append((given, image))
             else:
                 assert image.type in NUMBERS, f"{image} cannot be renamed"
                 nodes.append(Node("num.cast", (given,), {"to": str(image.type)}, (image,)))
-        return late
 
     def payload(self, optional: Value, raw: Value) -> Value:
         """`raw`, or a value in its place whose sizes from outside are written as the Optional has them."""
@@ -163,21 +160,20 @@ class LoopFrame(Mirror):
     carries of it.
     """
 
-    def __init__(self, context: Context, block: Block, parent: Frame, carries: Sequence[tuple[Value, Value, Value]]):
-        super().__init__(context, block, parent)
-        self.carries = carries  # (param, result, output) of each carry of the forward loop
+    def __init__(self, context: Context, loop: Loop, parent: Frame):
+        super().__init__(context, loop.body, parent)
         self.sequences: list[Value] = []
         self.seq_params: list[Value] = []
         self.shifted: list[tuple[Value, Value, Value]] = []
         self.binds: list[Symbol] = []
-        self._carry_of: dict[Value, tuple[Value, Value]] | None = None
+        #: the parameter and the output of the carry with a result
+        self.carry_of = {r: (p, out) for p, r, out in zip(
+            loop.carry_params, loop.carry_results, loop.carry_outputs, strict=True)
+            if r.type == p.type == out.type and not isinstance(p.type, OptionalType)}
 
     def carried_along(self, v: Value) -> tuple[Value, Value] | None:
         """The parameter and the output of the carry whose result is `v`, if that can be had from the next iteration."""
-        if self._carry_of is None:
-            self._carry_of = {r: (p, out) for p, r, out in self.carries
-                              if r.type == p.type == out.type and not isinstance(p.type, OptionalType)}
-        found = self._carry_of.get(v)
+        found = self.carry_of.get(v)
         if found is None or not (found[0] is v or found[0] in self.saved or super().saved_already(found[0])):
             return None
         return found  # `v` itself where no iteration changes it
@@ -186,9 +182,9 @@ class LoopFrame(Mirror):
         return super().saved_already(v) or (
             self.context.amend.is_frozen(self.block) and self.carried_along(v) is not None)
 
-    def bring_in(self) -> list[tuple[Value, Value]]:
+    def bring_in(self) -> None:
         assert self.parent is not None
-        amend, late = self.context.amend, []
+        amend = self.context.amend
         shifted: dict[Value, tuple[Value, Value]] = {}
         for v in list(self.saved):
             carry = self.carried_along(v) if amend.outside(self.block, v) is None else None
@@ -207,5 +203,4 @@ class LoopFrame(Mirror):
             self.seq_params.append(raw)
             self.binds.extend(bound)
             if raw is not image:
-                late.append((raw, image))
-        return late
+                self.late.append((raw, image))

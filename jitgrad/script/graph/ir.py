@@ -15,6 +15,7 @@ from typing import Any
 from jitgrad.dims import Symbol
 from jitgrad.errors import Span
 from jitgrad.ops.types import Type
+from jitgrad.script.graph.irops import infer
 from jitgrad.script.graph.nodes import (
     Block,
     Loop,
@@ -87,17 +88,14 @@ class Builder:
         self.block = block if block is not None else Block()
         self.span: Span | None = None
 
-    def emit(self, op: str, inputs: Sequence[Value] = (), *, blocks: Sequence[Block] = (), span: Span | None = None,
-             types: Sequence[Type] | None = None, names: Sequence[str] = (), binds: Sequence[Symbol] = (),
-             **attrs: Any) -> tuple[Value, ...]:
+    def emit(self, op: str, inputs: Sequence[Value] = (), *, blocks: Sequence[Block] = (),
+             types: Sequence[Type] | None = None, binds: Sequence[Symbol] = (), **attrs: Any) -> tuple[Value, ...]:
         """Append a node; its outputs. `types` overrides inference (structural ops and data-dependent sizes)."""
-        from jitgrad.script.graph.irops import infer
-
         inputs = tuple(inputs)
         if types is None:
             types = infer(op, tuple(v.type for v in inputs), attrs)
-        outputs = tuple(Value(t, names[i] if i < len(names) else "") for i, t in enumerate(types))
-        self.block.nodes.append(Node(op, inputs, attrs, outputs, tuple(blocks), span or self.span, tuple(binds)))
+        outputs = tuple([Value(t) for t in types])
+        self.block.nodes.append(Node(op, inputs, attrs, outputs, tuple(blocks), self.span, tuple(binds)))
         return outputs
 
     def one(self, op: str, *inputs: Value, **attrs: Any) -> Value:

@@ -10,6 +10,7 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jitgrad.ops import OPS
 from jitgrad.ops.numbers import NUMBERS
 from jitgrad.ops.types import BOOL, FLOAT, INT, OptionalType, SeqType, TensorType, Type
 
@@ -89,7 +90,5 @@ def infer(op: str, types: tuple[Type, ...], attrs: Mapping[str, Any]) -> tuple[T
         return (rule(types, attrs),)
     if op in _NO_OUTPUTS:
         return ()
-    from jitgrad.ops import OPS
-
     result = OPS[op].spec(*types, **attrs)  # type: ignore[misc]
     return result if isinstance(result, tuple) else (result,)

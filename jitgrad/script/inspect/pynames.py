@@ -50,19 +50,32 @@ def tensor_of(text: str, d: dtype) -> str:
     return f"jitgrad.tensor({text}, dtype=jitgrad.{d.name})"
 
 
-class Names:
-    """Names of values, none given twice, and of sizes.
+class Operands:
+    """The values of a graph under way as operands of what is written next: no name is given twice.
 
     Attributes:
         names: what values are called.
         taken: how often a name was asked for.
         sizes: what stands for a symbol.
+        parameters: what the graph's inputs are called at the start.
+        imports: lines that the text needs.
+        pending: values used once, not yet written, and the user's lines that they come from.
+        constants: values that are written out wherever they are used.
+        weak: 0-dim tensors that are written as numbers.
+        told: the user's lines of what is about to be written.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
         self.names: dict[Value, str] = {}
         self.taken: Counter[str] = Counter()
         self.sizes: dict[Any, str] = {}
+        self.parameters: dict[Value, str] = {}
+        self.imports: set[str] = set()
+        self.pending: dict[Value, tuple[Expression, tuple[Line, ...]]] = {}
+        self.constants: dict[Value, Expression] = {}
+        self.weak: set[Value] = set()
+        self.told: list[Line] = []
 
     def name(self, value: Value) -> str:
         """The value's own name, or a temporary one."""
@@ -114,29 +127,6 @@ class Names:
                 text = f"({text} if {other} == 1 else {other})"
             return text
         return f"{atom.fn}({', '.join(text for text, _ in args)})"
-
-
-class Operands(Names):
-    """The values of a graph under way as operands of what is written next.
-
-    Attributes:
-        parameters: what the graph's inputs are called at the start.
-        imports: lines that the text needs.
-        pending: values used once, not yet written, and the user's lines that they come from.
-        constants: values that are written out wherever they are used.
-        weak: 0-dim tensors that are written as numbers.
-        told: the user's lines of what is about to be written.
-    """
-
-    def __init__(self, graph: Graph) -> None:
-        super().__init__()
-        self.graph = graph
-        self.parameters: dict[Value, str] = {}
-        self.imports: set[str] = set()
-        self.pending: dict[Value, tuple[Expression, tuple[Line, ...]]] = {}
-        self.constants: dict[Value, Expression] = {}
-        self.weak: set[Value] = set()
-        self.told: list[Line] = []
 
     def take(self, value: Value) -> Expression:
         """The expression for `value` at the place where it is used; a 0-dim constant may be a number."""

@@ -166,8 +166,8 @@ def test_check_raises_with_the_line(tmp_path):
     source.write_text("first\n  raise here\n")
     builder = Builder(Block((Value(BOOL, "c"), Value(INT, "n"))))
     caller = Span(str(source), 1, 1, 1, 6, "main")
-    builder.emit("check", builder.block.params, error=KeyError, template=("n is ", (0, "r", ">3"), "!"),
-                 span=Span(str(source), 2, 3, 2, 8, "f", caller))
+    builder.span = Span(str(source), 2, 3, 2, 8, "f", caller)
+    builder.emit("check", builder.block.params, error=KeyError, template=("n is ", (0, "r", ">3"), "!"))
     graph = Graph(builder.block)
     assert interpret(graph, [True, 1]) == []
     with pytest.raises(KeyError, match="n is   7!") as error:

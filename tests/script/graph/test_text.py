@@ -121,7 +121,8 @@ def test_equality_does_not_depend_on_the_order_in_which_symbols_were_made():
 
 def test_spans_are_trailing_comments():
     builder = Builder()
-    builder.emit("num.const", value=1, span=Span("model.py", 7, 15, 7, 20))
+    builder.span = Span("model.py", 7, 15, 7, 20)
+    builder.emit("num.const", value=1)
     graph = Graph(builder.block)
     assert to_text(graph).splitlines()[1].endswith("  # model.py:7:15")
     assert "#" not in to_text(graph, spans=False)

@@ -7,15 +7,15 @@ import pytest
 from jitgrad.dims import Size, Symbol, call, dim, evaluate
 from jitgrad.dtypes import float32
 from jitgrad.ops.types import INT, TensorType
-from jitgrad.script.graph.ir import Value
-from jitgrad.script.inspect.pynames import Names, identifier
+from jitgrad.script.graph.ir import Block, Graph, Value
+from jitgrad.script.inspect.pynames import Operands, identifier
 
 N, M = Symbol("N"), Symbol("M")
 n, m = dim(N), dim(M)
 
 
 def test_no_name_is_given_twice() -> None:
-    names = Names()
+    names = Operands(Graph(Block()))
     values = [Value(INT, name) for name in ("x", "x", "x2", "x", "list", "", "", "a.weight", "a_weight")]
     given = [names.name(v) for v in values]
     assert len(set(given)) == len(values)
@@ -42,7 +42,7 @@ def test_numbers_of_the_text_form_are_dropped() -> None:
     (call("max", n - 1, 0), "max(x.shape[0] - 1, 0)"),
 ])
 def test_sizes_are_read_from_the_value_that_binds_them(size: Size, text: str) -> None:
-    names = Names()
+    names = Operands(Graph(Block()))
     names.bind_sizes(Value(TensorType(float32, (n, m)), "x"))
     names.bind_sizes(Value(TensorType(float32, (n,)), "y"))  # the first one stays
     found = names.size(size)[0]

@@ -143,9 +143,8 @@ class _Session:
         result = Measured()
         timed, plain = self.timed, self.plain
         with contextlib.redirect_stdout(io.StringIO()):
-            seconds, untimed, workspace = self.repeat("forward", lambda: timed.forward(*self.forward_inputs()),
-                                                      lambda: plain.forward(*self.forward_inputs()))
-            result.runs["forward"] = self.collect("forward", seconds, untimed, workspace)
+            result.runs["forward"] = self.repeat("forward", lambda: timed.forward(*self.forward_inputs()),
+                                                 lambda: plain.forward(*self.forward_inputs()))
             if timed.differentiable:
                 outputs = timed.forward(*self.forward_inputs())
                 self.saved(result, outputs)
@@ -168,13 +167,11 @@ class _Session:
         kept = [outputs[i] if i >= 0 else self.arrays[~i] for i in timed.residuals]
         plain_outputs = plain.forward(*self.forward_inputs())
         plain_kept = [plain_outputs[i] if i >= 0 else self.arrays[~i] for i in plain.residuals]
-        seconds, untimed, workspace = self.repeat("backward", lambda: timed.backward(kept, (), cotangents),
-                                                  lambda: plain.backward(plain_kept, (), cotangents))
-        result.runs["backward"] = self.collect("backward", seconds, untimed, workspace)
+        result.runs["backward"] = self.repeat("backward", lambda: timed.backward(kept, (), cotangents),
+                                              lambda: plain.backward(plain_kept, (), cotangents))
 
-    def repeat(self, program: str, timed: Callable[[], Any], plain: Callable[[], Any]
-               ) -> tuple[list[tuple[list[Cost], float]], float, int]:
-        """Costs of each timed run, the median seconds of a call without timers, bytes of workspace."""
+    def repeat(self, program: str, timed: Callable[[], Any], plain: Callable[[], Any]) -> Run:
+        """A program's figures, of several runs with timers and without."""
         timed()
         probed = self.timed.probed[program]
         probed.read(program)
@@ -189,17 +186,18 @@ class _Session:
             begun = time.perf_counter()
             plain()
             seconds.append(time.perf_counter() - begun)
-        return costs, statistics.median(seconds), probed.workspace(program)
+        return self.collect(program, costs, statistics.median(seconds))
 
-    def collect(self, program: str, costs: list[tuple[list[Cost], float]], untimed: float, workspace: int) -> Run:
-        steps = []
-        for position, probe in enumerate(self.timed.probed[program].probes[program]):
+    def collect(self, program: str, costs: list[tuple[list[Cost], float]], untimed: float) -> Run:
+        steps, probed = [], self.timed.probed[program]
+        for position, probe in enumerate(probed.probes[program]):
             mine = [run[position] for run, _ in costs]
             last = mine[-1]
             seconds = statistics.median(c.seconds for c in mine)
             cost = Cost(seconds, last.calls, last.read, last.written, last.flops)
             steps.append(Step(program, probe.kind, self.label(probe), _ops(probe), tuple(lines_of(probe.nodes)), cost))
-        return Run(steps, statistics.median(total for _, total in costs), untimed, workspace, len(costs))
+        timed = statistics.median(total for _, total in costs)
+        return Run(steps, timed, untimed, probed.workspace(program), len(costs))
 
     def label(self, probe: Probe) -> str:
         kind = {"kernel": "kernel", "product": "product"}.get(probe.kind, probe.name)

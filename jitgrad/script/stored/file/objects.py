@@ -52,12 +52,11 @@ class LoadedModule(LoadedPart):
         graph_for, cache_info, save, export_onnx: as of a `ScriptFunction`.
     """
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._function()(self, *args, **kwargs)
-
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The same as a call: hooks were compiled into the programs."""
         return self._function()(self, *args, **kwargs)
+
+    __call__ = forward
 
     def _function(self) -> Any:
         """The `LoadedFunction` that runs it."""

@@ -273,12 +273,6 @@ def read_signature(stored: Json, tree: Tree) -> tuple[inspect.Signature, dict[st
     return inspect.Signature(found), own
 
 
-def read_graph(text: str, objects: Json) -> Graph:
-    """A graph from its text; `objects` names its exceptions. Raises LoadError."""
-    need(type(objects) is dict, "the exceptions of a graph")
-    return parse(text, {string(name): fault(error) for name, error in objects.items()})
-
-
 def read_programs(contents: Contents, root: Any, tensors: Tensors, locate: Callable[[Device], Device]
                   ) -> tuple[inspect.Signature, tuple[str, ...], list[Program]]:
     """Everything in a file: the call's signature, all parameters (the root first), the programs; fills `root`.
@@ -295,7 +289,9 @@ def read_programs(contents: Contents, root: Any, tensors: Tensors, locate: Calla
     spans, lines = read_spans(stored["source"])
     programs = items(stored["programs"], len(contents.graphs))
     need(bool(programs), "no programs")
-    read = [ProgramReader(tree, names, own, p).program(read_graph(text, p["objects"]), spans)
-            for p, text in zip(programs, contents.graphs, strict=True)]
+    read = []
+    for p, text in zip(programs, contents.graphs, strict=True):
+        graph = parse(text, {string(name): fault(error) for name, error in p["objects"].items()})
+        read.append(ProgramReader(tree, names, own, p).program(graph, spans))
     show_lines(lines)
     return signature, names, read
