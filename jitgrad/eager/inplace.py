@@ -162,6 +162,9 @@ class Overwrite(Node):
         (g,) = cotangents
         return [tape_of(g).zeros_like(g) if needs[0] else None, g]
 
+    def release(self) -> None:
+        """Nothing is kept."""
+
 
 class CopySlices(Node):
     """A base of which a view was overwritten: a zero gradient for the old part, the view's gradient for the new."""
@@ -213,3 +216,6 @@ class CopySlices(Node):
             return [None, part]
         written = transfer(self._written(g._data.shape), g.device)
         return [TAPE.where(wrap(written), 0.0, g), part]
+
+    def release(self) -> None:
+        """Nothing is kept."""

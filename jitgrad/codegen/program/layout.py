@@ -31,7 +31,6 @@ class Status:
     OK, FAILED, NOT_CONTIGUOUS, NO_MEMORY, RAISED, DEVICE_FAILED = range(6)
 
 
-
 @dataclass(slots=True)
 class Layout:
     """Word numbers in the block."""
@@ -41,7 +40,7 @@ class Layout:
     commits: dict[int, int] = field(default_factory=dict)   # input -> first word (written?, then the value)
     growable: dict[int, int] = field(default_factory=dict)  # slot -> word of (pointer, capacity)
     payload: int = Word.FIRST_FREE
-    leaving: int = Word.FIRST_FREE + 4                           # what is to be stored after an exception
+    leaving: int = Word.FIRST_FREE + 4                      # what is to be stored after an exception
     left: dict[int, tuple[int, int]] = field(default_factory=dict)  # site -> word of its values, site of what is more
     words: int = Word.FIRST_FREE + 4
     objects: list[int] = field(default_factory=list)        # tensor inputs in the order of items

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jitgrad import config
+from jitgrad.codegen.run import locks
 
 MAGIC = b"jitgrad1"
 DIGEST = 32
@@ -68,7 +69,8 @@ class Store:
 
     def __init__(self, directory: str | os.PathLike[str], limit: int = LIMIT):
         self.directory, self.limit = Path(directory), limit
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        locks.new_in_children(self)
         self._written = 0  # bytes put since the folder was last measured
         self._measured: int | None = None
         self._hits = self._misses = 0

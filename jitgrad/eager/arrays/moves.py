@@ -32,6 +32,9 @@ class Move(Node):
     def on_tape(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
         return [move(cotangents[0], self.back)]
 
+    def release(self) -> None:
+        """Nothing is kept."""
+
 
 def move(x: T, where: device) -> T:
     """x on a device (`device.resolve` gives one with an index): a copy with history, or x itself if it is there."""

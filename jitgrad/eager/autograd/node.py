@@ -148,8 +148,8 @@ class Node:
         return self._backward_tape(cotangents)
 
     def release(self) -> None:
-        """Drop what was kept for backward; nodes of other classes, which are not made of closures, keep nothing."""
-        if getattr(self, "_backward", None) is not None:
+        """Drop what was kept for backward."""
+        if self._backward is not None:
             self._backward = self._backward_tape = None
             self.versions = ()
 

@@ -40,6 +40,7 @@ class _ConvNd(Family):
     """
 
     bias: Parameter | None
+
     def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
                  transposed: bool, output_padding: Any, groups: int, bias: bool, padding_mode: str, device: Any = None,
                  dtype: dtype | None = None):

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -70,6 +70,12 @@ class Run:
     tapes: list[Tape] = field(default_factory=list)
 
 
+class Recorded(NamedTuple):
+    """A backward under way through calls that a `Run` recorded."""
+
+    tapes: list[Tape]
+
+
 #: what an argument of a call-back may be
 ARGUMENTS = (sig.Output, sig.Same, sig.Static, sig.Given, sig.Select, sig.ViewOf, sig.Container, sig.Made,
              sig.Text)
@@ -87,7 +93,7 @@ _runs = _Runs()
 
 @contextmanager
 def running(run: Any) -> Iterator[None]:
-    """`run`, a Run or (in a backward) a list of tapes, is the innermost one of this thread inside the `with` block."""
+    """`run`, a Run or (in a backward) a Recorded, is the innermost one of this thread inside the `with` block."""
     before = _runs.stack
     _runs.stack = (*before, run)
     try:
@@ -255,8 +261,7 @@ class Callback:
         """Gradients of inputs `wanted` for cotangents of results `present`; None where there is none."""
         if handle < 0:
             return [None] * len(wanted)
-        run = current()
-        outputs, given = (run.tapes if isinstance(run, Run) else run)[handle]
+        outputs, given = current().tapes[handle]
         reached = [(outputs[k], g) for k, g in zip(present, cotangents, strict=True) if k in outputs]
         if not reached:
             return [None] * len(wanted)

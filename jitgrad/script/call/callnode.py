@@ -70,7 +70,7 @@ class CallNode(Node):
         if self.tapes is not None:
             from jitgrad.script.call import callback
 
-            with callback.running(self.tapes):
+            with callback.running(callback.Recorded(self.tapes)):
                 return self.function.backward(self.residuals, self.unreached, cotangents, self.objects)
         return self.function.backward(self.residuals, self.unreached, cotangents, self.objects)
 

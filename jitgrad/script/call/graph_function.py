@@ -93,7 +93,7 @@ class GraphFunction(Interface):
         self.saved: frozenset[int] = frozenset()
         #: exceptions that are not Python's, by the names that the graph's text has for them
         self._errors: dict[str, ErrorName] = {}
-        self._lock: Any = threading.Lock()
+        self._lock = threading.RLock()
         locks.new_in_children(self)
         self._backwards: dict[tuple[bool, ...], Backward] = {}
         self._gradients: dict[tuple[tuple[bool, ...], tuple[bool, ...]], GraphFunction] = {}

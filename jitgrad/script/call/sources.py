@@ -108,6 +108,14 @@ def elem_of(type_: Any) -> Any:
     return type_.elem if isinstance(type_, ListType) else type_
 
 
+NUMBERS = (int, float, bool)
+
+
+def is_numpy_number(value: Any) -> bool:
+    """Whether a value is one of NumPy's ints and floats that are Python numbers to a script."""
+    return isinstance(value, np.number) and type(value.item()) in NUMBERS
+
+
 #: objects of which a call's key says what their items are; more of them are kinds of the frontend (`Kind.given`)
 SEQUENCES = (tuple, list, collections.deque)
 
@@ -129,7 +137,7 @@ def argument_guards(source: sig.Source, value: Any, unread: frozenset[sig.Source
     if isinstance(value, type_of_tensor()):
         return [sig.Guard(source, "tensor", tensor_key(value))]
     kind = type(value)
-    if kind in (int, float, bool) or isinstance(value, np.number):
+    if kind in NUMBERS or is_numpy_number(value):
         return [sig.Guard(source, "type", kind)]
     if value is None or isinstance(value, (str, bytes, device, np.bool_)):
         return [sig.Guard(source, "equal", value)]

@@ -253,9 +253,7 @@ class _Term:
             while self.letters.count(letter) > 1:
                 i = self.letters.index(letter)
                 j = self.letters.index(letter, i + 1)
-                m, n = self.x.shape[i], self.x.shape[j]
-                require_equal(m, n, lambda c=letter, m=m, n=n: (  # type: ignore[misc]
-                    f"einsum(): subscript {c} is repeated in an operand but the sizes don't match, {n} != {m}"))
+                _require_one_size(letter, self.x.shape[i], self.x.shape[j])
                 self.x = apply("diagonal", self.x, offset=0, axis1=i, axis2=j)
                 self.letters = [c for k, c in enumerate(self.letters) if k not in (i, j)] + [letter]
 
@@ -275,6 +273,11 @@ class _Term:
             if c not in self.letters:
                 x = apply("unsqueeze", x, axis=i)
         return x
+
+
+def _require_one_size(letter: str, m: Any, n: Any) -> None:
+    require_equal(m, n, lambda: f"einsum(): subscript {letter} is repeated in an operand but the sizes don't match, "
+                                f"{n} != {m}")
 
 
 def _size(terms: Sequence[_Term], letter: str) -> Any:

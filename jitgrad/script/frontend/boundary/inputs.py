@@ -21,7 +21,7 @@ from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import OptionalType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import BY_CLASS, NOTHING, Kind
-from jitgrad.script.call.sources import is_itself
+from jitgrad.script.call.sources import is_itself, is_numpy_number
 from jitgrad.script.frontend.boundary import list_arguments
 from jitgrad.script.frontend.boundary.entries import KINDS, Entries, name_of
 from jitgrad.script.frontend.state.context import Context, Restart
@@ -88,8 +88,10 @@ class Inputs(Entries):
         kind = type(value)
         if isinstance(value, AnyTensor):
             return self.tensor(value, source, name, guarded=True)
-        if kind in KINDS or _is_numpy(value):
-            return self.number(value.item() if _is_numpy(value) else value, source, name)
+        if kind in KINDS:
+            return self.number(value, source, name)
+        if is_numpy_number(value):
+            return self.number(value.item(), source, name)
         if isinstance(value, np.bool_):
             return bool(value)
         if kind is list or isinstance(value, tuple):
@@ -173,7 +175,7 @@ class Inputs(Entries):
         if kind is float or (kind in KINDS and key in self.context.decisions):
             self.guard(source, "type", kind)
             return self.number(value, source, name_of(source))
-        if _is_numpy(value):
+        if is_numpy_number(value):
             self.guard(source, "type", kind)
             return self.number(value.item(), source, name_of(source))
         if isinstance(value, (*_PLAIN, np.bool_)):
@@ -407,11 +409,6 @@ class Inputs(Entries):
     def commits(self) -> dict[int, sig.Source]:
         """Slots of numbers: graph input -> where to store it."""
         return {self._slots[k]: self.sources[self._slots[k]] for k in self.written if not isinstance(k, Storage)}
-
-
-def _is_numpy(value: Any) -> bool:
-    """Whether a value is one of NumPy's ints and floats: a Python number to a script."""
-    return isinstance(value, np.number) and type(value.item()) in KINDS
 
 
 def _called(obj: Any) -> str:

@@ -80,10 +80,12 @@ def zipped(context: Context, parts: list[Iterable], strict: bool) -> Iterable:
         known = [p.length for p in parts if isinstance(p.length, int)]
         length = min(guarded_int(length), *known)  # the first call's, guarded
 
-
     def now(cx: Context) -> Any:
-        changed = [n for p in parts if (n := p.now(cx)) is not p.length]
-        return min(length, *changed) if changed else length
+        counts = [p.now(cx) for p in parts]
+        known = [n for n in counts if isinstance(n, int)]
+        if not isinstance(length, int) or not known or min(known) <= length:
+            return min(known) if known and isinstance(length, int) else length
+        return min([*known, *[guarded_int(n) for n in counts if isinstance(n, Number)]])
 
     return Iterable(length, lambda cx, k: tuple(p.item(cx, k) for p in parts), any(p.unrolled for p in parts), now)
 

@@ -29,7 +29,12 @@ def _get(context: Context, target: SymDict, key: Any, default: Any = None) -> An
     return contents.dict_of(context, target).get(static(context, key, "a dict key"), default)
 
 
-class View(Iterable):
+_KEYS: type = type({}.keys())
+_VALUES: type = type({}.values())
+_ITEMS: type = type({}.items())
+
+
+class DictView(Iterable):
     """`d.keys()`, `d.values()`, `d.items()` of a dict whose keys are known while compiling."""
 
     __slots__ = ("cls", "taken", "target")
@@ -50,15 +55,16 @@ class View(Iterable):
         return tuple(self.taken(contents.dict_of(context, self.target)))
 
 
-@register(View)
-class ViewKind(IterableKind):
+@register(DictView)
+class DictViewKind(IterableKind):
     """A view of a dict: a loop goes over what there is when it begins."""
 
     def class_of(self, obj: Any) -> type:
-        return obj.cls  # type: ignore[no-any-return]
+        found: type = obj.cls
+        return found
 
     def iterate(self, context: Context, obj: Any) -> Iterable:
-        return View(context, obj.target, obj.cls, obj.taken)
+        return DictView(context, obj.target, obj.cls, obj.taken)
 
     def length(self, context: Context, obj: Any) -> Any:
         return protocol.length(context, obj.target)
@@ -71,10 +77,11 @@ class ViewKind(IterableKind):
 
     def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
         """Set operations; views of values have none."""
-        sides = [set(v.items(context)) if isinstance(v, View) and v.cls is not type({}.values()) else v for v in (a, b)]
+        sides = [v.items(context) if isinstance(v, DictView) and v.cls is not _VALUES else v for v in (a, b)]
         if any(map(is_dynamic, sides)):
             raise UnsupportedCall("a set operation on run-time values", context.span(), hint="write a loop")
-        return effects.guarded(context, lambda: operator_of(op)(*sides))
+        one, other = (set(s) if s is not v else v for s, v in zip(sides, (a, b), strict=True))
+        return effects.guarded(context, lambda: operator_of(op)(one, other))
 
     def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
         return self.binary(context, op, a, b)
@@ -84,16 +91,16 @@ class ViewKind(IterableKind):
         return listed(context, f"{obj.cls.__name__}([", [("", v) for v in obj.items(context)], "])")
 
 
-def _keys(context: Context, target: SymDict) -> View:
-    return View(context, target, type({}.keys()), dict.keys)
+def _keys(context: Context, target: SymDict) -> DictView:
+    return DictView(context, target, _KEYS, dict.keys)
 
 
-def _values(context: Context, target: SymDict) -> View:
-    return View(context, target, type({}.values()), dict.values)
+def _values(context: Context, target: SymDict) -> DictView:
+    return DictView(context, target, _VALUES, dict.values)
 
 
-def _items(context: Context, target: SymDict) -> View:
-    return View(context, target, type({}.items()), dict.items)
+def _items(context: Context, target: SymDict) -> DictView:
+    return DictView(context, target, _ITEMS, dict.items)
 
 
 def _update(context: Context, target: SymDict, other: Any = None, **named: Any) -> None:

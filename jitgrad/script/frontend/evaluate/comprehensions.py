@@ -179,8 +179,9 @@ def _generate(context: Context, node: ast.expr, generators: list[ast.comprehensi
     try:
         if trips is not None:
             with unrolling.repeated(context, trips):
+                taken = iterable if iterable.unrolled else Iterable(trips, iterable.item, True)
                 k = 0
-                while k < (trips if isinstance(iterable.length, Number) else iterable.now(context)):
+                while unrolling.goes_on(context, taken, k):
                     item(k)
                     k += 1
         else:

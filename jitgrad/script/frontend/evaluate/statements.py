@@ -246,11 +246,10 @@ def _for(context: Context, s: ast.For) -> None:
         _finish(context, s, loop)
     else:
         if wanted:
-            count = "a number of" if isinstance(iterable.length, Number) else iterable.length
-            raise NotStatic("this loop must be unrolled, because its counter is an index into separate objects, but "
-                            f"it has {count} iterations: at most {unrolling.UNROLL_LIMIT} are, those of loops around "
-                            "it included, of a number known when the script is entered", context.span(s),
-                            hint="loop over the objects themselves")
+            raise NotStatic("the counter of this loop is an index into separate objects, for which the loop would have "
+                            f"to be unrolled: it has {iterable.length} iterations, and at most "
+                            f"{unrolling.UNROLL_LIMIT} are unrolled, those of loops around it multiplied",
+                            context.span(s), hint="loop over the objects themselves")
         _counted(context, s, iterable, loop)
         _finish(context, s, loop)
 
@@ -275,12 +274,10 @@ def _generated(context: Context, s: ast.For, source: generators.Generator) -> No
 
 def _unrolled(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> None:
     def step(k: int) -> None:
-        if k >= iterable.now(context):
+        context.node = s
+        if not unrolling.goes_on(context, iterable, k):
             _finish(context, s, loop)
             return
-        if k >= iterable.length + unrolling.UNROLL_LIMIT:
-            raise NotStatic("this loop makes what it goes over longer, for more iterations than are unrolled",
-                            context.span(s), hint="loop over a copy: `for x in xs.copy()`")
         targets.assign(context, s.target, iterable.item(context, k))
         leave = _body(context, loop, s.body)
         if leave is False:

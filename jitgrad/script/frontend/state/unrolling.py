@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from jitgrad.dims import call
-from jitgrad.errors import ScriptError
+from jitgrad.errors import NotStatic, ScriptError
 from jitgrad.script.frontend.state.context import Context, Restart
 
 #: the most iterations that are unrolled, those of loops inside one another multiplied
@@ -57,6 +57,16 @@ def repeated(context: Context, trips: int) -> Iterator[None]:
         yield
     finally:
         known.repeated = before
+
+
+def goes_on(context: Context, iterable: Any, k: int) -> bool:
+    """Whether item k of an `Iterable` is there by now, where iterations one by one may change it. Raises NotStatic."""
+    if k >= iterable.now(context):
+        return False
+    if k >= iterable.length + UNROLL_LIMIT:
+        raise NotStatic("this loop makes what it goes over longer, for more iterations than are unrolled",
+                        context.span(), hint="loop over a copy: `for x in xs.copy()`")
+    return True
 
 
 def instead(context: Context, refusal: ScriptError) -> Restart | None:

@@ -122,6 +122,7 @@ def compare_sizes(r: Rewriter, node: Node) -> Value | None:
         return r.emit("num.const", value=node.op == "num.ge")
     return None
 
+
 # --- optionals -----------------------------------------------------------------------------------------------------
 
 
@@ -172,6 +173,7 @@ def max_of_size(r: Rewriter, node: Node) -> Value | None:
         if isinstance(size, Dim) and size.symbol is not None and constant(r, c) == 0:
             return x
     return None
+
 
 # --- checks --------------------------------------------------------------------------------------------------------
 

@@ -79,6 +79,7 @@ def small_power(r: Rewriter, node: Node) -> Value | None:
     square = r.emit("mul", x, x)
     return square if number == 2 else r.emit("mul", square, x if number == 3 else square)
 
+
 # --- signs ---------------------------------------------------------------------------------------------------------
 
 
@@ -122,8 +123,9 @@ def where_not(r: Rewriter, node: Node, inner: Node) -> Value | None:
 
 
 row("not_of", ("logical_not", ("logical_not", "c")), "c")
-row("not_of", ("logical_not", ("eq", "x", "y")), ("ne", "x", "y"))  # not <: the opposite of an unordered comparison is
-row("not_of", ("logical_not", ("ne", "x", "y")), ("eq", "x", "y"))  # not one
+# not <: the opposite of an unordered comparison is not one
+row("not_of", ("logical_not", ("eq", "x", "y")), ("ne", "x", "y"))
+row("not_of", ("logical_not", ("ne", "x", "y")), ("eq", "x", "y"))
 row("with_constant", ("logical_and", "c", True), "c")
 row("with_constant", ("logical_or", "c", False), "c")
 
@@ -153,6 +155,7 @@ def cast_of_cast(r: Rewriter, node: Node, inner: Node) -> Value | None:
     (x,) = inner.inputs
     lost = not is_lossless(tensor(x).dtype, tensor(inner.output).dtype)
     return None if lost else r.emit("cast", x, dtype=node.attrs["dtype"])
+
 
 # --- operands that are repeated ------------------------------------------------------------------------------------
 

@@ -80,6 +80,7 @@ def read_after_write(r: Rewriter, node: Node) -> Value | None:
         return None
     return as_result(r, inner.inputs[1], node)
 
+
 # --- accumulation of gradients -------------------------------------------------------------------------------------
 
 
@@ -96,6 +97,7 @@ def accumulate_in_place(r: Rewriter, node: Node) -> Value | None:
         if start is not None and start == 0:
             return r.emit(write.op, acc, *write.inputs[1:], **write.attrs)
     return None
+
 
 # --- reductions ----------------------------------------------------------------------------------------------------
 
@@ -118,6 +120,7 @@ def sum_to_sum(r: Rewriter, node: Node) -> Value | None:
     if open_axes or not axes:
         return None
     return r.emit("reshape", r.emit("sum", x, axes=axes, keepdim=False), shape=type_.dims)
+
 
 # --- numbers and tensors -------------------------------------------------------------------------------------------
 

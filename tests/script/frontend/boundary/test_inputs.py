@@ -172,6 +172,15 @@ def test_numbers_of_numpy_are_python_numbers() -> None:
         assert method(torch.ones(2))[1] == holder.count + 1
 
 
+def test_numbers_of_numpy_that_python_has_not_are_known_by_identity() -> None:
+    def f(x: Any, k: Any) -> Any:
+        return x if k == 2 else x * 3
+
+    scripted = torch.script(f)
+    for k in (np.complex64(2), np.complex64(1), np.longdouble(2), np.longdouble(1), np.complex128(2), np.complex128(1)):
+        assert scripted(torch.ones(1), k).tolist() == f(torch.ones(1), k).tolist()
+
+
 CACHE: dict[str, Any] = {}
 
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import jitgrad as torch
-from jitgrad.errors import NotStatic
+from jitgrad.errors import NotStatic, UnsupportedCall
 from tests.script.frontend.agree import agree, registry, suite, t
+from tests.script.frontend.templates.test_references import moving_view, one_of_several
 from tests.script.refusals import test_refusals as refusals
 
 PROGRAMS, program = registry()
@@ -89,24 +90,8 @@ def item_kept_and_written(x, n: int):
     return ls
 
 
-@program((t(2), 3), compilations=None)
-def one_of_several_written(x, n: int):
-    best = cur = x * 1
-    for i in range(n):
-        cur = cur + 1
-        if i % 2 == 0:
-            best = cur
-        best.mul_(2)
-    return best, cur
-
-
-@program((t(3, 2), 3), compilations=None, grad=False)
-def moving_view(x, n: int):
-    m = x[0]
-    for i in range(n):
-        m.add_(1)
-        m = x[i]
-    return x.sum()
+program((t(2), 3), compilations=None)(one_of_several)
+program((t(3, 2), 3), compilations=None, grad=False)(moving_view)
 
 
 @program((t(3),))
@@ -152,6 +137,26 @@ def list_grows_behind_an_iterator():
     it = iter(xs)
     first = next(it)
     xs.append(9)
+    return first, list(it)
+
+
+@program((t(3),))
+def list_grows_while_zipped(x):
+    xs = [x, x * 2]
+    seen = []
+    for v, k in zip(xs, (1, 2, 3, 4), strict=False):
+        if len(xs) < 4:
+            xs.append(v * k)
+        seen.append(v)
+    return seen
+
+
+@program(())
+def list_shrinks_behind_an_iterator():
+    xs = [1, 2, 3, 4]
+    it = iter(xs)
+    first = next(it)
+    xs.pop()
     return first, list(it)
 
 
@@ -215,9 +220,25 @@ def longer_all_the_time():
     return xs
 
 
-def test_endless_growth_is_refused():
-    with pytest.raises(NotStatic, match="makes what it goes over longer"):
-        torch.script(longer_all_the_time)()
+def longer_with_every_item():
+    xs = [1]
+    return [xs.append(v) for v in xs]
+
+
+@pytest.mark.parametrize("function", [longer_all_the_time, longer_with_every_item])
+def test_endless_growth_is_refused(function):
+    with pytest.raises(NotStatic, match="makes what it goes over longer") as raised:
+        torch.script(function)()
+    assert "test_unrolled.py" in str(raised.value)
+
+
+def test_items_of_views_that_the_run_decides():
+    def f(x, k: int):
+        d = {"a": k, "b": 2}
+        return d.items() == {("a", 1), ("b", 2)}
+
+    with pytest.raises(UnsupportedCall, match="a set operation on run-time values"):
+        torch.script(f)(torch.ones(1), 1)
 
 
 def test_each_number_of_iterations_is_compiled():
@@ -238,7 +259,7 @@ def test_no_more_than_so_many_iterations_in_nested_loops():
         return rows[0]
 
     assert torch.script(f)(torch.ones(1), 8).tolist() == [1.0]
-    with pytest.raises(NotImplementedError, match="may or may not change another tensor"):
+    with pytest.raises(UnsupportedCall, match="may or may not change another tensor"):
         torch.script(f)(torch.ones(1), 9)
 
 
