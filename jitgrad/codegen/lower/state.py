@@ -328,9 +328,9 @@ class Lowering:
                 self.visible.add(s)
                 self.undo.append((self.visible, s))
 
-    def site(self, kind: Any, node: Node | None) -> int:
+    def site(self, kind: Any, node: Node) -> int:
         """A new place where native code may leave for Python."""
-        self.sites.append(CallSite(kind, node, node.span if node is not None else None))
+        self.sites.append(CallSite(kind, node))
         return len(self.sites) - 1
 
     # --- nested blocks ---

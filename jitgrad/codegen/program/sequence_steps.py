@@ -5,14 +5,11 @@ A sequence is a header (see `llvm/sequences.py`) whose address is the value; all
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from jitgrad.codegen.program.step import Buffer, Column, Ref, Step
 from jitgrad.dims import Size, Symbol
 from jitgrad.script.graph.ir import Value
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class SeqStart(Step):
     """A new sequence with room for `capacity` elements (None: some)."""
 
@@ -23,7 +20,6 @@ class SeqStart(Step):
     capacity: Value | None
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class SeqGrow(Step):
     """Make room for element `k`."""
 
@@ -32,7 +28,6 @@ class SeqGrow(Step):
     k: Value
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class SeqReach(Step):
     """Let a list have an element `k`: make room, and where it is shorter clear the flags of what is new."""
 
@@ -42,7 +37,6 @@ class SeqReach(Step):
     flags: bool
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class SeqCopy(Step):
     """A list with the same elements in columns of its own."""
 
@@ -53,7 +47,6 @@ class SeqCopy(Step):
     out: Value
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class SeqPlace(Step):
     """Point `target` at the storage of element `k` in a column of equal tensors."""
 
@@ -66,7 +59,6 @@ class SeqPlace(Step):
     target: Buffer
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class SeqPut(Step):
     """Store element `k` of a column: a number or sequence, or the place and sizes of a tensor (which has its own)."""
 
@@ -77,7 +69,6 @@ class SeqPut(Step):
     what: Value | Ref
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class SeqGet(Step):
     """Read element `k` of a column into a number or pointer; `sizes`: (axis, symbol) to set from a tensor's sizes."""
 
@@ -91,7 +82,6 @@ class SeqGet(Step):
     sizes: tuple[tuple[int, Symbol], ...] = ()
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class SeqLength(Step):
     """Read (`k` None) or set the length."""
 
@@ -102,7 +92,6 @@ class SeqLength(Step):
     k: Value | None = None
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ArenaAllocate(Step):
     """Point `target` at new memory of `size` elements that lives as long as the call's sequences."""
 

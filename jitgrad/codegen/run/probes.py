@@ -113,8 +113,7 @@ class Printer(ProgramPrinter):
             return _kernel_traffic(step)
         if isinstance(step, GemmStep):
             return step.traffic
-        node = self.program.sites[step.site].node
-        found: tuple[list[Size], list[Size]] = step.traffic(node)
+        found: tuple[list[Size], list[Size]] = step.traffic(self.program.sites[step.site].node)
         return found
 
     def describe(self, step: Any) -> Probe:

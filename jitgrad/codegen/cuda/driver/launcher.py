@@ -16,8 +16,8 @@ from jitgrad.codegen.cuda.driver.driver import Driver
 from jitgrad.codegen.cuda.graphs.replay import Replay
 from jitgrad.codegen.cuda.kernels.geometry import TICKETS
 from jitgrad.codegen.program.layout import Status, Word
-from jitgrad.codegen.program.memory import is_tensor, tensor_kind
-from jitgrad.codegen.run.launch import Interface, Launcher, Workspace, live, payload, raise_status
+from jitgrad.codegen.program.memory import is_tensor, payload, tensor_kind
+from jitgrad.codegen.run.launch import Interface, Launcher, Workspace, live, raise_status
 
 #: bytes of the first chunk of memory that grows
 FIRST_CHUNK = 1 << 20
