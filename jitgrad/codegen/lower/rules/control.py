@@ -130,9 +130,7 @@ class Loop:
         state, param, init = self.state, self.params[j], self.inits[j]
         assert isinstance(param.type, TensorType)
         for v in (param, *way):
-            if v not in state.owned:
-                state.owned.add(v)
-                state.undo.append((state.owned, v))
+            state.note(state.owned, v)
         if init in state.owned and init in state.refs:  # a loop around this one keeps it in place
             self.own[j] = state.set_ref(param, state.refs[init])
             return

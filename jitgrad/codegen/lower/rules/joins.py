@@ -83,9 +83,7 @@ def put_at(state: Lowering, value: Value, place: Ref) -> None:
 def make_variable(state: Lowering, value: Value) -> None:
     """Let `value` be a variable that `Transfer` sets."""
     if isinstance(value.type, OptionalType):
-        flag, payload = Value(BOOL), Value(value.type.elem)
-        state.optionals[value] = (flag, payload)
-        make_variable(state, payload)
+        make_variable(state, state.open(value)[1])
     elif state.holds(value):
         state.set_register(value)
     elif isinstance(value.type, TensorType):

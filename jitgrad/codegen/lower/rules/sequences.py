@@ -21,7 +21,7 @@ from jitgrad.codegen.program.sequence_steps import (
 from jitgrad.codegen.program.step import Buffer, Column, Ref
 from jitgrad.codegen.program.steps import Assign, IfStep, Point
 from jitgrad.dims import Dim, Symbol, product, symbols
-from jitgrad.ops.types import BOOL, INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type
+from jitgrad.ops.types import INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.graph.ir import Node, Value
 
 
@@ -84,8 +84,7 @@ def read_element(state: Lowering, seq: Value, k: Value, target: Value, binds: se
 def _read(state: Lowering, seq: Value, columns: tuple[Column, ...], column: int, k: Value, target: Value,
           binds: set[Symbol], inside: Value | None = None) -> None:
     if isinstance(target.type, OptionalType):
-        flag, payload = Value(BOOL), Value(target.type.elem)
-        state.optionals[target] = (flag, payload)
+        flag, payload = state.open(target)
         read: Any = SeqGet(seq, columns, column, k, flag)
         if inside is not None:
             state.emit(Assign(((flag, constant(state, False)),)))
