@@ -101,12 +101,8 @@ def plan_outputs(state: Lowering) -> list[TensorOutput | None]:
     return planned
 
 
-def store_outputs(state: Lowering, planned: Sequence[TensorOutput | None]) -> list[TensorOutput | NumberOutput]:
-    """The outputs; results that were not computed in place are copied."""
-    return [_store(state, value, output) for value, output in zip(state.graph.outputs, planned, strict=True)]
-
-
-def _store(state: Lowering, value: Value, planned: TensorOutput | None) -> TensorOutput | NumberOutput:
+def store_output(state: Lowering, value: Value, planned: TensorOutput | None) -> TensorOutput | NumberOutput:
+    """An output; a result that was not computed in place is copied."""
     type_: Type = value.type
     if isinstance(type_, TensorType):
         if planned is None:

@@ -47,37 +47,34 @@ class SeqCopy(Step):
     out: Value
 
 
-class SeqPlace(Step):
-    """Point `target` at the storage of element `k` in a column of equal tensors."""
+class SeqElement(Step):
+    """A step at element `k` of a column."""
+
+    seq: Value
+    columns: tuple[Column, ...]
+    column: int
+    k: Value
+
+
+class SeqPlace(SeqElement):
+    """Point `target` at the storage of the element, in a column of equal tensors."""
 
     SETS = ("target",)
 
-    seq: Value
-    columns: tuple[Column, ...]
-    column: int
-    k: Value
     target: Buffer
 
 
-class SeqPut(Step):
-    """Store element `k` of a column: a number or sequence, or the place and sizes of a tensor (which has its own)."""
+class SeqPut(SeqElement):
+    """Store the element: a number or sequence, or the place and sizes of a tensor (which has its own)."""
 
-    seq: Value
-    columns: tuple[Column, ...]
-    column: int
-    k: Value
     what: Value | Ref
 
 
-class SeqGet(Step):
-    """Read element `k` of a column into a number or pointer; `sizes`: (axis, symbol) to set from a tensor's sizes."""
+class SeqGet(SeqElement):
+    """Read the element into a number or pointer; `sizes`: (axis, symbol) to set from a tensor's sizes."""
 
     SETS = ("target", "sizes")
 
-    seq: Value
-    columns: tuple[Column, ...]
-    column: int
-    k: Value
     target: Value | Buffer
     sizes: tuple[tuple[int, Symbol], ...] = ()
 
