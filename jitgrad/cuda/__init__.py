@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jitgrad.device import device as _device
 from jitgrad.device import has_gpu, require_gpu, resolve
 from jitgrad.eager.arrays.arrays import settle
+from jitgrad.random import default_generator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,8 +128,6 @@ def synchronize(device: Where = None) -> None:
 
 def manual_seed(seed: int) -> None:
     """Start the stream of a seed. There is one stream of random numbers, for all devices: `jitgrad.manual_seed`."""
-    from jitgrad.random import default_generator
-
     default_generator.manual_seed(int(seed))
 
 
@@ -137,8 +136,6 @@ manual_seed_all = manual_seed
 
 def initial_seed() -> int:
     """The seed of the stream."""
-    from jitgrad.random import default_generator
-
     return default_generator.initial_seed()
 
 

@@ -1,8 +1,8 @@
 """Matrix products for native code: the address of a `cblas_?gemm`, found in the library that NumPy already loaded.
 
 `gemm_symbol(dtype)` always answers. float32 and float64 are NumPy's BLAS; where none can be found, and for half types
-and integers (no BLAS has them), it is a call-back to `np.matmul` with the same signature. Its scalars alpha and beta
-are float for float32 and double for everything else:
+and integers (no BLAS has them), it is a call-back to `np.matmul` with the same signature, for row-major matrices and
+an alpha of 1. Its scalars alpha and beta are float for float32 and double for everything else:
 
     void gemm(int order, int trans_a, int trans_b, int_t m, int_t n, int_t k, T alpha, const void *a, int_t lda,
               const void *b, int_t ldb, T beta, void *c, int_t ldc)
@@ -24,7 +24,7 @@ import numpy as np
 from jitgrad import dtypes
 from jitgrad.dtypes import dtype
 
-ROW_MAJOR, COLUMN_MAJOR, NO_TRANS, TRANS = 101, 102, 111, 112
+ROW_MAJOR, NO_TRANS, TRANS = 101, 111, 112
 
 #: (format of the name, bits of its integers; None: ask the library) in the order of preference
 _FORMATS: tuple[tuple[str, int | None], ...] = (
@@ -46,16 +46,20 @@ class Gemm:
     name: str
 
 
+def loaded_files() -> list[str]:
+    """The files that are in this process's memory; none where the system does not tell."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+            return list(dict.fromkeys(line.split(maxsplit=5)[5].rstrip("\n") for line in maps if line.count("/")))
+    except OSError:  # not Linux
+        return []
+
+
 def _loaded_libraries() -> Iterator[str]:
     """Paths of shared libraries that look like a BLAS: NumPy's own first, then the system's, then other packages'.
 
     A BLAS that another package brought along may have other integers and other threads than the one that eager uses.
     """
-    try:
-        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-            paths = dict.fromkeys(line.split(maxsplit=5)[5].rstrip("\n") for line in maps if line.count("/"))
-    except OSError:  # not Linux
-        paths = {}
     package = Path(np.__file__).parent
     packages = str(package.parent) + os.sep
     own = (str(package) + os.sep, packages + "numpy.libs" + os.sep)
@@ -63,7 +67,7 @@ def _loaded_libraries() -> Iterator[str]:
     def distance(path: str) -> int:
         return 0 if path.startswith(own) else 2 if path.startswith(packages) else 1
 
-    loaded = [p for p in paths if any(word in os.path.basename(p).lower() for word in _LIBRARY_WORDS)]
+    loaded = [p for p in loaded_files() if any(word in os.path.basename(p).lower() for word in _LIBRARY_WORDS)]
     yield from sorted(loaded, key=distance)
     for folder in (package.parent / "numpy.libs", package / ".dylibs", package / ".libs"):
         if folder.is_dir():
@@ -163,8 +167,6 @@ def _callback(d: dtype) -> Gemm:
              b: int, ldb: int, beta: float, c: int, ldc: int) -> None:
         if m == 0 or n == 0:
             return
-        if order == COLUMN_MAJOR:  # C^T = B^T A^T, row-major
-            trans_a, trans_b, m, n, a, lda, b, ldb = trans_b, trans_a, n, m, b, ldb, a, lda
         left = matrix(a, k, m, lda, d).T if trans_a != NO_TRANS else matrix(a, m, k, lda, d)
         right = matrix(b, n, k, ldb, d).T if trans_b != NO_TRANS else matrix(b, k, n, ldb, d)
         out = matrix(c, m, n, ldc, d)
@@ -172,8 +174,6 @@ def _callback(d: dtype) -> Gemm:
             left, right = left.astype(np.float32), right.astype(np.float32)
         with np.errstate(all="ignore"):
             product = left @ right
-            if alpha != 1:
-                product = product * product.dtype.type(alpha)
             if beta:
                 product = product + out * product.dtype.type(beta)
             out[...] = product.astype(d.np, copy=False)

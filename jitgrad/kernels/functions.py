@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from jitgrad.kernels.values import V
+from jitgrad.kernels.values import V, mangle
 
 Function = Callable[..., V]
 F = TypeVar("F", bound=Function)
+
+
+def symbol_of(name: str, elem: str, lanes: int) -> str:
+    """The name of a function in the library: `jg_exp_v16f32`, `jg_exp_f64`."""
+    return f"jg_{name}_{mangle(elem, lanes)}"
 
 
 class Functions(dict[str, Function]):

@@ -407,9 +407,8 @@ _ATAN_LOW = (2.26987774529616870924e-17, 3.06161699786838301793e-17, 1.390331103
              6.12323399573676603587e-17)
 
 
-def _atan_positive(numerator: V, denominator: V, low: V | None = None) -> V:
-    """atan(numerator / denominator) for non-negative values, one of them finite and non-zero."""
-    n, d = numerator, denominator
+def _atan_positive(n: V, d: V) -> V:
+    """atan(n / d) for non-negative values, one of them finite and non-zero."""
     a = n / d
     # the interval decides the centre c: atan(a) = atan(c) + atan((a - c) / (1 + a c))
     first, second, third, fourth = a < 0.4375, a < 0.6875, a < 1.1875, a < 2.4375
@@ -423,8 +422,6 @@ def _atan_positive(numerator: V, denominator: V, low: V | None = None) -> V:
         *[a.code.const(h, "double", a.lanes) for h in _ATAN_HIGH[2:]]))))
     lower = first.where(0.0, second.where(_ATAN_LOW[0], third.where(_ATAN_LOW[1], fourth.where(
         *[a.code.const(h, "double", a.lanes) for h in _ATAN_LOW[2:]]))))
-    if low is not None:
-        lower = lower + low
     return high - ((t * s - lower) - t)
 
 

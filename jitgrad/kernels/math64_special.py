@@ -350,14 +350,9 @@ def polygamma(x: V, n: int) -> V:
     r = x - nearest
     size = r.abs()
     zero = x.code.const(0.0, "double", x.lanes)
-    cotangent = (kernel_cos_pi(size) / _sin_pi(size)).copysign(r)
+    cotangent = (_sin_pi(0.5 - size) / _sin_pi(size)).copysign(r)
     derivative = polynomial(cotangent, _cotangent_derivative(n))
     reflected = value * (1.0 if n % 2 == 0 else -1.0) - derivative * math.pi
     reflected = (r.eq(zero)).where(sign * INF, reflected)
     value = negative.where(reflected, value)
     return (x.isnan() | x.eq(-INF)).where(math.nan, value)
-
-
-def kernel_cos_pi(z: V) -> V:
-    """cos(pi z) for z in [0, 1/2]."""
-    return _sin_pi(0.5 - z)

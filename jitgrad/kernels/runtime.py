@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from jitgrad.kernels import arrays, math32, math64, math64_special
-from jitgrad.kernels.functions import Function, binary64, unary32, unary64
+from jitgrad.kernels.functions import Function, binary64, symbol_of, unary32, unary64
 from jitgrad.kernels.native import Native
 from jitgrad.kernels.values import V, mangle
 from jitgrad.random import MASK32, MULTIPLIERS, ROUNDS, WEYL
@@ -30,9 +30,6 @@ class _Module:
         self.declares: dict[str, str] = {}
         self.defined: list[str] = []
 
-    def symbol(self, name: str, elem: str, lanes: int) -> str:
-        return f"jg_{name}_{mangle(elem, lanes)}"
-
     def define(self, symbol: str, elem: str, lanes: int, arity: int, body: Function, internal: bool = False) -> None:
         """A function of `arity` equal arguments."""
         code = Native(self.has_fma, self.has_avx512)
@@ -47,9 +44,9 @@ class _Module:
     def function(self, name: str, elem: str, arity: int, body: Function) -> None:
         """The vector form from `body`, and the scalar form that uses one lane of it."""
         lanes = self.lanes[elem]
-        symbol = self.symbol(name, elem, lanes)
+        symbol = symbol_of(name, elem, lanes)
         self.define(symbol, elem, lanes, arity, body)
-        self.define(self.symbol(name, elem, 1), elem, 1, arity, lambda *args: args[0].code.call(
+        self.define(symbol_of(name, elem, 1), elem, 1, arity, lambda *args: args[0].code.call(
             symbol, elem, lanes, *[a.splat(lanes) for a in args]).lane(0))
 
     def through64(self, name: str, arity: int, body: Function | None = None) -> None:
@@ -61,7 +58,7 @@ class _Module:
             for which in (0, 1):
                 wide = [a.half(which).cast("fpext", "double") for a in args]
                 result = body(*wide) if body else args[0].code.call(
-                    self.symbol(name, "double", lanes), "double", lanes, *wide)
+                    symbol_of(name, "double", lanes), "double", lanes, *wide)
                 made.append(result.cast("fptrunc", "float"))
             return made[0].concat(made[1])
 
@@ -248,7 +245,7 @@ def module_text(vector_bytes: int, has_fma: bool, has_avx512: bool) -> tuple[str
     for name in CIRCULAR:
         module.function(name, "double", 1, partial(_circular, name))
     for name in ("sin", "cos"):
-        wide = module.symbol(name, "double", 1)
+        wide = symbol_of(name, "double", 1)
         module.define(f"jg_{name}_large32", "float", 1, 1, lambda x, wide=wide: x.code.call(
             wide, "double", 1, x.cast("fpext", "double")).cast("fptrunc", "float"), internal=True)
         module.function(name, "float", 1, partial(_circular32, name))

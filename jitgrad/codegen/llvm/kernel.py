@@ -13,8 +13,11 @@ second form of the body, chosen at entry where all such strides are 1.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import reduce
+from itertools import groupby
 from typing import Literal
 
 from jitgrad import dtypes
@@ -79,17 +82,10 @@ def emit(kernel: Kernel, symbol: str) -> KernelText:
     host = engine.host()
     plan = make_plan(kernel, host.vector_bytes)
     code = Code(host.has_fma, host.has_avx512)
-    names: list[str] = []
-    strides: dict[tuple[str, int, int], str] = {}
-    for k, operand in enumerate(kernel.operands):
-        strides.update({("o", k, a): "" for a, s in enumerate(operand.strides) if not isinstance(s, int)})
-    for k, stmt in enumerate(kernel.body):
-        strides.update({("b", k, a): "" for a, s in enumerate(stmt.strides) if not isinstance(s, int)})
-    for number, key in enumerate(strides):
-        strides[key] = f"%s{number}"
-    for p in parameters(kernel):
-        prefix = {"size": "n", "operand": "p", "stride": "s", "scalar": "c"}[p.kind]
-        names.append(f"{p.llvm_type} %{prefix}{sum(x.split(' %')[1][0] == prefix for x in names)}")
+    strides = {key: f"%s{number}" for number, key in enumerate(kernel.argument_strides())}
+    prefixes = {"size": "n", "operand": "p", "stride": "s", "scalar": "c"}
+    names = [f"{p.llvm_type} %{prefixes[kind]}{number}" for kind, some in groupby(parameters(kernel), lambda p: p.kind)
+             for number, p in enumerate(some)]
     code.lines.append(f"define internal void @{symbol}({', '.join(names)}) nounwind {{")
     code.lines.append("entry:")
     by_argument = [name for (where, _, axis), name in strides.items() if where == "o" and axis == plan.lane]
@@ -114,11 +110,7 @@ class _Emitter(Nest):
     def choose_form(self, names: list[str]) -> None:
         """Branch to the form for unit strides along the lanes where all of `names` are 1."""
         code = self.code
-        condition = None
-        for name in names:
-            one = V(code, name, "i64", 1).eq(1)
-            condition = one if condition is None else condition & one
-        assert condition is not None
+        condition = reduce(operator.and_, (V(code, name, "i64", 1).eq(1) for name in names))
         unit, general = self.label("unit"), self.label("general")
         self.line(f"br i1 {condition.name}, label %{unit}, label %{general}")
         self.start(unit)

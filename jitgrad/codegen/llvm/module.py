@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from jitgrad.codegen.llvm import helpers
 from jitgrad.codegen.llvm import kernel as llvm_kernel
@@ -17,25 +17,16 @@ from jitgrad.dtypes import dtype
 MUCH_GLUE = 1000
 
 
-class ProgramText(Protocol):
-    """What prints one program: its layout is complete once the text is."""
-
-    layout: Layout
-    quick: bool
-
-    def text(self) -> str: ...
-
-
 class ModuleText:
     """One module: the functions of several programs, the kernels that they share, and helpers.
 
     Attributes:
         programs: text, and whether each of its steps runs at most once (so it matters little how good its code is).
         functions: helpers, internal.
-        printer: makes what prints a program into this module.
+        printer: makes what prints a program into this module, whose layout is complete once its text is.
     """
 
-    def __init__(self, printer: Callable[[Any, Program], ProgramText] | None = None) -> None:
+    def __init__(self, printer: Callable[[Any, Program], Any] | None = None) -> None:
         self.printer = printer
         self.programs: list[tuple[str, bool]] = []
         self.kernel_texts: list[str] = []
@@ -69,7 +60,7 @@ class ModuleText:
         assert self.printer is not None
         printer = self.printer(self, program)
         self.programs.append((printer.text(), printer.quick))
-        layout = printer.layout
+        layout: Layout = printer.layout
         vars(printer).clear()  # its parts know it: else the program would live until the next garbage collection
         return layout
 

@@ -8,10 +8,8 @@ from jitgrad import dtypes
 from jitgrad.codegen.llvm.printer import Printer
 from jitgrad.codegen.llvm.scalars import STORED
 from jitgrad.codegen.program.steps import GemmStep
-from jitgrad.kernels.blas import gemm_symbol
+from jitgrad.kernels.blas import NO_TRANS, ROW_MAJOR, TRANS, gemm_symbol
 from jitgrad.kernels.values import Code, V
-
-ROW_MAJOR, NO_TRANS, TRANS = 101, 111, 112
 
 
 def gemm_step(p: Printer, step: GemmStep) -> None:

@@ -16,6 +16,7 @@ from jitgrad import dtypes
 from jitgrad.codegen.program.kernel import RANDOM_WORD
 from jitgrad.dtypes import dtype
 from jitgrad.kernels import math32, math64_special
+from jitgrad.kernels.functions import symbol_of
 from jitgrad.kernels.values import BITS, Number, V, mangle
 from jitgrad.ops import OPS
 
@@ -224,11 +225,6 @@ def _right_shift(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
 
 # --- the run-time library ---
 
-def library_symbol(name: str, elem: str, lanes: int) -> str:
-    """The name of a math function of the run-time library: `jg_exp_v16f32`, `jg_exp_f64`."""
-    return f"jg_{name}_{mangle(elem, lanes)}"
-
-
 #: functions short enough to stand in the kernel: in vectors they save the call and its spilled registers
 INLINE: dict[str, Callable[[V], V]] = {"exp": math32.exp}
 
@@ -245,7 +241,7 @@ def library(name: str, xs: list[V]) -> V:
         return library(name, [v.half(0) for v in xs]).concat(library(name, [v.half(1) for v in xs]))
     if 1 < x.lanes < widest:
         return library(name, [v.concat(v) for v in xs]).half(0)
-    return x.code.call(library_symbol(name, x.elem, x.lanes), x.elem, x.lanes, *xs, external=True)
+    return x.code.call(symbol_of(name, x.elem, x.lanes), x.elem, x.lanes, *xs, external=True)
 
 
 def _library(name: str) -> Row:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+import operator
+from collections.abc import Container, Iterable, Iterator
+from functools import reduce
 from typing import Any
 
 from jitgrad.codegen.llvm.function import Function
@@ -31,20 +33,15 @@ class Sizes:
         return self._compute(size, code)
 
     def _compute(self, size: Dim, code: Code) -> V:
-        total: V | None = None
-        for later, coefficient in self._parts(size):
-            term = None
+        def factors(later: tuple[Atom, ...], coefficient: Size) -> Iterator[V]:
             if coefficient == size:
-                term = self._sum(size, code)
+                yield self._sum(size, code)
             elif coefficient != 1 or not later:
-                term = V(code, self.value(coefficient, code).name, "i64", 1)
-            for atom in later:
-                factor = self._atom(atom, code)
-                term = factor if term is None else V(code, term.name, "i64", 1) * factor
-            assert term is not None
-            total = term if total is None else V(code, total.name, "i64", 1) + term
-        assert total is not None
-        return total
+                yield self.value(coefficient, code)
+            yield from (self._atom(a, code) for a in later)
+
+        return reduce(lambda a, b: V(code, a.name, "i64", 1) + b, (
+            _multiplied(factors(*part), code) for part in self._parts(size)))
 
     def _parts(self, size: Dim) -> list[tuple[tuple[Atom, ...], Size]]:
         """`size` as a sum of products: atoms that are known only here, and a factor that is known at entry."""
@@ -59,23 +56,15 @@ class Sizes:
             parts[later] = factor + parts.get(later, 0)
         return list(parts.items())
 
-    def _sum(self, size: Size, code: Code) -> V:
+    def _sum(self, size: Dim, code: Code) -> V:
         """A sum of products of atoms that are known at entry."""
-        if isinstance(size, int):
-            return V(code, str(size), "i64", 1)
-        total: V | None = None
-        for monomial, coefficient in size.terms:
-            term: V | None = None
-            for atom in monomial:
-                factor = self._atom(atom, code)
-                term = factor if term is None else V(code, term.name, "i64", 1) * factor
-            if term is None:
-                term = V(code, str(coefficient), "i64", 1)
-            elif coefficient != 1:
-                term = term * coefficient
-            total = term if total is None else total + term
-        assert total is not None
-        return total
+        def term(monomial: tuple[Atom, ...], coefficient: int) -> V:
+            if not monomial:
+                return V(code, str(coefficient), "i64", 1)
+            found = _multiplied((self._atom(a, code) for a in monomial), code)
+            return found if coefficient == 1 else found * coefficient
+
+        return reduce(operator.add, (term(*t) for t in size.terms))
 
     def _atom(self, atom: Atom, code: Code) -> V:
         """A symbol, or a function of sizes, which is computed once where it is known at entry."""
@@ -116,6 +105,10 @@ class Sizes:
                 a = off.where(quotient - 1, quotient) if call.fn == "floordiv" else off.where(
                     remainder + divisor, remainder)
         return a
+
+
+def _multiplied(factors: Iterable[V], code: Code) -> V:
+    return reduce(lambda a, b: V(code, a.name, "i64", 1) * b, factors)
 
 
 def alone(atom: Atom) -> Dim:

@@ -12,7 +12,7 @@ from jitgrad.codegen.lower.device.narrowed import narrowed
 from jitgrad.codegen.lower.device.padded import unpadded
 from jitgrad.codegen.lower.fuse import Fusion, Group
 from jitgrad.codegen.lower.groups import GroupBuilder
-from jitgrad.codegen.lower.rules import control, conv, effects, lists, ops, products, sequences, windows
+from jitgrad.codegen.lower.rules import control, conv, effects, ops, products, sequences, windows
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.steps import NumberStep, ScalarStep
 from jitgrad.ops.numbers import is_exact
@@ -22,8 +22,7 @@ from jitgrad.script.graph.irops import Effect, effect
 
 #: how nodes become steps of their own, by op
 RULES: Mapping[str, Callable[[Lowering, Node], None]] = {
-    **ops.RULES, **products.RULES, **conv.RULES, **windows.RULES, **effects.RULES, **sequences.RULES, **lists.RULES,
-    **control.RULES}
+    **ops.RULES, **products.RULES, **conv.RULES, **windows.RULES, **effects.RULES, **sequences.RULES, **control.RULES}
 
 
 def lower_block(state: Lowering, block: Block) -> None:

@@ -41,7 +41,8 @@ class ColumnSums:
         else:
             fusion.run()
         for item in list(fusion.items):
-            if is_copy(item.node):
+            node = item.node
+            if node.op == "cast" and tensor(node.inputs[0]).dtype is node.attrs["dtype"]:  # it only copies
                 self.join_copy(item)
         Rematerialisation(self.units, fusion).run()
         return list(dict.fromkeys(fusion.group[item] for item in fusion.items))
@@ -78,7 +79,7 @@ class ColumnSums:
                 continue
             room = fusion.unrelated(group, alone)
             if room is not None:
-                fusion.merge(group, alone, tuple(range(len(group.space))), axes, group.space, group.inner, room)
+                fusion.absorb(group, alone, axes, room)
                 return
 
     def join(self) -> None:
@@ -156,7 +157,7 @@ class ColumnSums:
         units.split(item, part)
         if room[1] is not None and fusion.ranks[group] > fusion.ranks[fusion.group[part]]:
             room = None, room[1] | {fusion.group[item]}
-        fusion.merge(group, fusion.group[part], tuple(range(len(group.space))), axes, group.space, group.inner, room)
+        fusion.absorb(group, fusion.group[part], axes, room)
         return fusion.group[part] is fusion.group[group.items[0]]
 
     def together(self, items: list[Item]) -> None:
@@ -167,8 +168,7 @@ class ColumnSums:
             a, b = fusion.group[first], fusion.group[other]
             room = fusion.unrelated(a, b) if a is not b and a.space == b.space else None
             if room is not None:
-                axes = tuple(range(len(a.space)))
-                fusion.merge(a, b, axes, axes, a.space, a.inner, room)
+                fusion.absorb(a, b, tuple(range(len(a.space))), room)
 
 
 def with_copies(graph: Graph) -> Graph:
@@ -182,11 +182,6 @@ def with_copies(graph: Graph) -> Graph:
             results[k] = Value(v.type, v.name)
             nodes.append(Node("cast", (v,), {"dtype": v.type.dtype}, (results[k],)))
     return Graph(Block(block.params, nodes, tuple(results), block.binds), graph.name)
-
-
-def is_copy(node: Node) -> bool:
-    """Whether a node only copies."""
-    return node.op == "cast" and tensor(node.inputs[0]).dtype is node.attrs["dtype"]
 
 
 def _leading(item: Item) -> bool:

@@ -31,7 +31,7 @@ def lower(name: str, graph: Graph, device: bool = False, hosted: Collection[int]
     parts = interface.bind_inputs(state)
     planned = interface.plan_outputs(state)
     lower_block(state, graph.block)
-    outputs = interface.store_outputs(state, planned)
+    outputs = [interface.store_output(state, v, place) for v, place in zip(graph.outputs, planned, strict=True)]
     return Program(name, tuple(v.type for v in graph.inputs), state.input_buffers, parts, state.symbols, state.steps,
                    outputs, state.sites, state.reasons, tuple(committed(graph.block)), state.origins)
 

@@ -218,6 +218,10 @@ class Fusion:
         for item in items:
             self.group[item] = group
 
+    def absorb(self, group: Group, other: Group, axes: tuple[int, ...], room: Room) -> None:
+        """Make one group of two in the space of the first, of which `axes` are the other's."""
+        self.merge(group, other, tuple(range(len(group.space))), axes, group.space, group.inner, room)
+
     def consistent(self, low: Group, high: Group, maps: dict[Item, tuple[int, ...]]) -> bool:
         """Whether everything that flows from one to the other is read at the index at which it is made."""
         producers, group = self.producers, self.group
@@ -319,8 +323,7 @@ class Fusion:
                          and len(current.sources | other.sources) <= MAX_OPERANDS)
                 room = self.unrelated(current, other) if small and current.sources & other.sources else None
                 if room is not None:
-                    axes = tuple(range(len(current.space)))
-                    self.merge(current, other, axes, axes, current.space, current.inner, room)
+                    self.absorb(current, other, tuple(range(len(current.space))), room)
                     current = self.group[current.items[0]]
                 else:
                     current = other

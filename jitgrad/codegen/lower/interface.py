@@ -11,7 +11,7 @@ from jitgrad.codegen.program.program import NumberOutput, TensorOutput
 from jitgrad.codegen.program.step import Buffer, Ref
 from jitgrad.codegen.program.steps import LoadScalar
 from jitgrad.ops.opdef import has_trait
-from jitgrad.ops.types import BOOL, OptionalType, TensorType, Type
+from jitgrad.ops.types import OptionalType, TensorType, Type
 from jitgrad.script.graph.ir import Graph, Value, committed, walk
 
 
@@ -22,10 +22,8 @@ def bind_inputs(state: Lowering) -> list[tuple[Value, ...]]:
         mine: list[Value] = []
         inner = value
         while isinstance(inner.type, OptionalType):
-            flag, payload = Value(BOOL), Value(inner.type.elem)
-            state.optionals[inner] = (flag, payload)
+            flag, inner = state.open(inner)
             mine.append(flag)
-            inner = payload
         if isinstance(inner.type, TensorType):
             buffer = state.input_buffers[i] = Buffer(inner.type.dtype, 0, "input", i, host=i in state.host_inputs)
             if buffer.host:
@@ -103,12 +101,8 @@ def plan_outputs(state: Lowering) -> list[TensorOutput | None]:
     return planned
 
 
-def store_outputs(state: Lowering, planned: Sequence[TensorOutput | None]) -> list[TensorOutput | NumberOutput]:
-    """The outputs; results that were not computed in place are copied."""
-    return [_store(state, value, output) for value, output in zip(state.graph.outputs, planned, strict=True)]
-
-
-def _store(state: Lowering, value: Value, planned: TensorOutput | None) -> TensorOutput | NumberOutput:
+def store_output(state: Lowering, value: Value, planned: TensorOutput | None) -> TensorOutput | NumberOutput:
+    """An output; a result that was not computed in place is copied."""
     type_: Type = value.type
     if isinstance(type_, TensorType):
         if planned is None:

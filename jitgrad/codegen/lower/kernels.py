@@ -18,7 +18,7 @@ from jitgrad.codegen.program.kernel import Kernel, Stmt
 from jitgrad.codegen.program.kernel import Operand as KernelOperand
 from jitgrad.codegen.program.step import Buffer, Ref
 from jitgrad.codegen.program.steps import KernelStep
-from jitgrad.dims import Size, Symbol, dim
+from jitgrad.dims import Size, Symbol, dim, product
 from jitgrad.dtypes import dtype
 from jitgrad.ops.opdef import has_trait
 from jitgrad.script.graph.ir import Value
@@ -27,7 +27,6 @@ from jitgrad.script.graph.ir import Value
 ARGUMENT = dim(Symbol("arg"))
 #: ways to join parts (`Stmt.fn`) whose result is one of them
 _EXACT_FOLDS = frozenset({"max", "min", "fastmax"})
-
 
 
 class KernelBuilder:
@@ -130,12 +129,7 @@ class KernelBuilder:
         groups = self._join(outer), self._join(inner)
         axes = [*groups[0], *groups[1]]
         renumber = {a: i for i, group in enumerate(axes) for a in group}
-        sizes: list[Size] = []
-        for group in axes:
-            size: Size = 1
-            for a in group:
-                size = size * self.space[a]
-            sizes.append(size)
+        sizes = tuple([product(self.space[a] for a in group) for group in axes])
         operands, arguments = [], []
         for buffer, _, strides, role in self.operands:
             mine = tuple(_form(strides[group[-1]]) for group in axes)
@@ -151,7 +145,7 @@ class KernelBuilder:
             body.append(s)
         kernel = Kernel((ARGUMENT,) * len(groups[0]), (ARGUMENT,) * len(groups[1]), tuple(operands),
                         tuple(d for _, d in self.scalars), tuple(body), self.name)
-        return KernelStep(kernel, tuple(sizes), tuple((b, o) for b, o, _, _ in self.operands), tuple(arguments),
+        return KernelStep(kernel, sizes, tuple((b, o) for b, o, _, _ in self.operands), tuple(arguments),
                           tuple(v for v, _ in self.scalars))
 
     def _join(self, axes: list[int]) -> list[list[int]]:

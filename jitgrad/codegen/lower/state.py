@@ -23,7 +23,7 @@ from jitgrad.codegen.program.step import Buffer, Leaving, Ref
 from jitgrad.codegen.program.steps import Allocate, LoadScalar, NumberStep, ScalarStep, StoreScalar
 from jitgrad.dims import Size, Symbol
 from jitgrad.ops.opdef import RANDOM, is_kind
-from jitgrad.ops.types import INT, OptionalType, TensorType, Type
+from jitgrad.ops.types import BOOL, INT, OptionalType, TensorType, Type
 from jitgrad.script.graph.ir import Block, Graph, Node, Value
 from jitgrad.script.graph.irops import Effect, effect
 
@@ -159,9 +159,20 @@ class Lowering:
         self.undo.append((self.refs, value))
         return ref
 
+    def note(self, where: set[Any], key: object) -> None:
+        """`key` is in a set from here on."""
+        if key not in where:
+            where.add(key)
+            self.undo.append((where, key))
+
     def set_register(self, value: Value) -> None:
-        self.registers.add(value)
-        self.undo.append((self.registers, value))
+        self.note(self.registers, value)
+
+    def open(self, value: Value) -> tuple[Value, Value]:
+        """An Optional that is a flag and a payload of its own, from now on."""
+        assert isinstance(value.type, OptionalType)
+        found = self.optionals[value] = Value(BOOL), Value(value.type.elem)
+        return found
 
     # --- memory ---
 
@@ -324,13 +335,11 @@ class Lowering:
     def see(self, binders: Iterable[Symbol]) -> None:
         """Symbols that are bound from here on."""
         for s in binders:
-            if s not in self.visible:
-                self.visible.add(s)
-                self.undo.append((self.visible, s))
+            self.note(self.visible, s)
 
-    def site(self, kind: Any, node: Node | None) -> int:
+    def site(self, kind: Any, node: Node) -> int:
         """A new place where native code may leave for Python."""
-        self.sites.append(CallSite(kind, node, node.span if node is not None else None))
+        self.sites.append(CallSite(kind, node))
         return len(self.sites) - 1
 
     # --- nested blocks ---

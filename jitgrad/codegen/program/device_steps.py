@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from jitgrad.codegen.program.kernel import Kernel
@@ -14,7 +14,6 @@ from jitgrad.dims import Size, Symbol
 from jitgrad.script.graph.ir import Value
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class EachStep(Step):
     """Run a kernel of one axis for several tuples of operands, each of its own size: what `EachPut`s have put.
 
@@ -28,7 +27,6 @@ class EachStep(Step):
     shared: tuple[bool, ...]
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class EachPut(Step):
     """Say what part `number` of `each` is. Numbers are computed here; the kernel runs at `each`, or where the program
     leaves before that."""
@@ -44,21 +42,18 @@ class EachPut(Step):
         return of_kernel(self.each.kernel, self.starts)  # of a list inside: its group runs there
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class PoisonStep(Step):
     """Fill a buffer that holds nothing yet with NaNs, or (None) the whole workspace: see `cuda/schedule/poison.py`."""
 
     buffer: Buffer | None
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Barrier(Step):
     """Inside a `ResidentStep`: what was written before is seen by what follows."""
 
     READS = ()
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ResidentStep(Step):
     """Steps with branches and loops that one kernel of a device runs, without the host: see `cuda/regions.py`.
 
@@ -97,7 +92,6 @@ class ResidentStep(Step):
         return uses_in(self.conditions, self.counters, self.values, self.buffers, self.exits, self.told)
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Recall(Step):
     """Inside a `ResidentStep`: read a number from word `k` of `state`, where another one has written it."""
 
@@ -109,7 +103,6 @@ class Recall(Step):
     k: int
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class RepeatStep(Step):
     """While the first word of `state` is not 0: `body`, launches alone, the same in every iteration; one of them sets
     the state, whose words are the values `words`. `wanted`: those that the host reads after the loop.

@@ -101,6 +101,12 @@ class Kernel:
     body: tuple[Stmt, ...]
     name: str = "kernel"
 
+    def argument_strides(self) -> list[tuple[str, int, int]]:
+        """The strides that are arguments, in order: ("o", operand, axis), then ("b", statement, position)."""
+        both = [*[("o", k, o.strides) for k, o in enumerate(self.operands)],
+                *[("b", k, s.strides) for k, s in enumerate(self.body)]]
+        return [(where, k, a) for where, k, strides in both for a, s in enumerate(strides) if not isinstance(s, int)]
+
     def dtype_of(self, i: int) -> dtype:
         """The dtype of statement `i`'s value."""
         stmt = self.body[i]

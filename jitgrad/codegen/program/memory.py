@@ -97,6 +97,13 @@ def is_tensor(kind: Any) -> bool:
     return isinstance(kind, str) and kind.startswith("t:")
 
 
+def payload(kind: Any) -> Any:
+    """The kind inside any number of Optionals."""
+    while isinstance(kind, tuple) and kind[0] == "optional":
+        kind = kind[1]
+    return kind
+
+
 def kind_of(type_: Type) -> Any:
     """How a value of a type travels: "t:float32:2", "int", "float", "bool", "number", ("optional", k) or ("seq", k)."""
     if isinstance(type_, TensorType):

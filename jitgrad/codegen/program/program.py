@@ -12,21 +12,16 @@ from typing import Any, Literal
 
 from jitgrad.codegen.program.step import Buffer, Ref, Use, uses_in
 from jitgrad.dims import Size, Symbol
-from jitgrad.errors import Span
 from jitgrad.ops.types import Type
 from jitgrad.script.graph.ir import Node, Value
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class CallSite:
-    """Where native code leaves for Python: a failing check, a print, a library call.
-
-    `values`: what it passes: (type of the value); `refs`: for tensors, their window.
-    """
+    """Where native code leaves for Python: a failing check, a print, a library call."""
 
     kind: Literal["check", "print", "library", "arithmetic", "memory", "callback", "fetch", "callback.vjp", "pending"]
-    node: Node | None
-    span: Span | None
+    node: Node
 
 
 @dataclass(frozen=True, slots=True)

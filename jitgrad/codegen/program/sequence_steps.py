@@ -5,14 +5,11 @@ A sequence is a header (see `llvm/sequences.py`) whose address is the value; all
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from jitgrad.codegen.program.step import Buffer, Column, Ref, Step
 from jitgrad.dims import Size, Symbol
 from jitgrad.script.graph.ir import Value
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class SeqStart(Step):
     """A new sequence with room for `capacity` elements (None: some)."""
 
@@ -23,7 +20,6 @@ class SeqStart(Step):
     capacity: Value | None
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class SeqGrow(Step):
     """Make room for element `k`."""
 
@@ -32,7 +28,6 @@ class SeqGrow(Step):
     k: Value
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class SeqReach(Step):
     """Let a list have an element `k`: make room, and where it is shorter clear the flags of what is new."""
 
@@ -42,7 +37,6 @@ class SeqReach(Step):
     flags: bool
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class SeqCopy(Step):
     """A list with the same elements in columns of its own."""
 
@@ -53,45 +47,38 @@ class SeqCopy(Step):
     out: Value
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class SeqPlace(Step):
-    """Point `target` at the storage of element `k` in a column of equal tensors."""
+class SeqElement(Step):
+    """A step at element `k` of a column."""
+
+    seq: Value
+    columns: tuple[Column, ...]
+    column: int
+    k: Value
+
+
+class SeqPlace(SeqElement):
+    """Point `target` at the storage of the element, in a column of equal tensors."""
 
     SETS = ("target",)
 
-    seq: Value
-    columns: tuple[Column, ...]
-    column: int
-    k: Value
     target: Buffer
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class SeqPut(Step):
-    """Store element `k` of a column: a number or sequence, or the place and sizes of a tensor (which has its own)."""
+class SeqPut(SeqElement):
+    """Store the element: a number or sequence, or the place and sizes of a tensor (which has its own)."""
 
-    seq: Value
-    columns: tuple[Column, ...]
-    column: int
-    k: Value
     what: Value | Ref
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class SeqGet(Step):
-    """Read element `k` of a column into a number or pointer; `sizes`: (axis, symbol) to set from a tensor's sizes."""
+class SeqGet(SeqElement):
+    """Read the element into a number or pointer; `sizes`: (axis, symbol) to set from a tensor's sizes."""
 
     SETS = ("target", "sizes")
 
-    seq: Value
-    columns: tuple[Column, ...]
-    column: int
-    k: Value
     target: Value | Buffer
     sizes: tuple[tuple[int, Symbol], ...] = ()
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class SeqLength(Step):
     """Read (`k` None) or set the length."""
 
@@ -102,7 +89,6 @@ class SeqLength(Step):
     k: Value | None = None
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ArenaAllocate(Step):
     """Point `target` at new memory of `size` elements that lives as long as the call's sequences."""
 

@@ -11,7 +11,7 @@ import math
 import struct
 from typing import Any
 
-from jitgrad.codegen.program.memory import HOST, Memory, is_tensor, read_number, tensor_kind
+from jitgrad.codegen.program.memory import HOST, Memory, is_tensor, payload, read_number, tensor_kind
 
 _free = ctypes.CDLL(None).free
 _free.argtypes, _free.restype = [ctypes.c_void_p], None
@@ -75,16 +75,18 @@ def columns(kind: Any) -> list[tuple[Any, int]]:
     result, at = [], 2
     for k in found:
         result.append((k, at))
-        at += 3 + tensor_kind(k)[1] if is_tensor(k) else 1
+        at += _words(k)
     return result
 
 
+def _words(kind: Any) -> int:
+    """The header words of a column."""
+    return 3 + tensor_kind(kind)[1] if is_tensor(kind) else 1
+
+
 def _nbytes(address: int, kind: Any) -> int:
-    while kind[0] == "optional":
-        kind = kind[1]
-    places = columns(kind[1])
-    last, at = places[-1]
-    header = (ctypes.c_int64 * (at + (3 + tensor_kind(last)[1] if is_tensor(last) else 1))).from_address(address)
+    last, at = columns(payload(kind)[1])[-1]
+    header = (ctypes.c_int64 * (at + _words(last))).from_address(address)
     length = int(header[0])
     if isinstance(last, tuple):
         words = (ctypes.c_int64 * length).from_address(header[at])
@@ -101,8 +103,7 @@ def _nbytes(address: int, kind: Any) -> int:
 def to_list(address: int, kind: Any, memory: Memory = HOST) -> list[Any]:
     """The elements of the sequence at an address; `memory` has those that are tensors."""
     places = columns(kind[1])
-    header = (ctypes.c_int64 * 64).from_address(address) if len(places) else None
-    assert header is not None
+    header = (ctypes.c_int64 * 64).from_address(address)
     return [_element(header, places, k, memory) for k in range(header[0])]
 
 
@@ -128,12 +129,10 @@ def _element(header: Any, places: list[tuple[Any, int]], k: int, memory: Memory)
 
 def from_list(values: list[Any], kind: Any, memory: Memory = HOST) -> SeqHandle:
     """A sequence made of Python values (nested lists for sequences of sequences)."""
-    while kind[0] == "optional":
-        kind = kind[1]
+    kind = payload(kind)
     places = columns(kind[1])
     last, at = places[-1]
-    words = at + (3 + tensor_kind(last)[1] if is_tensor(last) else 1)
-    header = (ctypes.c_int64 * words)()
+    header = (ctypes.c_int64 * (at + _words(last)))()
     owners: list[Any] = [header]
     header[0] = header[1] = len(values)
     for number, (k, place) in enumerate(places):

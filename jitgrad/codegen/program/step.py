@@ -1,8 +1,8 @@
 """Buffers, and what every step of a program says of itself: what it reads, sets, touches in memory and contains.
 
 Passes over programs ask the steps; they do not tell their kinds apart. Nobody changes a step once it is made. The
-classes are not frozen, and are compared by identity, because each method that `dataclass` writes costs time at import,
-which is part of every cold compile.
+classes are neither frozen nor of slots, and are compared by identity, because what `dataclass` writes costs time at
+import, which is part of every cold compile.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, dataclass_transform
 
 from jitgrad.dims import Dim, Size, Symbol, symbols
 from jitgrad.dtypes import dtype
@@ -63,13 +63,13 @@ Use = Value | Symbol | Buffer
 Touched = tuple[Sequence[Buffer], Sequence[Buffer]]
 
 
+@dataclass_transform(eq_default=False)
 class Step:
-    """What runs in a program: dataclasses, which read what their fields name, but for the fields that they set.
-
-    `blocks` and what leaves the program is said apart.
+    """What runs in a program. Kinds of steps are dataclasses, which read what their fields name, but for those that
+    they set. `blocks` and what leaves the program is said apart.
     """
 
-    __slots__: ClassVar[tuple[str, ...]] = ()
+    __match_args__: ClassVar[tuple[str, ...]]
     #: the fields that name what it sets
     SETS: ClassVar[tuple[str, ...]] = ()
     #: the buffers that it reads, and those that it writes; None, and no others: more than can be told
@@ -77,11 +77,17 @@ class Step:
     WRITES: ClassVar[tuple[str, ...]] = ()
     #: the fields that are lists of steps
     BLOCKS: ClassVar[tuple[str, ...]] = ()
+    #: what runs only where it leaves the program, and what is stored there
+    before: Sequence[Any] = ()
+    leaving: Leaving | None = None
+
+    def __init_subclass__(cls) -> None:
+        dataclass(eq=False, repr=False)(cls)
 
     @property
     def uses(self) -> Iterator[Use]:
         """What it reads."""
-        return uses_in([getattr(self, name) for name in self.__slots__ if name not in (*self.SETS, *self.BLOCKS)])
+        return uses_in([getattr(self, name) for name in self.__match_args__ if name not in (*self.SETS, *self.BLOCKS)])
 
     @property
     def sets(self) -> Sequence[Use]:
@@ -103,16 +109,6 @@ class Step:
     def with_blocks(self, made: Callable[[list[Any]], list[Any]]) -> Step:
         """The step with other lists of steps that the host runs; itself where it has none."""
         return self
-
-    @property
-    def before(self) -> list[Any]:
-        """What runs only where it leaves the program."""
-        return []
-
-    @property
-    def leaving(self) -> Leaving | None:
-        """What is stored where it leaves the program."""
-        return None
 
     @property
     def payload(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from jitgrad.codegen.program.kernel import Kernel
@@ -19,7 +19,6 @@ def of_kernel(kernel: Kernel, starts: Sequence[tuple[Buffer, Size]]) -> Touched:
     return [b for o, b in both if o.role != "out"], [b for o, b in both if o.role != "in"]
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class KernelStep(Step):
     """Run a kernel. `sizes`: outer then inner; `starts`: (buffer, offset) per operand; `strides`: those that are
     arguments, in the order of the kernel's parameters; `scalars`: 0-dim values and numbers."""
@@ -40,7 +39,6 @@ _EPILOGUES = {"bias": "bias", "relu": "relu", "gelu": "gelu", "drelu": "relu'", 
               "bgrada": "bias'", "bgradb": "bias'"}
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class GemmStep(Step):
     """c[m, n] = a[m, k] @ b[k, n] (+ c if `accumulate`), once per index of `batch`: (size, strides of a, b, c).
 
@@ -94,7 +92,6 @@ class GemmStep(Step):
         return "+".join(["matmul", *[_EPILOGUES[w] for w in words if w in _EPILOGUES]])
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ScalarStep(Step):
     """A pointwise node on 0-dim values, in registers."""
 
@@ -112,7 +109,6 @@ class ScalarStep(Step):
         return self.node.outputs
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class LoadScalar(Step):
     """Bring a one-element tensor into a register."""
 
@@ -124,7 +120,6 @@ class LoadScalar(Step):
     offset: Size
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class StoreScalar(Step):
     """Write a register to memory."""
 
@@ -135,7 +130,6 @@ class StoreScalar(Step):
     offset: Size
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class NumberStep(Step):
     """A `num.*`, `dim.*`, `item`, `opt.*` node on numbers; `site` where it may raise."""
 
@@ -159,7 +153,6 @@ class NumberStep(Step):
         return 4 * len(self.node.inputs)
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Allocate(Step):
     """Make a growable buffer large enough for its size, which is known from here on."""
 
@@ -168,7 +161,6 @@ class Allocate(Step):
     buffer: Buffer
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Point(Step):
     """Set pointer buffers, all at once."""
 
@@ -185,7 +177,6 @@ class Point(Step):
         return [target for target, _, _ in self.targets]
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Assign(Step):
     """Set variables of numbers, one-element tensors and sequences, and size symbols, all at once."""
 
@@ -203,7 +194,6 @@ class Assign(Step):
         return [*[target for target, _ in self.values], *[symbol for symbol, _ in self.sizes]]
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class IfStep(Step):
     BLOCKS = ("then", "otherwise")
     READS = ()
@@ -216,7 +206,6 @@ class IfStep(Step):
         return IfStep(self.condition, made(self.then), made(self.otherwise))
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class LoopStep(Step):
     """While the variable `condition` holds: `body`. Looks at pending signals before each back edge.
 
@@ -234,7 +223,6 @@ class LoopStep(Step):
         return LoopStep(self.condition, made(self.body), self.frees)
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class CallStep(Step):
     """A `check` (raise unless the condition), a `print` or a library call: values are numbers or windows.
 
@@ -263,7 +251,6 @@ class CallStep(Step):
         return sum(map(words_of, self.values))
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class CommitSlot(Step):
     """Note what the slot behind graph input `target` becomes: `parts` are flags, numbers, or one window."""
 

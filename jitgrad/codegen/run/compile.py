@@ -94,7 +94,6 @@ def interface(program: Program, layout: Layout) -> Interface:
 def site(place: CallSite, call: CallStep | None, left: tuple[int, int] | None) -> Site:
     """A call site as plain data. `left`: see `Layout`."""
     node = place.node
-    assert node is not None
     result = kind_of(node.outputs[0].type) if place.kind == "arithmetic" else None
     inputs = node.inputs[1:] if place.kind == "check" else node.inputs
     kinds: list[Any] = [kind_of(v.type) for v in inputs]
@@ -112,7 +111,7 @@ def site(place: CallSite, call: CallStep | None, left: tuple[int, int] | None) -
     attrs = {k: without_sizes(a, sizes) for k, a in node.attrs.items()}
     if left is not None:
         attrs["word"], attrs["more"] = left
-    return Site(place.kind, node.op, attrs, kinds, result, len(node.inputs), place.span)
+    return Site(place.kind, node.op, attrs, kinds, result, len(node.inputs), node.span)
 
 
 def _passes_window(type_: Type) -> bool:

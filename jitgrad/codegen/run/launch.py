@@ -19,7 +19,7 @@ import numpy as np
 from jitgrad import dims
 from jitgrad.codegen.program import sites
 from jitgrad.codegen.program.layout import Status, Word
-from jitgrad.codegen.program.memory import HOST, Memory, is_tensor, read_number, tensor_kind, write_number
+from jitgrad.codegen.program.memory import HOST, Memory, is_tensor, payload, read_number, tensor_kind, write_number
 from jitgrad.codegen.program.sequences import Arena, SeqHandle, free_chunks, from_list
 from jitgrad.codegen.program.sites import Site
 
@@ -383,10 +383,3 @@ def words(kind: Kind) -> int:
 def has_sequence(kind: Kind) -> bool:
     """Whether values of a kind may lie in an arena."""
     return isinstance(kind, tuple) and (kind[0] == "seq" or has_sequence(kind[1]))
-
-
-def payload(kind: Kind) -> Kind:
-    """The kind inside any number of Optionals."""
-    while isinstance(kind, tuple) and kind[0] == "optional":
-        kind = kind[1]
-    return kind

@@ -101,7 +101,8 @@ class Printer(ProgramPrinter):
         read, written = self.traffic(step)
         self.add(place, taken)
         self.add(place + 1, self.const(1))
-        for word, sizes in ((place + 2, read), (place + 3, written), (place + 4, _flops(step))):
+        flops = [product((2, *step.sizes))] if isinstance(step, GemmStep) else []  # nothing is counted for kernels
+        for word, sizes in ((place + 2, read), (place + 3, written), (place + 4, flops)):
             for size in sizes:
                 self.add(word, self.size(size))
         self.places.append(place)
@@ -113,8 +114,7 @@ class Printer(ProgramPrinter):
             return _kernel_traffic(step)
         if isinstance(step, GemmStep):
             return step.traffic
-        node = self.program.sites[step.site].node
-        found: tuple[list[Size], list[Size]] = step.traffic(node)
+        found: tuple[list[Size], list[Size]] = step.traffic(self.program.sites[step.site].node)
         return found
 
     def describe(self, step: Any) -> Probe:
@@ -138,11 +138,6 @@ def _kernel_traffic(step: KernelStep) -> tuple[list[Size], list[Size]]:
         if operand.role != "in":
             written.append(count * operand.dtype.itemsize)
     return read, written
-
-
-def _flops(step: Any) -> list[Size]:
-    """A product's multiplications and additions; nothing is counted for kernels."""
-    return [product((2, *step.sizes))] if isinstance(step, GemmStep) else []
 
 
 class Probed:

@@ -26,7 +26,7 @@ import ctypes
 import threading
 from collections.abc import Callable, Sequence
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from jitgrad.codegen.cuda.driver import precision
@@ -153,11 +153,6 @@ class Plan:
     algorithm: Any
     workspace: int
     pointers: tuple[int, int] = (0, 0)  # bias and auxiliary output that `description` holds
-    beta_address: int = field(init=False)
-    alpha_address: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.alpha_address, self.beta_address = ctypes.addressof(self.alpha), ctypes.addressof(self.beta)
 
 
 class Parts(NamedTuple):
@@ -379,8 +374,8 @@ class BlasLt:
             return self._empty(stream, call)
         self._point(plan, call.bias, call.aux)
         a, b, c = plan.layouts
-        return self._product(self._handle, plan.description, plan.alpha_address, call.b, a, call.a, b,
-                             plan.beta_address, call.c, c, call.c, c, plan.algorithm,
+        return self._product(self._handle, plan.description, ctypes.byref(plan.alpha), call.b, a, call.a, b,
+                             ctypes.byref(plan.beta), call.c, c, call.c, c, plan.algorithm,
                              self.workspace(owner) if plan.workspace else None, plan.workspace, stream)
 
     def _empty(self, stream: int, call: Call) -> int:

@@ -7,6 +7,7 @@ Arrays that were passed before (parameters, nearly always) are known by identity
 from __future__ import annotations
 
 import ctypes
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -16,8 +17,8 @@ from jitgrad.codegen.cuda.driver.driver import Driver
 from jitgrad.codegen.cuda.graphs.replay import Replay
 from jitgrad.codegen.cuda.kernels.geometry import TICKETS
 from jitgrad.codegen.program.layout import Status, Word
-from jitgrad.codegen.program.memory import is_tensor, tensor_kind
-from jitgrad.codegen.run.launch import Interface, Launcher, Workspace, live, payload, raise_status
+from jitgrad.codegen.program.memory import is_tensor, payload, tensor_kind
+from jitgrad.codegen.run.launch import Interface, Launcher, Workspace, live, raise_status
 
 #: bytes of the first chunk of memory that grows
 FIRST_CHUNK = 1 << 20
@@ -145,7 +146,7 @@ class DeviceLauncher(Launcher):
     def __init__(self, interface: Interface, address: int, code: Any, driver: Driver):
         super().__init__(interface, address, code)
         self.driver = driver
-        self.pools: dict[int, list[DeviceWorkspace]] = {}
+        self.pools: dict[int, list[DeviceWorkspace]] = defaultdict(list)
         self.scope.update(take=self.take, empty=driver.empty, address=driver.address, back=self.back,
                           memory=driver)
 
@@ -163,9 +164,7 @@ class DeviceLauncher(Launcher):
     def take(self) -> tuple[DeviceWorkspace, list[DeviceWorkspace]]:
         """A workspace of the current stream, and where it goes afterwards."""
         stream = self.driver.stream()
-        pool = self.pools.get(stream)
-        if pool is None:
-            pool = self.pools[stream] = []
+        pool = self.pools[stream]
         try:
             found = pool.pop()
         except IndexError:

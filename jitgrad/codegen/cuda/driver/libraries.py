@@ -21,6 +21,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from jitgrad.kernels.blas import loaded_files
+
 Name = Literal["cuda", "nvrtc", "cublasLt", "cudart"]
 
 #: newest first: what the system's loader is asked for
@@ -130,16 +132,11 @@ def _driver(name: str) -> Iterator[tuple[str, str]]:
     yield ("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"), "the system's loader"
 
 
-def _resolved(handle: ctypes.CDLL, symbol: str, path: str) -> str:
+def _resolved(path: str) -> str:
     """The file that a name was resolved to, as far as the process's map of memory tells."""
     if os.sep in path:
         return path
-    try:
-        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-            files = {line.split(maxsplit=5)[5].rstrip("\n") for line in maps if line.count("/")}
-    except OSError:  # not Linux
-        return path
-    return next((f for f in sorted(files) if os.path.basename(f).startswith(path)), path)
+    return next((f for f in sorted(loaded_files()) if os.path.basename(f).startswith(path)), path)
 
 
 @cache
@@ -158,7 +155,7 @@ def load(name: Name) -> Library:
             except OSError as error:
                 failures.append(str(error))
                 continue
-            return Library(name, _resolved(handle, name, path), origin, handle)
+            return Library(name, _resolved(path), origin, handle)
     why = f": {failures[0]}" if failures else ""
     if name == "cuda":
         raise LibraryError(f"no NVIDIA driver{why}; it belongs to the machine and is not installed by pip")

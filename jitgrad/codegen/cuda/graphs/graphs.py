@@ -16,10 +16,10 @@ own (products) is captured, on a stream of its own, and becomes a child graph.
 
 from __future__ import annotations
 
-import ctypes
 import weakref
 from collections.abc import Callable
 from ctypes import byref, c_uint64, c_void_p
+from typing import Any
 
 from jitgrad.codegen.cuda.driver.driverapi import (
     CAPTURE_RELAXED,
@@ -94,33 +94,29 @@ class Builder:
         self.graph = graph or api.made("cuGraphCreate", 0)
         self._last: int = 0
 
-    def _after(self) -> tuple[ctypes.Array[c_void_p] | None, int]:
-        return ((c_void_p * 1)(self._last), 1) if self._last else (None, 0)
+    def _add(self, call: str, *what: Any) -> int:
+        """A node behind the last one."""
+        before = ((c_void_p * 1)(self._last), 1) if self._last else (None, 0)
+        self._last = self.api.made(call, self.graph, *before, *what)
+        return self._last
 
     def kernel(self, parameters: KernelNode, together: bool = False) -> int:
         """Launch a kernel; its arguments are copied. `together`: all blocks are resident at once. The node."""
-        before, count = self._after()
-        self._last = self.api.made("cuGraphAddKernelNode_v2", self.graph, before, count, byref(parameters))
+        node = self._add("cuGraphAddKernelNode_v2", byref(parameters))
         if together:
-            value = LaunchAttribute(cooperative=1)
-            self.api.call("cuGraphKernelNodeSetAttribute", self._last, COOPERATIVE, byref(value))
-        return self._last
+            self.api.call("cuGraphKernelNodeSetAttribute", node, COOPERATIVE, byref(LaunchAttribute(cooperative=1)))
+        return node
 
     def copy(self, to: int, source: int, size: int) -> int:
         """Copy device memory, at least one byte. The node."""
-        before, count = self._after()
-        self._last = self.api.made("cuGraphAddMemcpyNode", self.graph, before, count,
-                                   byref(linear_copy(to, source, size)), self.context)
-        return self._last
+        return self._add("cuGraphAddMemcpyNode", byref(linear_copy(to, source, size)), self.context)
 
     def child(self, graph: int) -> int:
         """All of another graph, which is copied and destroyed. The node."""
-        before, count = self._after()
         try:
-            self._last = self.api.made("cuGraphAddChildGraphNode", self.graph, before, count, graph)
+            return self._add("cuGraphAddChildGraphNode", graph)
         finally:
             self.api.call("cuGraphDestroy", graph)
-        return self._last
 
     def handle(self, default: int = 0) -> int:
         """A condition for a node of this graph: pass it to the kernel that sets it."""
@@ -133,8 +129,8 @@ class Builder:
         node.kind = NODE_CONDITIONAL
         choice = node.of.conditional
         choice.handle, choice.kind, choice.size, choice.context = c_uint64(handle), kind, bodies, self.context
-        before, count = self._after()
-        self._last = self.api.made("cuGraphAddNode_v2", self.graph, before, None, count, byref(node))
+        before = (c_void_p * 1)(self._last) if self._last else None
+        self._last = self.api.made("cuGraphAddNode_v2", self.graph, before, None, int(before is not None), byref(node))
         return [Builder(self.api, self.context, choice.graphs[k]) for k in range(bodies)]
 
     def instantiate(self) -> Executable:

@@ -26,9 +26,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from ctypes import c_int64, c_void_p
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from types import SimpleNamespace
 
 from jitgrad.codegen.cuda.driver.blaslt import WORDS
 from jitgrad.codegen.cuda.driver.driverapi import KernelNode
@@ -227,21 +226,9 @@ def jg_replay_repeat(f: Native, host: V, device: V, size: V, state: V) -> V:
     return answer(f, state, REPEAT, described(f, host, device, size))
 
 
-@dataclass(frozen=True)
-class Functions:
-    """Addresses of the functions; `code` holds them."""
-
-    launch: int
-    together: int
-    matmul: int
-    copy: int
-    read: int
-    repeat: int
-    code: Any
-
-
 @cache
-def functions() -> Functions:
-    """The functions, compiled at the first call."""
+def functions() -> SimpleNamespace:
+    """Addresses of the functions by what follows `jg_replay_`, compiled at the first call; `code` holds them."""
     code = engine.load(engine.compile_module(LIBRARY.text()), {})
-    return Functions(**{name.removeprefix("jg_replay_"): code.address(name) for name in LIBRARY.functions}, code=code)
+    addresses = {name.removeprefix("jg_replay_"): code.address(name) for name in LIBRARY.functions}
+    return SimpleNamespace(**addresses, code=code)

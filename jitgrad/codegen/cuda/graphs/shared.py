@@ -5,20 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from ctypes import byref, c_size_t
-from typing import Any, Protocol
+from typing import Any
 
-from jitgrad.codegen.cuda.driver.blaslt import Call
+from jitgrad.codegen.cuda.driver.blaslt import BlasLt, Call
 from jitgrad.codegen.cuda.driver.driverapi import INVALID_VALUE, NON_BLOCKING, DriverApi
 from jitgrad.codegen.cuda.graphs import replaying
 from jitgrad.codegen.cuda.graphs.conditions import Conditions
 from jitgrad.codegen.cuda.graphs.graphs import captured
-
-
-class Products(Protocol):
-    """What multiplies matrices: `BlasLt`."""
-
-    def prepare(self, stream: int, call: Call) -> None: ...
-    def matmul(self, stream: int, call: Call, owner: int | None = None) -> None: ...
 
 
 class Graphs:
@@ -31,7 +24,7 @@ class Graphs:
         failure: the exception of the last call that returned `FAILED`.
     """
 
-    def __init__(self, api: DriverApi, products: Callable[[], Products], *, launch: int, together: int, matmul: int,
+    def __init__(self, api: DriverApi, products: Callable[[], BlasLt], *, launch: int, together: int, matmul: int,
                  copy: int, read: int, load: Callable[[str, Sequence[str]], list[int]], allocate: Callable[[int], Any]):
         self.api, self.products = api, products
         self.launch, self.together, self.matmul, self.copy, self.read = launch, together, matmul, copy, read

@@ -12,7 +12,7 @@ from jitgrad.codegen.cuda.schedule import resident
 from jitgrad.codegen.cuda.schedule.passes import prepared
 from jitgrad.codegen.cuda.schedule.regions import region_name
 from jitgrad.codegen.llvm import kernel as llvm_kernel
-from jitgrad.codegen.llvm.module import ModuleText, ProgramText
+from jitgrad.codegen.llvm.module import ModuleText
 from jitgrad.codegen.program.device_steps import EachStep, ResidentStep
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.program import Program
@@ -29,7 +29,7 @@ class DeviceModule(ModuleText):
         handles: the functions in these texts, by symbol: their places in the table of handles.
     """
 
-    def __init__(self, printer: Callable[[Any, Program], ProgramText] | None = None) -> None:
+    def __init__(self, printer: Callable[[Any, Program], Any] | None = None) -> None:
         super().__init__(printer)
         self.tables: dict[Hashable, tuple[str, int]] = {}
         self.regions: dict[str, tuple[int, int]] = {}

@@ -95,7 +95,6 @@ class _Traffic:
                 yield Moved("wait", "read", nodes, 0, step.buffer.dtype.itemsize, 0, inside)
             elif isinstance(step, CallStep) and step.kind == "library":
                 node = self.program.sites[step.site].node
-                assert node is not None
                 yield Moved("library", node.op, nodes, 1, *self.sums(step.traffic(node)), inside)
             elif isinstance(step, ResidentStep):
                 yield from self.region(step, nodes, inside)

@@ -80,13 +80,7 @@ class Addresses(Lines):
         self.based: frozenset[int] = frozenset()    # axes that the pointers q have taken
         self.bases: dict[int, str] = {}
         self.restrict = " __restrict__"             # how pointers are qualified where operands do not overlap
-        self.strides: dict[tuple[str, int, int], str] = {}
-        of_operands = [("o", k, o.strides) for k, o in enumerate(kernel.operands)]
-        of_statements = [("b", k, s.strides) for k, s in enumerate(kernel.body)]
-        for where, k, strides in (*of_operands, *of_statements):
-            for axis, stride in enumerate(strides):
-                if not isinstance(stride, int):
-                    self.strides[where, k, axis] = f"s{len(self.strides)}"
+        self.strides = {key: f"s{number}" for number, key in enumerate(kernel.argument_strides())}
 
     # --- the function ---
 

@@ -388,12 +388,10 @@ class _Region(Lines):
         floats = op == "num.truediv" or any(v.type == FLOAT for v in inputs)
         args = [self.raised(v, FLOAT if floats else out.type if family(op) == "bitwise" else INT)
                 for v in inputs]
-        if family(op) == "comparison" or not floats:
-            if op in ("num.min", "num.max"):
-                return f"({args[1]} {'<' if op == 'num.min' else '>'} {args[0]} ? {args[1]} : {args[0]})"
-            return f"({f' {NUMBERS[op].infix} '.join(args)})"
         if op in ("num.min", "num.max"):
             return f"({args[1]} {'<' if op == 'num.min' else '>'} {args[0]} ? {args[1]} : {args[0]})"
+        if family(op) == "comparison" or not floats:
+            return f"({f' {NUMBERS[op].infix} '.join(args)})"
         if op in ("num.neg", "num.abs"):
             return f"(-{args[0]})" if op == "num.neg" else f"fabs({args[0]})"
         return f"__d{op[4:].removeprefix('true')}_rn({', '.join(args)})"  # not joined to one with the next operation

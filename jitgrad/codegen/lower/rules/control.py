@@ -14,7 +14,7 @@ from jitgrad.codegen.lower.rules.joins import Transfer, aim, constant, make_vari
 from jitgrad.codegen.lower.rules.products import Sums
 from jitgrad.codegen.lower.rules.sequences import columns_of, element_place, read_element, type_unknown, write_element
 from jitgrad.codegen.lower.rules.updates import chain
-from jitgrad.codegen.lower.state import Lowering
+from jitgrad.codegen.lower.state import Lowering, tensor
 from jitgrad.codegen.program.access import contiguous_strides
 from jitgrad.codegen.program.sequence_steps import SeqGrow, SeqLength, SeqStart
 from jitgrad.codegen.program.step import Buffer, Column, Ref
@@ -128,17 +128,14 @@ class Loop:
     def begin_sum(self, j: int, way: list[Value]) -> None:
         """Its memory (that of the final value, if it has a place), holding the initial value."""
         state, param, init = self.state, self.params[j], self.inits[j]
-        assert isinstance(param.type, TensorType)
         for v in (param, *way):
-            if v not in state.owned:
-                state.owned.add(v)
-                state.undo.append((state.owned, v))
+            state.note(state.owned, v)
         if init in state.owned and init in state.refs:  # a loop around this one keeps it in place
             self.own[j] = state.set_ref(param, state.refs[init])
             return
         place = state.dest.get(self.finals[j])
         if place is None or place.strides != contiguous_strides(place.dims):
-            place = state.allocate(param.type.dtype, param.type.dims)
+            place = state.allocate(tensor(param).dtype, tensor(param).dims)
         state.copy_into(self.inits[j], place)
         self.own[j] = state.set_ref(param, place)
 
@@ -158,10 +155,9 @@ class Loop:
         for j, (param, result) in enumerate(zip(self.params, self.results, strict=True)):
             if j in self.own or state.holds(param) or result is param or not self.fixed(result.type):
                 continue
-            assert isinstance(result.type, TensorType)
             if self.scan and result in self.ys and self.columns[self.ys.index(result)][0].dims is not None:
                 continue  # the sequence keeps it
-            d, shape = result.type.dtype, result.type.dims
+            d, shape = tensor(result).dtype, tensor(result).dims
             a, b = state.allocate(d, shape), state.allocate(d, shape)
             following, other = (Buffer(d, product(shape), "pointer") for _ in range(2))
             for pointer in (following, other):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from jitgrad.codegen.lower.state import Lowering
+from jitgrad.codegen.lower.state import Lowering, tensor
 from jitgrad.codegen.program.access import contiguous_strides
 from jitgrad.codegen.program.step import Buffer, Ref
 from jitgrad.codegen.program.steps import Assign, NumberStep, Point
@@ -83,9 +83,7 @@ def put_at(state: Lowering, value: Value, place: Ref) -> None:
 def make_variable(state: Lowering, value: Value) -> None:
     """Let `value` be a variable that `Transfer` sets."""
     if isinstance(value.type, OptionalType):
-        flag, payload = Value(BOOL), Value(value.type.elem)
-        state.optionals[value] = (flag, payload)
-        make_variable(state, payload)
+        make_variable(state, state.open(value)[1])
     elif state.holds(value):
         state.set_register(value)
     elif isinstance(value.type, TensorType):
@@ -132,8 +130,7 @@ class Transfer:
         self.bind(target, ref.dims)
 
     def bind(self, target: Value, dims: Sequence[Size]) -> None:
-        assert isinstance(target.type, TensorType)
-        for size, actual in zip(target.type.dims, dims, strict=True):
+        for size, actual in zip(tensor(target).dims, dims, strict=True):
             if isinstance(size, Dim) and size.symbol in self.binds:
                 self.sizes.setdefault(size.symbol, actual)
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from jitgrad.codegen.lower.kernels import KernelBuilder, windows
-from jitgrad.codegen.lower.state import Lowering
+from jitgrad.codegen.lower.state import Lowering, tensor
 from jitgrad.codegen.program.access import IndexMap, contiguous_strides
 from jitgrad.codegen.program.kernel import Stmt
 from jitgrad.codegen.program.step import Ref
@@ -106,8 +106,7 @@ def _source(state: Lowering, space: Sequence[Size], value: Value, entries: Index
     builder = KernelBuilder(dims, name="copy")
     behind = tuple((position[a] if a >= 0 else a, f, s) for a, f, s in behind)
     new = state.read(builder, base, behind, range(len(dims)))
-    assert isinstance(value.type, TensorType)
-    target = state.allocate(value.type.dtype, dims)
+    target = state.allocate(tensor(value).dtype, dims)
     builder.store(new, target.buffer, target.offset, target.strides)
     state.emit(builder.finish())
     step: Size = product(dims[len(axes):])

@@ -228,12 +228,9 @@ def rewritten(state: Lowering, block: Block) -> Sequence[Node]:
         if out in state.dest and acc not in state.owned:
             aim(state, acc, state.dest[out])
     gone = {product for _, product in chosen.values()}
-    return [_accumulating(node, *chosen[node.outputs[0]]) if node.op == "add" and node.outputs[0] in chosen else node
-            for node in block.nodes if node not in gone]
-
-
-def _accumulating(node: Node, acc: Value, product: Node) -> Node:
-    return Node(ACCUMULATE, (*product.inputs, acc), {}, node.outputs, (), product.span)
+    made = {out: Node(ACCUMULATE, (*product.inputs, acc), {}, (out,), (), product.span)
+            for out, (acc, product) in chosen.items()}
+    return [made.get(node.outputs[0], node) if node.op == "add" else node for node in block.nodes if node not in gone]
 
 
 RULES: Mapping[str, Callable[[Lowering, Node], None]] = {"matmul": matmul, ACCUMULATE: accumulate,

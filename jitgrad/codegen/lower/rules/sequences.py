@@ -1,24 +1,27 @@
-"""Sequences and optionals as steps: columns of elements, reading and writing them, flags and payloads."""
+"""Sequences, lists and optionals as steps: columns of elements, reading and writing them, flags and payloads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from jitgrad.codegen.lower.rules.joins import Transfer, constant, make_variable
+from jitgrad.codegen.lower.rules.joins import Transfer, constant, make_variable, number
 from jitgrad.codegen.lower.state import Lowering, is_single
 from jitgrad.codegen.program.access import contiguous_strides
 from jitgrad.codegen.program.sequence_steps import (
     ArenaAllocate,
+    SeqCopy,
     SeqGet,
     SeqLength,
     SeqPlace,
     SeqPut,
+    SeqReach,
+    SeqStart,
 )
 from jitgrad.codegen.program.step import Buffer, Column, Ref
 from jitgrad.codegen.program.steps import Assign, IfStep, Point
 from jitgrad.dims import Dim, Symbol, product, symbols
-from jitgrad.ops.types import BOOL, NUMBER, OptionalType, SeqType, TensorType, Type
+from jitgrad.ops.types import INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.graph.ir import Node, Value
 
 
@@ -81,8 +84,7 @@ def read_element(state: Lowering, seq: Value, k: Value, target: Value, binds: se
 def _read(state: Lowering, seq: Value, columns: tuple[Column, ...], column: int, k: Value, target: Value,
           binds: set[Symbol], inside: Value | None = None) -> None:
     if isinstance(target.type, OptionalType):
-        flag, payload = Value(BOOL), Value(target.type.elem)
-        state.optionals[target] = (flag, payload)
+        flag, payload = state.open(target)
         read: Any = SeqGet(seq, columns, column, k, flag)
         if inside is not None:
             state.emit(Assign(((flag, constant(state, False)),)))
@@ -119,6 +121,60 @@ def seq_get(state: Lowering, node: Node) -> None:
 
 def seq_len(state: Lowering, node: Node) -> None:
     state.emit(SeqLength(node.inputs[0], out=node.outputs[0]))
+
+
+# --- lists ---------------------------------------------------------------------------------------------------------
+#
+# A list is a sequence that grows; `linear` has seen to it that who changes one may do so in place. The memory of an
+# element that is a tensor is written once: a list that replaces or drops it forgets only where it is, so a tensor read
+# from a list stays what it is.
+
+
+def _columns(value: Value) -> tuple[Column, ...]:
+    assert isinstance(value.type, ListType)
+    return tuple(columns_of(value.type.elem, lambda t: False))
+
+
+def _is_sparse(value: Value) -> bool:
+    """Whether elements may be absent."""
+    return isinstance(value.type, ListType) and isinstance(value.type.elem, OptionalType)
+
+
+def _length(state: Lowering, value: Value) -> Value:
+    out = Value(INT)
+    state.emit(SeqLength(value, out=out))
+    return out
+
+
+def list_new(state: Lowering, node: Node) -> None:
+    state.emit(SeqStart(node.output, _columns(node.output), None))
+
+
+def list_copy(state: Lowering, node: Node) -> None:
+    state.emit(SeqCopy(node.inputs[0], _columns(node.output), node.output))
+
+
+def list_put(state: Lowering, node: Node) -> None:
+    """Set element k, or append it."""
+    elements, k, value = node.inputs
+    columns = _columns(elements)
+    state.emit(SeqReach(elements, columns, k, _is_sparse(elements)))
+    write_element(state, elements, columns, 0, k, value)
+    state.emit(Assign(((node.output, elements),)))
+
+
+def list_take(state: Lowering, node: Node) -> None:
+    """Forget what comes after the first k elements."""
+    elements, k = node.inputs
+    least = number(state, "num.max", k, constant(state, 0))
+    state.emit(SeqLength(elements, k=number(state, "num.min", _length(state, elements), least)))
+    state.emit(Assign(((node.output, elements),)))
+
+
+def list_get(state: Lowering, node: Node) -> None:
+    elements, k = node.inputs
+    inside = number(state, "num.lt", k, _length(state, elements)) if _is_sparse(elements) else None
+    read_element(state, elements, k, node.output, set(node.binds), inside)
 
 
 # --- optionals -----------------------------------------------------------------------------------------------------
@@ -169,5 +225,6 @@ def opt_get(state: Lowering, node: Node) -> None:
 
 RULES: dict[str, Callable[[Any, Node], None]] = {
     "seq.get": seq_get, "seq.len": seq_len, "opt.some": opt_some, "opt.none": opt_none, "opt.has": opt_has,
-    "opt.get": opt_get,
+    "opt.get": opt_get, "list.new": list_new, "list.copy": list_copy, "list.put": list_put, "list.take": list_take,
+    "list.get": list_get, "list.len": seq_len,
 }
