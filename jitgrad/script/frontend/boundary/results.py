@@ -61,9 +61,7 @@ class Results:
                 seen.add(v)
                 held = locations.fetch(self.context, self.context.state, v)
                 pending += held.values() if isinstance(held, dict) else held if isinstance(held, tuple) else ()
-        links = heap.of(self.context).aliases
-        self._parted = {s for s, found in paths.items() if len(found) > 1 and s.input < 0 and s not in links
-                        and not s.requires_grad}
+        self._parted = {s for s, found in paths.items() if len(found) > 1 and s.input < 0 and not s.requires_grad}
 
     def tensor(self, value: Value, storage: Storage) -> int:
         """The number of the graph output that is the content of a storage."""
@@ -145,9 +143,7 @@ class Results:
             return self._view(value)
         if storage.requires_grad and not value.path:
             return self._leaf(storage)
-        links = heap.of(context).aliases.get(storage, ())
-        if not value.path and links and all(c in self._visible() for c, _, _ in links):
-            return self._choice(value, links)
+        heap.identify(context, storage)
         if value.path and storage in self._parted:
             return self._view(value)
         return sig.Output(self.tensor(self._fresh(value), storage))
@@ -175,23 +171,6 @@ class Results:
             value = self._tensors[storage] = context.one("detach", heap.current_value(context, storage))
         grad = locations.fetch(context, context.state, backward.slot_of(storage))
         return sig.Leaf(self.tensor(value, storage), self.tree(grad))
-
-    def _visible(self) -> set[Value]:
-        """Values of the outermost block."""
-        block = self.context.builder.block
-        return {v for n in block.nodes for v in n.outputs} | set(self.context.inputs.values)
-
-    def _choice(self, value: SymTensor, links: Any) -> sig.Result:
-        """A merged tensor: where it is an older object, that object."""
-        known = [(c, polarity, self.tree(reference)) for c, polarity, reference in links
-                 if reference.storage.input >= 0 or reference.storage in heap.of(self.context).aliases]
-        if len(known) == 2 and known[0][0] is known[1][0] and known[0][1] is not known[1][1]:
-            (condition, polarity, a), (_, _, b) = known
-            return sig.Select(self.output(condition), *((a, b) if polarity else (b, a)))
-        result: sig.Result = sig.Output(self.tensor(self._fresh(value), value.storage))
-        for condition, polarity, this in known:
-            result = sig.Select(self.output(condition), *((this, result) if polarity else (result, this)))
-        return result
 
     def _fresh(self, value: SymTensor) -> Value:
         key = (value.storage, tuple(map(str, value.path)))

@@ -135,13 +135,13 @@ def iterable(context: Context, value: SymList, held: RunItems) -> Iterable:
 
 def _wider(context: Context, held: RunItems, item: Any) -> RunItems:
     """What a list holds, of a type that can hold `item` too."""
+    run_lists.mark(context, item)
     elements = Elements(context, Symbol().number)
     try:
         elem = held.elem.join(template_of(context, item, True).as_element(elements), elements)
     except Clash as clash:
         raise TypeMismatch(f"a list whose items are {held.elem} cannot take {type_word(item)}: {clash}", context.span(),
                            hint="let it hold tensors of one dtype and rank, or numbers, or tuples of these") from None
-    run_lists.mark(context, item)
     return held if elem == held.elem else RunItems(elem, tuple(run_lists.lower(context, elem, held)))
 
 

@@ -13,7 +13,6 @@ from jitgrad.ops.types import OptionalType, TensorType
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import REFERENCES, Context, State
 from jitgrad.script.frontend.templates import locations, run_lists
-from jitgrad.script.frontend.templates.aliases import Aliases
 from jitgrad.script.frontend.templates.alternatives import Either, Same, placeholders
 from jitgrad.script.frontend.templates.identities import Identities, cell_of, given
 from jitgrad.script.frontend.templates.of_values import content_template, record, template_of
@@ -123,18 +122,18 @@ def _merge(context: Context, condition: Value, entry: State, sides: list[_Side],
         pair = (sides[0].result, sides[1].result)
         plan.append((RESULT, _joined(context, RESULT, *pair, widen, first, second), pair))
     copies = _note_copies(context, plan, first, second)
-    aliases = Aliases(context, (first, second), (sides[0].block, sides[1].block), plan)
-    outputs = _emit(context, condition, sides, plan, widen, aliases)
+    outputs = _emit(context, condition, sides, plan, widen)
     context.state = merged
     leaves = iter(outputs)
-    values = []
     for key, template, (a, b) in plan:
         value = rebuild_location(context, key, template, leaves, a)
         _stays_listed(context, value, a, b)
-        values.append(value)
         both = isinstance(value, SymTensor) and isinstance(a, SymTensor) and isinstance(b, SymTensor)
         if key in copies:
-            heap.share(context, CHOSEN, *copied(merged, template, value))
+            cells = list(copied(merged, template, value))
+            heap.share(context, CHOSEN, *cells)
+            if copies[key]:
+                heap.of(context).chosen.update(cells)
         if key is RESULT:
             result = value
             continue
@@ -142,20 +141,21 @@ def _merge(context: Context, condition: Value, entry: State, sides: list[_Side],
         held = isinstance(a, HELD) and isinstance(b, HELD)
         for other in references.get(_pair(a, b), ())[1:] if both or held else ():
             merged.values[other] = value
-    aliases.make(condition, values, leaves)
     return result
 
 
-def _note_copies(context: Context, plan: Plan, first: State, second: State) -> set[Any]:
-    """Which locations hold copies after the branch: of what was there before, or of what two places refer to."""
+def _note_copies(context: Context, plan: Plan, first: State, second: State) -> dict[Any, bool]:
+    """Which locations hold copies after the branch, of what was there before or of what two places refer to; whether of
+    what the script was given."""
     found = [[set(copied(state, t, v)) for state, v in zip((first, second), pair, strict=True)] for _, t, pair in plan]
     counts = [Counter(c for sides in found for c in sides[k]) for k in range(2)]
-    copies, shared = set(), heap.of(context).shared
+    known = heap.of(context)
+    copies: dict[Any, bool] = {}
     for i, (key, t, pair) in enumerate(plan):
         again = {c for k, cells in enumerate(found[i]) for c in cells
-                 if counts[k][c] > 1 or c in shared or _is_older(c, first, second)}
+                 if counts[k][c] > 1 or c in known.shared or _is_older(c, first, second)}
         if again:
-            copies.add(key)
+            copies[key] = any(given(c) or c in known.chosen for c in again)
             heap.share(context, CHOSEN, *(c for c in again if _is_older(c, first, second)))
             plan[i] = key, as_copies(t), pair
     return copies
@@ -273,7 +273,7 @@ def _ends(context: Context, key: Any, a: Any, b: Any, live: frozenset[str] | Non
 
 
 def _emit(context: Context, condition: Value, sides: list[_Side], plan: Plan,
-          widen: Widener, besides: Aliases | Identities) -> tuple[Value, ...]:
+          widen: Widener, besides: Identities | None = None) -> tuple[Value, ...]:
     """Emit the branch: what the plan's locations hold, and what `besides` adds."""
     lowered: list[list[Value]] = []
     before = context.state
@@ -281,10 +281,10 @@ def _emit(context: Context, condition: Value, sides: list[_Side], plan: Plan,
         context.state = side.state
         with context.block(side.block):
             values = [v for key, t, pair in plan for v in lower_location(context, key, t, pair[index])]
-            lowered.append(values + besides.lowered(index))
+            lowered.append(values + (besides.lowered(index) if besides else []))
         side.block.results = tuple(lowered[-1])
     context.state = before
-    more = besides.types
+    more = besides.types if besides else []
     types = [x for _, t, _ in plan for x in t.types()] + more
     history = [x for _, t, _ in plan for x in t.histories()] + [False] * len(more)
     if not types and all(_idle(n) for side in sides for n in side.block.nodes):

@@ -14,8 +14,8 @@ from typing import Any
 from jitgrad.dims import Dim, Size, Symbol, dim, substitute
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values import heap
-from jitgrad.script.frontend.values.values import Path, SymTensor
+from jitgrad.script.frontend.templates import alternatives
+from jitgrad.script.frontend.values.values import Path, SymTensor, Union
 from jitgrad.script.graph.ir import Value, attr_symbols, map_attr
 
 #: an item that may be memory of the caller, nobody knows which
@@ -50,14 +50,19 @@ def count(context: Context, tensor: SymTensor) -> int:
         return n + more if n + more <= MOST else UNKNOWN
     if storage.unknown:
         return UNKNOWN
-    known = heap.of(context).aliases.get(storage, ())
-    found = [count(context, _through(reference, tensor)) for _, _, reference in known]
-    return UNKNOWN if UNKNOWN in found else max(found, default=0)
+    return 0
 
 
-def values(context: Context, tensor: SymTensor, n: int) -> list[Value]:
-    """The `n` ints that say what a tensor is."""
-    found = _values(context, tensor)
+def values(context: Context, value: Any, n: int) -> list[Value]:
+    """The `n` ints that say what a tensor is, or a number that becomes one, or one of several."""
+    found = none(context, n)
+    if n > 0 and isinstance(value, SymTensor):
+        found = _values(context, value)
+    elif n > 0 and isinstance(value, Union):
+        for k, one in enumerate(value.statics):
+            chosen = context.one("num.eq", alternatives.tag_of(context, value), context.constant(k))
+            found = [context.one("num.select", chosen, a, b)
+                     for a, b in zip(values(context, one, n), found, strict=True)]
     return [*found, *(context.constant(0) for _ in range(n - len(found)))]
 
 
@@ -82,20 +87,7 @@ def _values(context: Context, tensor: SymTensor) -> list[Value]:
         is_made = context.one("num.lt", storage.origin[0], context.constant(0))
         first = context.one("num.select", is_made, context.constant(-1), context.constant(number))
         return [first, *storage.origin, *_sizes(context, symbols)]
-    found = none(context, 1)
-    for condition, polarity, reference in heap.of(context).aliases.get(storage, ()):
-        this = _values(context, _through(reference, tensor))
-        n = max(len(this), len(found))
-        this += none(context, n + 1)[1:][:n - len(this)]
-        found += none(context, n + 1)[1:][:n - len(found)]
-        sides = (this, found) if polarity else (found, this)
-        found = [context.one("num.select", condition, a, b) for a, b in zip(*sides, strict=True)]
-    return found
-
-
-def _through(reference: SymTensor, tensor: SymTensor) -> SymTensor:
-    """What a view of a merged tensor is where that is `reference`."""
-    return SymTensor(reference.storage, (*reference.path, *tensor.path), tensor._type, reference.copied)
+    return none(context, 1)
 
 
 def _symbols(context: Context, path: Path) -> list[Symbol]:

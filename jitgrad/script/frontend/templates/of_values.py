@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from jitgrad.dims import Symbol
@@ -123,7 +124,10 @@ def _union(context: Context, value: Union, general: bool) -> Template:
     for s in value.statics:
         if isinstance(s, SymTensor):
             t = _tensor(context, s, general)
+            place = max(t.place, inner.place if isinstance(inner, Tensor) else 0)
             inner = t if inner is None else inner.join(t, Widener(context, Symbol().number))
+            if isinstance(inner, Tensor):
+                inner = replace(inner, place=place)
     statics = tuple([s for s in value.statics if not isinstance(s, SymTensor)])
     return Either(statics, inner, value.copied) if statics or inner is value.inner or inner is None else inner
 

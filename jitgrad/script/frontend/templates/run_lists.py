@@ -11,7 +11,7 @@ from jitgrad.ops.types import INT, ListType, OptionalType, Type, map_dims
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import locations
 from jitgrad.script.frontend.templates.template import Template
-from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.values import Number, RunItems, SymList, SymTensor, Tail
 from jitgrad.script.graph.ir import Block, Value, sizes_of
 
@@ -53,6 +53,7 @@ def mark(context: Context, value: Any) -> None:
     """Note the tensors of a value that is put into a list."""
     if isinstance(value, SymTensor):
         storage = value.storage
+        heap.identify(context, storage)
         if storage not in context.listed:
             context.listed[storage] = None
             storage.alias = storage.alias or ELEMENT

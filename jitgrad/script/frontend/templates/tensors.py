@@ -87,13 +87,13 @@ class Tensor(Template):
         return [self.history, *[False] * self.origin]
 
     def lower(self, context: Context, value: Any) -> list[Value]:
+        origin = item_origins.values(context, value, self.origin)
         if isinstance(value, Union):
             value = argument(context, value)
         if isinstance(value, SymTensor):
-            origin = item_origins.values(context, value, self.origin) if self.origin > 0 else ()
             return [missing.read_or_nothing(context, value), *origin]
         filled = context.one("fill", numbers.value_of(context, value), shape=(), dtype=self.dtype)
-        return [filled, *item_origins.none(context, self.origin)]
+        return [filled, *origin]
 
     def rebuild(self, context: Context, leaves: Iterator[Value]) -> SymTensor:
         tensor = heap.new_tensor(context, next(leaves), self.alias)

@@ -185,7 +185,7 @@ class Heap:
         leaves: tensors that may get a `.grad`.
         optional_grads: `.grad` of an input that could be None and is not: its slot.
         borrowed: leaves that the script made in the memory of an input.
-        aliases: merged storage -> what it may be (`aliases.py`): condition, whether it must hold, tensor.
+        chosen: merged storages that may stand for a tensor that the script was given.
         shared: storages and containers of which there is a copy that should be the same object, or which are one: why.
         optional_sizes: sizes that only tensors have which may be missing.
     """
@@ -193,7 +193,7 @@ class Heap:
     leaves: dict[Storage, None] = field(default_factory=dict)
     optional_grads: dict[Storage, Any] = field(default_factory=dict)
     borrowed: dict[Storage, None] = field(default_factory=dict)
-    aliases: dict[Storage, list[tuple[Value, bool, SymTensor]]] = field(default_factory=dict)
+    chosen: set[Storage] = field(default_factory=set)
     shared: dict[Any, str] = field(default_factory=dict)
     optional_sizes: set[Symbol] = field(default_factory=set)
 
@@ -339,7 +339,8 @@ def require_grad(context: Context, tensor: SymTensor, requires_grad: bool) -> Sy
     storage = tensor.storage
     if requires_grad and tensor.path and all(op == "detach" for op, _ in tensor.path):
         return _detached_leaf(context, tensor)
-    if tensor.path or storage.input >= 0 or storage in of(context).aliases:
+    identify(context, storage)
+    if tensor.path or storage.input >= 0:
         raise UnsupportedCall("`requires_grad_` of a tensor that the script did not make", context.span(),
                               hint="set it outside the script, or write `.detach().clone().requires_grad_()`")
     if context.depth and storage.block is not context.path[-1]:
@@ -362,7 +363,8 @@ def _detached_leaf(context: Context, tensor: SymTensor) -> SymTensor:
     storage = tensor.storage
     leaf = new_tensor(context, read(context, tensor))
     require_grad(context, leaf, True)
-    elsewhere = storage.input >= 0 or storage in of(context).aliases
+    identify(context, storage)
+    elsewhere = storage.input >= 0
 
     def replaced(value: Any) -> Any:
         nonlocal elsewhere
@@ -391,6 +393,13 @@ def _detached_leaf(context: Context, tensor: SymTensor) -> SymTensor:
 def share(context: Context, why: str, *cells: Any) -> None:
     """Note that these are copies of others, or that there are copies of them: none may be written any more."""
     of(context).shared.update(dict.fromkeys(cells, why))
+
+
+def identify(context: Context, storage: Storage) -> None:
+    """Ask which tensor a storage is: where it may stand for one that the script was given, the evaluation begins again
+    with names that refer to the objects themselves."""
+    if storage in of(context).chosen and REFERENCES not in context.decisions:
+        raise Restart(REFERENCES, "what a branch chose is the very object: names refer to the objects themselves")
 
 
 def changed_shared(context: Context, cell: Any) -> Exception:

@@ -178,7 +178,8 @@ class TensorKind(Kind):
         if not (isinstance(a, SymTensor) and isinstance(b, SymTensor)):
             return False
         for storage in (a.storage, b.storage):
-            if a.storage is not b.storage and (storage.alias or storage in heap.of(context).aliases):
+            heap.identify(context, storage)
+            if a.storage is not b.storage and storage.alias:
                 raise NotStatic("whether these are the same tensor: a branch or a loop chose one of them",
                                 context.span(), hint="keep a bool that says which one was chosen")
         if a.path or b.path:
