@@ -129,9 +129,8 @@ def _newly_listed(context: Context, entry: State, before: int) -> bool:
 def _emit(context: Context, head: Head, block: Block, carries: list[Value], trips: Any, first: Any) -> None:
     fresh = {s: Symbol(not_one=s.not_one) for s in block.binds}
     mapping = {old: dim(new) for old, new in fresh.items()}
-    carried = [x for t in head.templates.values() for x in t.types()]
-    types = [map_dims(t, lambda d: substitute(d, mapping)) for t in carried]
-    history = [x for t in head.templates.values() for x in t.histories()]
+    carried = block.params if trips is None else block.params[1:]
+    types = [map_dims(p.type, lambda d: substitute(d, mapping)) for p in carried]
     binds = tuple(fresh.values())
     if trips is None:
         condition = numbers.value_of(context, first)
@@ -141,5 +140,5 @@ def _emit(context: Context, head: Head, block: Block, carries: list[Value], trip
     else:
         outputs = context.builder.emit("scan", (numbers.value_of(context, trips), *carries), blocks=(block,),
                                        types=types, binds=binds, n_carries=len(carries), reverse=False)
-    context.mark_history(outputs, history)
+    context.mark_history(outputs, [context.has_history(p) for p in carried])
     context.state = head.leave(list(outputs), fresh)

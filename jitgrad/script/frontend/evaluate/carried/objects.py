@@ -44,6 +44,7 @@ class ObjectHead(Head):
         cells: the loop's objects, by the place that refers to them.
         begun: what is there before the loop of an object of it: a tensor, a container or a number.
         ended: the same at the end of an iteration.
+        origins: of a tensor of the loop that may be one of the caller's, how many ints say so (`item_origins.py`).
     """
 
     def __init__(self, context: Context, entry: State, key: Any):
@@ -51,6 +52,7 @@ class ObjectHead(Head):
         self.cells: dict[tuple[Place, Any], Cell] = {}
         self.begun: dict[Cell, Any] = {}
         self.ended: dict[Cell, Any] = {}
+        self.origins: dict[Storage, int] = {}
         self._before: dict[Cell, Cell] = {}  # what stands for an object before the loop, in the loop
         self._after: dict[Cell, Cell] = {}  # what stands for an object of one iteration in the next
         self._whole: set[Cell] = set()  # of these more than one view goes on
@@ -211,7 +213,7 @@ def inherit(storage: Storage, tensor: SymTensor) -> None:
     storage.ordered &= heap.keeps_order(tensor)
     storage.alias = storage.alias or (one.alias if one.input < 0 else "")
     storage.was_leaf |= one.was_leaf or (one.requires_grad and not tensor.path)
-    storage.unknown |= one.unknown or bool(one.origin)
+    storage.unknown |= one.unknown
     storage.device = storage.device or one.device
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jitgrad.dims import Symbol, dim, substitute, symbols
-from jitgrad.ops.types import TensorType
+from jitgrad.ops.types import INT, TensorType
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.evaluate.carried.heads import of, renamed_template
 from jitgrad.script.frontend.evaluate.carried.objects import (
@@ -22,7 +22,7 @@ from jitgrad.script.frontend.evaluate.carried.objects import (
 )
 from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context, State
-from jitgrad.script.frontend.templates import unions
+from jitgrad.script.frontend.templates import item_origins, unions
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
 from jitgrad.script.frontend.templates.identities import (
     Cell,
@@ -86,6 +86,7 @@ class ReferenceHead(ObjectHead):
             return True
         self._settle(end)
         changed |= self._assign_all(end)
+        changed |= self._note_origins()
         self._share(head, end)
         for key, t in list(self.templates.items()):
             joined = self._fitted(key, t, end)
@@ -126,6 +127,17 @@ class ReferenceHead(ObjectHead):
                 if made not in work and isinstance(made, HELD):
                     work.append(made)
         return changed
+
+    def _note_origins(self) -> bool:
+        """Note which tensors of the loop may be the caller's; whether there are new ones."""
+        before = self.origins.copy()
+        for cell, ref in [*self.begun.items(), *self.ended.items()]:
+            n = item_origins.count(self.context, ref) if isinstance(ref, SymTensor) else 0
+            if n == item_origins.UNKNOWN:
+                cell.unknown = True
+            elif n:
+                self.origins[cell] = max(n, self.origins.get(cell, 0))
+        return self.origins != before
 
     def _share(self, head: State, end: State) -> None:
         """What has a copy has one in the next iteration, too; none of them is written."""
@@ -303,6 +315,9 @@ class ReferenceHead(ObjectHead):
             elif isinstance(begun, Value):
                 self.first[values[0]] = {begun}
             state.values[key] = merge.rebuild_location(context, key, t, iter(values), begun)
+        for cell, n in self.origins.items():
+            cell.origin = tuple([Value(INT) for _ in range(n)])
+            params += cell.origin
         return tuple(params)
 
     def lower(self, state: State) -> list[Value]:
@@ -321,6 +336,8 @@ class ReferenceHead(ObjectHead):
             elif value is not None or not isinstance(key, HELD):
                 value = self.at_entry(key, value) if entry else self.at_end(key, value)
             result += merge.lower_location(context, key, t, value)
+        for cell, n in self.origins.items():
+            result += item_origins.values(context, (self.begun if entry else self.ended).get(cell), n)
         return result
 
     def leave(self, outputs: list[Value], fresh: dict[Symbol, Symbol]) -> State:
@@ -354,6 +371,8 @@ class ReferenceHead(ObjectHead):
         for key, t in self.templates.items():
             value = merge.rebuild_location(context, key, renamed_template(t, fresh), leaves, None)
             state.values[made.get(key, key)] = replaced(value, after)
+        for cell, n in self.origins.items():
+            made[cell].origin = tuple([next(leaves) for _ in range(n)])
         for key in list(state.values):
             if isinstance(key, tuple) and key[0] == "clean" and key[1] in self.templates:
                 del state.values[key]
