@@ -20,7 +20,7 @@ from jitgrad.errors import Span, UnsupportedOnnx
 from jitgrad.onnx.emitter import Emitter, numpy_type, tensor, value_info
 from jitgrad.onnx.structure import Writer
 from jitgrad.onnx.table import ROWS
-from jitgrad.ops.types import TensorType
+from jitgrad.ops.types import OptionalType, TensorType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import describe, resolve
 from jitgrad.script.call.specialisation import Specialisation
@@ -162,15 +162,17 @@ class ModelWriter:
         declared = [None if d is None else self._output_size(d) for d in shape]
         self.outputs.append(value_info(made, dtype, declared))
 
-    def _leaf(self, leaf: sig.Result) -> tuple[str, Any, Sequence[Any]]:
-        """The name, dtype and sizes of one result."""
+    def _leaf(self, leaf: sig.Result, there: bool = False) -> tuple[str, Any, Sequence[Any]]:
+        """The name, dtype and sizes of one result; `there`: it is known not to be missing."""
         match leaf:
             case sig.Output(index) | sig.Same(index):
                 value = (self.graph.outputs if isinstance(leaf, sig.Output) else self.graph.inputs)[index]
-                names = self.writer.values[value]
+                names, type_ = self.writer.values[value], value.type
+                if there and isinstance(type_, OptionalType):
+                    names, type_ = names[1:], type_.elem
                 if len(names) != 1:
                     raise UnsupportedOnnx("a result that may be None", None, hint="return a tensor on every path")
-                return names[0], numpy_type(value.type), getattr(value.type, "dims", ())
+                return names[0], numpy_type(type_), getattr(type_, "dims", ())
             case sig.Static(value):
                 if not isinstance(value, (bool, int, float)):
                     raise UnsupportedOnnx(f"a result of type `{type(value).__name__}`", None,
@@ -179,8 +181,8 @@ class ModelWriter:
                 return self.e.constant(array), array.dtype, ()
             case sig.ViewOf():
                 return self._view(leaf)
-            case sig.Select(condition, if_true, if_false):
-                return self._choice(condition, if_true, if_false)
+            case sig.OneOf(tag, results):
+                return self._choice(self.writer.one(self.graph.outputs[tag]), results)
         raise AssertionError(leaf)
 
     def _view(self, leaf: sig.ViewOf) -> tuple[str, Any, Sequence[Size]]:
@@ -198,16 +200,20 @@ class ModelWriter:
             name, type_ = ROWS[op](self.e, node, name), after
         return name, numpy_type(type_), getattr(type_, "dims", ())
 
-    def _choice(self, condition: int, if_true: sig.Result, if_false: sig.Result
-                ) -> tuple[str, Any, Sequence[Any]]:
+    def _choice(self, tag: str, results: Sequence[sig.Result]) -> tuple[str, Any, Sequence[Any]]:
+        """The first of several results if the tag is 0, else one of the others by what is left of it."""
+        first, *others = results
+        if not others:
+            return self._leaf(first, there=True)
         e, graphs, dtype, rank = self.e, [], None, 0
-        for side in (if_true, if_false):
+        for side in (first, None):
             with e.block() as nodes:
-                name, dtype, shape = self._leaf(side)
+                less = e("Sub", tag, e.constant(1, np.int64)) if side is None else tag
+                name, dtype, shape = self._choice(less, others) if side is None else self._leaf(side, there=True)
                 rank = len(shape)
                 declared = value_info(e("Identity", name), dtype, None)
                 graphs.append(helper.make_graph(list(nodes), e.name("side"), [], [declared]))
-        made = e("If", self.writer.one(self.graph.outputs[condition]), then_branch=graphs[0], else_branch=graphs[1])
+        made = e("If", e("Equal", tag, e.constant(0, np.int64)), then_branch=graphs[0], else_branch=graphs[1])
         return made, dtype, [None] * rank
 
     def _output_size(self, size: Size) -> Any:

@@ -77,7 +77,7 @@ class Recorded(NamedTuple):
 
 
 #: what an argument of a call-back may be
-ARGUMENTS = (sig.Output, sig.Same, sig.Static, sig.Given, sig.Select, sig.ViewOf, sig.Container, sig.Made,
+ARGUMENTS = (sig.Output, sig.Same, sig.Static, sig.Given, sig.ViewOf, sig.OneOf, sig.Container, sig.Made,
              sig.Text)
 Tape = tuple[dict[int, Tensor], dict[int, Tensor]]
 

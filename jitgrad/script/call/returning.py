@@ -84,8 +84,6 @@ class ResultWriter:
                 ints = "".join(f"{self._output(k)}, " for k in origin)
                 text = f"{self.constant(_referrer(references))}(i, {self._output(index)}, ({ints}))"
                 return self._viewed(text, path, sizes) if path else text
-            case sig.Select(condition, if_true, if_false):
-                return f"({self.expression(if_true)} if {self._output(condition)} else {self.expression(if_false)})"
             case sig.Leaf(index, grad):
                 return f"{self.constant(_leaf)}({self._output(index)}, {self.expression(grad)})"
             case sig.OneOf(tag, results):

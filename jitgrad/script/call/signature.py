@@ -248,15 +248,6 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Select:
-    """One of two results, by the bool that is graph output `condition`: which object it is depends on the run."""
-
-    condition: int
-    if_true: Result
-    if_false: Result
-
-
-@dataclass(frozen=True, slots=True)
 class Repeated:
     """A list with an item per element of the lists that the graph outputs `leaves` are, which are equally long.
 
@@ -326,7 +317,7 @@ class Text:
     parts: tuple[Any, ...]
 
 
-Result = (Output | Leaf | Same | ViewOf | Static | Given | Container | Object | Made | Select | OneOf | Nothing | Text
+Result = (Output | Leaf | Same | ViewOf | Static | Given | Container | Object | Made | OneOf | Nothing | Text
           | Repeated | Pairs | Referred)
 
 

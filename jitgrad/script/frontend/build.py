@@ -159,9 +159,10 @@ def _graph_of(context: Context, inputs: Inputs, function: Callable[..., Any], ar
         stores: list[tuple[sig.Place, sig.Result]] = []
         try:
             value = statements.run_function(context, frame, source.node)
-            results.expect(value)
+            changes = deferred_stores.changes(context)
+            results.expect((value, *(c.value if c.content is None else c.content for c in changes)))
             tree: sig.Result = results.tree(value)
-            stores += [(change.place, change.recipe(results)) for change in deferred_stores.changes(context)]
+            stores += [(change.place, change.recipe(results)) for change in changes]
             inputs.keep_apart()
             written = _written(context, results)
             effects.commit_dirty(context)

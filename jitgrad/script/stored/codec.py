@@ -166,8 +166,6 @@ class Encoder(ABC):
                 return ["referred", index, list(origin), known, self._steps(path), self._symbol_pairs(sizes)]
             case sig.Text(parts):
                 return ["text", [p if isinstance(p, str) else [self.result(p[0]), *p[1:]] for p in parts]]
-            case sig.Select(condition, if_true, if_false):
-                return ["select", condition, self.result(if_true), self.result(if_false)]
             case sig.Repeated(leaves, item, identity):
                 return ["repeated", list(leaves), self.result(item), identity]
             case sig.Made(type_, held, identity):
@@ -391,8 +389,6 @@ class Decoder(ABC):
                 return sig.Referred(integer(index, 0, n), ints, known, self._steps(steps), self._sizes(sizes, n))
             case ["text", parts]:
                 return sig.Text(tuple(p if isinstance(p, str) else self._shown(p, n_items) for p in items(parts)))
-            case ["select", condition, if_true, if_false]:
-                return sig.Select(integer(condition, 0, n), self.result(if_true), self.result(if_false))
             case ["repeated", leaves, item, identity]:
                 places = tuple(integer(k, 0, n) for k in items(leaves))
                 need(bool(places) and (self.graph is None or all(

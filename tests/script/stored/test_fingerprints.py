@@ -202,7 +202,6 @@ def test_sources_round_trip(source):
 
 @pytest.mark.parametrize("result", [
     sig.Output(3), sig.Same(1), sig.Static(None), sig.Static(2.5), sig.Static("text"),
-    sig.Select(2, sig.Output(0), sig.Same(1)),
     sig.Container(tuple, None, (sig.Output(0), sig.Container(dict, ("a", 1), (sig.Same(0), sig.Static(True)))), 4),
     sig.Made(collections.deque, (sig.Container(list, None, (sig.Output(0),)), sig.Static(3)), 2),
     sig.ViewOf(0, (("select", {"axis": 0, "index": 2}), ("permute", {"axes": (1, 0)}))),

@@ -17,7 +17,6 @@ from jitgrad.script.frontend.gradients import backward
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import locations
 from jitgrad.script.frontend.values.values import HELD, RunItems, RunPairs, SymTensor, Tail
-from jitgrad.script.graph.ir import Value
 
 
 @dataclass(slots=True)
@@ -128,7 +127,7 @@ def announce(context: Context) -> None:
 
 
 def _emit(context: Context, found: list[Change], more: bool) -> None:
-    results = _Pending(context)
+    results = Results(context)  # its outputs are the node's inputs
     grad, context.grad = context.grad, True  # history that a value has, `no_grad` does not take
     recipe = tuple([c.recipe(results) for c in found])
     context.grad = grad
@@ -137,21 +136,6 @@ def _emit(context: Context, found: list[Change], more: bool) -> None:
     context.inputs.recipes.append(tuple(zip([c.place for c in found], recipe, strict=True)))
     context.builder.emit("pending", tuple(values), types=(), recipe=len(context.inputs.recipes) - 1, carried=carried,
                          hosted=tuple(sorted(results.on_host)), more=more)
-
-
-class _Pending(Results):
-    """The trees of what is stored; `outputs` are the node's inputs."""
-
-    def __init__(self, context: Context):
-        super().__init__(context)
-        self._seen: set[Value] | None = None
-
-    def _visible(self) -> set[Value]:
-        """Values of the blocks around."""
-        if self._seen is None:
-            self._seen = {v for b in self.context.path for n in b.nodes for v in n.outputs}
-            self._seen.update(*(b.params for b in self.context.path), self.context.inputs.values)
-        return self._seen
 
 
 def _marks(context: Context) -> list[Any]:

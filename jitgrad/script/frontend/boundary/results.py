@@ -48,15 +48,16 @@ class Results:
         self.leaves: dict[Storage, Span | None] = {}  # leaves that the script made, and where they leave it
 
     def expect(self, value: Any) -> None:
-        """Note which tensors that the script made leave it in several parts, which then share memory."""
+        """Note which tensors that the script made leave it, by its result or what it stores, in several parts, which
+        then share memory."""
         paths: dict[Storage, set[Any]] = {}
         pending, seen = [value], set()
         while pending:
             v = pending.pop()
             if isinstance(v, SymTensor):
                 paths.setdefault(v.storage, set()).add(tuple(map(str, v.path)))
-            elif isinstance(v, tuple):
-                pending += v
+            elif isinstance(v, (tuple, dict)):
+                pending += v.values() if isinstance(v, dict) else v
             elif isinstance(v, (SymList, SymDict, Instance)) and getattr(v, "source", None) is None and v not in seen:
                 seen.add(v)
                 held = locations.fetch(self.context, self.context.state, v)
@@ -143,7 +144,7 @@ class Results:
             return self._view(value)
         if storage.requires_grad and not value.path:
             return self._leaf(storage)
-        heap.identify(context, storage)
+        heap.identify(context, value)
         if value.path and storage in self._parted:
             return self._view(value)
         return sig.Output(self.tensor(self._fresh(value), storage))

@@ -70,7 +70,7 @@ def register(context: Context, tensor: SymTensor, hook: Any) -> Any:
     if storage.input >= 0 or storage.requires_grad:
         raise UnsupportedCall("a hook on a leaf or an argument, registered inside a script", context.span(),
                               hint="register it before the call")
-    heap.identify(context, storage)
+    heap.identify(context, tensor)
     if tensor.path or storage.retains_grad or storage.alias or not context.grad:
         raise UnsupportedCall("a hook on a view, or on a tensor whose gradient is retained", context.span(),
                               hint="register it on the tensor itself, first of all")

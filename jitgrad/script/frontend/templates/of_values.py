@@ -55,7 +55,7 @@ def _of_all(context: Context, values: Any, general: bool) -> tuple[Template, ...
     return tuple([template_of(context, v, general) for v in values])
 
 
-def _tensor(context: Context, value: SymTensor, general: bool) -> Template:
+def _tensor(context: Context, value: SymTensor, general: bool) -> Tensor:
     type_, storage = value.type_, value.storage
     leaf = not value.path and (storage.requires_grad or storage.was_leaf)
     place = item_origins.count(context, value)
@@ -121,13 +121,11 @@ def _text(context: Context, value: Text, general: bool) -> Template:
 def _union(context: Context, value: Union, general: bool) -> Template:
     """A union's template: of tensors that it refers to, what they hold."""
     inner = value.inner
-    for s in value.statics:
-        if isinstance(s, SymTensor):
-            t = _tensor(context, s, general)
-            place = max(t.place, inner.place if isinstance(inner, Tensor) else 0)
-            inner = t if inner is None else inner.join(t, Widener(context, Symbol().number))
-            if isinstance(inner, Tensor):
-                inner = replace(inner, place=place)
+    tensors = [_tensor(context, s, general) for s in value.statics if isinstance(s, SymTensor)]
+    for t in tensors:
+        inner = t if inner is None else inner.join(t, Widener(context, Symbol().number))
+    if isinstance(inner, Tensor):
+        inner = replace(inner, place=max([t.place for t in tensors], default=0))
     statics = tuple([s for s in value.statics if not isinstance(s, SymTensor)])
     return Either(statics, inner, value.copied) if statics or inner is value.inner or inner is None else inner
 

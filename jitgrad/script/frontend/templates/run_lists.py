@@ -53,7 +53,7 @@ def mark(context: Context, value: Any) -> None:
     """Note the tensors of a value that is put into a list."""
     if isinstance(value, SymTensor):
         storage = value.storage
-        heap.identify(context, storage)
+        heap.identify(context, value)
         if storage not in context.listed:
             context.listed[storage] = None
             storage.alias = storage.alias or ELEMENT

@@ -339,7 +339,7 @@ def require_grad(context: Context, tensor: SymTensor, requires_grad: bool) -> Sy
     storage = tensor.storage
     if requires_grad and tensor.path and all(op == "detach" for op, _ in tensor.path):
         return _detached_leaf(context, tensor)
-    identify(context, storage)
+    identify(context, tensor)
     if tensor.path or storage.input >= 0:
         raise UnsupportedCall("`requires_grad_` of a tensor that the script did not make", context.span(),
                               hint="set it outside the script, or write `.detach().clone().requires_grad_()`")
@@ -363,7 +363,7 @@ def _detached_leaf(context: Context, tensor: SymTensor) -> SymTensor:
     storage = tensor.storage
     leaf = new_tensor(context, read(context, tensor))
     require_grad(context, leaf, True)
-    identify(context, storage)
+    identify(context, tensor)
     elsewhere = storage.input >= 0
 
     def replaced(value: Any) -> Any:
@@ -395,11 +395,13 @@ def share(context: Context, why: str, *cells: Any) -> None:
     of(context).shared.update(dict.fromkeys(cells, why))
 
 
-def identify(context: Context, storage: Storage) -> None:
-    """Ask which tensor a storage is: where it may stand for one that the script was given, the evaluation begins again
-    with names that refer to the objects themselves."""
-    if storage in of(context).chosen and REFERENCES not in context.decisions:
-        raise Restart(REFERENCES, "what a branch chose is the very object: names refer to the objects themselves")
+def identify(context: Context, value: Any) -> None:
+    """Ask which object a tensor or a union is: where it may be a copy of one that the script was given, the evaluation
+    begins again with names that refer to the objects themselves."""
+    copied = value.storage in of(context).chosen if isinstance(value, SymTensor) else value.copied
+    if copied and REFERENCES not in context.decisions:
+        raise Restart(REFERENCES, "what a branch or loop chose is the very object: names refer to the objects "
+                                  "themselves")
 
 
 def changed_shared(context: Context, cell: Any) -> Exception:

@@ -177,9 +177,9 @@ class TensorKind(Kind):
     def identical(self, context: Context, a: Any, b: Any) -> Any:
         if not (isinstance(a, SymTensor) and isinstance(b, SymTensor)):
             return False
-        for storage in (a.storage, b.storage):
-            heap.identify(context, storage)
-            if a.storage is not b.storage and storage.alias:
+        for one in (a, b):
+            heap.identify(context, one)
+            if a.storage is not b.storage and one.storage.alias:
                 raise NotStatic("whether these are the same tensor: a branch or a loop chose one of them",
                                 context.span(), hint="keep a bool that says which one was chosen")
         if a.path or b.path:

@@ -21,7 +21,7 @@ from jitgrad.script.frontend.templates.unions import (
     switch,
     undecided,
 )
-from jitgrad.script.frontend.values import numbers, protocol
+from jitgrad.script.frontend.values import heap, numbers, protocol
 from jitgrad.script.frontend.values.protocol import SYMBOLS, Kind, class_of, is_dynamic, register, type_name, type_word
 from jitgrad.script.frontend.values.values import HELD, Iterable, Method, Number, SymTensor, Union
 
@@ -118,6 +118,7 @@ class UnionKind(Kind):
         leaf = optional(obj)
         if leaf is not None:
             return sig.Output(results.output(leaf))
+        heap.identify(results.context, obj)
         return results.one_of(tag_of(results.context, obj), obj.statics, obj.inner, obj.leaves)
 
     def text(self, context: Context, obj: Union, conversion: str, spec: str) -> list[Any]:

@@ -65,6 +65,7 @@ class Head:
         self.unsettled: Any = None  # the location whose template changed last
         self.listed: set[Any] = set()  # locations of lists that the body puts into a list of run-time length
         self.copies: set[Any] = set()  # locations that hold a copy of what something else refers to
+        self.chosen: set[Any] = set()  # locations that the body makes refer to what the script was given
         self.exits: set[Any] = set()  # exit flags and results: known to be unset at the head
         self.variables: dict[Value, str] = {}  # parameter -> the name of the variable that it is
         self.first: dict[Value, set[Value]] = {}  # parameter -> what it is in the first iteration, if that is known
@@ -230,6 +231,8 @@ class Head:
         shared: set[Any] = set()
         for key, (before, after) in found.items():
             older = {c for c in after if c in known or self._is_older(c)}
+            if any(given(c) for c in older) or older & heap.of(context).chosen:
+                self.chosen.add(key)
             if before or older or any(again[c] > 1 for c in after):
                 self.copies.add(key)
                 shared |= before | older | set(copied(head, self.templates[key], head.values.get(key)))
@@ -375,6 +378,8 @@ class Head:
             state.values[key] = value
             if key in self.copies:
                 heap.share(context, CHOSEN, *copied(state, renamed, value))
+            if key in self.chosen:
+                heap.of(context).chosen.update(copied(state, renamed, value))
             if key in self.listed or run_lists.is_listed(context, locations.fetch(context, self.entry, key)):
                 run_lists.freeze(context, value)
         for key in list(state.values):
