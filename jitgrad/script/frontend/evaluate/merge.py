@@ -132,8 +132,7 @@ def _merge(context: Context, condition: Value, entry: State, sides: list[_Side],
         if key in copies:
             cells = list(copied(merged, template, value))
             heap.share(context, CHOSEN, *cells)
-            if copies[key]:
-                heap.of(context).chosen.update(cells)
+            heap.stand(context, cells, *copies[key])
         if key is RESULT:
             result = value
             continue
@@ -144,18 +143,18 @@ def _merge(context: Context, condition: Value, entry: State, sides: list[_Side],
     return result
 
 
-def _note_copies(context: Context, plan: Plan, first: State, second: State) -> dict[Any, bool]:
-    """Which locations hold copies after the branch, of what was there before or of what two places refer to; whether of
-    what the script was given."""
+def _note_copies(context: Context, plan: Plan, first: State, second: State) -> dict[Any, tuple[set[Any], bool]]:
+    """Which locations hold copies after the branch, of what was there before or of what two places refer to: of what,
+    and whether that is something the script was given."""
     found = [[set(copied(state, t, v)) for state, v in zip((first, second), pair, strict=True)] for _, t, pair in plan]
     counts = [Counter(c for sides in found for c in sides[k]) for k in range(2)]
     known = heap.of(context)
-    copies: dict[Any, bool] = {}
+    copies: dict[Any, tuple[set[Any], bool]] = {}
     for i, (key, t, pair) in enumerate(plan):
         again = {c for k, cells in enumerate(found[i]) for c in cells
                  if counts[k][c] > 1 or c in known.shared or _is_older(c, first, second)}
         if again:
-            copies[key] = any(given(c) or c in known.chosen for c in again)
+            copies[key] = again, any(given(c) or c in known.chosen for c in again)
             heap.share(context, CHOSEN, *(c for c in again if _is_older(c, first, second)))
             plan[i] = key, as_copies(t), pair
     return copies

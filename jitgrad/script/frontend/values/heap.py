@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -185,7 +185,8 @@ class Heap:
         leaves: tensors that may get a `.grad`.
         optional_grads: `.grad` of an input that could be None and is not: its slot.
         borrowed: leaves that the script made in the memory of an input.
-        chosen: merged storages that may stand for a tensor that the script was given.
+        chosen: merged storages that a branch or a loop makes stand for a tensor that the script was given.
+        stands: which of these a merged storage may stand for, what a loop's variable is before the loop included.
         shared: storages and containers of which there is a copy that should be the same object, or which are one: why.
         optional_sizes: sizes that only tensors have which may be missing.
     """
@@ -194,6 +195,7 @@ class Heap:
     optional_grads: dict[Storage, Any] = field(default_factory=dict)
     borrowed: dict[Storage, None] = field(default_factory=dict)
     chosen: set[Storage] = field(default_factory=set)
+    stands: dict[Storage, set[Storage]] = field(default_factory=dict)
     shared: dict[Any, str] = field(default_factory=dict)
     optional_sizes: set[Symbol] = field(default_factory=set)
 
@@ -393,6 +395,17 @@ def _detached_leaf(context: Context, tensor: SymTensor) -> SymTensor:
 def share(context: Context, why: str, *cells: Any) -> None:
     """Note that these are copies of others, or that there are copies of them: none may be written any more."""
     of(context).shared.update(dict.fromkeys(cells, why))
+
+
+def stand(context: Context, cells: Iterable[Any], originals: Iterable[Any], chosen: bool) -> None:
+    """Note that copies may stand for what the script was given where `originals` are that, or stand for it."""
+    known = of(context)
+    given = {s for c in originals for s in known.stands.get(c, (c,) if isinstance(c, Storage) and c.input >= 0 else ())}
+    for cell in cells if given else ():
+        if isinstance(cell, Storage):
+            known.stands[cell] = given
+            if chosen:
+                known.chosen.add(cell)
 
 
 def identify(context: Context, value: Any) -> None:

@@ -115,10 +115,10 @@ class UnionKind(Kind):
         return switch(context, obj, lambda v: protocol.is_instance(context, v, classes))
 
     def result(self, results: Leaving, obj: Union) -> sig.Result:
+        heap.identify(results.context, obj)
         leaf = optional(obj)
         if leaf is not None:
             return sig.Output(results.output(leaf))
-        heap.identify(results.context, obj)
         return results.one_of(tag_of(results.context, obj), obj.statics, obj.inner, obj.leaves)
 
     def text(self, context: Context, obj: Union, conversion: str, spec: str) -> list[Any]:

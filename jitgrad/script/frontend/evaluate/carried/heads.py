@@ -168,8 +168,10 @@ class Head:
                 like = locations.fetch(context, self.entry, key)
                 self.first.update({p: first for p, first in zip(values, self._parts(t, like), strict=True) if first})
                 state.values[key] = merge.rebuild_location(context, key, t, iter(values), like)
+                cells = list(copied(state, t, state.values[key]))
                 if key in self.copies:
-                    heap.share(context, CHOSEN, *copied(state, t, state.values[key]))
+                    heap.share(context, CHOSEN, *cells)
+                heap.stand(context, cells, copied(self.entry, t, like), key in self.chosen)
                 if key in self.listed or run_lists.is_listed(context, like):
                     run_lists.freeze(context, state.values[key])
         return tuple(params)
@@ -231,7 +233,9 @@ class Head:
         shared: set[Any] = set()
         for key, (before, after) in found.items():
             older = {c for c in after if c in known or self._is_older(c)}
-            if any(given(c) for c in older) or older & heap.of(context).chosen:
+            own = heap.of(context).stands
+            mine = {s for c in copied(head, self.templates[key], head.values.get(key)) for s in own.get(c, ())}
+            if any(given(c) or not mine.issuperset(own.get(c, ())) for c in after):
                 self.chosen.add(key)
             if before or older or any(again[c] > 1 for c in after):
                 self.copies.add(key)
