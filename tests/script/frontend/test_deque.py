@@ -367,12 +367,11 @@ def test_another_maxlen_is_another_program():
     assert f.cache_info().compilations == 2
 
 
-def test_lengths_that_cannot_be_one():
-    def f(n):
-        return deque([n], 4) if n > 2 else deque([n], 5)
-
-    with pytest.raises(TypeMismatch, match=r"deque\(maxlen=4\) of 1 and a deque\(maxlen=5\) of 1"):
-        torch.script(f)(3)
+@program((3,), (2,))
+def one_of_two_lengths(n: int):
+    d = deque([n], 4) if n > 2 else deque([n], 1)
+    d.append(n + 1)
+    return d
 
 
 def test_a_change_while_a_loop_goes_over_it():

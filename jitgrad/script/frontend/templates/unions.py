@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jitgrad.errors import TypeMismatch
 from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
@@ -13,7 +12,6 @@ from jitgrad.script.frontend.templates.alternatives import Either, Num, payload,
 from jitgrad.script.frontend.templates.references import CHOSEN, copied
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap, numbers
-from jitgrad.script.frontend.values.protocol import type_word
 from jitgrad.script.frontend.values.values import HELD, UNBOUND, SymTensor, Union
 from jitgrad.script.graph.ir import Value
 
@@ -160,9 +158,19 @@ def certain(context: Context, value: Any, what: str, error: type[Exception] = Ty
 def force(context: Context, value: Any, what: str, error: type[Exception] = TypeError) -> Any:
     """The run-time value of a union that an operation needs, or what the tensor holds that it is; else `certain`."""
     value = certain(context, value, what, error)
-    if isinstance(value, Union) and all(isinstance(s, SymTensor) for s in value.statics):
+    if isinstance(value, Union) and _of_one_type(value):
         return read(context, value)
     return value
+
+
+def _of_one_type(value: Union) -> bool:
+    """Whether a union is a tensor of one dtype and rank: what it holds is read, which is one value."""
+    types = {(s.dtype, len(s.type_.dims)) if isinstance(s, SymTensor) else None for s in value.statics}
+    if isinstance(value.inner, Tensor):
+        types.add((value.inner.dtype, len(value.inner.dims)))
+    elif value.inner is not None:
+        types.add(None)
+    return len(types) == 1 and None not in types
 
 
 def read(context: Context, value: Union) -> Any:
@@ -172,9 +180,6 @@ def read(context: Context, value: Union) -> Any:
     found = context.recall(key)
     if found is None or found.storage not in held:
         found = switch(context, value, lambda v: heap.copy(context, v) if isinstance(v, SymTensor) else v)
-        if not isinstance(found, SymTensor):
-            raise TypeMismatch(f"an operation takes what a branch or a loop chose: {type_word(value)}", context.span(),
-                               hint="give both the same type, dtype and rank")
         context.remember(key, found)
     return found
 

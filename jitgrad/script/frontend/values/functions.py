@@ -20,7 +20,7 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.handlers import Args
 from jitgrad.script.frontend.state.outside import Leaving
-from jitgrad.script.frontend.templates import run_lists
+from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values.objects import ObjectKind
 from jitgrad.script.frontend.values.plain import PLAIN
 from jitgrad.script.frontend.values.protocol import Kind, argument, call, is_dynamic, register
@@ -151,9 +151,11 @@ def library(context: Context, fn: Callable[..., Any], args: tuple[Any, ...], kwa
         if special is None:
             raise run_lists.not_static(context)
         return call(context, special, *args, **kwargs)
-    given = tuple([argument(context, a) for a in args])
-    named = {k: argument(context, v) for k, v in kwargs.items()}
-    return effects.guarded(context, lambda: fn(*given, **named))
+    given = tuple([argument(context, a) for a in (*args, *kwargs.values())])
+    names = tuple(kwargs)
+    n = len(args)
+    return unions.each(context, given, lambda values: effects.guarded(
+        context, lambda: fn(*values[:n], **dict(zip(names, values[n:], strict=True)))))
 
 
 # --- inlining ------------------------------------------------------------------------------------------------------

@@ -541,17 +541,9 @@ def one_of_several(x, n: int):
     return best, cur
 
 
-def of_two_dtypes(x, n: int):
-    y, w = x.double(), x * 2
-    (x if n > 2 else w).add_(1)
-    z = x if n > 2 else y
-    return z * 2
-
-
 @pytest.mark.parametrize(("function", "error", "why"), [
     (moving_view, UnsupportedCall, "another view of it in every iteration"),
     (one_of_several, UnsupportedCall, "one of several, and another variable too"),
-    (of_two_dtypes, TypeMismatch, r"chose: a tensor f32\[99, 2\] or a tensor f64\[99, 2\]"),
 ])
 def test_refused_at_the_line(function, error, why):
     with pytest.raises(error, match=why) as raised:

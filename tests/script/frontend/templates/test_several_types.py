@@ -1,0 +1,98 @@
+"""Names that are of several types: tensors of one rank or another, numbers, objects."""
+
+from __future__ import annotations
+
+import jitgrad as torch
+from tests.script.frontend.agree import registry, suite, t
+
+PROGRAMS, program = registry()
+BOTH = (t(2, 3), True), (t(2, 3), False)
+
+
+@program(*BOTH)
+def of_two_ranks(x, c: bool):
+    m = x.sum(0) if c else x * 2
+    return m.mean() * 2 + (m + 1).sum()
+
+
+@program(*BOTH)
+def returned(x, c: bool):
+    if c:
+        y = x[0]
+    else:
+        y = x.sum()
+    return y
+
+
+@program(*BOTH)
+def asked_for_its_rank(x, c: bool):
+    m = x.sum(0) if c else x * 2
+    m = torch.tanh(m + 1)
+    if m.dim() == 1:
+        return m
+    return m[0]
+
+
+@program(*BOTH)
+def tensor_or_number(x, c: bool):
+    v = x if c else 2.0
+    return x * v, torch.add(x, v), v
+
+
+@program(*BOTH)
+def of_two_dtypes(x, c: bool):
+    m = x.int() if c else x
+    return m * 2, m.dtype
+
+
+@program((t(3), True), (t(3), False), grad=False)
+def dtype_returned(x, c: bool):
+    return x.long() if c else x
+
+
+@program((t(99, 2), 99), (t(99, 2), 1), grad=False)
+def written_and_of_two_dtypes(x, n: int):
+    y, w = x.double(), x * 2
+    (x if n > 2 else w).add_(1)
+    z = x if n > 2 else y
+    return z * 2
+
+
+@program((t(3), 99), (t(3), 0), compilations=2, grad=False)
+def dtype_of_a_loop(x, n: int):
+    for _i in range(n):
+        x = x.long()
+    return x
+
+
+@program((t(2, 3), True), (t(2, 3), False))
+def unrolled_ranks(x, c: bool):
+    m = x
+    for _i in range(2):
+        m = m.unsqueeze(0)
+    return m if c else x
+
+
+@program(*BOTH)
+def two_of_them(x, c: bool):
+    a = x[0] if c else x
+    b = x if c else x[0]
+    return a * b + a, torch.cat([a.flatten(), b.flatten()])
+
+
+@program(*BOTH)
+def in_containers(x, c: bool):
+    d = {"m": x[0] * 2 if c else x}
+    p = (d["m"] + 1, 3)
+    return d, p, [p[0].sum()]
+
+
+@program((t(3), 99), (t(3), 1), compilations=2)
+def list_of_what_a_branch_left_out(x, n: int):
+    out = []
+    for i in range(n):
+        out.append(x if i > 1 else None)
+    return out
+
+
+test_programs = suite(PROGRAMS)
