@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jitgrad as torch
-from jitgrad.errors import TypeMismatch, UnsupportedCall
+from jitgrad.errors import UnsupportedCall
 from tests.script.frontend.agree import ints, registry, suite, t
 
 deque = collections.deque

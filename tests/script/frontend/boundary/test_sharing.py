@@ -90,8 +90,8 @@ def object_or_none(x, y, xs, box, c: bool):
     return b.x if b is not None else x[1]
 
 
-PROGRAMS = [none_or_argument, swapped, kept_by_a_loop, left_by_break, stored_view_of_a_result, stored_twice, put_in_twice,
-            chosen_in_a_tuple, chosen_attribute, chosen_twice, item_or_new, object_or_none]
+PROGRAMS = [none_or_argument, swapped, kept_by_a_loop, left_by_break, stored_view_of_a_result, stored_twice,
+            put_in_twice, chosen_in_a_tuple, chosen_attribute, chosen_twice, item_or_new, object_or_none]
 
 
 def tensors(value: Any) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import jitgrad as torch
-from jitgrad.errors import TypeMismatch, UnsupportedCall
+from jitgrad.errors import UnsupportedCall
 from tests.script.frontend.agree import registry, suite, t
 
 PROGRAMS, program = registry()
