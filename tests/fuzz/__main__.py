@@ -19,7 +19,7 @@ def kind(problem: str) -> str:
     """What a smaller program must share with the one that it comes from: mode and what differs, no numbers."""
     mode, _, what = problem.partition(", ")
     what = what.partition("maybe=")[2].partition(": ")[2] or problem
-    return mode + re.sub(r"[\d.]+|<.*?>|\[.*", "", what)[:80]
+    return re.sub(r"[\d.]+|<.*?>|\[.*", "", mode + what)[:80]
 
 
 def _too_long(number: int, frame: object) -> None:

@@ -23,7 +23,7 @@ from jitgrad.script.frontend.evaluate.carried.objects import (
 from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context, State
 from jitgrad.script.frontend.templates import item_origins, unions
-from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
+from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static, payload
 from jitgrad.script.frontend.templates.identities import (
     Cell,
     by_value,
@@ -264,8 +264,10 @@ class ReferenceHead(ObjectHead):
         order = [*(s for s in value.statics if not any(s is m for m in made)), *made]
 
         def run(k: int) -> Any:
+            if k == len(order):
+                return payload(context, value, known=True)
             one, kept = order[k], k < len(order) - len(made)
-            if k == len(order) - 1:
+            if k == len(order) - 1 and value.inner is None:
                 return self._copied(one)
             return dispatch.branch(context, unions.is_static(context, value, one),
                                    lambda: one if kept else self._copied(one), lambda: run(k + 1))
