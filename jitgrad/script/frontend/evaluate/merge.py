@@ -232,19 +232,9 @@ def _merge_references(context: Context, condition: Value, sides: list[_Side], li
         identities.pair(a, b)
     plan: Plan = []
     for key, a, b in places:
-        try:
-            if isinstance(key, (Storage, *HELD)):
-                plan.append((key, *identities.contents(key, (a, b))))
-            else:
-                pair = identities.refer(0, a), identities.refer(1, b)
-                plan.append((key, identities.template(pair), pair))
-        except Clash as clash:
-            raise clash_error(context, key, a, b, first.where.get(key), second.where.get(key), str(clash)) from None
+        plan.append((key, *_referring(context, identities, key, a, b)))
     for cell, held in identities.fresh():
-        try:
-            plan.append((cell, *identities.contents(cell, held)))
-        except Clash as clash:
-            raise clash_error(context, cell, *held, None, None, str(clash)) from None
+        plan.append((cell, *_referring(context, identities, cell, *held)))
     identities.bound_elsewhere(bound_by([x for _, t, _ in plan for x in t.types()], widen.fresh))
     leaves = iter(_emit(context, condition, sides, plan, widen, identities))
     context.state = merged
@@ -258,6 +248,24 @@ def _merge_references(context: Context, condition: Value, sides: list[_Side], li
             merged.values[key] = value
     identities.bind(leaves)
     return result
+
+
+def _referring(context: Context, identities: Identities, key: Any, a: Any, b: Any) -> tuple[Template, tuple[Any, Any]]:
+    """The template of what a location holds after a branch, and its two contents, in terms of what is there then."""
+    def joined(a: Any, b: Any) -> tuple[Template, tuple[Any, Any]]:
+        if isinstance(key, (Storage, *HELD)):
+            return identities.contents(key, (a, b))
+        pair = identities.refer(0, a), identities.refer(1, b)
+        return identities.template(pair), pair
+
+    try:
+        return joined(a, b)
+    except Clash:
+        try:
+            return joined(*identities.apart(a, b))
+        except Clash as clash:
+            first, second = (state.where.get(key) for state in identities.states)
+            raise clash_error(context, key, a, b, first, second, str(clash)) from None
 
 
 def _ends(context: Context, key: Any, a: Any, b: Any, live: frozenset[str] | None, states: tuple[State, State]) -> bool:

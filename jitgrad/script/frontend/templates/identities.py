@@ -22,18 +22,20 @@ from jitgrad.script.frontend.templates.of_values import content_template, record
 from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.sizes import Widener
-from jitgrad.script.frontend.templates.template import Template
+from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.values import (
     HELD,
     UNBOUND,
+    Boxed,
     Instance,
     RunPairs,
     Storage,
     SymDict,
     SymList,
     SymTensor,
+    Text,
     Union,
 )
 from jitgrad.script.graph.ir import Value, attr_symbols, map_attr
@@ -280,6 +282,29 @@ class Identities:
         """The template of a name's two values, as `refer` has them."""
         one, other = (self._in(side, referring, v) for side, v in enumerate(value))
         return one.join(other, self.widen)
+
+    def apart(self, a: Any, b: Any) -> tuple[Any, Any]:
+        """Two values, of which what no one value can hold is in boxes."""
+        try:
+            self.template((self.refer(0, a), self.refer(1, b)))
+        except Clash:
+            if item_by_item(a, b) and not isinstance(a, Value) and type(a) is type(b):
+                names = a if isinstance(a, dict) else range(len(a))
+                pairs = {n: self.apart(a[n], b[n]) for n in names}
+                one, other = ({n: p[side] for n, p in pairs.items()} for side in range(2))
+                if isinstance(a, dict):
+                    return one, other
+                make = type(a)._make if hasattr(a, "_fields") else type(a)
+                return make(one.values()), make(other.values())
+            return self._boxed(0, a), self._boxed(1, b)
+        return a, b
+
+    def _boxed(self, side: int, value: Any) -> Any:
+        if not isinstance(value, (tuple, Text)):
+            return value
+        box = Boxed(str(self._in(side, referring, value)))
+        self.states[side].values[box] = {"value": value}
+        return box
 
     def _in(self, side: int, make: Callable[..., Template], *args: Any) -> Template:
         """A template of what one side's state holds."""

@@ -12,7 +12,7 @@ from jitgrad.script.frontend.templates.alternatives import Either, Num, payload,
 from jitgrad.script.frontend.templates.references import CHOSEN, copied
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap, numbers
-from jitgrad.script.frontend.values.values import HELD, UNBOUND, SymTensor, Union
+from jitgrad.script.frontend.values.values import HELD, UNBOUND, Boxed, SymTensor, Union
 from jitgrad.script.graph.ir import Value
 
 
@@ -65,6 +65,11 @@ def is_static(context: Context, value: Union, which: Any) -> Any:
     return numbers.wrap(context, context.one("num.eq", value.tag, context.constant(index)))
 
 
+def is_inner(context: Context, value: Union) -> Any:
+    """Whether a union is its value of the run: a run-time bool."""
+    return numbers.wrap(context, context.one("num.eq", tag_of(context, value), context.constant(len(value.statics))))
+
+
 def settle(context: Context, value: Union, known: bool = False) -> Any:
     """`payload` from here on: every name of a tensor that may be None is one reference now, and all see a write; so of
     a list, a dict or an object. Whoever asks again, by a union that no name holds any more, gets the same one."""
@@ -107,7 +112,7 @@ def without(context: Context, value: Any, which: Any, known: bool = False) -> An
     if not rest:
         return settle(context, value, known)
     if len(rest) == 1 and value.inner is None:
-        return rest[0]
+        return opened(context, rest[0])
     narrowed = Either(rest, value.inner)
     removed = next(i for i, s in enumerate(value.statics) if same_static(s, which))
     tag = None
@@ -184,6 +189,11 @@ def read(context: Context, value: Union) -> Any:
     return found
 
 
+def opened(context: Context, value: Any) -> Any:
+    """An alternative of a union: what is in it, if that is a box."""
+    return context.state.values[value]["value"] if isinstance(value, Boxed) else value
+
+
 def switch(context: Context, value: Any, operation: Callable[[Any], Any], live: frozenset[str] | None = None
            ) -> Any:
     """`operation` of whichever alternative a union is, or of what is none; `live` as of `branch`."""
@@ -195,10 +205,12 @@ def switch(context: Context, value: Any, operation: Callable[[Any], Any], live: 
         if index == len(alternatives):
             return operation(settle(context, value))
         last = index == len(alternatives) - 1 and value.inner is None
+        one = alternatives[index]
         if last:
-            return operation(alternatives[index])
-        condition = is_static(context, value, alternatives[index])
-        return dispatch.branch(context, condition, lambda: operation(alternatives[index]), lambda: run(index + 1), live)
+            return operation(opened(context, one))
+        condition = is_static(context, value, one)
+        return dispatch.branch(context, condition, lambda: operation(opened(context, one)), lambda: run(index + 1),
+                               live)
 
     return run(0)
 

@@ -17,13 +17,14 @@ from jitgrad.script.frontend.templates.unions import (
     force,
     is_choice,
     is_static,
+    opened,
     optional,
     switch,
     undecided,
 )
 from jitgrad.script.frontend.values import heap, numbers, protocol
 from jitgrad.script.frontend.values.protocol import SYMBOLS, Kind, class_of, is_dynamic, register, type_name, type_word
-from jitgrad.script.frontend.values.values import HELD, Iterable, Method, Number, SymTensor, Union
+from jitgrad.script.frontend.values.values import HELD, Boxed, Iterable, Method, Number, SymTensor, Union
 
 
 @register(Union)
@@ -163,6 +164,25 @@ class UnionKind(Kind):
         if isinstance(test, Number):
             test.maybe = (union, other)
         return test
+
+
+@register(Boxed)
+class BoxedKind(Kind):
+    """A value in a box, beside others of other types: whoever asks for one of these opens it."""
+
+    dynamic = True
+
+    def class_of(self, obj: Boxed) -> type:
+        return class_of(opened(current(), obj))
+
+    def type_word(self, obj: Boxed) -> str:
+        return type_word(opened(current(), obj))
+
+    def result(self, results: Leaving, obj: Boxed) -> sig.Result:
+        return results.tree(opened(results.context, obj))
+
+    def text(self, context: Context, obj: Boxed, conversion: str, spec: str) -> list[Any]:
+        return protocol.text(context, opened(context, obj), conversion, spec)
 
 
 def _of(context: Context, obj: Union, what: str, operation: Callable[[Any], Any]) -> Any:

@@ -138,6 +138,21 @@ class Instance:
         self.source: Any = None
 
 
+class Boxed(Instance):
+    """A value that a name is beside values of other types: one of several objects, which holds it as `value`.
+
+    Values of one sort have boxes of one class, so that these are objects of a loop, or of both sides of a branch.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, sort: str):
+        super().__init__(_SORTS.setdefault(sort, type(sort, (), {})))
+
+
+_SORTS: dict[str, type] = {}
+
+
 class Borrowed:
     """An object of the caller of which the class is assumed, and what is read of it: `real` is the first call's."""
 

@@ -261,16 +261,20 @@ class ReferenceHead(ObjectHead):
         if any(others[cell_of(s)] for s in made):  # another name refers to one of them: copies, which nobody writes
             heap.share(context, SEVERAL, *(cell_of(s) for s in made))
         heap.share(context, MOVES, *(cell_of(s) for s in made if self._moves(s)))
-        order = [*(s for s in value.statics if not any(s is m for m in made)), *made]
+        kept = [s for s in value.statics if not any(s is m for m in made)]
 
         def run(k: int) -> Any:
-            if k == len(order):
-                return payload(context, value, known=True)
-            one, kept = order[k], k < len(order) - len(made)
-            if k == len(order) - 1 and value.inner is None:
+            if k < len(kept):
+                return dispatch.branch(context, unions.is_static(context, value, kept[k]),
+                                       lambda: kept[k], lambda: run(k + 1))
+            if k == len(kept) and value.inner is not None:
+                return dispatch.branch(context, unions.is_inner(context, value),
+                                       lambda: payload(context, value, known=True), lambda: run(k + 1))
+            one, *rest = made[k - len(kept) - (value.inner is not None):]
+            if not rest:
                 return self._copied(one)
             return dispatch.branch(context, unions.is_static(context, value, one),
-                                   lambda: one if kept else self._copied(one), lambda: run(k + 1))
+                                   lambda: self._copied(one), lambda: run(k + 1))
 
         context.state = end
         one = run(0)
