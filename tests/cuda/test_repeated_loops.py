@@ -42,7 +42,7 @@ def equal_depth(x: Any, w: Any, tol: float, most: int) -> Any:
 
 def swapped(x: Any, w: Any) -> Any:
     """Tensors that take each other's places, and one that follows with two iterations' delay."""
-    a, b, c = x, x * 0.5, x - 1
+    a, b, c = x * 1, x * 0.5, x - 1
     while a.abs().max() > 0.1:
         a, b, c = b, a @ w, a
     return a, b, c

@@ -94,16 +94,20 @@ def test_operands_on_two_devices() -> None:
         f(x, torch.ones(3))
 
 
-def test_devices_that_only_a_branch_decides_are_refused() -> None:
+def test_a_branch_decides_the_device() -> None:
     @torch.script
     def f(x: Any) -> Any:
         y = torch.zeros(3)
         if x.sum() > 0:
             y = x
-        return y
+        return y, y * 2
 
-    with pytest.raises(ScriptError, match=r"a tensor on cuda:0 and one on cpu|a tensor on cpu and one on cuda:0"):
-        f(randn(3))
+    for x in (torch.ones(3).cuda(), -torch.ones(3).cuda()):
+        y, twice = f(x)
+        on = "cuda" if x.sum() > 0 else "cpu"
+        assert (y is x) is (on == "cuda")
+        assert y.device.type == twice.device.type == on
+        assert twice.tolist() == [2.0 * (on == "cuda")] * 3
 
 
 def test_other_devices_are_other_programs() -> None:

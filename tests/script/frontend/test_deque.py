@@ -311,6 +311,13 @@ def of_a_subclass(d, n):
     return len(d) + n
 
 
+@program((3,), (2,))
+def one_of_two_lengths(n: int):
+    d = deque([n], 4) if n > 2 else deque([n], 1)
+    d.append(n + 1)
+    return d
+
+
 test_programs = suite(PROGRAMS)
 
 
@@ -365,13 +372,6 @@ def test_another_maxlen_is_another_program():
     for maxlen, wanted in ((2, 2), (None, 3), (2, 2)):
         assert f(deque([1.0, 2.0], maxlen), 3.0) == wanted
     assert f.cache_info().compilations == 2
-
-
-@program((3,), (2,))
-def one_of_two_lengths(n: int):
-    d = deque([n], 4) if n > 2 else deque([n], 1)
-    d.append(n + 1)
-    return d
 
 
 def test_a_change_while_a_loop_goes_over_it():

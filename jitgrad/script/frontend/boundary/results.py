@@ -12,6 +12,7 @@ from jitgrad.ops.types import OptionalType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import NOTHING
 from jitgrad.script.frontend.gradients import backward
+from jitgrad.script.frontend.state import copies
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import item_origins, locations, missing
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
@@ -144,7 +145,7 @@ class Results:
             return self._view(value)
         if storage.requires_grad and not value.path:
             return self._leaf(storage)
-        heap.identify(context, value)
+        copies.identify(context, value)
         if value.path and storage in self._parted:
             return self._view(value)
         return sig.Output(self.tensor(self._fresh(value), storage))
@@ -231,6 +232,8 @@ class Results:
             return kind_of_class(t.type).recipe(self, t.type, tuple([self._payload(i, leaves) for i in t.items]))
         if isinstance(t, Record):
             made = tuple(self._payload(i, leaves) for i in t.items)
+            if t.type is RunPairs:
+                return sig.Pairs(made[0], made[1], self.identity(object()))
             return sig.Container(dict, t.names, made) if t.type is SymDict else sig.Object(t.type, t.names, made)
         if isinstance(t, Either) and t.tagged:
             tag = next(leaves)

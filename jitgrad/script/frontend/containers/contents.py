@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
+from jitgrad.script.frontend.state import copies
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.templates import locations, run_lists
-from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import is_dynamic, type_word
 from jitgrad.script.frontend.values.values import RunPairs, SymDict, SymList, Tail
 
@@ -40,16 +40,16 @@ def writable(context: Context, container: Any) -> None:
         raise UnsupportedCall("a change of a list that is an item of a list of run-time length", context.span(),
                               hint="put a new list in its place: `rows[i] = rows[i] + [x]`, or a copy into the list: "
                                    "`rows.append(row.copy())`")
-    if container in heap.of(context).shared:
-        raise heap.changed_shared(context, container)
+    if container in copies.of(context).shared:
+        raise copies.changed(context, container)
 
 
 def identical(context: Context, a: Any, b: Any) -> bool:
     """Whether two containers are one."""
     if a is not b:
         for container in (a, b):
-            if container in heap.of(context).shared:
-                raise heap.changed_shared(context, container)
+            if container in copies.of(context).shared:
+                raise copies.changed(context, container)
     return a is b
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from jitgrad.dims import Symbol, symbols
 from jitgrad.errors import Span, TypeMismatch
 from jitgrad.ops.types import OptionalType, TensorType
-from jitgrad.script.frontend.state import effects
+from jitgrad.script.frontend.state import copies, effects
 from jitgrad.script.frontend.state.context import REFERENCES, Context, State
 from jitgrad.script.frontend.templates import locations, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Same, placeholders
@@ -121,7 +121,7 @@ def _merge(context: Context, condition: Value, entry: State, sides: list[_Side],
     if result is not sides[1].result:
         pair = (sides[0].result, sides[1].result)
         plan.append((RESULT, _joined(context, RESULT, *pair, widen, first, second), pair))
-    copies = _note_copies(context, plan, first, second)
+    again = _note_copies(context, plan, first, second)
     outputs = _emit(context, condition, sides, plan, widen)
     context.state = merged
     leaves = iter(outputs)
@@ -129,10 +129,10 @@ def _merge(context: Context, condition: Value, entry: State, sides: list[_Side],
         value = rebuild_location(context, key, template, leaves, a)
         _stays_listed(context, value, a, b)
         both = isinstance(value, SymTensor) and isinstance(a, SymTensor) and isinstance(b, SymTensor)
-        if key in copies:
+        if key in again:
             cells = list(copied(merged, template, value))
-            heap.share(context, CHOSEN, *cells)
-            heap.stand(context, cells, *copies[key])
+            copies.share(context, CHOSEN, *cells)
+            copies.stand(context, cells, *again[key])
         if key is RESULT:
             result = value
             continue
@@ -148,16 +148,16 @@ def _note_copies(context: Context, plan: Plan, first: State, second: State) -> d
     and whether that is something the script was given."""
     found = [[set(copied(state, t, v)) for state, v in zip((first, second), pair, strict=True)] for _, t, pair in plan]
     counts = [Counter(c for sides in found for c in sides[k]) for k in range(2)]
-    known = heap.of(context)
-    copies: dict[Any, tuple[set[Any], bool]] = {}
+    known = copies.of(context)
+    noted: dict[Any, tuple[set[Any], bool]] = {}
     for i, (key, t, pair) in enumerate(plan):
         again = {c for k, cells in enumerate(found[i]) for c in cells
                  if counts[k][c] > 1 or c in known.shared or _is_older(c, first, second)}
         if again:
-            copies[key] = again, any(given(c) or c in known.chosen for c in again)
-            heap.share(context, CHOSEN, *(c for c in again if _is_older(c, first, second)))
+            noted[key] = again, any(given(c) or c in known.chosen for c in again)
+            copies.share(context, CHOSEN, *(c for c in again if _is_older(c, first, second)))
             plan[i] = key, as_copies(t), pair
-    return copies
+    return noted
 
 
 def _stays_listed(context: Context, value: Any, *sides: Any) -> None:

@@ -13,7 +13,7 @@ from jitgrad.eager.autograd.function import Function
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.gradients import customs
-from jitgrad.script.frontend.state import effects
+from jitgrad.script.frontend.state import copies, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import call, type_word
@@ -70,7 +70,7 @@ def register(context: Context, tensor: SymTensor, hook: Any) -> Any:
     if storage.input >= 0 or storage.requires_grad:
         raise UnsupportedCall("a hook on a leaf or an argument, registered inside a script", context.span(),
                               hint="register it before the call")
-    heap.identify(context, tensor)
+    copies.identify(context, tensor)
     if tensor.path or storage.retains_grad or storage.alias or not context.grad:
         raise UnsupportedCall("a hook on a view, or on a tensor whose gradient is retained", context.span(),
                               hint="register it on the tensor itself, first of all")

@@ -8,10 +8,11 @@ from typing import Any
 from jitgrad.dims import Dim, Size, Symbol, dim
 from jitgrad.errors import NotStatic
 from jitgrad.ops.types import INT, ListType, OptionalType, Type, map_dims
+from jitgrad.script.frontend.state import copies
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import locations
 from jitgrad.script.frontend.templates.template import Template
-from jitgrad.script.frontend.values import heap, numbers
+from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.values import Number, RunItems, SymList, SymTensor, Tail
 from jitgrad.script.graph.ir import Block, Value, sizes_of
 
@@ -53,7 +54,7 @@ def mark(context: Context, value: Any) -> None:
     """Note the tensors of a value that is put into a list."""
     if isinstance(value, SymTensor):
         storage = value.storage
-        heap.identify(context, value)
+        copies.identify(context, value)
         if storage not in context.listed:
             context.listed[storage] = None
             storage.alias = storage.alias or ELEMENT

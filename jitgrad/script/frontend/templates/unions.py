@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.ops.types import TensorType
-from jitgrad.script.frontend.state import dispatch, effects
+from jitgrad.script.frontend.state import copies, dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates.alternatives import Either, Num, payload, same_static, tag_of
 from jitgrad.script.frontend.templates.references import CHOSEN, copied
@@ -81,7 +81,7 @@ def settle(context: Context, value: Union, known: bool = False) -> Any:
     made: Any = payload(context, value, known)
     if value.copied:
         assert value.inner is not None
-        heap.share(context, CHOSEN, *copied(context.state, value.inner, made))
+        copies.share(context, CHOSEN, *copied(context.state, value.inner, made))
     if not isinstance(made, (SymTensor, *HELD)):
         return made
     context.remember(key, made)
@@ -169,10 +169,11 @@ def force(context: Context, value: Any, what: str, error: type[Exception] = Type
 
 
 def _of_one_type(value: Union) -> bool:
-    """Whether a union is a tensor of one dtype and rank: what it holds is read, which is one value."""
-    types = {(s.dtype, len(s.type_.dims)) if isinstance(s, SymTensor) else None for s in value.statics}
+    """Whether a union is a tensor of one dtype, rank and device: what it holds is read, which is one value."""
+    types = {(s.dtype, len(s.type_.dims), s.storage.device) if isinstance(s, SymTensor) else None
+             for s in value.statics}
     if isinstance(value.inner, Tensor):
-        types.add((value.inner.dtype, len(value.inner.dims)))
+        types.add((value.inner.dtype, len(value.inner.dims), value.inner.device))
     elif value.inner is not None:
         types.add(None)
     return len(types) == 1 and None not in types

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,8 @@ from jitgrad.ops.tensorbase import Size as Shape
 from jitgrad.ops.tensorbase import TensorBase
 from jitgrad.ops.types import OptionalType, TensorType, short_name
 from jitgrad.script.call import signature as sig
-from jitgrad.script.frontend.state.context import REFERENCES, Context, Restart, current
+from jitgrad.script.frontend.state import copies
+from jitgrad.script.frontend.state.context import Context, current
 from jitgrad.script.frontend.values.symnumbers import size_number
 from jitgrad.script.graph.ir import Block, Value
 
@@ -185,18 +186,12 @@ class Heap:
         leaves: tensors that may get a `.grad`.
         optional_grads: `.grad` of an input that could be None and is not: its slot.
         borrowed: leaves that the script made in the memory of an input.
-        chosen: merged storages that a branch or a loop makes stand for a tensor that the script was given.
-        stands: which of these a merged storage may stand for, what a loop's variable is before the loop included.
-        shared: storages and containers of which there is a copy that should be the same object, or which are one: why.
         optional_sizes: sizes that only tensors have which may be missing.
     """
 
     leaves: dict[Storage, None] = field(default_factory=dict)
     optional_grads: dict[Storage, Any] = field(default_factory=dict)
     borrowed: dict[Storage, None] = field(default_factory=dict)
-    chosen: set[Storage] = field(default_factory=set)
-    stands: dict[Storage, set[Storage]] = field(default_factory=dict)
-    shared: dict[Any, str] = field(default_factory=dict)
     optional_sizes: set[Symbol] = field(default_factory=set)
 
 
@@ -215,11 +210,13 @@ def new_tensor(context: Context, value: Value, alias: str = "") -> SymTensor:
     return SymTensor(storage, (), type_)
 
 
-def copy(context: Context, tensor: SymTensor) -> SymTensor:
-    """A tensor with memory of its own that holds what `tensor` holds now."""
-    made = new_tensor(context, read(context, tensor))
-    made.storage.ordered, made.storage.device = keeps_order(tensor), tensor.storage.device
-    return made
+def copy(context: Context, tensor: SymTensor, value: Value | None = None) -> SymTensor:
+    """A tensor with memory of its own that holds what `tensor` holds now; `value`: an Optional of that."""
+    storage = Storage(tensor.type_)
+    storage.block = context.path[-1]
+    storage.ordered, storage.device = keeps_order(tensor), tensor.storage.device
+    context.state.values[storage] = read(context, tensor) if value is None else value
+    return SymTensor(storage, (), storage.type)
 
 
 def read(context: Context, tensor: SymTensor) -> Value:
@@ -310,8 +307,8 @@ def write(context: Context, tensor: SymTensor, value: Value) -> None:
 def _writable(context: Context, tensor: SymTensor) -> None:
     """Refuse a write to memory of which not all names are known."""
     storage = tensor.storage
-    if storage in of(context).shared:
-        raise changed_shared(context, storage)
+    if storage in copies.of(context).shared:
+        raise copies.changed(context, storage)
     if storage.alias:
         raise UnsupportedCall(f"this in-place write may or may not change another tensor: {storage.alias}",
                               context.span(), hint=_CLONE)
@@ -341,7 +338,7 @@ def require_grad(context: Context, tensor: SymTensor, requires_grad: bool) -> Sy
     storage = tensor.storage
     if requires_grad and tensor.path and all(op == "detach" for op, _ in tensor.path):
         return _detached_leaf(context, tensor)
-    identify(context, tensor)
+    copies.identify(context, tensor)
     if tensor.path or storage.input >= 0:
         raise UnsupportedCall("`requires_grad_` of a tensor that the script did not make", context.span(),
                               hint="set it outside the script, or write `.detach().clone().requires_grad_()`")
@@ -365,7 +362,7 @@ def _detached_leaf(context: Context, tensor: SymTensor) -> SymTensor:
     storage = tensor.storage
     leaf = new_tensor(context, read(context, tensor))
     require_grad(context, leaf, True)
-    identify(context, tensor)
+    copies.identify(context, tensor)
     elsewhere = storage.input >= 0
 
     def replaced(value: Any) -> Any:
@@ -391,38 +388,6 @@ def _detached_leaf(context: Context, tensor: SymTensor) -> SymTensor:
             of(context).borrowed[leaf.storage] = None
     return leaf
 
-
-def share(context: Context, why: str, *cells: Any) -> None:
-    """Note that these are copies of others, or that there are copies of them: none may be written any more."""
-    of(context).shared.update(dict.fromkeys(cells, why))
-
-
-def stand(context: Context, cells: Iterable[Any], originals: Iterable[Any], chosen: bool) -> None:
-    """Note that copies may stand for what the script was given where `originals` are that, or stand for it."""
-    known = of(context)
-    given = {s for c in originals for s in known.stands.get(c, (c,) if isinstance(c, Storage) and c.input >= 0 else ())}
-    for cell in cells if given else ():
-        if isinstance(cell, Storage):
-            known.stands[cell] = given
-            if chosen:
-                known.chosen.add(cell)
-
-
-def identify(context: Context, value: Any) -> None:
-    """Ask which object a tensor or a union is: where it may be a copy of one that the script was given, the evaluation
-    begins again with names that refer to the objects themselves."""
-    copied = value.storage in of(context).chosen if isinstance(value, SymTensor) else value.copied
-    if copied and REFERENCES not in context.decisions:
-        raise Restart(REFERENCES, "what a branch or loop chose is the very object: names refer to the objects "
-                                  "themselves")
-
-
-def changed_shared(context: Context, cell: Any) -> Exception:
-    """A write to what has a copy: the evaluation begins again with names that refer to objects; there it is refused."""
-    if REFERENCES not in context.decisions:
-        return Restart(REFERENCES, "what a branch or loop chose is changed: names refer to the objects themselves")
-    return UnsupportedCall(f"this change may or may not be one of another object: {of(context).shared[cell]}",
-                           context.span(), hint="copy it where it is made: `x.clone()`, `list(x)`")
 
 
 def _may_be_copy(context: Context) -> UnsupportedCall:

@@ -16,7 +16,7 @@ from jitgrad.ops.numbers import operator_of
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.containers.ranges import range_length
-from jitgrad.script.frontend.state import dispatch
+from jitgrad.script.frontend.state import copies, dispatch
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args
@@ -178,7 +178,7 @@ class TensorKind(Kind):
         if not (isinstance(a, SymTensor) and isinstance(b, SymTensor)):
             return False
         for one in (a, b):
-            heap.identify(context, one)
+            copies.identify(context, one)
             if a.storage is not b.storage and one.storage.alias:
                 raise NotStatic("whether these are the same tensor: a branch or a loop chose one of them",
                                 context.span(), hint="keep a bool that says which one was chosen")

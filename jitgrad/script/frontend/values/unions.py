@@ -7,6 +7,7 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
 from jitgrad.script.call import signature as sig
+from jitgrad.script.frontend.state import copies
 from jitgrad.script.frontend.state.context import Context, current
 from jitgrad.script.frontend.state.handlers import Args
 from jitgrad.script.frontend.state.outside import Leaving
@@ -22,7 +23,7 @@ from jitgrad.script.frontend.templates.unions import (
     switch,
     undecided,
 )
-from jitgrad.script.frontend.values import heap, numbers, protocol
+from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.protocol import SYMBOLS, Kind, class_of, is_dynamic, register, type_name, type_word
 from jitgrad.script.frontend.values.values import HELD, Boxed, Iterable, Method, Number, SymTensor, Union
 
@@ -116,7 +117,7 @@ class UnionKind(Kind):
         return switch(context, obj, lambda v: protocol.is_instance(context, v, classes))
 
     def result(self, results: Leaving, obj: Union) -> sig.Result:
-        heap.identify(results.context, obj)
+        copies.identify(results.context, obj)
         leaf = optional(obj)
         if leaf is not None:
             return sig.Output(results.output(leaf))

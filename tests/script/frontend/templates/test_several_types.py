@@ -87,6 +87,72 @@ def in_containers(x, c: bool):
     return d, p, [p[0].sum()]
 
 
+@program(*BOTH)
+def number_or_tuple(x, c: bool):
+    v = 1 if c else (1, x)
+    if isinstance(v, tuple):
+        return v[1] * 2, v
+    return x + v, v
+
+
+@program(*BOTH)
+def tuples_of_two_lengths(x, c: bool):
+    p = (x, x) if c else (x, x * 2, x * 3)
+    return len(p), p[0] * 2, {"p": p}
+
+
+@program(*BOTH)
+def tuples_of_other_items(x, c: bool):
+    v = (1, 2.5) if c else (x, 3)
+    a, b = v
+    return a * 2, b
+
+
+@program(*BOTH)
+def text_or_number(x, c: bool):
+    if c:
+        y = f"{x.shape[0]} rows"
+    else:
+        y = 3
+    print(y)
+    return y
+
+
+@program(*BOTH)
+def list_or_tuple(x, c: bool):
+    v = [x] if c else (x,)
+    return v[0] * 2, v
+
+
+@program((t(2, 3), True), (t(2, 3), False))
+def one_of_three_kinds(x, c: bool):
+    v = (1, 2) if c else 5
+    w = v
+    if not c:
+        w = "text"
+    return w, v
+
+
+@program((t(4), 5.0, True), (t(4), -5.0, True), (t(4), 5.0, False), compilations=None)
+def left_by_a_loop(x, s: float, c: bool):
+    v = None
+    w = 1
+    for i in range(99):
+        if s > i:
+            v = (i, x * i) if c else i
+            w = {"value": x * i}
+    return v, w
+
+
+@program((t(4), 7), (t(4), 0), grad=False)
+def dicts_of_a_loop(x, n: int):
+    v = 1
+    for i in range(99):
+        if 3 < i < n + 3:
+            v = {"value": i} if i % 2 else {"b": i}
+    return v
+
+
 @program((t(3), 99), (t(3), 1), compilations=2)
 def list_of_what_a_branch_left_out(x, n: int):
     out = []

@@ -10,6 +10,7 @@ from typing import Any
 from jitgrad.dims import Dim, Symbol, dim, substitute
 from jitgrad.errors import ScriptError, TypeMismatch
 from jitgrad.script.frontend.evaluate import merge
+from jitgrad.script.frontend.state import copies
 from jitgrad.script.frontend.state.context import Context, State
 from jitgrad.script.frontend.templates import locations, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
@@ -170,8 +171,8 @@ class Head:
                 state.values[key] = merge.rebuild_location(context, key, t, iter(values), like)
                 cells = list(copied(state, t, state.values[key]))
                 if key in self.copies:
-                    heap.share(context, CHOSEN, *cells)
-                heap.stand(context, cells, copied(self.entry, t, like), key in self.chosen)
+                    copies.share(context, CHOSEN, *cells)
+                copies.stand(context, cells, copied(self.entry, t, like), key in self.chosen)
                 if key in self.listed or run_lists.is_listed(context, like):
                     run_lists.freeze(context, state.values[key])
         return tuple(params)
@@ -223,7 +224,7 @@ class Head:
         """Note which locations hold copies: of what was there before the loop, or of what two places refer to."""
         context = self.context
         counts = Counter(cell_of(v) for held in self.entry.values.values() for _, v in references(held))
-        found, known = {}, heap.of(context).shared
+        found, known = {}, copies.of(context).shared
         for key, t in self.templates.items():
             before = locations.fetch(context, self.entry, key)
             after = locations.fetch(context, end, key)
@@ -233,17 +234,17 @@ class Head:
         shared: set[Any] = set()
         for key, (before, after) in found.items():
             older = {c for c in after if c in known or self._is_older(c)}
-            own = heap.of(context).stands
+            own = copies.of(context).stands
             mine = {s for c in copied(head, self.templates[key], head.values.get(key)) for s in own.get(c, ())}
             if any(given(c) or not mine.issuperset(own.get(c, ())) for c in after):
                 self.chosen.add(key)
             if before or older or any(again[c] > 1 for c in after):
                 self.copies.add(key)
                 shared |= before | older | set(copied(head, self.templates[key], head.values.get(key)))
-        heap.share(context, CHOSEN, *shared)
+        copies.share(context, CHOSEN, *shared)
         for cell in shared:
             if cell in head.values and head.values[cell] is not end.values.get(cell):
-                raise heap.changed_shared(context, cell)
+                raise copies.changed(context, cell)
 
     def _changes(self, head: State, end: State, names: frozenset[str]) -> Iterator[tuple[Any, Any, Any]]:
         """What the body changed and the loop does not carry yet: location, content before the loop and at the end."""
@@ -381,9 +382,9 @@ class Head:
             value = merge.rebuild_location(context, key, renamed, leaves, locations.fetch(context, self.entry, key))
             state.values[key] = value
             if key in self.copies:
-                heap.share(context, CHOSEN, *copied(state, renamed, value))
+                copies.share(context, CHOSEN, *copied(state, renamed, value))
             if key in self.chosen:
-                heap.of(context).chosen.update(copied(state, renamed, value))
+                copies.of(context).chosen.update(copied(state, renamed, value))
             if key in self.listed or run_lists.is_listed(context, locations.fetch(context, self.entry, key)):
                 run_lists.freeze(context, value)
         for key in list(state.values):

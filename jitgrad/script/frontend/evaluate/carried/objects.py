@@ -13,6 +13,7 @@ from typing import Any
 from jitgrad.dims import dim
 from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend.evaluate.carried.heads import Head, Peel
+from jitgrad.script.frontend.state import copies
 from jitgrad.script.frontend.state.context import Context, State
 from jitgrad.script.frontend.templates import locations
 from jitgrad.script.frontend.templates.alternatives import Static
@@ -124,7 +125,7 @@ class ObjectHead(Head):
             self.cells[key] = made
         if self._moves(ref):
             self._copies[place] = made
-            heap.share(self.context, MOVES, cell, made)
+            copies.share(self.context, MOVES, cell, made)
         else:
             self._after[cell] = made
             if isinstance(ref, SymTensor) and count > 1:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jitgrad.dims import Symbol, dim, substitute, symbols
-from jitgrad.ops.types import INT, TensorType
+from jitgrad.ops.types import INT, OptionalType, TensorType
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.evaluate.carried.heads import of, renamed_template
 from jitgrad.script.frontend.evaluate.carried.objects import (
@@ -20,7 +20,7 @@ from jitgrad.script.frontend.evaluate.carried.objects import (
     referring_tensor,
     type_of,
 )
-from jitgrad.script.frontend.state import dispatch
+from jitgrad.script.frontend.state import copies, dispatch
 from jitgrad.script.frontend.state.context import Context, State
 from jitgrad.script.frontend.templates import item_origins, unions
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static, payload
@@ -37,6 +37,7 @@ from jitgrad.script.frontend.templates.identities import (
     replaced,
     view_type,
 )
+from jitgrad.script.frontend.templates.missing import read_if_there
 from jitgrad.script.frontend.templates.of_values import template_of
 from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
@@ -141,13 +142,13 @@ class ReferenceHead(ObjectHead):
 
     def _share(self, head: State, end: State) -> None:
         """What has a copy has one in the next iteration, too; none of them is written."""
-        shared = heap.of(self.context).shared
+        shared = copies.of(self.context).shared
         for cell, made in self._after.items():
             if cell in shared:
-                heap.share(self.context, shared[cell], made)
+                copies.share(self.context, shared[cell], made)
         for cell in shared:
             if cell in head.values and head.values[cell] is not end.values.get(cell):
-                raise heap.changed_shared(self.context, cell)
+                raise copies.changed(self.context, cell)
 
     def _first(self, key: Any, before: Any) -> Template:
         """The template of what a location holds before the loop."""
@@ -163,7 +164,9 @@ class ReferenceHead(ObjectHead):
         if isinstance(held, Value):
             return content_of(self.context, cell, held)
         if isinstance(held, SymTensor):
-            return referring_tensor(self.context, held)
+            t = referring_tensor(self.context, held)
+            missing = isinstance(heap.stored(self.context, held.storage).type, OptionalType)
+            return Either((UNBOUND,), t) if missing else t
         return Tensor(cell.type.dtype, (), False)
 
     def _fitted(self, key: Any, t: Template, end: State) -> Template:
@@ -259,8 +262,8 @@ class ReferenceHead(ObjectHead):
         context = self.context
         others = self._live(end, value)
         if any(others[cell_of(s)] for s in made):  # another name refers to one of them: copies, which nobody writes
-            heap.share(context, SEVERAL, *(cell_of(s) for s in made))
-        heap.share(context, MOVES, *(cell_of(s) for s in made if self._moves(s)))
+            copies.share(context, SEVERAL, *(cell_of(s) for s in made))
+        copies.share(context, MOVES, *(cell_of(s) for s in made if self._moves(s)))
         kept = [s for s in value.statics if not any(s is m for m in made)]
 
         def run(k: int) -> Any:
@@ -286,12 +289,12 @@ class ReferenceHead(ObjectHead):
 
     def _copied(self, value: Any) -> Any:
         if isinstance(value, SymTensor):
-            made: Any = heap.copy(self.context, value)
+            made: Any = heap.copy(self.context, value, read_if_there(self.context, value))
         else:
             made = like(value)
             self.context.state.values[made] = self.context.state.values[value]
-        if cell_of(value) in heap.of(self.context).shared:
-            heap.share(self.context, SEVERAL, cell_of(made))
+        if cell_of(value) in copies.of(self.context).shared:
+            copies.share(self.context, SEVERAL, cell_of(made))
         return made
 
     # --- through the graph -------------------------------------------------------------------------------------------
@@ -336,7 +339,7 @@ class ReferenceHead(ObjectHead):
             if isinstance(key, Storage):
                 if value is not None and not isinstance(value, Value):
                     if isinstance(value, SymTensor):
-                        value = heap.read(context, value)
+                        value = read_if_there(context, value)
                     else:
                         value = context.one("fill", numbers.value_of(context, value), shape=(), dtype=key.type.dtype)
             elif value is not None or not isinstance(key, HELD):
@@ -362,8 +365,8 @@ class ReferenceHead(ObjectHead):
                     self._optional(fresh.values(), made[cell].type)
             else:
                 made[cell] = like(cell)
-            if cell in heap.of(context).shared:
-                heap.share(context, heap.of(context).shared[cell], made[cell])
+            if cell in copies.of(context).shared:
+                copies.share(context, copies.of(context).shared[cell], made[cell])
 
         def after(v: Any, steps: tuple[Any, ...]) -> Any:
             cell = made.get(cell_of(v)) if isinstance(v, (SymTensor, *HELD)) else None

@@ -1,0 +1,66 @@
+"""What is a copy of what, where branches and iterations merge tensors and containers by what they hold.
+
+A copy serves who reads it. A write to either end, and the question which object it is, begin the evaluation again with
+`REFERENCES`: names then refer to the objects themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from jitgrad.errors import UnsupportedCall
+from jitgrad.script.frontend.state.context import REFERENCES, Context, Restart
+
+
+@dataclass(slots=True)
+class Copies:
+    """What one evaluation knows of its copies. A cell is a storage or a container.
+
+    Attributes:
+        shared: cells of which there is a copy that should be the same object, or which are one: why.
+        chosen: merged storages that a branch or a loop makes stand for a tensor that the script was given.
+        stands: which of these a merged storage may stand for, what a loop's variable is before the loop included.
+    """
+
+    shared: dict[Any, str] = field(default_factory=dict)
+    chosen: set[Any] = field(default_factory=set)
+    stands: dict[Any, set[Any]] = field(default_factory=dict)
+
+
+def of(context: Context) -> Copies:
+    """The record of an evaluation."""
+    return context.part(Copies)
+
+
+def share(context: Context, why: str, *cells: Any) -> None:
+    """Note that these are copies of others, or that there are copies of them: none may be written any more."""
+    of(context).shared.update(dict.fromkeys(cells, why))
+
+
+def stand(context: Context, cells: Iterable[Any], originals: Iterable[Any], chosen: bool) -> None:
+    """Note that copies stand for what of `originals` the script was given, or may stand for it before a loop."""
+    known = of(context)
+    given = {s for c in originals for s in known.stands.get(c, (c,) if getattr(c, "input", -1) >= 0 else ())}
+    for cell in cells if given else ():
+        known.stands[cell] = given
+        if chosen:
+            known.chosen.add(cell)
+
+
+def identify(context: Context, value: Any) -> None:
+    """Ask which object a tensor or a union is: where it may be a copy of one that the script was given, the evaluation
+    begins again."""
+    copied = value.storage in of(context).chosen if hasattr(value, "storage") else value.copied
+    if copied and REFERENCES not in context.decisions:
+        raise Restart(REFERENCES, "what a branch or loop chose is the very object: names refer to the objects "
+                                  "themselves")
+
+
+def changed(context: Context, cell: Any) -> Exception:
+    """A write to what has a copy: the evaluation begins again; there it is refused."""
+    if REFERENCES not in context.decisions:
+        return Restart(REFERENCES, "what a branch or loop chose is changed: names refer to the objects themselves")
+    return UnsupportedCall(f"this change may or may not be one of another object: {of(context).shared[cell]}",
+                           context.span(), hint="copy it where it is made: `x.clone()`, `list(x)`")
