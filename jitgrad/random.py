@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jitgrad import locks
 from jitgrad.dtypes import dtype
 
 if TYPE_CHECKING:
@@ -88,11 +90,12 @@ def bits(seed: int, offset: int, shape: Sequence[int]) -> NDArray[np.int64]:
 
 
 class Generator:
-    """A stream of draws: the seed, and the offset at which the next draw starts."""
+    """A stream of draws: the seed, and the offset at which the next draw starts. Threads that share it draw apart."""
 
     def __init__(self, seed: int = DEFAULT_SEED):
         self.seed, self.offset = seed & MASK64, 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        locks.new_in_children(self)
 
     @property
     def key(self) -> int:
@@ -124,6 +127,23 @@ class Generator:
             start = self.offset
             self.offset = (start + blocks(n)) & MASK64
             return self.seed, start
+
+    def __enter__(self) -> Generator:
+        """Inside, no other thread draws: for programs, which read the state when they begin and store it later."""
+        self._lock.acquire()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """Inside of `with` this generator, others may draw: while a program waits for what is not part of it."""
+        self._lock.release()
+        try:
+            yield
+        finally:
+            self._lock.acquire()
 
     def get_state(self) -> tuple[int, int]:
         """(seed, offset)."""

@@ -9,16 +9,20 @@ parameters, and refuses everything else. Tensors that share memory are saved onc
 
 from __future__ import annotations
 
-import io
+import errno
 import json
 import math
 import os
+import struct
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from jitgrad import dtypes
+from jitgrad.device import device
 from jitgrad.eager.arrays.arrays import to_host
 from jitgrad.eager.construct import from_numpy
 from jitgrad.eager.locations import Locations, MapLocation
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
     import zipfile  # loaded by the first file: programs from the disk cache need this module, but no files
 
 FORMAT, VERSION = "jitgrad", 1
+#: bytes of an .npy file's header, as NumPy limits them: what parses it may be overcome by more
+LONGEST_HEADER = 10_000
 File = str | os.PathLike[str] | IO[bytes]
 
 
@@ -126,20 +132,79 @@ def _write(writer: _Writer, root: Any, file: IO[bytes]) -> None:
                 np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
 
 
-def read_npy(data: bytes) -> np.ndarray[Any, Any]:
-    """The array of an .npy file. The format has no name for bfloat16: it is what is 16 bits of no known kind."""
-    array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
-    return array.view(dtypes.bfloat16.np) if array.dtype == np.dtype("V2") else array
+# --- what a file claims is compared with its size before memory is asked for ---------------------------------------
+
+
+@contextmanager
+def undamaged(what: str, *others: type[Exception]) -> Iterator[None]:
+    """What reading a damaged file may raise becomes LoadError; `others`: besides what zipfile, json and NumPy raise."""
+    from zipfile import BadZipFile
+
+    damage: tuple[type[Exception], ...] = (
+        BadZipFile, LookupError, ValueError, TypeError, AttributeError, OverflowError, EOFError, struct.error,
+        RuntimeError, OSError, *others)
+    try:
+        yield
+    except LoadError:
+        raise
+    except damage as error:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # of the disk; but an offset may be negative
+            raise
+        raise LoadError(f"not a {what}, or damaged ({type(error).__name__}: {error})") from error
+
+
+def check_members(archive: zipfile.ZipFile, file: IO[bytes]) -> None:
+    """Raise LoadError unless names occur once, nothing is compressed, and all of it fits into the file."""
+    infos = archive.infolist()
+    seen = set()
+    for info in infos:
+        if info.filename in seen:
+            raise LoadError(f"damaged file: `{info.filename}` occurs twice")
+        seen.add(info.filename)
+        if info.compress_type != 0 or info.file_size != info.compress_size:
+            raise LoadError(f"damaged file: `{info.filename}` is compressed")
+    if sum(info.file_size for info in infos) > file.seek(0, os.SEEK_END):
+        raise LoadError("damaged file: its members are larger than the file")
+
+
+def read_array(data: bytes, name: str) -> np.ndarray[Any, Any]:
+    """The array of the .npy file `name`, never of objects; its header must fit the bytes that follow.
+
+    The format has no name for bfloat16: it is what is 16 bits of no known kind. Source: numpy.lib.format.
+    """
+    import ast
+
+    version = data[6:7]
+    if data[:6] != b"\x93NUMPY" or version not in (b"\1", b"\2", b"\3"):
+        raise LoadError(f"damaged file: `{name}` is no .npy file of a known version")
+    begin = 10 if version == b"\1" else 12
+    start = begin + int.from_bytes(data[8:begin], "little")
+    try:
+        if start > min(len(data), LONGEST_HEADER):
+            raise ValueError("it does not end")
+        header = ast.literal_eval(data[begin:start].decode("utf-8" if version == b"\3" else "latin-1"))
+        shape, fortran = header["shape"], header["fortran_order"]
+        dtype = np.lib.format.descr_to_dtype(header["descr"])
+        if type(shape) is not tuple or not all(type(n) is int and n >= 0 for n in shape) or dtype.hasobject:
+            raise ValueError("it is not one of an array of numbers")
+    except (ValueError, TypeError, SyntaxError, LookupError, AttributeError, RecursionError, MemoryError) as error:
+        raise LoadError(f"damaged file: the header of `{name}` cannot be read ({error})") from error
+    if math.prod(shape) * dtype.itemsize != len(data) - start:
+        raise LoadError(f"damaged file: `{name}` has {len(data) - start} bytes for the shape {shape}")
+    flat = np.frombuffer(data, dtypes.bfloat16.np if dtype == np.dtype("V2") else dtype, offset=start)
+    return flat.reshape(shape, order="F" if fortran else "C").copy(order="K")
 
 
 # --- reading -------------------------------------------------------------------------------------------------------
 
 
 class _Reader:
-    def __init__(self, archive: zipfile.ZipFile, map_location: MapLocation = None):
-        self._archive, self._locations = archive, Locations(map_location)
+    def __init__(self, archive: zipfile.ZipFile):
+        self._archive = archive
         self._arrays: dict[int, np.ndarray[Any, Any]] = {}
         self._moved: dict[tuple[int, str], Tensor] = {}
+        #: None while the file is checked: tensors stay where they are
+        self.locations: Locations | None = None
 
     def build(self, d: Any) -> Any:
         """The object of a description."""
@@ -150,6 +215,8 @@ class _Reader:
         kind, value = next(iter(d.items()))
         if kind in ("tensor", "parameter"):
             return self._tensor(kind, value, bool(d.get("requires_grad", False)), d.get("device", "cpu"))
+        if kind in ("list", "tuple", "set", "dict", "odict") and not isinstance(value, list):
+            raise LoadError(f"damaged file: a {kind} without items")
         if kind in ("list", "tuple", "set"):
             items = [self.build(v) for v in value]
             return items if kind == "list" else tuple(items) if kind == "tuple" else set(items)
@@ -162,25 +229,29 @@ class _Reader:
         return simple[kind](value)  # type: ignore[operator]
 
     def _tensor(self, kind: str, number: Any, requires_grad: bool, where: str) -> Any:
-        t = self._located(number, where)
+        if self.locations is None:
+            device(where)  # raises for what is no device's name
+            t = from_numpy(self._array(number))
+        else:
+            t = self._located(number, where, self.locations)
         if kind == "tensor":
             return t.requires_grad_() if requires_grad else t
         from jitgrad.nn import Parameter
 
         return Parameter(t, requires_grad)
 
-    def _located(self, number: Any, where: str) -> Any:
+    def _located(self, number: Any, where: str, locations: Locations) -> Any:
         """The tensor of an array, where `map_location` wants it, or on the device that it was saved from."""
         key = (int(number), where)
         if key not in self._moved:
-            self._moved[key] = self._locations.tensor(from_numpy(self._array(number)), where)
+            self._moved[key] = locations.tensor(from_numpy(self._array(number)), where)
         made: Any = self._moved[key].detach()
         return made
 
     def _array(self, number: Any) -> np.ndarray[Any, Any]:
         if number not in self._arrays:
-            with self._archive.open(f"t{int(number)}.npy") as member:
-                self._arrays[number] = read_npy(member.read())
+            name = f"t{int(number)}.npy"
+            self._arrays[number] = read_array(self._archive.read(name), name)
         return self._arrays[number]
 
 
@@ -196,15 +267,23 @@ def load(f: File, map_location: MapLocation = None, *, weights_only: bool = True
         LoadError: not a jitgrad file, damaged, or of a newer version.
         RuntimeError: a device that is not there.
     """
-    import zipfile
+    if isinstance(f, (str, os.PathLike)):
+        with open(f, "rb") as file:
+            return _load(file, Locations(map_location))
+    return _load(f, Locations(map_location))
 
-    try:
-        with zipfile.ZipFile(f) as archive:
-            header = json.loads(archive.read("data.json"))
-            if header.get("format") != FORMAT:
-                raise LoadError("not a jitgrad file")
-            if header.get("version", 0) > VERSION:
-                raise LoadError(f"a file of version {header['version']}, but this jitgrad reads up to {VERSION}")
-            return _Reader(archive, map_location).build(header["root"])
-    except (zipfile.BadZipFile, KeyError, json.JSONDecodeError, ValueError, EOFError) as error:
-        raise LoadError(f"not a jitgrad file, or damaged ({error})") from error
+
+def _load(file: IO[bytes], locations: Locations) -> Any:
+    from zipfile import ZipFile
+
+    with undamaged("jitgrad file"), ZipFile(file) as archive:
+        check_members(archive, file)
+        header = json.loads(archive.read("data.json"))
+        if header.get("format") != FORMAT:
+            raise LoadError("not a jitgrad file")
+        if header.get("version", 0) > VERSION:
+            raise LoadError(f"a file of version {header['version']}, but this jitgrad reads up to {VERSION}")
+        reader = _Reader(archive)
+        reader.build(header["root"])
+    reader.locations = locations  # what is raised from here on is not the file's fault
+    return reader.build(header["root"])

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import sys
+import threading
+
 import numpy as np
 import pytest
 
 import jitgrad
-from jitgrad import dtypes, random
+from jitgrad import config, dtypes, random
 from jitgrad.random import Generator, bits, philox, uniform, words
 
 
@@ -93,3 +98,154 @@ def test_a_script_draws_for_seeds_of_64_bits(seed):
         jitgrad.manual_seed(seed)
         found.append((f(3).tolist(), jitgrad.rand(2).tolist(), jitgrad.initial_seed()))
     assert found[0] == found[1]
+
+
+MODES = {"eager": {"jit": False}, "native": {"interpret": False}, "interpreted": {"interpret": True}}
+
+
+@jitgrad.ignore
+def anothers_turn(out: list[bytes]) -> None:
+    thread = threading.Thread(target=lambda: out.append(jitgrad.rand(64).numpy().tobytes()))
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+@jitgrad.ignore
+def seeds_anew() -> None:
+    jitgrad.rand(5)
+    jitgrad.manual_seed(-9)
+    jitgrad.rand(3)
+
+
+def twice(n: int):
+    return jitgrad.rand(n), jitgrad.rand(n)
+
+
+def masked(x):
+    return jitgrad.nn.functional.dropout(x, 0.5) + jitgrad.rand_like(x)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_threads_draw_apart(mode):
+    with config.override(**MODES[mode], cache=""):
+        function = jitgrad.script(twice)
+        function(64)  # all threads hit
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        found: list[list[bytes]] = [[] for _ in range(4)]
+
+        def work(out: list[bytes]) -> None:
+            for _ in range(25):
+                out += [x.numpy().tobytes() for x in function(64)]
+
+        threads = [threading.Thread(target=work, args=(out,)) for out in found]
+        jitgrad.manual_seed(3)
+        try:
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+        finally:
+            sys.setswitchinterval(interval)
+        assert random.default_generator.offset == 4 * 25 * 2 * 16
+        drawn = [x for out in found for x in out]
+        jitgrad.manual_seed(3)
+        assert sorted(drawn) == sorted(jitgrad.rand(64).numpy().tobytes() for _ in drawn)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_forward_mode_draws_as_eager(mode):
+    with config.override(**MODES[mode], cache=""):
+        function = jitgrad.script(masked)
+        x = jitgrad.ones(8)
+        found = []
+        for f in (masked, function):
+            jitgrad.manual_seed(2)
+            y, t = jitgrad.func.jvp(f, (x,), (x,))
+            found.append([y.tolist(), t.tolist(), random.default_generator.get_state()])
+        assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_other_threads_draw_while_an_ignored_function_runs(mode):
+    def draws(out):
+        a = jitgrad.rand(64)
+        anothers_turn(out)
+        return a, jitgrad.rand(64)
+
+    with config.override(**MODES[mode], cache=""):
+        out: list[bytes] = []
+        jitgrad.manual_seed(4)
+        a, b = jitgrad.script(draws)(out)
+        jitgrad.manual_seed(4)
+        assert [a.numpy().tobytes(), *out, b.numpy().tobytes()] == [jitgrad.rand(64).numpy().tobytes()
+                                                                    for _ in range(3)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_script_goes_on_with_the_seed_of_an_ignored_function(mode):
+    def draws(n: int):
+        x = jitgrad.rand(3)
+        for _ in range(n):
+            seeds_anew()
+            x = x + jitgrad.rand(3)
+        return x, jitgrad.rand(2)
+
+    with config.override(**MODES[mode], cache=""):
+        found = []
+        for f in (draws, jitgrad.script(draws)):
+            jitgrad.manual_seed(2 ** 63 + 1)
+            found.append([[x.tolist() for x in f(n)] + [random.default_generator.get_state()] for n in (0, 2)])
+        assert found[0] == found[1]
+
+
+def draw_in_child() -> None:
+    assert jitgrad.rand(2).shape == (2,)
+    assert jitgrad.script(twice)(4)[0].shape == (4,)
+    assert _own.advance(1)[0] == 5
+
+
+_own = Generator(5)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is forked")
+@pytest.mark.filterwarnings("ignore:This process")  # Python's own, of threads and forks
+@pytest.mark.parametrize("generator", [random.default_generator, _own], ids=["default", "own"])
+def test_a_child_draws_while_a_thread_of_its_parent_does(generator):
+    jitgrad.script(twice)(4)
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with generator:
+            held.set()
+            done.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    child = multiprocessing.get_context("fork").Process(target=draw_in_child)
+    try:
+        child.start()
+        child.join(60)
+        assert child.exitcode == 0
+    finally:
+        done.set()
+        thread.join()
+        if child.is_alive():
+            child.kill()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is forked")
+def test_a_child_keeps_what_its_own_thread_holds():
+    with _own:
+        child = multiprocessing.get_context("fork").Process(target=release_in_child)
+        child.start()
+        child.join(60)
+    assert child.exitcode == 0
+
+
+def release_in_child() -> None:
+    _own._lock.release()  # held since the fork
+    with pytest.raises(RuntimeError):
+        _own._lock.release()

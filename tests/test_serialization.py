@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import math
 import pickle
+import random
+import tracemalloc
+import warnings
 import zipfile
 from collections import OrderedDict
 from pathlib import Path
@@ -103,3 +107,125 @@ def test_versions() -> None:
         jitgrad.load(written({"format": "other"}))
     with pytest.raises(LoadError, match="entry of kind `code`"):
         jitgrad.load(written({"format": "jitgrad", "version": 1, "root": {"code": "1 + 1"}}))
+
+
+# --- files of somebody who means harm ------------------------------------------------------------------------------
+
+
+def npy(shape: Any, descr: Any = "<f4", content: bytes = b"", version: int = 1) -> bytes:
+    header = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    length = len(header).to_bytes(2 if version == 1 else 4, "little")
+    return b"\x93NUMPY" + bytes([version, 0]) + length + header + content
+
+
+def load_limited(data: io.BytesIO) -> Any:
+    """`load`, with little more memory than the file has."""
+    tracemalloc.start()
+    try:
+        return jitgrad.load(data)
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 1 << 23
+
+
+@pytest.mark.parametrize("member", [
+    npy("(99999999999,)", content=b"1234"), npy("(1 << 40,)"), npy("(4611686018427387904, 4, 16)"), npy("((1,"),
+    npy("(-1,)"), npy("(2.0,)", content=b"12345678"), npy("[1]", content=b"1234"), npy("(True,)", content=b"1234"),
+    npy("(" * 5000 + ")" * 5000), npy("(1,)" + " " * 20000, content=b"1234"), npy("__import__('os').getpid()"),
+    npy("(1,)", "|O", b"12345678"), npy("(1,)", [("a", "|O")], b"12345678"), npy("(1,)", "<f999999999999"),
+    npy("(1,)", ["<f4"], b"1234"), npy("(0, 99999999999999999999)"), npy("()", "|V99999999999"),
+    npy("(1,)", "<c8", b"1234"),
+    npy("(1,)", content=b"1234", version=4), npy("(1,)", content=b"1234")[:20], b"", b"\x93NUMPY", b"PK" * 40,
+    npy("(2,)", "<M8[generic]", b"1" * 16) + b"1"])
+def test_headers_cannot_ask_for_memory(member: bytes) -> None:
+    for root in ({"tensor": 0}, {"ndarray": 0}, {"list": [1, {"parameter": 0, "requires_grad": True}]}):
+        with pytest.raises(LoadError):
+            load_limited(written({"format": "jitgrad", "version": 1, "root": root}, t0=member))
+
+
+@pytest.mark.parametrize("root", [
+    {"tensor": 1}, {"tensor": "x"}, {"tensor": [0]}, {"tensor": {}}, {"tensor": None}, {"tensor": -1}, [], {}, [1],
+    {"list": 3}, {"list": "abc"}, {"set": [{"list": []}]}, {"dict": [[{"list": []}, 1]]}, {"dict": [[1]]}, {"dict": 5},
+    {"dict": [1]}, {"int": "x"}, {"int": "9" * 10000}, {"int": []}, {"float": "x"}, {"float": {}}, {"bytes": "x"},
+    {"bytes": 1}, {"dtype": "f3"}, {"dtype": []}, {"ndarray": {}}, {"tensor": 0, "device": "nowhere"},
+    {"tensor": 0, "device": 5.5}, {"tensor": 2, "requires_grad": True}, {"parameter": 2, "requires_grad": True}])
+def test_descriptions_that_make_no_sense(root: Any) -> None:
+    single, whole = npy("()", content=b"1234"), npy("(1,)", "<i8", b"12345678")
+    for asked in (root, {"list": [root]}, {"dict": [["a", root]]}):
+        with pytest.raises(LoadError):
+            jitgrad.load(written({"format": "jitgrad", "version": 1, "root": asked}, t0=single, t2=whole))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"list":' * 100_000, "[]", "1", "", "\x00", '{"format": "jitgrad"}',
+                                  '{"format": "jitgrad", "version": "1", "root": 1}', "{" * 50, "9" * 10_000,
+                                  '{"format": "jitgrad", "root": ' + '{"list": [' * 900 + "]}" * 900 + "}"])
+def test_descriptions_that_are_none(text: str) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("data.json", text)
+    with pytest.raises(LoadError):
+        jitgrad.load(buffer)
+
+
+def test_members_cannot_grow_or_hide(tmp_path: Path) -> None:
+    header = json.dumps({"format": "jitgrad", "version": 1, "root": {"list": ["x" * 1_000_000]}})
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("data.json", header)
+    with pytest.raises(LoadError, match=r"`data\.json` is compressed"):
+        load_limited(buffer)
+    member = npy("(1,)", content=b"1234")
+    data = bytearray(written({"format": "jitgrad", "version": 1, "root": {"tensor": 0}}, t0=member).getvalue())
+    place = data.rindex(b"PK\x01\x02")  # the array's entry in the directory: its two sizes
+    data[place + 20:place + 28] = b"\xf0\xff\xff\xff" * 2
+    with pytest.raises(LoadError):
+        load_limited(io.BytesIO(bytes(data)))
+    twice = written({"format": "jitgrad", "version": 1, "root": 1})
+    with zipfile.ZipFile(twice, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+        archive.writestr("data.json", json.dumps({"format": "jitgrad", "version": 1, "root": 2}))
+    with pytest.raises(LoadError, match="occurs twice"):
+        jitgrad.load(twice)
+
+
+def test_any_damage_is_one_error(tmp_path: Path) -> None:
+    whole = io.BytesIO()
+    jitgrad.save({"a": jitgrad.arange(6.0).reshape(2, 3), "b": [jitgrad.ones(2, dtype=jitgrad.bfloat16), 1.5]}, whole)
+    rng = random.Random(0)
+    for number in range(600):
+        data = bytearray(whole.getvalue())
+        if number % 3 == 0:
+            del data[rng.randrange(len(data)):]
+        for _ in range(rng.randrange(1, 4)):
+            if data:
+                data[rng.randrange(len(data))] = rng.randrange(256)
+        (tmp_path / "file").write_bytes(data)
+        for file in (io.BytesIO(data), tmp_path / "file"):
+            with contextlib.suppress(LoadError):
+                jitgrad.load(file)
+
+
+def test_what_map_location_raises_is_not_damage() -> None:
+    file = written({"format": "jitgrad", "version": 1, "root": {"tensor": 0}}, t0=npy("(1,)", content=b"1234"))
+
+    def wrong(t: Any, where: str) -> Any:
+        raise KeyError(where)
+
+    with pytest.raises(KeyError, match="cpu"):
+        jitgrad.load(file, map_location=wrong)
+
+
+@pytest.mark.parametrize("array", [
+    np.arange(3), np.ones((2, 3), order="F"), np.array(["a", "bc"]), np.array([1 + 2j]), np.zeros((0, 4)),
+    np.array(2.5), np.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f8")]),
+    np.array([(1,)], dtype=[("\u00e9\u4e2d", "i4")]),
+    np.array(["2020-01-01"], "M8[D]"), np.arange(4, dtype=">i4"), np.ones((2, 0, 3), np.float16)])
+def test_arrays_of_every_kind(array: np.ndarray) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # NumPy's, of names that are not Latin
+        back = round_trip({"a": array})["a"]
+    assert back.dtype == array.dtype
+    assert back.shape == array.shape
+    assert back.tolist() == array.tolist()
+    assert back.flags.writeable
+    assert back.flags.f_contiguous is array.flags.f_contiguous

@@ -13,6 +13,7 @@ there is a shorter way. Handles whose class has no arithmetic of its own can inh
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.dims import product
-from jitgrad.dtypes import HALF_CHARS, dtype
+from jitgrad.dtypes import dtype
 from jitgrad.ops.halves import half_of, in_float32, narrow, wide
 from jitgrad.ops.opdef import OPS, OpDef
 from jitgrad.ops.specs import Shape, reduced_shape
@@ -202,11 +203,60 @@ def unbroadcast(g: Any, shape: Shape) -> Any:
     lead = g.ndim - len(shape)
     axes = (*range(lead), *(i for i, s in enumerate(shape, lead) if s == 1 and g.shape[i] != 1))
     if axes:
-        if g.dtype.char in HALF_CHARS:
-            g = g.sum(axis=axes, dtype=np.float32, keepdims=True).astype(g.dtype)
-        else:
-            g = g.sum(axis=axes, dtype=g.dtype, keepdims=True)
+        g = in_float32(summed)(None, g, axes, True)
     return g.reshape(shape)
+
+
+#: rows that NumPy may add one after another; how many it is given where there are more, and numbers in each of these
+CHAIN, ROWS, ROW = 1024, 128, 1 << 8
+
+
+def summed(xp: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+    """The sum of an array over axes, in its dtype. NumPy adds pairs of halves only along the dense axis, and rows one
+    after another: many are folded first, and the rest added in float64, or the error would grow with their number.
+    """
+    if x.size > CHAIN and type(x) is np.ndarray and x.dtype.kind == "f":
+        axis = _chained(x, axes)
+        if axis >= 0:
+            return summed(xp, _folded(x, axis).astype(np.float64), axes, keepdim).astype(x.dtype)
+    return x.sum(axis=axes, dtype=x.dtype, keepdims=keepdim)
+
+
+def _chained(x: Any, axes: tuple[int, ...]) -> int:
+    """The longest of the axes along which a sum would add more than `CHAIN` rows one after another; -1: of none."""
+    if math.prod([x.shape[a] for a in axes]) <= CHAIN or (axes[0] + len(axes) == x.ndim and x.flags.c_contiguous):
+        return -1
+    dense, longest, chain, found = 0, 1, 1, -1  # dense: the stride of the axis that goes on with the dense ones
+    for stride, n, a in sorted([(abs(s) or x.nbytes, n, a) for a, (s, n) in enumerate(zip(x.strides, x.shape,
+                               strict=True))]):
+        if n == 1:
+            continue
+        if a not in axes:
+            dense = -1
+        elif dense in (0, stride):
+            dense = stride * n
+        else:
+            dense, chain = -1, chain * n
+            if n > longest:
+                longest, found = n, a
+    return found if chain > CHAIN else -1
+
+
+def _folded(x: Any, axis: int) -> Any:
+    """x with a shorter `axis`: of sums of about `ROWS` elements along it."""
+    n, step = x.shape[axis], abs(x.strides[axis])
+    if n < 2 * ROWS:
+        return np.add.reduce(x, axis, keepdims=True)
+    short = math.prod([m for m, s in zip(x.shape, x.strides, strict=True) if abs(s) < step])
+    inner = min(max(ROW // short, 1), n // ROWS)
+    outer = n // ROWS // inner
+    rows, left = divmod(n, outer * inner)
+    before, after, at = x.shape[:axis], x.shape[axis + 1:], (slice(None),) * axis
+    whole = x[(*at, slice(n - left))].reshape(*before, outer, rows, inner, *after)
+    y = np.add.reduce(whole, axis + 1).reshape(*before, outer * inner, *after)
+    if left:
+        y[(*at, slice(left))] += x[(*at, slice(n - left, n))]
+    return y
 
 
 def sum_to_plan(shape: Shape, target: Shape) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -19,8 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-from jitgrad import config
-from jitgrad.codegen.run import locks
+from jitgrad import config, locks
 from jitgrad.eager.autograd.grad_mode import is_grad_enabled
 from jitgrad.errors import ScriptError
 from jitgrad.script.call import list_kinds

@@ -10,10 +10,7 @@ from __future__ import annotations
 import inspect
 import io
 import os
-import struct
-import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import IO, Any
 
 from jitgrad.eager.construct import from_numpy
@@ -33,12 +30,10 @@ from jitgrad.script.stored.file.placed import following, labels, moved
 from jitgrad.script.stored.file.read import read_programs
 from jitgrad.script.stored.file.tree import places_of
 from jitgrad.script.stored.records import Program
-from jitgrad.serialization import LoadError
+from jitgrad.serialization import undamaged
 
-#: what reading a damaged file may raise on the way; all of it becomes LoadError
-_DAMAGE = (zipfile.BadZipFile, ParseError, InvalidGraph, KeyError, ValueError, TypeError, IndexError, AttributeError,
-           OverflowError, RecursionError, EOFError, NotImplementedError, struct.error, RuntimeError, SyntaxError,
-           AssertionError, MemoryError)
+#: what reading a damaged program may raise besides what zipfile, json and NumPy do
+_DAMAGE = (ParseError, InvalidGraph, SyntaxError, AssertionError, MemoryError)
 
 
 class NoProgram(JitgradError, TypeError):
@@ -148,25 +143,14 @@ def load(f: archive.File, map_location: MapLocation = None) -> Any:
 
 def _load(file: IO[bytes], locations: Locations) -> Any:
     root = LoadedModule()
-    with _undamaged():
+    with undamaged("saved jitgrad program", *_DAMAGE):
         contents = archive.read(file)
         places = places_of(contents)
     tensors = {(number, where): locations.tensor(from_numpy(contents.arrays[number]), where)
                for number, where in sorted(places)}
-    with _undamaged():
+    with undamaged("saved jitgrad program", *_DAMAGE):
         signature, names, programs = read_programs(contents, root, tensors, locations.attribute)
     there = {where: locations.device(str(where)) for p in programs for where in labels(p)}
     programs = [moved(p, there) for p in programs]
     root.__dict__["_loaded_function"] = LoadedFunction(root._get_name(), signature, names[0], programs)
     return root
-
-
-@contextmanager
-def _undamaged() -> Iterator[None]:
-    """What reading raises becomes LoadError."""
-    try:
-        yield
-    except LoadError:
-        raise
-    except _DAMAGE as error:
-        raise LoadError(f"not a saved jitgrad program, or damaged ({type(error).__name__}: {error})") from error

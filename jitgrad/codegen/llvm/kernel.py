@@ -22,7 +22,7 @@ from typing import Literal
 
 from jitgrad import dtypes
 from jitgrad.codegen.llvm import engine
-from jitgrad.codegen.llvm.nest import BLOCK, Carried, Nest
+from jitgrad.codegen.llvm.nest import Carried, Nest
 from jitgrad.codegen.llvm.scalars import COMPUTED, EMIT, FOLDS, STORED, better, convert
 from jitgrad.codegen.program.kernel import Kernel, is_expensive
 from jitgrad.codegen.program.plan import STORES, SUMS, Plan, is_reloaded, make_plan, needed
@@ -264,6 +264,12 @@ class _Emitter(Nest):
         cheap = not any(is_expensive(body[i].op) for i in elements)
         unroll = 2 if reductions and cheap and all(body[i].fn not in ("argmax", "argmin") for i in reductions) else 1
 
+        def fresh() -> Carried:
+            return self.fresh(reductions)
+
+        def merge(a: Carried, b: Carried) -> Carried:
+            return self.merge(reductions, a, b)
+
         def inner(d: int, carried: Carried) -> Carried:
             if d == self.n:
                 return self.accumulate(reductions, carried)
@@ -277,15 +283,10 @@ class _Emitter(Nest):
                 return inner(d + 1, accumulators)
 
             if axis == plan.lane:
-                result = self.lane_loop(carried, lambda: self.fresh(reductions),
-                                        lambda a, b: self.merge(reductions, a, b), iteration, unroll, sums)
-            elif d == self.n - 1 and sums:
-                size = self.size(axis)
-
-                def one_block(b: V, total: Carried) -> Carried:
-                    end = (b + BLOCK).intrinsic("smin", size)
-                    return self.merge(reductions, total, self.loop(b, end, 1, self.fresh(reductions), iteration))
-                result = self.loop(0, size, BLOCK, carried, one_block)
+                result = self.lane_loop(carried, fresh, merge, iteration, unroll, sums)
+            elif sums:
+                result = self.in_blocks(self.size(axis), 1, carried, fresh, merge,
+                                        lambda start, end: self.loop(start, end, 1, fresh(), iteration))
             else:
                 result = self.loop(0, self.size(axis), 1, carried, iteration)
             self.pointers = saved

@@ -10,7 +10,8 @@ from jitgrad.codegen.program.plan import Plan
 from jitgrad.dims import Size
 from jitgrad.kernels.values import MANGLED, Code, V, iota, type_text
 
-#: iterations of a summing loop after which its accumulators are added to the total (rounding error grows with this)
+#: iterations of a summing loop after which its accumulators are added to the total; with more levels, to those of a
+#: block, which is added to the next after as many: rounding error grows with the longest chain of additions
 BLOCK = 128
 
 Carried = list[V]
@@ -23,6 +24,8 @@ class Nest:
         self.plan, self.code, self.strides = plan, code, strides
         self.kernel = plan.kernel
         self.n_outer, self.n = len(self.kernel.outer), len(plan.order)
+        #: of sums in blocks; a second one is felt where there are many short rows along the lanes
+        self.levels = 1 if 0 < self.n_outer <= plan.lane else 2
         self.block, self.labels = "entry", 0
         self.unit = False
         self.mask: V | None = None
@@ -80,6 +83,18 @@ class Nest:
         return [self.code.emit(f"phi {c.type} [ {c.name}, %{before} ], [ {r.name}, %{last} ]", c.elem, c.lanes)
                 for c, r in zip(carried, result, strict=True)]
 
+    def in_blocks(self, size: V, step: int, carried: Carried, fresh: Callable[[], Carried],
+                  merge: Callable[[Carried, Carried], Carried], sweep: Callable[[V, V], Carried]) -> Carried:
+        """`carried` and the sums `sweep(start, end)` of what is below `size`, in blocks of steps."""
+        def blocks(start: V | int, end: V, levels: int, carried: Carried) -> Carried:
+            span = step * BLOCK ** levels
+
+            def one(i: V, total: Carried) -> Carried:
+                rest = (i + span).intrinsic("smin", end)
+                return merge(total, sweep(i, rest) if levels == 1 else blocks(i, rest, levels - 1, fresh()))
+            return self.loop(start, end, span, carried, one)
+        return blocks(0, size, self.levels, carried)
+
     def size(self, axis: int) -> V:
         return V(self.code, f"%n{axis}", "i64", 1)
 
@@ -108,10 +123,8 @@ class Nest:
         if not carried:
             sweep(0, whole, [])
         elif blocked:
-            def one_block(b: V, total: Carried) -> Carried:
-                end = (b + BLOCK * step).intrinsic("smin", whole)
-                return merge(total, sweep(b, end, fresh() * unroll))
-            carried = self.loop(0, whole, BLOCK * step, carried, one_block)
+            carried = self.in_blocks(whole, step, carried, fresh, merge,
+                                     lambda start, end: sweep(start, end, fresh() * unroll))
         elif unroll == 1:
             carried = sweep(0, whole, carried)
         else:

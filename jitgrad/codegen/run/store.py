@@ -23,8 +23,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from jitgrad import config
-from jitgrad.codegen.run import locks
+from jitgrad import config, locks
 
 MAGIC = b"jitgrad1"
 DIGEST = 32

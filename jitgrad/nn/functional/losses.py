@@ -61,11 +61,11 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: None = None, red
     """d^2 / (2 beta) where d = |input - target| is below beta, else d - beta / 2. `beta` of 0 gives l1_loss."""
     input, target = _widen(input), _widen(target)
     d = jitgrad.abs(input - target)
-    # a beta of 0 must not divide: then no d is below it, and the divisor's value does not matter
-    near = d < beta
-    scale = jitgrad.where(near, d, 0.0) * 0.5
-    ratio = jitgrad.where(near, d, 0.0) / jitgrad.where(near, jitgrad.full_like(d, beta), 1.0)
-    return reduced(jitgrad.where(near, scale * ratio, d - 0.5 * beta), reduction)
+    # a beta of 0 must not divide: then every d is above it, and the divisor's value does not matter
+    far = d >= beta
+    near = jitgrad.where(far, 0.0, d)
+    ratio = near / jitgrad.where(far, 1.0, jitgrad.full_like(d, beta))
+    return reduced(jitgrad.where(far, d - 0.5 * beta, near * 0.5 * ratio), reduction)
 
 
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: Number = 1.0,
@@ -73,7 +73,9 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: Nu
     """d^2 / 2 where d = |input - target| is at most delta, else delta (d - delta / 2)."""
     input, target = _widen(input), _widen(target)
     d = jitgrad.abs(input - target)
-    loss = jitgrad.where(d <= delta, 0.5 * d * d, delta * (d - 0.5 * delta))
+    far = d > delta
+    near = jitgrad.where(far, 0.0, d)  # infinite only where its square is taken
+    loss = jitgrad.where(far, delta * (d - 0.5 * delta), 0.5 * near * near)
     return reduced(loss if weight is None else loss * weight, reduction)
 
 

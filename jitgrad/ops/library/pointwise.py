@@ -23,11 +23,12 @@ from jitgrad.ops.library.core import (
     number_type,
     pair_dtype,
     pairwise,
+    require,
     require_tensor,
     result_dtype,
     rounds,
 )
-from jitgrad.ops.library.elementary import reciprocal, sin, sqrt, trunc
+from jitgrad.ops.library.elementary import reciprocal, sin, trunc
 
 # --- arithmetic ----------------------------------------------------------------------------------------------------
 
@@ -130,7 +131,18 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     a, b = as_operand(input, d), as_operand(other, d)
     if d.is_floating_point:
         return apply("trunc", apply("div", a, b))
-    return apply("floor_divide", apply("sub", a, apply("fmod", a, b)), b)
+    return apply("floor_divide", apply("sub", a, fmod(a, other)), b)
+
+
+def _divided(name: str, input: Any, other: Any) -> Any:
+    """A division with a remainder; of integers by zero, on the CPU, it raises torch's error."""
+    if not pair_dtype(input, other).is_floating_point and not any(isinstance(x, AnyTensor) and x.is_cuda
+                                                                  for x in (input, other)):
+        whole = other != 0
+        if isinstance(other, AnyTensor):
+            whole = backend().item(apply("all", other, axes=tuple(range(other.ndim)), keepdim=False))
+        require(whole, RuntimeError, "ZeroDivisionError")
+    return binary(name, input, other)
 
 
 @overload
@@ -140,7 +152,7 @@ def floor_divide(input: Number, other: AnyTensor[Tensor]) -> Tensor: ...
 @library
 def floor_divide(input: Any, other: Any) -> Any:
     """The largest integer not above input / other, in the promoted dtype."""
-    return binary("floor_divide", input, other)
+    return _divided("floor_divide", input, other)
 
 
 @overload
@@ -150,10 +162,13 @@ def remainder(input: Number, other: AnyTensor[Tensor]) -> Tensor: ...
 @library
 def remainder(input: Any, other: Any) -> Any:
     """input - other * floor(input / other), as Python's %."""
-    return binary("remainder", input, other)
+    return _divided("remainder", input, other)
 
 
-fmod = pairwise("fmod", "input - other * trunc(input / other), as C's fmod.")
+@library
+def fmod(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
+    """input - other * trunc(input / other), as C's fmod."""
+    return _divided("fmod", input, other)
 
 
 @library
@@ -280,12 +295,7 @@ def xlogy(input: Any, other: Any) -> Any:
 def hypot(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """sqrt(input^2 + other^2), by the larger operand's scale."""
     d = floating(result_dtype(input, other))
-    a, b = abs(as_operand(input, d)), abs(as_operand(other, d))
-    large, small = apply("maximum", a, b), apply("minimum", a, b)
-    zero, one = as_operand(0, d), as_operand(1, d)
-    whole = apply("logical_or", apply("eq", large, zero), apply("isinf", large))
-    ratio = apply("div", small, apply("where", whole, one, large))
-    return mul(large, sqrt(add(apply("square", ratio), 1)))
+    return apply("hypot", as_operand(input, d), as_operand(other, d))
 
 
 @library
@@ -357,14 +367,11 @@ minimum = bind(_extremum, "minimum", "minimum", "The smaller of two elements; Na
 def _without_nan(name: str, input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     d = result_dtype(input, other)
     a, b = as_operand(input, d), as_operand(other, d)
-    if not d.is_floating_point:
-        return apply(name, a, b)
-    kept = apply("where", apply("ne", b, b), a, apply(name, a, b))
-    return apply("where", apply("ne", a, a), b, kept)
+    return apply("where", apply("logical_or", apply(name, a, b), apply("ne", b, b)), a, b)
 
 
-fmax = bind(_without_nan, "maximum", "fmax", "The larger of two elements; the other one if one is NaN.")
-fmin = bind(_without_nan, "minimum", "fmin", "The smaller of two elements; the other one if one is NaN.")
+fmax = bind(_without_nan, "ge", "fmax", "The larger of two elements, the first of equal ones; the other of a NaN.")
+fmin = bind(_without_nan, "le", "fmin", "The smaller of two elements, the first of equal ones; the other of a NaN.")
 
 
 @library

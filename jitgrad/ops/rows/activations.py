@@ -1,6 +1,7 @@
 """Activations: expressions in other rows, with a rule of their own where it saves memory or decides a kink.
 
-At a kink the slope is torch's: relu'(0) = 0, and hardtanh, relu6 and hardsigmoid are flat at their bounds.
+At a kink the slope is torch's: relu'(0) = 0, and hardtanh, relu6 and hardsigmoid are flat at their bounds. At NaN it
+is too: that of the side that a comparison leaves NaN on, which for elu and hardswish is the curved one.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ pointwise("hardsigmoid", 1, "relu6(x + 3) / 6.", compose=lambda F, x: F.relu6(x 
 
 
 def _hardswish_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:
-    return (F.where(F.le(x, -3.0), 0.0, F.where(F.lt(x, 3.0), g * (x / 3.0 + 0.5), g)),)
+    return (F.where(F.le(x, -3.0), 0.0, F.where(F.ge(x, 3.0), g, g * (x / 3.0 + 0.5))),)
 
 
 pointwise("hardswish", 1, "x * relu6(x + 3) / 6.", compose=lambda F, x: x * F.relu6(x + 3.0) / 6.0,
@@ -52,8 +53,9 @@ def _elu(F: Any, x: Any, alpha: float, scale: float, input_scale: float) -> Any:
 
 
 def _elu_vjp(F: Any, g: Any, y: Any, x: Any, alpha: float, scale: float, input_scale: float) -> tuple[Any]:
-    low = F.where(F.lt(x, 0), x, 0.0)  # keeps exp finite where its value is not taken
-    return (F.where(F.le(x, 0), g * F.exp(low * input_scale) * (alpha * scale * input_scale), g * scale),)
+    high = F.gt(x, 0)
+    low = F.where(high, 0.0, x)  # keeps exp finite where its value is not taken
+    return (F.where(high, g * scale, g * F.exp(low * input_scale) * (alpha * scale * input_scale)),)
 
 
 pointwise("elu", 1, "scale * x where x is positive, else scale * alpha * (exp(input_scale * x) - 1).", compose=_elu,

@@ -5,6 +5,7 @@ Ties and kinks as in torch: abs has slope 0 at 0, minimum and maximum give half 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,18 @@ pointwise("clamp", 3, "min(max(x, low), high).", dtypes="number", ref="numpy.cli
           vjp=each(lambda F, g, y, x, low, high: F.where(F.logical_and(F.ge(x, low), F.le(x, high)), g, 0.0),
                    lambda F, g, y, x, low, high: F.where(F.logical_and(F.lt(x, low), F.lt(low, high)), g, 0.0),
                    lambda F, g, y, x, low, high: F.where(F.logical_or(F.gt(x, high), F.gt(low, high)), g, 0.0)))
+
+
+def _hypot(F: Any, a: Any, b: Any) -> Any:
+    a, b = F.abs(a), F.abs(b)
+    large = F.maximum(a, b)
+    ratio = F.minimum(a, b) / F.where(F.eq(large, 0.0), 1.0, large)
+    infinite = F.logical_or(F.eq(a, math.inf), F.eq(b, math.inf))  # the other one may be NaN
+    return F.where(infinite, math.inf, large * F.sqrt(ratio * ratio + 1.0))
+
+
+pointwise("hypot", 2, "sqrt(a * a + b * b), by the larger operand's scale.", compose=_hypot, ref="numpy.hypot",
+          vjp=each(lambda F, g, y, a, b: g * (a / y), lambda F, g, y, a, b: g * (b / y)))
 
 # --- choice and conversion -----------------------------------------------------------------------------------------
 

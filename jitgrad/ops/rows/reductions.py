@@ -13,7 +13,7 @@ import numpy as np
 from jitgrad import dtypes
 from jitgrad.dims import product
 from jitgrad.ops import checks, specs
-from jitgrad.ops.namespaces import unbroadcast
+from jitgrad.ops.namespaces import summed, unbroadcast
 from jitgrad.ops.opdef import NONDIFF, REDUCE, register
 
 
@@ -38,10 +38,6 @@ def _reduce(name: str, doc: str, impl: Any = None, samples: Any = None, **fields
 # --- sums and products ---------------------------------------------------------------------------------------------
 
 
-def _sum(xp: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
-    return x.sum(axis=axes, dtype=x.dtype, keepdims=keepdim)
-
-
 def _prod(xp: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
     return x.prod(axis=axes, dtype=x.dtype, keepdims=keepdim)
 
@@ -64,7 +60,7 @@ def _prod_vjp(F: Any, g: Any, y: Any, x: Any, axes: tuple[int, ...], keepdim: bo
     return (F.unreduce(g, x, axes, keepdim) * F.permute(others, axes=back),)
 
 
-_reduce("sum", "The sum over axes.", _sum, fold="sum", dtypes="any", traits={"passes", "total"},
+_reduce("sum", "The sum over axes.", summed, fold="sum", dtypes="any", traits={"passes", "total"},
         vjp=lambda F, g, y, x, axes, keepdim: (F.unreduce(g, x, axes, keepdim),))
 _reduce("prod", "The product over axes.", _prod, fold="prod", vjp=_prod_vjp, dtypes="number",
         traits={"total"})
@@ -157,7 +153,7 @@ def _logsumexp_impl(xp: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> An
         return xp.full(specs.reduced_shape(x.shape, axes, keepdim), -math.inf, x.dtype)
     m = x.max(axis=axes, keepdims=True)
     m = xp.where(xp.isinf(m), 0, m)
-    y = xp.log(xp.exp(x - m).sum(axis=axes, keepdims=True)) + m
+    y = xp.log(summed(xp, xp.exp(x - m), axes, True)) + m
     return y.reshape(specs.reduced_shape(x.shape, axes, keepdim)).astype(x.dtype, copy=False)
 
 
@@ -165,7 +161,7 @@ def _softmax_impl(xp: Any, x: Any, axis: int) -> Any:
     if x.size == 0:
         return x.copy()
     e = xp.exp(x - x.max(axis=axis, keepdims=True))
-    e /= e.sum(axis=axis, keepdims=True)
+    e /= summed(xp, e, (axis,), True)
     return e
 
 
@@ -173,7 +169,7 @@ def _log_softmax_impl(xp: Any, x: Any, axis: int) -> Any:
     if x.size == 0:
         return x.copy()
     d = x - x.max(axis=axis, keepdims=True)
-    d -= xp.log(xp.exp(d).sum(axis=axis, keepdims=True))
+    d -= xp.log(summed(xp, xp.exp(d), (axis,), True))
     return d
 
 

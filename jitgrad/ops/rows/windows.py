@@ -47,12 +47,13 @@ def _windows_add_samples(rng: np.random.Generator) -> Any:
 
 
 register("windows", 1, VIEW, "Windows of `size` elements along an axis, the window as a new last axis.", dtypes="any",
-         impl=_windows, traits={"reads_memory"}, spec=specs.windows, check=checks.windows,
+         impl=_windows, traits={"view", "reads_memory"}, spec=specs.windows, check=checks.windows,
          vjp=lambda F, g, y, x, **how: (F.windows_add(F.zeros_like(x), g, **how),),
          samples=lambda rng: [((rng.normal(size=s),), how) for s, how in _WINDOWS])
 register("windows_add", 2, GATHER, "x with src added to its windows along an axis.", dtypes="number", impl=_windows_add,
          spec=specs.same, samples=_windows_add_samples,
          vjp=each(lambda F, g, y, x, src, **how: g, lambda F, g, y, x, src, **how: F.windows(g, **how)))
+
 
 # --- maxima --------------------------------------------------------------------------------------------------------
 

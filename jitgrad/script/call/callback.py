@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -61,12 +61,14 @@ class Run:
         leave: stores what a call-back says and makes its arguments, of its inputs as objects.
         snapshot: what the script has read and a call-back stored, now; comparable.
         changed: the name of the first thing in which two snapshots differ, or "".
+        draws: whether the call has reserved the random numbers.
         tapes: per recorded call the results with history, by number, and the tensors it was given.
     """
 
     leave: Callable[[Any, Any], tuple[Any, Any]]
     snapshot: Callable[[Any], Any]
     changed: Callable[[Any, Any], str]
+    draws: bool
     tapes: list[Tape] = field(default_factory=list)
 
 
@@ -132,7 +134,7 @@ class Callback:
         recorded: inputs of the node through which a gradient may flow.
         grad: whether operations are recorded there.
         low: what autocast casts to there.
-        random: whether the generator's offset afterwards is a result, the last but the handle.
+        random: whether the generator's offset and seed afterwards are results, the last but the handle.
         places: on which device the script has the node's inputs that are tensors, where it is known.
     """
 
@@ -170,7 +172,8 @@ class Callback:
         given = [self._given(i, v) for i, v in enumerate(values)]
         args, kwargs = run.leave(self, given)
         before = run.snapshot(self)
-        with set_grad_enabled(self.grad), autocast.using(self.low):
+        others = random.default_generator.lent() if run.draws else nullcontext()
+        with others, set_grad_enabled(self.grad), autocast.using(self.low):
             result = self.function(*args, **kwargs)
         changed = run.changed(before, run.snapshot(self))
         if changed:
@@ -181,7 +184,7 @@ class Callback:
         self._flatten(self.result, result, values, found, "")
         outputs = [_result(x._data) if isinstance(x, Tensor) else x for x in found]
         if self.random:
-            outputs.append(random.default_generator.offset)
+            outputs += [random.default_generator.offset, random.default_generator.key]
         if self.recorded:
             outputs.append(self._record(run, found, {i: given[i] for i in self.recorded}))
         return outputs

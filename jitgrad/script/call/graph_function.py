@@ -14,8 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jitgrad import config
-from jitgrad.codegen.run import locks
+from jitgrad import config, locks
 from jitgrad.determinism import are_deterministic_algorithms_enabled
 from jitgrad.device import CPU
 from jitgrad.device import device as Device

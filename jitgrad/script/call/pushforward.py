@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from jitgrad.eager.arrays.arrays import filled_like
 from jitgrad.eager.construct import wrap
 from jitgrad.eager.tensor import Tensor
 from jitgrad.errors import NonDifferentiable
+from jitgrad.random import default_generator
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.graph_function import GraphFunction
 from jitgrad.script.call.specialisation import Specialisation
@@ -36,6 +38,13 @@ def push(specialisation: Specialisation, params: tuple[Any, ...], flat: Sequence
     if (len(direction) != len(flat) or specialisation.function.writes or script.lists or script.stores
             or not all(isinstance(p, (sig.Output, sig.Same, sig.ViewOf)) for p in places)):
         return None
+    with default_generator if specialisation.draws else nullcontext():
+        return _push(specialisation, params, direction, places)
+
+
+def _push(specialisation: Specialisation, params: tuple[Any, ...], direction: dict[int, Any],
+          places: Sequence[sig.Result]) -> Any:
+    """`push` for directions by the identity of the tensor, and the leaves of the result."""
     entered = specialisation.enter(params)
     assert entered is not None
     objects, arrays = entered

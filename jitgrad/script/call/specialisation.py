@@ -21,6 +21,7 @@ from jitgrad.eager.autograd.grad_mode import mode as grad_mode
 from jitgrad.eager.autograd.node import Node
 from jitgrad.ops import autocast
 from jitgrad.ops.types import ListType, OptionalType, TensorType
+from jitgrad.random import default_generator
 from jitgrad.script.call import arrayguards
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.entering import EntryWriter, known_shapes, picker, separate
@@ -73,6 +74,8 @@ class Specialisation:
         self.spent = Node(f"{name}Backward", (), _nothing) if script.freed else None
         if self.spent is not None:
             self.spent.release()
+        #: the inputs that are the state of the random numbers, and which part of it
+        self.draws = [(i, s.attribute) for i, s in enumerate(script.inputs) if isinstance(s, sig.RngState)]
         #: whether a call only runs the program and rebuilds its result
         self.is_plain = not (script.calls_back or script.commits or function.writes or script.freed or script.alone
                              or script.expected or script.recorded)
@@ -172,13 +175,9 @@ class Specialisation:
         try:
             if self.is_plain:
                 return self.leave(params, entered[0], self.function(*entered))
-            if self.script.calls_back:
-                from jitgrad.script.call import callback
-
-                snapshot = functools.partial(self._snapshot, params)
-                run = callback.Run(functools.partial(self._leave_to, params, entered[0]), snapshot, _changed)
-                with callback.running(run):
-                    return self._run(params, entered)
+            if self.draws:
+                with default_generator:
+                    return self._run(params, self._drawing(entered))
             return self._run(params, entered)
         except BaseException as error:
             pending = effects.take(error)
@@ -190,7 +189,24 @@ class Specialisation:
                 show_lines(error)
             raise
 
+    def _drawing(self, entered: tuple[Any, list[Any]]) -> tuple[Any, list[Any]]:
+        """What `enter` returned, with the state of the random numbers as it is now that no other thread draws."""
+        objects, arrays = list(entered[0]), entered[1]
+        for i, part in self.draws:
+            objects[i] = arrays[i] = getattr(default_generator, part)
+        return objects, arrays
+
     def _run(self, params: Sequence[Any], entered: tuple[Any, list[Any]]) -> Any:
+        if not self.script.calls_back:
+            return self._call(params, entered)
+        from jitgrad.script.call import callback
+
+        leave = functools.partial(self._leave_to, params, entered[0])
+        run = callback.Run(leave, functools.partial(self._snapshot, params), _changed, bool(self.draws))
+        with callback.running(run):
+            return self._call(params, entered)
+
+    def _call(self, params: Sequence[Any], entered: tuple[Any, list[Any]]) -> Any:
         objects, arrays = entered
         script = self.script
         on_commit = functools.partial(self.commit, params) if self.commit is not None else None

@@ -93,7 +93,7 @@ def locate(function: Dispatcher, args: Any, kwargs: Any, plain: Callable[[], Any
         leave = leave_writer(params, values, script.inputs, call.arguments, ())
         return leave(tuple(values.values()), objects, given)
 
-    with _quiet(noted), callback.running(callback.Run(arguments, lambda c: None, lambda a, b: "")), \
+    with _quiet(noted), callback.running(callback.Run(arguments, lambda c: None, lambda a, b: "", False)), \
             contextlib.suppress(Exception):  # what the program itself raises
         run.outputs()
     state.restore()

@@ -47,3 +47,181 @@ def test_a_repeated_subscript_has_one_size() -> None:
 def test_hypot_of_infinities() -> None:
     inf = torch.tensor([math.inf, math.inf, -math.inf, 0.0])
     assert torch.hypot(inf, torch.tensor([math.inf, 1.0, -math.inf, 0.0])).tolist() == [math.inf] * 3 + [0.0]
+
+
+# --- windows are views ---------------------------------------------------------------------------------------------
+
+MODES = {"eager": {"jit": False}, "native": {"interpret": False}, "interpreted": {"interpret": True}}
+
+
+def write_a_window(x, y):
+    x.unfold(0, 2, 2)[0] = 9
+    return x
+
+
+def see_later_writes(x, y):
+    v = x.unfold(0, 2, 3)
+    x.mul_(2)
+    return v, v.sum()
+
+
+def windows_of_a_run_time_size(x, y):
+    for n in range(1, 4):
+        v = x.unfold(0, n, n + 1)
+        v.add_(n)
+        v[0, n - 1] = 50.0
+    return x
+
+
+def overlapping_windows(x, y):
+    v = x.unfold(0, 3, 1)
+    v[2] = y[0, :3]
+    return x, v
+
+
+def slopes_through_windows(x, y):
+    z = y * 2
+    v = z.unfold(1, 2, 3)
+    v.mul_(y.unfold(1, 2, 3))
+    (z * z).sum().backward()
+    return v.clone()
+
+
+def slopes_through_parts_of_windows(x, y):
+    z = y * 2
+    v = z.t().unfold(0, 3, 1)[1:, :, ::2]
+    v[0] = y[0, 1]
+    (z * z * y).sum().backward()
+    return v.clone()
+
+
+def a_window_of_a_window(x, y):
+    v = x.unfold(0, 4, 2).unfold(1, 2, 2)
+    v[:, 1, 1] += 1
+    return x, v
+
+
+def no_elements(x, y):
+    return x.unfold(0, 0, 3), x.unfold(0, 7, 1)
+
+
+@pytest.mark.parametrize("mode", ["native", "interpreted"])
+@pytest.mark.parametrize("function", [
+    write_a_window, see_later_writes, windows_of_a_run_time_size, overlapping_windows, slopes_through_windows,
+    slopes_through_parts_of_windows, a_window_of_a_window, no_elements], ids=lambda f: f.__name__)
+def test_windows_are_views(function, mode) -> None:
+    def run(f):
+        x, y = torch.arange(7.0), torch.arange(10.0).reshape(2, 5).requires_grad_()
+        found = f(x, y)
+        results = found if isinstance(found, tuple) else (found,)
+        return [r.tolist() for r in results], x.tolist(), y.grad.tolist() if y.grad is not None else None
+
+    with torch.config.override(**MODES[mode], cache=""):
+        assert run(torch.script(function)) == run(function)
+
+
+def test_windows_show_the_memory() -> None:
+    x = torch.arange(7.0)
+    v = x.unfold(0, 2, 2)
+    assert v.tolist() == [[0, 1], [2, 3], [4, 5]]
+    v[0] = 9
+    assert x.tolist() == [9, 9, 2, 3, 4, 5, 6]
+    w = torch.script(lambda x: x.unfold(0, 3, 4))(x)
+    w += 1
+    assert x.tolist() == [10, 10, 3, 3, 5, 6, 7]
+    assert torch.arange(12).reshape(3, 4).unfold(0, 2, 1).tolist() == [[[0, 4], [1, 5], [2, 6], [3, 7]],
+                                                                       [[4, 8], [5, 9], [6, 10], [7, 11]]]
+
+    @torch.script
+    def shared(x, v):
+        x.add_(1)
+        return v * 1
+
+    with pytest.raises(torch.errors.UnsupportedCall, match="memory that two tensors share"):
+        shared(x, v)
+
+
+@pytest.mark.parametrize("script", [False, True], ids=["eager", "scripted"])
+@pytest.mark.parametrize(("size", "step", "words"), [
+    (8, 1, "maximum size for tensor at dimension 0 is 7 but size is 8"), (-1, 1, "size is -1 but must be >= 0"),
+    (2, 0, "step is 0 but must be > 0"), (2, -1, "step is -1 but must be > 0")])
+def test_windows_that_do_not_fit(script, size, step, words) -> None:
+    def f(x, n: int, k: int):
+        return x.unfold(0, n, k)
+
+    with pytest.raises(RuntimeError, match=words):
+        (torch.script(f) if script else f)(torch.arange(7.0), size, step)
+
+
+# --- division of integers by zero ----------------------------------------------------------------------------------
+
+DIVISIONS = {
+    "//": lambda a, b: a // b, "%": lambda a, b: a % b, "fmod": lambda a, b: torch.fmod(a, b),
+    "floor": lambda a, b: torch.div(a, b, rounding_mode="floor"),
+    "trunc": lambda a, b: torch.div(a, b, rounding_mode="trunc"),
+    "in place": lambda a, b: a.floor_divide_(b), "%=": lambda a, b: a.remainder_(b),
+    "reflected": lambda a, b: 7 // b + 7 % b,
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_integers_are_not_divided_by_zero(name, mode) -> None:
+    with torch.config.override(**MODES[mode], cache=""):
+        f = torch.script(DIVISIONS[name])
+        for dtype in (torch.int64, torch.uint8):
+            a, b = torch.tensor([7, 3], dtype=dtype), torch.tensor([2, 1], dtype=dtype)
+            expected = {"//": [3, 3], "%": [1, 0], "fmod": [1, 0], "%=": [1, 0], "reflected": [4, 7]}.get(name, [3, 3])
+            assert f(a.clone(), b).tolist() == expected
+            for divisor in (torch.tensor([1, 0], dtype=dtype), torch.tensor(0, dtype=dtype)):
+                given = a.clone()
+                with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+                    f(given, divisor)
+                assert given.tolist() == a.tolist()
+            if name != "reflected":
+                with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+                    f(a.clone(), 0)
+        floats = f(torch.tensor([7.0, -7.0]), torch.zeros(2))
+        assert not floats.isfinite().any()
+        assert f(torch.ones(0, dtype=torch.int64), torch.ones(0, dtype=torch.int64)).tolist() == []
+
+
+# --- slopes at NaN, at infinity and at ties ------------------------------------------------------------------------
+
+F, NAN, INF = torch.nn.functional, math.nan, math.inf
+#: torch's, at NaN, inf, -inf and 0
+SLOPES = {
+    "elu": (F.elu, [NAN, 1, 0, 1]), "selu": (F.selu, [NAN, 1.0507009873554805, 0, 1.7580993408473768]),
+    "celu": (lambda x: F.celu(x, 2.0), [NAN, 1, 0, 1]), "hardswish": (F.hardswish, [NAN, 1, 0, 0.5]),
+    "relu": (F.relu, [1, 1, 0, 0]), "leaky_relu": (lambda x: F.leaky_relu(x, 0.5), [0.5, 1, 0.5, 0.5]),
+    "hardtanh": (F.hardtanh, [1, 0, 0, 1]), "hardsigmoid": (F.hardsigmoid, [0, 0, 0, 1 / 6]),
+    "softplus": (F.softplus, [NAN, 1, 0, 0.5]), "abs": (torch.abs, [0, 1, -1, 0]),
+    "clamp": (lambda x: x.clamp(-1.0, 1.0), [0, 0, 0, 1]), "clamp_min": (lambda x: x.clamp(min=0.0), [0, 1, 0, 1]),
+    "maximum": (lambda x: torch.maximum(x, torch.zeros(4)), [1, 1, 0, 0.5]),
+    "fmax": (lambda x: torch.fmax(x, torch.zeros(4)), [0, 1, 0, 1]),
+    "fmin": (lambda x: torch.fmin(torch.zeros(4), x), [0, 0, 1, 0]),
+    "hypot": (lambda x: torch.hypot(x, torch.ones(4)), [NAN, NAN, NAN, 0]),
+    "smooth_l1": (lambda x: F.smooth_l1_loss(x, torch.zeros(4), reduction="sum"), [NAN, 1, -1, 0]),
+    "huber": (lambda x: F.huber_loss(x, torch.zeros(4), reduction="sum", delta=0.5), [NAN, 0.5, -0.5, 0]),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", SLOPES)
+def test_slopes_at_the_edges(name, mode) -> None:
+    function, expected = SLOPES[name]
+    with torch.config.override(**MODES[mode], cache=""):
+        x = torch.tensor([NAN, INF, -INF, 0.0], requires_grad=True)
+        torch.script(function)(x).sum().backward()
+        assert x.grad.tolist() == pytest.approx(expected, rel=1e-6, nan_ok=True)
+
+
+def test_hypot_of_something_infinite() -> None:
+    x = torch.tensor([3.0, 0.0, -2.0], requires_grad=True)
+    y = torch.hypot(x, torch.full((3,), INF))
+    assert y.tolist() == [INF] * 3
+    y.sum().backward()
+    assert x.grad.tolist() == [0, 0, 0]
+    assert torch.hypot(torch.tensor(NAN), torch.tensor(-INF)).item() == INF
+    assert torch.fmax(torch.tensor([NAN, 1.0, NAN]), torch.tensor([2.0, NAN, NAN])).tolist() == pytest.approx(
+        [2, 1, NAN], nan_ok=True)

@@ -65,7 +65,7 @@ def windows_add(state: Lowering, node: Node) -> None:
     attrs, (x, src) = node.attrs, node.inputs
     axis = attrs["axis"]
     dims = tensor(src).dims
-    if state.device and isinstance(dims[-1], int) and dims[-1] <= SUMMED:
+    if state.device and isinstance(dims[-1], int) and dims[-1] <= SUMMED and isinstance(attrs["step"], int):
         _windows_add_at_once(state, node)
         return
     target = state.place(node.outputs[0])

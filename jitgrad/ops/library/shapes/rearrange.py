@@ -125,14 +125,13 @@ triu = bind(_triangle, "ge", "triu", "The elements on and above a diagonal, zero
 
 @library
 def unfold(input: AnyTensor[Tensor], dimension: int, size: Any, step: Any) -> Tensor:
-    """Windows of `size` elements, `step` apart, along an axis; the window is the new last axis. A copy."""
+    """Windows of `size` elements, `step` apart, along an axis; the window is the new last axis. A view."""
     a = axis(dimension, input.ndim)
     n = input.shape[a]
+    require(size >= 0, RuntimeError, "size is ", size, " but must be >= 0")
     require(size <= n, RuntimeError, f"maximum size for tensor at dimension {a} is ", n, " but size is ", size)
-    windows = (n - size) // step + 1
-    starts = apply("mul", create("arange", input, length=windows, dtype=int64), _int_tensor(step))
-    places = apply("add", apply("unsqueeze", starts, axis=1), create("arange", input, length=size, dtype=int64))
-    taken = apply("index", input, places, axes=(a,))
-    return movedim(taken, a + 1, -1)
+    require(step > 0, RuntimeError, "step is ", step, " but must be > 0")
+    return apply("windows", input, axis=a, size=size, step=step, dilation=1)
+
 
 __all__ = ["diag", "diag_embed", "diagonal", "flip", "fliplr", "flipud", "roll", "rot90", "tril", "triu"]

@@ -119,13 +119,14 @@ class _Emission:
         random = RANDOM in context.decisions or ("rng",) in context.state.values
         call = Callback(self.fn, tree, stores, result, through, context.grad, autocast.mode.low, random,
                         arguments.places)
-        types_ = [*self.types, *[INT] * random, *[INT] * bool(through)]
+        types_ = [*self.types, *[INT, INT] * random, *[INT] * bool(through)]
         found = effects.emit(context, "callback", *inputs, types=types_, binds=tuple(self.binds), call=call)
         if through:
             context.builder.history.update(v.id for v in found if isinstance(v.type, TensorType)
                                            and v.type.dtype.is_floating_point)
         if random:
-            context.inputs.write_random_state("offset", numbers.wrap(context, found[len(self.types)]))
+            for part, value in zip(("offset", "seed"), found[len(self.types):], strict=False):
+                context.inputs.write_random_state(part, numbers.wrap(context, value))
         context.called_back = True
         leaves = iter(found)
         return self.rebuilt(result, leaves)

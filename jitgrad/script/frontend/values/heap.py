@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from jitgrad import dims
 from jitgrad.device import device as Device
 from jitgrad.dims import Symbol
-from jitgrad.dtypes import dtype
+from jitgrad.dtypes import dtype, int64
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.tensorbase import Size as Shape
@@ -280,11 +281,7 @@ def write(context: Context, tensor: SymTensor, value: Value) -> None:
         raise_leaf(context, bool(tensor.path))
     storage.made = storage.made and ""
     base = current_value(context, storage)
-    bases = [base]
-    for op, attrs in tensor.path:
-        bases.append(apply_view(context, bases[-1], op, attrs))
-    for (op, attrs), x in zip(reversed(tensor.path), reversed(bases[:-1]), strict=True):
-        value = _put(context, x, op, attrs, value)
+    value = _put(context, base, tensor.path, value)
     if storage.requires_grad:
         value = as_leaf(context, storage, value)
     elif context.has_history(base):
@@ -401,21 +398,31 @@ def raise_leaf(context: Context, view_of: bool) -> None:
                        else "a leaf Variable that requires grad is being used in an in-place operation.")
 
 
-def _put(context: Context, x: Value, op: str, attrs: Mapping[str, Any], value: Value) -> Value:
-    """`x` with what view `op` shows of it replaced by `value`."""
+def _put(context: Context, x: Value, path: Path, value: Value) -> Value:
+    """`x` with what a path of views shows of it replaced by `value`."""
+    if not path:
+        return value
     assert isinstance(x.type, TensorType)
-    if op in ("reshape", "expand"):
-        if op == "expand":
-            raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to a "
-                               "single memory location. Please clone() the tensor before performing the operation.")
-        return context.one("reshape", value, shape=x.type.dims)
+    (op, attrs), *rest = path
+    shape, count = x.type.dims, dims.product(x.type.dims)
+    if op == "windows":  # they may show an element in several places: by the elements' numbers
+        places = context.one("reshape", context.one("arange", length=count, dtype=int64), shape=shape)
+        for name, how in path:
+            places = apply_view(context, places, name, how)
+        flat = context.one("reshape", x, shape=(count,))
+        flat = context.one("index_put", flat, value, places, axes=(0,), accumulate=False)
+        return context.one("reshape", flat, shape=shape)
+    value = _put(context, apply_view(context, x, op, attrs), tuple(rest), value)
+    if op == "expand":
+        raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to a "
+                           "single memory location. Please clone() the tensor before performing the operation.")
+    if op == "reshape":
+        return context.one("reshape", value, shape=shape)
     if op == "permute":
         axes = attrs["axes"]
         return context.one("permute", value, axes=tuple(axes.index(i) for i in range(len(axes))))
-    if op == "unsqueeze":
-        return context.one("squeeze", value, axis=attrs["axis"])
-    if op == "squeeze":
-        return context.one("unsqueeze", value, axis=attrs["axis"])
+    if op in ("squeeze", "unsqueeze"):
+        return context.one("unsqueeze" if op == "squeeze" else "squeeze", value, axis=attrs["axis"])
     if op in ("alias", "detach"):
         return value
     return context.one(f"{op}_scatter", x, value, **attrs)

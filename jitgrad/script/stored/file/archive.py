@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import math
 import os
 import re
 import zipfile
@@ -24,12 +23,12 @@ import numpy as np
 
 import jitgrad
 from jitgrad import dtypes
-from jitgrad.serialization import LoadError
+from jitgrad.serialization import LoadError, check_members, read_array
 
 FORMAT, VERSION = "jitgrad program", 2
 File = str | os.PathLike[str] | IO[bytes]
 _MEMBER = re.compile(r"program\.json|graphs/\d{1,6}\.txt|arrays/\d{1,6}\.npy")
-_ARRAY_DTYPES = {d.np: d for d in dtypes.ALL if d is not dtypes.bfloat16} | {np.dtype("V2"): dtypes.bfloat16}
+_ARRAY_DTYPES = {d.np for d in dtypes.ALL}
 
 
 def write(file: IO[bytes], program: Any, graphs: Sequence[str], arrays: Sequence[np.ndarray[Any, Any]]) -> None:
@@ -62,7 +61,7 @@ class Contents:
             raise LoadError("damaged file: `program.json` is missing")
         self.program = json.loads(members["program.json"])
         self.graphs = [members[n].decode() for n in _numbered(members, "graphs/", ".txt")]
-        self.arrays = [read_array(members[n], n) for n in _numbered(members, "arrays/", ".npy")]
+        self.arrays = [_read_numbers(members[n], n) for n in _numbered(members, "arrays/", ".npy")]
 
 
 def _numbered(members: Mapping[str, bytes], start: str, end: str) -> list[str]:
@@ -75,17 +74,17 @@ def _numbered(members: Mapping[str, bytes], start: str, end: str) -> list[str]:
 
 def read(file: IO[bytes]) -> Contents:
     """Read a file that `write` wrote. Raises LoadError, and what zipfile and json raise for damaged ones."""
-    file.seek(0, os.SEEK_END)
-    size = file.tell()
-    file.seek(0)
     with zipfile.ZipFile(file) as archive:
-        infos = archive.infolist()
-        _check_members(infos, size)
-        if "manifest.json" not in archive.namelist():
+        names = archive.namelist()
+        for name in names:
+            if name != "manifest.json" and not _MEMBER.fullmatch(name):
+                raise LoadError(f"not a saved jitgrad program: it has a member named {name[:80]!r}")
+        check_members(archive, file)
+        if "manifest.json" not in names:
             raise LoadError("not a saved jitgrad program: it has no `manifest.json`")
         manifest = json.loads(archive.read("manifest.json"))
         expected = _check_manifest(manifest)
-        if expected.keys() != {i.filename for i in infos} - {"manifest.json"}:
+        if expected.keys() != {*names} - {"manifest.json"}:
             raise LoadError("damaged file: its members are not those of its manifest")
         members = {}
         for name, digest in expected.items():
@@ -93,21 +92,6 @@ def read(file: IO[bytes]) -> Contents:
             if hashlib.sha256(members[name]).hexdigest() != digest:
                 raise LoadError(f"damaged file: the checksum of `{name}` is wrong")
     return Contents(members)
-
-
-def _check_members(infos: Sequence[zipfile.ZipInfo], size: int) -> None:
-    """Names are ours and occur once; nothing is compressed, and all of it fits into the file."""
-    seen = set()
-    for info in infos:
-        if info.filename != "manifest.json" and not _MEMBER.fullmatch(info.filename):
-            raise LoadError(f"not a saved jitgrad program: it has a member named {info.filename[:80]!r}")
-        if info.filename in seen:
-            raise LoadError(f"damaged file: `{info.filename}` occurs twice")
-        seen.add(info.filename)
-        if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
-            raise LoadError(f"damaged file: `{info.filename}` is compressed")
-    if sum(info.file_size for info in infos) > size:
-        raise LoadError("damaged file: its members are larger than the file")
 
 
 def _check_manifest(manifest: Any) -> dict[str, str]:
@@ -125,16 +109,9 @@ def _check_manifest(manifest: Any) -> dict[str, str]:
     return members
 
 
-def read_array(data: bytes, name: str) -> np.ndarray[Any, Any]:
-    """The array of an .npy file; its header must fit the bytes that follow, so that no header can ask for memory."""
-    stream = io.BytesIO(data)
-    if np.lib.format.read_magic(stream) != (1, 0):
-        raise LoadError(f"damaged file: `{name}` is of another version of the .npy format")
-    shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-    if dtype not in _ARRAY_DTYPES or len(shape) > 32 or any(n < 0 for n in shape):
+def _read_numbers(data: bytes, name: str) -> np.ndarray[Any, Any]:
+    """The array of an .npy file, of one of our dtypes."""
+    array = read_array(data, name)
+    if array.dtype not in _ARRAY_DTYPES or array.ndim > 32:
         raise LoadError(f"damaged file: `{name}` is not an array of numbers")
-    start = stream.tell()
-    if math.prod(shape) * dtype.itemsize != len(data) - start:
-        raise LoadError(f"damaged file: `{name}` has {len(data) - start} bytes for the shape {shape}")
-    flat = np.frombuffer(data, _ARRAY_DTYPES[dtype].np, offset=start)
-    return flat.reshape(shape, order="F" if fortran else "C").copy(order="K")
+    return array

@@ -112,7 +112,8 @@ def test_array_headers_cannot_ask_for_memory(data):
 
     parts = members(data)
     for bad in (npy((1 << 40, 1 << 20)), npy((2,), "|O", b"x" * 16), npy((-1,)), npy((2,), "<c8", b"x" * 16), b"",
-                npy("__import__('os')"), npy((1,) * 40, content=b"1234")):
+                npy("__import__('os')"), npy((1,) * 40, content=b"1234"),
+                npy((3,), content=b"x" * 12).replace(b"(3,)", b"((3,")):
         refused(pack({**parts, "arrays/0.npy": bad}), "damaged")
 
 

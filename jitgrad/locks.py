@@ -18,13 +18,17 @@ _owners: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 
 def new_in_children(owner: Locked) -> None:
-    """`owner._lock` is another lock, which nobody holds, in every process that is forked from this one."""
+    """In every process that is forked from this one no thread that is not there holds `owner._lock`, an RLock."""
     _owners[id(owner)] = owner
 
 
 def _renew() -> None:
+    """The thread that forked goes on in the child, with the locks that it holds itself."""
     for owner in list(_owners.values()):
-        owner._lock = threading.RLock()
+        if owner._lock.acquire(blocking=False):
+            owner._lock.release()
+        else:
+            owner._lock = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):
