@@ -22,8 +22,8 @@ def test_random_programs_agree_with_eager(first: int) -> None:
     assert sum(bool(r.refused) for r in reports.values()) <= CHUNK // 2
 
 
-#: gradients of a list that is read on two ways, where an element is absent on one of them, also of one number; a `.grad`
-#: that was there before the loop that makes another
+#: gradients of a list that is read on two ways, where an element is absent on one of them, also of one number; a
+#: `.grad` that was there before the loop that makes another
 FOUND = (279, 1100, 1852, 31_026, 9082)
 
 
