@@ -161,6 +161,14 @@ class EntryWriter:
         else:
             raise AssertionError(guard.kind)
 
+    def definitions(self, definitions: Mapping[tuple[Any, str], Any]) -> None:
+        """Require classes and functions to be as they were (see `ScriptGraph.definitions`)."""
+        conditions = [f"{name!r} not in {self.constant(owner.__globals__)}" if found is sig.ABSENT
+                      else f"{self.constant(owner)}.{name} is {self.constant(found)}"
+                      for (owner, name), found in definitions.items()]
+        if conditions:
+            self.require(" and ".join(dict.fromkeys(conditions)))
+
     def _equal(self, name: str, value: Any) -> None:
         text = self.literal(value)
         if type(value) in (bool, type(None)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,6 +38,11 @@ def mismatch(specialisation: Specialisation, values: dict[str, Any]) -> str:
     problem = first_broken(specialisation.assumptions, values, broken)
     if problem:
         return problem
+    for (owner, name), found in specialisation.script.definitions.items():
+        if found is sig.ABSENT and name in owner.__globals__:
+            return f"`{name}` was the builtin"
+        if found is not sig.ABSENT and operator.attrgetter(name)(owner) is not found:
+            return f"`{owner.__qualname__}.{name}` was assigned"
     if specialisation.may_share and not _separate(specialisation, values):
         return SHARED
     return _size_mismatch(specialisation, values)

@@ -135,6 +135,10 @@ Place = Source | Content | Tail
 # --- assumptions ---------------------------------------------------------------------------------------------------
 
 
+#: what a name stands for that a module does not have
+ABSENT = object()
+
+
 @dataclass(frozen=True, slots=True)
 class Guard:
     """What was assumed of the object at `source`.
@@ -352,6 +356,8 @@ class ScriptGraph:
         parameters: names of the function's parameters (filled in by the executor).
         functions: every Python function whose source was compiled into the graph, the scripted one first (the disk
             cache compares their code).
+        definitions: (class, method) or (function, part of it) -> what it was; (function, name of a builtin that its
+            module has not) -> `ABSENT`.
         calls_back: whether it calls ignored functions.
         gradient_state: whether the script looks at the grad mode or at what needs a gradient.
         device_state: whether it looks at where tensors are, so that it may do something else on another device.
@@ -379,6 +385,7 @@ class ScriptGraph:
     alone: tuple[int, ...] = ()
     parameters: tuple[str, ...] = ()
     functions: list[Any] = field(default_factory=list)
+    definitions: dict[tuple[Any, str], Any] = field(default_factory=dict)
     stores: list[tuple[Place, Result]] = field(default_factory=list)
     recipes: list[tuple[tuple[Place, Result], ...]] = field(default_factory=list)
     unread: list[Source] = field(default_factory=list)

@@ -121,6 +121,7 @@ class Specialisation:
                 writer.require(f"{writer.read(guard.source)} is {writer.constant(ref)}()")
         for guard in script.guards:
             writer.guard(guard)
+        writer.definitions(script.definitions)
         names = [writer.read(s) for s in script.inputs]
         shapes, done = known_shapes(writer, script)
         size_guards = [guard for number, guard in enumerate(script.size_guards) if number not in done]

@@ -201,7 +201,7 @@ def _graph_of(context: Context, inputs: Inputs, function: Callable[..., Any], ar
             recorded=told, results=len(own), alone=() if needed else tuple([
                 i for i in differentiable if not isinstance(graph.outputs[i].type, ListType)]),
             stores=stores, recipes=inputs.recipes, unread=inputs.unread(),
-            lists=inputs.lists_taken(), functions=[function, *context.functions],
+            lists=inputs.lists_taken(), functions=[function, *context.functions], definitions=inputs.definitions,
             calls_back=context.called_back, gradient_state=context.gradient_state,
             device_state=context.device_state, log=[*log, *context.log],
             device=context.device, on_host=tuple(sorted(results.on_host)),

@@ -12,6 +12,7 @@ import hashlib
 import importlib
 import json
 import marshal
+import operator
 import types
 from collections.abc import Sequence
 from dataclasses import fields
@@ -111,6 +112,7 @@ class Writer(Encoder):
                 self._add_methods(type(guard.value), sig.Attr(guard.source, "__class__"))
 
     def _add_methods(self, class_: type, source: sig.Source) -> None:
+        self._paths.setdefault(id(class_), source)
         for name in dir(class_):
             method = getattr(class_, name, None)
             if isinstance(method, types.FunctionType):
@@ -194,7 +196,7 @@ class Reader(Decoder):
         if stored[0] == "import":
             return import_by_name(stored[1], stored[2])
         found = self._found(self.source(stored[1]))
-        if not isinstance(found, types.FunctionType):
+        if not isinstance(found, (types.FunctionType, type)):
             raise Changed("another object is where a function was")
         return found
 
@@ -244,6 +246,14 @@ def _sharing(values: dict[str, Any], guards: Sequence[sig.Guard]) -> list[int]:
     return [first.setdefault(o, i) for i, o in enumerate(objects)]
 
 
+def _stated(found: Any) -> Json:
+    """What is kept of a definition: defaults as far as they are plain; functions have hashes elsewhere."""
+    if isinstance(found, (tuple, dict)):
+        values = found.values() if isinstance(found, dict) else found
+        return [to_plain(v) if is_plain(v) else type(v).__qualname__ for v in values]
+    return "absent" if found is sig.ABSENT else "there" if found is not None else None
+
+
 def dump(root: Any, script: sig.ScriptGraph, values: dict[str, Any]) -> bytes:
     """`script`, compiled for parameters `values`, without its graph. Raises NotSavable."""
     writer = Writer(root, script.guards)
@@ -251,6 +261,8 @@ def dump(root: Any, script: sig.ScriptGraph, values: dict[str, Any]) -> bytes:
         "sharing": _sharing(values, script.guards),
         "functions": [[*writer.function(f), code_hash(f)] for f in script.functions],
         "lists": [[writer.source(s), list_kinds.to_plain(k)] for s, k in script.lists.items()],
+        "definitions": [[*writer.function(owner), name, _stated(found)]
+                        for (owner, name), found in script.definitions.items()],
     }
     data["not_one"] = [s.not_one for s in writer.symbols]
     return json.dumps(data).encode()
@@ -271,6 +283,13 @@ def load(root: Any, values: dict[str, Any], data: bytes) -> sig.ScriptGraph | No
         script = reader.script(stored)
         if _sharing(values, script.guards) != stored["sharing"]:
             return None
+        for *named, name, stated in stored["definitions"]:
+            owner = reader.function(named)
+            absent = stated == _stated(sig.ABSENT)
+            found = owner.__globals__.get(name, sig.ABSENT) if absent else operator.attrgetter(name)(owner)
+            if _stated(found) != stated:
+                return None
+            script.definitions[owner, name] = found
         script.lists = {reader.source(s): list_kinds.from_plain(k) for s, k in stored["lists"]}
     except (Changed, NotSavable, LoadError):
         return None

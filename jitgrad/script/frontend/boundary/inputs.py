@@ -77,6 +77,7 @@ class Inputs(Entries):
         self._unread: dict[SymList, Callable[[], tuple[Any, ...]]] = {}
         self.rewritten: dict[Any, None] = {}
         self.recipes: list[tuple[tuple[sig.Place, sig.Result], ...]] = []
+        self.definitions: dict[tuple[Any, str], Any] = {}
         self._constants = 0
         self.constants: list[tuple[int, Any, Any]] = []
         self._taken: dict[sig.Source, Kind] = {}
@@ -328,6 +329,22 @@ class Inputs(Entries):
         if source is not None and hasattr(obj, "__dict__") and not isinstance(obj, type) and (
                 name in ("forward", "step") or not trusted(type(obj).__module__)):
             self.guard(source, "inherited", name)
+        self.define(type(obj), name)
+
+    def define(self, owner: Any, name: str) -> None:
+        """Guard that a class's method, or a function's code and defaults, stay what they are."""
+        if trusted(owner.__module__):
+            return
+        found = getattr(owner, name)
+        if isinstance(found, types.MethodType):  # bound anew whenever it is asked for
+            name, found = f"{name}.__func__", found.__func__
+        if isinstance(owner, types.FunctionType) or isinstance(found, types.FunctionType):
+            self.definitions[owner, name] = found
+
+    def undefined(self, function: Any, name: str) -> None:
+        """Guard that the module of a function goes on without a variable that has a builtin's name."""
+        if not trusted(function.__module__):
+            self.definitions[function, name] = sig.ABSENT
 
     def source(self, obj: Any) -> sig.Source | None:
         """Where a real object was found; None for a constant."""

@@ -48,6 +48,7 @@ def load(context: Context, frame: Frame, name: str) -> Any:
             return context.state.values[slot]
         if name in namespace:
             return context.inputs.read_global(namespace[name], Global(function, name))
+        context.inputs.undefined(function, name)
     if hasattr(builtins, name):
         return getattr(builtins, name)
     raise UnresolvedName(f"`{name}`", context.span(), hint=_similar(name, frame, function))

@@ -86,6 +86,8 @@ class PythonKind(ObjectKind):
             raise self.not_callable(context, obj)
         source = source_of(obj)
         context.functions[obj] = None
+        for part in ("__code__", "__defaults__", "__kwdefaults__"):
+            context.inputs.define(obj, part)
         defaults = tuple(_default(context, obj, "__defaults__", i, d) for i, d in enumerate(obj.__defaults__ or ()))
         kw_defaults = {k: _default(context, obj, "__kwdefaults__", k, v)
                        for k, v in (obj.__kwdefaults__ or {}).items()}

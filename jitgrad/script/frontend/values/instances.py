@@ -146,6 +146,7 @@ class InstanceKind(ObjectKind):
         if attribute is MISSING:
             raise UnresolvedAttribute(f"`{obj.cls.__name__}` has no `{name}`", context.span())
         if is_method(attribute):
+            context.inputs.define(obj.cls, name)
             return bind(obj, attribute)
         if isinstance(attribute, types.MemberDescriptorType):
             raise effects.raise_now(context, AttributeError, (text,))
