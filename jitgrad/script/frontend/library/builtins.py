@@ -132,7 +132,13 @@ def _isinstance(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(type)
 def _type(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return class_of(args[0])
+    def of(value: Any) -> type:
+        found = class_of(value)
+        if isinstance(value, Number) and found is object:
+            raise numbers.type_unknown(context)
+        return found
+
+    return unions.switch(context, args[0], of)
 
 
 @handles(slice)
@@ -147,7 +153,8 @@ def _issubclass(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(callable)
 def _callable(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return isinstance(args[0], (Function, Method)) or (not is_dynamic(args[0]) and callable(args[0]))
+    return unions.switch(context, args[0], lambda v: isinstance(v, (Function, Method)) or (
+        not is_dynamic(v) and callable(v)))
 
 
 @handles(id)

@@ -34,6 +34,8 @@ T = TypeVar("T")
 RANDOM = ("random numbers and call-backs",)
 #: the decision that what branches and loops bring together stays a choice of objects, not a copy of what they hold
 REFERENCES = ("references",)
+#: the decision that a number of one type here and of another there is one of two, not a number of any type
+TYPES_APART = ("types of numbers",)
 
 
 class Restart(Exception):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, TensorType, Type, map_dims
-from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.context import TYPES_APART, Context, current
 from jitgrad.script.frontend.templates.sizes import Elements, Sizer
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.values import heap, numbers
@@ -127,6 +127,8 @@ class Static(Template):
 def _join_numbers(a: Template, b: Template) -> Num:
     kinds = a.number_kind, b.number_kind
     if kinds[0] is None or kinds[1] is None:
+        raise Clash(f"{a} and {b}")
+    if kinds[0] is not kinds[1] and TYPES_APART in current().decisions:
         raise Clash(f"{a} and {b}")
     low = min(a.low, b.low) if a.low is not None and b.low is not None else None
     return Num(kinds[0] if kinds[0] is kinds[1] else object, low)

@@ -15,7 +15,7 @@ from typing import Any
 
 from jitgrad.dims import Size, Symbol, dim, substitute, symbols
 from jitgrad.ops.types import INT, OptionalType, TensorType, Type
-from jitgrad.script.frontend.state.context import Context, State
+from jitgrad.script.frontend.state.context import TYPES_APART, Context, State
 from jitgrad.script.frontend.templates import item_origins
 from jitgrad.script.frontend.templates.alternatives import Either, Same, Static
 from jitgrad.script.frontend.templates.of_values import content_template, record, template_of
@@ -30,6 +30,7 @@ from jitgrad.script.frontend.values.values import (
     UNBOUND,
     Boxed,
     Instance,
+    Number,
     RunPairs,
     Storage,
     SymDict,
@@ -300,7 +301,8 @@ class Identities:
         return a, b
 
     def _boxed(self, side: int, value: Any) -> Any:
-        if not isinstance(value, (tuple, Text)):
+        if not isinstance(value, (tuple, Text, Number, int, float) if TYPES_APART in self.context.decisions
+                          else (tuple, Text)):
             return value
         box = Boxed(str(self._in(side, referring, value)))
         self.states[side].values[box] = {"value": value}

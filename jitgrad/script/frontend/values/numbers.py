@@ -11,11 +11,11 @@ from typing import Any
 
 from jitgrad import dims
 from jitgrad.dims import Dim, Size, floordiv, is_not_one, mod
-from jitgrad.errors import TypeMismatch
+from jitgrad.errors import NotStatic, TypeMismatch
 from jitgrad.ops.numbers import FUNCTIONS, NUMBERS, operator_of
 from jitgrad.ops.types import BOOL, FLOAT, INT, Type
 from jitgrad.script.frontend.state import dispatch, effects
-from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.context import TYPES_APART, Context, Restart
 from jitgrad.script.frontend.values.symnumbers import TYPES, Number, size_number
 from jitgrad.script.graph.ir import Value
 
@@ -23,6 +23,14 @@ from jitgrad.script.graph.ir import Value
 def value_of(context: Context, number: Any) -> Value:
     """The graph value of a static or run-time number."""
     return number.value if isinstance(number, Number) else context.constant(number)
+
+
+def type_unknown(context: Context) -> Exception:
+    """Where the type of a number is asked for that is known only at run time: evaluation begins again with such numbers
+    apart; where that was of no use, the refusal."""
+    if TYPES_APART not in context.decisions:
+        return Restart(TYPES_APART, "numbers of several types are one of several")
+    return NotStatic("the type of this number is known only at run time", context.span())
 
 
 def kind_of(number: Any) -> type:

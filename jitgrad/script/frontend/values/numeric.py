@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
+from jitgrad.errors import TypeMismatch, UnsupportedCall
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
@@ -41,7 +41,7 @@ class NumberKind(Kind):
         kinds = (bool, int, float) if obj.number_type is object else (obj.number_type,)
         answers = {issubclass(kind, classes) for kind in kinds}
         if len(answers) > 1:
-            raise NotStatic("the type of this number is known only at run time", context.span())
+            raise numbers.type_unknown(context)
         return answers.pop()
 
     def result(self, results: Leaving, obj: Number) -> sig.Result:

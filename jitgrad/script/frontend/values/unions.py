@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
+from jitgrad.errors import NotStatic, UnresolvedAttribute, UnsupportedCall
 from jitgrad.script.call import signature as sig
-from jitgrad.script.frontend.state import copies
+from jitgrad.script.frontend.state import copies, effects
 from jitgrad.script.frontend.state.context import Context, current
 from jitgrad.script.frontend.state.handlers import Args
 from jitgrad.script.frontend.state.outside import Leaving
@@ -25,7 +25,7 @@ from jitgrad.script.frontend.templates.unions import (
 )
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.protocol import SYMBOLS, Kind, class_of, is_dynamic, register, type_name, type_word
-from jitgrad.script.frontend.values.values import HELD, Boxed, Iterable, Method, Number, SymTensor, Union
+from jitgrad.script.frontend.values.values import HELD, Boxed, Iterable, Method, Number, SymList, SymTensor, Union
 
 
 @register(Union)
@@ -65,7 +65,7 @@ class UnionKind(Kind):
     def get_attribute(self, context: Context, obj: Union, name: str) -> Any:
         if all(s is None or isinstance(s, SymTensor) for s in obj.statics):
             obj = certain(context, obj, f"'{{}}' object has no attribute '{name}'", AttributeError)
-        return switch(context, obj, lambda v: protocol.get_attribute(context, v, name))
+        return switch(context, obj, lambda v: _attribute(context, v, name))
 
     def callee(self, context: Context, obj: Union, name: str) -> Any:
         if obj.inner is not None and all(s is None for s in obj.statics):
@@ -74,7 +74,7 @@ class UnionKind(Kind):
             obj = certain(context, obj, f"'{{}}' object has no attribute '{name}'", AttributeError)
 
         def each(cx: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            return switch(cx, obj, lambda v: protocol.call(cx, protocol.get_attribute(cx, v, name), *args, **kwargs))
+            return switch(cx, obj, lambda v: protocol.call(cx, _attribute(cx, v, name), *args, **kwargs))
 
         return Method(name, each)
 
@@ -103,9 +103,10 @@ class UnionKind(Kind):
 
     def iterate(self, context: Context, obj: Union) -> Iterable:
         held = force(context, obj, "'{}' object is not iterable")
-        if held is obj:
-            raise TypeMismatch(f"iteration over {self.type_word(obj)}", context.span())
-        return protocol.iterate(context, held)
+        if not isinstance(held, Union):
+            return protocol.iterate(context, held)
+        length = switch(context, held, lambda v: protocol.iterate(context, v).length)
+        return Iterable(length, lambda cx, k: switch(cx, held, lambda v: _item(cx, v, k)), False)
 
     def contains(self, context: Context, obj: Union, item: Any) -> Any:
         return switch(context, obj, lambda v: protocol.contains(context, v, item))
@@ -184,6 +185,22 @@ class BoxedKind(Kind):
 
     def text(self, context: Context, obj: Boxed, conversion: str, spec: str) -> list[Any]:
         return protocol.text(context, opened(context, obj), conversion, spec)
+
+
+def _item(context: Context, value: Any, k: Any) -> Any:
+    """Item k of an alternative that is gone over."""
+    if isinstance(value, (tuple, SymList)):
+        return protocol.get_item(context, value, k)
+    return protocol.iterate(context, value).item(context, k)
+
+
+def _attribute(context: Context, value: Any, name: str) -> Any:
+    """An attribute of an alternative: that it has none is an exception where the run comes to it."""
+    try:
+        return protocol.get_attribute(context, value, name)
+    except UnresolvedAttribute:
+        text = f"'{type_name(value)}' object has no attribute '{name}'"
+        raise effects.raise_now(context, AttributeError, (text,)) from None
 
 
 def _of(context: Context, obj: Union, what: str, operation: Callable[[Any], Any]) -> Any:

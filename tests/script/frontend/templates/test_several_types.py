@@ -133,6 +133,32 @@ def one_of_three_kinds(x, c: bool):
     return w, v
 
 
+@program((t(3), 0), (t(3), 1), (t(3), 4), compilations=None)
+def types_of_numbers(x, k: int):
+    v = False
+    if k > 0:
+        v = 0.5
+    w = 1 if k > 1 else 2.5
+    for i in range(k):
+        w = 0.5 if i % 2 else i
+    d = {"n": w}
+    d["n"] += 1
+    return type(v).__name__, w + 1 if isinstance(w, int) else w * x, d
+
+
+@program((t(3), 3), (t(3), 0))
+def called_if_callable(x, k: int):
+    g = torch.tanh if k > 1 else None
+    h = [x] if k > 1 else (x, x * 2, x)
+    out = [] if k > 7 else None
+    if isinstance(out, list):
+        out.append(x)
+    total = x * 0
+    for y in (h if isinstance(h, (list, tuple)) else ()):
+        total = total + y
+    return g(x) if callable(g) else x - 1, total, len(h)
+
+
 @program((t(4), 5.0, True), (t(4), -5.0, True), (t(4), 5.0, False), compilations=None)
 def left_by_a_loop(x, s: float, c: bool):
     v = None
