@@ -213,6 +213,8 @@ def _conversion(to: type) -> Handler:
     def convert(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         if not args:
             return to()
+        if unions.undecided(args[0]):
+            return unions.switch(context, args[0], lambda v: convert(context, (v, *args[1:]), kwargs))
         value = number_argument(context, args[0], f"{to.__name__}()")
         if isinstance(value, Number):
             return numbers.cast(context, value, to)

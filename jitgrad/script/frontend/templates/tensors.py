@@ -90,6 +90,7 @@ class Tensor(Template):
         origin = item_origins.values(context, value, self.origin)
         if isinstance(value, Union):
             value = argument(context, value)
+            assert not isinstance(value, Union)  # of one type, or the template would be of several
         if isinstance(value, SymTensor):
             return [missing.read_or_nothing(context, value), *origin]
         filled = context.one("fill", numbers.value_of(context, value), shape=(), dtype=self.dtype)

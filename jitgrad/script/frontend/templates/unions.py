@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from jitgrad.errors import TypeMismatch
 from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend.state import copies, dispatch, effects
-from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.context import Context, current
 from jitgrad.script.frontend.templates.alternatives import Either, Num, payload, same_static, tag_of
 from jitgrad.script.frontend.templates.references import CHOSEN, copied
 from jitgrad.script.frontend.templates.tensors import Tensor
@@ -160,20 +161,27 @@ def certain(context: Context, value: Any, what: str, error: type[Exception] = Ty
     return value
 
 
-def force(context: Context, value: Any, what: str, error: type[Exception] = TypeError) -> Any:
-    """The run-time value of a union that an operation needs, or what the tensor holds that it is; else `certain`."""
-    value = certain(context, value, what, error)
-    if isinstance(value, Union) and _of_one_type(value):
+def force(context: Context, value: Any, what: str, several: bool = False) -> Any:
+    """The run-time value of a union that an operation needs, or what the tensor holds that it is; else `certain`.
+
+    `several`: the caller goes on with each of several tensors of other types.
+    """
+    value = certain(context, value, what)
+    if not isinstance(value, Union) or not any(isinstance(s, SymTensor) for s in value.statics):
+        return value
+    if _of_one_type(value):
         return read(context, value)
+    if not several:
+        raise TypeMismatch("a value of one type is needed here, not what a branch or a loop chose among several",
+                           context.span(), hint="write the `if` around it")
     return value
 
 
 def _of_one_type(value: Union) -> bool:
     """Whether a union is a tensor of one dtype, rank and device: what it holds is read, which is one value."""
-    types = {(s.dtype, len(s.type_.dims), s.storage.device) if isinstance(s, SymTensor) else None
-             for s in value.statics}
+    types = {(s.dtype, len(s.type_.dims), s.device) if isinstance(s, SymTensor) else None for s in value.statics}
     if isinstance(value.inner, Tensor):
-        types.add((value.inner.dtype, len(value.inner.dims), value.inner.device))
+        types.add((value.inner.dtype, len(value.inner.dims), value.inner.device or current().device))
     elif value.inner is not None:
         types.add(None)
     return len(types) == 1 and None not in types
@@ -220,7 +228,11 @@ def each(context: Context, values: tuple[Any, ...], operation: Callable[[tuple[A
          whole: Callable[[Any], Any] = lambda value: False) -> Any:
     """`operation` of values of which none is one of several, those apart that may stay so."""
     for k, value in enumerate(values):
+        def again(v: Any, k: int = k) -> Any:
+            return each(context, (*values[:k], v, *values[k + 1:]), operation, whole)
+
         if isinstance(value, Union) and not whole(value):
-            return switch(context, value, lambda v: each(
-                context, (*values[:k], v, *values[k + 1:]), operation, whole))  # noqa: B023
+            return switch(context, value, again)
+        if type(value) in (list, tuple) and any(isinstance(v, Union) and not whole(v) for v in value):
+            return each(context, tuple(value), lambda items: again(type(value)(items)), whole)  # noqa: B023
     return operation(values)

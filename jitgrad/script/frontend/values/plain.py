@@ -14,7 +14,7 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.values.protocol import Kind, argument, is_dynamic, register, type_word
-from jitgrad.script.frontend.values.values import UNBOUND, Iterable, sequence
+from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Union, sequence
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), dtypes.dtype, slice, range, type(Ellipsis), device)
 #: objects whose operators are Python's own
@@ -107,4 +107,8 @@ class SliceKind(PlainKind):
         return any(is_dynamic(part) for part in (obj.start, obj.stop, obj.step))
 
     def argument(self, context: Context, obj: slice) -> Any:
-        return slice(argument(context, obj.start), argument(context, obj.stop), argument(context, obj.step))
+        ends = tuple([argument(context, end) for end in (obj.start, obj.stop, obj.step)])
+        if any(isinstance(end, Union) for end in ends):
+            raise NotStatic("a slice of which an end is of one of several types", context.span(),
+                            hint="write the `if` around it")
+        return slice(*ends)

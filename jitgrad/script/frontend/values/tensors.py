@@ -21,6 +21,7 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args
 from jitgrad.script.frontend.state.outside import Leaving
+from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.objects import similar
 from jitgrad.script.frontend.values.plain import static
@@ -116,12 +117,12 @@ class TensorKind(Kind):
         _SETTERS[name](context, obj, value)
 
     def get_item(self, context: Context, obj: SymTensor, index: Any) -> Any:
-        given = _key(context, index)
-        return guarded(context, lambda: operator.getitem(cast("Any", obj), given))
+        return unions.each(context, (_key(context, index),), lambda given: guarded(
+            context, lambda: operator.getitem(cast("Any", obj), *given)))
 
     def set_item(self, context: Context, obj: SymTensor, index: Any, value: Any) -> None:
-        given, source = _key(context, index), argument(context, value)
-        guarded(context, lambda: operator.setitem(cast("Any", obj), given, source))
+        unions.each(context, (_key(context, index), argument(context, value)), lambda given: guarded(
+            context, lambda: operator.setitem(cast("Any", obj), *given)))
 
     def length(self, context: Context, obj: SymTensor) -> Any:
         if not obj.ndim:
@@ -162,8 +163,9 @@ class TensorKind(Kind):
         method = getattr(type(obj), f"__i{op}__", None)
         if method is None:
             return super().in_place(context, op, obj, value)
-        given = argument(context, value)
-        return guarded(context, lambda: method(obj, given))
+        made = unions.each(context, (argument(context, value),), lambda given: guarded(
+            context, lambda: method(obj, *given)))
+        return super().in_place(context, op, obj, value) if made is NotImplemented else made
 
     def unary(self, context: Context, op: str, obj: SymTensor) -> Any:
         return guarded(context, lambda: operator_of(op)(obj))

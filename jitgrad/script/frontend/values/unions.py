@@ -58,7 +58,7 @@ class UnionKind(Kind):
 
     def argument(self, context: Context, obj: Union) -> Any:
         if obj.inner is not None or any(isinstance(s, SymTensor) for s in obj.statics):
-            return force(context, obj, "a tensor or number is needed here, not an object of '{}'")
+            return force(context, obj, "a tensor or number is needed here, not an object of '{}'", several=True)
         raise UnsupportedCall(f"this argument is {self.type_word(obj)}, decided at run time", context.span(),
                               hint="write an `if` around the call")
 
@@ -102,7 +102,7 @@ class UnionKind(Kind):
         return switch(context, obj, lambda v: protocol.length(context, v))
 
     def iterate(self, context: Context, obj: Union) -> Iterable:
-        held = force(context, obj, "'{}' object is not iterable")
+        held = force(context, obj, "'{}' object is not iterable", several=True)
         if not isinstance(held, Union):
             return protocol.iterate(context, held)
         length = switch(context, held, lambda v: protocol.iterate(context, v).length)
@@ -211,5 +211,5 @@ def _of(context: Context, obj: Union, what: str, operation: Callable[[Any], Any]
 def _operands(context: Context, what: str, op: str, a: Any, b: Any) -> tuple[Any, Any]:
     """Two operands, of which a union is taken to hold its value of the run: Python's complaint if not."""
     first, second, symbol = f"'{type_name(a)}'", f"'{type_name(b)}'", SYMBOLS[op]
-    return (force(context, a, what.format(symbol, "'{}'", second)),
-            force(context, b, what.format(symbol, first, "'{}'")))
+    return (force(context, a, what.format(symbol, "'{}'", second), several=True),
+            force(context, b, what.format(symbol, first, "'{}'"), several=True))

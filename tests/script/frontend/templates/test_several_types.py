@@ -179,6 +179,72 @@ def dicts_of_a_loop(x, n: int):
     return v
 
 
+@program((t(2, 3), True), (t(2, 3), False))
+def converted(x, c: bool):
+    m = x.sum() if c else 2
+    return float(m), int(m)
+
+
+@program((t(2, 3), True), (t(2, 3), False))
+def in_lists_for_the_library(x, c: bool):
+    m = x[0] if c else x
+    return torch.stack([m, m * 2]), torch.cat((m, m))
+
+
+@program((t(2, 3), True), (t(2, 3), False))
+def written_into_another(x, c: bool):
+    m = x[0] if c else x
+    y = x * 1
+    y += m
+    y[0] = m[0]
+    return y
+
+
+@program((t(2, 3), True), (t(2, 3), False))
+def of_two_dtypes_and_ranks(x, c: bool):
+    m = x[0] if c else x.long()
+    y = x * 1
+    y *= m
+    y[m > 1] = 0.
+    return y, m.sum()
+
+
+@program((t(2, 3), True), (t(2, 3), False))
+def shapes_of_either(x, c: bool):
+    m = x[0] if c else x
+    print(m.shape, (m.dim(), 1))
+    return [m, m], m.t() if m.dim() == 2 else m
+
+
+@program((t(2, 3), True), (t(2, 3), False))
+def its_own_memory_written(x, c: bool):
+    m = x[0].clone() if c else x.clone()
+    m[0] = 7.
+    m.mul_(2)
+    return m
+
+
+@program((t(2, 3), True), (t(2, 3), False))
+def written_in_place(x, c: bool):
+    x = x * 1
+    m = x[0] if c else x
+    m.add_(1)
+    return m.mean(), x
+
+
+@program((t(2, 3), True), (t(2, 3), False))
+def of_two_floating_dtypes(x, c: bool):
+    m = x.double() if c else x
+    return torch.where(m > 1, m, m * 0), m.max(), (m * x).sum().item()
+
+
+@program((t(2, 3), True), (t(2, 3), False))
+def beside_none(x, c: bool):
+    v = x[0] if c else None
+    w = x if c else x[0]
+    return w.sum() if v is None else v.sum() + w.mean()
+
+
 @program((t(3), 99), (t(3), 1), compilations=2)
 def list_of_what_a_branch_left_out(x, n: int):
     out = []

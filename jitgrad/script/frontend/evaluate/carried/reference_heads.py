@@ -339,7 +339,7 @@ class ReferenceHead(ObjectHead):
             if isinstance(key, Storage):
                 if value is not None and not isinstance(value, Value):
                     if isinstance(value, SymTensor):
-                        value = read_if_there(context, value)
+                        value = (read_if_there if isinstance(t, Either) else heap.read)(context, value)
                     else:
                         value = context.one("fill", numbers.value_of(context, value), shape=(), dtype=key.type.dtype)
             elif value is not None or not isinstance(key, HELD):
