@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from jitgrad.device import FACTS, asked
-from jitgrad.errors import NotStatic, ScriptError, SourceUnavailable, UnsupportedCall
+from jitgrad.errors import NotStatic, ScriptError, SourceUnavailable, TypeMismatch, UnsupportedCall
 from jitgrad.ops import autocast
 from jitgrad.ops.backend import backend, using
 from jitgrad.ops.types import ListType, TensorType
@@ -37,7 +37,7 @@ from jitgrad.script.frontend.library.backend import SymbolicBackend
 from jitgrad.script.frontend.source.annotations import check as check_annotations
 from jitgrad.script.frontend.source.source import source_of
 from jitgrad.script.frontend.state import dispatch, effects, unrolling
-from jitgrad.script.frontend.state.context import Context, Restart, activated
+from jitgrad.script.frontend.state.context import REFERENCES, Context, Restart, activated
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.memory import SHARED
 from jitgrad.script.frontend.state.sizes import Sizes
@@ -138,12 +138,19 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
         with asked() as facts:
             return _graph_of(context, inputs, function, arguments, log, facts)
     except ScriptError as refusal:
-        unrolled = unrolling.instead(context, refusal)
-        if unrolled is None:
+        again = _of_several_types(context, refusal) or unrolling.instead(context, refusal)
+        if again is None:
             raise
-        raise unrolled from refusal
+        raise again from refusal
     finally:
         vars(context).clear()  # its parts know it: without this all would live until the next garbage collection
+
+
+def _of_several_types(context: Context, refusal: ScriptError) -> Restart | None:
+    """The evaluation that may do without a refusal of types, if values were merged by what they hold."""
+    if isinstance(refusal, TypeMismatch) and REFERENCES not in context.decisions:
+        return Restart(REFERENCES, f"names refer to objects: {refusal.message}")
+    return None
 
 
 def _graph_of(context: Context, inputs: Inputs, function: Callable[..., Any], arguments: dict[str, Any],

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from jitgrad.dims import call
-from jitgrad.errors import NotStatic, ScriptError, TypeMismatch
-from jitgrad.script.frontend.state.context import REFERENCES, Context, Restart
+from jitgrad.errors import NotStatic, ScriptError
+from jitgrad.script.frontend.state.context import Context, Restart
 
 #: the most iterations that are unrolled, those of loops inside one another multiplied
 UNROLL_LIMIT = 64
@@ -70,10 +70,7 @@ def goes_on(context: Context, iterable: Any, k: int) -> bool:
 
 
 def instead(context: Context, refusal: ScriptError) -> Restart | None:
-    """The evaluation that may do without a refusal: with names that refer to objects of any type, or with loops
-    unrolled, if there is one that can be."""
-    if isinstance(refusal, TypeMismatch) and REFERENCES not in context.decisions:
-        return Restart(REFERENCES, f"names refer to objects: {refusal.message}")
+    """The evaluation that may do without a refusal, if there is a loop to unroll."""
     if context.part(Unrolling).possible and SHORT_LOOPS not in context.decisions:
         return Restart(SHORT_LOOPS, f"unrolled the loops of at most {UNROLL_LIMIT} iterations: {refusal.message}")
     return None
