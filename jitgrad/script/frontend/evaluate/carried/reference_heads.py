@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from jitgrad.dims import Symbol, dim, substitute, symbols
@@ -264,20 +265,16 @@ class ReferenceHead(ObjectHead):
         if any(others[cell_of(s)] for s in made):  # another name refers to one of them: copies, which nobody writes
             copies.share(context, SEVERAL, *(cell_of(s) for s in made))
         copies.share(context, MOVES, *(cell_of(s) for s in made if self._moves(s)))
-        kept = [s for s in value.statics if not any(s is m for m in made)]
+        choices: list[tuple[Callable[[], Any], Callable[[], Any]]] = [
+            (partial(unions.is_static, context, value, s), partial(_itself, s))
+            for s in value.statics if not any(s is m for m in made)]
+        if value.inner is not None:
+            choices.append((partial(unions.is_inner, context, value), partial(payload, context, value, known=True)))
+        choices += [(partial(unions.is_static, context, value, s), partial(self._copied, s)) for s in made]
 
         def run(k: int) -> Any:
-            if k < len(kept):
-                return dispatch.branch(context, unions.is_static(context, value, kept[k]),
-                                       lambda: kept[k], lambda: run(k + 1))
-            if k == len(kept) and value.inner is not None:
-                return dispatch.branch(context, unions.is_inner(context, value),
-                                       lambda: payload(context, value, known=True), lambda: run(k + 1))
-            one, *rest = made[k - len(kept) - (value.inner is not None):]
-            if not rest:
-                return self._copied(one)
-            return dispatch.branch(context, unions.is_static(context, value, one),
-                                   lambda: self._copied(one), lambda: run(k + 1))
+            is_this, this = choices[k]
+            return this() if k == len(choices) - 1 else dispatch.branch(context, is_this(), this, lambda: run(k + 1))
 
         context.state = end
         one = run(0)
@@ -386,6 +383,10 @@ class ReferenceHead(ObjectHead):
             if isinstance(key, tuple) and key[0] == "clean" and key[1] in self.templates:
                 del state.values[key]
         return state
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def _unions(value: Any) -> Iterator[Union]:
