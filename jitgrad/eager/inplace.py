@@ -111,6 +111,14 @@ def _make_writable(array: np.ndarray[Any, Any]) -> None:
         raise RuntimeError("the memory of this tensor is read-only: it belongs to a read-only ndarray") from None
 
 
+def put_back(array: np.ndarray[Any, Any], content: np.ndarray[Any, Any]) -> None:
+    """Give memory that was computed on as a copy its new content. RuntimeError where that cannot be, and it differs."""
+    if not array.flags.writeable and array.tobytes() != content.tobytes():
+        _make_writable(array)
+    if array.flags.writeable:
+        array[...] = content
+
+
 def rebase(target: TapedArray, value: TapedArray) -> None:
     """Count a write to `target`, and give it the history of `value` (whose elements it now holds)."""
     base = target._base

@@ -22,6 +22,7 @@ from jitgrad.codegen.program.layout import Status, Word
 from jitgrad.codegen.program.memory import HOST, Memory, is_tensor, payload, read_number, tensor_kind, write_number
 from jitgrad.codegen.program.sequences import Arena, SeqHandle, free_chunks, from_list
 from jitgrad.codegen.program.sites import Site
+from jitgrad.eager.inplace import put_back
 
 #: how a value travels: see `memory.kind_of`
 Kind = Any
@@ -335,7 +336,7 @@ class Launcher:
             places = [k for k, kind in enumerate(self.interface.inputs) if is_tensor(kind)]
             for k, given, copy in zip(places, items, copies, strict=False):
                 if k in self.interface.written and copy is not given:
-                    given[...] = copy
+                    put_back(given, copy)
             if not status:
                 return
         if self.interface.commits:

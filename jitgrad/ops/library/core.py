@@ -285,10 +285,7 @@ def require_equal(a: Any, b: Any, message: Callable[[], str], error: type[Except
 
 def require(condition: Any, error: type[Exception], *message: Any) -> None:
     """Raise `error` with a message in parts (str and numbers) unless `condition`, now or at run time."""
-    if isinstance(condition, (bool, np.bool_)):
-        if not condition:
-            raise error("".join([str(m) for m in message]))
-    else:
+    if not isinstance(condition, (bool, np.bool_)) or not condition:
         backend().check(condition, error, message if len(message) > 1 else message[0])
 
 

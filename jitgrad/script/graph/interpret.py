@@ -15,6 +15,7 @@ import numpy as np
 
 from jitgrad import dims
 from jitgrad.dims import Dim, Symbol
+from jitgrad.eager.inplace import put_back
 from jitgrad.errors import JitgradError
 from jitgrad.ops.namespaces import ArrayNamespace
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type
@@ -257,7 +258,7 @@ class _Run:
     def fill(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         type_ = node.output.type
         assert isinstance(type_, TensorType)
-        return (np.full([self.size(s) for s in type_.dims], inputs[0], type_.dtype.np),)
+        return (np.full([self.size(s) for s in type_.dims], np.asarray(inputs[0]).astype(type_.dtype.np)),)
 
     def opt_get(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         if inputs[0] is None:
@@ -315,7 +316,7 @@ class _Run:
         target = node.attrs["target"]
         memory = self.memory[target]
         if isinstance(self.graph.inputs[target].type, TensorType):
-            memory[...] = inputs[0]
+            put_back(memory, inputs[0])
         elif self.on_commit is None:
             raise InterpretError(f"a commit to input {target}, and no `on_commit`")
         else:

@@ -59,7 +59,7 @@ def _number(r: Rewriter, node: Node, values: list[Any]) -> Value | None:
 def _tensor(r: Rewriter, node: Node, impl: Any, sources: list[Node]) -> Value:
     type_ = node.outputs[0].type
     assert isinstance(type_, TensorType)
-    arrays = [np.full((), n.attrs["value"], n.attrs["dtype"].np) for n in sources]
+    arrays = [np.asarray(n.attrs["value"]).astype(n.attrs["dtype"].np) for n in sources]
     with np.errstate(all="ignore"):
         result = np.asarray(impl(np, *arrays, **node.attrs))
     assert result.dtype == type_.dtype.np

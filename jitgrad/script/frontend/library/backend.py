@@ -247,9 +247,11 @@ class SymbolicBackend:
     def check(self, condition: Any, error: type[Exception], message: str | tuple[Any, ...]) -> None:
         parts = (message,) if isinstance(message, str) else message
         if not isinstance(condition, Number):
-            if not condition:
+            if condition:
+                return
+            if error is RuntimeError or not any(isinstance(p, Number) for p in parts):
                 raise error("".join(str(p) for p in parts))
-            return
+            condition = False
         checks.emit_check(self.context, condition, error, parts)
 
     def check_equal(self, a: Any, b: Any, error: type[Exception], message: Callable[[], str]) -> None:

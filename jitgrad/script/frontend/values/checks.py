@@ -16,7 +16,7 @@ from jitgrad.script.graph.ir import Value
 
 
 def emit_check(context: Context, condition: Any, error: type[Exception], parts: Sequence[Any]) -> None:
-    """A check whose message consists of strings and numbers."""
+    """A check whose message consists of strings and numbers. Raises where it certainly fails."""
     template: list[Any] = []
     values: list[Value] = []
     for part in parts:
@@ -25,6 +25,8 @@ def emit_check(context: Context, condition: Any, error: type[Exception], parts: 
             values.append(part.value)
         else:
             template.append(str(part))
+    if condition is False:
+        raise effects.raise_now(context, error, tuple(template), values)
     effects.emit(context, "check", numbers.value_of(context, condition), *values, error=error, template=tuple(template))
 
 
@@ -101,10 +103,10 @@ class SymbolicChecker(Checker):
     def _check(self, condition: Any, message: Message, error: type[Exception]) -> None:
         if condition is True:
             return
-        if condition is False:
-            raise error(message())
         with dims.spelled() as spelled:
             text = message()
+        if condition is False and (not spelled or error is RuntimeError):
+            raise error(message())
         parts: list[Any] = []
         for position, piece in enumerate(text.split("\0")):
             parts.append(size_number(spelled[int(piece)]) if position % 2 else piece)
