@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import jitgrad as torch
-from jitgrad.codegen.cuda.driver import cudadriver
 from jitgrad.codegen.cuda.host import device_regions
 from tests.cuda import test_loops, test_models, test_repeated_loops
 from tests.cuda.test_loops import gradients, randn, same
@@ -46,9 +45,7 @@ def test_repeated(function: Any, arguments: Any, tolerance: float, monkeypatch: 
         same(scripted(*moved(given)), function(*given), tolerance)
 
 
-def test_a_loop_with_large_products_is_part_of_a_graph() -> None:
-    conditions = cudadriver.current().graphs.conditions
-    assert conditions.works(0), conditions.reason
+def test_a_loop_with_large_products() -> None:
     scripted = torch.script(equal_depth)
     given = randn(512, 512), 0.02 * randn(512, 512), 1e-4, 50
     for _ in range(4):

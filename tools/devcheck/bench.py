@@ -14,7 +14,6 @@ from jitgrad.codegen.cuda.driver import blaslt, cudadriver
 from jitgrad.codegen.cuda.driver.blaslt import Call
 from jitgrad.codegen.cuda.driver.cudadriver import CudaDriver
 from jitgrad.codegen.cuda.driver.driverapi import KernelNode
-from jitgrad.codegen.cuda.graphs import conditions
 from jitgrad.codegen.cuda.kernels import text
 from tools.devcheck.checks import Lost
 
@@ -52,18 +51,6 @@ row_sums(i64 rows, i64 columns, const float* x, float* y) {
     "add_one": """
 extern "C" __global__ void __launch_bounds__(32)
 add_one(float* y, float by) { if (jg_thread() == 0) y[0] += by; }
-""",
-    "count_down": """
-extern "C" __device__ __cudart_builtin__ void cudaGraphSetConditional(u64 handle, u32 value);
-extern "C" __global__ void __launch_bounds__(32)
-count_down(u64 handle, i64* left) {
-    if (jg_thread() == 0) { left[0] -= 1; cudaGraphSetConditional(handle, left[0] > 0); }
-}
-""",
-    "jg_decide": conditions.DECIDE,
-    "count_and_tell": """
-extern "C" __global__ void __launch_bounds__(32)
-count_and_tell(i64* left, i64* go) { if (jg_thread() == 0) { left[0] -= 1; go[0] = left[0] > 0; } }
 """,
     "large_shared": """
 extern "C" __global__ void __launch_bounds__(256)

@@ -1,4 +1,4 @@
-"""Every assumption about CUDA graphs on which the backend rests: nodes, updates, conditions, replay."""
+"""Every assumption about CUDA graphs on which the backend rests: nodes, updates, replay."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from ctypes import byref, c_float, c_int64, c_uint64
 
 import numpy as np
 
-from jitgrad.codegen.cuda.driver import nvrtc
 from jitgrad.codegen.cuda.driver.blaslt import WORDS, Call
-from jitgrad.codegen.cuda.driver.driverapi import COND_IF, COND_WHILE, NON_BLOCKING, UpdateResult
+from jitgrad.codegen.cuda.driver.driverapi import NON_BLOCKING
 from jitgrad.codegen.cuda.graphs.graphs import Builder, captured
 from jitgrad.codegen.cuda.graphs.replay import Replay
-from tools.devcheck.bench import Bench, bench, near, source
+from tools.devcheck.bench import Bench, bench, near
 from tools.devcheck.checks import Facts, check
 
 N = 4099
@@ -81,153 +80,6 @@ def blocks_meet() -> Facts:
     assert (wrong.get() == 0).all()
     ready.close()
     return {"blocks": blocks, "barrier_us": round((many - few) / 32, 2), "launch_us": round(few, 1)}
-
-
-@check()
-def updated_as_a_whole() -> Facts:
-    """`cuGraphExecUpdate` takes over the parameters of another graph of the same shape."""
-    b = bench()
-    x, y = [b.array(np.full(N, v, np.float32)) for v in (1, 2)]
-
-    def build(factor: float) -> Builder:
-        graph = builder(b)
-        made, _kept = b.node("axpy", 4, 256, c_int64(N), c_float(factor), x, y)
-        graph.kernel(made)
-        return graph
-
-    ready, other = build(1.0).instantiate(), build(5.0)
-    result = UpdateResult()
-    b.api.call("cuGraphExecUpdate_v2", ready.handle, other.graph, byref(result))
-    other.discard()
-    ready.launch(b.stream)
-    assert (y.get() == 7).all()
-    ready.close()
-    return {}
-
-
-@check()
-def conditional_cubin_loads() -> Facts:
-    """Machine code that calls cudaGraphSetConditional is loaded, though nothing defines it."""
-    b = bench()
-    try:
-        b.kernel("count_down")
-    except RuntimeError as error:
-        options = ("-arch=compute_" + b.driver.arch.removeprefix("sm_"), *nvrtc.OPTIONS)
-        ptx = nvrtc.compiler().compile(source("count_down"), options, "PTX")
-        module = b.api.made("cuModuleLoadData", ctypes.c_char_p(ptx))
-        b.api.made("cuModuleGetFunction", module, b"count_down")
-        raise AssertionError(f"only as PTX: {error}") from error
-    return {}
-
-
-@check()
-def if_node() -> Facts:
-    """An IF node with an else runs the body that a kernel chose, at each launch anew."""
-    b = bench()
-    left, y = b.array(np.ones(1, np.int64)), b.array(np.zeros(1, np.float32))
-    graph = builder(b)
-    condition = graph.handle()
-    made, _kept = b.node("jg_decide", 1, 32, left, c_uint64(condition))
-    graph.kernel(made)
-    for body, by in zip(graph.conditional(condition, COND_IF, bodies=2), (1.0, 100.0), strict=True):
-        made, _kept = b.node("add_one", 1, 32, y, c_float(by))
-        body.kernel(made)
-    ready = graph.instantiate()
-    for value, expected in ((1, 1), (0, 101), (0, 201), (1, 202)):
-        left[...] = value
-        ready.launch(b.stream)
-        b.wait()
-        assert float(y.get()[0]) == expected, f"condition {value}: {y.get()[0]} for {expected}"
-    ready.close()
-    return {}
-
-
-@check(alone=True)
-def while_node() -> Facts:
-    """A WHILE node runs its body, a product among it, as often as a kernel says: no host in the loop."""
-    b = bench()
-    left, y = b.array(np.zeros(1, np.int64)), b.array(np.zeros(1, np.float32))
-    x = np.eye(32, dtype=np.float32) * 2
-    factor, total = b.array(x), b.array(np.zeros((32, 32), np.float32))
-    call = b.product(factor, factor, total, accumulate=True)
-    graph = builder(b)
-    condition = graph.handle()
-    made, _kept = b.node("jg_decide", 1, 32, left, c_uint64(condition))
-    graph.kernel(made)
-    (body,) = graph.conditional(condition, COND_WHILE)
-    made, _kept = b.node("add_one", 1, 32, y, c_float(1.0))
-    body.kernel(made)
-    body.child(b.driver.graphs.product(call, b.stream))
-    made, _kept = b.node("count_down", 1, 32, c_uint64(condition), left)
-    body.kernel(made)
-    ready = graph.instantiate()
-    done = 0
-    for trips in (5, 0, 1, 100):
-        left[...] = trips
-        ready.launch(b.stream)
-        b.wait()
-        done += trips
-        assert float(y.get()[0]) == done, f"{trips} trips: {y.get()[0]} for {done}"
-        near(total.get(), 4.0 * done * np.eye(32), 1e-6, "products in the loop")
-
-    def hundred() -> None:
-        left[...] = 100
-        ready.launch(b.stream)
-
-    facts = {"us_a_trip": round(b.timed(hundred, 5) / 100, 2)}
-    ready.close()
-    return facts
-
-
-@check()
-def nested_conditions() -> Facts:
-    """An IF node in the body of a WHILE node."""
-    b = bench()
-    left, some, y = b.array(np.array([6])), b.array(np.array([1])), b.array(np.zeros(1, np.float32))
-    graph = builder(b)
-    loop = graph.handle(default=1)
-    (body,) = graph.conditional(loop, COND_WHILE)
-    branch = body.handle()
-    made, _kept = b.node("jg_decide", 1, 32, some, c_uint64(branch))
-    body.kernel(made)
-    (then,) = body.conditional(branch, COND_IF)
-    made, _kept = b.node("add_one", 1, 32, y, c_float(1.0))
-    then.kernel(made)
-    made, _kept = b.node("count_down", 1, 32, c_uint64(loop), left)
-    body.kernel(made)
-    ready = graph.instantiate()
-    ready.launch(b.stream)
-    b.wait()
-    assert float(y.get()[0]) == 6, y.get()
-    ready.close()
-    return {}
-
-
-@check()
-def captured_to_a_graph() -> Facts:
-    """Work of a stream can be captured into the body of a conditional node."""
-    b = bench()
-    y = b.array(np.zeros(1, np.float32))
-    left = b.array(np.array([1]))
-    stream = b.api.made("cuStreamCreate", NON_BLOCKING)
-    graph = builder(b)
-    condition = graph.handle()
-    made, _kept = b.node("jg_decide", 1, 32, left, c_uint64(condition))
-    graph.kernel(made)
-    (body,) = graph.conditional(condition, COND_IF)
-    b.api.call("cuStreamBeginCaptureToGraph", stream, body.graph, None, None, 0, 2)
-    places, _kept = b.parameters((y, c_float(3.0)))
-    b.api.call("cuLaunchKernel", b.kernel("add_one"), 1, 1, 1, 32, 1, 1, 0, stream, places, None)
-    ended = ctypes.c_void_p()
-    b.api.call("cuStreamEndCapture", stream, byref(ended))
-    assert ended.value == body.graph
-    ready = graph.instantiate()
-    ready.launch(b.stream)
-    b.wait()
-    assert float(y.get()[0]) == 3
-    ready.close()
-    b.api.call("cuStreamDestroy_v2", stream)
-    return {}
 
 
 @check(alone=True)
@@ -331,77 +183,6 @@ def replay_of_a_host_function() -> Facts:
     updates = replay.state.updates
     replay.close()
     return {"updates": updates}
-
-
-@check(alone=True)
-def loop_of_a_host_function() -> Facts:
-    """A host function's loop, with a product and a copy in its body, as a node of a graph: nothing waits for it."""
-    b = bench()
-    conditions = b.driver.graphs.conditions
-    assert conditions.works(b.stream), f"loops are the host's: {conditions.reason}"
-    replay, functions = Replay(b.driver.graphs, b.stream), b.driver.graphs.functions
-    launch = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *(ctypes.c_uint,) * 7, *(ctypes.c_void_p,) * 3)(
-        functions.launch)
-    matmul = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(functions.matmul)
-    copy = ctypes.CFUNCTYPE(ctypes.c_int, c_uint64, c_uint64, ctypes.c_size_t, ctypes.c_void_p)(functions.copy)
-    repeat = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, c_uint64, ctypes.c_size_t, ctypes.c_void_p)(
-        functions.repeat)
-    kernels = {name: b.kernel(name) for name in ("add_one", "axpy", "count_and_tell")}
-    left, go = [b.array(np.zeros(1, np.int64)) for _ in range(2)]
-    x, twice, total, out = [b.array(v.astype(np.float32)) for v in (
-        np.ones((4, 4)), 2 * np.eye(4), np.zeros((4, 4)), np.zeros((4, 4)))]
-    asked = 0
-
-    def good(status: int) -> None:
-        if status:
-            raise b.driver.error(status)
-
-    def start(name: str, *arguments: object) -> None:
-        places, _kept = b.parameters(arguments)
-        good(launch(kernels[name], 1, 1, 1, 32, 1, 1, 0, replay.address, ctypes.addressof(places), None))
-
-    def called(trips: int, by: float, first: float) -> None:
-        """`by`, times as many iterations, on each element; what it began with is `first` more in one of them."""
-        nonlocal asked
-        left[...], go[...], total[...] = trips, int(trips > 0), 0
-        b.wait()
-        replay.begin()
-        try:
-            start("add_one", total, c_float(first))
-            host = c_int64()
-            asked = 0
-            while True:
-                good(repeat(ctypes.addressof(host), b.driver.address(go), 8, replay.address))
-                asked += 1
-                if not host.value:
-                    break
-                words = (c_int64 * WORDS)(*b.product(x, twice, out))
-                good(matmul(replay.address, ctypes.addressof(words)))
-                start("axpy", c_int64(16), c_float(by / 2), out, total)
-                good(copy(b.driver.address(out), b.driver.address(total), 64, replay.address))
-                start("count_and_tell", left, go)
-            start("add_one", out, c_float(first))
-        finally:
-            replay.finish()
-
-    def expect(trips: int, by: float, first: float) -> None:
-        expected = np.full((4, 4), by * trips)
-        expected[0, 0] += first
-        near(total.get(), expected, 1e-6, f"{trips} iterations")
-
-    for turn, trips in enumerate((5, 5, 0, 1, 100, 7)):
-        for by in (1.0, 0.5):
-            called(trips, by, float(turn))
-            expect(trips, by, float(turn))
-            assert asked == (trips + 1 if (turn, by) == (0, 1.0) else 2), f"call {turn}: asked {asked} times"
-    assert not replay.direct, "so many graphs were built that replay gave up"
-
-    def hundred() -> None:
-        called(100, 1.0, 1.0)
-
-    facts = {"us_a_trip": round(b.timed(hundred, 5) / 100, 2)}
-    replay.close()
-    return facts
 
 
 @check(alone=True)

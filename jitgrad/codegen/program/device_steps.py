@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
 from typing import Any
 
 from jitgrad.codegen.program.kernel import Kernel
@@ -58,7 +57,7 @@ class ResidentStep(Step):
     """Steps with branches and loops that one kernel of a device runs, without the host: see `cuda/regions.py`.
 
     The host runs them where one of `conditions` does not hold, or one of `counters` is so large that it might overflow.
-    Where their products are too large it runs `otherwise`.
+    So where their products are too large.
 
     Attributes:
         values: what is read from registers.
@@ -67,11 +66,9 @@ class ResidentStep(Step):
         seqs: sequences that the steps, one loop, write to: where one is full the kernel stops, and is launched again.
         exits: what is set here and read after: it is read from `told`, which waits for the device.
         settled: moves of pointers with which the steps end, and of which the host knows without waiting.
-        otherwise: other steps that do the same (see `cuda/repeating.py`), if there are any.
-        alone: the steps are numbers, for one thread, which the host need not look at.
     """
 
-    BLOCKS = ("steps", "otherwise")
+    BLOCKS = ("steps",)
     READS = ()
 
     steps: list[Any]
@@ -84,34 +81,7 @@ class ResidentStep(Step):
     exits: tuple[Value | Buffer, ...]
     told: Buffer | None
     settled: Point | None = None
-    otherwise: list[Any] = field(default_factory=list)
-    alone: bool = False
 
     @property
     def uses(self) -> Iterator[Use]:
         return uses_in(self.conditions, self.counters, self.values, self.buffers, self.exits, self.told)
-
-
-class Recall(Step):
-    """Inside a `ResidentStep`: read a number from word `k` of `state`, where another one has written it."""
-
-    READS = ("state",)
-    SETS = ("value",)
-
-    value: Value
-    state: Buffer
-    k: int
-
-
-class RepeatStep(Step):
-    """While the first word of `state` is not 0: `body`, launches alone, the same in every iteration; one of them sets
-    the state, whose words are the values `words`. `wanted`: those that the host reads after the loop.
-    """
-
-    BLOCKS = ("body",)
-    READS = ()
-
-    body: list[Any]
-    state: Buffer
-    words: tuple[Value, ...]
-    wanted: tuple[Value, ...]

@@ -1,4 +1,4 @@
-"""A GPU on the host for `CudaDriver`: kernels by g++, products by NumPy, graphs and conditions as lists."""
+"""A GPU on the host for `CudaDriver`: kernels by g++, products by NumPy, graphs as lists."""
 
 from __future__ import annotations
 
@@ -76,7 +76,6 @@ class Gpu(fakegraphs.FakeGraphs):
                         for kind in ("launch", "together")}
         self.texts: dict[int, Any] = {}
         self.names: dict[str, int] = {}
-        self.captured: dict[int, int] = {}  # streams whose work goes into a graph that was there
         super().__init__()
         attributes = {driverapi.MAJOR: 9, driverapi.MINOR: 0, driverapi.SHARED_OPTIN: 232448,
                       driverapi.PROCESSORS: 3}
@@ -90,9 +89,7 @@ class Gpu(fakegraphs.FakeGraphs):
             "cuMemcpyHtoDAsync_v2": lambda to, source, size, stream: ctypes.memmove(to, source, size) and 0,
             "cuMemcpyDtoHAsync_v2": lambda to, source, size, stream: ctypes.memmove(to, source, size) and 0,
             "cuMemsetD2D8Async": self.clear,
-            "cuMemsetD8Async": lambda to, value, size, stream: ctypes.memset(to, value, size) and 0,
-            "cuGraphExecUpdate_v2": self.update_whole,
-            "cuStreamBeginCaptureToGraph": self.capture_to})
+            "cuMemsetD8Async": lambda to, value, size, stream: ctypes.memset(to, value, size) and 0})
         self.blas = Blas(self)
         self.driver = CudaDriver(0, Cupy(), self.api, self.blas)
 
@@ -100,9 +97,8 @@ class Gpu(fakegraphs.FakeGraphs):
 
     def module(self, place: Any, image: int) -> None:
         place[0] = self.library.fresh("module")
-        source = host.conditional(ctypes.string_at(image).decode().removeprefix(text.prelude()))
+        source = ctypes.string_at(image).decode().removeprefix(text.prelude())
         library = host.kernels(f"{source}\n{entries(source)}")
-        host.tells(library, self.told)
         self.texts[place[0]] = library, source
 
     def function(self, place: Any, module: int, name: bytes) -> int:
@@ -151,24 +147,6 @@ class Gpu(fakegraphs.FakeGraphs):
 
     def replay(self, stream, operation):
         self.do(operation)
-
-    def update_whole(self, executable, graph, result):
-        nodes = self.executables[executable]
-        for node, (_, operation) in zip(list(nodes), self.graphs[graph], strict=True):
-            nodes[node] = operation
-
-    def capture_to(self, stream, graph, dependencies, edges, count, mode):
-        assert not dependencies
-        assert (edges, count, mode) == (None, 0, 2)
-        self.capturing[stream] = self.graphs[graph]
-        self.captured[stream] = graph
-
-    def end_capture(self, stream, place):
-        if stream in self.captured:
-            del self.capturing[stream]
-            place[0] = self.captured.pop(stream)
-        else:
-            super().end_capture(stream, place)
 
 
 class Blas(FakeBlas):

@@ -30,10 +30,6 @@ FLAGS = ("-O0", "-fPIC", "-w", "-std=c++17", "-U_FORTIFY_SOURCE", "-fwrapv", "-f
 CTYPES = {"ptr": ctypes.c_void_p, "i64": ctypes.c_int64, "i32": ctypes.c_int32, "i16": ctypes.c_int16,
           "i8": ctypes.c_int8, "i1": ctypes.c_bool, "float": ctypes.c_float, "double": ctypes.c_double}
 HERE = Path(__file__).parent
-#: what stands for the declaration of what the driver resolves
-_CONDITION = re.compile(r'extern "C" __device__ __cudart_builtin__ void cudaGraphSetConditional[^;]*;')
-_SETS = """extern "C" { void (*tell_condition)(u64, u32); }
-static void cudaGraphSetConditional(u64 handle, u32 value) { tell_condition(handle, value); }"""
 _ENTRY = re.compile(r'extern "C" __global__ void __launch_bounds__\(\d+\)\s+(\w+)\(([^)]*)\)')
 
 
@@ -110,17 +106,6 @@ def kernels(whole: str) -> Any:
 def shared(whole: str) -> Any:
     """C++ text as a loaded library."""
     return _library(whole)
-
-
-def conditional(source: str) -> str:
-    """A text of kernels, of which some may set conditions of graphs: they tell the host."""
-    return _CONDITION.sub(_SETS, source)
-
-
-def tells(loaded: Any, told: Any) -> None:
-    """Say what a library is to call where a kernel sets a condition (handle, value), if one does."""
-    if hasattr(loaded, "tell_condition"):
-        ctypes.c_void_p.in_dll(loaded, "tell_condition").value = ctypes.cast(told, ctypes.c_void_p).value
 
 
 def values_of(kernel: Kernel, sizes: Sequence[int], arrays: Sequence[np.ndarray[Any, Any]], scalars: Sequence[Any],

@@ -5,9 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Sequence
-from typing import Any
 
-from tests.codegen.cuda import host
 from tests.codegen.cuda.fakedriver import ENTRY, HostDriver, parameter_bytes
 from tests.codegen.cuda.fakegraphs import KERNELS, FakeGraphs, Operation
 
@@ -45,17 +43,6 @@ class HostGraphs(FakeGraphs):
     def replay(self, stream: int | None, operation: Operation) -> None:
         self.run(stream, operation)
 
-    def load(self, source: str, names: Sequence[str]) -> list[int]:
-        return self.driver.load(source, names)
-
-    def allocate(self, size: int) -> Any:
-        return self.driver.allocate(size)
-
-    def fill(self, to: int, value: int, size: int, stream: int | None) -> None:
-        self.driver.c.fake_begin()
-        ctypes.memset(to, value, size)
-        self.driver.c.fake_end()
-
     def raw_read(self, host: int, device: int, size: int, stream: int | None) -> int:
         status: int = self.driver.c.fake_read(ctypes.c_void_p(host), ctypes.c_uint64(device), ctypes.c_size_t(size),
                                               None)
@@ -71,8 +58,7 @@ class GraphDriver(HostDriver):
         self.graphs = self.simulated.shared
 
     def load(self, source: str, names: Sequence[str]) -> list[int]:
-        handles = super().load(host.conditional(source), names)
-        host.tells(self.libraries[-1], self.simulated.told)
+        handles = super().load(source, names)
         sizes = {name: parameter_bytes(given) for name, given in ENTRY.findall(source)}
         KERNELS.update({handle: sizes[name] for handle, name in zip(handles, names, strict=True)})
         return handles
@@ -80,7 +66,5 @@ class GraphDriver(HostDriver):
 
 @functools.cache
 def driver() -> GraphDriver:
-    """The one driver of the process, which has tried a loop: nothing else is waited for than what a test does."""
-    made = GraphDriver()
-    assert made.graphs.conditions.works(0), made.graphs.conditions.reason
-    return made
+    """The one driver of the process."""
+    return GraphDriver()

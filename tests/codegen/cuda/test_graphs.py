@@ -1,4 +1,4 @@
-"""Graphs built of nodes: order, conditional nodes, and that nothing is left over."""
+"""Graphs built of nodes: order, and that nothing is left over."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.codegen.cuda.fakegraphs import CONTEXT, FakeGraphs
 def device():
     made = FakeGraphs()
     yield made
-    assert not [kind for kind in made.library.alive.values() if kind not in ("node", "body")]
+    assert not [kind for kind in made.library.alive.values() if kind != "node"]
 
 
 def test_nodes_follow_each_other(device):
@@ -52,33 +52,3 @@ def test_capturing(device):
         captured(device.api, stream, fails)
     assert not device.capturing
     device.api.call("cuStreamDestroy_v2", stream)
-
-
-def test_conditional_nodes(device):
-    seen = []
-    bodies = (ctypes.c_void_p * 2)(*[device.library.fresh("body") for _ in range(2)])
-    for body in bodies:
-        device.graphs[body] = []
-
-    def handle(place, graph, context, default, flags):
-        assert (context, flags) == (CONTEXT, 1)
-        place[0] = 0xABCD0000EF12
-
-    def add(place, graph, before, edges, count, node):
-        of = node[0].of.conditional
-        seen.append((count, edges, node[0].kind, of.handle, of.kind, of.size, of.context))
-        of.graphs = ctypes.cast(bodies, ctypes.POINTER(ctypes.c_void_p))
-        place[0] = 0x900
-
-    device.library.handlers.update(cuGraphConditionalHandleCreate=handle, cuGraphAddNode_v2=add)
-    graph = Builder(device.api, CONTEXT)
-    condition = graph.handle(default=1)
-    assert condition == 0xABCD0000EF12
-    graph.copy(1, 2, 3)
-    then, otherwise = graph.conditional(condition, driverapi.COND_IF, bodies=2)
-    (body,) = graph.conditional(condition, driverapi.COND_WHILE)
-    assert [b.graph for b in (then, otherwise, body)] == [*bodies, bodies[0]]
-    then.copy(4, 5, 6)
-    assert [operation for _, operation in device.graphs[bodies[0]]] == [("copy", 4, 5, 6)]
-    assert seen == [(1, None, 13, condition, 0, 2, CONTEXT), (1, None, 13, condition, 1, 1, CONTEXT)]
-    graph.discard()

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from jitgrad.codegen.cuda.driver import blaslt, driverapi, nvrtc
-from jitgrad.codegen.cuda.graphs import graphs
 
 COMPILER = shutil.which("g++")
 #: how many arguments a function takes, and their sizes
@@ -79,10 +78,8 @@ def test_constants_of_the_driver(tmp_path):
         "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES": driverapi.FUNCTION_DYNAMIC_SHARED,
         "CU_STREAM_NON_BLOCKING": driverapi.NON_BLOCKING,
         "CU_STREAM_CAPTURE_MODE_RELAXED": driverapi.CAPTURE_RELAXED,
-        "CU_GRAPH_NODE_TYPE_CONDITIONAL": driverapi.NODE_CONDITIONAL,
-        "CU_GRAPH_COND_TYPE_IF": driverapi.COND_IF, "CU_GRAPH_COND_TYPE_WHILE": driverapi.COND_WHILE,
         "CU_LAUNCH_ATTRIBUTE_COOPERATIVE": driverapi.COOPERATIVE,
-        "CU_MEMORYTYPE_DEVICE": driverapi.DEVICE_MEMORY, "CU_GRAPH_COND_ASSIGN_DEFAULT": graphs.ASSIGN_DEFAULT,
+        "CU_MEMORYTYPE_DEVICE": driverapi.DEVICE_MEMORY,
         "CUDA_SUCCESS": driverapi.SUCCESS, "CUDA_ERROR_INVALID_VALUE": driverapi.INVALID_VALUE,
     }
     found = printed(tmp_path, ("cuda.h",), "\n".join(f"VALUE({name});" for name in expected))
@@ -132,12 +129,7 @@ STRUCTURES = {
         "from_place": "srcXInBytes", "from_kind": "srcMemoryType", "source": "srcDevice", "to_place": "dstXInBytes",
         "to_kind": "dstMemoryType", "target": "dstDevice", "bytes": "WidthInBytes", "height": "Height",
         "depth": "Depth"}),
-    "CUDA_CONDITIONAL_NODE_PARAMS": (driverapi.Conditional, {
-        "handle": "handle", "kind": "type", "size": "size", "graphs": "phGraph_out", "context": "ctx"}),
-    "CUgraphNodeParams": (driverapi.NodeParameters, {"kind": "type", "of": "kernel", "reserved2": "reserved2"}),
     "CUlaunchAttributeValue": (driverapi.LaunchAttribute, {"cooperative": "cooperative"}),
-    "CUgraphExecUpdateResultInfo": (driverapi.UpdateResult, {
-        "result": "result", "node": "errorNode", "from_node": "errorFromNode"}),
 }
 
 

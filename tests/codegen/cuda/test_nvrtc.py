@@ -147,13 +147,6 @@ def test_the_prelude_compiles():
 
 
 @needs_nvrtc
-def test_a_conditional_call_stays_open_until_the_driver_loads_it():
-    source = ('extern "C" __device__ __cudart_builtin__ void cudaGraphSetConditional(unsigned long long, unsigned);\n'
-              'extern "C" __global__ void stop(unsigned long long h) { cudaGraphSetConditional(h, 0); }\n')
-    assert b"cudaGraphSetConditional" in nvrtc.compiler().compile(source, ("-arch=sm_90", *nvrtc.OPTIONS))
-
-
-@needs_nvrtc
 def test_the_log_names_the_line():
     with pytest.raises(nvrtc.CompileError, match=r">    2 | int wrong") as raised:
         nvrtc.compiler().compile("// first\nextern \"C\" __global__ void k() { missing(); }\n",

@@ -20,7 +20,7 @@ from jitgrad.script.passes import pipeline
 
 
 def test_programs_hold_declarations_alone() -> None:
-    assert set(runtime.NAMES) >= {"jg_launch", "jg_product", "jg_copy", "jg_read", "jg_repeat", "jg_take", "jg_reserve"}
+    assert set(runtime.NAMES) >= {"jg_launch", "jg_product", "jg_copy", "jg_read", "jg_take", "jg_reserve"}
     for name in runtime.NAMES:
         assert len(re.findall(rf"^declare \w+ @{name}\(", runtime.LIBRARY.declarations, re.MULTILINE)) == 1
     graph = pipeline.run(jitgrad.script(lambda x: x.exp() * 2).graph_for(jitgrad.ones(3)))
@@ -45,11 +45,8 @@ def test_the_first_error_of_a_driver_is_kept() -> None:
     read = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(
         lambda host, source, size, stream: size - 10)
     functions = dict.fromkeys(("jg_cuda_launch", "jg_cuda_together", "jg_cuda_matmul", "jg_cuda_memory"), 1)
-    repeat = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(
-        lambda host, source, size, stream: ctypes.memmove(host, source, size) and (0 if size == 8 else 1))
     known = runtime.symbols({**functions, "jg_cuda_copy": ctypes.cast(copy, ctypes.c_void_p).value or 0,
-                             "jg_cuda_read": ctypes.cast(read, ctypes.c_void_p).value or 0,
-                             "jg_cuda_repeat": ctypes.cast(repeat, ctypes.c_void_p).value or 0})
+                             "jg_cuda_read": ctypes.cast(read, ctypes.c_void_p).value or 0})
     arguments = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
     jg_copy = ctypes.CFUNCTYPE(None, *arguments)(known["jg_copy"])
     jg_read = ctypes.CFUNCTYPE(ctypes.c_bool, *arguments)(known["jg_read"])
@@ -64,10 +61,3 @@ def test_the_first_error_of_a_driver_is_kept() -> None:
     block[Word.ERROR] = 0
     assert jg_read(block, 0, 0, 17) is False
     assert block[Word.ERROR] == 7
-    jg_repeat = ctypes.CFUNCTYPE(ctypes.c_bool, *arguments[:3])(known["jg_repeat"])
-    go, word = ctypes.c_int64(), ctypes.c_int64(5)
-    assert jg_repeat(block, ctypes.addressof(go), ctypes.addressof(word)) is False
-    assert go.value == 0
-    block[Word.ERROR] = 0
-    assert jg_repeat(block, ctypes.addressof(go), ctypes.addressof(word)) is True
-    assert (go.value, block[Word.ERROR]) == (5, 0)

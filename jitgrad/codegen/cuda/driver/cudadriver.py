@@ -158,7 +158,7 @@ class CudaDriver(Driver):
         """What replays host functions as CUDA graphs."""
         self._here()  # whose graphs they are
         return Graphs(self.api, lambda: self.lt, launch=self.launch, together=self.together, matmul=self.matmul,
-                      copy=self.copy, read=self.read, load=self.load, allocate=self.allocate)
+                      copy=self.copy, read=self.read)
 
     def _multiplied(self, stream: int | None, words: int) -> int:
         try:

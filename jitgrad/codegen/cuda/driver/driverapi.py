@@ -24,7 +24,6 @@ MAJOR, MINOR, PROCESSORS, L2_BYTES, SHARED_OPTIN = 75, 76, 16, 38, 97
 FUNCTION_STATIC_SHARED, FUNCTION_DYNAMIC_SHARED = 1, 8
 NON_BLOCKING = 1
 CAPTURE_RELAXED = 2
-NODE_CONDITIONAL, COND_IF, COND_WHILE = 13, 0, 1
 DEVICE_MEMORY = 2
 COOPERATIVE = 2
 SUCCESS, INVALID_VALUE = 0, 1
@@ -37,13 +36,6 @@ class KernelNode(ctypes.Structure):
                 ("parameters", c_void_p), ("extra", c_void_p), ("kernel", c_void_p), ("context", c_void_p))
 
 
-class Conditional(ctypes.Structure):
-    """CUDA_CONDITIONAL_NODE_PARAMS."""
-
-    _fields_ = (("handle", c_uint64), ("kind", c_int), ("size", c_uint), ("graphs", POINTER(c_void_p)),
-                ("context", c_void_p))
-
-
 class Copy(ctypes.Structure):
     """CUDA_MEMCPY3D_v2: here always of one row of device memory."""
 
@@ -54,26 +46,10 @@ class Copy(ctypes.Structure):
                 ("bytes", c_size_t), ("height", c_size_t), ("depth", c_size_t))
 
 
-class _AnyNode(ctypes.Union):
-    _fields_ = (("reserved", c_uint64 * 29), ("conditional", Conditional))
-
-
-class NodeParameters(ctypes.Structure):
-    """CUgraphNodeParams, as far as it is used."""
-
-    _fields_ = (("kind", c_int), ("reserved0", c_int * 3), ("of", _AnyNode), ("reserved2", c_uint64))
-
-
 class LaunchAttribute(ctypes.Union):
     """CUlaunchAttributeValue, as far as it is used."""
 
     _fields_ = (("pad", ctypes.c_char * 64), ("cooperative", c_int))
-
-
-class UpdateResult(ctypes.Structure):
-    """CUgraphExecUpdateResultInfo."""
-
-    _fields_ = (("result", c_int), ("node", c_void_p), ("from_node", c_void_p))
 
 
 _Handle, _Out = c_void_p, POINTER(c_void_p)
@@ -104,7 +80,6 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuMemsetD8Async": (c_uint64, c_uint8, c_size_t, _Handle),
     "cuMemsetD2D8Async": (c_uint64, c_size_t, c_uint8, c_size_t, c_size_t, _Handle),
     "cuStreamBeginCapture_v2": (_Handle, c_int),
-    "cuStreamBeginCaptureToGraph": (_Handle, _Handle, _Out, c_void_p, c_size_t, c_int),
     "cuStreamEndCapture": (_Handle, _Out),
     "cuGraphCreate": (_Out, c_uint),
     "cuGraphDestroy": (_Handle,),
@@ -112,12 +87,9 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuGraphKernelNodeSetAttribute": (_Handle, c_int, POINTER(LaunchAttribute)),
     "cuGraphAddMemcpyNode": (*_GraphNode, POINTER(Copy), _Handle),
     "cuGraphAddChildGraphNode": (*_GraphNode, _Handle),
-    "cuGraphAddNode_v2": (_Out, _Handle, _Out, c_void_p, c_size_t, POINTER(NodeParameters)),
-    "cuGraphConditionalHandleCreate": (POINTER(c_uint64), _Handle, _Handle, c_uint, c_uint),
     "cuGraphInstantiateWithFlags": (_Out, _Handle, c_uint64),
     "cuGraphLaunch": (_Handle, _Handle),
     "cuGraphExecDestroy": (_Handle,),
-    "cuGraphExecUpdate_v2": (_Handle, _Handle, POINTER(UpdateResult)),
     "cuGraphExecKernelNodeSetParams_v2": (_Handle, _Handle, POINTER(KernelNode)),
     "cuGraphExecMemcpyNodeSetParams": (_Handle, _Handle, POINTER(Copy), _Handle),
     "cuGraphExecChildGraphNodeSetParams": (_Handle, _Handle, _Handle),

@@ -3,10 +3,6 @@
 Its LLVM text is compiled once per machine, like the CPU's library of functions (`run/runtime.py`), and linked
 once per driver; programs hold declarations alone.
 
-`jg_repeat(block, to, from)` stores at `to` whether a loop's body is to be called (again): the word at `from`, for which
-the host waits; or, where the calls become a graph, in which the device decides, 1 and then 0 (`replaying.py`). The body
-reads nothing, its calls are the same in each iteration, and one of its kernels writes the word.
-
 An error of the driver is kept in the block, the first one; launches after it do no harm, and the function reports it at
 its end or where it waits for the device.
 """
@@ -111,11 +107,6 @@ def jg_together(f: Native, block: V, function: V, wanted: V, most: V, threads: V
     launched(f, block, "jg_cuda_together", function, (blocks, 1, 1, threads, 1, 1, 0), arguments)
 
 
-@LIBRARY.function("void", block="ptr", function="ptr", arguments="ptr")
-def jg_alone(f: Native, block: V, function: V, arguments: V) -> None:
-    launched(f, block, "jg_cuda_launch", function, (1, 1, 1, 1, 1, 1, 0), arguments)
-
-
 @LIBRARY.function("void", block="ptr", words="ptr")
 def jg_product(f: Native, block: V, words: V) -> None:
     called(f, block, "jg_cuda_matmul", stream_of(f, block), words)
@@ -130,19 +121,10 @@ def jg_copy(f: Native, block: V, to: V, source: V, size: V) -> None:
 
 @LIBRARY.function("i1", block="ptr", to="ptr", source="ptr", size="i64")
 def jg_read(f: Native, block: V, to: V, source: V, size: V) -> V:
-    return waited(f, block, "jg_cuda_read", to, source, size)
-
-
-@LIBRARY.function("i1", block="ptr", to="ptr", source="ptr")
-def jg_repeat(f: Native, block: V, to: V, source: V) -> V:
-    return waited(f, block, "jg_cuda_repeat", to, source, f.number(8))
-
-
-def waited(f: Native, block: V, function: str, to: V, source: V, size: V) -> V:
-    """Read words of the device; whether all went well so far."""
+    """Whether all went well so far."""
     with f.when(f.load(block, Word.ERROR).ne(0)):
         f.leave(f.number(False, "i1"))
-    return called(f, block, function, to, source.cast("ptrtoint", "i64"), size, stream_of(f, block)).eq(0)
+    return called(f, block, "jg_cuda_read", to, source.cast("ptrtoint", "i64"), size, stream_of(f, block)).eq(0)
 
 
 @LIBRARY.function("i1", block="ptr", word="i64", size="i64")

@@ -9,7 +9,6 @@ from typing import Literal
 from jitgrad.codegen.cuda.driver import driverapi, libraries, nvrtc
 from jitgrad.codegen.cuda.driver.driverapi import version_text
 from jitgrad.codegen.cuda.driver.libraries import CudaError, LibraryError, bind
-from jitgrad.codegen.cuda.graphs import conditions
 
 _CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
 
@@ -67,16 +66,6 @@ def _library(name: Literal["nvrtc", "cublasLt", "cudart"]) -> str:
     return f"{told}, {found.path} ({found.origin})"
 
 
-def _loops() -> str:
-    """Who does the loops of programs, as far as the driver tells."""
-    try:
-        for name in conditions.NEEDED:
-            driverapi.driver().address(name)
-    except RuntimeError as error:
-        return f"the host's: {error}"
-    return "nodes of graphs, if the first one works"
-
-
 def rows() -> list[tuple[str, str]]:
     """Label and text: CuPy, driver, libraries, devices, and whether a GPU can be used."""
     table = [("cupy", cupy_version() or "not installed")]
@@ -91,6 +80,4 @@ def rows() -> list[tuple[str, str]]:
     table += [("nvrtc", _library("nvrtc")), ("cublasLt", _library("cublasLt")), ("cuda runtime", _library("cudart"))]
     table += [(f"gpu {number}", line) for number, line in enumerate(lines)]
     why = unusable()
-    if lines:
-        table.append(("loops on GPUs", _loops()))
     return [*table, ("GPU usable", f"no, because {why}" if why else "yes")]

@@ -1,4 +1,4 @@
-"""CUDA graphs: parts to build them of, capturing a library's work, conditional nodes.
+"""CUDA graphs: parts to build them of, capturing a library's work.
 
     graph = Builder(api, context)
     graph.kernel(KernelNode(...)); graph.copy(to, from_, bytes); graph.child(captured(api, stream, run))
@@ -8,35 +8,24 @@
 A builder's nodes follow each other, as in a stream. A graph is built of nodes rather than captured from a stream: then
 the handle of each node is known, and nothing depends on what a stream is doing. Only work whose kernels are a library's
 own (products) is captured, on a stream of its own, and becomes a child graph.
-
-`Builder.conditional` makes an IF or WHILE node: its bodies are builders too. A kernel sets the condition:
-
-    extern "C" __device__ __cudart_builtin__ void cudaGraphSetConditional(unsigned long long handle, unsigned value);
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from ctypes import byref, c_uint64, c_void_p
+from ctypes import byref, c_void_p
 from typing import Any
 
 from jitgrad.codegen.cuda.driver.driverapi import (
     CAPTURE_RELAXED,
-    COND_IF,
-    COND_WHILE,
     COOPERATIVE,
     DEVICE_MEMORY,
-    NODE_CONDITIONAL,
     Copy,
     DriverApi,
     KernelNode,
     LaunchAttribute,
-    NodeParameters,
 )
-
-#: the condition has its default at every launch of the graph
-ASSIGN_DEFAULT = 1
 
 
 def captured(api: DriverApi, stream: int, run: Callable[[int], None]) -> int:
@@ -87,11 +76,11 @@ class Executable:
 
 
 class Builder:
-    """A graph whose nodes run one after the other. `graph`: of somebody else's, for the body of a conditional node."""
+    """A graph whose nodes run one after the other."""
 
-    def __init__(self, api: DriverApi, context: int, graph: int = 0):
+    def __init__(self, api: DriverApi, context: int):
         self.api, self.context = api, context
-        self.graph = graph or api.made("cuGraphCreate", 0)
+        self.graph = api.made("cuGraphCreate", 0)
         self._last: int = 0
 
     def _add(self, call: str, *what: Any) -> int:
@@ -117,21 +106,6 @@ class Builder:
             return self._add("cuGraphAddChildGraphNode", graph)
         finally:
             self.api.call("cuGraphDestroy", graph)
-
-    def handle(self, default: int = 0) -> int:
-        """A condition for a node of this graph: pass it to the kernel that sets it."""
-        return self.api.made("cuGraphConditionalHandleCreate", self.graph, self.context, default, ASSIGN_DEFAULT)
-
-    def conditional(self, handle: int, kind: int, bodies: int = 1) -> list[Builder]:
-        """An IF node (`bodies` 2: with an else) or a WHILE node; builders of its bodies."""
-        assert kind == COND_IF or (kind == COND_WHILE and bodies == 1)
-        node = NodeParameters()
-        node.kind = NODE_CONDITIONAL
-        choice = node.of.conditional
-        choice.handle, choice.kind, choice.size, choice.context = c_uint64(handle), kind, bodies, self.context
-        before = (c_void_p * 1)(self._last) if self._last else None
-        self._last = self.api.made("cuGraphAddNode_v2", self.graph, before, None, int(before is not None), byref(node))
-        return [Builder(self.api, self.context, choice.graphs[k]) for k in range(bodies)]
 
     def instantiate(self) -> Executable:
         """The graph, ready to run. It belongs to the result from now on."""

@@ -23,15 +23,8 @@ child by `cuGraphExecChildGraphNodeSetParams` (some 30 us). That is the only way
 kernels that are not ours. A program should therefore read what changes at each call by kernels: a small operand of a
 product is copied to the workspace first.
 
-A loop whose condition the device computes (`repeat`) is one WHILE node (`conditions.py`): the host calls the body once,
-and waits for nothing. That nodes of a body can be changed in an executable graph is not documented, so a body with
-other arguments is another graph, which is kept as any other; and what the body is called with should be memory of the
-workspace, not the caller's. Where the device cannot do it the host loops: each `repeat` ends a segment and waits. So it
-is from then on where a graph with just this loop cannot be built; what was recorded is launched one by one that time.
-
 What the host must keep to: memory that a segment's calls use lives, and is not given to others, until the segment
-ends; before anything else is done on the stream (a call back to Python), `flush`; neither that nor `read` in the body
-of a loop, and no loop in another's.
+ends; before anything else is done on the stream (a call back to Python), `flush`.
 """
 
 from __future__ import annotations
@@ -45,9 +38,9 @@ from jitgrad.codegen.cuda.driver import precision
 from jitgrad.codegen.cuda.driver.blaslt import FAILED
 from jitgrad.codegen.cuda.driver.driverapi import INVALID_VALUE, KernelNode
 from jitgrad.codegen.cuda.driver.libraries import CudaError
-from jitgrad.codegen.cuda.graphs.replaying import AGAIN, DIRECT, PRODUCT, READ, RECORD, REPEAT, SAME, State
+from jitgrad.codegen.cuda.graphs.replaying import DIRECT, PRODUCT, READ, RECORD, SAME, State
 from jitgrad.codegen.cuda.graphs.shared import Graphs
-from jitgrad.codegen.cuda.graphs.variants import LAUNCHES, Record, Variant, launch_record, perform, words_at
+from jitgrad.codegen.cuda.graphs.variants import LAUNCHES, Record, Variant, launch_record, words_at
 
 UPDATE_FAILED, NOT_SUPPORTED = 910, 801
 #: calls of a host function that are launched directly, before the first graph
@@ -66,13 +59,11 @@ class Replay:
     Attributes:
         address: what takes the place of the stream in the host function's calls.
         direct: whether calls are launched one by one, for good.
-        reason: why a graph with loops could not be built, so that the host does them; "" as long as none failed.
     """
 
     def __init__(self, graphs: Graphs, stream: int):
         self.graphs, self.stream = graphs, stream
         self.direct = False
-        self.reason = ""
         self._variants: list[Variant] = []  # the one used last is last
         self._records: list[Record] = []
         self._current: Variant | None = None  # compared with, in the mode SAME
@@ -111,7 +102,6 @@ class Replay:
     def flush(self) -> None:
         """Give the device what was called so far; go on. CudaError."""
         if self.state.mode != DIRECT:
-            assert not self.state.repeating
             self._close()
             self._open(self._previous.after if self._previous is not None else None)
 
@@ -120,15 +110,13 @@ class Replay:
         if self.state.mode == DIRECT:
             return
         try:
-            left = self._left_loop()
-            few = not (left or self._segments or self._variants or any(r.kind == REPEAT for r in self._records)
-                       ) and 0 < self._length() < FEW
+            few = not (self._segments or self._variants) and 0 < self._length() < FEW
             self._close()
             if few or self._credit < 0:
                 self.direct = True
                 self._forget(self._variants)
         finally:
-            self.state.mode, self.state.repeating = DIRECT, 0
+            self.state.mode = DIRECT
 
     def close(self) -> None:
         """Destroy the graphs, once the device has done with them."""
@@ -139,18 +127,6 @@ class Replay:
 
     def _length(self) -> int:
         return len(self._records) if self.state.mode == RECORD else self.state.next
-
-    def _left_loop(self) -> bool:
-        """Whether the host function left in the body of a loop, of which nothing is launched then."""
-        state = self.state
-        if not state.repeating:
-            return False
-        state.repeating = 0
-        if state.mode == RECORD:
-            del self._records[max(i for i, r in enumerate(self._records) if r.kind == REPEAT):]
-        elif self._current is not None:
-            state.next = max(i for i in range(state.next) if self._current.nodes[i].kind == REPEAT)
-        return True
 
     def _open(self, expected: Variant | None) -> None:
         self._records = []
@@ -175,15 +151,7 @@ class Replay:
         if self.state.mode == RECORD:
             variant = self._matching(self._records, len(self._records))
             if variant is None or not all(self._changed(variant, i, r) for i, r in enumerate(self._records)):
-                try:
-                    variant = self._built()
-                except CudaError as error:
-                    if all(r.kind != REPEAT for r in self._records):
-                        raise
-                    self.reason = str(error)
-                    self._launch_singly()
-                    self._previous, self._segments = None, self._segments + 1
-                    return
+                variant = self._built()
         assert variant is not None
         variant.executable.launch(self.stream)
         self._credit = min(self._credit + 1, CREDIT)
@@ -201,26 +169,6 @@ class Replay:
             self._forget(self._variants[:1])
         self._credit -= BUILT
         return Variant(self.graphs, self._records, self.stream)
-
-    def _launch_singly(self) -> None:
-        """Launch what was recorded, and wait for the conditions of its loops. CudaError."""
-        records, go = self._records, c_int64()
-        i = begin = 0
-        while i < len(records):
-            record = records[i]
-            if record.kind == AGAIN:
-                i = begin
-                continue
-            if record.kind == REPEAT:
-                begin = i
-                status = self._read(ctypes.addressof(go), record.words[0], 8, self.stream)
-                if status:
-                    raise self.graphs.api.error("cuMemcpyDtoHAsync_v2", status)
-                if not go.value:
-                    i = next(k for k in range(i, len(records)) if records[k].kind == AGAIN)
-            else:
-                perform(self.graphs, record, self.stream)
-            i += 1
 
     def _forget(self, variants: Sequence[Variant]) -> None:
         gone = list(variants)
@@ -283,19 +231,15 @@ class Replay:
 
     def _other(self, kind: int, what: int) -> int:
         try:
-            inside = bool(self.state.repeating)
             if kind == READ:
-                assert not inside
                 return self._waited(what)
-            if kind == REPEAT:
-                return self._repeated(what)
             if kind in LAUNCHES:
                 launch = KernelNode.from_address(what)
-                self._taken(launch_record(launch, self.graphs.sizes(launch.function or 0), kind, inside))
+                self._taken(launch_record(launch, self.graphs.sizes(launch.function or 0), kind))
                 return 0
             words = words_at(kind, what)
             if kind == PRODUCT or words[2]:
-                self._taken(Record(kind, words=words, fixed=inside))
+                self._taken(Record(kind, words=words))
             return 0
         except BaseException as error:  # it cannot pass through the native code that called
             self.graphs.failure = error
@@ -307,14 +251,3 @@ class Replay:
         status: int = self._read(host, device, size, self.stream)
         self._open(self._previous.after if self._previous is not None else None)
         return status
-
-    def _repeated(self, what: int) -> int:
-        """Begin or end a loop; where the device has none, see whether there is another iteration."""
-        begins = not self.state.repeating
-        if begins and (self.reason or not self.graphs.conditions.works(self.stream)):
-            return self._waited(what)
-        host, device, size = (c_int64 * 3).from_address(what)
-        assert size == 8
-        self._taken(Record(REPEAT, words=(device,), fixed=True) if begins else Record(AGAIN, fixed=True))
-        c_int64.from_address(host).value = self.state.repeating = int(begins)
-        return 0

@@ -4,7 +4,6 @@
     int matmul(State* state, const int64* call)
     int copy(uint64 to, uint64 from, size_t bytes, State* state)
     int read(void* host, uint64 device, size_t bytes, State* state)
-    int repeat(void* host, uint64 device, size_t bytes, State* state)
 
 They are the driver's functions (`driver.py`) with a `State` where the stream goes. In the mode `DIRECT` they call the
 driver's with the state's stream. In the mode `SAME` the calls are compared with the nodes of a graph, in order: a
@@ -13,12 +12,7 @@ copies them to the node and calls `cuGraphExecKernelNodeSetParams` once; a produ
 at once. Everything else, and every call in the mode `RECORD`, is a call of `state->other(state, kind, what)`, which
 `replay.py` answers; `what` is a `KernelNode` for a launch and the words of the call for the rest.
 
-A node's saved arguments are where `KernelNode.parameters` points: what the graph holds and what is compared are one. A
-node without a handle (`node` is null) cannot be changed: a launch that differs from it leaves it as it is, and asks.
-
-`repeat` reads whether a loop's body is to be called, directly as `read` does. In a graph the device decides, so the
-body is called once: at the loop's begin (a node of kind `REPEAT`, whose word is the place that is asked) it is told 1,
-at its end (`AGAIN`) 0.
+A node's saved arguments are where `KernelNode.parameters` points: what the graph holds and what is compared are one.
 """
 
 from __future__ import annotations
@@ -36,27 +30,24 @@ from jitgrad.kernels.native import Library, Native
 from jitgrad.kernels.values import V
 
 DIRECT, SAME, RECORD = 0, 1, 2
-LAUNCH, PRODUCT, COPY, READ, TOGETHER, REPEAT, AGAIN = 0, 1, 2, 3, 4, 5, 6
+LAUNCH, PRODUCT, COPY, READ, TOGETHER = 0, 1, 2, 3, 4
 
 
 class State(ctypes.Structure):
     """What the functions know.
 
     `next` of `count` nodes is compared; `updates` counts the nodes that were changed; `failed` is what the last update
-    returned, if it failed: the graph is not what its nodes say; `repeating` is 1 in the body of a loop.
+    returned, if it failed: the graph is not what its nodes say.
     """
 
     _fields_ = (("mode", c_int64), ("stream", c_void_p), ("next", c_int64), ("count", c_int64), ("nodes", c_void_p),
                 ("graph", c_void_p), ("updates", c_int64), ("launch", c_void_p), ("matmul", c_void_p),
                 ("copy", c_void_p), ("read", c_void_p), ("update", c_void_p), ("other", c_void_p),
-                ("failed", c_int64), ("together", c_void_p), ("repeating", c_int64))
+                ("failed", c_int64), ("together", c_void_p))
 
 
 class Node(ctypes.Structure):
-    """One call: a launch with the sizes of its arguments, or a product or a copy with its words.
-
-    `node` is null where the graph's node cannot be changed.
-    """
+    """One call: a launch with the sizes of its arguments, or a product or a copy with its words."""
 
     _fields_ = (("launch", KernelNode), ("kind", c_int64), ("node", c_void_p), ("count", c_int64), ("sizes", c_void_p),
                 ("words", c_void_p))
@@ -144,8 +135,6 @@ def launch(f: Native, name: str, kind: int, kernel: V, *rest: V) -> V:
 
         def take(to: V, source: V, size: V) -> None:
             with f.when(differ(f, to, source, size)):
-                with f.when(handle.compare("eq", f.null)):
-                    ask()
                 f.call("memcpy", "ptr", 1, to, source, size)
                 changed.value = f.number(1, "i1")
 
@@ -205,25 +194,6 @@ def described(f: Native, *words: V) -> V:
 def jg_replay_read(f: Native, host: V, device: V, size: V, state: V) -> V:
     directly(f, state, "read", (host, device, size))
     return answer(f, state, READ, described(f, host, device, size))
-
-
-@LIBRARY.function("i32", host="ptr", device="i64", size="i64", state="ptr")
-def jg_replay_repeat(f: Native, host: V, device: V, size: V, state: V) -> V:
-    directly(f, state, "read", (host, device, size))
-    with f.part() as ask:
-        node = in_turn(f, state, ask)
-        kind = f.load(at(f, node, Node, "kind"))
-        begins = kind.eq(REPEAT)
-        with f.when(~begins & kind.ne(AGAIN)):
-            ask()
-        with f.when(begins), f.when(f.load(f.load(at(f, node, Node, "words"))).ne(device)):
-            ask()
-        again = begins.cast("zext", "i64")
-        f.store(again, host)
-        put(f, state, "repeating", again)
-        advance(f, state)
-        done(f)
-    return answer(f, state, REPEAT, described(f, host, device, size))
 
 
 @cache

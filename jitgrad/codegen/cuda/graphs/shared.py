@@ -5,12 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from ctypes import byref, c_size_t
-from typing import Any
 
 from jitgrad.codegen.cuda.driver.blaslt import BlasLt, Call
 from jitgrad.codegen.cuda.driver.driverapi import INVALID_VALUE, NON_BLOCKING, DriverApi
 from jitgrad.codegen.cuda.graphs import replaying
-from jitgrad.codegen.cuda.graphs.conditions import Conditions
 from jitgrad.codegen.cuda.graphs.graphs import captured
 
 
@@ -20,12 +18,11 @@ class Graphs:
     Attributes:
         products: gives what multiplies matrices, whose library is loaded at the first product.
         functions: what a host function calls instead.
-        conditions: what loops need; its `reason` says why the device has none.
         failure: the exception of the last call that returned `FAILED`.
     """
 
     def __init__(self, api: DriverApi, products: Callable[[], BlasLt], *, launch: int, together: int, matmul: int,
-                 copy: int, read: int, load: Callable[[str, Sequence[str]], list[int]], allocate: Callable[[int], Any]):
+                 copy: int, read: int):
         self.api, self.products = api, products
         self.launch, self.together, self.matmul, self.copy, self.read = launch, together, matmul, copy, read
         self.functions = replaying.functions()
@@ -35,7 +32,6 @@ class Graphs:
         self._sizes: dict[int, tuple[int, ...]] = {}
         self._stream = 0
         self._capturing = threading.Lock()  # one stream is captured by one thread
-        self.conditions = Conditions(api, self.context, load=load, allocate=allocate, read=read, lock=self._capturing)
 
     def sizes(self, kernel: int) -> tuple[int, ...]:
         """The bytes of each argument of a kernel. LibraryError where the driver cannot tell (before CUDA 12.4)."""

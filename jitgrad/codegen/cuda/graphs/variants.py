@@ -1,35 +1,31 @@
 """A graph of some calls of a host function, and the calls as it has them, which `replaying.py` compares with others.
 
-    variant = Variant(graphs, records, stream)     # `Record`s, of which some begin and end loops
+    variant = Variant(graphs, records, stream)
     variant.change(i, record)                      # a call of the same identity
     variant.executable.launch(stream)
-    perform(graphs, record, stream)                # what a record says, without a graph
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import byref, c_int, c_int64, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import byref, c_int64, c_void_p
 from dataclasses import dataclass
 from typing import Any
 
-from jitgrad.codegen.cuda.driver.blaslt import WORDS, Call
+from jitgrad.codegen.cuda.driver.blaslt import WORDS
 from jitgrad.codegen.cuda.driver.driverapi import KernelNode
-from jitgrad.codegen.cuda.graphs.conditions import Loop
 from jitgrad.codegen.cuda.graphs.graphs import Builder, Executable, linear_copy
-from jitgrad.codegen.cuda.graphs.replaying import AGAIN, COPY, LAUNCH, PRODUCT, REPEAT, TOGETHER, Node
+from jitgrad.codegen.cuda.graphs.replaying import COPY, LAUNCH, PRODUCT, TOGETHER, Node
 from jitgrad.codegen.cuda.graphs.shared import Graphs
 
 LAUNCHES = (LAUNCH, TOGETHER)
-_LAUNCH = ctypes.CFUNCTYPE(c_int, c_void_p, *(c_uint,) * 7, c_void_p, c_void_p, c_void_p)
-_COPY = ctypes.CFUNCTYPE(c_int, c_uint64, c_uint64, c_size_t, c_void_p)
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
     """One call: a launch of either kind (`kernel`, `grid`: blocks, threads, shared bytes, `arguments`), or the words of
-    another. `fixed`: it is in the body of a loop, or begins or ends one.
+    another.
     """
 
     kind: int
@@ -37,13 +33,10 @@ class Record:
     grid: tuple[int, ...] = ()
     arguments: tuple[bytes, ...] = ()
     words: tuple[int, ...] = ()
-    fixed: bool = False
 
     @property
     def identity(self) -> tuple[Any, ...]:
         """What cannot be changed in a graph."""
-        if self.fixed:
-            return self.kind, self.kernel, self.grid, self.arguments, self.words
         if self.kind in LAUNCHES:
             return self.kind, self.kernel
         return (PRODUCT, *self.words[:10], *self.words[13:18]) if self.kind == PRODUCT else (COPY,)
@@ -57,7 +50,6 @@ class Variant:
         self.identities = [r.identity for r in records]
         self.after: Variant | None = None  # which one followed last
         self.nodes = (Node * len(records))()
-        self._fixed = {i: r for i, r in enumerate(records) if r.fixed}
         self._kept: list[Any] = []  # what the nodes point to
         builder = Builder(graphs.api, graphs.context)
         try:
@@ -67,31 +59,17 @@ class Variant:
             raise
         self.executable: Executable = builder.instantiate()
 
-    def _build(self, outside: Builder, records: Sequence[Record]) -> None:
-        builder = outside
-        loop: Loop | None = None
+    def _build(self, builder: Builder, records: Sequence[Record]) -> None:
         for node, record in zip(self.nodes, records, strict=True):
             node.kind = record.kind
-            made = 0
             if record.kind in LAUNCHES:
                 self._launch(node, record)
-                made = builder.kernel(node.launch, together=record.kind == TOGETHER)
-            elif record.kind == AGAIN:
-                assert loop is not None
-                loop.end()
-                builder, loop = outside, None
+                node.node = builder.kernel(node.launch, together=record.kind == TOGETHER)
             else:
                 self._kept.append((c_int64 * len(record.words))(*record.words))
                 node.words = ctypes.addressof(self._kept[-1])
-                if record.kind == REPEAT:
-                    assert loop is None
-                    loop = self.graphs.conditions.loop(builder, *record.words)
-                    builder = loop.body
-                else:
-                    made = (builder.copy(*record.words) if record.kind == COPY
-                            else builder.child(self.graphs.product(record.words, self.stream)))
-            node.node = None if record.fixed else made
-        assert loop is None
+                node.node = (builder.copy(*record.words) if record.kind == COPY
+                             else builder.child(self.graphs.product(record.words, self.stream)))
 
     def _launch(self, node: Node, record: Record) -> None:
         count = len(record.arguments)
@@ -104,9 +82,6 @@ class Variant:
 
     def record(self, i: int) -> Record:
         """Call `i` as the graph has it."""
-        fixed = self._fixed.get(i)
-        if fixed is not None:
-            return fixed
         node = self.nodes[i]
         if node.kind in LAUNCHES:
             return launch_record(node.launch, self.graphs.sizes(node.launch.function), node.kind)
@@ -116,7 +91,6 @@ class Variant:
         """Make call `i`, of the same identity, what `record` says. CudaError where the graph cannot be changed."""
         if self.record(i) == record:
             return
-        assert not record.fixed
         node, api, handle = self.nodes[i], self.graphs.api, self.executable.handle
         if record.kind in LAUNCHES:
             places = ctypes.cast(node.launch.parameters, ctypes.POINTER(c_void_p))
@@ -143,24 +117,6 @@ def placed(arguments: Sequence[bytes]) -> tuple[list[Any], ctypes.Array[c_void_p
     return values, (c_void_p * max(1, len(values)))(*[ctypes.addressof(v) for v in values])
 
 
-def perform(graphs: Graphs, record: Record, stream: int) -> None:
-    """Launch, multiply or copy at once, without a graph. CudaError."""
-    if record.kind == PRODUCT:
-        call = Call(*record.words)
-        graphs.products().prepare(stream, call)
-        graphs.products().matmul(stream, call, stream)
-        return
-    if record.kind == COPY:
-        name, status = "cuMemcpyDtoDAsync_v2", _COPY(graphs.copy)(*record.words, stream)
-    else:
-        name = "cuLaunchKernel" if record.kind == LAUNCH else "cuLaunchCooperativeKernel"
-        function = graphs.launch if record.kind == LAUNCH else graphs.together
-        _values, places = placed(record.arguments)
-        status = _LAUNCH(function)(record.kernel, *record.grid, stream, ctypes.addressof(places), None)
-    if status:
-        raise graphs.api.error(name, status)
-
-
 def set_grid(launch: KernelNode, grid: Sequence[int]) -> None:
     """Blocks, threads and bytes of shared memory of a launch."""
     launch.grid[:], launch.block[:], launch.shared = list(grid[:3]), list(grid[3:6]), grid[6]
@@ -171,8 +127,8 @@ def words_at(kind: int, address: int) -> tuple[int, ...]:
     return tuple((c_int64 * (WORDS if kind == PRODUCT else 3)).from_address(address))
 
 
-def launch_record(launch: KernelNode, sizes: Sequence[int], kind: int = LAUNCH, fixed: bool = False) -> Record:
+def launch_record(launch: KernelNode, sizes: Sequence[int], kind: int) -> Record:
     """A launch and its arguments, of these sizes."""
     places = ctypes.cast(launch.parameters, ctypes.POINTER(c_void_p))
     arguments = tuple([ctypes.string_at(places[k] or 0, size) for k, size in enumerate(sizes)])
-    return Record(kind, launch.function or 0, (*launch.grid, *launch.block, launch.shared), arguments, fixed=fixed)
+    return Record(kind, launch.function or 0, (*launch.grid, *launch.block, launch.shared), arguments)

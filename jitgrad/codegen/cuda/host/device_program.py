@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from jitgrad import dtypes
 from jitgrad.codegen.cuda.driver import blaslt
-from jitgrad.codegen.cuda.host.device_regions import as_word, repeat_step, resident_step
+from jitgrad.codegen.cuda.host.device_regions import as_word, resident_step
 from jitgrad.codegen.cuda.host.printer import DevicePrinter, poison_memory
 from jitgrad.codegen.cuda.kernels import each
 from jitgrad.codegen.llvm.products import batched
@@ -23,7 +23,6 @@ from jitgrad.codegen.program.device_steps import (
     EachPut,
     EachStep,
     PoisonStep,
-    RepeatStep,
     ResidentStep,
 )
 from jitgrad.codegen.program.layout import Word
@@ -129,4 +128,4 @@ class DeviceProgramPrinter(DevicePrinter):
     PRINT: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         **DevicePrinter.PRINT, KernelStep: launch, GemmStep: product, LoadScalar: read_scalar, EachPut: put,
         EachStep: lambda p, s: p.batch(s).launch(p), PoisonStep: poison, ResidentStep: resident_step,
-        RepeatStep: repeat_step, Barrier: lambda p, s: None}
+        Barrier: lambda p, s: None}

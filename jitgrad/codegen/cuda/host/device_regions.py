@@ -6,7 +6,7 @@ kernel that keeps what the gradient needs stops where a sequence is full, and is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,8 @@ from jitgrad.codegen.cuda.schedule import resident
 from jitgrad.codegen.llvm import sequences
 from jitgrad.codegen.llvm.conversions import part_types
 from jitgrad.codegen.llvm.sizes import alone
-from jitgrad.codegen.llvm.steps import poll
-from jitgrad.codegen.program.device_steps import RepeatStep, ResidentStep
-from jitgrad.codegen.program.layout import Status, Word
+from jitgrad.codegen.program.device_steps import ResidentStep
+from jitgrad.codegen.program.layout import Word
 from jitgrad.codegen.program.sequence_steps import SeqGrow
 from jitgrad.codegen.program.step import Buffer, every
 from jitgrad.codegen.program.steps import Allocate, GemmStep, KernelStep, Point
@@ -38,46 +37,27 @@ ELEMENTS = 4096
 
 def resident_step(p: DevicePrinter, step: ResidentStep) -> None:
     """Launch the kernel of a region, and read what it has set; where the kernel cannot do it, print its steps."""
-    if step.alone:
-        launch_alone(p, step)
-        return
     here, host, after = p.label("resident"), p.label("host"), p.label("go")
-    allocated(p, step.steps)
-    kept = places_for(p, step.exits)
+    for inner in every(step.steps):  # make room for all that the kernel needs
+        if isinstance(inner, Allocate):
+            p.PRINT[Allocate](p, inner)
+    kept = {v: tuple([p.variable(t) for t in part_types(v.type)]) for v in step.exits
+            if isinstance(v, Value) and v not in p.variables}
     if step.seqs:
         make_room(p, step)
-    good, small = device_can(p, step), products_are_small(p, step)
-    p.line(f"br i1 {(good & small).name}, label %{here}, label %{host}")
+    p.line(f"br i1 {device_can(p, step).name}, label %{here}, label %{host}")
     p.start(here)
     on_device(p, step, kept, here, after)
     p.start(host)
-    if step.otherwise:
-        repeat, host = p.label("repeat"), p.label("host")
-        p.line(f"br i1 {p.here(good).name}, label %{repeat}, label %{host}")
-        p.start(repeat)
-        by_host(p, step.otherwise, kept)
-        p.line(f"br label %{after}")
-        p.start(host)
     by_host(p, step.steps, kept)
     p.line(f"br label %{after}")
     p.start(after)
-    define_kept(p, kept)
-
-
-def places_for(p: DevicePrinter, read: Iterable[Value | Buffer]) -> dict[Value, tuple[str, ...]]:
-    """Places for the values among what is read later that have none, being no variables."""
-    return {v: tuple([p.variable(t) for t in part_types(v.type)]) for v in read
-            if isinstance(v, Value) and v not in p.variables}
-
-
-def define_kept(p: DevicePrinter, kept: dict[Value, tuple[str, ...]]) -> None:
-    """From here on these values are what is in their places."""
     for value, names in kept.items():
         p.define(value, *[p.code.read(t, n) for t, n in zip(part_types(value.type), names, strict=True)])
 
 
 def by_host(p: DevicePrinter, steps: Sequence[Any], kept: dict[Value, tuple[str, ...]]) -> None:
-    """Print steps, on one of several ways; `kept`: where the values are stored that are read behind all of them."""
+    """Print steps, on one of two ways; `kept`: where the values are stored that are read behind both."""
     values, p.values = p.values, dict(p.values)
     p.steps(steps)
     for value, names in kept.items():
@@ -88,17 +68,21 @@ def by_host(p: DevicePrinter, steps: Sequence[Any], kept: dict[Value, tuple[str,
 
 def on_device(p: DevicePrinter, step: ResidentStep, kept: dict[Value, tuple[str, ...]], here: str, after: str) -> None:
     """Launch the kernel; again, at the label `here`, until no sequence is full; then go on at `after`."""
-    words = words_of(p, step)
+    words: list[V | str] = [as_word(p.one(v)) for v in step.values]
+    words += [p.sizes.value(alone(s)) for s in step.sizes]
+    words += [p.address(b, 0) for b in step.buffers]
     mirrors = kept_on_device(p, step, words)
     if step.told is not None:
         words.append(p.address(step.told, 0))
-    function = function_of(p, step)
+    number, scratch = p.module.resident(step)
+    p.scratch = max(p.scratch, scratch)
+    function = p.code.read("ptr", p.code.element("@jg_handles", number, "ptr")).name
     most = p.code.read("i64", "@jg_machine").name
     p.line(f"call void @jg_together(ptr %block, ptr {function}, i64 {blocks(p, step).name}, i64 {most}, "
            f"i64 {resident.THREADS}, ptr {arguments_of(p, words)})")
     if step.settled is not None:
         p.PRINT[Point](p, step.settled)
-    full = read_exits(p, step, kept) if step.told is not None else None
+    full = read_exits(p, step, step.told, kept) if step.told is not None else None
     read_mirrors(p, *mirrors)
     if full is None:
         p.line(f"br label %{after}")
@@ -109,48 +93,6 @@ def on_device(p: DevicePrinter, step: ResidentStep, kept: dict[Value, tuple[str,
     for one in step.seqs:
         sequences.grow(p, one)
     p.line(f"br label %{here}")
-
-
-def launch_alone(p: DevicePrinter, step: ResidentStep) -> None:
-    """Launch a region of numbers: one thread, and nobody waits."""
-    assert step.told is not None
-    words = [*words_of(p, step), p.address(step.told, 0)]
-    p.line(f"call void @jg_alone(ptr %block, ptr {function_of(p, step)}, ptr {arguments_of(p, words)})")
-
-
-def repeat_step(p: DevicePrinter, step: RepeatStep) -> None:
-    """A loop that a graph does alone; without one, the host reads the first word of the state in each iteration."""
-    head, body, after = p.label("repeat"), p.label("body"), p.label("end")
-    word = p.variable("i64")
-    p.line(f"br label %{head}")
-    p.start(head)
-    good = p.code.emit(f"call i1 @jg_repeat(ptr %block, ptr {word}, ptr {p.address(step.state, 0)})", "i1", 1)
-    p.leave_unless(good, Status.DEVICE_FAILED)
-    more = p.code.read_word("i1", word)
-    p.line(f"br i1 {more.name}, label %{body}, label %{after}")
-    p.start(body)
-    p.steps(step.body)
-    poll(p)
-    p.line(f"br label %{head}")
-    p.start(after)
-    if step.wanted:
-        new = places_for(p, step.words)
-        read_words(p, step.words, step.state, len(step.words), new)
-        define_kept(p, new)
-
-
-def words_of(p: DevicePrinter, step: ResidentStep) -> list[V | str]:
-    """The first words of the table of a region: what it reads."""
-    words: list[V | str] = [as_word(p.one(v)) for v in step.values]
-    words += [p.sizes.value(alone(s)) for s in step.sizes]
-    return [*words, *[p.address(b, 0) for b in step.buffers]]
-
-
-def function_of(p: DevicePrinter, step: ResidentStep) -> str:
-    """A register with the handle of the kernel of a region, for which there will be scratch memory."""
-    number, scratch = p.module.resident(step)
-    p.scratch = max(p.scratch, scratch)
-    return p.code.read("ptr", p.code.element("@jg_handles", number, "ptr")).name
 
 
 def arguments_of(p: DevicePrinter, words: list[V | str]) -> str:
@@ -164,29 +106,16 @@ def arguments_of(p: DevicePrinter, words: list[V | str]) -> str:
     return arguments
 
 
-def allocated(p: DevicePrinter, steps: Iterable[Any]) -> None:
-    """Make room for all that the kernel of a region needs."""
-    for step in every(steps):
-        if isinstance(step, Allocate):
-            p.PRINT[Allocate](p, step)
-
-
 def device_can(p: DevicePrinter, step: ResidentStep) -> V:
-    """Whether the device may do a region's numbers: checks hold, counters are not large."""
+    """Whether the device may do a region: checks hold, counters are not large, products are small."""
     good = p.code.const(True, "i1", 1)
     for condition in step.conditions:
         good = good & p.one(condition)
     for counter in step.counters:
         good = good & (p.one(counter) + LARGE_COUNT).compare("ult", 2 * LARGE_COUNT)
-    return good
-
-
-def products_are_small(p: DevicePrinter, step: ResidentStep) -> V:
-    """Whether a region's products are for a kernel."""
-    small = p.code.const(True, "i1", 1)
     for sizes in sizes_known_before(step, GemmStep):
-        small = small & (p.product(sizes) <= MOST_WORK)
-    return small
+        good = good & (p.product(sizes) <= MOST_WORK)
+    return good
 
 
 def sizes_known_before(step: ResidentStep, *kinds: type[KernelStep | GemmStep]) -> Iterator[tuple[Size, ...]]:
@@ -274,28 +203,19 @@ def read_mirrors(p: DevicePrinter, mirrors: list[Mirror], device: str, total: V)
         p.line(f"call ptr @memcpy(ptr {to}, ptr {source}, i64 {size.name})")
 
 
-def read_exits(p: DevicePrinter, step: ResidentStep, kept: dict[Value, tuple[str, ...]]) -> V | None:
+def read_exits(p: DevicePrinter, step: ResidentStep, told: Buffer, kept: dict[Value, tuple[str, ...]]) -> V | None:
     """Wait for the kernel of a region, and take what it has set; whether it stopped because a sequence is full."""
-    assert step.told is not None
-    found = read_words(p, step.exits, step.told, len(step.exits) + bool(step.seqs), kept)
-    if not step.seqs:
-        return None
-    return p.code.read_word("i1", p.code.element(found, len(step.exits)))
-
-
-def read_words(p: DevicePrinter, what: Sequence[Value | Buffer], told: Buffer, count: int,
-               kept: dict[Value, tuple[str, ...]]) -> str:
-    """Wait for `count` words, of which the first ones are values and addresses, and take these. Where the words are."""
+    count = len(step.exits) + bool(step.seqs)
     found = p.variable(f"[{count} x i64]")
     p.read_device(found, p.address(told, 0), 8 * count)
-    for k, one in enumerate(what):
+    for k, one in enumerate(step.exits):
         place = p.code.element(found, k)
         if isinstance(one, Buffer):
             p.code.write(p.code.read("ptr", place), p.pointer_variable(one))
             continue
         (name,) = kept.get(one) or p.value_variables(one)
         p.code.write(from_word(p.code.read("i64", place), part_types(one.type)[0]), name)
-    return found
+    return p.code.read_word("i1", p.code.element(found, len(step.exits))) if step.seqs else None
 
 
 def from_word(word: V, kind: str) -> V:

@@ -26,7 +26,7 @@ from jitgrad.codegen.cuda.schedule import resident
 from jitgrad.codegen.cuda.schedule.regions import region_name
 from jitgrad.codegen.lower.column_sums import PARTS
 from jitgrad.codegen.lower.rules.products import mask_bytes
-from jitgrad.codegen.program.device_steps import EachStep, RepeatStep, ResidentStep
+from jitgrad.codegen.program.device_steps import EachStep, ResidentStep
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.plan import STORES, is_reloaded, needed
 from jitgrad.codegen.program.program import Program
@@ -101,10 +101,8 @@ class _Traffic:
             elif isinstance(step, IfStep):
                 yield from self.steps(step.then, (*inside, "if"))
                 yield from self.steps(step.otherwise, (*inside, "else"))
-            elif isinstance(step, (LoopStep, RepeatStep)):
+            elif isinstance(step, LoopStep):
                 yield from self.steps(step.body, (*inside, "loop"))
-                if isinstance(step, RepeatStep) and step.wanted:
-                    yield Moved("wait", "read", nodes, 0, 8 * len(step.words), 0, inside)
 
     def kernel(self, step: KernelStep, nodes: tuple[Node, ...]
                ) -> tuple[str, tuple[Node, ...], int, int | None, int | None]:
@@ -128,11 +126,11 @@ class _Traffic:
         """
         work = [self.value(product(p.sizes)) for p in every(step.steps) if isinstance(p, GemmStep)]
         if any(w is not None and w > MOST_WORK for w in work):
-            yield from self.steps(step.otherwise or step.steps, inside)
+            yield from self.steps(step.steps, inside)
             return
         read, written = _added((m.read, m.written) for m in self.steps(step.steps, inside))
         yield Moved("kernel", resident.symbol_of(region_name(step)), nodes, 1, read, written, (*inside, "loop"))
-        if step.exits and not step.alone:
+        if step.exits:
             yield Moved("wait", "read", nodes, 0, 8 * len(step.exits), 0, inside)
 
     def product(self, step: GemmStep, nodes: tuple[Node, ...], inside: tuple[str, ...]) -> Moved:

@@ -10,7 +10,7 @@ taken in, if that leaves nothing; else tensors are copied to where the host know
 read back (`exits`), which waits once. A branch with exits is left to the host, which waits once either way.
 
 The host keeps the steps for what the kernel does not do: a check that fails (its condition is known before), integers
-that may leave 64 bits, products too large to be worth it, if they are not `repeated`.
+that may leave 64 bits, products too large to be worth it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ from jitgrad import dtypes
 from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.ordered import is_ordered
 from jitgrad.codegen.cuda.kernels.scalars import EXPRESSIONS
-from jitgrad.codegen.cuda.schedule.repeating import repeated
-from jitgrad.codegen.cuda.schedule.stable_memory import copies, pointing, stable_buffers
 from jitgrad.codegen.program.device_steps import Barrier, ResidentStep
 from jitgrad.codegen.program.effects import Effects, Memory
+from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
 from jitgrad.codegen.program.program import Program
 from jitgrad.codegen.program.sequence_steps import ArenaAllocate, SeqGrow, SeqPlace, SeqPut
 from jitgrad.codegen.program.step import Buffer, Use, all_uses, every, with_inner
@@ -45,7 +44,7 @@ from jitgrad.codegen.program.steps import (
     Point,
     ScalarStep,
 )
-from jitgrad.dims import Symbol, symbols
+from jitgrad.dims import Symbol, dim, symbols
 from jitgrad.ops.numbers import family, may_divide_by_zero
 from jitgrad.ops.types import BOOL, FLOAT, INT, SeqType, TensorType, Type
 from jitgrad.script.graph.ir import Value
@@ -176,7 +175,6 @@ class _Regions:
             made, taken = first, 0
         if made is None:
             return None
-        made.otherwise = repeated(made, self.memory, self.at_entry) or []
         return [*known, made], taken
 
     def settled(self, steps: Sequence[Any]) -> ResidentStep | None:
@@ -187,10 +185,14 @@ class _Regions:
         pointers = [e for e in made.exits if isinstance(e, Buffer) and e.size != 0 and symbols(e.size) <= self.at_entry]
         if len(pointers) < len(made.exits):
             return None
-        stable = stable_buffers(pointers)
+        places = [Buffer(p.dtype, p.size, "slot", keeps=True) for p in pointers]
+        copies: list[Any] = []
+        for pointer, place in zip(pointers, places, strict=True):
+            pointer.aliases.add(place)
+            copies.append(KernelStep(copying(place.dtype), (place.size,), ((pointer, 0), (place, 0)), (), ()))
         self.memory.known.clear()
-        last = pointing(stable)
-        found = self.made([*steps, *copies(stable.items()), last], True)
+        last = Point(tuple([(pointer, place, 0) for pointer, place in zip(pointers, places, strict=True)]))
+        found = self.made([*steps, *copies, last], True)
         assert found is not None
         found.exits, found.told, found.settled = (), None, last
         return found
@@ -349,6 +351,12 @@ class _Regions:
                 self.origins[new] = self.origins.get(step, ())
             made.append(new)
         return made, pending
+
+
+def copying(d: dtypes.dtype) -> Kernel:
+    """A kernel that copies."""
+    operands = (Operand(d, (1,)), Operand(d, (1,), "out"))
+    return Kernel((dim(Symbol()),), (), operands, (), (Stmt("load", operand=0), Stmt("store", (0,), operand=1)), "copy")
 
 
 def shared_bytes(steps: Iterable[Any]) -> int:

@@ -29,7 +29,7 @@ from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, EXPRESSIONS, STORED, 
 from jitgrad.codegen.cuda.kernels.writer import Writer
 from jitgrad.codegen.cuda.schedule.regions import EPILOGUES
 from jitgrad.codegen.llvm.conversions import DTYPES
-from jitgrad.codegen.program.device_steps import Barrier, Recall, ResidentStep
+from jitgrad.codegen.program.device_steps import Barrier, ResidentStep
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.sequence_steps import ArenaAllocate, SeqGrow, SeqPlace, SeqPut
 from jitgrad.codegen.program.step import Buffer, Ref, every
@@ -252,10 +252,6 @@ class _Region(Lines):
         place = f"jg_global<{stored}>({self.address(step.buffer, step.offset)})"
         self.define(step.value, widen(f"jg_seen({place})", d))
 
-    def recall(self, step: Recall) -> None:
-        word = f"jg_seen(jg_global<i64>({self.name(step.state)}) + {step.k})"
-        self.define(step.value, f"jg_number<{self.kind(step.value)}>::of({word})")
-
     def define(self, value: Value, text: str) -> None:
         name = self.name(value)
         if value in self.step.exits:
@@ -405,7 +401,7 @@ class _Region(Lines):
 
 PRINT: dict[type, Callable[[_Region, Any], None]] = {
     KernelStep: _Region.kernel, GemmStep: _Region.product, NumberStep: _Region.number, ScalarStep: _Region.scalar,
-    LoadScalar: _Region.load, Recall: _Region.recall, Point: _Region.point, Assign: _Region.assign,
+    LoadScalar: _Region.load, Point: _Region.point, Assign: _Region.assign,
     IfStep: _Region.if_step, LoopStep: _Region.loop_step, SeqGrow: _Region.grow, SeqPlace: _Region.place,
     SeqPut: _Region.put, ArenaAllocate: _Region.arena,
     Barrier: lambda p, s: p.line("jg_meet(arrived);"),
