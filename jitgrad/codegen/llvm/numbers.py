@@ -145,7 +145,6 @@ def helper(p: Printer, step: NumberStep, name: str) -> str:
     head = ", ".join(["ptr %block", "i64 %site", *parameters, "ptr %out"])
     code, p.code = p.code, around
     p.module.declares.update(code.declares)
-    p.module.externals |= code.externals
     p.module.functions.append("\n".join(
         [f"define internal i1 @{name}({head}) nounwind noinline optnone {{", "entry:", *code.lines, "}"]))
     return name
@@ -216,15 +215,17 @@ def dynamic(p: Printer, op: str, parts: list[tuple[V, ...]], types: list[Type], 
 
 # --- kinds ---
 
+#: rounded down, which is as Python does it; for floats CPython's `float_divmod`
+_DIVISIONS = {"num.floordiv": EMIT["floor_divide"], "num.mod": EMIT["remainder"]}
+
 
 def ints(p: Printer, op: str, args: list[V]) -> Checked:
     a, b = args[0], args[-1]
     code = p.code
     if family(op) == "comparison":
         return a.compare(op[4:] if op in ("num.eq", "num.ne") else f"s{op[4:]}", b), None
-    if op in ("num.floordiv", "num.mod"):
-        row = EMIT["floor_divide" if op == "num.floordiv" else "remainder"]
-        return row([a, b], dtypes.int64, dtypes.int64, 0), b.ne(0) & (a.ne(_LOWEST) | b.ne(-1))
+    if op in _DIVISIONS:
+        return _DIVISIONS[op]([a, b], dtypes.int64, dtypes.int64, 0), b.ne(0) & (a.ne(_LOWEST) | b.ne(-1))
     if op == "num.pow":
         return EMIT["pow"]([a, b], dtypes.int64, dtypes.int64, 0), code.const(False, "i1", 1)
     if op in ("num.min", "num.max"):
@@ -260,24 +261,11 @@ def floats(p: Printer, op: str, args: list[V]) -> Checked:
         if op == "num.pow":
             result = call(p, "pow", [a, b])
             return result, finite(p, result)
-        return float_division(p, op, a, b), b.ne(0.0)
+        value = _DIVISIONS[op]([a, b], dtypes.float64, dtypes.float64, 0)
+        if op == "num.mod":  # zero has the divisor's sign
+            value = value.eq(0.0).where(p.code.const(0.0, "double", 1).copysign(b), value)
+        return value, b.ne(0.0)
     return (-a if op == "num.neg" else a.abs()), None
-
-
-def float_division(p: Printer, op: str, a: V, b: V) -> V:
-    """CPython's `float_divmod`."""
-    r = call(p, "fmod", [a, b])
-    other_sign = r.ne(0.0) & (r < 0).ne(b < 0)
-    if op == "num.mod":
-        zero = p.code.const(0.0, "double", 1).copysign(b)
-        return r.eq(0.0).where(zero, other_sign.where(r + b, r))
-    quotient = (a - r) / b
-    quotient = other_sign.where(quotient - 1.0, quotient)
-    lower = quotient.intrinsic("floor")
-    lower = ((quotient - lower) > 0.5).where(lower + 1.0, lower)
-    exact = a / b
-    zero = p.code.const(0.0, "double", 1).copysign(exact)
-    return b.eq(0.0).where(exact, quotient.eq(0.0).where(zero, lower))
 
 
 def finite(p: Printer, v: V) -> V:

@@ -10,7 +10,6 @@ A result that is an input (the gradient of a residual) is copied by a kernel tha
 
 from __future__ import annotations
 
-from jitgrad.codegen.lower.commits import leaves
 from jitgrad.codegen.lower.fuse import MAX_ITEMS, MAX_OPERANDS, Fusion, Group, Item, Operand
 from jitgrad.codegen.lower.rematerialise import Rematerialisation
 from jitgrad.codegen.lower.state import tensor
@@ -54,8 +53,8 @@ class ColumnSums:
         the optimizer computes numbers that may overflow, its moments are not.
         """
         found: dict[object, int] = {}
-        depends = self.units.depends
-        for number, unit in enumerate(u for u in depends if isinstance(u, Node) and leaves(u)):
+        depends, may_leave = self.units.depends, self.units.state.may_leave
+        for number, unit in enumerate(u for u in depends if isinstance(u, Node) and may_leave[u]):
             pending: list[object] = [unit]
             while pending:
                 for d in depends[pending.pop()]:

@@ -6,6 +6,7 @@ content element by element, as the update of a parameter does, the kernel writes
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from jitgrad.codegen.lower.fuse import Group, Item, Operand
@@ -13,7 +14,6 @@ from jitgrad.codegen.lower.rules.joins import aim
 from jitgrad.codegen.lower.units import Units
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Node, Value, walk
-from jitgrad.script.graph.irops import Effect, effect
 
 
 def order_commits(units: Units) -> None:
@@ -34,10 +34,7 @@ def aim_commits(units: Units, ordered: Sequence[Group | Node]) -> None:
     state, inputs = units.state, units.state.graph.inputs
     if units.block is not state.graph.block or not any(isinstance(u, Node) and u.op == "commit" for u in ordered):
         return
-    times: dict[int, int] = {}
-    for node in walk(state.graph.block):
-        if node.op == "commit":
-            times[node.attrs["target"]] = times.get(node.attrs["target"], 0) + 1
+    times = Counter(node.attrs["target"] for node in walk(state.graph.block) if node.op == "commit")
     place = {unit: k for k, unit in enumerate(ordered)}
     readers = units.readers()
     left = -1  # the last place so far where control or a value may leave the program
@@ -45,7 +42,7 @@ def aim_commits(units: Units, ordered: Sequence[Group | Node]) -> None:
         if not isinstance(unit, Node):
             continue
         if unit.op != "commit":
-            if leaves(unit):
+            if state.may_leave[unit]:
                 left = k
             continue
         target, value = unit.attrs["target"], unit.inputs[0]
@@ -58,16 +55,6 @@ def aim_commits(units: Units, ordered: Sequence[Group | Node]) -> None:
         last = max([place[units.group_of[u] if isinstance(u, Item) else u] for u in others], default=-1)
         if left < place[group] and last <= place[group] and _same_elements(units, group, item, old):
             aim(state, value, state.refs[old])
-
-
-def leaves(node: Node) -> bool:
-    """Whether a node, or one inside it, may raise or call out, so that memory can be seen."""
-    nodes = [node]
-    for n in nodes:
-        if effect(n.op, n.attrs) & ~Effect.WRITES:
-            return True
-        nodes += [inner for b in n.blocks for inner in b.nodes]
-    return False
 
 
 def _same_elements(units: Units, group: Group, item: Item, old: Value) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitgrad.codegen.lower.rules.joins import absent, aim, opened, zero
+from jitgrad.codegen.lower.rules.joins import aim, opened, stored
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import contiguous_strides
 from jitgrad.codegen.program.program import NumberOutput, TensorOutput
@@ -112,7 +112,7 @@ def store_output(state: Lowering, value: Value, planned: TensorOutput | None) ->
             state.copy_into(value, planned.ref)
         return planned
     flags, inner, type_ = opened(state, value)
-    if isinstance(type_, TensorType):
-        ref = absent(state, type_) if inner is None else state.ref(inner)
-        return TensorOutput(ref, False, ref.dims, tuple(flags))
-    return NumberOutput(value.type, (*flags, inner if inner is not None else zero(state, type_)))
+    result = stored(state, inner, type_)
+    if isinstance(result, Ref):
+        return TensorOutput(result, False, result.dims, tuple(flags))
+    return NumberOutput(value.type, (*flags, result))

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 
 from jitgrad.codegen.lower.state import Captures
 from jitgrad.ops.types import ListType
-from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk
+from jitgrad.script.graph.ir import Block, Graph, Loop, Node, Value, walk
 
 #: op -> operands that it takes
 _TAKES = {"list.put": (0, 2), "list.take": (0,), "opt.some": (0,)}
@@ -89,17 +89,11 @@ class _Linear:
             free = {v for v in captured if v in own and v not in later}
             blocks = tuple([self.block(b, free, set()) for b in node.blocks])
         else:
-            blocks = (self.loop_body(node),)
-            n = node.attrs["n_carries"] if node.op == "scan" else len(inputs) - 1
-            inputs, copies = self.take(inputs, range(1, n + 1), own, later | captured)
+            loop = Loop(node)  # elements of sequences that it reads belong to the sequence
+            blocks = (self.block(loop.body, set(), set(_lists(loop.seq_params))),)
+            inputs, copies = self.take(inputs, range(1, loop.n + 1), own, later | captured)
         later |= captured
         return Node(node.op, inputs, node.attrs, node.outputs, blocks, node.span, node.binds), copies
-
-    def loop_body(self, node: Node) -> Block:
-        """Elements of sequences that a scan reads belong to the sequence."""
-        body = node.blocks[0]
-        elements = _lists(body.params[1 + node.attrs["n_carries"]:]) if node.op == "scan" else ()
-        return self.block(body, set(), set(elements))
 
 
 def _lists(values: Iterable[Value]) -> list[Value]:

@@ -24,7 +24,7 @@ from jitgrad.codegen.program.steps import Allocate, LoadScalar, NumberStep, Scal
 from jitgrad.dims import Size, Symbol
 from jitgrad.ops.opdef import RANDOM, is_kind
 from jitgrad.ops.types import BOOL, INT, OptionalType, TensorType, Type
-from jitgrad.script.graph.ir import Block, Graph, Node, Value
+from jitgrad.script.graph.ir import Block, Graph, Node, Value, payload, symbol_axes
 from jitgrad.script.graph.irops import Effect, effect
 
 
@@ -110,19 +110,16 @@ class Lowering:
         self.may_check = Inside(lambda n: n.op == "check")
         #: what must keep its place among effects
         self.has_effect = Inside(lambda n: effect(n.op, n.attrs) is not Effect.NONE)
+        #: what may raise or call out, so that memory can be seen
+        self.may_leave = Inside(lambda n: bool(effect(n.op, n.attrs) & ~Effect.WRITES))
 
     def _entry_symbols(self) -> dict[Symbol, tuple[int, int]]:
         """Where each symbol of the inputs is read; in an Optional only if it is nowhere else."""
         found: dict[Symbol, tuple[int, int]] = {}
         for optional in (False, True):
             for i, value in enumerate(self.graph.inputs):
-                type_ = value.type
-                while optional and isinstance(type_, OptionalType):
-                    type_ = type_.elem
-                if isinstance(type_, TensorType):
-                    for axis, size in enumerate(type_.dims):
-                        if isinstance(size, dims.Dim) and size.symbol is not None:
-                            found.setdefault(size.symbol, (i, axis))
+                for axis, symbol in symbol_axes(payload(value.type) if optional else value.type):
+                    found.setdefault(symbol, (i, axis))
         return found
 
     def known_at_entry(self, sizes: Iterable[Size]) -> bool:

@@ -31,8 +31,8 @@ from jitgrad.codegen.program.steps import CallStep
 from jitgrad.codegen.run.compiled import Compiled
 from jitgrad.codegen.run.launch import Interface, OutputPlan
 from jitgrad.dims import Atom, Dim, Size, Symbol, render
-from jitgrad.ops.types import OptionalType, TensorType, Type
-from jitgrad.script.graph.ir import Graph, Node
+from jitgrad.ops.types import TensorType
+from jitgrad.script.graph.ir import Graph, Node, payload
 
 
 def compile(graphs: Mapping[str, Graph]) -> Compiled:
@@ -104,7 +104,7 @@ def site(place: CallSite, call: CallStep | None, left: tuple[int, int] | None) -
     if place.kind in ("callback", "fetch", "callback.vjp"):
         assert call is not None
         results = [v for v in call.values if isinstance(v, Ref)]
-        tensors = 0 if place.kind == "fetch" else sum(_passes_window(v.type) for v in node.inputs)
+        tensors = 0 if place.kind == "fetch" else sum(isinstance(payload(v.type), TensorType) for v in node.inputs)
         kinds = [] if place.kind == "fetch" else kinds
         kinds += [f"t:{v.dtype.name}:{len(v.dims)}" for v in results[tensors:]]
     sizes: list[Size] = []
@@ -112,13 +112,6 @@ def site(place: CallSite, call: CallStep | None, left: tuple[int, int] | None) -
     if left is not None:
         attrs["word"], attrs["more"] = left
     return Site(place.kind, node.op, attrs, kinds, result, len(node.inputs), node.span)
-
-
-def _passes_window(type_: Type) -> bool:
-    """Whether a value is passed as a window of memory."""
-    while isinstance(type_, OptionalType):
-        type_ = type_.elem
-    return isinstance(type_, TensorType)
 
 
 def python_size(size: Size, places: Mapping[Symbol, tuple[int, int]]) -> str:
@@ -139,7 +132,6 @@ _numbering = itertools.count()
 def reason(producer: Node, consumer: Node, why: str) -> str:
     place = f" ({consumer.span})" if consumer.span is not None else ""
     return f"{producer.op} and {consumer.op}{place} are not one kernel: {why}"
-
 
 
 def show(graphs: Mapping[str, Graph], text: str, knobs: config.Config) -> None:

@@ -21,7 +21,7 @@ from jitgrad.codegen.program.step import Buffer, Column, Ref
 from jitgrad.codegen.program.steps import Allocate, Assign, IfStep, LoopStep, Point
 from jitgrad.dims import Size, product, symbols
 from jitgrad.ops.types import BOOL, INT, OptionalType, SeqType, TensorType, Type
-from jitgrad.script.graph.ir import Node, Value, walk
+from jitgrad.script.graph.ir import Loop, Node, Value, payload, walk
 
 
 def if_node(state: Lowering, node: Node) -> None:
@@ -43,22 +43,12 @@ def if_node(state: Lowering, node: Node) -> None:
 # --- loops ---------------------------------------------------------------------------------------------------------
 
 
-class Loop:
+class LoopSteps(Loop):
     """A `while` or `scan` under construction."""
 
     def __init__(self, state: Lowering, node: Node):
-        self.state, self.node, self.body = state, node, node.blocks[0]
-        self.scan = node.op == "scan"
-        n = node.attrs["n_carries"] if self.scan else len(node.inputs) - 1
-        self.inits, self.xs = node.inputs[1:n + 1], node.inputs[n + 1:]
-        skip = 1 if self.scan else 0
-        self.params = self.body.params[skip:skip + n]
-        self.elements = self.body.params[skip + n:]
-        first = 0 if self.scan else 1
-        self.results = self.body.results[first:first + n]
-        self.ys = self.body.results[first + n:]
-        self.finals = node.outputs[first:first + n]
-        self.seqs = node.outputs[first + n:]
+        super().__init__(node)
+        self.state, self.scan = state, node.op == "scan"
         self.inner = set(self.body.binds) | {s for k in walk(self.body) for s in k.binds}
         self.inner |= {s for k in walk(self.body) for b in k.blocks for s in b.binds}
         self.inner |= {k.attrs["symbol"] for k in walk(self.body) if k.op == "dim.bind"}
@@ -76,7 +66,7 @@ class Loop:
         start = Transfer(state, self.body.binds)
         start.values.append((self.k, zero))
         sums = Sums(state, self.body)
-        for j, (param, init) in enumerate(zip(self.params, self.inits, strict=True)):
+        for j, (param, init) in enumerate(zip(self.carry_params, self.carries, strict=True)):
             way = self.updates(j, sums)
             if way or self.is_sum(j, sums):
                 self.begin_sum(j, way)
@@ -96,12 +86,9 @@ class Loop:
 
     def frees(self) -> bool:
         """Whether nothing that an iteration takes from the arena is read after it."""
-        kinds = [v.type for v in (*self.params, *self.ys)]
-        while any(isinstance(t, OptionalType) for t in kinds):
-            kinds = [t.elem if isinstance(t, OptionalType) else t for t in kinds]
-        if any(isinstance(t, SeqType) for t in kinds):
+        if any(isinstance(payload(v.type), SeqType) for v in (*self.carry_params, *self.y_results)):
             return False
-        grows = bool(self.ys) and not self.scan
+        grows = bool(self.y_results) and not self.scan
         return not grows and all(c.dims is not None for cs in self.columns for c in cs if c.kind == "tensor") and any(
             k.op in ("while", "scan") for k in walk(self.body))
 
@@ -113,37 +100,37 @@ class Loop:
 
     def is_sum(self, j: int, sums: Sums) -> bool:
         """Whether carry `j` can stay where it is: all that the body does with it is to add a product to it."""
-        param, result = self.params[j], self.results[j]
-        return (result.type == param.type == self.finals[j].type and self.fixed(param.type)
+        param, result = self.carry_params[j], self.carry_results[j]
+        return (result.type == param.type == self.carry_outputs[j].type and self.fixed(param.type)
                 and self.body.results.count(result) == 1 and sums.over(param, result) is not None)
 
     def updates(self, j: int, sums: Sums) -> list[Value]:
         """The values on the way from a carry's parameter to its result, if the body only writes into parts of it."""
-        param, result = self.params[j], self.results[j]
-        if result is param or param.type != self.finals[j].type or not self.fixed(param.type) or (
+        param, result = self.carry_params[j], self.carry_results[j]
+        if result is param or param.type != self.carry_outputs[j].type or not self.fixed(param.type) or (
                 self.body.results.count(result) != 1):
             return []
         return chain(self.state, self.body, param, result, sums.uses) or []
 
     def begin_sum(self, j: int, way: list[Value]) -> None:
         """Its memory (that of the final value, if it has a place), holding the initial value."""
-        state, param, init = self.state, self.params[j], self.inits[j]
+        state, param, init = self.state, self.carry_params[j], self.carries[j]
         for v in (param, *way):
             state.note(state.owned, v)
         if init in state.owned and init in state.refs:  # a loop around this one keeps it in place
             self.own[j] = state.set_ref(param, state.refs[init])
             return
-        place = state.dest.get(self.finals[j])
+        place = state.dest.get(self.carry_outputs[j])
         if place is None or place.strides != contiguous_strides(place.dims):
             place = state.allocate(tensor(param).dtype, tensor(param).dims)
-        state.copy_into(self.inits[j], place)
+        state.copy_into(self.carries[j], place)
         self.own[j] = state.set_ref(param, place)
 
     # --- sequences of results ---
 
     def begin_sequences(self, trips: Value) -> None:
         self.columns: list[tuple[Column, ...]] = []
-        for seq in self.seqs:
+        for seq in self.y_outputs:
             assert isinstance(seq.type, SeqType)
             columns = tuple(columns_of(seq.type.elem, lambda t: not type_unknown(self.state, t, self.inner)))
             self.columns.append(columns)
@@ -152,10 +139,11 @@ class Loop:
     def begin_buffers(self) -> None:
         """Two buffers per carried tensor of fixed size, unless the body returns the carry as it is."""
         state = self.state
-        for j, (param, result) in enumerate(zip(self.params, self.results, strict=True)):
+        for j, (param, result) in enumerate(zip(self.carry_params, self.carry_results, strict=True)):
             if j in self.own or state.holds(param) or result is param or not self.fixed(result.type):
                 continue
-            if self.scan and result in self.ys and self.columns[self.ys.index(result)][0].dims is not None:
+            kept = self.y_results.index(result) if self.scan and result in self.y_results else -1
+            if kept >= 0 and self.columns[kept][0].dims is not None:
                 continue  # the sequence keeps it
             d, shape = tensor(result).dtype, tensor(result).dims
             a, b = state.allocate(d, shape), state.allocate(d, shape)
@@ -175,34 +163,34 @@ class Loop:
                 self.position = number(state, "num.sub", last, self.k)
             state.emit(Assign(((self.body.params[0], self.position),)))
             binds = set(self.body.binds)
-            for seq, param in zip(self.xs, self.elements, strict=True):
+            for seq, param in zip(self.seqs, self.seq_params, strict=True):
                 read_element(state, seq, self.position, param, binds)
         for j, ref in (*self.next.items(), *self.own.items()):
-            aim(state, self.results[j], ref)
+            aim(state, self.carry_results[j], ref)
         self.places: list[Ref | None] = []
-        for seq, columns, y in zip(self.seqs, self.columns, self.ys, strict=True):
+        for seq, columns, y in zip(self.y_outputs, self.columns, self.y_results, strict=True):
             if not self.scan:
                 state.emit(SeqGrow(seq, columns, self.k))
             place = None
             if isinstance(y.type, TensorType) and columns[0].dims is not None:
                 place = element_place(state, seq, columns, 0, self.position)
-                if y not in state.dest and (self.scan or y not in self.results):
+                if y not in state.dest and (self.scan or y not in self.carry_results):
                     aim(state, y, place)
             self.places.append(place)
 
     def end_iteration(self, trips: Value, condition: Value) -> None:
         """Store the ys, then let the results become the carries."""
         state = self.state
-        for seq, columns, y, place in zip(self.seqs, self.columns, self.ys, self.places, strict=True):
+        for seq, columns, y, place in zip(self.y_outputs, self.columns, self.y_results, self.places, strict=True):
             if place is not None:
                 put_at(state, y, place)
             else:
                 write_element(state, seq, columns, 0, self.position, y)
-        staged = [self.stage(j) for j in range(len(self.params))]
+        staged = [self.stage(j) for j in range(len(self.carry_params))]
         ready = [self.settle(j, value) for j, value in enumerate(staged)]
         transfer = Transfer(state, self.body.binds)
         moves: list[tuple[Buffer, Buffer, Size]] = []
-        for j, (param, result) in enumerate(zip(self.params, self.results, strict=True)):
+        for j, (param, result) in enumerate(zip(self.carry_params, self.carry_results, strict=True)):
             if result is param or j in self.own:
                 if isinstance(param.type, TensorType):
                     transfer.bind(param, param.type.dims)
@@ -223,26 +211,30 @@ class Loop:
 
     def stage(self, j: int) -> Value:
         """Bring a result out of the way of what the carries are set to."""
-        state, param, result = self.state, self.params[j], self.results[j]
+        state, param, result = self.state, self.carry_params[j], self.carry_results[j]
         if result is param or j in self.own:
             return result
         if j in self.next:
             put_at(state, result, self.next[j])
             return result
-        place = self.places[self.ys.index(result)] if self.scan and result in self.ys else None
-        if place is not None and not state.holds(param):
+        place = self.in_sequence(j)
+        if place is not None:
             kept = Value(result.type)  # the sequence's memory stays; only the pointer moves on
             state.set_ref(kept, place)
             return kept
         return self.copied(result, temporary=True)
 
+    def in_sequence(self, j: int) -> Ref | None:
+        """Where a sequence keeps a result that is behind a pointer."""
+        result = self.carry_results[j]
+        if not self.scan or result not in self.y_results or self.state.holds(self.carry_params[j]):
+            return None
+        return self.places[self.y_results.index(result)]
+
     def settle(self, j: int, value: Value) -> Value:
         """Where a staged result waits for the next iteration."""
-        place = self.scan and self.results[j] in self.ys and self.places[self.ys.index(self.results[j])] is not None
-        stays = j in self.next or j in self.own or self.results[j] is self.params[j]
-        if stays or (place and not self.state.holds(self.params[j])):
-            return value
-        return self.copied(value, temporary=False)
+        stays = j in self.next or j in self.own or self.carry_results[j] is self.carry_params[j]
+        return value if stays or self.in_sequence(j) is not None else self.copied(value, temporary=False)
 
     def copied(self, value: Value, temporary: bool) -> Value:
         """A copy of a tensor, or of an Optional's payload where it is there; other values stay as they are."""
@@ -289,9 +281,9 @@ class Loop:
         transfer = Transfer(state, self.node.binds)
         if not self.scan:
             transfer.values.append((self.node.outputs[0], self.k))
-        for seq in self.seqs:
+        for seq in self.y_outputs:
             state.emit(SeqLength(seq, k=self.k))
-        for j, (final, param) in enumerate(zip(self.finals, self.params, strict=True)):
+        for j, (final, param) in enumerate(zip(self.carry_outputs, self.carry_params, strict=True)):
             if j in self.own:
                 state.set_ref(final, self.own[j])
             else:
@@ -301,7 +293,7 @@ class Loop:
 
 
 def loop_node(state: Lowering, node: Node) -> None:
-    Loop(state, node).lower()
+    LoopSteps(state, node).lower()
 
 
 RULES: dict[str, Callable[[Any, Node], None]] = {"if": if_node, "while": loop_node, "scan": loop_node}

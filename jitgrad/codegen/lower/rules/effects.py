@@ -7,7 +7,7 @@ from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.codegen.lower import deferred_stores
-from jitgrad.codegen.lower.rules.joins import absent, constant, opened, put_at, zero
+from jitgrad.codegen.lower.rules.joins import constant, number, opened, put_at, stored
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import contiguous_strides
 from jitgrad.codegen.program.sequence_steps import ArenaAllocate
@@ -23,11 +23,7 @@ def passed(state: Lowering, values: Sequence[Value]) -> tuple[Value | Ref, ...]:
     found: list[Value | Ref] = []
     for value in values:
         flags, inner, type_ = opened(state, value)
-        found += flags
-        if isinstance(type_, TensorType):
-            found.append(absent(state, type_) if inner is None else state.ref(inner))
-        else:
-            found.append(zero(state, type_) if inner is None else inner)
+        found += [*flags, stored(state, inner, type_)]
     return tuple(found)
 
 
@@ -67,9 +63,7 @@ def callback(state: Lowering, node: Node) -> None:
     for out, memory in numbers.items():
         item(state, Node("item", (memory,), {}, (out,)))
     for symbol, memory in zip(node.binds, sizes, strict=True):
-        count = Value(INT)
-        item(state, Node("item", (memory,), {}, (count,)))
-        state.emit(NumberStep(Node("dim.bind", (count,), {"symbol": symbol}, (Value(INT),))))
+        number(state, "dim.bind", number(state, "item", state.register(memory)), symbol=symbol)
     if late:
         state.see(node.binds)
         state.emit(CallStep(state.site("fetch", node), "callback", None, tuple(state.place(v) for v in late)))
@@ -121,10 +115,10 @@ def commit(state: Lowering, node: Node) -> None:
     if isinstance(state.graph.inputs[target].type, OptionalType) and not flags:
         flags.append(constant(state, True))
     parts: list[Value | Ref] = [*flags]
-    if isinstance(type_, TensorType):
-        parts.append(absent(state, type_) if inner is None else arena_copy(state, inner, parts))
+    if isinstance(type_, TensorType) and inner is not None:
+        parts.append(arena_copy(state, inner, parts))
     else:
-        parts.append(zero(state, type_) if inner is None else inner)
+        parts.append(stored(state, inner, type_))
     state.emit(CommitSlot(target, tuple(parts)))
 
 

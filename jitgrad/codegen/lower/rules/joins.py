@@ -14,15 +14,9 @@ from jitgrad.codegen.program.access import contiguous_strides
 from jitgrad.codegen.program.step import Buffer, Ref
 from jitgrad.codegen.program.steps import Assign, NumberStep, Point
 from jitgrad.dims import Dim, Size, Symbol, product
-from jitgrad.ops.numbers import family
-from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, TensorType, Type
+from jitgrad.ops.types import BOOL, INT, NUMBER, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.graph.ir import Node, Value
-
-
-def absent(state: Lowering, type_: TensorType) -> Ref:
-    """A window that nobody reads."""
-    shape = (0,) * len(type_.dims)
-    return state.allocate(type_.dtype, shape)
+from jitgrad.script.graph.irops import infer
 
 
 def opened(state: Lowering, value: Value) -> tuple[list[Value], Value | None, Type]:
@@ -40,23 +34,25 @@ def opened(state: Lowering, value: Value) -> tuple[list[Value], Value | None, Ty
     return flags, inner, type_
 
 
-def zero(state: Lowering, type_: Type) -> Value:
-    """A number of a type, for a payload that is not there."""
+def stored(state: Lowering, payload: Value | None, type_: Type) -> Value | Ref:
+    """A payload as what is passed on: a tensor's window or a number; one that nobody reads where there is none."""
+    if isinstance(type_, TensorType):
+        return state.allocate(type_.dtype, (0,) * len(type_.dims)) if payload is None else state.ref(payload)
+    if payload is not None:
+        return payload
     whole = type_ in (INT, NUMBER) or isinstance(type_, SeqType)
     return constant(state, False if type_ == BOOL else 0 if whole else 0.0)
 
 
 def constant(state: Lowering, value: bool | int | float) -> Value:
     """A number as a Value."""
-    out = Value(BOOL if isinstance(value, bool) else INT if isinstance(value, int) else FLOAT)
-    state.emit(NumberStep(Node("num.const", (), {"value": value}, (out,))))
-    return out
+    return number(state, "num.const", value=value)
 
 
 def number(state: Lowering, op: str, *inputs: Value, **attrs: Any) -> Value:
-    """An unchecked number op on ints and bools."""
-    comparison = family(op) == "comparison"
-    out = Value(BOOL if comparison else INT)
+    """The result of an unchecked op on numbers."""
+    (type_,) = infer(op, tuple([v.type for v in inputs]), attrs)
+    out = Value(type_)
     state.emit(NumberStep(Node(op, inputs, attrs, (out,))))
     return out
 

@@ -21,12 +21,12 @@ from jitgrad.codegen.program import access
 from jitgrad.codegen.program.access import IndexMap, contiguous_strides
 from jitgrad.codegen.program.kernel import Stmt
 from jitgrad.codegen.program.step import Ref
-from jitgrad.codegen.program.steps import CallStep, IfStep, LoadScalar, NumberStep
+from jitgrad.codegen.program.steps import CallStep, IfStep, LoadScalar
 from jitgrad.dims import Dim, Size
 from jitgrad.dtypes import int64
 from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.specs import broadcast_shapes, index_result_shape
-from jitgrad.ops.types import BOOL, INT, TensorType
+from jitgrad.ops.types import INT, TensorType
 from jitgrad.script.graph.ir import Node, Value
 
 
@@ -248,13 +248,9 @@ def sum_to(state: Lowering, node: Node) -> None:
     state.ref(x)
     place = state.place(out)
 
-    def both(one: Value, other: Value) -> Value:
-        out = Value(BOOL)
-        state.emit(NumberStep(Node("num.and", (one, other), {}, (out,))))
-        return out
-
-    equal = reduce(both, (number(state, "num.eq", state.size_number(a), state.size_number(b))
-                          for a, b in zip(shape, target, strict=True) if a != b))
+    equal = reduce(lambda one, other: number(state, "num.and", one, other), (
+        number(state, "num.eq", state.size_number(a), state.size_number(b))
+        for a, b in zip(shape, target, strict=True) if a != b))
 
     def branch(lower: Callable[[], None]) -> list[Any]:
         with state.scope(), state.collecting() as steps:
@@ -291,9 +287,9 @@ def nonzero(state: Lowering, node: Node) -> None:
     count = state.allocate(int64, ())
     room = state.allocate(int64, (dims.product(shape), len(shape)))
     state.emit(CallStep(state.site("library", node), "library", None, (state.ref(x), count, room)))
-    number = Value(INT)
-    state.emit(LoadScalar(number, count.buffer, 0))
-    state.emit(NumberStep(Node("dim.bind", (number,), {"symbol": node.binds[0]}, (Value(INT),))))
+    found = Value(INT)
+    state.emit(LoadScalar(found, count.buffer, 0))
+    number(state, "dim.bind", found, symbol=node.binds[0])
     state.set_ref(out, Ref(room.buffer, 0, tensor(out).dims, contiguous_strides(tensor(out).dims)))
 
 

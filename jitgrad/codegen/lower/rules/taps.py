@@ -19,11 +19,11 @@ from jitgrad.codegen.lower.rules.ops import fill
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.kernel import Stmt
 from jitgrad.codegen.program.step import Ref
-from jitgrad.codegen.program.steps import Assign, LoopStep, NumberStep
+from jitgrad.codegen.program.steps import Assign, LoopStep
 from jitgrad.dims import Size, Symbol, dim
 from jitgrad.dtypes import bool_, float32, int64
 from jitgrad.ops.types import BOOL, INT
-from jitgrad.script.graph.ir import Node, Value
+from jitgrad.script.graph.ir import Value
 
 #: windows of at most so many elements are summed in one kernel, without a loop over them
 SUMMED = 64
@@ -40,7 +40,7 @@ def repeat(state: Lowering, count: Size) -> Iterator[Size]:
     state.emit(Assign(((k, zero), (condition, number(state, "num.lt", zero, trips)))))
     with state.scope(), state.collecting() as steps:
         state.see((symbol,))
-        state.emit(NumberStep(Node("dim.bind", (k,), {"symbol": symbol}, (Value(INT),))))
+        number(state, "dim.bind", k, symbol=symbol)
         yield dim(symbol)
         following = number(state, "num.add", k, constant(state, 1))
         state.emit(Assign(((k, following), (condition, number(state, "num.lt", following, trips)))))

@@ -17,7 +17,7 @@ from collections import Counter
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.types import TensorType
-from jitgrad.script.graph.ir import Block, Node, Value, attr_symbols
+from jitgrad.script.graph.ir import Block, Loop, Node, Value, attr_symbols
 
 #: ops that read a part of their operand
 PARTS = frozenset({"select", "slice"})
@@ -70,12 +70,11 @@ def _through_branches(state: Lowering, node: Node, at: Value) -> list[Value] | N
 
 
 def _through_loop(state: Lowering, node: Node, at: Value) -> list[Value] | None:
-    body, first = node.blocks[0], 0 if node.op == "while" else 1
-    j = node.inputs.index(at) - 1
-    n = len(node.inputs) - 1 if node.op == "while" else node.attrs["n_carries"]
-    if not 0 <= j < n or node.inputs.count(at) != 1:
+    loop = Loop(node)
+    if at not in loop.carries or node.inputs.count(at) != 1:
         return None
-    param, result, out = body.params[j + first], body.results[j + 1 - first], node.outputs[j + 1 - first]
-    if param.type != at.type or out.type != at.type or body.results.count(result) != 1:
+    j = loop.carries.index(at)
+    param, result, out = loop.carry_params[j], loop.carry_results[j], loop.carry_outputs[j]
+    if param.type != at.type or out.type != at.type or loop.body.results.count(result) != 1:
         return None
-    return [out] if chain(state, body, param, result) is not None else None
+    return [out] if chain(state, loop.body, param, result) is not None else None
