@@ -22,7 +22,7 @@ from jitgrad.ops.types import ListType, TensorType
 from jitgrad.script.call import list_kinds
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import NOTHING
-from jitgrad.script.call.sources import MISSES, Unreadable, elem_of, resolve, type_of_tensor
+from jitgrad.script.call.sources import MISSES, Unreadable, elem_of, memory_order, resolve, type_of_tensor
 from jitgrad.script.graph.ir import symbol_axes
 
 #: so many tensors of one kind are checked in a loop: shorter to compile, and no slower
@@ -147,6 +147,8 @@ class EntryWriter:
             self._tensors.setdefault(name, (type(resolve(guard.source, self.values)), {}))[1][value] = None
         elif guard.kind == "contiguous":
             self.require(f"{name}._data.flags.c_contiguous is {value}")
+        elif guard.kind == "order":
+            self.require(f"{self.constant(memory_order)}({name}) == {value!r}")
         elif guard.kind == "optional":
             self.require(f"{name} is None or ({name}._data.dtype == {self.constant(value.np)}"
                          f" and not {name}.requires_grad)")

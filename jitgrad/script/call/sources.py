@@ -163,6 +163,24 @@ def argument_guards(source: sig.Source, value: Any, unread: frozenset[sig.Source
     return [sig.Guard(source, "is", value)]
 
 
+#: where the elements along an axis are: behind those of the axes inside, with gaps between, overlapping, in one place
+BEHIND, APART, OVERLAPPING, REPEATED = "behind", "apart", "overlapping", "repeated"
+
+
+def memory_order(tensor: Any) -> tuple[tuple[int, str], ...]:
+    """A tensor's axes of sizes other than 1, from the outermost in memory to the innermost, and how each lies there."""
+    array = tensor._data
+    axes = sorted([a for a, n in enumerate(array.shape) if n != 1], key=lambda a: -abs(array.strides[a]))
+    found, step = [], array.itemsize
+    for a in reversed(axes):
+        stride = array.strides[a]
+        found.append((a, REPEATED if stride == 0 else BEHIND if stride == step else APART if stride > step
+                      else OVERLAPPING))
+        if stride:
+            step = abs(stride) * array.shape[a]
+    return tuple(reversed(found))
+
+
 def tensor_key(t: Any) -> sig.TensorKey:
     """What a specialisation assumes of tensor `t`."""
     return sig.TensorKey(t.dtype, t.ndim, tuple(s == 1 for s in t._data.shape), bool(t.requires_grad), t.device)
@@ -237,6 +255,8 @@ def broken(guard: sig.Guard, found: Any) -> str:
             return "" if not found._hooks and not found._after_hooks else "has hooks"
         case "contiguous":
             return "" if found._data.flags.c_contiguous is value else "has another order of memory"
+        case "order":
+            return "" if memory_order(found) == value else "has another order of memory"
         case "tensor":
             return _other_tensor(value, found)
         case "items":

@@ -115,6 +115,8 @@ class Encoder(ABC):
                 return to_plain(value)
             case "len" | "contiguous":
                 return value
+            case "order":
+                return [[axis, how] for axis, how in value]
         return None
 
     # --- sizes, types, results ---------------------------------------------------------------------------------------
@@ -280,6 +282,8 @@ class Decoder(ABC):
                 return integer(value)
             case "contiguous":
                 return boolean(value)
+            case "order":
+                return tuple((integer(axis, 0), string(how)) for axis, how in _pairs(value))
         need(kind in ("unhooked", "absent"), "a guard of an unknown kind")
         return None
 

@@ -10,6 +10,7 @@ from typing import Any
 from jitgrad.dims import Size, Symbol, dim
 from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
 from jitgrad.script.call import signature as sig
+from jitgrad.script.call.sources import memory_order
 from jitgrad.script.frontend.boundary import placement
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.memory import SHARED, Memory
@@ -113,6 +114,12 @@ class Entries:
         """Whether a tensor input lies in row order, guarded: a reshape of it shares memory only then."""
         found = self.memory.contiguous(storage.input)
         self.guard(self.sources[storage.input], "contiguous", found)
+        return found
+
+    def memory_order(self, storage: Storage) -> tuple[tuple[int, str], ...]:
+        """How the axes of a tensor input lie in memory, guarded."""
+        found = memory_order(self.tensors[storage.input])
+        self.guard(self.sources[storage.input], "order", found)
         return found
 
     def number(self, value: Any, source: sig.Source, name: str) -> Number:

@@ -134,12 +134,12 @@ class Results:
     def of_tensor(self, value: SymTensor) -> sig.Result:
         context = self.context
         storage = value.storage
-        if storage.origin and not value.copied:
+        if storage.origin:
             return self._of_list(value)
-        if storage.unknown and not value.copied:
+        if storage.unknown:
             raise UnsupportedCall("a script cannot return this tensor: it is an item of a list of run-time length, and "
                                   "which one is known only at run time", context.span(), hint="write `.clone()`")
-        if storage.input >= 0 and not value.copied:
+        if storage.input >= 0:
             if not value.path:
                 return sig.Same(storage.input)
             return self._view(value)

@@ -24,7 +24,7 @@ from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
-from jitgrad.script.frontend.values import heap
+from jitgrad.script.frontend.values import heap, layout
 from jitgrad.script.frontend.values.values import (
     HELD,
     UNBOUND,
@@ -241,6 +241,8 @@ class Identities:
                       for op, attrs in value.path])
         if cell is value.storage and path == value.path:
             return value
+        if value.copied:
+            layout.doubt(self.context, cell)
         return SymTensor(cell, path, view_type(cell.type, path), value.copied)
 
     def _cell(self, side: int, cell: Cell) -> Cell:

@@ -40,8 +40,6 @@ def of(context: Context) -> References:
 def count(context: Context, tensor: SymTensor) -> int:
     """How many ints say what a tensor is; 0 for one that the script made, or UNKNOWN."""
     storage = tensor.storage
-    if tensor.copied:
-        return 0
     if storage.input >= 0:
         return 1 + len(_symbols(context, tensor.path))
     if storage.origin:
@@ -73,8 +71,6 @@ def none(context: Context, n: int) -> list[Value]:
 
 def _values(context: Context, tensor: SymTensor) -> list[Value]:
     storage = tensor.storage
-    if tensor.copied:
-        return none(context, 1)
     if storage.input >= 0:
         symbols = _symbols(context, tensor.path)
         number = _number(context, storage.input, 0, tensor.path, symbols)

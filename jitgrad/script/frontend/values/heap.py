@@ -17,7 +17,8 @@ from jitgrad.ops.tensorbase import TensorBase
 from jitgrad.ops.types import OptionalType, TensorType, short_name
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state import copies
-from jitgrad.script.frontend.state.context import Context, current
+from jitgrad.script.frontend.state.context import LAYOUT, Context, Restart, current
+from jitgrad.script.frontend.values import layout
 from jitgrad.script.frontend.values.symnumbers import size_number
 from jitgrad.script.graph.ir import Block, Value
 
@@ -147,24 +148,27 @@ class SymTensor(TensorBase["SymTensor"]):
         raise self._refused("tolist")
 
     def is_contiguous(self) -> bool:
-        """Whether eager's memory is in row order. Refused where views of an argument decide it."""
-        if self.storage.input >= 0 and not self.path:
-            return bool(current().inputs.contiguous(self.storage))
-        if self.storage.input < 0 and not self.path:
-            if not self.storage.ordered and self.storage.alias:
-                raise self._refused("is_contiguous")  # an item of a list: known only at run time
+        """Whether eager's memory is in row order. Refused where sizes of the run decide it."""
+        if self.storage.input < 0 and not self.path and not self.storage.alias:
             return self.storage.ordered
-        if not keeps_order(self) or not self._in_order():
+        found = layout.is_contiguous(current(), self)
+        if found is None:
             raise self._refused("is_contiguous")
-        return self.storage.input < 0 or bool(current().inputs.contiguous(self.storage))
+        return found
 
     def _in_order(self) -> bool:
-        """For `contiguous`: whether the views on the way keep the order; what a caller passes counts as in order."""
-        for op, attrs in self.path:
-            leading = attrs.get("axis") == 0 and attrs.get("step", 1) == 1
-            if not has_trait(op, "in_order") and not (op in ("select", "slice") and leading):
-                return False
-        return True
+        """For `contiguous`: as long as it need not be known, whether the views on the way keep the order."""
+        context, storage = current(), self.storage
+        if storage.input < 0 and not self.path and not storage.alias:
+            return storage.ordered
+        in_order = all(has_trait(op, "in_order") or (
+            op in ("select", "slice") and attrs["axis"] == 0 and attrs.get("step", 1) == 1) for op, attrs in self.path)
+        found = layout.is_contiguous(context, self) if not in_order or LAYOUT in context.decisions else None
+        if found is not None:
+            return found
+        if in_order:
+            layout.doubt(context, storage, kept=True)
+        return in_order
 
     def __repr__(self) -> str:
         return f"<tensor {self._type}>"
@@ -259,12 +263,27 @@ def apply_view(context: Context, value: Value, op: str, attrs: Mapping[str, Any]
 
 def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], type_: TensorType) -> SymTensor:
     """A tensor that shares memory with `tensor`."""
+    if op == "expand" and all(map(context.sizes.equal, type_.dims, tensor.type_.dims)) and type_.ndim == tensor.ndim:
+        op, attrs = "alias", {}
     steps: Path = () if op == "alias" and tensor.path else ((op, attrs),)
     if not context.grad and tensor.requires_grad:
         steps = (*steps, ("detach", {}))  # made while nothing is recorded: it stays without history
-    copied = tensor.copied or (op == "reshape" and (not tensor.storage.ordered
-                                                    or any(not has_trait(o, "in_order") for o, _ in tensor.path)))
+    copied = tensor.copied
+    if op == "reshape" and not _in_rows(tensor):
+        shares = layout.shares(context, tensor, type_.dims) if LAYOUT in context.decisions and not copied else None
+        if shares is False:
+            return new_tensor(context, apply_view(context, read(context, tensor), op, attrs))
+        copied = shares is None
+        if copied:
+            layout.doubt(context, tensor.storage)
     return SymTensor(tensor.storage, (*tensor.path, *steps), type_, copied)
+
+
+def _in_rows(tensor: SymTensor) -> bool:
+    """Whether the script made a tensor in row order, and all of it is shown in that order."""
+    storage = tensor.storage
+    return storage.input < 0 and storage.ordered and not storage.alias and all(
+        has_trait(op, "in_order") for op, _ in tensor.path)
 
 
 def keeps_order(tensor: SymTensor) -> bool:
@@ -293,8 +312,6 @@ def write(context: Context, tensor: SymTensor, value: Value) -> None:
         value = context.one("detach", value)
     context.state.values[storage] = value
     if storage.input >= 0:
-        if any(op == "reshape" for op, _ in tensor.path) and not context.inputs.contiguous(storage):
-            raise _may_be_copy(context)
         context.inputs.note_written(storage)
     if storage in of(context).optional_grads:
         slot = of(context).optional_grads[storage]
@@ -309,7 +326,9 @@ def _writable(context: Context, tensor: SymTensor) -> None:
     if storage.alias:
         raise UnsupportedCall(f"this in-place write may or may not change another tensor: {storage.alias}",
                               context.span(), hint=_CLONE)
-    if tensor.copied:
+    if storage in layout.of(context).doubtful:
+        if LAYOUT not in context.decisions:
+            raise Restart(LAYOUT, "memory is written of which there is a reshape: is that a view or a copy?")
         raise _may_be_copy(context)
 
 
@@ -388,8 +407,8 @@ def _detached_leaf(context: Context, tensor: SymTensor) -> SymTensor:
 
 
 def _may_be_copy(context: Context) -> UnsupportedCall:
-    return UnsupportedCall("this in-place write goes to a reshaped tensor that may be a copy", context.span(),
-                           hint=_CLONE)
+    return UnsupportedCall("this in-place write goes to a reshaped tensor that may be a copy, or to what it may show",
+                           context.span(), hint=_CLONE)
 
 
 def raise_leaf(context: Context, view_of: bool) -> None:

@@ -26,7 +26,7 @@ def guards(specialisation: Specialisation) -> list[str]:
     for a, b in script.size_guards:
         a, b = (b, a) if isinstance(a, int) else (a, b)
         lines.append(f"{size(a, names)} == {size(b, names)} (as at the first call)")
-    lines += [f"{size(a, names)} == {size(b, names)} (whether a loop runs decides a type)"
+    lines += [f"{size(a, names)} == {size(b, names)} (whether a loop runs, or a view is a copy)"
               for a, b in script.trip_guards]
     if specialisation.may_share:
         lines.append("what is written shares no memory with other tensors")
@@ -65,6 +65,8 @@ _WORDS: dict[str, Callable[[str, Any], str]] = {
     "inherited": lambda name, value: f"{name} has no `{value}` of its own",
     "unhooked": lambda name, value: f"{name} has no hooks",
     "contiguous": lambda name, value: f"the memory of {name} is {'in' if value else 'not in'} row order",
+    "order": lambda name, value: f"the memory of {name} is in the order of its axes "
+                                 f"{', '.join(str(axis) for axis, _ in value)}",
     "same": lambda name, value: f"{name} is the very object `{describe(value)}`",
     "other": lambda name, value: f"{name} is another object than `{describe(value)}`",
     "optional": lambda name, value: f"{name} is None, or {_dtype(value)} without history",

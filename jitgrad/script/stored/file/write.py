@@ -126,4 +126,4 @@ def still_holds(snapshot: Snapshot, guards: Sequence[sig.Guard]) -> bool:
     """
     return not any(problem(guard, snapshot.values, broken) for guard in guards
                    if not snapshot.is_argument(guard.source)
-                   and guard.kind not in ("equal", "tensor", "contiguous", "optional"))
+                   and guard.kind not in ("equal", "tensor", "contiguous", "order", "optional"))
