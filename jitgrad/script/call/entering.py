@@ -148,7 +148,7 @@ class EntryWriter:
         elif guard.kind == "contiguous":
             self.require(f"{name}._data.flags.c_contiguous is {value}")
         elif guard.kind == "order":
-            self.require(f"{self.constant(memory_order)}({name}) == {value!r}")
+            self.require(f"{self.constant(memory_order)}({name}) == {self.constant(value)}")
         elif guard.kind == "optional":
             self.require(f"{name} is None or ({name}._data.dtype == {self.constant(value.np)}"
                          f" and not {name}.requires_grad)")

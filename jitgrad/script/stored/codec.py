@@ -111,12 +111,10 @@ class Encoder(ABC):
                 return [value.dtype.name, value.ndim, list(value.ones), value.requires_grad, *where]
             case "same" | "other":
                 return self.source(value)
-            case "equal" | "optional":
+            case "equal" | "optional" | "order":
                 return to_plain(value)
             case "len" | "contiguous":
                 return value
-            case "order":
-                return [[axis, how] for axis, how in value]
         return None
 
     # --- sizes, types, results ---------------------------------------------------------------------------------------
@@ -274,7 +272,7 @@ class Decoder(ABC):
                                      device_of(items(where, 1)[0]) if where else CPU)
             case "same" | "other":
                 return self.source(value)
-            case "equal":
+            case "equal" | "order":
                 return from_plain(value)
             case "optional":
                 return dtype_of(from_plain(value).name)
@@ -282,8 +280,6 @@ class Decoder(ABC):
                 return integer(value)
             case "contiguous":
                 return boolean(value)
-            case "order":
-                return tuple((integer(axis, 0), string(how)) for axis, how in _pairs(value))
         need(kind in ("unhooked", "absent"), "a guard of an unknown kind")
         return None
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from jitgrad.dims import Size, Symbol, dim, substitute, symbols
 from jitgrad.ops.types import INT, OptionalType, TensorType, Type
+from jitgrad.script.frontend.state import layout
 from jitgrad.script.frontend.state.context import TYPES_APART, Context, State
 from jitgrad.script.frontend.templates import item_origins
 from jitgrad.script.frontend.templates.alternatives import Either, Same, Static
@@ -24,7 +25,7 @@ from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
-from jitgrad.script.frontend.values import heap, layout
+from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.values import (
     HELD,
     UNBOUND,

@@ -11,14 +11,12 @@ from jitgrad.device import device as Device
 from jitgrad.dims import Symbol
 from jitgrad.dtypes import dtype, int64
 from jitgrad.errors import UnsupportedCall
-from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.tensorbase import Size as Shape
 from jitgrad.ops.tensorbase import TensorBase
 from jitgrad.ops.types import OptionalType, TensorType, short_name
 from jitgrad.script.call import signature as sig
-from jitgrad.script.frontend.state import copies
+from jitgrad.script.frontend.state import copies, layout
 from jitgrad.script.frontend.state.context import LAYOUT, Context, Restart, current
-from jitgrad.script.frontend.values import layout
 from jitgrad.script.frontend.values.symnumbers import size_number
 from jitgrad.script.graph.ir import Block, Value
 
@@ -157,18 +155,7 @@ class SymTensor(TensorBase["SymTensor"]):
         return found
 
     def _in_order(self) -> bool:
-        """For `contiguous`: as long as it need not be known, whether the views on the way keep the order."""
-        context, storage = current(), self.storage
-        if storage.input < 0 and not self.path and not storage.alias:
-            return storage.ordered
-        in_order = all(has_trait(op, "in_order") or (
-            op in ("select", "slice") and attrs["axis"] == 0 and attrs.get("step", 1) == 1) for op, attrs in self.path)
-        found = layout.is_contiguous(context, self) if not in_order or LAYOUT in context.decisions else None
-        if found is not None:
-            return found
-        if in_order:
-            layout.doubt(context, storage, kept=True)
-        return in_order
+        return layout.keeps_rows(current(), self)
 
     def __repr__(self) -> str:
         return f"<tensor {self._type}>"
@@ -269,7 +256,7 @@ def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], ty
     if not context.grad and tensor.requires_grad:
         steps = (*steps, ("detach", {}))  # made while nothing is recorded: it stays without history
     copied = tensor.copied
-    if op == "reshape" and not _in_rows(tensor):
+    if op == "reshape" and not layout.in_rows(tensor):
         shares = layout.shares(context, tensor, type_.dims) if LAYOUT in context.decisions and not copied else None
         if shares is False:
             return new_tensor(context, apply_view(context, read(context, tensor), op, attrs))
@@ -277,13 +264,6 @@ def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], ty
         if copied:
             layout.doubt(context, tensor.storage)
     return SymTensor(tensor.storage, (*tensor.path, *steps), type_, copied)
-
-
-def _in_rows(tensor: SymTensor) -> bool:
-    """Whether the script made a tensor in row order, and all of it is shown in that order."""
-    storage = tensor.storage
-    return storage.input < 0 and storage.ordered and not storage.alias and all(
-        has_trait(op, "in_order") for op, _ in tensor.path)
 
 
 def keeps_order(tensor: SymTensor) -> bool:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jitgrad.dims import Size, Symbol, call, dim, is_not_one, product, substitute, symbols
+from jitgrad.ops.opdef import has_trait
 from jitgrad.script.call.sources import APART, BEHIND, REPEATED
-from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.context import LAYOUT, Context
 
 Strides = tuple[Size, ...]
 
@@ -48,6 +49,26 @@ def doubt(context: Context, storage: Any, kept: bool = False) -> None:
     of(context).doubtful[storage] = None
     if kept:
         of(context).kept[storage] = None
+
+
+def in_rows(tensor: Any) -> bool:
+    """Whether the script made a tensor in row order, and all of it is shown in that order."""
+    storage = tensor.storage
+    return storage.input < 0 and storage.ordered and not storage.alias and all(
+        has_trait(op, "in_order") for op, _ in tensor.path)
+
+
+def keeps_rows(context: Context, tensor: Any) -> bool:
+    """For `contiguous`: whether a tensor is in row order; where that need not be known, whether its views keep that."""
+    storage = tensor.storage
+    if storage.input < 0 and not tensor.path and not storage.alias:
+        return bool(storage.ordered)
+    kept = all(has_trait(op, "in_order") or (
+        op in ("select", "slice") and attrs["axis"] == 0 and attrs.get("step", 1) == 1) for op, attrs in tensor.path)
+    found = is_contiguous(context, tensor) if not kept or LAYOUT in context.decisions else None
+    if found is None and kept:
+        doubt(context, storage, kept=True)
+    return kept if found is None else found
 
 
 def is_contiguous(context: Context, tensor: Any) -> bool | None:
