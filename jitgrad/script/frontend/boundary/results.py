@@ -12,7 +12,7 @@ from jitgrad.ops.types import OptionalType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import NOTHING
 from jitgrad.script.frontend.gradients import backward
-from jitgrad.script.frontend.state import copies
+from jitgrad.script.frontend.state import copies, layout
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import item_origins, locations, missing
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
@@ -134,6 +134,7 @@ class Results:
     def of_tensor(self, value: SymTensor) -> sig.Result:
         context = self.context
         storage = value.storage
+        layout.leave(context, storage)
         if storage.origin:
             return self._of_list(value)
         if storage.unknown:

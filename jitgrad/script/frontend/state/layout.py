@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jitgrad.dims import Size, Symbol, call, dim, is_not_one, product, substitute, symbols
+from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.opdef import has_trait
 from jitgrad.script.call.sources import APART, BEHIND, REPEATED
-from jitgrad.script.frontend.state.context import LAYOUT, Context
+from jitgrad.script.frontend.state import copies
+from jitgrad.script.frontend.state.context import LAYOUT, REFERENCES, Context, Restart
 
 Strides = tuple[Size, ...]
 
@@ -49,6 +51,19 @@ def doubt(context: Context, storage: Any, kept: bool = False) -> None:
     of(context).doubtful[storage] = None
     if kept:
         of(context).kept[storage] = None
+
+
+def leave(context: Context, storage: Any) -> None:
+    """A tensor leaves the script: what it shows must be known. Raises Restart; UnsupportedCall where that is no use."""
+    if storage not in of(context).kept:
+        return
+    if LAYOUT not in context.decisions:
+        raise Restart(LAYOUT, "what the script returns or stores may be the caller's tensor, or a copy")
+    if storage in copies.of(context).shared and REFERENCES not in context.decisions:
+        raise Restart(REFERENCES, "what the script returns or stores may be one of two tensors, or a copy")
+    if storage.input >= 0:
+        raise UnsupportedCall("whether what leaves the script is the caller's tensor or a copy in row order is known only "
+                              "at run time", context.span(), hint="write `.clone()`")
 
 
 def in_rows(tensor: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from jitgrad.dims import Dim, Size, Symbol, dim
 from jitgrad.errors import NotStatic
 from jitgrad.ops.types import INT, ListType, OptionalType, Type, map_dims
-from jitgrad.script.frontend.state import copies
+from jitgrad.script.frontend.state import copies, layout
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import locations
 from jitgrad.script.frontend.templates.template import Template
@@ -55,6 +55,7 @@ def mark(context: Context, value: Any) -> None:
     if isinstance(value, SymTensor):
         storage = value.storage
         copies.identify(context, value)
+        layout.leave(context, storage)
         if storage not in context.listed:
             context.listed[storage] = None
             storage.alias = storage.alias or ELEMENT
