@@ -62,7 +62,7 @@ def leave(context: Context, storage: Any) -> None:
     if storage in copies.of(context).shared and REFERENCES not in context.decisions:
         raise Restart(REFERENCES, "what the script returns or stores may be one of two tensors, or a copy")
     if storage.input >= 0:
-        raise UnsupportedCall("whether what leaves the script is the caller's tensor or a copy in row order is known only "
+        raise UnsupportedCall("whether this is the caller's tensor or a copy in row order is known only "
                               "at run time", context.span(), hint="write `.clone()`")
 
 
