@@ -4,10 +4,27 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from types import TracebackType
-from typing import Any
+from typing import Any, Generic, TypeVar
+from weakref import WeakSet, finalize
 
 from jitgrad.device import device as _device
 from jitgrad.device import require_gpu, resolve
+
+T = TypeVar("T")
+_kept: WeakSet[OfStreams[Any]] = WeakSet()
+
+
+class OfStreams(Generic[T]):
+    """What is kept for each stream, by its handle, until the stream is gone."""
+
+    def __init__(self) -> None:
+        self.by_handle: dict[int, T] = {}
+        _kept.add(self)
+
+
+def _is_gone(handle: int) -> None:
+    for kept in list(_kept):
+        kept.by_handle.pop(handle, None)
 
 
 class Stream:
@@ -24,6 +41,7 @@ class Stream:
         if _stream is None:
             with cupy.cuda.Device(self.device.index):
                 _stream = cupy.cuda.Stream(non_blocking=True, priority=priority)
+            finalize(_stream, _is_gone, int(_stream.ptr)).atexit = False
         self._stream = _stream
         self._devices: list[Any] = []
         self.priority = priority

@@ -25,6 +25,9 @@ class StandinDriver(HostDriver):
     def on(self) -> Any:
         return standin.Device(self.device)
 
+    def stream(self) -> int:
+        return standin.get_current_stream().ptr
+
     def product(self, stream: Any, call: Any) -> int:
         return 400 if standin.current() != self.device else super().product(stream, call)
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
 
 import jitgrad
 from jitgrad import accelerator, device
+from jitgrad.cuda import streams as cuda_streams
+from tests.codegen.cuda import host
 from tests.cuda import standin
+from tests.cuda.hosted import gpu
 
 
 def test_devices(cuda: Any) -> None:
@@ -110,3 +115,26 @@ def test_a_training_step_never_waits(cuda: Any) -> None:
         jitgrad.nn.functional.mse_loss(net(x), y).backward()
         optimizer.step()
     assert standin.waits == before
+
+
+@host.needs_compiler
+@pytest.mark.parametrize("replayed", [False, True])
+def test_the_workspaces_of_a_stream_go_with_it(replayed: bool) -> None:
+    """A handle that is only another name for the stream keeps nothing, and takes nothing away."""
+    doubled = jitgrad.script(lambda x: (x * 2).sum())
+    with gpu(replayed) as made, jitgrad.device("cuda"):
+        x = jitgrad.ones(3)
+        pools = weakref.WeakSet(cuda_streams._kept)
+        streams = [jitgrad.cuda.Stream(), jitgrad.cuda.Stream()]
+        handles = [s.cuda_stream for s in streams]
+        for s in streams * 3:
+            with jitgrad.cuda.stream(s):
+                assert doubled(x) == 6
+        (pool,) = [p for p in cuda_streams._kept if p not in pools and p.by_handle]
+        assert set(pool.by_handle) == set(handles)
+        jitgrad.cuda.ExternalStream(handles[0])
+        assert set(pool.by_handle) == set(handles)
+        del streams[0], s
+        gc.collect()
+        assert set(pool.by_handle) == {handles[1]}
+        assert made.stream() == 0

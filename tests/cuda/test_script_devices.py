@@ -12,6 +12,7 @@ import jitgrad as torch
 from jitgrad import config
 from jitgrad.errors import ScriptError
 from tests.codegen.cuda import host
+from tests.cuda import standin
 from tests.cuda.hosted import StandinDriver, gpu
 
 pytestmark = host.needs_compiler
@@ -168,6 +169,24 @@ def test_an_index_out_of_range_is_raised_when_a_number_is_read(driver: StandinDr
     with pytest.raises(IndexError, match="index 9 is out of bounds"):
         a.sum().item()
     assert torch.equal(f(w, good)[1], w[good])
+
+
+def test_checks_of_indices_that_wait_are_read_together() -> None:
+    """However many there are, the host waits for them once; the first that fails is raised."""
+    @torch.script
+    def f(w: Any, i: Any) -> Any:
+        return w[i].sum()
+
+    w = randn(5, 3)
+    indices = [torch.tensor([k]).cuda() for k in (0, 1, 7, 2, 9, 3)]
+    float(f(w, indices[0]))
+    torch.cuda.synchronize()
+    results = [f(w, i) for i in indices]
+    before = sum(standin.waits.values())
+    with pytest.raises(IndexError, match="index 7 is out of bounds"):
+        results[0].item()
+    assert sum(standin.waits.values()) - before == 1
+    assert torch.equal(results[1], w[1].sum())
 
 
 def test_an_index_in_a_loop_is_checked_at_once() -> None:

@@ -51,6 +51,14 @@ def test_help_and_list(capsys):
                                                    ("float32", "float64", "float16", "bfloat16", "tf32")]
 
 
+def test_faults_are_asked_for_and_last(capsys):
+    titles = []
+    for more in ((), ("--faults",)):
+        assert __main__.main(["--list", "--stage", "smoke", "--stage", "smoke_graphs", *more]) == 0
+        titles.append([line.split()[0] for line in capsys.readouterr().out.splitlines()])
+    assert titles[1] == [*titles[0], "smoke.errors_have_names"]
+
+
 def test_every_check_says_what_it_checks():
     found = checks.collect()
     assert [c.stage for c in found] == sorted([c.stage for c in found], key=checks.STAGES.index)

@@ -33,6 +33,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--budget", type=float, default=540.0, metavar="SECONDS", help="for everything (540)")
     parser.add_argument("--stage", action="append", choices=checks.STAGES, help="only this stage (repeatable)")
     parser.add_argument("--only", action="append", metavar="TEXT", help="only checks named like this (repeatable)")
+    parser.add_argument("--faults", action="store_true",
+                        help="also, last, the checks that make the GPU fail on purpose: its log may show it")
     parser.add_argument("--list", action="store_true", help="name the checks and say what they check")
     parser.add_argument("--one", metavar="NAME", help=argparse.SUPPRESS)
     asked = parser.parse_args(argv)
@@ -41,8 +43,9 @@ def main(argv: list[str] | None = None) -> int:
         result = json.dumps(runner.perform(check), default=str)
         print("\n" + checks.RESULT + result, flush=True)
         return 0
-    chosen = [c for c in checks.collect(tuple(asked.stage or checks.STAGES))
-              if not asked.only or any(text in c.title for text in asked.only)]
+    chosen = [c for c in checks.collect(tuple(asked.stage or checks.STAGES)) if c.harms <= asked.faults
+              and (not asked.only or any(text in c.title for text in asked.only))]
+    chosen.sort(key=lambda c: c.harms)
     if asked.list:
         for check in chosen:
             print(f"{check.title:<40} {(check.function.__doc__ or '').splitlines()[0]}")

@@ -36,6 +36,7 @@ class Check:
         cap: seconds after which it is stopped.
         alone: whether nothing else may run meanwhile, for it measures.
         shares: whether it may take no more than its part of the time that is left for it and those that follow.
+        harms: whether it makes the device fail on purpose: it runs where it is asked for, after all others.
     """
 
     stage: str
@@ -44,6 +45,7 @@ class Check:
     cap: float
     alone: bool = False
     shares: bool = False
+    harms: bool = False
 
     @property
     def title(self) -> str:
@@ -54,11 +56,11 @@ class Check:
 _checks: dict[str, Check] = {}
 
 
-def check(cap: float = 60.0, alone: bool = False, shares: bool = False
+def check(cap: float = 60.0, alone: bool = False, shares: bool = False, harms: bool = False
           ) -> Callable[[Callable[[], Facts]], Callable[[], Facts]]:
     """Mark a function as a check of its module's stage."""
     def mark(function: Callable[[], Facts]) -> Callable[[], Facts]:
-        made = Check(function.__module__.rpartition(".")[2], function.__name__, function, cap, alone, shares)
+        made = Check(function.__module__.rpartition(".")[2], function.__name__, function, cap, alone, shares, harms)
         _checks[made.title] = made
         return function
 

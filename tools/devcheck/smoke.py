@@ -148,7 +148,7 @@ def another_thread_and_stream() -> Facts:
     return {}
 
 
-@check()
+@check(harms=True)
 def errors_have_names() -> Facts:
     """A kernel that writes astray is an exception with CUDA's name for it."""
     b = bench()
@@ -383,6 +383,19 @@ def epilogues_float16() -> Facts:
 def epilogues_bfloat16() -> Facts:
     """Bias, ReLU, GELU and their gradients in the product: bfloat16."""
     return _epilogues(3)
+
+
+@check()
+def masked_infinity() -> Facts:
+    """ReLU's gradient is a choice by its mask: what is masked is zero, infinity too."""
+    b = bench()
+    x, y, c = [b.array(np.full(s, v, np.float32)) for s, v in (((8, 8), 1), ((8, 128), np.inf), ((8, 128), 0))]
+    mask = np.arange(8 * 16, dtype=np.uint8).reshape(8, 16)
+    call = b.product(x, y, c, epilogue=blaslt.DRELU, aux=b.array(mask))
+    b.driver.lt.matmul(b.stream, call)
+    expected = np.where(np.unpackbits(mask, axis=1, bitorder="little"), np.inf, 0)
+    assert (c.get() == expected).all(), "the mask is multiplied by, or has another layout"
+    return {"by": "cuBLASLt" if b.driver.lt.has_epilogue(b.stream, call) else "kernels"}
 
 
 @check(alone=True)

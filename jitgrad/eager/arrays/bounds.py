@@ -57,8 +57,15 @@ class Bounds:
     def look(self) -> None:
         """Raise what was found since the last time. Waits for the GPUs that have checked something."""
         awaited, self.awaited = self.awaited, []
+        there: dict[int, list[Any]] = {}
+        for worst, *_ in awaited:
+            there.setdefault(worst.device.id, []).append(worst.reshape(1))
+        found = {}
+        for number, ones in there.items():
+            with ones[0].device:
+                found[number] = iter(self.cupy.concatenate(ones).get().tolist())
         for worst, error, head, tail in awaited:
-            index = int(worst.get())
+            index = next(found[worst.device.id])
             if index != NOTHING_WRONG:
                 raise error(f"{head}{index}{tail} (on a GPU this is found when a result is first read)")
         while self.open:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from jitgrad import dtypes
 from jitgrad.codegen.cuda.driver import blaslt
 from jitgrad.codegen.cuda.driver.blaslt import Call
 from jitgrad.codegen.cuda.host.gpu import compile
@@ -41,7 +42,7 @@ class Device:
 
     def __init__(self, gpu, d):
         self.gpu, self.kept = gpu, []
-        self.d = composed._numpy(d)
+        self.d = getattr(dtypes, d).np
 
     def put(self, values, dtype=None):
         values = np.asarray(values, dtype or self.d)
@@ -134,6 +135,7 @@ def test_an_epilogue_that_differs_is_not_used(gpu):
     assert isinstance(lt._plan_of(call, 0), blaslt.Parts)
     lt.matmul(0, call)
     assert mask[0][0, 0] == 255
+    assert isinstance(lt._plan_of(call._replace(epilogue=blaslt.DRELU), 0), blaslt.Parts)
     assert isinstance(lt._plan_of(call._replace(epilogue=blaslt.RELU, aux=0), 0), blaslt.Plan)
 
 
@@ -142,6 +144,8 @@ def test_every_epilogue_as_documented_is_relied_on(gpu, d):
     for epilogue in EPILOGUES:
         call = Call(blaslt.DTYPES.index(d), 0, 0, 0, 8, 8, 8, 8, 8, 8, 256, 512, 768, epilogue=epilogue)
         assert gpu.driver.lt._is_proven(call, 0), NAMES[epilogue]
+    assert {tried for _, tried, _ in gpu.driver.lt._proven} == {
+        blaslt.RELU_BIAS, blaslt.RELU_AUX_BIAS, blaslt.GELU_BIAS, blaslt.GELU_AUX_BIAS}
 
 
 def test_sums_of_nothing_are_zero(gpu):

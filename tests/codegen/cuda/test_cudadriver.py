@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jitgrad import dtypes
-from jitgrad.codegen.cuda.driver import cudadriver, driverapi, nvrtc
+from jitgrad.codegen.cuda.driver import cudadriver, driverapi, libraries, nvrtc
 from jitgrad.codegen.cuda.driver.blaslt import Call
 from jitgrad.codegen.cuda.driver.cudadriver import CudaDriver
 from jitgrad.codegen.cuda.driver.libraries import CudaError
@@ -133,7 +133,8 @@ def test_kernels_are_loaded_once(machine):
     assert [machine.functions[next(iter(machine.modules)), n] for n in (b"two", b"one")] == handles
     assert machine.driver.load(KERNELS, ["two", "one"]) == handles
     assert machine.compiled == [[KERNELS]]
-    assert "cuFuncSetAttribute" not in machine.library.names()
+    assert machine.library.names().count("cuModuleLoadData") == 1
+    assert machine.library.names().count("cuFuncSetAttribute") == 2
 
 
 def test_many_kernels_are_several_modules(machine, monkeypatch):
@@ -149,7 +150,7 @@ def test_a_kernel_that_is_not_there(machine):
 
 
 def test_kernels_with_dynamic_shared_memory_may_have_all_of_it(machine):
-    handles = machine.driver.load('extern "C" __global__ void one() { extern __shared__ float s[]; }', ["one"])
+    handles = machine.driver.load(KERNELS, ["one"])
     assert ("cuFuncSetAttribute", (handles[0], driverapi.FUNCTION_DYNAMIC_SHARED, 232448 - 1024)
             ) in machine.library.calls
 
@@ -196,10 +197,19 @@ def test_a_missing_cublaslt_is_an_error_of_the_product():
 
 
 def test_an_interrupt_stays_one(machine):
-    machine.driver.failure = KeyboardInterrupt()
+    libraries.failed(KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         machine.driver.error(-1)
-    assert machine.driver.failure is None
+    assert libraries.failure() is None
+
+
+def test_a_failure_is_of_the_thread_that_made_the_call(machine):
+    libraries.failed(ValueError("of this thread"))
+    found: list[Exception] = []
+    other = threading.Thread(target=lambda: found.append(machine.driver.error(-1)))
+    other.start()
+    other.join()
+    assert [str(e) for e in (*found, machine.driver.error(-1))] == ["a call of CUDA failed", "of this thread"]
 
 
 def test_memory_and_arrays(machine):

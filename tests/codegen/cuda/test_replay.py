@@ -9,7 +9,7 @@ import struct
 import pytest
 
 from jitgrad.codegen.cuda.driver import precision
-from jitgrad.codegen.cuda.driver.blaslt import FAILED
+from jitgrad.codegen.cuda.driver.libraries import FAILED, failure
 from jitgrad.codegen.cuda.graphs import replay, replaying
 from jitgrad.codegen.cuda.graphs.replay import Replay
 from tests.codegen.cuda.fakegraphs import KERNELS, FakeGraphs, error
@@ -52,7 +52,7 @@ class Run:
             if k in flush_at:
                 self.replay.flush()
                 assert self.device.ran == [(STREAM, o) for o in operations[:k]]
-            assert self.device.perform(self.replay.address, operation) == 0, self.device.shared.failure
+            assert self.device.perform(self.replay.address, operation) == 0, failure()
         self.replay.finish()
         assert self.device.ran == [(STREAM, o) for o in operations]
         return self.counts()
@@ -244,7 +244,7 @@ def test_a_product_that_fails_is_an_error_of_the_call(host):
     for operation in CALLS[:2]:
         host.device.perform(host.replay.address, operation)
     assert host.device.perform(host.replay.address, product(a=0x1100)) == FAILED
-    assert "CUBLAS_STATUS_EXECUTION_FAILED" in str(host.device.shared.failure)
+    assert "CUBLAS_STATUS_EXECUTION_FAILED" in str(failure())
     host.device.fails = None
     host.replay.finish()
     host.run(*CALLS)
@@ -295,7 +295,7 @@ def test_old_drivers_say_what_they_lack(host):
     host.run(*CALLS)
     host.replay.begin()
     assert host.device.perform(host.replay.address, CALLS[0]) == FAILED
-    assert "too old: it has no cuFuncGetParamInfo" in str(host.device.shared.failure)
+    assert "too old: it has no cuFuncGetParamInfo" in str(failure())
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -2,7 +2,7 @@
 
     lt = BlasLt(libraries.load("cublasLt"), driver_api, allocate, load)
     lt.matmul(stream, call)        # `call`: 20 words, the positions below; CudaError
-    lt.address                     # int (void* stream, const int64* call), for generated code
+    lt.called(stream, address)     # the same for words in memory, found again by them
 
 cuBLASLt computes column-major: what we call c[m, n] = op(a) @ op(b) is for it the matrix of n rows and m columns
 c' = op(b)' @ op(a)', in the same memory. So its A is our b and its B our a, its transpositions are ours, and a bias has
@@ -34,6 +34,7 @@ from jitgrad.codegen.cuda.driver.driverapi import DriverApi
 from jitgrad.codegen.cuda.driver.libraries import CudaError, Symbols, bind
 from jitgrad.codegen.cuda.kernels import composed
 from jitgrad.codegen.cuda.kernels.composed import Composed
+from jitgrad.cuda.streams import OfStreams
 
 #: dtypes by the number with which a call names them
 DTYPES = ("float32", "float64", "float16", "bfloat16")
@@ -46,6 +47,8 @@ DEFAULT, RELU, BIAS, RELU_BIAS, GELU, GELU_BIAS = 1, 2, 4, 6, 32, 36
 RELU_AUX, RELU_AUX_BIAS, DRELU, DRELU_BGRAD = 130, 134, 136, 152
 GELU_AUX, GELU_AUX_BIAS, DGELU, DGELU_BGRAD = 160, 164, 192, 208
 BGRADA, BGRADB = 256, 512
+#: the bit of those that keep something for the backward pass, or read it
+MEMORY = 128
 
 # cudaDataType, cublasComputeType_t, and attributes of descriptors
 R_32F, R_64F, R_16F, R_16BF = 0, 1, 2, 14
@@ -54,8 +57,6 @@ TRANS_A, TRANS_B, EPILOGUE, BIAS_POINTER, AUX_POINTER, AUX_STRIDE, AUX_BATCH_STR
 BATCH_COUNT, BATCH_STRIDE = 5, 6
 MAX_WORKSPACE, ALIGNMENT_A, ALIGNMENT_B, ALIGNMENT_C, ALIGNMENT_D = 1, 5, 6, 7, 8
 INVALID_VALUE, NOT_SUPPORTED = 7, 15
-#: what the C function returns for an exception, which `BlasLt.failure` then holds
-FAILED = -1
 
 _TYPES = (R_32F, R_64F, R_16F, R_16BF)
 _Out, _Any = POINTER(c_void_p), c_void_p
@@ -163,12 +164,7 @@ class Parts(NamedTuple):
 
 
 class BlasLt:
-    """cuBLASLt on the current device. `load` compiles a text of kernels, a handle for each name.
-
-    Attributes:
-        address: of the C function for generated code. It returns 0 or `FAILED`.
-        failure: the exception of the last call by that function that failed.
-    """
+    """cuBLASLt on the current device. `load` compiles a text of kernels, a handle for each name."""
 
     def __init__(self, library: Symbols, api: DriverApi, allocate: Callable[[int], Any],
                  load: Callable[[str, Sequence[str]], list[int]]):
@@ -181,12 +177,8 @@ class BlasLt:
         self._lock = threading.RLock()
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._ready: dict[tuple[bytes, bool], tuple[Plan | Parts | None, Call]] = {}
-        self._workspaces: dict[int, Any] = {}
-        self._product = self._call["cublasLtMatmul"]
+        self._workspaces: OfStreams[Any] = OfStreams()
         self._handle = self._made("cublasLtCreate")
-        self.failure: BaseException | None = None
-        self._callback = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p)(self.called)
-        self.address: int = ctypes.cast(self._callback, c_void_p).value or 0
 
     def error(self, call: str, code: int) -> CudaError:
         """What a code means that `call` returned."""
@@ -295,9 +287,10 @@ class BlasLt:
 
     def workspace(self, stream: int) -> int:
         """The address of a stream's workspace."""
-        found = self._workspaces.get(stream)
+        workspaces = self._workspaces.by_handle
+        found = workspaces.get(stream)
         if found is None:
-            found = self._workspaces[stream] = self.allocate(WORKSPACE)
+            found = workspaces[stream] = self.allocate(WORKSPACE)
         address: int = found.ptr
         return address
 
@@ -319,9 +312,7 @@ class BlasLt:
         """
         with self._lock:
             owner = stream if owner is None else owner
-            code = self._run(stream, call, self._plan_of(call, owner), owner)
-        if code:
-            raise self.error("cublasLtMatmul", code)
+            self._run(stream, call, self._plan_of(call, owner), owner)
 
     def _plan_of(self, call: Call, stream: int) -> Plan | Parts | None:
         """None where nothing is multiplied."""
@@ -345,18 +336,20 @@ class BlasLt:
         return self.plan(call) if call.m and call.n and call.k and call.batch else None
 
     def _is_proven(self, call: Call, stream: int) -> bool:
-        """Whether cuBLASLt's epilogue computes what eager does, which is tried at the first call. CudaError."""
-        key = (call.dtype, call.epilogue, precision.allow_tf32)
+        """Whether cuBLASLt's epilogue computes what eager does. CudaError.
+
+        ReLU and GELU are tried at the first call with them or their gradients. Sums and biases need no trial.
+        """
+        relu = call.epilogue & (RELU | DRELU) & ~MEMORY
+        if not relu and not call.epilogue & (GELU | DGELU) & ~MEMORY:
+            return True
+        tried = call._replace(epilogue=(RELU_BIAS if relu else GELU_BIAS) | call.epilogue & MEMORY)
+        key = (call.dtype, tried.epilogue, precision.allow_tf32)
         found = self._proven.get(key)
         if found is None:
-            def run(trial: Call) -> None:
-                code = self._run(stream, trial, self.plan(trial), stream)
-                if code:
-                    raise self.error("cublasLtMatmul", code)
-
             try:
-                found = self.composed.alike(stream, call, DTYPES[call.dtype],
-                                            aux_stride(call.epilogue, composed.N), run)
+                found = self.composed.alike(stream, tried, DTYPES[call.dtype], aux_stride(tried.epilogue, composed.N),
+                                            lambda trial: self._run(stream, trial, self.plan(trial), stream))
             except CudaError as error:
                 if error.code not in (INVALID_VALUE, NOT_SUPPORTED):
                     raise
@@ -364,21 +357,20 @@ class BlasLt:
             self._proven[key] = found
         return found
 
-    def _run(self, stream: int, call: Call, plan: Plan | Parts | None, owner: int) -> int:
+    def _run(self, stream: int, call: Call, plan: Plan | Parts | None, owner: int) -> None:
         if isinstance(plan, Parts):
-            code = self._run(stream, plan.call, plan.plan, owner)
-            if not code:
-                self.composed.after(stream, call, DTYPES[call.dtype], aux_stride(call.epilogue, call.n))
-            return code
-        if plan is None:
-            return self._empty(stream, call)
-        self._point(plan, call.bias, call.aux)
-        a, b, c = plan.layouts
-        return self._product(self._handle, plan.description, ctypes.byref(plan.alpha), call.b, a, call.a, b,
-                             ctypes.byref(plan.beta), call.c, c, call.c, c, plan.algorithm,
-                             self.workspace(owner) if plan.workspace else None, plan.workspace, stream)
+            self._run(stream, plan.call, plan.plan, owner)
+            self.composed.after(stream, call, DTYPES[call.dtype], aux_stride(call.epilogue, call.n))
+        elif plan is None:
+            self._empty(stream, call)
+        else:
+            self._point(plan, call.bias, call.aux)
+            a, b, c = plan.layouts
+            self._check("cublasLtMatmul", self._handle, plan.description, ctypes.byref(plan.alpha), call.b, a, call.a,
+                        b, ctypes.byref(plan.beta), call.c, c, call.c, c, plan.algorithm,
+                        self.workspace(owner) if plan.workspace else None, plan.workspace, stream)
 
-    def _empty(self, stream: int, call: Call) -> int:
+    def _empty(self, stream: int, call: Call) -> None:
         """Nothing to add up: zeros, unless c is added to."""
         if not call.accumulate and call.m and call.n:
             item = ITEM_BYTES[call.dtype]
@@ -386,27 +378,19 @@ class BlasLt:
             for k in range(call.batch):
                 self.api.call("cuMemsetD2D8Async", call.c + k * call.stride_c * item, pitch, 0, call.n * item, call.m,
                               stream)
-        return 0
 
-    def called(self, stream: int | None, words: int) -> int:
-        """What the C function does: 0, or `FAILED`."""
-        try:
-            raw = ctypes.string_at(words, 8 * WORDS)
-            key = (raw, precision.allow_tf32)
-            with self._lock:
-                ready = self._ready.get(key)
-                if ready is None:
-                    call = Call(*memoryview(raw).cast("q"))
-                    if len(self._ready) >= REMEMBERED:
-                        self._ready.clear()
-                    ready = self._ready[key] = self._plan_of(call, stream or 0), call
-                code = self._run(stream or 0, ready[1], ready[0], stream or 0)
-            if not code:
-                return 0
-            self.failure = self.error("cublasLtMatmul", code)
-        except BaseException as error:  # it cannot pass through the native code that called
-            self.failure = error
-        return FAILED
+    def called(self, stream: int, words: int) -> None:
+        """Compute the product whose words are at an address. CudaError."""
+        raw = ctypes.string_at(words, 8 * WORDS)
+        key = (raw, precision.allow_tf32)
+        with self._lock:
+            ready = self._ready.get(key)
+            if ready is None:
+                call = Call(*memoryview(raw).cast("q"))
+                if len(self._ready) >= REMEMBERED:
+                    self._ready.clear()
+                ready = self._ready[key] = self._plan_of(call, stream), call
+            self._run(stream, ready[1], ready[0], stream)
 
     def close(self) -> None:
         """Give everything back. Nothing may be computed any more."""
@@ -415,7 +399,7 @@ class BlasLt:
                 self._release(plan.description, plan.layouts)
             self._plans.clear()
             self._ready.clear()
-            self._workspaces.clear()
+            self._workspaces.by_handle.clear()
             if self._handle:
                 self._check("cublasLtDestroy", self._handle)
                 self._handle = 0

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.codegen.cuda.driver import driverapi, libraries, nvrtc
-from jitgrad.codegen.cuda.driver.blaslt import FAILED, BlasLt
+from jitgrad.codegen.cuda.driver.blaslt import BlasLt
 from jitgrad.codegen.cuda.driver.driver import Driver
 from jitgrad.codegen.cuda.driver.driverapi import (
     FUNCTION_DYNAMIC_SHARED,
@@ -30,7 +30,7 @@ from jitgrad.codegen.cuda.driver.driverapi import (
     SHARED_OPTIN,
     DriverApi,
 )
-from jitgrad.codegen.cuda.driver.libraries import LibraryError, Symbols
+from jitgrad.codegen.cuda.driver.libraries import FAILED, LibraryError, Symbols
 from jitgrad.codegen.cuda.graphs.shared import Graphs
 from jitgrad.codegen.cuda.kernels.geometry import STATIC
 from jitgrad.codegen.llvm import engine
@@ -39,8 +39,6 @@ from jitgrad.kernels.native import Library, Native
 from jitgrad.kernels.values import V
 
 _NOT_FOUND = 500
-#: what the text of a kernel with dynamic shared memory holds
-_SHARED = ("extern __shared__", "JG_SMEM")
 
 LIBRARY = Library()
 
@@ -67,10 +65,10 @@ class CudaDriver(Driver):
         self.name = f"cuda:{device}"
         self._threads = threading.local()
         self._bind()
-        self.arch = self.api.arch(self.api.made("cuDeviceGet", device))
-        self.processors = self.api.attribute(PROCESSORS, self.api.made("cuDeviceGet", device))
-        self.shared = self.api.attribute(SHARED_OPTIN, self.api.made("cuDeviceGet", device)) - STATIC
-        self.failure: BaseException | None = None
+        handle = self.api.made("cuDeviceGet", device)
+        self.arch = self.api.arch(handle)
+        self.processors = self.api.attribute(PROCESSORS, handle)
+        self.shared = self.api.attribute(SHARED_OPTIN, handle) - STATIC
         self.rows: Any = None
         self.several = False
         self._loaded: dict[tuple[str, tuple[str, ...]], list[int]] = {}
@@ -123,12 +121,10 @@ class CudaDriver(Driver):
                 cubins = nvrtc.compile_units(nvrtc.divided(source), self.arch)
                 modules = [self.api.made("cuModuleLoadData", c_char_p(cubin)) for cubin in cubins]
                 found = self._loaded[key] = [self._function(modules, name) for name in names]
-                if any(word in source for word in _SHARED):
-                    for function in found:
-                        self._allow_shared(function)
         return list(found)
 
     def _function(self, modules: Sequence[int], name: str) -> int:
+        """A kernel, which may be launched with all the shared memory that a block can have."""
         place = c_void_p()
         code = _NOT_FOUND
         for module in modules:
@@ -137,13 +133,10 @@ class CudaDriver(Driver):
                 break
         if code:
             raise self.api.error(f"cuModuleGetFunction({name})", code)
-        return place.value or 0
-
-    def _allow_shared(self, function: int) -> None:
-        """Let a kernel be launched with all the shared memory that a block can have."""
-        most = self.api.attribute(SHARED_OPTIN, self.api.made("cuDeviceGet", self.device))
+        function = place.value or 0
         static = self.api.made("cuFuncGetAttribute", FUNCTION_STATIC_SHARED, function)
-        self.api.call("cuFuncSetAttribute", function, FUNCTION_DYNAMIC_SHARED, most - static)
+        self.api.call("cuFuncSetAttribute", function, FUNCTION_DYNAMIC_SHARED, self.shared + STATIC - static)
+        return function
 
     # --- products and graphs ---
 
@@ -162,24 +155,20 @@ class CudaDriver(Driver):
 
     def _multiplied(self, stream: int | None, words: int) -> int:
         try:
-            return self.lt.called(stream, words)
-        except BaseException as error:  # it cannot pass through the native code that called
-            self.failure = error
-            return FAILED
+            self.lt.called(stream or 0, words)
+            return 0
+        except BaseException as error:
+            return libraries.failed(error)
 
     def error(self, status: int) -> Exception:
         """The exception for what a function returned, as a number of 32 or 64 bits."""
         code = ctypes.c_int32(status).value
         if code != FAILED:
             return self.api.error("CUDA", code)
-        holders: list[Any] = [self, *[self.__dict__[k] for k in ("lt", "graphs") if k in self.__dict__]]
-        for holder in holders:
-            failure, holder.failure = holder.failure, None
-            if isinstance(failure, Exception):
-                return failure
-            if failure is not None:  # an interrupt: it is raised as what it is
-                raise failure
-        return LibraryError("a call of CUDA failed")
+        failure = libraries.failure() or LibraryError("a call of CUDA failed")
+        if not isinstance(failure, Exception):  # an interrupt: it is raised as what it is
+            raise failure
+        return failure
 
     # --- memory and arrays ---
 

@@ -7,7 +7,6 @@ Arrays that were passed before (parameters, nearly always) are known by identity
 from __future__ import annotations
 
 import ctypes
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +18,7 @@ from jitgrad.codegen.cuda.kernels.geometry import TICKETS
 from jitgrad.codegen.program.layout import Status, Word
 from jitgrad.codegen.program.memory import is_tensor, payload, tensor_kind
 from jitgrad.codegen.run.launch import Interface, Launcher, Workspace, live, raise_status
+from jitgrad.cuda.streams import OfStreams
 
 #: bytes of the first chunk of memory that grows
 FIRST_CHUNK = 1 << 20
@@ -145,7 +145,7 @@ class DeviceLauncher(Launcher):
     def __init__(self, interface: Interface, address: int, code: Any, driver: Driver):
         super().__init__(interface, address, code)
         self.driver = driver
-        self.pools: dict[int, list[DeviceWorkspace]] = defaultdict(list)
+        self.pools: OfStreams[list[DeviceWorkspace]] = OfStreams()
         self.scope.update(take=self.take, empty=driver.empty, address=driver.address, back=self.back,
                           memory=driver)
 
@@ -163,7 +163,7 @@ class DeviceLauncher(Launcher):
     def take(self) -> tuple[DeviceWorkspace, list[DeviceWorkspace]]:
         """A workspace of the current stream, and where it goes afterwards."""
         stream = self.driver.stream()
-        pool = self.pools[stream]
+        pool = self.pools.by_handle.setdefault(stream, [])
         try:
             found = pool.pop()
         except IndexError:

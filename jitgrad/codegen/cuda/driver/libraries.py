@@ -15,6 +15,7 @@ import ctypes
 import importlib
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -46,6 +47,23 @@ class CudaError(RuntimeError):
 
 class LibraryError(RuntimeError):
     """A library of CUDA is not there. The text says what to install."""
+
+
+#: what a C function of ours returns for an exception, which `failed` has noted
+FAILED = -1
+_thread = threading.local()
+
+
+def failed(error: BaseException) -> int:
+    """Note, for the thread, an exception that cannot pass through native code; what the C function returns."""
+    _thread.failure = error
+    return FAILED
+
+
+def failure() -> BaseException | None:
+    """The last exception that the thread has noted, if there is one, which is forgotten."""
+    found: BaseException | None = _thread.__dict__.pop("failure", None)
+    return found
 
 
 class Symbols(Protocol):

@@ -35,9 +35,8 @@ from collections.abc import Sequence
 from ctypes import c_int, c_int64, c_size_t, c_void_p
 
 from jitgrad.codegen.cuda.driver import precision
-from jitgrad.codegen.cuda.driver.blaslt import FAILED
 from jitgrad.codegen.cuda.driver.driverapi import INVALID_VALUE, KernelNode
-from jitgrad.codegen.cuda.driver.libraries import CudaError
+from jitgrad.codegen.cuda.driver.libraries import FAILED, CudaError, failed
 from jitgrad.codegen.cuda.graphs.replaying import DIRECT, PRODUCT, READ, RECORD, SAME, State
 from jitgrad.codegen.cuda.graphs.shared import Graphs
 from jitgrad.codegen.cuda.graphs.variants import LAUNCHES, Record, Variant, launch_record, words_at
@@ -241,9 +240,8 @@ class Replay:
             if kind == PRODUCT or words[2]:
                 self._taken(Record(kind, words=words))
             return 0
-        except BaseException as error:  # it cannot pass through the native code that called
-            self.graphs.failure = error
-            return FAILED
+        except BaseException as error:
+            return failed(error)
 
     def _waited(self, what: int) -> int:
         self._close()

@@ -18,7 +18,6 @@ class Graphs:
     Attributes:
         products: gives what multiplies matrices, whose library is loaded at the first product.
         functions: what a host function calls instead.
-        failure: the exception of the last call that returned `FAILED`.
     """
 
     def __init__(self, api: DriverApi, products: Callable[[], BlasLt], *, launch: int, together: int, matmul: int,
@@ -28,7 +27,6 @@ class Graphs:
         self.functions = replaying.functions()
         self.update = api.address("cuGraphExecKernelNodeSetParams_v2")
         self.context = api.made("cuCtxGetCurrent")
-        self.failure: BaseException | None = None
         self._sizes: dict[int, tuple[int, ...]] = {}
         self._stream = 0
         self._capturing = threading.Lock()  # one stream is captured by one thread
