@@ -43,10 +43,11 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class KernelText:
-    """The text of one function. `declares`: name -> declaration line."""
+    """The text of one function. `declares`: name -> declaration line; `externals`: symbols for the loader."""
 
     text: str
     declares: dict[str, str]
+    externals: frozenset[str]
 
 
 def parameters(kernel: Kernel) -> list[Parameter]:
@@ -94,7 +95,7 @@ def emit(kernel: Kernel, symbol: str) -> KernelText:
     else:
         emitter.body(unit=False)
     code.lines.append("}\n")
-    return KernelText("\n".join(code.lines), code.declares)
+    return KernelText("\n".join(code.lines), code.declares, frozenset(code.externals))
 
 
 class _Emitter(Nest):
