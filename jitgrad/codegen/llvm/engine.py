@@ -17,8 +17,23 @@ from functools import lru_cache
 from typing import Any
 
 lock = threading.RLock()
-if hasattr(os, "register_at_fork"):  # a child would wait for ever for a thread that compiles in its parent
-    os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+
+
+def _before_fork() -> None:
+    """A child would wait for ever for a thread that compiles in its parent, or lets go of what it has compiled."""
+    lock.acquire()
+    if _llvm_locked.cache_info().currsize:
+        _llvm_locked().lock.__enter__()
+
+
+def _after_fork() -> None:
+    if _llvm_locked.cache_info().currsize:
+        _llvm_locked().lock.__exit__()
+    lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 _numbering = itertools.count()
 
 
@@ -52,7 +67,7 @@ class _Llvm:
 
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
-        self.binding = binding
+        self.binding, self.lock = binding, binding.ffi.lib._lock  # llvmlite's own, also taken where a library is freed
         self.version = ".".join(map(str, binding.llvm_version_info))
         triple = binding.get_process_triple()
         cpu = binding.get_host_cpu_name()
