@@ -15,7 +15,6 @@ from jitgrad.ops.library.core import (
     bind,
     cast,
     inplace,
-    library,
     named,
     pairwise,
     require_equal,
@@ -24,6 +23,8 @@ from jitgrad.ops.library.core import (
     same_shape,
     word,
 )
+
+__library__ = True
 
 # --- comparisons: the result is bool -------------------------------------------------------------------------------
 
@@ -38,7 +39,6 @@ logical_or = pairwise("logical_or", "Whether one is nonzero.")
 logical_xor = pairwise("logical_xor", "Whether exactly one is nonzero.")
 
 
-@library
 def logical_not(input: AnyTensor[Tensor]) -> Tensor:
     """Whether each element is zero."""
     return apply("logical_not", require_tensor("logical_not", input))
@@ -64,7 +64,6 @@ bitwise_left_shift = _bitwise("bitwise_left_shift", "input << other.")
 bitwise_right_shift = _bitwise("bitwise_right_shift", "input >> other, keeping the sign.")
 
 
-@library
 def bitwise_not(input: AnyTensor[Tensor]) -> Tensor:
     """~input; logical for bools."""
     if require_tensor("bitwise_not", input).dtype.is_floating_point:
@@ -98,7 +97,6 @@ isposinf = bind(_is_infinity, float("inf"), "isposinf", "Whether each element is
 isneginf = bind(_is_infinity, float("-inf"), "isneginf", "Whether each element is -inf.")
 
 
-@library
 def signbit(input: AnyTensor[Tensor]) -> Tensor:
     """Whether each element is negative (or a negative zero)."""
     if input.dtype is bool_:
@@ -117,7 +115,6 @@ def where(condition: AnyTensor[Tensor]) -> tuple[Tensor, ...]: ...
 @overload
 def where(condition: AnyTensor[Tensor], input: AnyTensor[Tensor] | Number,
           other: AnyTensor[Tensor] | Number) -> Tensor: ...
-@library
 def where(condition: AnyTensor[Tensor],
           input: AnyTensor[Tensor] | Number | None = None, other: AnyTensor[Tensor] | Number | None = None) -> Any:
     """input where the condition holds, else other; with the condition alone, `nonzero(condition, as_tuple=True)`."""
@@ -137,7 +134,6 @@ def where(condition: AnyTensor[Tensor],
     return apply("where", condition, as_operand(input, d), as_operand(other, d))
 
 
-@library
 def masked_fill(input: AnyTensor[Tensor], mask: AnyTensor[Tensor], value: AnyTensor[Tensor] | Number) -> Tensor:
     """input with value where mask (which broadcasts with it) is True. The dtype is input's."""
     if mask.dtype is not bool_:
@@ -156,7 +152,6 @@ def masked_fill(input: AnyTensor[Tensor], mask: AnyTensor[Tensor], value: AnyTen
 # --- closeness -----------------------------------------------------------------------------------------------------
 
 
-@library
 def isclose(input: AnyTensor[Tensor], other: AnyTensor[Tensor], rtol: Number = 1e-05, atol: Number = 1e-08,
             equal_nan: bool = False) -> Tensor:
     """|input - other| <= atol + rtol * |other|; equal infinities are close, NaNs only with equal_nan."""
@@ -176,7 +171,6 @@ def isclose(input: AnyTensor[Tensor], other: AnyTensor[Tensor], rtol: Number = 1
     return apply("logical_or", same, near)
 
 
-@library
 def allclose(input: AnyTensor[Tensor], other: AnyTensor[Tensor], rtol: Number = 1e-05, atol: Number = 1e-08,
              equal_nan: bool = False) -> bool:
     """Whether all elements are close: a Python bool."""
@@ -184,7 +178,6 @@ def allclose(input: AnyTensor[Tensor], other: AnyTensor[Tensor], rtol: Number = 
     return backend().item(apply("all", near, axes=tuple(range(near.ndim)), keepdim=False))
 
 
-@library
 def equal(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> bool:
     """Whether two tensors have the same shape and elements: a Python bool."""
     if input.ndim != other.ndim:

@@ -34,8 +34,17 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+def is_library(fn: Any) -> bool:
+    """Whether the frontend calls `fn` with symbolic tensors instead of evaluating its source.
+
+    A function is marked by `library`, or its module by `__library__ = True`, as those of this folder are.
+    """
+    fn = getattr(fn, "__func__", fn)
+    return isinstance(fn, FunctionType) and ("__library__" in fn.__dict__ or "__library__" in fn.__globals__)
+
+
 def library(fn: Fn) -> Fn:
-    """Mark `fn`: the frontend calls it with symbolic tensors instead of evaluating its source."""
+    """Mark `fn`: see `is_library`."""
     fn.__library__ = True  # type: ignore[attr-defined]
     return fn
 

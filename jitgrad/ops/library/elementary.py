@@ -9,7 +9,9 @@ from jitgrad.dtypes import bool_
 from jitgrad.ops import OPS
 from jitgrad.ops.autocast import mode, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import apply, as_operand, bind, cast, inplace, library, named, require_tensor, word
+from jitgrad.ops.library.core import apply, as_operand, bind, cast, inplace, named, require_tensor, word
+
+__library__ = True
 
 #: what autocast on a GPU computes in float32
 _WIDENED = {"acos", "asin", "cosh", "erfinv", "exp", "expm1", "log", "log10", "log1p", "log2", "reciprocal", "rsqrt",
@@ -86,7 +88,6 @@ abs = bind(_but_bools, "abs", "abs", "The absolute value.")
 sign = bind(_but_bools, "sign", "sign", "-1, 0 or 1; bools stay.")
 
 
-@library
 def square(input: AnyTensor[Tensor]) -> Tensor:
     """input * input."""
     if require_tensor("square", input).dtype is bool_:
@@ -94,7 +95,6 @@ def square(input: AnyTensor[Tensor]) -> Tensor:
     return apply("square", widen(input, "cuda"))
 
 
-@library
 def round(input: AnyTensor[Tensor], *, decimals: int = 0) -> Tensor:
     """The nearest integer, halves to even; or to a number of decimal places."""
     if require_tensor("round", input).dtype is bool_:

@@ -17,7 +17,6 @@ from jitgrad.ops.library.core import (
     axis,
     cast,
     create,
-    library,
     product,
     require,
     result_dtype,
@@ -25,6 +24,8 @@ from jitgrad.ops.library.core import (
 )
 from jitgrad.ops.library.reduce import ValuesAndIndices, result_of
 from jitgrad.ops.library.shapes.shape import take_slice
+
+__library__ = True
 
 median_result = result_of("median", __name__)
 sort_result = result_of("sort", __name__)
@@ -74,19 +75,16 @@ def _running(fn: str, input: Any, dim: int) -> tuple[Any, Any]:
     return _back(apply("gather", x, place, axis=x.ndim - 1), a), _back(place, a)
 
 
-@library
 def cummax(input: AnyTensor[Tensor], dim: int) -> ValuesAndIndices:
     """Named (values, indices) of the largest element so far along dim; of equal ones the last."""
     return cummax_result(*_running("cummax", input, dim))
 
 
-@library
 def cummin(input: AnyTensor[Tensor], dim: int) -> ValuesAndIndices:
     """Named (values, indices) of the smallest element so far along dim; of equal ones the last."""
     return cummin_result(*_running("cummin", input, dim))
 
 
-@library
 def logcumsumexp(input: AnyTensor[Tensor], dim: int) -> Tensor:
     """log of the running sums of exp(input) along dim, without overflow."""
     x: Any = input
@@ -97,7 +95,6 @@ def logcumsumexp(input: AnyTensor[Tensor], dim: int) -> Tensor:
     return _back(apply("logsumexp", seen, axes=(seen.ndim - 1,), keepdim=False), a)
 
 
-@library
 def kthvalue(input: AnyTensor[Tensor], k: Any, dim: int = -1, keepdim: bool = False) -> ValuesAndIndices:
     """Named (values, indices) of the k-th smallest element along dim, k from 1. RuntimeError for k out of range."""
     if input.ndim == 0:
@@ -110,13 +107,11 @@ def kthvalue(input: AnyTensor[Tensor], k: Any, dim: int = -1, keepdim: bool = Fa
     return kthvalue_result(*(parts if keepdim else [apply("squeeze", p, axis=a) for p in parts]))
 
 
-@library
 def msort(input: AnyTensor[Tensor]) -> Tensor:
     """input with its first axis sorted."""
     return apply("sort", input, axis=0, descending=False, stable=True)[0]
 
 
-@library
 def quantile(input: AnyTensor[Tensor], q: Any, dim: int | None = None, keepdim: bool = False, *,
              interpolation: str = "linear") -> Tensor:
     """The q-quantiles along dim (of all elements by default); NaN where there is one.
@@ -171,7 +166,6 @@ def quantile(input: AnyTensor[Tensor], q: Any, dim: int | None = None, keepdim: 
 # --- places in sorted vectors --------------------------------------------------------------------------------------
 
 
-@library
 def searchsorted(sorted_sequence: AnyTensor[Tensor], input: Any, *, out_int32: bool = False, right: bool = False,
                  side: str | None = None) -> Tensor:
     """Where values would go into sorted vectors: before equal elements, or after them (`right`, side="right").
@@ -196,13 +190,11 @@ def searchsorted(sorted_sequence: AnyTensor[Tensor], input: Any, *, out_int32: b
     return apply("sum", cast(before, int32 if out_int32 else int64), axes=(v.ndim,), keepdim=False)
 
 
-@library
 def bucketize(input: Any, boundaries: AnyTensor[Tensor], *, out_int32: bool = False, right: bool = False) -> Tensor:
     """Between which of the sorted boundaries (n,) each value lies: 0 to n."""
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
-@library
 def isin(elements: AnyTensor[Tensor] | Number, test_elements: AnyTensor[Tensor] | Number, *,
          assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Which elements are among the test elements (or, with invert, are not)."""
@@ -241,7 +233,6 @@ def _answer(values: Any, inverse: Any, counts: Any, return_inverse: bool, return
     return tuple(given) if len(given) > 1 else values
 
 
-@library
 def unique(input: AnyTensor[Tensor], sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
            dim: int | None = None) -> Any:
     """The distinct elements in order; on demand the place of each element among them, and how often each occurs.
@@ -260,7 +251,6 @@ def unique(input: AnyTensor[Tensor], sorted: bool = True, return_inverse: bool =
     return _answer(values, inverse, counts, return_inverse, return_counts)
 
 
-@library
 def unique_consecutive(input: AnyTensor[Tensor], return_inverse: bool = False, return_counts: bool = False,
                        dim: int | None = None) -> Any:
     """The first element of each run of equal ones; options as `unique`'s."""
@@ -274,7 +264,6 @@ def unique_consecutive(input: AnyTensor[Tensor], return_inverse: bool = False, r
 # --- sorting -------------------------------------------------------------------------------------------------------
 
 
-@library
 def sort(input: AnyTensor[Tensor], dim: int = -1, descending: bool = False, stable: bool = False) -> ValuesAndIndices:
     """Named (values, indices) in order along dim; NaN counts as largest."""
     a = axis(dim, input.ndim)
@@ -283,7 +272,6 @@ def sort(input: AnyTensor[Tensor], dim: int = -1, descending: bool = False, stab
     return sort_result(*apply("sort", input, axis=a, descending=bool(descending), stable=bool(stable)))
 
 
-@library
 def argsort(input: AnyTensor[Tensor], dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """The positions that sort dim."""
     a = axis(dim, input.ndim)
@@ -292,7 +280,6 @@ def argsort(input: AnyTensor[Tensor], dim: int = -1, descending: bool = False, s
     return apply("argsort", input, axis=a, descending=bool(descending), stable=bool(stable))
 
 
-@library
 def topk(input: AnyTensor[Tensor], k: Any, dim: int = -1, largest: bool = True,
          sorted: bool = True) -> ValuesAndIndices:
     """Named (values, indices) of the k largest (or smallest) along dim, in order."""
@@ -305,7 +292,6 @@ def topk(input: AnyTensor[Tensor], k: Any, dim: int = -1, largest: bool = True,
     return topk_result(*apply("topk", input, k=k, axis=a, largest=bool(largest), sorted=bool(sorted)))
 
 
-@library
 def median(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower median: of all elements, or named (values, indices) along dim."""
     if dim is None:

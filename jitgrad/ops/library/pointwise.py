@@ -19,7 +19,6 @@ from jitgrad.ops.library.core import (
     floating,
     in_float32,
     inplace,
-    library,
     number_type,
     pair_dtype,
     pairwise,
@@ -28,6 +27,8 @@ from jitgrad.ops.library.core import (
     rounds,
 )
 from jitgrad.ops.library.elementary import reciprocal, sin, sqrt, trunc
+
+__library__ = True
 
 # --- arithmetic ----------------------------------------------------------------------------------------------------
 
@@ -51,7 +52,6 @@ def _scaled_in_float32(fn: Any, input: Any, other: Any, alpha: Any, d: dtypes.dt
 def add(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number, *, alpha: Number = ...) -> Tensor: ...
 @overload
 def add(input: Number, other: AnyTensor[Tensor], *, alpha: Number = ...) -> Tensor: ...
-@library
 def add(input: Any, other: Any, *, alpha: Number = 1) -> Any:
     """input + alpha * other."""
     d = pair_dtype(input, other)
@@ -70,7 +70,6 @@ def _dtype_of(x: Any) -> dtypes.dtype:
 def sub(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number, *, alpha: Number = ...) -> Tensor: ...
 @overload
 def sub(input: Number, other: AnyTensor[Tensor], *, alpha: Number = ...) -> Tensor: ...
-@library
 def sub(input: Any, other: Any, *, alpha: Number = 1) -> Any:
     """input - alpha * other. RuntimeError for bools."""
     d = pair_dtype(input, other)
@@ -87,7 +86,6 @@ def sub(input: Any, other: Any, *, alpha: Number = 1) -> Any:
     return backend().apply(OPS["sub"], (as_operand(input, d), as_operand(other, d)), {})
 
 
-@library
 def rsub(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number, *, alpha: Number = 1) -> Tensor:
     """other - alpha * input."""
     return sub(other, input, alpha=alpha)
@@ -97,7 +95,6 @@ def rsub(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number, *, alpha: 
 def mul(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor: ...
 @overload
 def mul(input: Number, other: AnyTensor[Tensor]) -> Tensor: ...
-@library
 def mul(input: Any, other: Any) -> Any:
     """input * other."""
     d = pair_dtype(input, other)
@@ -110,7 +107,6 @@ def mul(input: Any, other: Any) -> Any:
 def div(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number, *, rounding_mode: str | None = ...) -> Tensor: ...
 @overload
 def div(input: Number, other: AnyTensor[Tensor], *, rounding_mode: str | None = ...) -> Tensor: ...
-@library
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """input / other; rounding_mode "trunc" rounds towards zero, "floor" down. Integers divide to floats without it."""
     d = pair_dtype(input, other)
@@ -137,7 +133,6 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
 def floor_divide(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor: ...
 @overload
 def floor_divide(input: Number, other: AnyTensor[Tensor]) -> Tensor: ...
-@library
 def floor_divide(input: Any, other: Any) -> Any:
     """The largest integer not above input / other, in the promoted dtype."""
     return binary("floor_divide", input, other)
@@ -147,7 +142,6 @@ def floor_divide(input: Any, other: Any) -> Any:
 def remainder(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor: ...
 @overload
 def remainder(input: Number, other: AnyTensor[Tensor]) -> Tensor: ...
-@library
 def remainder(input: Any, other: Any) -> Any:
     """input - other * floor(input / other), as Python's %."""
     return binary("remainder", input, other)
@@ -156,7 +150,6 @@ def remainder(input: Any, other: Any) -> Any:
 fmod = pairwise("fmod", "input - other * trunc(input / other), as C's fmod.")
 
 
-@library
 def neg(input: AnyTensor[Tensor]) -> Tensor:
     """-input. RuntimeError for bools."""
     if require_tensor("neg", input).dtype is bool_:
@@ -165,7 +158,6 @@ def neg(input: AnyTensor[Tensor]) -> Tensor:
     return apply("neg", input)
 
 
-@library
 def positive(input: AnyTensor[Tensor]) -> Tensor:
     """input itself. RuntimeError for bools."""
     x = require_tensor("positive", input)
@@ -178,7 +170,6 @@ def positive(input: AnyTensor[Tensor]) -> Tensor:
 def pow(input: AnyTensor[Tensor], exponent: AnyTensor[Tensor] | Number) -> Tensor: ...
 @overload
 def pow(input: Number, exponent: AnyTensor[Tensor]) -> Tensor: ...
-@library
 def pow(input: Any, exponent: Any) -> Any:
     """input to the power exponent. RuntimeError for an integer tensor to a negative Python int."""
     if mode.low is not None:
@@ -203,7 +194,6 @@ def pow(input: Any, exponent: Any) -> Any:
 _ROOTS = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
 
 
-@library
 def addcmul(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTensor[Tensor], *,
             value: Number = 1) -> Tensor:
     """input + value * tensor1 * tensor2."""
@@ -213,7 +203,6 @@ def addcmul(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTe
     return add(input, mul(tensor1, tensor2), alpha=value)
 
 
-@library
 def addcdiv(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTensor[Tensor], *,
             value: Number = 1) -> Tensor:
     """input + value * tensor1 / tensor2. RuntimeError for integers."""
@@ -227,7 +216,6 @@ def addcdiv(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTe
     return add(input, quotient if isinstance(value, int) and value == 1 else mul(quotient, value))
 
 
-@library
 def lerp(input: AnyTensor[Tensor], end: AnyTensor[Tensor], weight: AnyTensor[Tensor] | Number) -> Tensor:
     """input + weight * (end - input), computed from the nearer end."""
     d = input.dtype
@@ -242,20 +230,17 @@ def lerp(input: AnyTensor[Tensor], end: AnyTensor[Tensor], weight: AnyTensor[Ten
 # --- functions made of these ----------------------------------------------------------------------------------------
 
 
-@library
 def frac(input: AnyTensor[Tensor]) -> Tensor:
     """input - trunc(input)."""
     return sub(input, trunc(input))
 
 
-@library
 def polygamma(n: int, input: AnyTensor[Tensor]) -> Tensor:
     """The n-th derivative of digamma."""
     x = cast(input, floating(input.dtype))
     return apply("digamma", x) if n == 0 else apply("polygamma", x, n=n)
 
 
-@library
 def atan2(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
     """The angle of the point (other, input)."""
     d = floating(result_dtype(input, other))
@@ -269,14 +254,12 @@ logaddexp = pairwise("logaddexp", "log(exp(input) + exp(other)) without overflow
 def xlogy(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor: ...
 @overload
 def xlogy(input: Number, other: AnyTensor[Tensor]) -> Tensor: ...
-@library
 def xlogy(input: Any, other: Any) -> Any:
     """input * log(other), 0 where input is 0."""
     d = floating(result_dtype(input, other))
     return apply("xlogy", as_operand(input, d), as_operand(other, d))
 
 
-@library
 def hypot(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """sqrt(input^2 + other^2), by the larger operand's scale."""
     d = floating(result_dtype(input, other))
@@ -288,7 +271,6 @@ def hypot(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     return mul(large, sqrt(add(apply("square", ratio), 1)))
 
 
-@library
 def copysign(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
     """The magnitude of input with the sign of other (that of a negative zero too)."""
     d = floating(result_dtype(input, other))
@@ -307,7 +289,6 @@ deg2rad = bind(_times, 0.017453292519943295, "deg2rad", "Degrees to radians.")
 rad2deg = bind(_times, 57.29577951308232, "rad2deg", "Radians to degrees.")
 
 
-@library
 def sinc(input: AnyTensor[Tensor]) -> Tensor:
     """sin(pi x) / (pi x), 1 at 0."""
     x = cast(input, floating(input.dtype))
@@ -317,7 +298,6 @@ def sinc(input: AnyTensor[Tensor]) -> Tensor:
     return apply("where", at_zero, one, div(sin(scaled), scaled))
 
 
-@library
 def logit(input: AnyTensor[Tensor], eps: Number | None = None) -> Tensor:
     """log(x / (1 - x)), with x clamped to [eps, 1 - eps] first if eps is given."""
     x = cast(input, floating(input.dtype))
@@ -326,7 +306,6 @@ def logit(input: AnyTensor[Tensor], eps: Number | None = None) -> Tensor:
     return apply("log", div(x, sub(1.0, x)))
 
 
-@library
 def nan_to_num(input: AnyTensor[Tensor], nan: Number = 0.0, posinf: Number | None = None,
                neginf: Number | None = None) -> Tensor:
     """NaN and infinities replaced; infinities by the dtype's extremes unless given."""
@@ -367,7 +346,6 @@ fmax = bind(_without_nan, "maximum", "fmax", "The larger of two elements; the ot
 fmin = bind(_without_nan, "minimum", "fmin", "The smaller of two elements; the other one if one is NaN.")
 
 
-@library
 def clamp(input: AnyTensor[Tensor], min: AnyTensor[Tensor] | Number | None = None,
           max: AnyTensor[Tensor] | Number | None = None) -> Tensor:
     """Elements below min become min, then those above max become max. RuntimeError without a bound."""
@@ -386,13 +364,11 @@ def clamp(input: AnyTensor[Tensor], min: AnyTensor[Tensor] | Number | None = Non
     return apply("clamp", x, as_operand(min, d), as_operand(max, d))
 
 
-@library
 def clamp_min(input: AnyTensor[Tensor], min: AnyTensor[Tensor] | Number) -> Tensor:
     """Elements below min become min."""
     return clamp(input, min)
 
 
-@library
 def clamp_max(input: AnyTensor[Tensor], max: AnyTensor[Tensor] | Number) -> Tensor:
     """Elements above max become max."""
     return clamp(input, None, max)

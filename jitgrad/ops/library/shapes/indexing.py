@@ -24,7 +24,6 @@ from jitgrad.ops.library.core import (
     create,
     expand_to,
     is_one,
-    library,
     maximum,
     minimum,
     product,
@@ -35,6 +34,8 @@ from jitgrad.ops.library.core import (
 )
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.specs import index_result_shape
+
+__library__ = True
 
 # --- integer tensors as indices ------------------------------------------------------------------------------------
 
@@ -270,7 +271,6 @@ def _clipped(start: Any, stop: Any, n: Any) -> tuple[Any, Any]:
 # --- x[key] --------------------------------------------------------------------------------------------------------
 
 
-@library
 def getitem(x: AnyTensor[Tensor], key: Any) -> Tensor:
     """x[key]: a view for ints, slices and None; a copy as soon as a tensor, list or bool is in the key.
 
@@ -303,7 +303,6 @@ def _without_leading_ones(value: Any, rank: int) -> Any:
     return value
 
 
-@library
 def setitem(x: AnyTensor[Tensor], key: Any, value: Any) -> None:
     """x[key] = value: value is cast to x's dtype and broadcast.
 

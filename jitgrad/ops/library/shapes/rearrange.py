@@ -7,13 +7,14 @@ from typing import Any
 
 from jitgrad.dtypes import int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import apply, axes, axis, bind, create, library, require, static_int
+from jitgrad.ops.library.core import apply, axes, axis, bind, create, require, static_int
 from jitgrad.ops.library.shapes.shape import clone, flatten, movedim, reshape, take_slice, transpose
+
+__library__ = True
 
 # --- reversing, rolling, diagonals, triangles ----------------------------------------------------------------------
 
 
-@library
 def flip(input: AnyTensor[Tensor], dims: Sequence[int]) -> Tensor:
     """A copy with the axes in dims reversed."""
     dims = (dims,) if isinstance(dims, int) else dims
@@ -29,7 +30,6 @@ fliplr = bind(_flipped, 1, "fliplr", "Axis 1 reversed.")
 flipud = bind(_flipped, 0, "flipud", "Axis 0 reversed.")
 
 
-@library
 def roll(input: AnyTensor[Tensor], shifts: Any, dims: int | Sequence[int] | None = None) -> Tensor:
     """Elements shifted along axes, those that leave coming back at the other end; flattened without dims."""
     moves = list(shifts) if isinstance(shifts, (tuple, list)) else [shifts]
@@ -53,7 +53,6 @@ def roll(input: AnyTensor[Tensor], shifts: Any, dims: int | Sequence[int] | None
     return result
 
 
-@library
 def rot90(input: AnyTensor[Tensor], k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """Rotated by 90 degrees k times, from the first axis of dims towards the second."""
     a, b = (axis(d, input.ndim) for d in dims)
@@ -65,7 +64,6 @@ def rot90(input: AnyTensor[Tensor], k: int = 1, dims: Sequence[int] = (0, 1)) ->
     return flip(transpose(input, a, b), (a,)) if k == 1 else transpose(flip(input, (a,)), a, b)
 
 
-@library
 def diagonal(input: AnyTensor[Tensor], offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The diagonal of two axes, as a new last axis. A view."""
     a, b = axis(dim1, input.ndim), axis(dim2, input.ndim)
@@ -74,7 +72,6 @@ def diagonal(input: AnyTensor[Tensor], offset: int = 0, dim1: int = 0, dim2: int
     return apply("diagonal", input, offset=static_int(offset), axis1=a, axis2=b)
 
 
-@library
 def diag_embed(input: AnyTensor[Tensor], offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Zeros with the last axis of input on the diagonal of two new axes."""
     n = input.ndim + 1
@@ -99,7 +96,6 @@ def _zero(like: Any) -> Any:
     return backend().lift(0, like.dtype)
 
 
-@library
 def diag(input: AnyTensor[Tensor], diagonal: int = 0) -> Tensor:
     """A matrix's diagonal as a vector, or a square matrix with the vector on its diagonal."""
     if input.ndim == 1:
@@ -123,7 +119,6 @@ tril = bind(_triangle, "le", "tril", "The elements on and below a diagonal, zero
 triu = bind(_triangle, "ge", "triu", "The elements on and above a diagonal, zeros elsewhere.")
 
 
-@library
 def unfold(input: AnyTensor[Tensor], dimension: int, size: Any, step: Any) -> Tensor:
     """Windows of `size` elements, `step` apart, along an axis; the window is the new last axis. A copy."""
     a = axis(dimension, input.ndim)

@@ -21,6 +21,8 @@ from jitgrad.ops.library.core import (
     word,
 )
 
+__library__ = True
+
 
 def _adaptive_sizes(fn: str, rank: int, input: Any, output_size: Any) -> tuple[Any, Any, tuple[Any, ...]]:
     """The input as (N, C, *spatial), whether it was, and one size per axis; None keeps the axis's own."""

@@ -24,6 +24,8 @@ from jitgrad.ops.library.core import (
     word,
 )
 
+__library__ = True
+
 Sizes = int | Sequence[int]
 #: torch's names of dtypes in one of its messages
 _NAMES = {"float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",

@@ -16,7 +16,6 @@ from jitgrad.ops.library.core import (
     cast,
     ceil_div,
     create,
-    library,
     maximum,
     minimum,
     per_axis,
@@ -26,6 +25,8 @@ from jitgrad.ops.library.core import (
     text,
     word,
 )
+
+__library__ = True
 
 Sizes = int | Sequence[int]
 _WORDS = {1: "one", 2: "two", 3: "three"}
@@ -182,7 +183,6 @@ def _average(rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any,
     return p.finish(apply("div", _sum(p, x), divisor))
 
 
-@library
 def avg_pool1d(input: AnyTensor[Tensor], kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
                ceil_mode: bool = False, count_include_pad: bool = True) -> Tensor:
     """The mean of each window of (N, C, L) or (C, L); padding counts as zeros, or not at all."""
@@ -223,7 +223,6 @@ def _pair(name: str, value: Any) -> tuple[int, ...]:
     return found
 
 
-@library
 def unfold(input: AnyTensor[Tensor], kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0,
            stride: Sizes = 1) -> Tensor:
     """The windows of (N, C, H, W) as columns: (N, C * kH * kW, windows); without N where the input has none."""
@@ -250,7 +249,6 @@ def unfold(input: AnyTensor[Tensor], kernel_size: Sizes, dilation: Sizes = 1, pa
     return y if input.ndim == 4 else apply("squeeze", y, axis=0)
 
 
-@library
 def fold(input: AnyTensor[Tensor], output_size: Any, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0,
          stride: Sizes = 1) -> Tensor:
     """The adjoint of `unfold`: columns added where they came from in (N, C, *output_size)."""

@@ -14,13 +14,14 @@ from jitgrad.ops.library.core import (
     as_operand,
     cast,
     create,
-    library,
     require,
     require_tensor,
     size_of,
     static_int,
     text,
 )
+
+__library__ = True
 
 # --- padding -------------------------------------------------------------------------------------------------------
 
@@ -151,7 +152,6 @@ def _keys(s: Any, d: dtype, near: bool) -> Any:
     return polynomial(a + 2, -(a + 3), 0.0, 1.0) if near else polynomial(a, -5 * a, 8 * a, -4 * a)
 
 
-@library
 def resize(input: AnyTensor[Tensor], sizes: Sequence[Any], ratios: Sequence[Any] | None, mode: str,
            align_corners: bool) -> Tensor:
     """(N, C, *spatial) with other spatial sizes; `ratios`: input elements per result element, None: from the sizes."""
@@ -188,7 +188,6 @@ def _factor(fn: str, argument: str, input: Any, value: Any) -> int:
     return r
 
 
-@library
 def pixel_shuffle(input: AnyTensor[Tensor], upscale_factor: int) -> Tensor:
     """(..., C r^2, H, W) -> (..., C, H r, W r). Source: Shi et al., 2016."""
     r = _factor("pixel_shuffle", "upscale_factor", input, upscale_factor)
@@ -202,7 +201,6 @@ def pixel_shuffle(input: AnyTensor[Tensor], upscale_factor: int) -> Tensor:
     return y
 
 
-@library
 def pixel_unshuffle(input: AnyTensor[Tensor], downscale_factor: int) -> Tensor:
     """The inverse of `pixel_shuffle`: (..., C, H r, W r) -> (..., C r^2, H, W)."""
     r = _factor("pixel_unshuffle", "downscale_factor", input, downscale_factor)
@@ -217,7 +215,6 @@ def pixel_unshuffle(input: AnyTensor[Tensor], downscale_factor: int) -> Tensor:
     return y
 
 
-@library
 def channel_shuffle(input: AnyTensor[Tensor], groups: int) -> Tensor:
     """Channels (axis 1) of `groups` groups, interleaved."""
     g = static_int(groups)
