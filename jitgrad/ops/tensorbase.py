@@ -14,7 +14,7 @@ from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library import compare, pointwise, random, reduce
 from jitgrad.ops.library.core import apply, library, named, product
 from jitgrad.ops.library.shapes import rearrange, shape
-from jitgrad.ops.methods import Methods
+from jitgrad.ops.operators import Operators
 
 
 class Size(tuple[int, ...]):
@@ -43,7 +43,7 @@ def _one_by_one(fn: Callable[..., Any]) -> Callable[Concatenate[AnyTensor[Tensor
     return named(method, fn.__name__, fn.__doc__ or "")
 
 
-class TensorBase(Methods[Tensor]):
+class TensorBase(Operators[Tensor]):
     """The torch-like interface of a tensor."""
 
     __slots__ = ()

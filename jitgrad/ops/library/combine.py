@@ -15,7 +15,6 @@ from jitgrad.ops.library.core import (
     cast,
     create,
     expand_to,
-    inplace,
     product,
     require_equal,
     result_dtype,
@@ -200,8 +199,6 @@ def _extreme(d: Any, low: bool) -> Any:
     bits = d.itemsize * 8 - 1
     return -(2 ** bits) if low else 2 ** bits - 1
 
-
-masked_scatter_, put_ = inplace(masked_scatter), inplace(put)
 
 __all__ = ["addbmm", "block_diag", "corrcoef", "cov", "diagflat", "diagonal_scatter", "heaviside", "kron",
            "masked_scatter", "put", "select_scatter", "trapezoid", "vander"]

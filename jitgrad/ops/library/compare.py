@@ -14,7 +14,6 @@ from jitgrad.ops.library.core import (
     binary,
     bind,
     cast,
-    inplace,
     named,
     pairwise,
     require_equal,
@@ -190,13 +189,6 @@ def equal(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> bool:
     same = binary("eq", input, other)
     return backend().item(apply("all", same, axes=tuple(range(same.ndim)), keepdim=False))
 
-
-logical_and_, logical_or_, logical_xor_ = inplace(logical_and), inplace(logical_or), inplace(logical_xor)
-logical_not_, masked_fill_ = inplace(logical_not), inplace(masked_fill)
-bitwise_and_, bitwise_or_, bitwise_xor_ = inplace(bitwise_and), inplace(bitwise_or), inplace(bitwise_xor)
-bitwise_not_, bitwise_left_shift_ = inplace(bitwise_not), inplace(bitwise_left_shift)
-bitwise_right_shift_ = inplace(bitwise_right_shift)
-eq_, ne_, lt_, le_, gt_, ge_ = inplace(eq), inplace(ne), inplace(lt), inplace(le), inplace(gt), inplace(ge)
 
 # --- torch's other names for the same things -----------------------------------------------------------------------
 

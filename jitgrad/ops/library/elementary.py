@@ -110,14 +110,9 @@ def round(input: AnyTensor[Tensor], *, decimals: int = 0) -> Tensor:
 
 # --- in place ------------------------------------------------------------------------------------------------------
 
-abs_, sign_, square_, round_ = inplace(abs), inplace(sign), inplace(square), inplace(round)
-floor_, ceil_, trunc_ = inplace(floor), inplace(ceil), inplace(trunc)
-exp_, exp2_, expm1_, log_, log1p_ = inplace(exp), inplace(exp2), inplace(expm1), inplace(log), inplace(log1p)
-log2_, log10_, sqrt_, rsqrt_ = inplace(log2), inplace(log10), inplace(sqrt), inplace(rsqrt)
-sin_, cos_, tan_, asin_, acos_, atan_ = (inplace(sin), inplace(cos), inplace(tan), inplace(asin), inplace(acos),
-                                         inplace(atan))
-sinh_, cosh_, tanh_, erf_, erfinv_ = inplace(sinh), inplace(cosh), inplace(tanh), inplace(erf), inplace(erfinv)
-reciprocal_, sigmoid_ = inplace(reciprocal), inplace(sigmoid)
+abs_, square_, round_, floor_, ceil_ = inplace(abs), inplace(square), inplace(round), inplace(floor), inplace(ceil)
+exp_, sqrt_, sin_, cos_ = inplace(exp), inplace(sqrt), inplace(sin), inplace(cos)
+tanh_, sigmoid_ = inplace(tanh), inplace(sigmoid)
 
 # --- torch's other names for the same things -----------------------------------------------------------------------
 

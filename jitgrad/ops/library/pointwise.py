@@ -378,11 +378,7 @@ clip = clamp
 
 # --- in place ------------------------------------------------------------------------------------------------------
 
-add_, sub_, mul_, div_, pow_ = inplace(add), inplace(sub), inplace(mul), inplace(div), inplace(pow)
-floor_divide_, remainder_, fmod_ = inplace(floor_divide), inplace(remainder), inplace(fmod)
-addcmul_, addcdiv_, lerp_ = inplace(addcmul), inplace(addcdiv), inplace(lerp)
-neg_, frac_, logit_, nan_to_num_ = inplace(neg), inplace(frac), inplace(logit), inplace(nan_to_num)
-clamp_, clamp_min_, clamp_max_, clip_ = inplace(clamp), inplace(clamp_min), inplace(clamp_max), inplace(clip)
+neg_, clamp_ = inplace(neg), inplace(clamp)
 
 # --- torch's other names for the same things -----------------------------------------------------------------------
 

@@ -22,7 +22,6 @@ from jitgrad.ops.library.core import (
     bind,
     cast,
     floating,
-    inplace,
     product,
     require,
     require_tensor,
@@ -330,8 +329,6 @@ def diff(input: AnyTensor[Tensor], n: int = 1, dim: int = -1, prepend: AnyTensor
         x = apply("logical_xor" if x.dtype is bool_ else "sub", after, before)
     return x
 
-
-cumsum_, cumprod_ = inplace(cumsum), inplace(cumprod)
 
 __all__ = ["all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "cumprod", "cumsum", "diff",
            "dist", "log_softmax", "logsumexp", "max", "mean", "min", "nanmean", "nansum", "norm", "prod", "softmax",

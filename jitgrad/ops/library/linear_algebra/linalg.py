@@ -15,7 +15,6 @@ from jitgrad.ops.library.core import (
     axis,
     cast,
     expand_to,
-    inplace,
     product,
     require_equal,
     require_tensor,
@@ -375,8 +374,6 @@ def _einsum(equation: str, xs: Sequence[Any], lowered: bool) -> Any:
     current.sum_out(set(result))
     return current.arrange(result)
 
-
-addmm_, baddbmm_ = inplace(addmm), inplace(baddbmm)
 
 __all__ = ["addmm", "addmv", "addr", "baddbmm", "bmm", "cdist", "cross", "dot", "einsum", "ger", "inner", "matmul",
            "mm", "mv", "outer", "tensordot", "trace", "vdot"]

@@ -16,7 +16,6 @@ from jitgrad.ops.library.core import (
     cast,
     create,
     expand_to,
-    inplace,
     maximum,
     product,
     require_equal,
@@ -272,10 +271,6 @@ def bincount(input: AnyTensor[Tensor], weights: AnyTensor[Tensor] | None = None,
         zeros, ones = create("full", weights, value=0, shape=(length,), dtype=weights.dtype), weights
     return apply("index_put", zeros, ones, i, axes=(0,), accumulate=True)
 
-
-scatter_, scatter_add_, scatter_reduce_ = inplace(scatter), inplace(scatter_add), inplace(scatter_reduce)
-index_add_, index_copy_, index_fill_ = inplace(index_add), inplace(index_copy), inplace(index_fill)
-index_put_ = inplace(index_put)
 
 __all__ = ["argwhere", "bincount", "gather", "index_add", "index_copy", "index_fill", "index_put", "index_select",
            "masked_select", "nonzero", "scatter", "scatter_add", "scatter_reduce", "take", "take_along_dim"]
