@@ -7,9 +7,10 @@ from typing import Any
 
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library import compare, elementary, pointwise, reduce
-from jitgrad.ops.library.core import OPERAND, library, product
+from jitgrad.ops.library.core import OPERAND, library
 from jitgrad.ops.library.linear_algebra import linalg
 from jitgrad.ops.library.shapes import indexing, shape
+from jitgrad.ops.library.sizes import product
 from jitgrad.ops.methods import Methods
 
 

@@ -12,8 +12,9 @@ from typing import Any, Concatenate
 from jitgrad.device import CPU
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library import compare, pointwise, random, reduce
-from jitgrad.ops.library.core import apply, library, named, product
+from jitgrad.ops.library.core import apply, library, named
 from jitgrad.ops.library.shapes import rearrange, shape
+from jitgrad.ops.library.sizes import product
 from jitgrad.ops.operators import Operators
 
 

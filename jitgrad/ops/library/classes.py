@@ -7,8 +7,9 @@ from typing import Any
 
 from jitgrad.dtypes import int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import apply, cast, create, joined, product, require, require_equal, text
+from jitgrad.ops.library.core import apply, cast, create
 from jitgrad.ops.library.shapes.indexing import checked_indices
+from jitgrad.ops.library.sizes import joined, product, require, require_equal, text
 
 __library__ = True
 

@@ -7,22 +7,10 @@ from typing import Any
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, widen
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import (
-    Number,
-    apply,
-    as_operand,
-    axis,
-    cast,
-    create,
-    expand_to,
-    product,
-    require_equal,
-    result_dtype,
-    static_int,
-    wrap_index,
-)
+from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, expand_to, result_dtype
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.shapes.shape import take_slice
+from jitgrad.ops.library.sizes import axis, product, require_equal, static_int, wrap_index
 
 __library__ = True
 

@@ -16,12 +16,11 @@ from jitgrad.ops.library.core import (
     cast,
     named,
     pairwise,
-    require_equal,
     require_tensor,
     result_dtype,
-    same_shape,
     word,
 )
+from jitgrad.ops.library.sizes import require_equal, same_shape
 
 __library__ = True
 

@@ -14,18 +14,16 @@ from jitgrad.ops.library.core import (
     Number,
     apply,
     as_operand,
-    axis,
     cast,
     create,
     expand_to,
-    is_one,
     named,
-    product,
     require_tensor,
     result_dtype,
     word,
 )
 from jitgrad.ops.library.shapes.shape import clone
+from jitgrad.ops.library.sizes import axis, is_one, product
 
 __library__ = True
 

@@ -17,19 +17,14 @@ from jitgrad.ops.library.core import (
     as_operand,
     bind,
     cast,
-    ceil_div,
     create,
     expand_to,
     is_tensor,
-    maximum,
     named,
     number_type,
-    require,
-    size_list,
-    size_of,
-    text,
 )
 from jitgrad.ops.library.shapes.shape import clone
+from jitgrad.ops.library.sizes import ceil_div, maximum, require, size_list, size_of, text
 
 __library__ = True
 

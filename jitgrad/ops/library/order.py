@@ -10,20 +10,10 @@ import numpy as np
 from jitgrad.dtypes import dtype, int32, int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import (
-    Number,
-    apply,
-    as_operand,
-    axis,
-    cast,
-    create,
-    product,
-    require,
-    result_dtype,
-    size_of,
-)
+from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, result_dtype
 from jitgrad.ops.library.reduce import ValuesAndIndices, result_of
 from jitgrad.ops.library.shapes.shape import take_slice
+from jitgrad.ops.library.sizes import axis, product, require, size_of
 
 __library__ = True
 

@@ -13,19 +13,8 @@ from jitgrad import dtypes
 from jitgrad.device import resolve
 from jitgrad.dtypes import dtype, float16, float32, int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import (
-    Number,
-    apply,
-    as_operand,
-    bind,
-    cast,
-    expand_to,
-    require,
-    size_list,
-    size_of,
-    word,
-    write,
-)
+from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, expand_to, word, write
+from jitgrad.ops.library.sizes import require, size_list, size_of
 
 __library__ = True
 

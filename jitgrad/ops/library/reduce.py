@@ -13,23 +13,9 @@ from jitgrad import dtypes
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
-from jitgrad.ops.library.core import (
-    Number,
-    apply,
-    as_operand,
-    axes,
-    axis,
-    bind,
-    cast,
-    floating,
-    product,
-    require,
-    require_tensor,
-    result_dtype,
-    static_int,
-    word,
-)
+from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, floating, require_tensor, result_dtype, word
 from jitgrad.ops.library.shapes.shape import take_slice
+from jitgrad.ops.library.sizes import axes, axis, product, require, static_int
 
 __library__ = True
 

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import apply, expand_to, product, require, require_equal, same_shape, word
+from jitgrad.ops.library.core import apply, expand_to, word
+from jitgrad.ops.library.sizes import product, require, require_equal, same_shape
 
 __library__ = True
 

@@ -8,19 +8,8 @@ from typing import Any
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, mode, widen, widest
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import (
-    Number,
-    apply,
-    as_operand,
-    axis,
-    cast,
-    expand_to,
-    product,
-    require_equal,
-    require_tensor,
-    text,
-    word,
-)
+from jitgrad.ops.library.core import Number, apply, as_operand, cast, expand_to, require_tensor, word
+from jitgrad.ops.library.sizes import axis, product, require_equal, text
 
 __library__ = True
 

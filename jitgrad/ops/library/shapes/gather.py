@@ -8,23 +8,10 @@ from typing import Any
 from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.autocast import widest
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
-from jitgrad.ops.library.core import (
-    Number,
-    apply,
-    as_operand,
-    axis,
-    cast,
-    create,
-    expand_to,
-    maximum,
-    product,
-    require_equal,
-    require_tensor,
-    same_shape,
-    word,
-)
+from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, expand_to, require_tensor, word
 from jitgrad.ops.library.shapes.indexing import checked_indices, index_put_value, mask_indices
 from jitgrad.ops.library.shapes.shape import take_slice
+from jitgrad.ops.library.sizes import axis, maximum, product, require_equal, same_shape
 
 __library__ = True
 

@@ -14,15 +14,10 @@ import numpy as np
 
 from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, select_number
-from jitgrad.ops.library.core import (
-    OPERAND,
-    alias,
-    apply,
-    as_operand,
-    cast,
+from jitgrad.ops.library.core import OPERAND, alias, apply, as_operand, cast, create, expand_to
+from jitgrad.ops.library.shapes.shape import take_slice
+from jitgrad.ops.library.sizes import (
     ceil_div,
-    create,
-    expand_to,
     is_one,
     maximum,
     minimum,
@@ -32,7 +27,6 @@ from jitgrad.ops.library.core import (
     text,
     wrap_index,
 )
-from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.specs import index_result_shape
 
 __library__ = True

@@ -8,21 +8,9 @@ from typing import Any
 from jitgrad.dtypes import bool_
 from jitgrad.ops.autocast import widest
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor
-from jitgrad.ops.library.core import (
-    Number,
-    apply,
-    as_operand,
-    axis,
-    bind,
-    cast,
-    expand_to,
-    product,
-    require,
-    require_tensor,
-    result_dtype,
-    size_of,
-)
+from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, expand_to, require_tensor, result_dtype
 from jitgrad.ops.library.shapes.shape import take_slice
+from jitgrad.ops.library.sizes import axis, product, require, size_of
 
 __library__ = True
 

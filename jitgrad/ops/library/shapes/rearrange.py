@@ -7,8 +7,9 @@ from typing import Any
 
 from jitgrad.dtypes import int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import apply, axes, axis, bind, create, require, static_int
+from jitgrad.ops.library.core import apply, bind, create
 from jitgrad.ops.library.shapes.shape import clone, flatten, movedim, reshape, take_slice, transpose
+from jitgrad.ops.library.sizes import axes, axis, require, static_int
 
 __library__ = True
 

@@ -8,20 +8,16 @@ from typing import Any
 
 from jitgrad.dtypes import int64
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, select_number
-from jitgrad.ops.library.core import (
-    alias,
-    apply,
+from jitgrad.ops.library.core import alias, apply, create, expand_to, require_tensor
+from jitgrad.ops.library.sizes import (
     axes,
     axis,
     ceil_div,
-    create,
-    expand_to,
     maximum,
     minimum,
     product,
     require,
     require_equal,
-    require_tensor,
     same_shape,
     same_size,
     size_list,

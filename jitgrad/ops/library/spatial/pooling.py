@@ -9,22 +9,8 @@ from jitgrad import dtypes
 from jitgrad.dtypes import int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import (
-    apply,
-    as_operand,
-    bind,
-    cast,
-    ceil_div,
-    create,
-    maximum,
-    minimum,
-    per_axis,
-    product,
-    require,
-    require_tensor,
-    text,
-    word,
-)
+from jitgrad.ops.library.core import apply, as_operand, bind, cast, create, require_tensor, word
+from jitgrad.ops.library.sizes import ceil_div, maximum, minimum, per_axis, product, require, text
 
 __library__ = True
 

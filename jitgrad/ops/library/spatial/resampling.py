@@ -9,17 +9,8 @@ from jitgrad.dtypes import dtype, float32, int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.classes import along
-from jitgrad.ops.library.core import (
-    apply,
-    as_operand,
-    cast,
-    create,
-    require,
-    require_tensor,
-    size_of,
-    static_int,
-    text,
-)
+from jitgrad.ops.library.core import apply, as_operand, cast, create, require_tensor
+from jitgrad.ops.library.sizes import require, size_of, static_int, text
 
 __library__ = True
 
