@@ -195,6 +195,15 @@ class Node:
         return self.hooks
 
 
+class Lasting(Node):
+    """A node that keeps nothing which backward could free: it runs any number of times. `title` is its class's."""
+
+    __slots__ = ()
+
+    def release(self) -> None:
+        pass
+
+
 class Hooks:
     """Hooks of a node: on its outputs (tensor hooks, by slot), before and after its backward."""
 

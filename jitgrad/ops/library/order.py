@@ -10,7 +10,7 @@ import numpy as np
 from jitgrad.dtypes import dtype, int32, int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, result_dtype
+from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, create, result_dtype
 from jitgrad.ops.library.reduce import ValuesAndIndices, result_of
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import axis, product, require, size_of
@@ -52,27 +52,23 @@ def _bounds(d: dtype) -> tuple[Any, Any]:
     return (False, True) if d.np.kind == "b" else (int(np.iinfo(d.np).min), int(np.iinfo(d.np).max))
 
 
-def _running(fn: str, input: Any, dim: int) -> tuple[Any, Any]:
+def _running(made: type[ValuesAndIndices], input: AnyTensor[Tensor], dim: int) -> ValuesAndIndices:
     if input.ndim == 0:
-        return input, backend().lift(0, int64)
-    a, down = axis(dim, input.ndim), fn == "cummin"
+        return made(input, backend().lift(0, int64))
+    a, down = axis(dim, input.ndim), made is cummin_result
     x = _last(input, a)
     seen = _seen(x, _bounds(x.dtype)[down])
     back = apply("flip", seen, axes=(seen.ndim - 1,))  # of equal ones the last counts
     place = apply("argmin" if down else "argmax", back, axes=(back.ndim - 1,), keepdim=False)
     place = apply("sub", x.shape[-1] - 1 + apply("mul", place, as_operand(0, int64)), place)
     place = apply("minimum", place, create("arange", x, length=x.shape[-1], dtype=int64))  # not what fills the rows
-    return _back(apply("gather", x, place, axis=x.ndim - 1), a), _back(place, a)
+    return made(_back(apply("gather", x, place, axis=x.ndim - 1), a), _back(place, a))
 
 
-def cummax(input: AnyTensor[Tensor], dim: int) -> ValuesAndIndices:
-    """Named (values, indices) of the largest element so far along dim; of equal ones the last."""
-    return cummax_result(*_running("cummax", input, dim))
-
-
-def cummin(input: AnyTensor[Tensor], dim: int) -> ValuesAndIndices:
-    """Named (values, indices) of the smallest element so far along dim; of equal ones the last."""
-    return cummin_result(*_running("cummin", input, dim))
+cummax = bind(_running, cummax_result, "cummax",
+              "Named (values, indices) of the largest element so far along dim; of equal ones the last.")
+cummin = bind(_running, cummin_result, "cummin",
+              "Named (values, indices) of the smallest element so far along dim; of equal ones the last.")
 
 
 def logcumsumexp(input: AnyTensor[Tensor], dim: int) -> Tensor:

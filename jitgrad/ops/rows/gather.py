@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -82,10 +83,7 @@ def _index(xp: Any, x: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
 
 def _index_put(xp: Any, x: Any, v: Any, *indices: Any, axes: tuple[int, ...], accumulate: bool) -> Any:
     y = x.copy()
-    if accumulate:
-        add_at(xp, y, _key(x, indices, axes), v)
-    else:
-        put_at(xp, y, _key(x, indices, axes), v)
+    (add_at if accumulate else put_at)(xp, y, _key(x, indices, axes), v)
     return y
 
 
@@ -141,16 +139,12 @@ def _along(xp: Any, i: Any, axis: int) -> tuple[Any, ...]:
                  for a, n in enumerate(i.shape))
 
 
-def _scatter(xp: Any, x: Any, i: Any, src: Any, axis: int) -> Any:
-    y = x.copy()
-    put_at(xp, y, _along(xp, i, axis), src)
-    return y
-
-
-def _scatter_add(xp: Any, x: Any, i: Any, src: Any, axis: int) -> Any:
-    y = x.copy()
-    add_at(xp, y, _along(xp, i, axis), src)
-    return y
+def _scatter(change: Callable[..., None]) -> Callable[..., Any]:
+    def impl(xp: Any, x: Any, i: Any, src: Any, axis: int) -> Any:
+        y = x.copy()
+        change(xp, y, _along(xp, i, axis), src)
+        return y
+    return impl
 
 
 def _gather_samples(rng: np.random.Generator) -> Any:
@@ -173,12 +167,12 @@ register("gather", 2, GATHER, "x at index i along an axis, elsewhere at i's own 
          check=checks.gather, adds_back=("scatter_add", {}), samples=_gather_samples,
          vjp=lambda F, g, y, x, i, axis: (F.scatter_add(F.zeros_like(x), i, g, axis=axis), None))
 register("scatter", 3, GATHER, "x with src (of i's shape) written at index i along an axis.", dtypes="any",
-         impl=_scatter, traits={"stored", "updates"}, spec=specs.same, check=checks.gather,
+         impl=_scatter(put_at), traits={"stored", "updates"}, spec=specs.same, check=checks.gather,
          samples=_scatter_samples,
          vjp=each(lambda F, g, y, x, i, src, axis: F.scatter(g, i, F.zeros_like(src), axis=axis), None,
                   lambda F, g, y, x, i, src, axis: F.gather(g, i, axis=axis)))
 register("scatter_add", 3, GATHER, "x with src (of i's shape) added at index i along an axis.", dtypes="any",
-         impl=_scatter_add, traits={"stored", "updates", "accumulates"}, spec=specs.same,
+         impl=_scatter(add_at), traits={"stored", "updates", "accumulates"}, spec=specs.same,
          check=checks.gather, samples=_scatter_add_samples,
          vjp=each(lambda F, g, y, x, i, src, axis: g, None,
                   lambda F, g, y, x, i, src, axis: F.gather(g, i, axis=axis)))

@@ -152,8 +152,8 @@ def _counts(p: _Pool, include_pad: bool, x: Any) -> Any:
     return cast(total, x.dtype)
 
 
-def _average(rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
-             count_include_pad: bool, divisor_override: Any) -> Any:
+def _avg_pool(rank: int, input: AnyTensor[Tensor], kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+              ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
     fn = f"avg_pool{rank}d"
     p = _Pool(fn, rank, _wide(rank, input), kernel_size, stride, padding, 1, ceil_mode)
     x = p.x
@@ -172,12 +172,7 @@ def _average(rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any,
 def avg_pool1d(input: AnyTensor[Tensor], kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
                ceil_mode: bool = False, count_include_pad: bool = True) -> Tensor:
     """The mean of each window of (N, C, L) or (C, L); padding counts as zeros, or not at all."""
-    return _average(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
-
-
-def _avg_pool(rank: int, input: AnyTensor[Tensor], kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
-              ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
-    return _average(rank, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
 avg_pool2d = bind(_avg_pool, 2, "avg_pool2d",

@@ -160,8 +160,7 @@ def resize(input: AnyTensor[Tensor], sizes: Sequence[Any], ratios: Sequence[Any]
             wide = _cubic(wide, axis, out, ratio, align_corners)
         else:
             wide = _linear(wide, axis, out, ratio, align_corners)
-    result: Tensor = cast(wide, x.dtype)
-    return result
+    return cast(wide, x.dtype)
 
 
 # --- pixels and channels -------------------------------------------------------------------------------------------
@@ -188,8 +187,7 @@ def pixel_shuffle(input: AnyTensor[Tensor], upscale_factor: int) -> Tensor:
     m = len(lead)
     x = apply("reshape", input, shape=(*lead, c // (r * r), r, r, h, w))
     x = apply("permute", x, axes=(*range(m), m, m + 3, m + 1, m + 4, m + 2))
-    y: Tensor = apply("reshape", x, shape=(*lead, c // (r * r), h * r, w * r))
-    return y
+    return apply("reshape", x, shape=(*lead, c // (r * r), h * r, w * r))
 
 
 def pixel_unshuffle(input: AnyTensor[Tensor], downscale_factor: int) -> Tensor:
@@ -202,8 +200,7 @@ def pixel_unshuffle(input: AnyTensor[Tensor], downscale_factor: int) -> Tensor:
     m = len(lead)
     x = apply("reshape", input, shape=(*lead, c, h // r, r, w // r, r))
     x = apply("permute", x, axes=(*range(m), m, m + 2, m + 4, m + 1, m + 3))
-    y: Tensor = apply("reshape", x, shape=(*lead, c * (r * r), h // r, w // r))
-    return y
+    return apply("reshape", x, shape=(*lead, c * (r * r), h // r, w // r))
 
 
 def channel_shuffle(input: AnyTensor[Tensor], groups: int) -> Tensor:
@@ -214,7 +211,6 @@ def channel_shuffle(input: AnyTensor[Tensor], groups: int) -> Tensor:
             "groups.")
     x = apply("reshape", input, shape=(n, g, c // g, *rest))
     x = apply("permute", x, axes=(0, 2, 1, *range(3, x.ndim)))
-    y: Tensor = apply("reshape", x, shape=(n, c, *rest))
-    return y
+    return apply("reshape", x, shape=(n, c, *rest))
 
 __all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
