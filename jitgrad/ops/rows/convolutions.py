@@ -14,8 +14,6 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from jitgrad.ops import checks, specs
 from jitgrad.ops.opdef import CONTRACT, register
 from jitgrad.ops.rules import each
@@ -135,31 +133,21 @@ def _attrs(stride: Any, padding: Any, dilation: Any, groups: int) -> dict[str, A
     return {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
 
 
-def _conv_samples(rng: np.random.Generator) -> Any:
-    return [((rng.normal(size=x), rng.normal(size=w)), _attrs(*how)) for x, w, *how in _CASES]
-
-
 def _windows_shape(x: tuple[int, ...], w: tuple[int, ...], stride: Any, padding: Any, dilation: Any) -> Any:
     return (x[0], w[0], *(specs.windows_count(n + 2 * p, k, s, d) for n, k, s, p, d in zip(
         x[2:], w[2:], stride, padding, dilation, strict=True)))
 
 
-def _transpose_samples(rng: np.random.Generator) -> Any:
-    return [((rng.normal(size=_windows_shape(x, w, *how[:3])), rng.normal(size=w)), {"shape": x, **_attrs(*how)})
-            for x, w, *how in _CASES]
-
-
-def _weight_samples(rng: np.random.Generator) -> Any:
-    return [((rng.normal(size=_windows_shape(x, w, *how[:3])), rng.normal(size=x)), {"shape": w, **_attrs(*how)})
-            for x, w, *how in _CASES]
-
-
 register("conv", 2, CONTRACT, "The convolution (correlation) of x with w.", dtypes="number", impl=_conv,
-         traits={"stored", "reads_memory"},
-         vjp=_conv_vjp, spec=specs.conv, check=checks.conv, samples=_conv_samples)
+         traits={"stored", "reads_memory"}, vjp=_conv_vjp, spec=specs.conv, check=checks.conv, samples=lambda rng: [
+             ((rng.normal(size=x), rng.normal(size=w)), _attrs(*how)) for x, w, *how in _CASES])
 register("conv_transpose", 2, CONTRACT, "The gradient of a convolution with respect to x, of `shape`, from y's and w.",
          dtypes="number", traits={"stored", "reads_memory"}, impl=_conv_transpose, vjp=_transpose_vjp,
-         spec=specs.shaped, samples=_transpose_samples)
+         spec=specs.shaped, samples=lambda rng: [
+             ((rng.normal(size=_windows_shape(x, w, *how[:3])), rng.normal(size=w)), {"shape": x, **_attrs(*how)})
+             for x, w, *how in _CASES])
 register("conv_weight", 2, CONTRACT, "The gradient of a convolution with respect to w, of `shape`, from y's and x.",
-         dtypes="number", traits={"stored", "reads_memory"}, impl=_conv_weight, vjp=_weight_vjp, spec=specs.shaped,
-         samples=_weight_samples)
+         dtypes="number", traits={"stored", "reads_memory"}, impl=_conv_weight, vjp=_weight_vjp,
+         spec=specs.shaped, samples=lambda rng: [
+             ((rng.normal(size=_windows_shape(x, w, *how[:3])), rng.normal(size=x)), {"shape": w, **_attrs(*how)})
+             for x, w, *how in _CASES])

@@ -87,20 +87,6 @@ def _index_put(xp: Any, x: Any, v: Any, *indices: Any, axes: tuple[int, ...], ac
     return y
 
 
-def _index_vjp(F: Any, g: Any, y: Any, x: Any, *indices: Any, axes: tuple[int, ...]) -> tuple[Any, ...]:
-    return (F.index_put(F.zeros_like(x), g, *indices, axes=axes, accumulate=True), *(None,) * len(indices))
-
-
-def _index_put_x(F: Any, g: Any, y: Any, x: Any, v: Any, *indices: Any, axes: tuple[int, ...],
-                 accumulate: bool) -> Any:
-    return g if accumulate else F.index_put(g, F.zeros_like(v), *indices, axes=axes, accumulate=False)
-
-
-def _index_put_v(F: Any, g: Any, y: Any, x: Any, v: Any, *indices: Any, axes: tuple[int, ...],
-                 accumulate: bool) -> Any:
-    return F.sum_to(F.index(g, *indices, axes=axes), shape=v.shape)
-
-
 def _index_samples(rng: np.random.Generator) -> Any:
     i, j = rng.integers(0, 3, (2, 2)), rng.integers(0, 2, (2,))
     return [((rng.normal(size=(3, 2)), i), {"axes": (0,)}),
@@ -123,12 +109,16 @@ def _index_put_samples(rng: np.random.Generator) -> Any:
     return cases
 
 
-register("index", None, GATHER, "x at integer tensors along axes, which broadcast together.", vjp=_index_vjp,
-         impl=_index, dtypes="any", adds_back=("index_put", {"accumulate": True}), first_index=1, spec=specs.index,
-         check=checks.index, samples=_index_samples)
-register("index_put", None, GATHER, "x with v written (or added) at integer tensors along axes.",
-         vjp=each(_index_put_x, _index_put_v), impl=_index_put, dtypes="any", spec=specs.same, check=checks.index_put,
-         first_index=2, traits={"stored", "updates", "accumulates"}, samples=_index_put_samples)
+register("index", None, GATHER, "x at integer tensors along axes, which broadcast together.", dtypes="any",
+         impl=_index, adds_back=("index_put", {"accumulate": True}), first_index=1, spec=specs.index,
+         check=checks.index, samples=_index_samples, vjp=lambda F, g, y, x, *indices, axes: (
+             F.index_put(F.zeros_like(x), g, *indices, axes=axes, accumulate=True), *(None,) * len(indices)))
+register("index_put", None, GATHER, "x with v written (or added) at integer tensors along axes.", dtypes="any",
+         impl=_index_put, spec=specs.same, check=checks.index_put, first_index=2, samples=_index_put_samples,
+         traits={"stored", "updates", "accumulates"}, vjp=each(
+             lambda F, g, y, x, v, *indices, axes, accumulate: g if accumulate else F.index_put(
+                 g, F.zeros_like(v), *indices, axes=axes, accumulate=False),
+             lambda F, g, y, x, v, *indices, axes, **how: F.sum_to(F.index(g, *indices, axes=axes), shape=v.shape)))
 
 # --- gather and scatter along one axis -----------------------------------------------------------------------------
 
@@ -158,10 +148,6 @@ def _scatter_samples(rng: np.random.Generator) -> Any:
     return [((rng.normal(size=(3, 4)), permuted, rng.normal(size=(3, 2))), {"axis": 1})]
 
 
-def _scatter_add_samples(rng: np.random.Generator) -> Any:
-    return [((x, i, rng.normal(size=i.shape)), attrs) for (x, i), attrs in _gather_samples(rng)]
-
-
 register("gather", 2, GATHER, "x at index i along an axis, elsewhere at i's own position.", dtypes="any",
          impl=lambda xp, x, i, axis: xp.asarray(x[_along(xp, i, axis)]), spec=specs.gather,
          check=checks.gather, adds_back=("scatter_add", {}), samples=_gather_samples,
@@ -173,7 +159,8 @@ register("scatter", 3, GATHER, "x with src (of i's shape) written at index i alo
                   lambda F, g, y, x, i, src, axis: F.gather(g, i, axis=axis)))
 register("scatter_add", 3, GATHER, "x with src (of i's shape) added at index i along an axis.", dtypes="any",
          impl=_scatter(add_at), traits={"stored", "updates", "accumulates"}, spec=specs.same,
-         check=checks.gather, samples=_scatter_add_samples,
+         check=checks.gather, samples=lambda rng: [
+             ((x, i, rng.normal(size=i.shape)), attrs) for (x, i), attrs in _gather_samples(rng)],
          vjp=each(lambda F, g, y, x, i, src, axis: g, None,
                   lambda F, g, y, x, i, src, axis: F.gather(g, i, axis=axis)))
 register("nonzero", 1, GATHER, "The indices of nonzero elements, int64[n, rank].", vjp=NONDIFF, dtypes="any",

@@ -84,17 +84,9 @@ def diag_embed(input: AnyTensor[Tensor], offset: int = 0, dim1: int = -2, dim2: 
     wide = apply("pad", input, pads=((0, 0),) * (n - 2) + ((before, after),), value=0)  # element i of row i
     rows = apply("unsqueeze", create("arange", input, length=side, dtype=int64), axis=1)
     columns = create("arange", input, length=side, dtype=int64)
-    on = apply("eq", apply("add", rows, _int_tensor(offset)), columns)
-    full = apply("where", on, apply("unsqueeze", wide, axis=n - 1), _zero(input))
+    on = apply("eq", apply("add", rows, backend().lift(offset, int64)), columns)
+    full = apply("where", on, apply("unsqueeze", wide, axis=n - 1), backend().lift(0, input.dtype))
     return movedim(full, (-2, -1), (a, b))
-
-
-def _int_tensor(value: Any) -> Any:
-    return backend().lift(value, int64)
-
-
-def _zero(like: Any) -> Any:
-    return backend().lift(0, like.dtype)
 
 
 def diag(input: AnyTensor[Tensor], diagonal: int = 0) -> Tensor:
@@ -112,8 +104,8 @@ def _triangle(comparison: str, input: AnyTensor[Tensor], diagonal: Any = 0) -> T
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
     rows = apply("unsqueeze", create("arange", input, length=input.shape[-2], dtype=int64), axis=1)
     columns = create("arange", input, length=input.shape[-1], dtype=int64)
-    kept = apply(comparison, apply("sub", columns, rows), _int_tensor(diagonal))
-    return apply("where", kept, input, _zero(input))
+    kept = apply(comparison, apply("sub", columns, rows), backend().lift(diagonal, int64))
+    return apply("where", kept, input, backend().lift(0, input.dtype))
 
 
 tril = bind(_triangle, "le", "tril", "The elements on and below a diagonal, zeros elsewhere.")
@@ -126,7 +118,7 @@ def unfold(input: AnyTensor[Tensor], dimension: int, size: Any, step: Any) -> Te
     n = input.shape[a]
     require(size <= n, RuntimeError, f"maximum size for tensor at dimension {a} is ", n, " but size is ", size)
     windows = (n - size) // step + 1
-    starts = apply("mul", create("arange", input, length=windows, dtype=int64), _int_tensor(step))
+    starts = apply("mul", create("arange", input, length=windows, dtype=int64), backend().lift(step, int64))
     places = apply("add", apply("unsqueeze", starts, axis=1), create("arange", input, length=size, dtype=int64))
     taken = apply("index", input, places, axes=(a,))
     return movedim(taken, a + 1, -1)
