@@ -27,11 +27,11 @@ __library__ = True
 # --- comparisons: the result is bool -------------------------------------------------------------------------------
 
 eq = pairwise("eq", "input == other, elementwise.")
-ne = pairwise("ne", "input != other, elementwise.")
-lt = pairwise("lt", "input < other, elementwise.")
-le = pairwise("le", "input <= other, elementwise.")
-gt = pairwise("gt", "input > other, elementwise.")
-ge = pairwise("ge", "input >= other, elementwise.")
+ne = not_equal = pairwise("ne", "input != other, elementwise.")
+lt = less = pairwise("lt", "input < other, elementwise.")
+le = less_equal = pairwise("le", "input <= other, elementwise.")
+gt = greater = pairwise("gt", "input > other, elementwise.")
+ge = greater_equal = pairwise("ge", "input >= other, elementwise.")
 logical_and = pairwise("logical_and", "Whether both are nonzero.")
 logical_or = pairwise("logical_or", "Whether one is nonzero.")
 logical_xor = pairwise("logical_xor", "Whether exactly one is nonzero.")
@@ -187,15 +187,6 @@ def equal(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> bool:
             require_equal(m, n, lambda: "equal() of tensors whose sizes differ at run time cannot be compiled")
     same = binary("eq", input, other)
     return backend().item(apply("all", same, axes=tuple(range(same.ndim)), keepdim=False))
-
-
-# --- torch's other names for the same things -----------------------------------------------------------------------
-
-greater = gt
-greater_equal = ge
-less = lt
-less_equal = le
-not_equal = ne
 
 __all__ = ["allclose", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
            "bitwise_xor", "eq", "equal", "ge", "greater", "greater_equal", "gt", "isclose", "isfinite", "isinf",

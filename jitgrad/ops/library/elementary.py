@@ -57,15 +57,15 @@ rsqrt = _float_unary("rsqrt", "1 / sqrt(input).")
 sin = _float_unary("sin", "Sine.")
 cos = _float_unary("cos", "Cosine.")
 tan = _float_unary("tan", "Tangent.")
-asin = _float_unary("asin", "Arc sine.")
-acos = _float_unary("acos", "Arc cosine.")
-atan = _float_unary("atan", "Arc tangent.")
+asin = arcsin = _float_unary("asin", "Arc sine.")
+acos = arccos = _float_unary("acos", "Arc cosine.")
+atan = arctan = _float_unary("atan", "Arc tangent.")
 sinh = _float_unary("sinh", "Hyperbolic sine.")
 cosh = _float_unary("cosh", "Hyperbolic cosine.")
 tanh = _float_unary("tanh", "Hyperbolic tangent.")
-asinh = _float_unary("asinh", "Inverse hyperbolic sine.")
-acosh = _float_unary("acosh", "Inverse hyperbolic cosine.")
-atanh = _float_unary("atanh", "Inverse hyperbolic tangent.")
+asinh = arcsinh = _float_unary("asinh", "Inverse hyperbolic sine.")
+acosh = arccosh = _float_unary("acosh", "Inverse hyperbolic cosine.")
+atanh = arctanh = _float_unary("atanh", "Inverse hyperbolic tangent.")
 erf = _float_unary("erf", "The error function.")
 erfc = _float_unary("erfc", "1 - erf(input).")
 erfinv = _float_unary("erfinv", "The inverse of erf.")
@@ -76,7 +76,7 @@ sigmoid = _float_unary("sigmoid", "1 / (1 + exp(-input)).")
 
 floor = _unary("floor", "The largest integer not above each element.")
 ceil = _unary("ceil", "The smallest integer not below each element.")
-trunc = _unary("trunc", "Each element without its fraction.")
+trunc = fix = _unary("trunc", "Each element without its fraction.")
 
 
 def _but_bools(name: str, input: AnyTensor[Tensor]) -> Tensor:
@@ -84,8 +84,8 @@ def _but_bools(name: str, input: AnyTensor[Tensor]) -> Tensor:
     return apply(name, x) if x.dtype is not bool_ else x
 
 
-abs = bind(_but_bools, "abs", "abs", "The absolute value.")
-sign = bind(_but_bools, "sign", "sign", "-1, 0 or 1; bools stay.")
+abs = absolute = bind(_but_bools, "abs", "abs", "The absolute value.")
+sign = sgn = bind(_but_bools, "sign", "sign", "-1, 0 or 1; bools stay.")
 
 
 def square(input: AnyTensor[Tensor]) -> Tensor:
@@ -113,18 +113,6 @@ def round(input: AnyTensor[Tensor], *, decimals: int = 0) -> Tensor:
 abs_, square_, round_, floor_, ceil_ = inplace(abs), inplace(square), inplace(round), inplace(floor), inplace(ceil)
 exp_, sqrt_, sin_, cos_ = inplace(exp), inplace(sqrt), inplace(sin), inplace(cos)
 tanh_, sigmoid_ = inplace(tanh), inplace(sigmoid)
-
-# --- torch's other names for the same things -----------------------------------------------------------------------
-
-absolute = abs
-arccos = acos
-arccosh = acosh
-arcsin = asin
-arcsinh = asinh
-arctan = atan
-arctanh = atanh
-fix = trunc
-sgn = sign
 
 __all__ = ["abs", "abs_", "absolute", "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh",
            "asin", "asinh", "atan", "atanh", "ceil", "ceil_", "cos", "cos_", "cosh", "digamma", "erf", "erfc", "erfinv",

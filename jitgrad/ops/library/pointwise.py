@@ -383,11 +383,10 @@ neg_, clamp_ = inplace(neg), inplace(clamp)
 # --- torch's other names for the same things -----------------------------------------------------------------------
 
 arctan2 = atan2
-divide = div
+divide = true_divide = div
 multiply = mul
 negative = neg
 subtract = sub
-true_divide = div
 
 __all__ = ["add", "addcdiv", "addcmul", "arctan2", "atan2", "clamp", "clamp_", "clamp_max", "clamp_min", "clip",
            "copysign", "deg2rad", "div", "divide", "floor_divide", "fmax", "fmin", "fmod", "frac", "hypot", "lerp",
