@@ -8,6 +8,7 @@ from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, widen
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, expand_to, result_dtype
+from jitgrad.ops.library.order import bounds, to_end
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import axis, product, require_equal, static_int, wrap_index
@@ -164,9 +165,9 @@ def extreme_scatter(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor]
     i = checked_indices(index, input.shape[a], a, negative=False, error=RuntimeError)
     places = apply("reshape", create("arange", input, length=input.shape[a], dtype=int64),
                    shape=tuple(input.shape[a] if k == a else 1 for k in range(input.ndim + 1)))
-    here = apply("eq", places, apply("unsqueeze", _moved(i, a), axis=a))
-    values = apply("unsqueeze", _moved(src, a), axis=a)
-    start: Any = 1 if reduce == "prod" else _extreme(input.dtype, low=reduce == "amax")
+    here = apply("eq", places, apply("unsqueeze", to_end(i, a), axis=a))
+    values = apply("unsqueeze", to_end(src, a), axis=a)
+    start: Any = 1 if reduce == "prod" else bounds(input.dtype)[reduce == "amin"]
     neutral = as_operand(start, input.dtype)
     found = apply(reduce, apply("where", here, values, neutral), axes=(input.ndim,), keepdim=False)
     touched = apply("any", here, axes=(input.ndim,), keepdim=False)
@@ -174,19 +175,6 @@ def extreme_scatter(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor]
         name = {"prod": "mul", "amax": "maximum", "amin": "minimum"}[reduce]
         found = apply(name, input, found)
     return apply("where", touched, found, input)
-
-
-def _moved(x: Any, a: int) -> Any:
-    """Axis `a` at the end."""
-    return apply("permute", x, axes=(*(k for k in range(x.ndim) if k != a), a))
-
-
-def _extreme(d: Any, low: bool) -> Any:
-    if d.is_floating_point:
-        return float("-inf") if low else float("inf")
-    bits = d.itemsize * 8 - 1
-    return -(2 ** bits) if low else 2 ** bits - 1
-
 
 __all__ = ["addbmm", "block_diag", "corrcoef", "cov", "diagflat", "diagonal_scatter", "heaviside", "kron",
            "masked_scatter", "put", "select_scatter", "trapezoid", "vander"]

@@ -69,10 +69,7 @@ int_, long = _conversion("int", dtypes.int32), _conversion("long", dtypes.int64)
 short, char = _conversion("short", dtypes.int16), _conversion("char", dtypes.int8)
 byte = _conversion("byte", dtypes.uint8)
 
-_TYPE_NAMES = {"FloatTensor": dtypes.float32, "DoubleTensor": dtypes.float64, "HalfTensor": dtypes.float16,
-               "BFloat16Tensor": dtypes.bfloat16,
-               "LongTensor": dtypes.int64, "IntTensor": dtypes.int32, "ShortTensor": dtypes.int16,
-               "CharTensor": dtypes.int8, "ByteTensor": dtypes.uint8, "BoolTensor": dtypes.bool_}
+_TYPE_NAMES = {f"{word(d)}Tensor": d for d in dtypes.ALL}
 
 
 def type_(input: AnyTensor[Tensor], dtype: Any = None, non_blocking: bool = False) -> Any:

@@ -25,13 +25,13 @@ cummin_result = result_of("cummin", __name__)
 kthvalue_result = result_of("kthvalue", __name__)
 
 
-def _last(x: Any, a: int) -> Any:
+def to_end(x: Any, a: int) -> Any:
     """`x` with axis `a` moved to the end."""
     return x if a == x.ndim - 1 else apply("permute", x, axes=(*(k for k in range(x.ndim) if k != a), a))
 
 
 def _back(x: Any, a: int) -> Any:
-    """The inverse of `_last`."""
+    """The inverse of `to_end`."""
     n = x.ndim - 1
     return x if a == n else apply("permute", x, axes=(*range(a), n, *range(a, n)))
 
@@ -45,7 +45,7 @@ def _seen(x: Any, fill: Any) -> Any:
     return apply("where", earlier, rows, as_operand(fill, x.dtype))
 
 
-def _bounds(d: dtype) -> tuple[Any, Any]:
+def bounds(d: dtype) -> tuple[Any, Any]:
     """What nothing of a dtype is smaller than, and larger."""
     if d.is_floating_point:
         return -math.inf, math.inf
@@ -56,8 +56,8 @@ def _running(made: type[ValuesAndIndices], input: AnyTensor[Tensor], dim: int) -
     if input.ndim == 0:
         return made(input, backend().lift(0, int64))
     a, down = axis(dim, input.ndim), made is cummin_result
-    x = _last(input, a)
-    seen = _seen(x, _bounds(x.dtype)[down])
+    x = to_end(input, a)
+    seen = _seen(x, bounds(x.dtype)[down])
     back = apply("flip", seen, axes=(seen.ndim - 1,))  # of equal ones the last counts
     place = apply("argmin" if down else "argmax", back, axes=(back.ndim - 1,), keepdim=False)
     place = apply("sub", x.shape[-1] - 1 + apply("mul", place, as_operand(0, int64)), place)
@@ -77,7 +77,7 @@ def logcumsumexp(input: AnyTensor[Tensor], dim: int) -> Tensor:
     if x.ndim == 0:
         return x
     a = axis(dim, x.ndim)
-    seen = _seen(_last(x, a), -math.inf)
+    seen = _seen(to_end(x, a), -math.inf)
     return _back(apply("logsumexp", seen, axes=(seen.ndim - 1,), keepdim=False), a)
 
 
@@ -114,7 +114,7 @@ def quantile(input: AnyTensor[Tensor], q: Any, dim: int | None = None, keepdim: 
         raise RuntimeError("quantile() input tensor must be either float or double dtype")
     rank = input.ndim
     a = 0 if dim is None or not rank else axis(dim, rank)
-    x: Any = apply("reshape", input, shape=(product(input.shape),)) if dim is None or not rank else _last(input, a)
+    x: Any = apply("reshape", input, shape=(product(input.shape),)) if dim is None or not rank else to_end(input, a)
     values = apply("sort", x, axis=x.ndim - 1, descending=False, stable=True)[0]
     at = backend().move(as_operand(q, x.dtype), input.device)
     if at.ndim > 1:
@@ -194,16 +194,11 @@ def isin(elements: AnyTensor[Tensor] | Number, test_elements: AnyTensor[Tensor] 
 # --- distinct values -----------------------------------------------------------------------------------------------
 
 
-def _runs(line: Any) -> tuple[Any, Any]:
-    """Where a run of equal elements of a vector begins, and the number of each element's run."""
-    one = apply("pad", apply("ne", take_slice(line, 0, 1, line.shape[0] - 1),
-                             take_slice(line, 0, 0, line.shape[0] - 1)), pads=((1, 0),), value=True)
-    return one, apply("cumsum", cast(one, int64), axis=0) - 1
-
-
 def _distinct(line: Any, want_counts: bool) -> tuple[Any, Any, Any]:
-    """The first element of each run, the number of each element's run, the runs' lengths."""
-    begins, number = _runs(line)
+    """The first element of each run of equal ones, the number of each element's run, the runs' lengths."""
+    n = line.shape[0] - 1
+    begins = apply("pad", apply("ne", take_slice(line, 0, 1, n), take_slice(line, 0, 0, n)), pads=((1, 0),), value=True)
+    number = apply("cumsum", cast(begins, int64), axis=0) - 1
     first = apply("nonzero", begins)
     first = apply("squeeze", first, axis=1)
     values = apply("index", line, first, axes=(0,))

@@ -11,6 +11,7 @@ result; they count windows by gy, so that x may be larger than what the windows 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -45,13 +46,6 @@ def _patches(xp: Any, x: Any, kernel: Sequence[int], counts: Sequence[int], stri
          *(t * s for t, s in zip(steps, stride, strict=True))))
 
 
-def _size(sizes: Sequence[int]) -> int:
-    total = 1
-    for s in sizes:
-        total *= s
-    return total
-
-
 def _conv(xp: Any, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
     (n, c), (o, _), kernel = x.shape[:2], w.shape[:2], w.shape[2:]
     if c != w.shape[1] * groups:
@@ -59,7 +53,7 @@ def _conv(xp: Any, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, gro
     counts: Any = [specs.windows_count(m + 2 * p, k, s, d) for m, k, s, p, d in zip(
         x.shape[2:], kernel, stride, padding, dilation, strict=True)]
     patches = _patches(xp, x, kernel, counts, stride, padding, dilation)
-    depth, plane = _size(w.shape[1:]), _size(counts)
+    depth, plane = math.prod(w.shape[1:]), math.prod(counts)
     rows = w.reshape(groups, o // groups, depth)
     y = xp.empty((n, o, *counts), x.dtype)
     for block in _blocks(n, groups * depth * plane):
@@ -71,7 +65,7 @@ def _conv(xp: Any, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, gro
 def _conv_weight(xp: Any, g: Any, x: Any, shape: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
     (n, o), counts, kernel = g.shape[:2], g.shape[2:], shape[2:]
     patches = _patches(xp, x, kernel, counts, stride, padding, dilation)
-    depth, plane = _size(shape[1:]), _size(counts)
+    depth, plane = math.prod(shape[1:]), math.prod(counts)
     total = xp.zeros((groups, o // groups, depth), g.dtype)
     for block in _blocks(n, groups * depth * plane):
         columns = patches[block].reshape(-1, groups, depth, plane)
@@ -83,7 +77,7 @@ def _conv_weight(xp: Any, g: Any, x: Any, shape: Any, stride: Any, padding: Any,
 def _conv_transpose(xp: Any, g: Any, w: Any, shape: Any, stride: Any, padding: Any, dilation: Any,
                     groups: int) -> Any:
     (n, o), counts, kernel = g.shape[:2], g.shape[2:], w.shape[2:]
-    depth, plane = _size(w.shape[1:]), _size(counts)
+    depth, plane = math.prod(w.shape[1:]), math.prod(counts)
     columns_of = w.reshape(groups, o // groups, depth).swapaxes(1, 2)
     padded = xp.zeros((n, shape[1], *(m + 2 * p for m, p in zip(shape[2:], padding, strict=True))), g.dtype)
     for block in _blocks(n, groups * depth * plane):

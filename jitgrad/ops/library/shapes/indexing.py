@@ -196,7 +196,9 @@ def _tensor_item(view: Any, a: int, original: int, item: Any, advanced: _Advance
         advanced.indices.append(lambda: mask_indices(apply("unsqueeze", mask, axis=0))[0])
         return apply("unsqueeze", view, axis=a), a + 1, original
     for k, m in enumerate(mask.shape):
-        _require_mask_size(mask, view, m, view.shape[a + k], k, a)
+        require_equal(m, view.shape[a + k], lambda k=k: (  # type: ignore[misc]
+            f"The shape of the mask {text(mask.shape)} at index {k} does not match the shape of the indexed tensor "
+            f"{text(view.shape)} at index {a + k}"), IndexError)
     if not advanced.axes:
         advanced.mask = (mask, a)
     advanced.axes.extend(range(a, a + mask.ndim))
@@ -209,11 +211,6 @@ def _tensor_item(view: Any, a: int, original: int, item: Any, advanced: _Advance
 
     advanced.indices.extend([lambda k=k: positions(k) for k in range(mask.ndim)])  # type: ignore[misc]
     return view, a + mask.ndim, original + mask.ndim
-
-
-def _require_mask_size(mask: Any, view: Any, m: Any, n: Any, k: int, a: int) -> None:
-    require_equal(m, n, lambda: f"The shape of the mask {text(mask.shape)} at index {k} does not match the shape of "
-                                f"the indexed tensor {text(view.shape)} at index {a + k}", IndexError)
 
 
 def _bound(b: Any) -> Any:

@@ -27,16 +27,12 @@ def _tensors(fn: str, tensors: Any) -> list[Any]:
     return list(tensors)
 
 
-def _is_legacy_empty(x: Any) -> bool:
-    """torch's cat skips vectors of size 0 whatever the others' rank."""
-    return x.ndim == 1 and isinstance(x.shape[0], int) and x.shape[0] == 0
-
-
 def cat(tensors: Sequence[AnyTensor[Tensor]], dim: int = 0) -> Tensor:
     """Tensors one after the other along axis dim; dtypes are promoted."""
     xs = widest("cpu", *_tensors("cat", tensors))
     d = result_dtype(*xs)
-    kept = [x for x in xs if not _is_legacy_empty(x)] or xs
+    # torch skips vectors of size 0 whatever the others' rank
+    kept = [x for x in xs if x.ndim != 1 or not isinstance(x.shape[0], int) or x.shape[0] != 0] or xs
     rank = kept[0].ndim
     for i, x in enumerate(kept):
         if x.ndim == 0:

@@ -98,11 +98,7 @@ def unsqueeze(input: AnyTensor[Tensor], dim: int) -> Tensor:
 
 
 def _has_size_one(size: Any) -> bool:
-    if isinstance(size, SymNumber):
-        if size.known_not_one():
-            return False
-        return static_int(size) == 1
-    return bool(size == 1)
+    return not (isinstance(size, SymNumber) and size.known_not_one()) and static_int(size) == 1
 
 
 def squeeze(input: AnyTensor[Tensor], dim: int | Sequence[int] | None = None) -> Tensor:
