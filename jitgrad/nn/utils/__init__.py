@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import jitgrad
-from jitgrad.eager.autograd.engine import listed
+from jitgrad.eager.autograd.engine import listed as _listed
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn.utils import rnn as rnn
 
@@ -40,13 +40,13 @@ def _norm(parts: list[Any], norm_type: float, error_if_nonfinite: bool) -> Any:
 def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Any:
     """The norm of all tensors taken as one vector, 0-dim. RuntimeError where it is not finite, if asked for."""
     norm_type = float(norm_type)
-    return _norm([_part(t, norm_type) for t in listed(tensors)], norm_type, error_if_nonfinite)
+    return _norm([_part(t, norm_type) for t in _listed(tensors)], norm_type, error_if_nonfinite)
 
 
 def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0,
                     error_if_nonfinite: bool = False, foreach: bool | None = None) -> Any:
     """Scale the gradients in place so that their common norm is at most max_norm; the norm before, 0-dim."""
-    parameters = listed(parameters)
+    parameters = _listed(parameters)
     norm_type = float(norm_type)
     with jitgrad.no_grad():
         parts = [_part(p.grad, norm_type) for p in parameters if p.grad is not None]
@@ -62,7 +62,7 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     """Clamp the gradients in place to [-clip_value, clip_value]."""
     clip_value = float(clip_value)
     with jitgrad.no_grad():
-        for p in listed(parameters):
+        for p in _listed(parameters):
             if p.grad is not None:
                 p.grad.clamp_(min=-clip_value, max=clip_value)
 
