@@ -44,13 +44,13 @@ def info(_: argparse.Namespace) -> int:
     runtime.symbols()
     runtime_ms = 1e3 * (time.perf_counter() - started)
     gemm = blas.gemm_symbol(dtypes.float32)
-    rows += [("cpu", f"{host.cpu}, {host.lanes} float32 lanes"), ("cores", str(_cores())),
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    rows += [("cpu", f"{host.cpu}, {host.lanes} float32 lanes"), ("cores", str(cores)),
              ("blas", f"{gemm.name} ({gemm.kind})"), *toolkit.rows()]
     rows += [("disk cache", _cache_line()),
              ("llvm loads in", f"{llvm_ms:.0f} ms"),
              ("runtime ready in", f"{runtime_ms:.0f} ms (built once per machine and version, then read from disk)")]
-    for label, value in _compile_times():
-        rows.append((label, value))
+    rows.append(("cold compile", f"{_compile_ms():.0f} ms for a layer with loss, forward and backward"))
     rows += [(f"knob {name}", value) for name, value in sorted(os.environ.items()) if name.startswith("JITGRAD_")]
     width = max(len(label) for label, _ in rows)
     print("\n".join(f"{label:<{width}}  {value}" for label, value in rows))
@@ -59,11 +59,7 @@ def info(_: argparse.Namespace) -> int:
     return 0
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-
-
-def _compile_times() -> list[tuple[str, str]]:
+def _compile_ms() -> float:
     """Cold compile of a small net's forward and backward, the disk cache left out."""
     import jitgrad
     from jitgrad import config
@@ -75,7 +71,7 @@ def _compile_times() -> list[tuple[str, str]]:
         scripted = jitgrad.script(loss)
         scripted(jitgrad.ones(4, 8), jitgrad.ones(8, 3, requires_grad=True), jitgrad.ones(3, requires_grad=True),
                  jitgrad.ones(4, 3)).backward()
-    return [("cold compile", f"{scripted.compile_ms:.0f} ms for a layer with loss, forward and backward")]
+    return float(scripted.compile_ms)
 
 
 def cache(args: argparse.Namespace) -> int:

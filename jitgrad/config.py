@@ -36,10 +36,6 @@ def _threads(text: str) -> int:
     raise ValueError("a number of threads, at least 1")
 
 
-def _cache_dir(text: str) -> str:
-    return "" if text.lower() in ("off", "0", "") else os.path.expanduser(text)
-
-
 def _default_cache_dir() -> str:
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(base, "jitgrad")
@@ -74,8 +70,8 @@ class Config:
 
 _PARSERS: dict[str, Callable[[str], bool | int | str]] = {
     "debug": _level(6), "jit": _flag, "interpret": _flag, "verify": _level(2),
-    "dump": os.path.expanduser, "check": _flag, "cache": _cache_dir, "num_threads": _threads,
-    "debug_arena": _flag,
+    "dump": os.path.expanduser, "check": _flag, "num_threads": _threads, "debug_arena": _flag,
+    "cache": lambda text: "" if text.lower() in ("off", "0", "") else os.path.expanduser(text),
 }
 
 #: every variable's name

@@ -141,18 +141,13 @@ def require_gpu() -> Any:
     except ImportError as error:
         raise RuntimeError(f"CUDA is not available: {error}. {INSTALL}") from None
     if not cupy.cuda.is_available():
-        raise RuntimeError(f"No CUDA GPUs are available: CuPy {cupy.__version__} is installed, but {_trouble(cupy)}")
+        try:
+            trouble = f"the CUDA driver knows {cupy.cuda.runtime.getDeviceCount()} devices"
+        except RuntimeError as error:
+            trouble = f"the CUDA driver says: {error}"
+        raise RuntimeError(f"No CUDA GPUs are available: CuPy {cupy.__version__} is installed, but {trouble}")
     _usable = cupy
     return cupy
-
-
-def _trouble(cupy: Any) -> str:
-    """Why CuPy sees no GPU, in the driver's words."""
-    try:
-        count = cupy.cuda.runtime.getDeviceCount()
-    except RuntimeError as error:
-        return f"the CUDA driver says: {error}"
-    return f"the CUDA driver knows {count} devices"
 
 
 _missing = False

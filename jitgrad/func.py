@@ -366,15 +366,13 @@ def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
         aux: Any = None
         zeros = [wrap(np.zeros_like(x._data)) for x in leaves]
         columns: list[list[list[Tensor]]] = []  # by argument, element, output
-        target = func if not kwargs else functools.partial(func, **kwargs)
-        if positions != tuple(range(len(args))):
-            inner = target
-
+        target = func
+        if kwargs or positions != tuple(range(len(args))):
             def target(*chosen: Any) -> Any:
                 given = list(args)
                 for i, value in zip(positions, chosen, strict=True):
                     given[i] = value
-                return inner(*given)
+                return func(*given, **kwargs)
 
         structure: TreeSpec | None = None
         shapes: list[Any] = []

@@ -8,11 +8,14 @@ from jitgrad.dtypes import int64
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.autocast import lower
 from jitgrad.ops.library import reduce as _reduce
-from jitgrad.ops.library.core import apply, axes, cast, library
+from jitgrad.ops.library.core import apply, cast
 from jitgrad.ops.library.linear_algebra import decompositions as _decompositions
 from jitgrad.ops.library.linear_algebra import linalg as _linalg
 from jitgrad.ops.library.shapes import rearrange as _rearrange
 from jitgrad.ops.library.shapes import shape as _shape
+from jitgrad.ops.library.sizes import axes
+
+__library__ = True
 
 LinAlgError = _decompositions.LinAlgError
 cholesky, det, eigh, eigvalsh = (_decompositions.cholesky, _decompositions.det, _decompositions.eigh,
@@ -21,7 +24,6 @@ inv, slogdet, solve = _decompositions.inv, _decompositions.slogdet, _decompositi
 cross, matmul, vector_norm = _linalg.cross, _linalg.matmul, _reduce.vector_norm
 
 
-@library
 def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """A vector norm, or with two axes (or a matrix and an `ord`) a matrix norm.
 
@@ -33,7 +35,6 @@ def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, 
     return _reduce.vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
 
 
-@library
 def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *,
                 dtype: Any = None) -> Tensor:
     """"fro"; 1, -1: largest, smallest sum of a column's absolute values; inf, -inf: of a row's."""
@@ -49,7 +50,6 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool 
     return result if keepdim else _shape.squeeze(result, (rows, columns))
 
 
-@library
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Sums of products along dim, with broadcasting."""
     product: Any = lower(x) * lower(y)
@@ -58,13 +58,11 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     return apply("sum", product, axes=axes(dim, product.ndim), keepdim=False)  # type: ignore[no-any-return]
 
 
-@library
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """The diagonal of the last two axes."""
     return _rearrange.diagonal(A, offset, dim1, dim2)
 
 
-@library
 def multi_dot(tensors: Any) -> Tensor:
     """The product of matrices, from left to right."""
     result: Tensor = tensors[0]
@@ -73,7 +71,6 @@ def multi_dot(tensors: Any) -> Tensor:
     return result
 
 
-@library
 def matrix_power(A: Tensor, n: int) -> Tensor:
     """A @ A @ ... n times, by squaring; of the inverse for negative n."""
     from jitgrad.ops.library.creation import eye

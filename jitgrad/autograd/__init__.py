@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitgrad.eager.autograd.engine import backward, grad
 from jitgrad.eager.autograd.function import Function, FunctionCtx, once_differentiable
-from jitgrad.eager.autograd.grad_mode import (
-    enable_grad,
-    inference_mode,
-    is_grad_enabled,
-    is_inference_mode_enabled,
-    no_grad,
-    set_grad_enabled,
-)
+from jitgrad.eager.autograd.grad_mode import *
 from jitgrad.eager.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from jitgrad.eager.tensor import Tensor
 

@@ -50,22 +50,16 @@ def _ones(v: Any, like: tuple[Tensor, ...], name: str, function: str) -> tuple[T
     return found
 
 
-def _strict(call: Any, function: str) -> None:
-    """Raise where an output does not depend on any input."""
-    for i, y in enumerate(tree_leaves(call)):
-        if not y.requires_grad:
-            raise RuntimeError(f"Output {i} of the user-provided function does not require gradients. The outputs must "
-                               f"be computed in a differentiable manner from the input when running {function} in "
-                               "strict mode.")
-
-
 def _checked(function: Callable[..., Any], name: str, strict: bool) -> Callable[..., Any]:
-    """`function`, whose outputs must be tensors, and with `strict` differentiable."""
+    """`function`, whose outputs must be tensors, and with `strict` depend on an input."""
     def wrapper(*args: Any) -> Any:
         result = function(*args)
         _tuple(result, "outputs of the user-provided function", name)
-        if strict:
-            _strict(result, name)
+        for i, y in enumerate(tree_leaves(result)):
+            if strict and not y.requires_grad:
+                raise RuntimeError(f"Output {i} of the user-provided function does not require gradients. The outputs "
+                                   f"must be computed in a differentiable manner from the input when running {name} "
+                                   "in strict mode.")
         return result
 
     return wrapper

@@ -60,20 +60,12 @@ class LogNormal(Distribution):
     """exp of a normal distribution."""
 
     has_rsample = True
+    loc: Tensor = same_as("loc", "The mean of the logarithm.", of="base_dist")
+    scale: Tensor = same_as("scale", "The standard deviation of the logarithm.", of="base_dist")
 
     def __init__(self, loc: Parameter, scale: Parameter, validate_args: bool | None = None):
         self.base_dist = Normal(loc, scale, validate_args)
         super().__init__(self.base_dist.loc.shape, (), validate_args)
-
-    @property
-    def loc(self) -> Tensor:
-        """The mean of the logarithm."""
-        return self.base_dist.loc
-
-    @property
-    def scale(self) -> Tensor:
-        """The standard deviation of the logarithm."""
-        return self.base_dist.scale
 
     @property
     def mean(self) -> Tensor:
@@ -264,15 +256,8 @@ class Independent(Distribution):
             x = x.sum(-1)
         return x
 
-    @property
-    def mean(self) -> Tensor:
-        """The base's."""
-        return self.base_dist.mean
-
-    @property
-    def variance(self) -> Tensor:
-        """The base's."""
-        return self.base_dist.variance
+    mean = same_as("mean", "The base's.", of="base_dist")
+    variance = same_as("variance", "The base's.", of="base_dist")
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """The base's."""

@@ -92,10 +92,7 @@ class Categorical(Distribution):
         self._num_events = given.shape[-1]
         self.shown = ("probs",) if probs is not None else ("logits",)
 
-    @property
-    def param_shape(self) -> Any:
-        """The shape of probs."""
-        return self.probs.shape
+    param_shape = same_as("shape", "The shape of probs.", of="probs")
 
     @property
     def mode(self) -> Tensor:
@@ -131,21 +128,13 @@ class Categorical(Distribution):
 class OneHotCategorical(Distribution):
     """`Categorical` with one-hot vectors as draws."""
 
+    probs: Tensor = same_as("probs", "The probabilities.", of="_categorical")
+    logits: Tensor = same_as("logits", "Their logarithms.", of="_categorical")
+    mean, variance = Bernoulli.mean, Bernoulli.variance
+
     def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None):
         self._categorical = Categorical(probs, logits, validate_args)
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
-
-    @property
-    def probs(self) -> Tensor:
-        """The probabilities."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        """Their logarithms."""
-        return self._categorical.logits
-
-    mean, variance = Bernoulli.mean, Bernoulli.variance
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """One-hot vectors in the dtype of the parameters."""

@@ -28,9 +28,11 @@ def _text(value: Tensor) -> str:
     return str((value if value.dim() else value.item()) if value.numel() == 1 else value.size())
 
 
-def same_as(name: str) -> Any:
-    """A property that is another attribute."""
-    return property(lambda self: getattr(self, name), doc=f"{name}.")
+def same_as(name: str, doc: str = "", of: str = "") -> Any:
+    """A property that is another attribute, or one of the attribute `of`."""
+    if of:
+        return property(lambda self: getattr(getattr(self, of), name), doc=doc)
+    return property(lambda self: getattr(self, name), doc=doc or f"{name}.")
 
 
 class Distribution:
@@ -50,15 +52,8 @@ class Distribution:
     def __init__(self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None):
         self._batch_shape, self._event_shape, self._validate_args = batch_shape, event_shape, validate_args
 
-    @property
-    def batch_shape(self) -> Any:
-        """The shape of the parameters."""
-        return self._batch_shape
-
-    @property
-    def event_shape(self) -> Any:
-        """The shape of one draw."""
-        return self._event_shape
+    batch_shape = same_as("_batch_shape", "The shape of the parameters.")
+    event_shape = same_as("_event_shape", "The shape of one draw.")
 
     def _require(self, name: str, constraint: str, satisfied: Tensor) -> None:
         """ValueError unless all values of a parameter are allowed; not with validate_args=False."""

@@ -10,6 +10,7 @@ from jitgrad.distributions.continuous import Exponential, Independent, Laplace, 
 from jitgrad.distributions.discrete import Bernoulli, Categorical, Geometric, OneHotCategorical
 from jitgrad.distributions.distribution import Distribution
 from jitgrad.eager.tensor import Tensor
+from jitgrad.nn import functional as F
 
 Rule = Callable[[Any, Any], Tensor]
 
@@ -35,19 +36,10 @@ def _laplace(p: Laplace, q: Laplace) -> Tensor:
     return -ratio.log() + distance / q.scale + ratio * jitgrad.exp(-distance / p.scale) - 1
 
 
-def _bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
-    return p.probs * (p.logits - q.logits) + jitgrad.nn.functional.softplus(q.logits) - jitgrad.nn.functional.softplus(
-        p.logits)
-
-
 def _categorical(p: Categorical, q: Categorical) -> Tensor:
     terms = p.probs * (p.logits - q.logits)
     terms = jitgrad.where(q.probs == 0, float("inf"), terms)
     return jitgrad.where(p.probs == 0, 0.0, terms).sum(-1)
-
-
-def _geometric(p: Geometric, q: Geometric) -> Tensor:
-    return -p.entropy() - jitgrad.log1p(-q.probs) / p.probs - jitgrad.log(q.probs) + jitgrad.log1p(-q.probs)
 
 
 def _independent(p: Independent, q: Independent) -> Tensor:
@@ -58,8 +50,10 @@ def _independent(p: Independent, q: Independent) -> Tensor:
 
 _RULES: dict[tuple[type, type], Rule] = {
     (Normal, Normal): _normal, (Uniform, Uniform): _uniform, (Exponential, Exponential): _exponential,
-    (Laplace, Laplace): _laplace, (Bernoulli, Bernoulli): _bernoulli, (Categorical, Categorical): _categorical,
-    (Geometric, Geometric): _geometric, (Independent, Independent): _independent,
+    (Laplace, Laplace): _laplace, (Categorical, Categorical): _categorical, (Independent, Independent): _independent,
+    (Bernoulli, Bernoulli): lambda p, q: p.probs * (p.logits - q.logits) + F.softplus(q.logits) - F.softplus(p.logits),
+    (Geometric, Geometric): lambda p, q: (
+        -p.entropy() - jitgrad.log1p(-q.probs) / p.probs - jitgrad.log(q.probs) + jitgrad.log1p(-q.probs)),
     (OneHotCategorical, OneHotCategorical): lambda p, q: _categorical(p._categorical, q._categorical),
     (LogNormal, LogNormal): lambda p, q: _normal(p.base_dist, q.base_dist),
 }

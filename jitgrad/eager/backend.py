@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -54,9 +55,7 @@ class EagerBackend:
     def draw(kind: str, shape: tuple[int, ...], d: dtype, where: Tensor | device, **params: Any) -> Any:
         """`kind` "uniform" and "bits" from the generator; other kinds are composed of these by the library."""
         generator = random.default_generator
-        n = 1
-        for size in shape:
-            n *= size
+        n = math.prod(shape)
         if kind == "uniform":
             return record.create(OPS["random.uniform"], generator.advance(random.words_needed(n, d)),
                                  {"shape": shape, "dtype": d}, _device(where))

@@ -18,7 +18,7 @@ from jitgrad.eager.arrays.arrays import copy, device_of, filled_like, library, t
 from jitgrad.eager.arrays.library import HOST
 from jitgrad.eager.arrays.moves import move
 from jitgrad.eager.autograd.grad_mode import enable_grad, mode
-from jitgrad.eager.autograd.node import Node, Storage, T, TapedArray, move_retained, storage_of
+from jitgrad.eager.autograd.node import Lasting, Node, Storage, T, TapedArray, move_retained, storage_of
 from jitgrad.eager.autograd.tape import TAPE, tape_of
 from jitgrad.eager.construct import wrap
 
@@ -146,10 +146,11 @@ def refresh(view: TapedArray) -> None:
     move_retained(view, before, slot)
 
 
-class Overwrite(Node):
+class Overwrite(Lasting):
     """A tensor that was overwritten as a whole: what it was gets a zero gradient, the new value gets it all."""
 
     __slots__ = ()
+    title = "CopyBackward"
 
     def __init__(self, target: TapedArray, value: TapedArray):
         if type(value._data) is not type(target._data):
@@ -159,9 +160,6 @@ class Overwrite(Node):
             self.edges[0] = None  # the new value was computed from the old: zeros would add nothing
             self.needs = (False, self.needs[1])
 
-    def name(self) -> str:
-        return "CopyBackward"
-
     def first_order(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
         (g,) = cotangents
         return [filled_like(g, "zeros_like") if needs[0] else None, g]
@@ -170,21 +168,16 @@ class Overwrite(Node):
         (g,) = cotangents
         return [tape_of(g).zeros_like(g) if needs[0] else None, g]
 
-    def release(self) -> None:
-        """Nothing is kept."""
 
-
-class CopySlices(Node):
+class CopySlices(Lasting):
     """A base of which a view was overwritten: a zero gradient for the old part, the view's gradient for the new."""
 
     __slots__ = ("path",)
+    title = "CopySlices"
 
     def __init__(self, base: TapedArray, view: TapedArray, value: TapedArray):
         self.begin((base, value))
         self.path = view._path
-
-    def name(self) -> str:
-        return "CopySlices"
 
     def _view(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         for op, attrs in self.path:
@@ -224,6 +217,3 @@ class CopySlices(Node):
             return [None, part]
         written = transfer(self._written(g._data.shape), g.device)
         return [TAPE.where(wrap(written), 0.0, g), part]
-
-    def release(self) -> None:
-        """Nothing is kept."""

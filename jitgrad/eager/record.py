@@ -179,7 +179,7 @@ class OpNode(Node):
 
     def _cotangents(self, g: Any, y: Any, xs: list[Any], needs: tuple[bool, ...], F: Any = ARRAYS) -> Sequence[Any]:
         if libraries.MET and F is ARRAYS:
-            home = _library(g)
+            home = library(next(c for c in g if c is not None) if type(g) is tuple else g)
             if home is not HOST:
                 with home.near(g if type(g) is tuple else (g,)):
                     return self._cotangents(g, y, xs, needs, home.F)
@@ -227,11 +227,6 @@ class OpNode(Node):
             self.metas = None
             self.checks = []
             self.ys = []
-
-
-def _library(g: Any) -> Library:
-    """Of a cotangent, or of a tuple of them."""
-    return library(next(c for c in g if c is not None)) if type(g) is tuple else library(g)
 
 
 # --- running -------------------------------------------------------------------------------------------------------

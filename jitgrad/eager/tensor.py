@@ -317,9 +317,6 @@ class Tensor(TapedArray, TensorBase["Tensor"]):
     def __repr__(self) -> str:
         return to_text(self)
 
-    def __str__(self) -> str:
-        return repr(self)
-
     def _text(self, about: str) -> str:
         """The text of what a script shows: `about` has first lines, if any, and last what is said of its history."""
         first, line, history = about.rpartition("\n")

@@ -36,31 +36,20 @@ class Hooked:
     def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False,
                                   with_kwargs: bool = False) -> RemovableHandle:
         """Call `hook(module, args)` before forward; a result other than None replaces the arguments."""
-        return add_hook(self._forward_pre_hooks, (hook, with_kwargs), prepend)
+        return RemovableHandle(self._forward_pre_hooks, (hook, with_kwargs), prepend)
 
     def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
                               always_call: bool = False) -> RemovableHandle:
         """Call `hook(module, args, output)` after forward; a result other than None replaces the output."""
-        return add_hook(self._forward_hooks, (hook, with_kwargs, always_call), prepend)
+        return RemovableHandle(self._forward_hooks, (hook, with_kwargs, always_call), prepend)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_output)` before the gradient passes the module; a result replaces grad_output."""
-        return add_hook(self._backward_pre_hooks, hook, prepend)
+        return RemovableHandle(self._backward_pre_hooks, hook, prepend)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_input, grad_output)` once the inputs' gradients are known; a result replaces them."""
-        return add_hook(self._backward_hooks, hook, prepend)
-
-
-def add_hook(hooks: dict[int, Any], hook: Any, prepend: bool) -> RemovableHandle:
-    """Register `hook` last, or first; its handle takes it away again."""
-    earlier = dict(hooks)
-    handle = RemovableHandle(hooks, hook)
-    if prepend:
-        for number, other in earlier.items():
-            del hooks[number]
-            hooks[number] = other
-    return handle
+        return RemovableHandle(self._backward_hooks, hook, prepend)
 
 
 def call_with_hooks(module: Hooked, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -101,7 +90,11 @@ def _call_always(module: Hooked, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     try:
         return _call(module, args, kwargs)
     except Exception:
-        _always(module, args, kwargs)
+        for hook, with_kwargs, always in list(module._forward_hooks.values()):
+            if always and with_kwargs:
+                hook(module, args, kwargs, None)
+            elif always:
+                hook(module, args, None)
         raise
 
 
@@ -119,16 +112,6 @@ def _pre_hooks(module: Hooked, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
             if replaced is not None:
                 args = replaced if isinstance(replaced, tuple) else (replaced,)
     return args, kwargs
-
-
-def _always(module: Hooked, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """After an exception: the hooks that asked to be called in any case."""
-    for hook, with_kwargs, always in list(module._forward_hooks.values()):
-        if always:
-            if with_kwargs:
-                hook(module, args, kwargs, None)
-            else:
-                hook(module, args, None)
 
 
 class PreHook(Function):

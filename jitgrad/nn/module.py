@@ -30,7 +30,9 @@ class Module(Hooked, Stateful):
 
     training: bool
     _modules: dict[str, Module | None]
-    _shown: tuple[str, ...] = ()  # the options that `extra_repr` tells, unless it is overridden
+    # what `extra_repr` tells, unless it is overridden: options by their values alone, then by name and value
+    _told: tuple[str, ...] = ()
+    _shown: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         values = self.__dict__
@@ -362,7 +364,11 @@ class Module(Hooked, Stateful):
 
     def extra_repr(self) -> str:
         """What stands in the parentheses of the repr, before the submodules."""
-        return ", ".join([f"{name}={getattr(self, name)!r}" for name in self._shown])
+        told = [str(getattr(self, name)) for name in self._told]
+        for name in self._shown:
+            value = self._parameters[name] is not None if name in self._parameters else getattr(self, name)
+            told.append(f"{name}={value!r}")
+        return ", ".join(told)
 
     def _unusual(self, **usual: Any) -> str:
         """The options that are not as usual, for `extra_repr`: ", bias=False"."""

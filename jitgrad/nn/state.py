@@ -86,10 +86,9 @@ class Stateful:
             current._load_from_state_dict(values, prefix, local, strict, missing, unexpected, errors)
             children = [(f"{prefix}{name}.", child) for name, child in current._modules.items() if child is not None]
             todo.extend(reversed(children))
-        if strict and unexpected:
-            errors.insert(0, "Unexpected key(s) in state_dict: {}. ".format(", ".join(f'"{k}"' for k in unexpected)))
-        if strict and missing:
-            errors.insert(0, "Missing key(s) in state_dict: {}. ".format(", ".join(f'"{k}"' for k in missing)))
+        for what, keys in (("Unexpected", unexpected), ("Missing", missing)):
+            if strict and keys:
+                errors.insert(0, "{} key(s) in state_dict: {}. ".format(what, ", ".join(f'"{k}"' for k in keys)))
         if errors:
             raise RuntimeError("Error(s) in loading state_dict for {}:\n\t{}".format(
                 type(self).__name__, "\n\t".join(errors)))

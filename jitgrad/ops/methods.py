@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jitgrad.ops.backend import Tensor
+from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library import (
     activation,
     combine,
@@ -15,26 +15,26 @@ from jitgrad.ops.library import (
     random,
     reduce,
 )
+from jitgrad.ops.library.core import inplace
 from jitgrad.ops.library.linear_algebra import decompositions, linalg
 from jitgrad.ops.library.shapes import gather as gathering
 from jitgrad.ops.library.shapes import rearrange, shape
-from jitgrad.ops.operators import Operators
 
 
-class Methods(Operators[Tensor]):
+class Methods(AnyTensor[Tensor]):
     """Attached once, for eager and for script tensors."""
 
     __slots__ = ()
 
     add = pointwise.add
-    sub = pointwise.sub
+    sub = subtract = pointwise.sub
     rsub = pointwise.rsub
-    mul = pointwise.mul
-    div = pointwise.div
+    mul = multiply = pointwise.mul
+    div = divide = true_divide = pointwise.div
     floor_divide = pointwise.floor_divide
     remainder = pointwise.remainder
     fmod = pointwise.fmod
-    neg = pointwise.neg
+    neg = negative = pointwise.neg
     positive = pointwise.positive
     pow = pointwise.pow
     addcmul = pointwise.addcmul
@@ -52,9 +52,9 @@ class Methods(Operators[Tensor]):
     sin = elementary.sin
     cos = elementary.cos
     tan = elementary.tan
-    asin = elementary.asin
-    acos = elementary.acos
-    atan = elementary.atan
+    asin = arcsin = elementary.asin
+    acos = arccos = elementary.acos
+    atan = arctan = elementary.atan
     sinh = elementary.sinh
     cosh = elementary.cosh
     tanh = elementary.tanh
@@ -70,9 +70,9 @@ class Methods(Operators[Tensor]):
     sigmoid = elementary.sigmoid
     floor = elementary.floor
     ceil = elementary.ceil
-    trunc = elementary.trunc
-    abs = elementary.abs
-    sign = elementary.sign
+    trunc = fix = elementary.trunc
+    abs = absolute = elementary.abs
+    sign = sgn = elementary.sign
     square = elementary.square
     round = elementary.round
     frac = pointwise.frac
@@ -90,64 +90,28 @@ class Methods(Operators[Tensor]):
     minimum = pointwise.minimum
     fmax = pointwise.fmax
     fmin = pointwise.fmin
-    clamp = pointwise.clamp
+    clamp = clip = pointwise.clamp
     clamp_min = pointwise.clamp_min
     clamp_max = pointwise.clamp_max
-    clip = pointwise.clip
-    add_ = pointwise.add_
-    sub_ = pointwise.sub_
-    mul_ = pointwise.mul_
-    div_ = pointwise.div_
-    pow_ = pointwise.pow_
-    floor_divide_ = pointwise.floor_divide_
-    remainder_ = pointwise.remainder_
-    fmod_ = pointwise.fmod_
-    addcmul_ = pointwise.addcmul_
-    addcdiv_ = pointwise.addcdiv_
-    lerp_ = pointwise.lerp_
     neg_ = pointwise.neg_
     abs_ = elementary.abs_
-    sign_ = elementary.sign_
     square_ = elementary.square_
     round_ = elementary.round_
     floor_ = elementary.floor_
     ceil_ = elementary.ceil_
-    trunc_ = elementary.trunc_
-    frac_ = pointwise.frac_
     exp_ = elementary.exp_
-    exp2_ = elementary.exp2_
-    expm1_ = elementary.expm1_
-    log_ = elementary.log_
-    log1p_ = elementary.log1p_
-    log2_ = elementary.log2_
-    log10_ = elementary.log10_
     sqrt_ = elementary.sqrt_
-    rsqrt_ = elementary.rsqrt_
     sin_ = elementary.sin_
     cos_ = elementary.cos_
-    tan_ = elementary.tan_
-    asin_ = elementary.asin_
-    acos_ = elementary.acos_
-    atan_ = elementary.atan_
-    sinh_ = elementary.sinh_
-    cosh_ = elementary.cosh_
     tanh_ = elementary.tanh_
-    erf_ = elementary.erf_
-    erfinv_ = elementary.erfinv_
-    reciprocal_ = elementary.reciprocal_
     sigmoid_ = elementary.sigmoid_
-    logit_ = pointwise.logit_
-    clamp_ = pointwise.clamp_
-    clamp_min_ = pointwise.clamp_min_
-    clamp_max_ = pointwise.clamp_max_
-    clip_ = pointwise.clip_
-    nan_to_num_ = pointwise.nan_to_num_
+    clamp_ = clip_ = pointwise.clamp_
     eq = compare.eq
-    ne = compare.ne
-    lt = compare.lt
-    le = compare.le
-    gt = compare.gt
-    ge = compare.ge
+    ne = not_equal = compare.ne
+    lt = less = compare.lt
+    le = less_equal = compare.le
+    gt = greater = compare.gt
+    ge = greater_equal = compare.ge
     logical_and = compare.logical_and
     logical_or = compare.logical_or
     logical_xor = compare.logical_xor
@@ -168,23 +132,6 @@ class Methods(Operators[Tensor]):
     isclose = compare.isclose
     allclose = compare.allclose
     equal = compare.equal
-    logical_and_ = compare.logical_and_
-    logical_or_ = compare.logical_or_
-    logical_xor_ = compare.logical_xor_
-    logical_not_ = compare.logical_not_
-    masked_fill_ = compare.masked_fill_
-    bitwise_and_ = compare.bitwise_and_
-    bitwise_or_ = compare.bitwise_or_
-    bitwise_xor_ = compare.bitwise_xor_
-    bitwise_not_ = compare.bitwise_not_
-    bitwise_left_shift_ = compare.bitwise_left_shift_
-    bitwise_right_shift_ = compare.bitwise_right_shift_
-    eq_ = compare.eq_
-    ne_ = compare.ne_
-    lt_ = compare.lt_
-    le_ = compare.le_
-    gt_ = compare.gt_
-    ge_ = compare.ge_
     sum = reduce.sum
     nansum = reduce.nansum
     mean = reduce.mean
@@ -234,12 +181,8 @@ class Methods(Operators[Tensor]):
     heaviside = combine.heaviside
     kron = combine.kron
     masked_scatter = combine.masked_scatter
-    masked_scatter_ = combine.masked_scatter_
     put = combine.put
-    put_ = combine.put_
     select_scatter = combine.select_scatter
-    cumsum_ = reduce.cumsum_
-    cumprod_ = reduce.cumprod_
     relu = activation.relu
     relu_ = activation.relu_
     prelu = activation.prelu
@@ -249,16 +192,12 @@ class Methods(Operators[Tensor]):
     unflatten = shape.unflatten
     unsqueeze = shape.unsqueeze
     squeeze = shape.squeeze
-    transpose = shape.transpose
-    swapaxes = shape.swapaxes
-    swapdims = shape.swapdims
+    transpose = swapaxes = swapdims = shape.transpose
     t = shape.t
-    movedim = shape.movedim
-    moveaxis = shape.moveaxis
+    movedim = moveaxis = shape.movedim
     broadcast_to = shape.broadcast_to
     expand_as = shape.expand_as
-    view_as = shape.view_as
-    reshape_as = shape.reshape_as
+    view_as = reshape_as = shape.view_as
     clone = shape.clone
     repeat_interleave = shape.repeat_interleave
     narrow = shape.narrow
@@ -292,21 +231,12 @@ class Methods(Operators[Tensor]):
     argwhere = gathering.argwhere
     masked_select = gathering.masked_select
     bincount = gathering.bincount
-    scatter_ = gathering.scatter_
-    scatter_add_ = gathering.scatter_add_
-    scatter_reduce_ = gathering.scatter_reduce_
-    index_add_ = gathering.index_add_
-    index_copy_ = gathering.index_copy_
-    index_fill_ = gathering.index_fill_
-    index_put_ = gathering.index_put_
     mm = linalg.mm
     bmm = linalg.bmm
     matmul = linalg.matmul
-    dot = linalg.dot
-    vdot = linalg.vdot
+    dot = vdot = linalg.dot
     mv = linalg.mv
-    outer = linalg.outer
-    ger = linalg.ger
+    outer = ger = linalg.outer
     inner = linalg.inner
     addmm = linalg.addmm
     addmv = linalg.addmv
@@ -314,11 +244,9 @@ class Methods(Operators[Tensor]):
     baddbmm = linalg.baddbmm
     trace = linalg.trace
     cross = linalg.cross
-    addmm_ = linalg.addmm_
-    baddbmm_ = linalg.baddbmm_
     new_zeros = creation.new_zeros
     new_ones = creation.new_ones
-    new_empty = creation.new_empty
+    new = new_empty = creation.new_empty
     new_full = creation.new_full
     new_tensor = creation.new_tensor
     uniform_ = random.uniform_
@@ -335,7 +263,7 @@ class Methods(Operators[Tensor]):
     is_pinned = convert.is_pinned
     is_floating_point = convert.is_floating_point
     is_complex = convert.is_complex
-    numel = convert.numel
+    numel = nelement = convert.numel
     size = convert.size
     item = convert.item
     is_nonzero = convert.is_nonzero
@@ -353,21 +281,35 @@ class Methods(Operators[Tensor]):
     float = convert.float_
     int = convert.int_
     bool = convert.bool_
-    nelement = convert.numel
-    divide = pointwise.divide
-    multiply = pointwise.multiply
-    subtract = pointwise.subtract
-    true_divide = pointwise.true_divide
-    negative = pointwise.negative
-    absolute = elementary.absolute
-    fix = elementary.fix
-    sgn = elementary.sgn
-    arcsin = elementary.arcsin
-    arccos = elementary.arccos
-    arctan = elementary.arctan
-    greater = compare.greater
-    greater_equal = compare.greater_equal
-    less = compare.less
-    less_equal = compare.less_equal
-    not_equal = compare.not_equal
-    new = creation.new_empty
+
+    # --- in place: those that torch has as functions too are the library's ------------------------------------------
+
+    add_, sub_, pow_ = inplace(pointwise.add), inplace(pointwise.sub), inplace(pointwise.pow)
+    mul_, div_, fmod_ = inplace(pointwise.mul), inplace(pointwise.div), inplace(pointwise.fmod)
+    floor_divide_, remainder_ = inplace(pointwise.floor_divide), inplace(pointwise.remainder)
+    addcmul_, addcdiv_, lerp_ = inplace(pointwise.addcmul), inplace(pointwise.addcdiv), inplace(pointwise.lerp)
+    frac_, logit_, nan_to_num_ = inplace(pointwise.frac), inplace(pointwise.logit), inplace(pointwise.nan_to_num)
+    clamp_min_, clamp_max_ = inplace(pointwise.clamp_min), inplace(pointwise.clamp_max)
+    sign_, trunc_, reciprocal_ = inplace(elementary.sign), inplace(elementary.trunc), inplace(elementary.reciprocal)
+    exp2_, expm1_, rsqrt_ = inplace(elementary.exp2), inplace(elementary.expm1), inplace(elementary.rsqrt)
+    log_, log1p_ = inplace(elementary.log), inplace(elementary.log1p)
+    log2_, log10_, erf_ = inplace(elementary.log2), inplace(elementary.log10), inplace(elementary.erf)
+    tan_, asin_, acos_ = inplace(elementary.tan), inplace(elementary.asin), inplace(elementary.acos)
+    atan_, sinh_, cosh_ = inplace(elementary.atan), inplace(elementary.sinh), inplace(elementary.cosh)
+    erfinv_ = inplace(elementary.erfinv)
+    eq_, ne_, lt_ = inplace(compare.eq), inplace(compare.ne), inplace(compare.lt)
+    le_, gt_, ge_ = inplace(compare.le), inplace(compare.gt), inplace(compare.ge)
+    logical_and_, logical_or_ = inplace(compare.logical_and), inplace(compare.logical_or)
+    logical_xor_, logical_not_ = inplace(compare.logical_xor), inplace(compare.logical_not)
+    bitwise_and_, bitwise_or_ = inplace(compare.bitwise_and), inplace(compare.bitwise_or)
+    bitwise_xor_, bitwise_not_ = inplace(compare.bitwise_xor), inplace(compare.bitwise_not)
+    bitwise_left_shift_ = inplace(compare.bitwise_left_shift)
+    bitwise_right_shift_ = inplace(compare.bitwise_right_shift)
+    masked_fill_, put_ = inplace(compare.masked_fill), inplace(combine.put)
+    masked_scatter_ = inplace(combine.masked_scatter)
+    cumsum_, cumprod_ = inplace(reduce.cumsum), inplace(reduce.cumprod)
+    scatter_, scatter_add_ = inplace(gathering.scatter), inplace(gathering.scatter_add)
+    scatter_reduce_, index_put_ = inplace(gathering.scatter_reduce), inplace(gathering.index_put)
+    index_add_, index_copy_ = inplace(gathering.index_add), inplace(gathering.index_copy)
+    index_fill_ = inplace(gathering.index_fill)
+    addmm_, baddbmm_ = inplace(linalg.addmm), inplace(linalg.baddbmm)

@@ -85,16 +85,8 @@ def _constant(types: tuple[Type, ...], attrs: Mapping[str, Any]) -> Type:
     return BOOL if isinstance(value, bool) else INT if isinstance(value, int) else FLOAT
 
 
-def _bool(types: tuple[Type, ...], attrs: Mapping[str, Any]) -> Type:
-    return BOOL
-
-
-def _int(types: tuple[Type, ...], attrs: Mapping[str, Any]) -> Type:
-    return INT
-
-
-def _float(types: tuple[Type, ...], attrs: Mapping[str, Any]) -> Type:
-    return FLOAT
+def _always(result: Type) -> Result:
+    return lambda types, attrs: result
 
 
 def _function(types: tuple[Type, ...], attrs: Mapping[str, Any]) -> Type:
@@ -109,30 +101,30 @@ _BY_ZERO = (ZeroDivisionError,)
 _op("add", "arithmetic", 2, _promoted, "+", ast.Add, neutral=0, commutes=True)
 _op("sub", "arithmetic", 2, _promoted, "-", ast.Sub, neutral=0)
 _op("mul", "arithmetic", 2, _promoted, "*", ast.Mult, neutral=1, commutes=True)
-_op("truediv", "arithmetic", 2, _float, "/", ast.Div, raises=_BY_ZERO)
+_op("truediv", "arithmetic", 2, _always(FLOAT), "/", ast.Div, raises=_BY_ZERO)
 _op("floordiv", "arithmetic", 2, _promoted, "//", ast.FloorDiv, raises=_BY_ZERO, neutral=1)
 _op("mod", "arithmetic", 2, _promoted, "%", ast.Mod, raises=_BY_ZERO)
 _op("pow", "arithmetic", 2, _promoted, "**", ast.Pow, raises=_BY_ZERO)
 _op("min", "arithmetic", 2, _promoted, python=min)
 _op("max", "arithmetic", 2, _promoted, python=max)
 
-_op("eq", "comparison", 2, _bool, "==", ast.Eq, swapped="eq")
-_op("ne", "comparison", 2, _bool, "!=", ast.NotEq, swapped="ne")
-_op("lt", "comparison", 2, _bool, "<", ast.Lt, swapped="gt")
-_op("le", "comparison", 2, _bool, "<=", ast.LtE, swapped="ge")
-_op("gt", "comparison", 2, _bool, ">", ast.Gt, swapped="lt")
-_op("ge", "comparison", 2, _bool, ">=", ast.GtE, swapped="le")
+_op("eq", "comparison", 2, _always(BOOL), "==", ast.Eq, swapped="eq")
+_op("ne", "comparison", 2, _always(BOOL), "!=", ast.NotEq, swapped="ne")
+_op("lt", "comparison", 2, _always(BOOL), "<", ast.Lt, swapped="gt")
+_op("le", "comparison", 2, _always(BOOL), "<=", ast.LtE, swapped="ge")
+_op("gt", "comparison", 2, _always(BOOL), ">", ast.Gt, swapped="lt")
+_op("ge", "comparison", 2, _always(BOOL), ">=", ast.GtE, swapped="le")
 
 _op("and", "bitwise", 2, _bits, "&", ast.BitAnd)
 _op("or", "bitwise", 2, _bits, "|", ast.BitOr, neutral=0, commutes=True)
 _op("xor", "bitwise", 2, _bits, "^", ast.BitXor, neutral=0, commutes=True)
-_op("lshift", "bitwise", 2, _int, "<<", ast.LShift, raises=(ValueError,), neutral=0)
-_op("rshift", "bitwise", 2, _int, ">>", ast.RShift, raises=(ValueError,), neutral=0)
+_op("lshift", "bitwise", 2, _always(INT), "<<", ast.LShift, raises=(ValueError,), neutral=0)
+_op("rshift", "bitwise", 2, _always(INT), ">>", ast.RShift, raises=(ValueError,), neutral=0)
 
 _op("neg", "unary", 1, _own, "-", ast.USub)
 _op("abs", "unary", 1, _own)
 _op("invert", "unary", 1, _own, "~", ast.Invert, python=lambda v: ~int(v))
-_op("not", "", 1, _bool, "not ", ast.Not)
+_op("not", "", 1, _always(BOOL), "not ", ast.Not)
 
 _op("const", "moves", 0, _constant)
 _op("cast", "", 1, lambda types, attrs: _NAMED[attrs["to"]], raises=(ValueError, OverflowError))

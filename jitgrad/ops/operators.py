@@ -7,9 +7,11 @@ from typing import Any
 
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library import compare, elementary, pointwise, reduce
-from jitgrad.ops.library.core import OPERAND, library, product
+from jitgrad.ops.library.core import OPERAND, library
 from jitgrad.ops.library.linear_algebra import linalg
 from jitgrad.ops.library.shapes import indexing, shape
+from jitgrad.ops.library.sizes import product
+from jitgrad.ops.methods import Methods
 
 
 def _operator(fn: Callable[..., Any], operand: Any = OPERAND) -> Callable[[AnyTensor[Tensor], Any], Tensor]:
@@ -30,7 +32,7 @@ def _reflected(fn: Callable[..., Any]) -> Callable[[AnyTensor[Tensor], Any], Ten
     return operator
 
 
-class Operators(AnyTensor[Tensor]):
+class Operators(Methods[Tensor]):
     """`+`, `==`, `x[key]`, `len`, `bool` and so on; other operands than tensors and numbers are left to their type."""
 
     __slots__ = ()
@@ -67,18 +69,18 @@ class Operators(AnyTensor[Tensor]):
     __le__ = _operator(compare.le)
     __gt__ = _operator(compare.gt)
     __ge__ = _operator(compare.ge)
-    __iadd__ = _operator(pointwise.add_)
-    __isub__ = _operator(pointwise.sub_)
-    __imul__ = _operator(pointwise.mul_)
-    __itruediv__ = _operator(pointwise.div_)
-    __ifloordiv__ = _operator(pointwise.floor_divide_)
-    __imod__ = _operator(pointwise.remainder_)
-    __ipow__ = _operator(pointwise.pow_)
-    __iand__ = _operator(compare.bitwise_and_)
-    __ior__ = _operator(compare.bitwise_or_)
-    __ilshift__ = _operator(compare.bitwise_left_shift_)
-    __irshift__ = _operator(compare.bitwise_right_shift_)
-    __ixor__ = _operator(compare.bitwise_xor_)
+    __iadd__ = _operator(Methods.add_)
+    __isub__ = _operator(Methods.sub_)
+    __imul__ = _operator(Methods.mul_)
+    __itruediv__ = _operator(Methods.div_)
+    __ifloordiv__ = _operator(Methods.floor_divide_)
+    __imod__ = _operator(Methods.remainder_)
+    __ipow__ = _operator(Methods.pow_)
+    __iand__ = _operator(Methods.bitwise_and_)
+    __ior__ = _operator(Methods.bitwise_or_)
+    __ilshift__ = _operator(Methods.bitwise_left_shift_)
+    __irshift__ = _operator(Methods.bitwise_right_shift_)
+    __ixor__ = _operator(Methods.bitwise_xor_)
 
     __neg__, __pos__, __abs__, __invert__ = pointwise.neg, pointwise.positive, elementary.abs, compare.bitwise_not
     __getitem__, __setitem__ = indexing.getitem, indexing.setitem

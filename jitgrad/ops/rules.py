@@ -30,9 +30,14 @@ class Each:
         return (*self.parts, *(None,) * (n - len(self.parts)))
 
 
-def each(*parts: Rule | None) -> Each:
-    """A vjp from one rule per operand (None: no gradient); operands beyond them have none."""
-    return Each(*parts)
+#: as rows write it: `vjp=each(rule of the first operand, ...)`
+each = Each
+
+
+def transposed(F: Any, x: Any) -> Any:
+    """Transposed matrices: the last two axes exchanged."""
+    n = x.ndim
+    return F.permute(x, axes=(*range(n - 2), n - 1, n - 2))
 
 
 def zeros(F: Any, g: Any, y: Any, x: Any, **attrs: Any) -> tuple[Any]:

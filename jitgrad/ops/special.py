@@ -75,11 +75,6 @@ ERF_SB = (-2.24409524465858183362e+01, 4.74528541206955367215e+02, 2.55305040643
           3.03380607434824582924e+01, 1.0)
 
 
-def _erf_small(x: Any) -> Any:
-    """erf on |x| < 0.84375."""
-    return x + x * _ratio(x * x, ERF_P, ERF_Q)
-
-
 def _erf_middle(a: Any) -> Any:
     """erf(a) - ERX on 0.84375 <= a < 1.25."""
     return _ratio(a - 1.0, ERF_PA, ERF_QA)
@@ -98,7 +93,8 @@ def _erfc_tail(xp: Any, a: Any) -> Any:
 @_in_double
 def _erf_double(xp: Any, x: Any) -> Any:
     a = xp.abs(x)
-    y = _pieces(xp, a, (a < 0.84375, _erf_small), ((a >= 0.84375) & (a < 1.25), lambda v: ERX + _erf_middle(v)),
+    y = _pieces(xp, a, (a < 0.84375, lambda v: v + v * _ratio(v * v, ERF_P, ERF_Q)),
+                ((a >= 0.84375) & (a < 1.25), lambda v: ERX + _erf_middle(v)),
                 ((a >= 1.25) & (a < 6.0), lambda v: 1.0 - _erfc_tail(xp, v)), (a >= 6.0, xp.ones_like))
     return xp.copysign(y, x)
 

@@ -164,16 +164,13 @@ def _add(a: Size, b: Size) -> Size:
 
 
 def cat(*types: TensorType, axis: int) -> TensorType:
+    """Along other axes sizes are equal at run time: a known one is taken if there is one."""
     total: Size = 0
     for t in types:
         total = _add(total, t.dims[axis])
-    shape = tuple(total if i == axis else _agreed([t.dims[i] for t in types]) for i in range(types[0].ndim))
+    shape = tuple(total if i == axis else next((t.dims[i] for t in types if isinstance(t.dims[i], int)), n)
+                  for i, n in enumerate(types[0].dims))
     return TensorType(types[0].dtype, shape)
-
-
-def _agreed(sizes: list[Size]) -> Size:
-    """One of several sizes that are equal at run time: a known one if there is one."""
-    return next((s for s in sizes if isinstance(s, int)), sizes[0])
 
 
 def pad(x: TensorType, *, pads: tuple[tuple[Size, Size], ...], value: Any) -> TensorType:

@@ -1,6 +1,7 @@
 """What eager and script tensors have in common: facts, and methods whose arguments are not those of the function.
 
-A subclass has `shape`, `dtype` and `ndim`, and whatever belongs to its execution: gradients, memory, printing.
+A subclass has `shape`, `dtype`, `ndim`, `device` and `is_cuda`, and whatever belongs to its execution: gradients,
+memory, printing.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ import builtins
 from collections.abc import Callable
 from typing import Any, Concatenate
 
-from jitgrad.device import CPU
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library import compare, pointwise, random, reduce
-from jitgrad.ops.library.core import apply, library, named, product
+from jitgrad.ops.library.core import apply, named
 from jitgrad.ops.library.shapes import rearrange, shape
-from jitgrad.ops.methods import Methods
+from jitgrad.ops.library.sizes import product
+from jitgrad.ops.operators import Operators
+
+__library__ = True
 
 
 class Size(tuple[int, ...]):
@@ -43,7 +46,7 @@ def _one_by_one(fn: Callable[..., Any]) -> Callable[Concatenate[AnyTensor[Tensor
     return named(method, fn.__name__, fn.__doc__ or "")
 
 
-class TensorBase(Methods[Tensor]):
+class TensorBase(Operators[Tensor]):
     """The torch-like interface of a tensor."""
 
     __slots__ = ()
@@ -57,8 +60,6 @@ class TensorBase(Methods[Tensor]):
     H = T
     itemsize = property(lambda self: self.dtype.itemsize)
     nbytes = property(lambda self: self.dtype.itemsize * product(self.shape))
-    device: Any = property(lambda self: CPU)
-    is_cuda: Any = property(lambda self: False)
     is_sparse = property(lambda self: False)
 
     def dim(self: Any) -> builtins.int:
@@ -84,29 +85,24 @@ class TensorBase(Methods[Tensor]):
     tile = _one_by_one(shape.tile)
     flip = _one_by_one(rearrange.flip)
 
-    @library
     def view(self: Any, *shape_: Any) -> Tensor:
         """`reshape`; with a dtype of the same size in bytes the bits are not reinterpreted but refused."""
         if len(shape_) == 1 and not isinstance(shape_[0], (int, tuple, list)) and hasattr(shape_[0], "itemsize"):
             raise NotImplementedError("view(dtype) is not available; `to(dtype)` converts")
         return shape.reshape(self, _listed(shape_))
 
-    @library
     def softmax(self: Any, dim: int, dtype: Any = None) -> Tensor:
         """exp(x) / sum(exp(x)) along dim."""
         return reduce.softmax(self, dim, dtype)
 
-    @library
     def where(self: Any, condition: Any, other: Any) -> Tensor:
         """self where the condition holds, else other."""
         return compare.where(condition, self, other)
 
-    @library
     def polygamma(self: Any, n: int) -> Tensor:
         """The n-th derivative of digamma."""
         return pointwise.polygamma(n, self)
 
-    @library
     def normal_(self: Any, mean: Any = 0.0, std: Any = 1.0, *, generator: Any = None) -> Tensor:
         """Overwrite with normal numbers."""
         return random.normal_(self, mean, std, generator=generator)
@@ -115,11 +111,6 @@ class TensorBase(Methods[Tensor]):
         """Whether the elements lie in memory in their order, as far as is known."""
         return self.is_contiguous()
 
-    @library
     def contiguous(self: Any, memory_format: Any = None) -> Tensor:
         """Itself where its memory is in order already, else a copy that is."""
         return self if self._in_order() else apply("pad", self, pads=((0, 0),) * self.ndim, value=0)
-
-    def tolist(self: Any) -> Any:
-        """The elements as nested lists, a number for a 0-dim tensor."""
-        return self.detach().numpy().tolist()

@@ -302,19 +302,19 @@ class Optimizer:
 
     def register_state_dict_pre_hook(self, hook: Callable[..., None], prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer)` before `state_dict`."""
-        return _register(self._optimizer_state_dict_pre_hooks, hook, prepend)
+        return RemovableHandle(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer, state_dict)` after `state_dict`; it may return another one."""
-        return _register(self._optimizer_state_dict_post_hooks, hook, prepend)
+        return RemovableHandle(self._optimizer_state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer, state_dict)`, with a shallow copy, before `load_state_dict`; it may return another."""
-        return _register(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+        return RemovableHandle(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., None], prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer)` after `load_state_dict`."""
-        return _register(self._optimizer_load_state_dict_post_hooks, hook, prepend)
+        return RemovableHandle(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
     def _call_hooks_in_step(self) -> None:
         """Wrap this instance's `step`, so that optimizers without step hooks pay nothing for them."""
@@ -333,13 +333,6 @@ def _step_with_hooks(optimizer: Optimizer, step: Callable[..., Any], *args: Any,
     for after in list(optimizer._optimizer_step_post_hooks.values()):
         after(optimizer, args, kwargs)
     return result
-
-
-def _register(hooks: OrderedDict[int, Callable[..., Any]], hook: Callable[..., Any], prepend: bool) -> RemovableHandle:
-    handle = RemovableHandle(hooks, hook)
-    if prepend:
-        hooks.move_to_end(next(reversed(hooks)), last=False)
-    return handle
 
 
 def _normalise(group: Group) -> None:

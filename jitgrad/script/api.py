@@ -76,9 +76,10 @@ def script(obj: Any = None, *, check: bool = False, remat: Remat = None) -> Any:
 
 
 def _checked(function: Callable[..., Any], check: bool = False, remat: Remat = None) -> ScriptFunction:
+    from jitgrad.ops.library.core import is_library
     from jitgrad.script.frontend.source.syntax import check_syntax
 
-    if getattr(function, "__library__", False):
+    if is_library(function):
         function = _calling(function)
     check_syntax(function)
     return ScriptFunction(function, check, remat)

@@ -13,6 +13,7 @@ import numpy as np
 import jitgrad.eager
 import jitgrad.ops.library
 from jitgrad import autograd, dtypes
+from jitgrad.ops.library.core import is_library
 
 try:
     import torch
@@ -25,7 +26,7 @@ def _namespace() -> Any:
                                   from_numpy=jitgrad.eager.construct.from_numpy)
     for module in pkgutil.iter_modules(jitgrad.ops.library.__path__):
         for name, value in vars(importlib.import_module(f"jitgrad.ops.library.{module.name}")).items():
-            if getattr(value, "__library__", False) and not name.startswith("_"):
+            if is_library(value) and not name.startswith("_"):
                 setattr(found, name, value)
     for name in ("no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "is_grad_enabled"):
         setattr(found, name, getattr(autograd, name))

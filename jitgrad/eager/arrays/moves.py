@@ -10,30 +10,25 @@ import numpy as np
 from jitgrad.device import device, require_gpu
 from jitgrad.eager.arrays import arrays
 from jitgrad.eager.autograd.grad_mode import mode
-from jitgrad.eager.autograd.node import Node, T, TapedArray
+from jitgrad.eager.autograd.node import Lasting, T, TapedArray
 from jitgrad.eager.construct import wrap
 
 
-class Move(Node):
+class Move(Lasting):
     """A copy on another device."""
 
     __slots__ = ("back",)
+    title = "ToCopyBackward"
 
     def __init__(self, x: TapedArray):
         self.begin((x,))
         self.back = x.device
-
-    def name(self) -> str:
-        return "ToCopyBackward"
 
     def first_order(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
         return [arrays.transfer(cotangents[0], self.back)]
 
     def on_tape(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
         return [move(cotangents[0], self.back)]
-
-    def release(self) -> None:
-        """Nothing is kept."""
 
 
 def move(x: T, where: device) -> T:

@@ -7,7 +7,7 @@ or Tensors where the pass itself is recorded (`create_graph`); `cotangents.py` s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
@@ -22,7 +22,7 @@ from jitgrad.eager.autograd.tape import TAPE
 from jitgrad.eager.construct import wrap
 from jitgrad.eager.tensor import Tensor, install_engine
 
-Given = Tensor | Sequence[Tensor]
+Given = Tensor | Iterable[Tensor]
 _ndarray = np.ndarray
 
 

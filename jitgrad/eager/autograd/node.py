@@ -64,12 +64,15 @@ class Meta:
 
 
 class RemovableHandle:
-    """What registering a hook returns: `remove()` takes the hook away; also a context manager."""
+    """What registering a hook, last or first, returns: `remove()` takes the hook away; also a context manager."""
 
-    def __init__(self, hooks: dict[int, Hook], hook: Hook):
+    def __init__(self, hooks: dict[int, Any], hook: Any, first: bool = False):
         self.id = _hook_ids()
         self._hooks = hooks
+        behind = list(hooks) if first else []
         hooks[self.id] = hook
+        for number in behind:
+            hooks[number] = hooks.pop(number)
 
     def remove(self) -> None:
         """Take the hook away; a second call does nothing."""
@@ -193,6 +196,15 @@ class Node:
         if self.hooks is None:
             self.hooks = Hooks()
         return self.hooks
+
+
+class Lasting(Node):
+    """A node that keeps nothing which backward could free: it runs any number of times. `title` is its class's."""
+
+    __slots__ = ()
+
+    def release(self) -> None:
+        pass
 
 
 class Hooks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jitgrad
@@ -98,25 +99,24 @@ class LeakyReLU(_InPlace, shown=("negative_slope",)):
 
 
 class _ByAlpha(_InPlace, shown=("alpha",)):
-    """A function with a parameter alpha, which has no `inplace` of its own."""
+    """A function with a parameter alpha, and that function in place, as two."""
+
+    _overwrite: Callable[..., Tensor]
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False):
         super().__init__(inplace)
         self.alpha = alpha
 
+    def forward(self, input: Tensor) -> Tensor:
+        return self._overwrite(input, self.alpha) if self.inplace else self._function(input, self.alpha)
 
-class ELU(_ByAlpha):
+
+class ELU(_ByAlpha, function=F.elu, overwrite=F.elu_):
     """x where it is positive, else alpha * (exp(x) - 1)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.elu_(input, self.alpha) if self.inplace else F.elu(input, self.alpha)
 
-
-class CELU(_ByAlpha):
+class CELU(_ByAlpha, function=F.celu, overwrite=F.celu_):
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.celu_(input, self.alpha) if self.inplace else F.celu(input, self.alpha)
 
 
 class Hardtanh(_InPlace, shown=("min_val", "max_val")):
@@ -178,7 +178,7 @@ class Softplus(Family, shown=("beta", "threshold")):
         return F.softplus(input, self.beta, self.threshold)
 
 
-class _Shrink(_Elementwise):
+class _Shrink(_Elementwise, told=("lambd",)):
     """A function that is 0 within lambd of 0."""
 
     def __init__(self, lambd: float = 0.5):
@@ -187,9 +187,6 @@ class _Shrink(_Elementwise):
 
     def forward(self, input: Tensor) -> Tensor:
         return self._function(input, self.lambd)
-
-    def extra_repr(self) -> str:
-        return str(self.lambd)
 
 
 class Hardshrink(_Shrink, function=F.hardshrink):

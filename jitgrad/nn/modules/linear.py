@@ -39,6 +39,7 @@ class Linear(Module):
     """
 
     bias: Parameter | None
+    _shown = ("in_features", "out_features", "bias")
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True, device: Any = None,
                  dtype: dtype | None = None):
@@ -59,9 +60,6 @@ class Linear(Module):
         """(..., in_features) -> (..., out_features)."""
         return F.linear(input, self.weight, self.bias)
 
-    def extra_repr(self) -> str:
-        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
-
 
 class Bilinear(Module):
     """x1^T A x2 + b, with a matrix A for each output.
@@ -72,6 +70,7 @@ class Bilinear(Module):
     """
 
     bias: Parameter | None
+    _shown = ("in1_features", "in2_features", "out_features", "bias")
 
     def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None,
                  dtype: dtype | None = None):
@@ -93,10 +92,6 @@ class Bilinear(Module):
     def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
         """(..., in1_features), (..., in2_features) -> (..., out_features)."""
         return F.bilinear(input1, input2, self.weight, self.bias)
-
-    def extra_repr(self) -> str:
-        return (f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
-                f"out_features={self.out_features}, bias={self.bias is not None}")
 
 
 class Flatten(Family, shown=("start_dim", "end_dim")):

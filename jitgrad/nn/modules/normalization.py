@@ -50,6 +50,8 @@ class LayerNorm(_Affine):
         bias: normalized_shape, zeros; or None.
     """
 
+    _told, _shown = ("normalized_shape",), ("eps", "elementwise_affine", "bias")
+
     def __init__(self, normalized_shape: int | Sequence[int], eps: float = 1e-5, elementwise_affine: bool = True,
                  bias: bool = True, device: Any = None, dtype: dtype | None = None):
         super().__init__()
@@ -62,13 +64,11 @@ class LayerNorm(_Affine):
         """(..., *normalized_shape), the same."""
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
-    def extra_repr(self) -> str:
-        return (f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
-                f"bias={self.bias is not None}")
-
 
 class RMSNorm(Module):
     """x / sqrt(mean(x^2) + eps) over the last axes, times weight; eps is the dtype's if None."""
+
+    _told, _shown = ("normalized_shape",), ("eps", "elementwise_affine")
 
     def __init__(self, normalized_shape: int | Sequence[int], eps: float | None = None, elementwise_affine: bool = True,
                  device: Any = None, dtype: dtype | None = None):
@@ -87,12 +87,11 @@ class RMSNorm(Module):
         """(..., *normalized_shape), the same."""
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
-    def extra_repr(self) -> str:
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
-
 
 class GroupNorm(_Affine):
     """Normalisation of groups of channels (axis 1), with a weight and a bias per channel."""
+
+    _told, _shown = ("num_groups", "num_channels"), ("eps", "affine", "bias")
 
     def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None,
                  dtype: dtype | None = None, *, bias: bool = True):
@@ -106,10 +105,6 @@ class GroupNorm(_Affine):
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, ...), the same."""
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
-
-    def extra_repr(self) -> str:
-        return (f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
-                f"bias={self.bias is not None}")
 
 
 class _BatchNorm(_Affine):
@@ -126,6 +121,7 @@ class _BatchNorm(_Affine):
 
     _version = 2
     _ranks: tuple[int, ...]
+    _told, _shown = ("num_features",), ("eps", "momentum", "affine", "bias", "track_running_stats")
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
                  track_running_stats: bool = True, device: Any = None, dtype: dtype | None = None, *,
@@ -174,10 +170,6 @@ class _BatchNorm(_Affine):
         keep = not self.training or self.track_running_stats
         return F.batch_norm(input, self.running_mean if keep else None, self.running_var if keep else None, self.weight,
                             self.bias, by_batch, momentum, self.eps)
-
-    def extra_repr(self) -> str:
-        return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-                f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}")
 
 
 class BatchNorm1d(_BatchNorm, ranks=(2, 3)):
@@ -230,6 +222,8 @@ class InstanceNorm3d(_InstanceNorm, ranks=(4, 5)):
 class LocalResponseNorm(Module):
     """Channels divided by a power of their neighbours' mean square; see `F.local_response_norm`."""
 
+    _told, _shown = ("size",), ("alpha", "beta", "k")
+
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
         super().__init__()
         self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
@@ -237,9 +231,6 @@ class LocalResponseNorm(Module):
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, ...), the same."""
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
-
-    def extra_repr(self) -> str:
-        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
 __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d",

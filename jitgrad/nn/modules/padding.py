@@ -9,7 +9,7 @@ from jitgrad.nn.module import Family
 Sizes = int | tuple[int, ...]
 
 
-class _PadNd(Family):
+class _PadNd(Family, told=("padding",)):
     """A padding of the last `_rank` axes: one number, or two per axis, last axis first."""
 
     _mode = "constant"
@@ -22,11 +22,8 @@ class _PadNd(Family):
         """(N, C, *spatial) or (C, *spatial) -> the same, larger."""
         return F.pad(input, self.padding, self._mode)
 
-    def extra_repr(self) -> str:
-        return f"{self.padding}"
 
-
-class _ConstantPadNd(_PadNd):
+class _ConstantPadNd(_PadNd, told=(), shown=("padding", "value")):
     """A constant around the input."""
 
     def __init__(self, padding: Sizes, value: float):
@@ -37,17 +34,12 @@ class _ConstantPadNd(_PadNd):
         """(..., *spatial) -> the same, larger."""
         return F.pad(input, self.padding, "constant", self.value)
 
-    def extra_repr(self) -> str:
-        return f"padding={self.padding}, value={self.value}"
 
-
-class _ZeroPadNd(_ConstantPadNd):
+class _ZeroPadNd(_ConstantPadNd, told=("padding",), shown=()):
     """Zeros around the input."""
 
     def __init__(self, padding: Sizes):
         super().__init__(padding, 0.0)
-
-    extra_repr = _PadNd.extra_repr
 
 
 class ConstantPad1d(_ConstantPadNd, rank=1):

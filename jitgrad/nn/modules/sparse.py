@@ -16,8 +16,22 @@ from jitgrad.nn.parameter import Parameter
 class _Table(Module):
     """A table of vectors, normal, but for a row of zeros if one is for padding."""
 
-    weight: Parameter
     padding_idx: int | None
+
+    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None, max_norm: float | None,
+                 norm_type: float, scale_grad_by_freq: bool, sparse: bool, weight: Tensor | None, trained: bool,
+                 device: Any, dtype: dtype | None):
+        super().__init__()
+        if sparse:
+            kind = "EmbeddingBag" if isinstance(self, EmbeddingBag) else "Embedding"
+            raise NotImplementedError(f"{kind}(sparse=True): gradients are dense")
+        self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
+        self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
+        self.sparse = sparse
+        table = jitgrad.empty(num_embeddings, embedding_dim, device=device, dtype=dtype) if weight is None else weight
+        self.weight = Parameter(table, requires_grad=trained)
+        if weight is None:
+            self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw the table anew."""
@@ -45,27 +59,14 @@ class Embedding(_Table):
                  max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
                  sparse: bool = False, _weight: Tensor | None = None, _freeze: bool = False, device: Any = None,
                  dtype: dtype | None = None):
-        super().__init__()
-        if padding_idx is not None:
-            if padding_idx > 0 and padding_idx >= num_embeddings:
+        if padding_idx:
+            if not -num_embeddings <= padding_idx < num_embeddings:
                 raise AssertionError("Padding_idx must be within num_embeddings")
-            if padding_idx < 0:
-                if padding_idx < -num_embeddings:
-                    raise AssertionError("Padding_idx must be within num_embeddings")
-                padding_idx += num_embeddings
-        if sparse:
-            raise NotImplementedError("Embedding(sparse=True): gradients are dense")
-        self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
-        self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
-        self.sparse = sparse
-        if _weight is None:
-            self.weight = Parameter(jitgrad.empty(num_embeddings, embedding_dim, device=device, dtype=dtype),
-                                    requires_grad=not _freeze)
-            self.reset_parameters()
-        else:
-            if tuple(_weight.shape) != (num_embeddings, embedding_dim):
-                raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
-            self.weight = Parameter(_weight, requires_grad=not _freeze)
+            padding_idx = padding_idx + num_embeddings if padding_idx < 0 else padding_idx
+        super().__init__(num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse,
+                         _weight, not _freeze, device, dtype)
+        if tuple(self.weight.shape) != (num_embeddings, embedding_dim):
+            raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
 
     def forward(self, input: Tensor) -> Tensor:
         """Indices of any shape -> (..., embedding_dim)."""
@@ -99,21 +100,13 @@ class EmbeddingBag(_Table):
                  scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
                  _weight: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
                  device: Any = None, dtype: dtype | None = None):
-        super().__init__()
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
                 raise AssertionError("padding_idx must be within num_embeddings")
             padding_idx = padding_idx + num_embeddings if padding_idx < 0 else padding_idx
-        if sparse:
-            raise NotImplementedError("EmbeddingBag(sparse=True): gradients are dense")
-        self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
-        self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
-        self.mode, self.sparse, self.include_last_offset = mode, sparse, include_last_offset
-        if _weight is None:
-            self.weight = Parameter(jitgrad.empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
-            self.reset_parameters()
-        else:
-            self.weight = Parameter(_weight)
+        super().__init__(num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse,
+                         _weight, True, device, dtype)
+        self.mode, self.include_last_offset = mode, include_last_offset
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         """Integers (B, N), or (n,) and offsets (B,) -> (B, embedding_dim)."""

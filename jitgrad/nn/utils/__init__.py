@@ -7,12 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import jitgrad
+from jitgrad.eager.autograd.engine import listed as _listed
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn.utils import rnn as rnn
-
-
-def _listed(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
-    return [parameters] if isinstance(parameters, Tensor) else list(parameters)
 
 
 def _part(t: Tensor, norm_type: float) -> Any:

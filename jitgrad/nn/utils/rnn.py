@@ -118,11 +118,8 @@ def pack_padded_sequence(input: Tensor, lengths: Any, batch_first: bool = False,
         input = input.index_select(0 if batch_first else 1, sorted_indices)
     if batch_first:
         input = input.transpose(0, 1)
-    if lengths.dim() != 1:
+    if lengths.dim() != 1 or lengths.shape[0] != input.shape[1]:
         raise RuntimeError(f"Expected `len(lengths)` to be equal to batch_size, but got {lengths.numel()} "
-                           f"(batch_size={input.shape[1]})")
-    if lengths.shape[0] != input.shape[1]:
-        raise RuntimeError(f"Expected `len(lengths)` to be equal to batch_size, but got {lengths.shape[0]} "
                            f"(batch_size={input.shape[1]})")
     if bool((lengths[1:] > lengths[:-1]).any()):
         raise RuntimeError("`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can "

@@ -8,8 +8,10 @@ from typing import Any, Protocol
 from jitgrad.dtypes import bool_
 from jitgrad.ops.autocast import lower, widen
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor
-from jitgrad.ops.library.core import Number, apply, as_operand, inplace, library, named, require_tensor, word
+from jitgrad.ops.library.core import Number, apply, as_operand, inplace, named, require_tensor, word
 from jitgrad.ops.library.pointwise import mul
+
+__library__ = True
 
 
 def _floats(name: str, x: Any) -> Any:
@@ -26,7 +28,6 @@ def _dynamic(*parameters: Any) -> bool:
 # --- without parameters --------------------------------------------------------------------------------------------
 
 
-@library
 def relu(input: AnyTensor[Tensor]) -> Tensor:
     """max(input, 0)."""
     if require_tensor("relu", input).dtype is bool_:
@@ -71,7 +72,6 @@ hardswish = with_inplace(_activation("hardswish", "input * relu6(input + 3) / 6.
 hardsigmoid = with_inplace(_activation("hardsigmoid", "relu6(input + 3) / 6."))
 
 
-@library
 def gelu(input: AnyTensor[Tensor], approximate: str = "none") -> Tensor:
     """input times the normal distribution function of input, or its "tanh" approximation."""
     if approximate not in ("none", "tanh"):
@@ -86,7 +86,6 @@ def _choose(x: Any, comparison: str, bound: Any, if_true: Any, if_false: Any) ->
     return apply("where", apply(comparison, x, as_operand(bound, x.dtype)), if_true, if_false)
 
 
-@library
 def leaky_relu(input: AnyTensor[Tensor], negative_slope: Number = 0.01) -> Tensor:
     """input where it is positive, else negative_slope * input."""
     x = _floats("leaky_relu", input)
@@ -95,7 +94,6 @@ def leaky_relu(input: AnyTensor[Tensor], negative_slope: Number = 0.01) -> Tenso
     return apply("leaky_relu", x, negative_slope=negative_slope)
 
 
-@library
 def prelu(input: AnyTensor[Tensor], weight: AnyTensor[Tensor]) -> Tensor:
     """leaky_relu with a learned slope: one, or one per channel (axis 1)."""
     input, weight = lower(input), lower(weight)
@@ -104,7 +102,6 @@ def prelu(input: AnyTensor[Tensor], weight: AnyTensor[Tensor]) -> Tensor:
     return _choose(input, "gt", 0, input, apply("mul", input, weight))
 
 
-@library
 def elu(input: AnyTensor[Tensor], alpha: Number = 1.0) -> Tensor:
     """input where it is positive, else alpha * (exp(input) - 1)."""
     x = _floats("elu", input)
@@ -120,14 +117,12 @@ def _elu(x: Any, alpha: Any, divisor: Any) -> Any:
     return _choose(x, "gt", 0, x, mul(apply("expm1", scaled), alpha))
 
 
-@library
 def celu(input: AnyTensor[Tensor], alpha: Number = 1.0) -> Tensor:
     """elu with a continuous slope: the input is divided by alpha."""
     x = _floats("elu", input)
     return _elu(x, alpha, alpha) if _dynamic(alpha) else apply("celu", x, alpha=alpha)
 
 
-@library
 def softplus(input: AnyTensor[Tensor], beta: Number = 1.0, threshold: Number = 20.0) -> Tensor:
     """log(1 + exp(beta * input)) / beta; input itself where beta * input is above the threshold."""
     x = widen(_floats("softplus", input), "cuda")
@@ -139,7 +134,6 @@ def softplus(input: AnyTensor[Tensor], beta: Number = 1.0, threshold: Number = 2
     return apply("where", linear, x, apply("div", apply("log1p", apply("exp", safe)), as_operand(beta, x.dtype)))
 
 
-@library
 def threshold(input: AnyTensor[Tensor], threshold: Number, value: Number) -> Tensor:
     """input where it is above the threshold, else value."""
     if _dynamic(threshold, value) or not input.dtype.is_floating_point:
@@ -147,7 +141,6 @@ def threshold(input: AnyTensor[Tensor], threshold: Number, value: Number) -> Ten
     return apply("threshold", input, threshold=threshold, value=value)
 
 
-@library
 def hardtanh(input: AnyTensor[Tensor], min_val: Number = -1.0, max_val: Number = 1.0) -> Tensor:
     """input clamped to [min_val, max_val]."""
     x = _floats("hardtanh", input)
@@ -157,7 +150,6 @@ def hardtanh(input: AnyTensor[Tensor], min_val: Number = -1.0, max_val: Number =
     return _choose(raised, "ge", max_val, as_operand(max_val, x.dtype), raised)
 
 
-@library
 def hardshrink(input: AnyTensor[Tensor], lambd: Number = 0.5) -> Tensor:
     """input where |input| > lambd, else 0."""
     x = _floats("hardshrink", input)
@@ -165,7 +157,6 @@ def hardshrink(input: AnyTensor[Tensor], lambd: Number = 0.5) -> Tensor:
     return apply("where", kept, x, as_operand(0, x.dtype))
 
 
-@library
 def softshrink(input: AnyTensor[Tensor], lambd: Number = 0.5) -> Tensor:
     """input moved towards 0 by lambd."""
     x = _floats("softshrink", input)

@@ -7,18 +7,19 @@ from typing import Any
 
 from jitgrad.dtypes import int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import apply, cast, create, joined, library, product, require, require_equal, text
+from jitgrad.ops.library.core import apply, cast, create
 from jitgrad.ops.library.shapes.indexing import checked_indices
+from jitgrad.ops.library.sizes import joined, product, require, require_equal, text
+
+__library__ = True
 
 
-@library
 def lookup(input: AnyTensor[Tensor], weight: AnyTensor[Tensor]) -> Tensor:
     """Rows of weight at integer indices. IndexError out of range."""
     i = checked_indices(input, weight.shape[0], 0, negative=False)
     return apply("index", weight, i, axes=(0,))
 
 
-@library
 def one_hot(tensor: AnyTensor[Tensor], n: Any) -> Tensor:
     """int64 with an axis of n classes more: 1 at the class, 0 elsewhere. RuntimeError for a class out of range."""
     i = checked_indices(tensor, n, 0, negative=False, error=RuntimeError)
@@ -26,7 +27,6 @@ def one_hot(tensor: AnyTensor[Tensor], n: Any) -> Tensor:
     return cast(apply("eq", apply("unsqueeze", i, axis=i.ndim), classes), int64)
 
 
-@library
 def pick(input: AnyTensor[Tensor], classes: AnyTensor[Tensor]) -> Tensor:
     """input at the class of each place: (C,), (N, C) or (N, C, d1, ...) and (), (N,) or (N, d1, ...).
 
@@ -46,7 +46,6 @@ def pick(input: AnyTensor[Tensor], classes: AnyTensor[Tensor]) -> Tensor:
     return apply("squeeze", taken, axis=axis)
 
 
-@library
 def factors_of(weight: AnyTensor[Tensor], classes: AnyTensor[Tensor]) -> Tensor:
     """The factor of each place's class: (C,) and int64 of any shape, whose shape the result has."""
     return apply("index", weight, _valid(cast(classes, int64), weight.shape[0]), axes=(0,))
@@ -64,13 +63,11 @@ def _valid(i: Any, n: Any) -> Any:
     return i
 
 
-@library
 def along(vector: AnyTensor[Tensor], ndim: int, axis: int) -> Tensor:
     """A vector shaped to broadcast along one of ndim axes: weights of channels or classes."""
     return apply("reshape", vector, shape=tuple(vector.shape[0] if a == axis else 1 for a in range(ndim)))
 
 
-@library
 def require_several(input: AnyTensor[Tensor], spatial: bool) -> None:
     """ValueError where moments, per channel (axis 1) or with `spatial` per image and channel, are of one element."""
     sizes = tuple(input.shape)
@@ -80,21 +77,18 @@ def require_several(input: AnyTensor[Tensor], spatial: bool) -> None:
             *joined(sizes, ", "), "])")
 
 
-@library
 def require_channels(input: AnyTensor[Tensor], vector: AnyTensor[Tensor], name: str) -> None:
     """RuntimeError unless a vector has one element per channel (axis 1)."""
     n, m = input.shape[1], vector.shape[0]
     require_equal(m, n, lambda: f"{name} should contain {n} elements not {m}")
 
 
-@library
 def require_groups(input: AnyTensor[Tensor], groups: Any) -> None:
     """RuntimeError unless the channels (axis 1) can be split into so many groups."""
     require(input.shape[1] % groups == 0, RuntimeError, "Expected number of channels in input to be divisible by "
             "num_groups, but got input of shape [", *joined(input.shape, ", "), "] and num_groups=", groups)
 
 
-@library
 def require_trailing(input: AnyTensor[Tensor], sizes: Sequence[Any]) -> None:
     """RuntimeError unless input's last sizes are `sizes`."""
     def message() -> str:
@@ -107,7 +101,6 @@ def require_trailing(input: AnyTensor[Tensor], sizes: Sequence[Any]) -> None:
         require_equal(given, wanted, message)
 
 
-@library
 def require_state(state: AnyTensor[Tensor], sizes: Sequence[Any], what: str) -> None:
     """RuntimeError unless a recurrent layer's state has the sizes."""
     def message() -> str:

@@ -7,27 +7,15 @@ from typing import Any
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, widen
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import (
-    Number,
-    apply,
-    as_operand,
-    axis,
-    cast,
-    create,
-    expand_to,
-    inplace,
-    library,
-    product,
-    require_equal,
-    result_dtype,
-    static_int,
-    wrap_index,
-)
+from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, expand_to, result_dtype
+from jitgrad.ops.library.order import bounds, to_end
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.shapes.shape import take_slice
+from jitgrad.ops.library.sizes import axis, product, require_equal, static_int, wrap_index
+
+__library__ = True
 
 
-@library
 def kron(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """The Kronecker product: each element of input times the whole of other."""
     d = result_dtype(input, other)
@@ -39,7 +27,6 @@ def kron(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     return apply("reshape", apply("mul", left, right), shape=tuple(p * q for p, q in zip(m, k, strict=True)))
 
 
-@library
 def block_diag(*tensors: AnyTensor[Tensor]) -> Tensor:
     """Matrices (vectors are rows, numbers 1 x 1) along the diagonal of one, zeros elsewhere."""
     d = result_dtype(*tensors)
@@ -59,7 +46,6 @@ def block_diag(*tensors: AnyTensor[Tensor]) -> Tensor:
     return apply("cat", *rows, axis=0)
 
 
-@library
 def diagflat(input: AnyTensor[Tensor], offset: int = 0) -> Tensor:
     """A matrix with the elements of input on one diagonal."""
     from jitgrad.ops.library.shapes.rearrange import diag
@@ -67,7 +53,6 @@ def diagflat(input: AnyTensor[Tensor], offset: int = 0) -> Tensor:
     return diag(apply("reshape", input, shape=(product(input.shape),)), offset)
 
 
-@library
 def heaviside(input: AnyTensor[Tensor], values: AnyTensor[Tensor]) -> Tensor:
     """0 below 0, 1 above, values at 0."""
     x, v = input, values
@@ -77,7 +62,6 @@ def heaviside(input: AnyTensor[Tensor], values: AnyTensor[Tensor]) -> Tensor:
     return apply("where", apply("eq", x, zero), v, apply("where", apply("lt", x, zero), zero, one))
 
 
-@library
 def masked_scatter(input: AnyTensor[Tensor], mask: AnyTensor[Tensor], source: AnyTensor[Tensor]) -> Tensor:
     """input with the elements of source, in order, where mask (broadcast to input) is True."""
     if mask.dtype is not bool_:
@@ -93,7 +77,6 @@ def masked_scatter(input: AnyTensor[Tensor], mask: AnyTensor[Tensor], source: An
     return apply("where", m, apply("reshape", taken, shape=tuple(input.shape)), input)
 
 
-@library
 def put(input: AnyTensor[Tensor], index: AnyTensor[Tensor], source: AnyTensor[Tensor],
         accumulate: bool = False) -> Tensor:
     """input with source written (or added) at places of its elements counted in order."""
@@ -105,14 +88,12 @@ def put(input: AnyTensor[Tensor], index: AnyTensor[Tensor], source: AnyTensor[Te
                  shape=tuple(input.shape))
 
 
-@library
 def select_scatter(input: AnyTensor[Tensor], src: AnyTensor[Tensor], dim: int, index: Any) -> Tensor:
     """input with src written to the slice at index of dim."""
     a = axis(dim, input.ndim)
     return apply("select_scatter", input, cast(src, input.dtype), axis=a, index=wrap_index(index, input.shape[a], a))
 
 
-@library
 def diagonal_scatter(input: AnyTensor[Tensor], src: AnyTensor[Tensor], offset: int = 0, dim1: int = 0,
                      dim2: int = 1) -> Tensor:
     """input with src written to a diagonal."""
@@ -120,7 +101,6 @@ def diagonal_scatter(input: AnyTensor[Tensor], src: AnyTensor[Tensor], offset: i
                  axis1=axis(dim1, input.ndim), axis2=axis(dim2, input.ndim))
 
 
-@library
 def addbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTensor[Tensor], *, beta: Number = 1,
            alpha: Number = 1) -> Tensor:
     """beta * input + alpha * the sum of the products of two batches of matrices."""
@@ -128,7 +108,6 @@ def addbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTenso
     return lower(input) * beta + total * alpha
 
 
-@library
 def trapezoid(y: AnyTensor[Tensor], x: AnyTensor[Tensor] | None = None, *, dx: Number = 1, dim: int = -1) -> Tensor:
     """The integral along dim by the trapezoidal rule, at places x or in steps dx."""
     a = axis(dim, y.ndim)
@@ -145,7 +124,6 @@ def trapezoid(y: AnyTensor[Tensor], x: AnyTensor[Tensor] | None = None, *, dx: N
     return apply("sum", height * steps, axes=(a,), keepdim=False)
 
 
-@library
 def cov(input: AnyTensor[Tensor], *, correction: int = 1) -> Tensor:
     """Covariances of the rows, whose columns are observations. NotImplementedError for weights: there are none."""
     x: Any = input if input.ndim == 2 else apply("reshape", input, shape=(1, product(input.shape)))
@@ -155,7 +133,6 @@ def cov(input: AnyTensor[Tensor], *, correction: int = 1) -> Tensor:
     return products if input.ndim == 2 else apply("reshape", products, shape=())
 
 
-@library
 def corrcoef(input: AnyTensor[Tensor]) -> Tensor:
     """Correlations of the rows, whose columns are observations."""
     c: Any = cov(input)
@@ -166,7 +143,6 @@ def corrcoef(input: AnyTensor[Tensor]) -> Tensor:
     return result.clamp(-1, 1)
 
 
-@library
 def vander(x: AnyTensor[Tensor], N: int | None = None, increasing: bool = False) -> Tensor:
     """Powers of a vector (n,): (n, N), falling unless `increasing`; N is n by default."""
     count = x.shape[0] if N is None else static_int(N)
@@ -176,7 +152,6 @@ def vander(x: AnyTensor[Tensor], N: int | None = None, increasing: bool = False)
     return apply("pow", apply("unsqueeze", x, axis=1), cast(powers, x.dtype))
 
 
-@library
 def extreme_scatter(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], src: AnyTensor[Tensor], reduce: str,
                     include_self: bool) -> Tensor:
     """`scatter_reduce` for "amax", "amin" and "prod": every place looks at all of src along dim."""
@@ -190,9 +165,9 @@ def extreme_scatter(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor]
     i = checked_indices(index, input.shape[a], a, negative=False, error=RuntimeError)
     places = apply("reshape", create("arange", input, length=input.shape[a], dtype=int64),
                    shape=tuple(input.shape[a] if k == a else 1 for k in range(input.ndim + 1)))
-    here = apply("eq", places, apply("unsqueeze", _moved(i, a), axis=a))
-    values = apply("unsqueeze", _moved(src, a), axis=a)
-    start: Any = 1 if reduce == "prod" else _extreme(input.dtype, low=reduce == "amax")
+    here = apply("eq", places, apply("unsqueeze", to_end(i, a), axis=a))
+    values = apply("unsqueeze", to_end(src, a), axis=a)
+    start: Any = 1 if reduce == "prod" else bounds(input.dtype)[reduce == "amin"]
     neutral = as_operand(start, input.dtype)
     found = apply(reduce, apply("where", here, values, neutral), axes=(input.ndim,), keepdim=False)
     touched = apply("any", here, axes=(input.ndim,), keepdim=False)
@@ -200,21 +175,6 @@ def extreme_scatter(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor]
         name = {"prod": "mul", "amax": "maximum", "amin": "minimum"}[reduce]
         found = apply(name, input, found)
     return apply("where", touched, found, input)
-
-
-def _moved(x: Any, a: int) -> Any:
-    """Axis `a` at the end."""
-    return apply("permute", x, axes=(*(k for k in range(x.ndim) if k != a), a))
-
-
-def _extreme(d: Any, low: bool) -> Any:
-    if d.is_floating_point:
-        return float("-inf") if low else float("inf")
-    bits = d.itemsize * 8 - 1
-    return -(2 ** bits) if low else 2 ** bits - 1
-
-
-masked_scatter_, put_ = inplace(masked_scatter), inplace(put)
 
 __all__ = ["addbmm", "block_diag", "corrcoef", "cov", "diagflat", "diagonal_scatter", "heaviside", "kron",
            "masked_scatter", "put", "select_scatter", "trapezoid", "vander"]

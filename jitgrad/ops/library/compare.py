@@ -14,31 +14,29 @@ from jitgrad.ops.library.core import (
     binary,
     bind,
     cast,
-    inplace,
-    library,
     named,
     pairwise,
-    require_equal,
     require_tensor,
     result_dtype,
-    same_shape,
     word,
 )
+from jitgrad.ops.library.sizes import require_equal, same_shape
+
+__library__ = True
 
 # --- comparisons: the result is bool -------------------------------------------------------------------------------
 
 eq = pairwise("eq", "input == other, elementwise.")
-ne = pairwise("ne", "input != other, elementwise.")
-lt = pairwise("lt", "input < other, elementwise.")
-le = pairwise("le", "input <= other, elementwise.")
-gt = pairwise("gt", "input > other, elementwise.")
-ge = pairwise("ge", "input >= other, elementwise.")
+ne = not_equal = pairwise("ne", "input != other, elementwise.")
+lt = less = pairwise("lt", "input < other, elementwise.")
+le = less_equal = pairwise("le", "input <= other, elementwise.")
+gt = greater = pairwise("gt", "input > other, elementwise.")
+ge = greater_equal = pairwise("ge", "input >= other, elementwise.")
 logical_and = pairwise("logical_and", "Whether both are nonzero.")
 logical_or = pairwise("logical_or", "Whether one is nonzero.")
 logical_xor = pairwise("logical_xor", "Whether exactly one is nonzero.")
 
 
-@library
 def logical_not(input: AnyTensor[Tensor]) -> Tensor:
     """Whether each element is zero."""
     return apply("logical_not", require_tensor("logical_not", input))
@@ -64,7 +62,6 @@ bitwise_left_shift = _bitwise("bitwise_left_shift", "input << other.")
 bitwise_right_shift = _bitwise("bitwise_right_shift", "input >> other, keeping the sign.")
 
 
-@library
 def bitwise_not(input: AnyTensor[Tensor]) -> Tensor:
     """~input; logical for bools."""
     if require_tensor("bitwise_not", input).dtype.is_floating_point:
@@ -98,7 +95,6 @@ isposinf = bind(_is_infinity, float("inf"), "isposinf", "Whether each element is
 isneginf = bind(_is_infinity, float("-inf"), "isneginf", "Whether each element is -inf.")
 
 
-@library
 def signbit(input: AnyTensor[Tensor]) -> Tensor:
     """Whether each element is negative (or a negative zero)."""
     if input.dtype is bool_:
@@ -117,7 +113,6 @@ def where(condition: AnyTensor[Tensor]) -> tuple[Tensor, ...]: ...
 @overload
 def where(condition: AnyTensor[Tensor], input: AnyTensor[Tensor] | Number,
           other: AnyTensor[Tensor] | Number) -> Tensor: ...
-@library
 def where(condition: AnyTensor[Tensor],
           input: AnyTensor[Tensor] | Number | None = None, other: AnyTensor[Tensor] | Number | None = None) -> Any:
     """input where the condition holds, else other; with the condition alone, `nonzero(condition, as_tuple=True)`."""
@@ -137,7 +132,6 @@ def where(condition: AnyTensor[Tensor],
     return apply("where", condition, as_operand(input, d), as_operand(other, d))
 
 
-@library
 def masked_fill(input: AnyTensor[Tensor], mask: AnyTensor[Tensor], value: AnyTensor[Tensor] | Number) -> Tensor:
     """input with value where mask (which broadcasts with it) is True. The dtype is input's."""
     if mask.dtype is not bool_:
@@ -156,7 +150,6 @@ def masked_fill(input: AnyTensor[Tensor], mask: AnyTensor[Tensor], value: AnyTen
 # --- closeness -----------------------------------------------------------------------------------------------------
 
 
-@library
 def isclose(input: AnyTensor[Tensor], other: AnyTensor[Tensor], rtol: Number = 1e-05, atol: Number = 1e-08,
             equal_nan: bool = False) -> Tensor:
     """|input - other| <= atol + rtol * |other|; equal infinities are close, NaNs only with equal_nan."""
@@ -176,7 +169,6 @@ def isclose(input: AnyTensor[Tensor], other: AnyTensor[Tensor], rtol: Number = 1
     return apply("logical_or", same, near)
 
 
-@library
 def allclose(input: AnyTensor[Tensor], other: AnyTensor[Tensor], rtol: Number = 1e-05, atol: Number = 1e-08,
              equal_nan: bool = False) -> bool:
     """Whether all elements are close: a Python bool."""
@@ -184,7 +176,6 @@ def allclose(input: AnyTensor[Tensor], other: AnyTensor[Tensor], rtol: Number = 
     return backend().item(apply("all", near, axes=tuple(range(near.ndim)), keepdim=False))
 
 
-@library
 def equal(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> bool:
     """Whether two tensors have the same shape and elements: a Python bool."""
     if input.ndim != other.ndim:
@@ -196,22 +187,6 @@ def equal(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> bool:
             require_equal(m, n, lambda: "equal() of tensors whose sizes differ at run time cannot be compiled")
     same = binary("eq", input, other)
     return backend().item(apply("all", same, axes=tuple(range(same.ndim)), keepdim=False))
-
-
-logical_and_, logical_or_, logical_xor_ = inplace(logical_and), inplace(logical_or), inplace(logical_xor)
-logical_not_, masked_fill_ = inplace(logical_not), inplace(masked_fill)
-bitwise_and_, bitwise_or_, bitwise_xor_ = inplace(bitwise_and), inplace(bitwise_or), inplace(bitwise_xor)
-bitwise_not_, bitwise_left_shift_ = inplace(bitwise_not), inplace(bitwise_left_shift)
-bitwise_right_shift_ = inplace(bitwise_right_shift)
-eq_, ne_, lt_, le_, gt_, ge_ = inplace(eq), inplace(ne), inplace(lt), inplace(le), inplace(gt), inplace(ge)
-
-# --- torch's other names for the same things -----------------------------------------------------------------------
-
-greater = gt
-greater_equal = ge
-less = lt
-less_equal = le
-not_equal = ne
 
 __all__ = ["allclose", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
            "bitwise_xor", "eq", "equal", "ge", "greater", "greater_equal", "gt", "isclose", "isfinite", "isinf",

@@ -14,24 +14,22 @@ from jitgrad.ops.library.core import (
     Number,
     apply,
     as_operand,
-    axis,
     cast,
     create,
     expand_to,
-    is_one,
-    library,
     named,
-    product,
     require_tensor,
     result_dtype,
     word,
 )
 from jitgrad.ops.library.shapes.shape import clone
+from jitgrad.ops.library.sizes import axis, is_one, product
+
+__library__ = True
 
 # --- dtypes --------------------------------------------------------------------------------------------------------
 
 
-@library
 def to(input: AnyTensor[Tensor], *args: Any, dtype: dtype | None = None, device: Any = None, copy: bool = False,
        non_blocking: bool = False, memory_format: Any = None) -> Tensor:
     """Another dtype or device: `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`; itself if nothing changes.
@@ -71,13 +69,9 @@ int_, long = _conversion("int", dtypes.int32), _conversion("long", dtypes.int64)
 short, char = _conversion("short", dtypes.int16), _conversion("char", dtypes.int8)
 byte = _conversion("byte", dtypes.uint8)
 
-_TYPE_NAMES = {"FloatTensor": dtypes.float32, "DoubleTensor": dtypes.float64, "HalfTensor": dtypes.float16,
-               "BFloat16Tensor": dtypes.bfloat16,
-               "LongTensor": dtypes.int64, "IntTensor": dtypes.int32, "ShortTensor": dtypes.int16,
-               "CharTensor": dtypes.int8, "ByteTensor": dtypes.uint8, "BoolTensor": dtypes.bool_}
+_TYPE_NAMES = {f"{word(d)}Tensor": d for d in dtypes.ALL}
 
 
-@library
 def type_(input: AnyTensor[Tensor], dtype: Any = None, non_blocking: bool = False) -> Any:
     """Without an argument the type's name ("torch.FloatTensor"), else the tensor in that dtype."""
     if dtype is None:
@@ -91,55 +85,46 @@ def type_(input: AnyTensor[Tensor], dtype: Any = None, non_blocking: bool = Fals
     return cast(input, dtype)
 
 
-@library
 def type_as(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """In other's dtype, where other is."""
     return to(input, other)
 
 
-@library
 def cpu(input: AnyTensor[Tensor]) -> Tensor:
     """On the CPU; itself if it is there."""
     return backend().move(input, CPU)
 
 
-@library
 def cuda(input: AnyTensor[Tensor], device: Any = None, non_blocking: bool = False) -> Tensor:
     """On a GPU, the current one if none is named; itself if it is there. RuntimeError where there is none."""
     return backend().move(input, resolve("cuda" if device is None else device))
 
 
-@library
 def pin_memory(input: AnyTensor[Tensor], device: Any = None) -> Tensor:
     """A copy of a CPU tensor in memory that a GPU reads directly; itself if it is such. RuntimeError without a GPU."""
     return backend().pin(input)
 
 
-@library
 def is_pinned(input: AnyTensor[Tensor], device: Any = None) -> bool:
     """Whether the tensor's memory is page-locked, for fast copies to a GPU."""
     return backend().is_pinned(input)
 
 
-@library
 def result_type(tensor1: AnyTensor[Tensor] | Number, tensor2: AnyTensor[Tensor] | Number) -> dtype:
     """The dtype of an operation on two operands."""
     return result_dtype(tensor1, tensor2)
 
 
-@library
 def can_cast(from_: dtype, to: dtype) -> bool:
     """Whether a result of dtype from_ may be written to a tensor of dtype `to`."""
     return from_.category <= to.category
 
 
-@library
 def is_floating_point(input: AnyTensor[Tensor]) -> bool:
     """Whether the dtype is floating-point."""
     return input.dtype.is_floating_point
 
 
-@library
 def is_complex(input: AnyTensor[Tensor]) -> bool:
     """False: there are no complex dtypes."""
     return False
@@ -148,25 +133,21 @@ def is_complex(input: AnyTensor[Tensor]) -> bool:
 # --- sizes and numbers ---------------------------------------------------------------------------------------------
 
 
-@library
 def numel(input: AnyTensor[Tensor]) -> int:
     """How many elements there are."""
     return product(require_tensor("numel", input).shape)
 
 
-@library
 def size(input: AnyTensor[Tensor], dim: int | None = None) -> Any:
     """The shape, or one size of it."""
     return input.shape if dim is None else input.shape[axis(dim, input.ndim)]
 
 
-@library
 def item(input: AnyTensor[Tensor]) -> Any:
     """The number in a one-element tensor. RuntimeError for more or fewer elements."""
     return backend().item(input)
 
 
-@library
 def is_nonzero(input: AnyTensor[Tensor]) -> Any:
     """Whether the number in a one-element tensor is nonzero."""
     return backend().item(apply("ne", input, as_operand(0, input.dtype)) if input.dtype is not dtypes.bool_ else input)
@@ -175,7 +156,6 @@ def is_nonzero(input: AnyTensor[Tensor]) -> Any:
 # --- writing -------------------------------------------------------------------------------------------------------
 
 
-@library
 def fill_(input: AnyTensor[Tensor], value: AnyTensor[Tensor] | Number) -> Tensor:
     """Overwrite with a number."""
     written = backend().update("fill", input, (value,), {})
@@ -186,7 +166,6 @@ def fill_(input: AnyTensor[Tensor], value: AnyTensor[Tensor] | Number) -> Tensor
     return backend().assign(input, expand_to(as_operand(value, input.dtype), tuple(input.shape)))
 
 
-@library
 def zero_(input: AnyTensor[Tensor]) -> Tensor:
     """Overwrite with zeros."""
     written = backend().update("zero", input, (), {})
@@ -195,7 +174,6 @@ def zero_(input: AnyTensor[Tensor]) -> Tensor:
     return backend().assign(input, create("full", input, value=0, shape=tuple(input.shape), dtype=input.dtype))
 
 
-@library
 def copy_(input: AnyTensor[Tensor], src: AnyTensor[Tensor], non_blocking: bool = False) -> Tensor:
     """Overwrite with src, cast and broadcast."""
     written = backend().update("copy", input, (src,), {})

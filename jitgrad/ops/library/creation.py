@@ -17,20 +17,16 @@ from jitgrad.ops.library.core import (
     as_operand,
     bind,
     cast,
-    ceil_div,
     create,
     expand_to,
     is_tensor,
-    library,
-    maximum,
     named,
     number_type,
-    require,
-    size_list,
-    size_of,
-    text,
 )
 from jitgrad.ops.library.shapes.shape import clone
+from jitgrad.ops.library.sizes import ceil_div, maximum, require, size_list, size_of, text
+
+__library__ = True
 
 
 def _leaf(x: Any, requires_grad: bool) -> Any:
@@ -70,7 +66,6 @@ ones = _constant("ones", 1, "Ones of a size given as ints or a tuple.")
 empty = _constant("empty", 0, "A tensor whose contents are unspecified (zeros here, so that runs repeat).")
 
 
-@library
 def full(size: Any, fill_value: Any, *, dtype: dtype | None = None, device: Any = None,
          requires_grad: bool = False) -> Any:
     """A number repeated; without dtype that of the number."""
@@ -100,7 +95,6 @@ ones_like = bind(_constant_like, 1, "ones_like", "Ones of input's shape and dtyp
 empty_like = bind(_constant_like, 0, "empty_like", "An uninitialised tensor of input's shape and dtype (zeros here).")
 
 
-@library
 def full_like(input: AnyTensor[Tensor], fill_value: Any, *, dtype: dtype | None = None, device: Any = None,
               requires_grad: bool = False, memory_format: Any = None) -> Tensor:
     """A number repeated to input's shape, in its dtype."""
@@ -119,7 +113,6 @@ new_ones = bind(_new, ones, "new_ones", "Ones of another size in input's dtype."
 new_empty = bind(_new, empty, "new_empty", "An uninitialised tensor of another size in input's dtype (zeros here).")
 
 
-@library
 def new_full(input: AnyTensor[Tensor], size: Any, fill_value: Any, *, dtype: dtype | None = None, device: Any = None,
              requires_grad: bool = False) -> Tensor:
     """A number repeated to another size in input's dtype."""
@@ -127,7 +120,6 @@ def new_full(input: AnyTensor[Tensor], size: Any, fill_value: Any, *, dtype: dty
                 requires_grad=requires_grad)
 
 
-@library
 def new_tensor(input: AnyTensor[Tensor], data: Any, *, dtype: dtype | None = None, device: Any = None,
                requires_grad: bool = False) -> Tensor:
     """A tensor of data in input's dtype."""
@@ -153,7 +145,6 @@ def _length(start: Any, end: Any, step: Any, kinds: list[type]) -> Any:
     return backend().item(cast(count, int64))
 
 
-@library
 def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: dtype | None = None, device: Any = None,
            requires_grad: bool = False) -> Any:
     """start, start + step, ... before end; `arange(end)` starts at 0. Integers give int64, floats the default dtype."""
@@ -175,7 +166,6 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: dtype | None = 
     return _leaf(cast(x, d), requires_grad)
 
 
-@library
 def linspace(start: Any, end: Any, steps: Any, *, dtype: dtype | None = None, device: Any = None,
              requires_grad: bool = False) -> Any:
     """`steps` values from start to end, both included, equally far apart."""
@@ -194,7 +184,6 @@ def linspace(start: Any, end: Any, steps: Any, *, dtype: dtype | None = None, de
     return _leaf(cast(values, d), requires_grad)
 
 
-@library
 def logspace(start: Any, end: Any, steps: Any, base: Number = 10.0, *, dtype: dtype | None = None, device: Any = None,
              requires_grad: bool = False) -> Any:
     """base to the powers `linspace(start, end, steps)`."""
@@ -203,7 +192,6 @@ def logspace(start: Any, end: Any, steps: Any, base: Number = 10.0, *, dtype: dt
     return _leaf(cast(apply("pow", as_operand(base, float64), powers), d), requires_grad)
 
 
-@library
 def eye(n: Any, m: Any = None, *, dtype: dtype | None = None, device: Any = None,
         requires_grad: bool = False) -> Any:
     """Ones on the diagonal of an n x m matrix (n x n without m)."""
@@ -228,7 +216,6 @@ triu_indices = bind(_triangle_indices, "ge", "triu_indices", "Rows and columns o
 # --- data ----------------------------------------------------------------------------------------------------------
 
 
-@library
 def tensor(data: Any, *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
            pin_memory: bool = False) -> Any:
     """A new leaf that copies data: numbers, nested lists, arrays. Python floats get the default dtype, ints int64."""

@@ -9,7 +9,9 @@ from jitgrad.dtypes import bool_
 from jitgrad.ops import OPS
 from jitgrad.ops.autocast import mode, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import apply, as_operand, bind, cast, inplace, library, named, require_tensor, word
+from jitgrad.ops.library.core import apply, as_operand, bind, cast, inplace, named, require_tensor, word
+
+__library__ = True
 
 #: what autocast on a GPU computes in float32
 _WIDENED = {"acos", "asin", "cosh", "erfinv", "exp", "expm1", "log", "log10", "log1p", "log2", "reciprocal", "rsqrt",
@@ -55,15 +57,15 @@ rsqrt = _float_unary("rsqrt", "1 / sqrt(input).")
 sin = _float_unary("sin", "Sine.")
 cos = _float_unary("cos", "Cosine.")
 tan = _float_unary("tan", "Tangent.")
-asin = _float_unary("asin", "Arc sine.")
-acos = _float_unary("acos", "Arc cosine.")
-atan = _float_unary("atan", "Arc tangent.")
+asin = arcsin = _float_unary("asin", "Arc sine.")
+acos = arccos = _float_unary("acos", "Arc cosine.")
+atan = arctan = _float_unary("atan", "Arc tangent.")
 sinh = _float_unary("sinh", "Hyperbolic sine.")
 cosh = _float_unary("cosh", "Hyperbolic cosine.")
 tanh = _float_unary("tanh", "Hyperbolic tangent.")
-asinh = _float_unary("asinh", "Inverse hyperbolic sine.")
-acosh = _float_unary("acosh", "Inverse hyperbolic cosine.")
-atanh = _float_unary("atanh", "Inverse hyperbolic tangent.")
+asinh = arcsinh = _float_unary("asinh", "Inverse hyperbolic sine.")
+acosh = arccosh = _float_unary("acosh", "Inverse hyperbolic cosine.")
+atanh = arctanh = _float_unary("atanh", "Inverse hyperbolic tangent.")
 erf = _float_unary("erf", "The error function.")
 erfc = _float_unary("erfc", "1 - erf(input).")
 erfinv = _float_unary("erfinv", "The inverse of erf.")
@@ -74,7 +76,7 @@ sigmoid = _float_unary("sigmoid", "1 / (1 + exp(-input)).")
 
 floor = _unary("floor", "The largest integer not above each element.")
 ceil = _unary("ceil", "The smallest integer not below each element.")
-trunc = _unary("trunc", "Each element without its fraction.")
+trunc = fix = _unary("trunc", "Each element without its fraction.")
 
 
 def _but_bools(name: str, input: AnyTensor[Tensor]) -> Tensor:
@@ -82,11 +84,10 @@ def _but_bools(name: str, input: AnyTensor[Tensor]) -> Tensor:
     return apply(name, x) if x.dtype is not bool_ else x
 
 
-abs = bind(_but_bools, "abs", "abs", "The absolute value.")
-sign = bind(_but_bools, "sign", "sign", "-1, 0 or 1; bools stay.")
+abs = absolute = bind(_but_bools, "abs", "abs", "The absolute value.")
+sign = sgn = bind(_but_bools, "sign", "sign", "-1, 0 or 1; bools stay.")
 
 
-@library
 def square(input: AnyTensor[Tensor]) -> Tensor:
     """input * input."""
     if require_tensor("square", input).dtype is bool_:
@@ -94,7 +95,6 @@ def square(input: AnyTensor[Tensor]) -> Tensor:
     return apply("square", widen(input, "cuda"))
 
 
-@library
 def round(input: AnyTensor[Tensor], *, decimals: int = 0) -> Tensor:
     """The nearest integer, halves to even; or to a number of decimal places."""
     if require_tensor("round", input).dtype is bool_:
@@ -110,26 +110,9 @@ def round(input: AnyTensor[Tensor], *, decimals: int = 0) -> Tensor:
 
 # --- in place ------------------------------------------------------------------------------------------------------
 
-abs_, sign_, square_, round_ = inplace(abs), inplace(sign), inplace(square), inplace(round)
-floor_, ceil_, trunc_ = inplace(floor), inplace(ceil), inplace(trunc)
-exp_, exp2_, expm1_, log_, log1p_ = inplace(exp), inplace(exp2), inplace(expm1), inplace(log), inplace(log1p)
-log2_, log10_, sqrt_, rsqrt_ = inplace(log2), inplace(log10), inplace(sqrt), inplace(rsqrt)
-sin_, cos_, tan_, asin_, acos_, atan_ = (inplace(sin), inplace(cos), inplace(tan), inplace(asin), inplace(acos),
-                                         inplace(atan))
-sinh_, cosh_, tanh_, erf_, erfinv_ = inplace(sinh), inplace(cosh), inplace(tanh), inplace(erf), inplace(erfinv)
-reciprocal_, sigmoid_ = inplace(reciprocal), inplace(sigmoid)
-
-# --- torch's other names for the same things -----------------------------------------------------------------------
-
-absolute = abs
-arccos = acos
-arccosh = acosh
-arcsin = asin
-arcsinh = asinh
-arctan = atan
-arctanh = atanh
-fix = trunc
-sgn = sign
+abs_, square_, round_, floor_, ceil_ = inplace(abs), inplace(square), inplace(round), inplace(floor), inplace(ceil)
+exp_, sqrt_, sin_, cos_ = inplace(exp), inplace(sqrt), inplace(sin), inplace(cos)
+tanh_, sigmoid_ = inplace(tanh), inplace(sigmoid)
 
 __all__ = ["abs", "abs_", "absolute", "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh",
            "asin", "asinh", "atan", "atanh", "ceil", "ceil_", "cos", "cos_", "cosh", "digamma", "erf", "erfc", "erfinv",

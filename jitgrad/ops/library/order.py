@@ -10,21 +10,12 @@ import numpy as np
 from jitgrad.dtypes import dtype, int32, int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import (
-    Number,
-    apply,
-    as_operand,
-    axis,
-    cast,
-    create,
-    library,
-    product,
-    require,
-    result_dtype,
-    size_of,
-)
+from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, create, result_dtype
 from jitgrad.ops.library.reduce import ValuesAndIndices, result_of
 from jitgrad.ops.library.shapes.shape import take_slice
+from jitgrad.ops.library.sizes import axis, product, require, size_of
+
+__library__ = True
 
 median_result = result_of("median", __name__)
 sort_result = result_of("sort", __name__)
@@ -34,13 +25,13 @@ cummin_result = result_of("cummin", __name__)
 kthvalue_result = result_of("kthvalue", __name__)
 
 
-def _last(x: Any, a: int) -> Any:
+def to_end(x: Any, a: int) -> Any:
     """`x` with axis `a` moved to the end."""
     return x if a == x.ndim - 1 else apply("permute", x, axes=(*(k for k in range(x.ndim) if k != a), a))
 
 
 def _back(x: Any, a: int) -> Any:
-    """The inverse of `_last`."""
+    """The inverse of `to_end`."""
     n = x.ndim - 1
     return x if a == n else apply("permute", x, axes=(*range(a), n, *range(a, n)))
 
@@ -54,50 +45,42 @@ def _seen(x: Any, fill: Any) -> Any:
     return apply("where", earlier, rows, as_operand(fill, x.dtype))
 
 
-def _bounds(d: dtype) -> tuple[Any, Any]:
+def bounds(d: dtype) -> tuple[Any, Any]:
     """What nothing of a dtype is smaller than, and larger."""
     if d.is_floating_point:
         return -math.inf, math.inf
     return (False, True) if d.np.kind == "b" else (int(np.iinfo(d.np).min), int(np.iinfo(d.np).max))
 
 
-def _running(fn: str, input: Any, dim: int) -> tuple[Any, Any]:
+def _running(made: type[ValuesAndIndices], input: AnyTensor[Tensor], dim: int) -> ValuesAndIndices:
     if input.ndim == 0:
-        return input, backend().lift(0, int64)
-    a, down = axis(dim, input.ndim), fn == "cummin"
-    x = _last(input, a)
-    seen = _seen(x, _bounds(x.dtype)[down])
+        return made(input, backend().lift(0, int64))
+    a, down = axis(dim, input.ndim), made is cummin_result
+    x = to_end(input, a)
+    seen = _seen(x, bounds(x.dtype)[down])
     back = apply("flip", seen, axes=(seen.ndim - 1,))  # of equal ones the last counts
     place = apply("argmin" if down else "argmax", back, axes=(back.ndim - 1,), keepdim=False)
     place = apply("sub", x.shape[-1] - 1 + apply("mul", place, as_operand(0, int64)), place)
     place = apply("minimum", place, create("arange", x, length=x.shape[-1], dtype=int64))  # not what fills the rows
-    return _back(apply("gather", x, place, axis=x.ndim - 1), a), _back(place, a)
+    return made(_back(apply("gather", x, place, axis=x.ndim - 1), a), _back(place, a))
 
 
-@library
-def cummax(input: AnyTensor[Tensor], dim: int) -> ValuesAndIndices:
-    """Named (values, indices) of the largest element so far along dim; of equal ones the last."""
-    return cummax_result(*_running("cummax", input, dim))
+cummax = bind(_running, cummax_result, "cummax",
+              "Named (values, indices) of the largest element so far along dim; of equal ones the last.")
+cummin = bind(_running, cummin_result, "cummin",
+              "Named (values, indices) of the smallest element so far along dim; of equal ones the last.")
 
 
-@library
-def cummin(input: AnyTensor[Tensor], dim: int) -> ValuesAndIndices:
-    """Named (values, indices) of the smallest element so far along dim; of equal ones the last."""
-    return cummin_result(*_running("cummin", input, dim))
-
-
-@library
 def logcumsumexp(input: AnyTensor[Tensor], dim: int) -> Tensor:
     """log of the running sums of exp(input) along dim, without overflow."""
     x: Any = input
     if x.ndim == 0:
         return x
     a = axis(dim, x.ndim)
-    seen = _seen(_last(x, a), -math.inf)
+    seen = _seen(to_end(x, a), -math.inf)
     return _back(apply("logsumexp", seen, axes=(seen.ndim - 1,), keepdim=False), a)
 
 
-@library
 def kthvalue(input: AnyTensor[Tensor], k: Any, dim: int = -1, keepdim: bool = False) -> ValuesAndIndices:
     """Named (values, indices) of the k-th smallest element along dim, k from 1. RuntimeError for k out of range."""
     if input.ndim == 0:
@@ -110,13 +93,11 @@ def kthvalue(input: AnyTensor[Tensor], k: Any, dim: int = -1, keepdim: bool = Fa
     return kthvalue_result(*(parts if keepdim else [apply("squeeze", p, axis=a) for p in parts]))
 
 
-@library
 def msort(input: AnyTensor[Tensor]) -> Tensor:
     """input with its first axis sorted."""
     return apply("sort", input, axis=0, descending=False, stable=True)[0]
 
 
-@library
 def quantile(input: AnyTensor[Tensor], q: Any, dim: int | None = None, keepdim: bool = False, *,
              interpolation: str = "linear") -> Tensor:
     """The q-quantiles along dim (of all elements by default); NaN where there is one.
@@ -133,7 +114,7 @@ def quantile(input: AnyTensor[Tensor], q: Any, dim: int | None = None, keepdim: 
         raise RuntimeError("quantile() input tensor must be either float or double dtype")
     rank = input.ndim
     a = 0 if dim is None or not rank else axis(dim, rank)
-    x: Any = apply("reshape", input, shape=(product(input.shape),)) if dim is None or not rank else _last(input, a)
+    x: Any = apply("reshape", input, shape=(product(input.shape),)) if dim is None or not rank else to_end(input, a)
     values = apply("sort", x, axis=x.ndim - 1, descending=False, stable=True)[0]
     at = backend().move(as_operand(q, x.dtype), input.device)
     if at.ndim > 1:
@@ -171,7 +152,6 @@ def quantile(input: AnyTensor[Tensor], q: Any, dim: int | None = None, keepdim: 
 # --- places in sorted vectors --------------------------------------------------------------------------------------
 
 
-@library
 def searchsorted(sorted_sequence: AnyTensor[Tensor], input: Any, *, out_int32: bool = False, right: bool = False,
                  side: str | None = None) -> Tensor:
     """Where values would go into sorted vectors: before equal elements, or after them (`right`, side="right").
@@ -196,13 +176,11 @@ def searchsorted(sorted_sequence: AnyTensor[Tensor], input: Any, *, out_int32: b
     return apply("sum", cast(before, int32 if out_int32 else int64), axes=(v.ndim,), keepdim=False)
 
 
-@library
 def bucketize(input: Any, boundaries: AnyTensor[Tensor], *, out_int32: bool = False, right: bool = False) -> Tensor:
     """Between which of the sorted boundaries (n,) each value lies: 0 to n."""
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
-@library
 def isin(elements: AnyTensor[Tensor] | Number, test_elements: AnyTensor[Tensor] | Number, *,
          assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Which elements are among the test elements (or, with invert, are not)."""
@@ -216,16 +194,11 @@ def isin(elements: AnyTensor[Tensor] | Number, test_elements: AnyTensor[Tensor] 
 # --- distinct values -----------------------------------------------------------------------------------------------
 
 
-def _runs(line: Any) -> tuple[Any, Any]:
-    """Where a run of equal elements of a vector begins, and the number of each element's run."""
-    one = apply("pad", apply("ne", take_slice(line, 0, 1, line.shape[0] - 1),
-                             take_slice(line, 0, 0, line.shape[0] - 1)), pads=((1, 0),), value=True)
-    return one, apply("cumsum", cast(one, int64), axis=0) - 1
-
-
 def _distinct(line: Any, want_counts: bool) -> tuple[Any, Any, Any]:
-    """The first element of each run, the number of each element's run, the runs' lengths."""
-    begins, number = _runs(line)
+    """The first element of each run of equal ones, the number of each element's run, the runs' lengths."""
+    n = line.shape[0] - 1
+    begins = apply("pad", apply("ne", take_slice(line, 0, 1, n), take_slice(line, 0, 0, n)), pads=((1, 0),), value=True)
+    number = apply("cumsum", cast(begins, int64), axis=0) - 1
     first = apply("nonzero", begins)
     first = apply("squeeze", first, axis=1)
     values = apply("index", line, first, axes=(0,))
@@ -241,7 +214,6 @@ def _answer(values: Any, inverse: Any, counts: Any, return_inverse: bool, return
     return tuple(given) if len(given) > 1 else values
 
 
-@library
 def unique(input: AnyTensor[Tensor], sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
            dim: int | None = None) -> Any:
     """The distinct elements in order; on demand the place of each element among them, and how often each occurs.
@@ -260,7 +232,6 @@ def unique(input: AnyTensor[Tensor], sorted: bool = True, return_inverse: bool =
     return _answer(values, inverse, counts, return_inverse, return_counts)
 
 
-@library
 def unique_consecutive(input: AnyTensor[Tensor], return_inverse: bool = False, return_counts: bool = False,
                        dim: int | None = None) -> Any:
     """The first element of each run of equal ones; options as `unique`'s."""
@@ -274,7 +245,6 @@ def unique_consecutive(input: AnyTensor[Tensor], return_inverse: bool = False, r
 # --- sorting -------------------------------------------------------------------------------------------------------
 
 
-@library
 def sort(input: AnyTensor[Tensor], dim: int = -1, descending: bool = False, stable: bool = False) -> ValuesAndIndices:
     """Named (values, indices) in order along dim; NaN counts as largest."""
     a = axis(dim, input.ndim)
@@ -283,7 +253,6 @@ def sort(input: AnyTensor[Tensor], dim: int = -1, descending: bool = False, stab
     return sort_result(*apply("sort", input, axis=a, descending=bool(descending), stable=bool(stable)))
 
 
-@library
 def argsort(input: AnyTensor[Tensor], dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """The positions that sort dim."""
     a = axis(dim, input.ndim)
@@ -292,7 +261,6 @@ def argsort(input: AnyTensor[Tensor], dim: int = -1, descending: bool = False, s
     return apply("argsort", input, axis=a, descending=bool(descending), stable=bool(stable))
 
 
-@library
 def topk(input: AnyTensor[Tensor], k: Any, dim: int = -1, largest: bool = True,
          sorted: bool = True) -> ValuesAndIndices:
     """Named (values, indices) of the k largest (or smallest) along dim, in order."""
@@ -305,7 +273,6 @@ def topk(input: AnyTensor[Tensor], k: Any, dim: int = -1, largest: bool = True,
     return topk_result(*apply("topk", input, k=k, axis=a, largest=bool(largest), sorted=bool(sorted)))
 
 
-@library
 def median(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower median: of all elements, or named (values, indices) along dim."""
     if dim is None:

@@ -19,7 +19,6 @@ from jitgrad.ops.library.core import (
     floating,
     in_float32,
     inplace,
-    library,
     number_type,
     pair_dtype,
     pairwise,
@@ -29,6 +28,8 @@ from jitgrad.ops.library.core import (
     rounds,
 )
 from jitgrad.ops.library.elementary import reciprocal, sin, trunc
+
+__library__ = True
 
 # --- arithmetic ----------------------------------------------------------------------------------------------------
 
@@ -52,7 +53,6 @@ def _scaled_in_float32(fn: Any, input: Any, other: Any, alpha: Any, d: dtypes.dt
 def add(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number, *, alpha: Number = ...) -> Tensor: ...
 @overload
 def add(input: Number, other: AnyTensor[Tensor], *, alpha: Number = ...) -> Tensor: ...
-@library
 def add(input: Any, other: Any, *, alpha: Number = 1) -> Any:
     """input + alpha * other."""
     d = pair_dtype(input, other)
@@ -71,7 +71,6 @@ def _dtype_of(x: Any) -> dtypes.dtype:
 def sub(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number, *, alpha: Number = ...) -> Tensor: ...
 @overload
 def sub(input: Number, other: AnyTensor[Tensor], *, alpha: Number = ...) -> Tensor: ...
-@library
 def sub(input: Any, other: Any, *, alpha: Number = 1) -> Any:
     """input - alpha * other. RuntimeError for bools."""
     d = pair_dtype(input, other)
@@ -88,7 +87,6 @@ def sub(input: Any, other: Any, *, alpha: Number = 1) -> Any:
     return backend().apply(OPS["sub"], (as_operand(input, d), as_operand(other, d)), {})
 
 
-@library
 def rsub(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number, *, alpha: Number = 1) -> Tensor:
     """other - alpha * input."""
     return sub(other, input, alpha=alpha)
@@ -98,7 +96,6 @@ def rsub(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number, *, alpha: 
 def mul(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor: ...
 @overload
 def mul(input: Number, other: AnyTensor[Tensor]) -> Tensor: ...
-@library
 def mul(input: Any, other: Any) -> Any:
     """input * other."""
     d = pair_dtype(input, other)
@@ -111,7 +108,6 @@ def mul(input: Any, other: Any) -> Any:
 def div(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number, *, rounding_mode: str | None = ...) -> Tensor: ...
 @overload
 def div(input: Number, other: AnyTensor[Tensor], *, rounding_mode: str | None = ...) -> Tensor: ...
-@library
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """input / other; rounding_mode "trunc" rounds towards zero, "floor" down. Integers divide to floats without it."""
     d = pair_dtype(input, other)
@@ -149,7 +145,6 @@ def _divided(name: str, input: Any, other: Any) -> Any:
 def floor_divide(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor: ...
 @overload
 def floor_divide(input: Number, other: AnyTensor[Tensor]) -> Tensor: ...
-@library
 def floor_divide(input: Any, other: Any) -> Any:
     """The largest integer not above input / other, in the promoted dtype."""
     return _divided("floor_divide", input, other)
@@ -159,19 +154,16 @@ def floor_divide(input: Any, other: Any) -> Any:
 def remainder(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor: ...
 @overload
 def remainder(input: Number, other: AnyTensor[Tensor]) -> Tensor: ...
-@library
 def remainder(input: Any, other: Any) -> Any:
     """input - other * floor(input / other), as Python's %."""
     return _divided("remainder", input, other)
 
 
-@library
 def fmod(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
     """input - other * trunc(input / other), as C's fmod."""
     return _divided("fmod", input, other)
 
 
-@library
 def neg(input: AnyTensor[Tensor]) -> Tensor:
     """-input. RuntimeError for bools."""
     if require_tensor("neg", input).dtype is bool_:
@@ -180,7 +172,6 @@ def neg(input: AnyTensor[Tensor]) -> Tensor:
     return apply("neg", input)
 
 
-@library
 def positive(input: AnyTensor[Tensor]) -> Tensor:
     """input itself. RuntimeError for bools."""
     x = require_tensor("positive", input)
@@ -193,7 +184,6 @@ def positive(input: AnyTensor[Tensor]) -> Tensor:
 def pow(input: AnyTensor[Tensor], exponent: AnyTensor[Tensor] | Number) -> Tensor: ...
 @overload
 def pow(input: Number, exponent: AnyTensor[Tensor]) -> Tensor: ...
-@library
 def pow(input: Any, exponent: Any) -> Any:
     """input to the power exponent. RuntimeError for an integer tensor to a negative Python int."""
     if mode.low is not None:
@@ -218,7 +208,6 @@ def pow(input: Any, exponent: Any) -> Any:
 _ROOTS = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
 
 
-@library
 def addcmul(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTensor[Tensor], *,
             value: Number = 1) -> Tensor:
     """input + value * tensor1 * tensor2."""
@@ -228,7 +217,6 @@ def addcmul(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTe
     return add(input, mul(tensor1, tensor2), alpha=value)
 
 
-@library
 def addcdiv(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTensor[Tensor], *,
             value: Number = 1) -> Tensor:
     """input + value * tensor1 / tensor2. RuntimeError for integers."""
@@ -242,7 +230,6 @@ def addcdiv(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTe
     return add(input, quotient if isinstance(value, int) and value == 1 else mul(quotient, value))
 
 
-@library
 def lerp(input: AnyTensor[Tensor], end: AnyTensor[Tensor], weight: AnyTensor[Tensor] | Number) -> Tensor:
     """input + weight * (end - input), computed from the nearer end."""
     d = input.dtype
@@ -257,20 +244,17 @@ def lerp(input: AnyTensor[Tensor], end: AnyTensor[Tensor], weight: AnyTensor[Ten
 # --- functions made of these ----------------------------------------------------------------------------------------
 
 
-@library
 def frac(input: AnyTensor[Tensor]) -> Tensor:
     """input - trunc(input)."""
     return sub(input, trunc(input))
 
 
-@library
 def polygamma(n: int, input: AnyTensor[Tensor]) -> Tensor:
     """The n-th derivative of digamma."""
     x = cast(input, floating(input.dtype))
     return apply("digamma", x) if n == 0 else apply("polygamma", x, n=n)
 
 
-@library
 def atan2(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
     """The angle of the point (other, input)."""
     d = floating(result_dtype(input, other))
@@ -284,21 +268,18 @@ logaddexp = pairwise("logaddexp", "log(exp(input) + exp(other)) without overflow
 def xlogy(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor: ...
 @overload
 def xlogy(input: Number, other: AnyTensor[Tensor]) -> Tensor: ...
-@library
 def xlogy(input: Any, other: Any) -> Any:
     """input * log(other), 0 where input is 0."""
     d = floating(result_dtype(input, other))
     return apply("xlogy", as_operand(input, d), as_operand(other, d))
 
 
-@library
 def hypot(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """sqrt(input^2 + other^2), by the larger operand's scale."""
     d = floating(result_dtype(input, other))
     return apply("hypot", as_operand(input, d), as_operand(other, d))
 
 
-@library
 def copysign(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
     """The magnitude of input with the sign of other (that of a negative zero too)."""
     d = floating(result_dtype(input, other))
@@ -317,7 +298,6 @@ deg2rad = bind(_times, 0.017453292519943295, "deg2rad", "Degrees to radians.")
 rad2deg = bind(_times, 57.29577951308232, "rad2deg", "Radians to degrees.")
 
 
-@library
 def sinc(input: AnyTensor[Tensor]) -> Tensor:
     """sin(pi x) / (pi x), 1 at 0."""
     x = cast(input, floating(input.dtype))
@@ -327,7 +307,6 @@ def sinc(input: AnyTensor[Tensor]) -> Tensor:
     return apply("where", at_zero, one, div(sin(scaled), scaled))
 
 
-@library
 def logit(input: AnyTensor[Tensor], eps: Number | None = None) -> Tensor:
     """log(x / (1 - x)), with x clamped to [eps, 1 - eps] first if eps is given."""
     x = cast(input, floating(input.dtype))
@@ -336,7 +315,6 @@ def logit(input: AnyTensor[Tensor], eps: Number | None = None) -> Tensor:
     return apply("log", div(x, sub(1.0, x)))
 
 
-@library
 def nan_to_num(input: AnyTensor[Tensor], nan: Number = 0.0, posinf: Number | None = None,
                neginf: Number | None = None) -> Tensor:
     """NaN and infinities replaced; infinities by the dtype's extremes unless given."""
@@ -374,7 +352,6 @@ fmax = bind(_without_nan, "ge", "fmax", "The larger of two elements, the first o
 fmin = bind(_without_nan, "le", "fmin", "The smaller of two elements, the first of equal ones; the other of a NaN.")
 
 
-@library
 def clamp(input: AnyTensor[Tensor], min: AnyTensor[Tensor] | Number | None = None,
           max: AnyTensor[Tensor] | Number | None = None) -> Tensor:
     """Elements below min become min, then those above max become max. RuntimeError without a bound."""
@@ -393,13 +370,11 @@ def clamp(input: AnyTensor[Tensor], min: AnyTensor[Tensor] | Number | None = Non
     return apply("clamp", x, as_operand(min, d), as_operand(max, d))
 
 
-@library
 def clamp_min(input: AnyTensor[Tensor], min: AnyTensor[Tensor] | Number) -> Tensor:
     """Elements below min become min."""
     return clamp(input, min)
 
 
-@library
 def clamp_max(input: AnyTensor[Tensor], max: AnyTensor[Tensor] | Number) -> Tensor:
     """Elements above max become max."""
     return clamp(input, None, max)
@@ -409,20 +384,15 @@ clip = clamp
 
 # --- in place ------------------------------------------------------------------------------------------------------
 
-add_, sub_, mul_, div_, pow_ = inplace(add), inplace(sub), inplace(mul), inplace(div), inplace(pow)
-floor_divide_, remainder_, fmod_ = inplace(floor_divide), inplace(remainder), inplace(fmod)
-addcmul_, addcdiv_, lerp_ = inplace(addcmul), inplace(addcdiv), inplace(lerp)
-neg_, frac_, logit_, nan_to_num_ = inplace(neg), inplace(frac), inplace(logit), inplace(nan_to_num)
-clamp_, clamp_min_, clamp_max_, clip_ = inplace(clamp), inplace(clamp_min), inplace(clamp_max), inplace(clip)
+neg_, clamp_ = inplace(neg), inplace(clamp)
 
 # --- torch's other names for the same things -----------------------------------------------------------------------
 
 arctan2 = atan2
-divide = div
+divide = true_divide = div
 multiply = mul
 negative = neg
 subtract = sub
-true_divide = div
 
 __all__ = ["add", "addcdiv", "addcmul", "arctan2", "atan2", "clamp", "clamp_", "clamp_max", "clamp_min", "clip",
            "copysign", "deg2rad", "div", "divide", "floor_divide", "fmax", "fmin", "fmod", "frac", "hypot", "lerp",

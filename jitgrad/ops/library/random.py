@@ -13,20 +13,10 @@ from jitgrad import dtypes
 from jitgrad.device import resolve
 from jitgrad.dtypes import dtype, float16, float32, int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import (
-    Number,
-    apply,
-    as_operand,
-    bind,
-    cast,
-    expand_to,
-    library,
-    require,
-    size_list,
-    size_of,
-    word,
-    write,
-)
+from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, expand_to, word, write
+from jitgrad.ops.library.sizes import require, size_list, size_of
+
+__library__ = True
 
 
 def compose(kind: str, shape: tuple[Any, ...], d: dtype, where: Any, **params: Any) -> Any:
@@ -81,7 +71,6 @@ rand = bind(_drawn, "uniform", "rand", "Uniform numbers in [0, 1).")
 randn = bind(_drawn, "normal", "randn", "Normal numbers with mean 0 and standard deviation 1.")
 
 
-@library
 def randint(low: Any, high: Any = None, size: Any = None, *, dtype: dtype | None = None, device: Any = None,
             requires_grad: bool = False, generator: Any = None) -> Any:
     """Integers in [low, high); `randint(high, size)` starts at 0."""
@@ -94,7 +83,6 @@ def randint(low: Any, high: Any = None, size: Any = None, *, dtype: dtype | None
                  requires_grad)
 
 
-@library
 def randperm(n: Any, *, dtype: dtype = int64, device: Any = None, requires_grad: bool = False,
              generator: Any = None) -> Any:
     """0, ..., n - 1 in random order."""
@@ -112,7 +100,6 @@ rand_like = bind(_like, rand, "rand_like", "Uniform numbers in [0, 1) of input's
 randn_like = bind(_like, randn, "randn_like", "Normal numbers of input's shape and dtype.")
 
 
-@library
 def randint_like(input: AnyTensor[Tensor], low: Any, high: Any = None, *, dtype: dtype | None = None,
                  device: Any = None) -> Tensor:
     """Integers in [low, high) of input's shape and dtype."""
@@ -122,7 +109,6 @@ def randint_like(input: AnyTensor[Tensor], low: Any, high: Any = None, *, dtype:
                    device=input.device if device is None else device)
 
 
-@library
 def normal(mean: AnyTensor[Tensor] | Number = 0.0, std: AnyTensor[Tensor] | Number = 1.0, size: Any = None, *,
            dtype: dtype | None = None, device: Any = None, generator: Any = None) -> Any:
     """Normal numbers with means and standard deviations from tensors or numbers."""
@@ -140,7 +126,6 @@ def normal(mean: AnyTensor[Tensor] | Number = 0.0, std: AnyTensor[Tensor] | Numb
     return apply("add", drawn, as_operand(mean, d))
 
 
-@library
 def bernoulli(input: AnyTensor[Tensor], p: Number | None = None, *, generator: Any = None) -> Tensor:
     """1 with the probability that input's element (or p) says, else 0, in input's dtype."""
     _stream(generator)
@@ -149,7 +134,6 @@ def bernoulli(input: AnyTensor[Tensor], p: Number | None = None, *, generator: A
     return cast(apply("lt", backend().draw("uniform", tuple(input.shape), d, input), chance), input.dtype)
 
 
-@library
 def multinomial(input: AnyTensor[Tensor], num_samples: Any, replacement: bool = False, *,
                 generator: Any = None) -> Tensor:
     """Indices drawn with the probabilities (which need not sum to 1) in the rows of input: (..., num_samples)."""
@@ -177,7 +161,6 @@ def multinomial(input: AnyTensor[Tensor], num_samples: Any, replacement: bool = 
 # --- in place ------------------------------------------------------------------------------------------------------
 
 
-@library
 def uniform_(input: AnyTensor[Tensor], from_: Number = 0.0, to: Number = 1.0, *, generator: Any = None) -> Tensor:
     """Overwrite with uniform numbers in [from, to)."""
     _stream(generator)
@@ -186,7 +169,6 @@ def uniform_(input: AnyTensor[Tensor], from_: Number = 0.0, to: Number = 1.0, *,
     return write(input, apply("add", drawn, as_operand(from_, d)))
 
 
-@library
 def normal_(input: AnyTensor[Tensor], mean: Number = 0.0, std: Number = 1.0, *, generator: Any = None) -> Tensor:
     """Overwrite with normal numbers."""
     _stream(generator)
@@ -195,7 +177,6 @@ def normal_(input: AnyTensor[Tensor], mean: Number = 0.0, std: Number = 1.0, *, 
     return write(input, apply("add", drawn, as_operand(mean, d)))
 
 
-@library
 def random_(input: AnyTensor[Tensor], from_: Any = 0, to: Any = None, *, generator: Any = None) -> Tensor:
     """Overwrite with integers in [from, to); without `to` in [0, from), without both over the dtype's range."""
     _stream(generator)
@@ -209,7 +190,6 @@ def random_(input: AnyTensor[Tensor], from_: Any = 0, to: Any = None, *, generat
     return write(input, backend().draw("randint", tuple(input.shape), input.dtype, input, low=from_, high=to))
 
 
-@library
 def bernoulli_(input: AnyTensor[Tensor], p: AnyTensor[Tensor] | Number = 0.5, *, generator: Any = None) -> Tensor:
     """Overwrite with 1 with probability p, else 0."""
     _stream(generator)
@@ -218,7 +198,6 @@ def bernoulli_(input: AnyTensor[Tensor], p: AnyTensor[Tensor] | Number = 0.5, *,
     return write(input, cast(drawn, input.dtype))
 
 
-@library
 def exponential_(input: AnyTensor[Tensor], lambd: Number = 1.0, *, generator: Any = None) -> Tensor:
     """Overwrite with exponential numbers of rate lambd."""
     _stream(generator)
@@ -227,7 +206,6 @@ def exponential_(input: AnyTensor[Tensor], lambd: Number = 1.0, *, generator: An
     return write(input, apply("div", apply("neg", apply("log1p", apply("neg", u))), as_operand(lambd, d)))
 
 
-@library
 def dropout(input: AnyTensor[Tensor], p: Number = 0.5, train: bool = True) -> Tensor:
     """While training, each element becomes 0 with probability p and the others are divided by 1 - p.
 

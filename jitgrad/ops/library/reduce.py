@@ -13,25 +13,11 @@ from jitgrad import dtypes
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
-from jitgrad.ops.library.core import (
-    Number,
-    apply,
-    as_operand,
-    axes,
-    axis,
-    bind,
-    cast,
-    floating,
-    inplace,
-    library,
-    product,
-    require,
-    require_tensor,
-    result_dtype,
-    static_int,
-    word,
-)
+from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, floating, require_tensor, result_dtype, word
 from jitgrad.ops.library.shapes.shape import take_slice
+from jitgrad.ops.library.sizes import axes, axis, product, require, static_int
+
+__library__ = True
 
 Dims = int | Sequence[int] | None
 
@@ -62,7 +48,6 @@ def _accumulated(x: Any, dtype: dtypes.dtype | None) -> Any:
     return x if x.dtype.is_floating_point or x.dtype is int64 else cast(x, int64)
 
 
-@library
 def sum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
         dtype: dtypes.dtype | None = None) -> Tensor:
     """The sum over dim (all axes without it). Integers and bools are summed as int64."""
@@ -70,7 +55,6 @@ def sum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
     return apply("sum", x, axes=axes(dim, x.ndim), keepdim=bool(keepdim))
 
 
-@library
 def nansum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
            dtype: dtypes.dtype | None = None) -> Tensor:
     """The sum over dim, NaNs counting as zero."""
@@ -80,7 +64,6 @@ def nansum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
     return apply("sum", x, axes=axes(dim, x.ndim), keepdim=bool(keepdim))
 
 
-@library
 def mean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
          dtype: dtypes.dtype | None = None) -> Tensor:
     """The mean over dim. RuntimeError for integers without a floating dtype."""
@@ -91,7 +74,6 @@ def mean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
     return apply("mean", x, axes=axes(dim, x.ndim), keepdim=bool(keepdim))
 
 
-@library
 def nanmean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
             dtype: dtypes.dtype | None = None) -> Tensor:
     """The mean over dim of what is not NaN."""
@@ -100,7 +82,6 @@ def nanmean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *
     return apply("div", nansum(input, dim, keepdim, dtype=dtype), count)
 
 
-@library
 def prod(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False, *,
          dtype: dtypes.dtype | None = None) -> Tensor:
     """The product over one axis, or over all. Integers and bools are multiplied as int64."""
@@ -108,7 +89,6 @@ def prod(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False
     return apply("prod", x, axes=axes(dim, x.ndim), keepdim=bool(keepdim))
 
 
-@library
 def count_nonzero(input: AnyTensor[Tensor], dim: Dims = None) -> Tensor:
     """How many elements are nonzero."""
     nonzero = input if input.dtype is bool_ else apply("ne", input, as_operand(0, input.dtype))
@@ -123,7 +103,6 @@ def _split_unbiased(dim: Any, unbiased: bool) -> tuple[Any, bool]:
     return (None, dim) if isinstance(dim, bool) else (dim, unbiased)
 
 
-@library
 def var(input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,
         correction: Number | None = None) -> Tensor:
     """The variance over dim; the divisor is the count less `correction` (1, or 0 with unbiased=False)."""
@@ -134,7 +113,6 @@ def var(input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepd
                  correction=int(unbiased) if correction is None else correction)
 
 
-@library
 def std(input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,
         correction: Number | None = None) -> Tensor:
     """The standard deviation over dim: the square root of `var`."""
@@ -165,7 +143,6 @@ amax = bind(_amax, "amax", "amax", "The maximum over dim; equal maxima share the
 amin = bind(_amax, "amin", "amin", "The minimum over dim; equal minima share the gradient.")
 
 
-@library
 def aminmax(input: AnyTensor[Tensor], *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """(minimum, maximum) over dim."""
     return amin(input, dim, keepdim), amax(input, dim, keepdim)
@@ -240,7 +217,6 @@ all = bind(_any, "all", "all", "Whether every element is nonzero.")
 # --- exponentials and norms ----------------------------------------------------------------------------------------
 
 
-@library
 def logsumexp(input: AnyTensor[Tensor], dim: Dims, keepdim: bool = False) -> Tensor:
     """log(sum(exp(input))) over dim without overflow."""
     input = widen(input, "cuda")
@@ -264,7 +240,6 @@ softmax = bind(_softmax, "softmax", "softmax", "exp(input) / sum(exp(input)) alo
 log_softmax = bind(_softmax, "log_softmax", "log_softmax", "log(softmax(input)) along dim.")
 
 
-@library
 def vector_norm(x: AnyTensor[Tensor], ord: Number = 2, dim: Dims = None, keepdim: bool = False, *,
                 dtype: dtypes.dtype | None = None) -> Tensor:
     """(sum |x|^ord)^(1/ord) over dim: any number, inf, -inf or 0 (counts nonzeros); a run-time ord is positive."""
@@ -298,7 +273,6 @@ def _safe_root(name: str, x: Any, *exponent: Any) -> Any:
     return apply("where", flat, zero, apply(name, apply("where", flat, one, x), *exponent))
 
 
-@library
 def norm(input: AnyTensor[Tensor], p: Number | str | None = "fro", dim: Dims = None, keepdim: bool = False,
          dtype: dtypes.dtype | None = None) -> Tensor:
     """The vector norm of order p over dim ("fro" and None: 2)."""
@@ -307,7 +281,6 @@ def norm(input: AnyTensor[Tensor], p: Number | str | None = "fro", dim: Dims = N
     return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)  # type: ignore[arg-type]
 
 
-@library
 def dist(input: AnyTensor[Tensor], other: AnyTensor[Tensor], p: Number = 2) -> Tensor:
     """The p-norm of input - other."""
     input, other = widen(input, "cuda"), widen(other, "cuda")
@@ -330,7 +303,6 @@ cumsum = bind(_scan, "cumsum", "cumsum", "Running sums along dim.")
 cumprod = bind(_scan, "cumprod", "cumprod", "Running products along dim.")
 
 
-@library
 def diff(input: AnyTensor[Tensor], n: int = 1, dim: int = -1, prepend: AnyTensor[Tensor] | None = None,
          append: AnyTensor[Tensor] | None = None) -> Tensor:
     """The n-th differences of neighbours along dim."""
@@ -343,8 +315,6 @@ def diff(input: AnyTensor[Tensor], n: int = 1, dim: int = -1, prepend: AnyTensor
         x = apply("logical_xor" if x.dtype is bool_ else "sub", after, before)
     return x
 
-
-cumsum_, cumprod_ = inplace(cumsum), inplace(cumprod)
 
 __all__ = ["all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "cumprod", "cumsum", "diff",
            "dist", "log_softmax", "logsumexp", "max", "mean", "min", "nanmean", "nansum", "norm", "prod", "softmax",

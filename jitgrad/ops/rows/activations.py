@@ -36,14 +36,9 @@ pointwise("relu6", 1, "x clamped to [0, 6].", compose=lambda F, x: F.hardtanh(x,
 pointwise("hardsigmoid", 1, "relu6(x + 3) / 6.", compose=lambda F, x: F.relu6(x + 3.0) / 6.0,
           vjp=lambda F, g, y, x: (F.where(F.logical_and(F.gt(x, -3.0), F.lt(x, 3.0)), g / 6.0, 0.0),),
           domain=(-5.0, 5.0))
-
-
-def _hardswish_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:
-    return (F.where(F.le(x, -3.0), 0.0, F.where(F.ge(x, 3.0), g, g * (x / 3.0 + 0.5))),)
-
-
 pointwise("hardswish", 1, "x * relu6(x + 3) / 6.", compose=lambda F, x: x * F.relu6(x + 3.0) / 6.0,
-          vjp=_hardswish_vjp, domain=(-5.0, 5.0))
+          vjp=lambda F, g, y, x: (F.where(F.le(x, -3.0), 0.0, F.where(F.ge(x, 3.0), g, g * (x / 3.0 + 0.5))),),
+          domain=(-5.0, 5.0))
 
 # --- exponential linear units --------------------------------------------------------------------------------------
 

@@ -140,14 +140,10 @@ pointwise("hypot", 2, "sqrt(a * a + b * b), by the larger operand's scale.", com
 
 # --- choice and conversion -----------------------------------------------------------------------------------------
 
-
-def _where_samples(rng: np.random.Generator) -> Any:
-    return [((rng.random((3, 4)) < 0.5, rng.normal(size=(3, 4)), rng.normal(size=(3, 4))), {}),
-            ((rng.random((3, 1)) < 0.5, rng.normal(size=(4,)), rng.normal(size=())), {})]
-
-
 pointwise("where", 3, "a where the condition holds, else b.", "where", dtypes="any",
-          traits={"cheap", "passes", "exact"}, spec=specs.select_by, samples=_where_samples,
+          traits={"cheap", "passes", "exact"}, spec=specs.select_by, samples=lambda rng: [
+              ((rng.random((3, 4)) < 0.5, rng.normal(size=(3, 4)), rng.normal(size=(3, 4))), {}),
+              ((rng.random((3, 1)) < 0.5, rng.normal(size=(4,)), rng.normal(size=())), {})],
           vjp=each(None, lambda F, g, y, c, a, b: F.where(c, g, 0.0), lambda F, g, y, c, a, b: F.where(c, 0.0, g)))
 
 

@@ -9,12 +9,7 @@ import numpy as np
 from jitgrad.dims import product
 from jitgrad.ops import checks, specs
 from jitgrad.ops.opdef import CONTRACT, register
-from jitgrad.ops.rules import each
-
-
-def _transpose(F: Any, x: Any) -> Any:
-    n = x.ndim
-    return F.permute(x, axes=(*range(n - 2), n - 1, n - 2))
+from jitgrad.ops.rules import each, transposed
 
 
 def _matmul_second(F: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
@@ -22,7 +17,7 @@ def _matmul_second(F: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
         rows = product(a.shape[:-1])
         a = F.reshape(a, shape=(rows, a.shape[-1]))
         g = F.reshape(g, shape=(rows, g.shape[-1]))
-    return F.matmul(_transpose(F, a), g)
+    return F.matmul(transposed(F, a), g)
 
 
 def _samples(rng: np.random.Generator) -> Any:
@@ -33,5 +28,5 @@ def _samples(rng: np.random.Generator) -> Any:
 
 register("matmul", 2, CONTRACT, "Matrix products of the last two axes; the axes before them broadcast.",
          impl=lambda xp, a, b: xp.matmul(a, b), spec=specs.matmul, check=checks.matmul,
-         vjp=each(lambda F, g, y, a, b: F.matmul(g, _transpose(F, b)), _matmul_second), dtypes="number", infix="@",
+         vjp=each(lambda F, g, y, a, b: F.matmul(g, transposed(F, b)), _matmul_second), dtypes="number", infix="@",
          traits={"stored", "reads_memory"}, ref="numpy.matmul", samples=_samples)

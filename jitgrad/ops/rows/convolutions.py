@@ -11,10 +11,9 @@ result; they count windows by gy, so that x may be larger than what the windows 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
-
-import numpy as np
 
 from jitgrad.ops import checks, specs
 from jitgrad.ops.opdef import CONTRACT, register
@@ -47,13 +46,6 @@ def _patches(xp: Any, x: Any, kernel: Sequence[int], counts: Sequence[int], stri
          *(t * s for t, s in zip(steps, stride, strict=True))))
 
 
-def _size(sizes: Sequence[int]) -> int:
-    total = 1
-    for s in sizes:
-        total *= s
-    return total
-
-
 def _conv(xp: Any, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
     (n, c), (o, _), kernel = x.shape[:2], w.shape[:2], w.shape[2:]
     if c != w.shape[1] * groups:
@@ -61,7 +53,7 @@ def _conv(xp: Any, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, gro
     counts: Any = [specs.windows_count(m + 2 * p, k, s, d) for m, k, s, p, d in zip(
         x.shape[2:], kernel, stride, padding, dilation, strict=True)]
     patches = _patches(xp, x, kernel, counts, stride, padding, dilation)
-    depth, plane = _size(w.shape[1:]), _size(counts)
+    depth, plane = math.prod(w.shape[1:]), math.prod(counts)
     rows = w.reshape(groups, o // groups, depth)
     y = xp.empty((n, o, *counts), x.dtype)
     for block in _blocks(n, groups * depth * plane):
@@ -73,7 +65,7 @@ def _conv(xp: Any, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, gro
 def _conv_weight(xp: Any, g: Any, x: Any, shape: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
     (n, o), counts, kernel = g.shape[:2], g.shape[2:], shape[2:]
     patches = _patches(xp, x, kernel, counts, stride, padding, dilation)
-    depth, plane = _size(shape[1:]), _size(counts)
+    depth, plane = math.prod(shape[1:]), math.prod(counts)
     total = xp.zeros((groups, o // groups, depth), g.dtype)
     for block in _blocks(n, groups * depth * plane):
         columns = patches[block].reshape(-1, groups, depth, plane)
@@ -85,7 +77,7 @@ def _conv_weight(xp: Any, g: Any, x: Any, shape: Any, stride: Any, padding: Any,
 def _conv_transpose(xp: Any, g: Any, w: Any, shape: Any, stride: Any, padding: Any, dilation: Any,
                     groups: int) -> Any:
     (n, o), counts, kernel = g.shape[:2], g.shape[2:], w.shape[2:]
-    depth, plane = _size(w.shape[1:]), _size(counts)
+    depth, plane = math.prod(w.shape[1:]), math.prod(counts)
     columns_of = w.reshape(groups, o // groups, depth).swapaxes(1, 2)
     padded = xp.zeros((n, shape[1], *(m + 2 * p for m, p in zip(shape[2:], padding, strict=True))), g.dtype)
     for block in _blocks(n, groups * depth * plane):
@@ -135,31 +127,21 @@ def _attrs(stride: Any, padding: Any, dilation: Any, groups: int) -> dict[str, A
     return {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
 
 
-def _conv_samples(rng: np.random.Generator) -> Any:
-    return [((rng.normal(size=x), rng.normal(size=w)), _attrs(*how)) for x, w, *how in _CASES]
-
-
 def _windows_shape(x: tuple[int, ...], w: tuple[int, ...], stride: Any, padding: Any, dilation: Any) -> Any:
     return (x[0], w[0], *(specs.windows_count(n + 2 * p, k, s, d) for n, k, s, p, d in zip(
         x[2:], w[2:], stride, padding, dilation, strict=True)))
 
 
-def _transpose_samples(rng: np.random.Generator) -> Any:
-    return [((rng.normal(size=_windows_shape(x, w, *how[:3])), rng.normal(size=w)), {"shape": x, **_attrs(*how)})
-            for x, w, *how in _CASES]
-
-
-def _weight_samples(rng: np.random.Generator) -> Any:
-    return [((rng.normal(size=_windows_shape(x, w, *how[:3])), rng.normal(size=x)), {"shape": w, **_attrs(*how)})
-            for x, w, *how in _CASES]
-
-
 register("conv", 2, CONTRACT, "The convolution (correlation) of x with w.", dtypes="number", impl=_conv,
-         traits={"stored", "reads_memory"},
-         vjp=_conv_vjp, spec=specs.conv, check=checks.conv, samples=_conv_samples)
+         traits={"stored", "reads_memory"}, vjp=_conv_vjp, spec=specs.conv, check=checks.conv, samples=lambda rng: [
+             ((rng.normal(size=x), rng.normal(size=w)), _attrs(*how)) for x, w, *how in _CASES])
 register("conv_transpose", 2, CONTRACT, "The gradient of a convolution with respect to x, of `shape`, from y's and w.",
          dtypes="number", traits={"stored", "reads_memory"}, impl=_conv_transpose, vjp=_transpose_vjp,
-         spec=specs.shaped, samples=_transpose_samples)
+         spec=specs.shaped, samples=lambda rng: [
+             ((rng.normal(size=_windows_shape(x, w, *how[:3])), rng.normal(size=w)), {"shape": x, **_attrs(*how)})
+             for x, w, *how in _CASES])
 register("conv_weight", 2, CONTRACT, "The gradient of a convolution with respect to w, of `shape`, from y's and x.",
-         dtypes="number", traits={"stored", "reads_memory"}, impl=_conv_weight, vjp=_weight_vjp, spec=specs.shaped,
-         samples=_weight_samples)
+         dtypes="number", traits={"stored", "reads_memory"}, impl=_conv_weight, vjp=_weight_vjp,
+         spec=specs.shaped, samples=lambda rng: [
+             ((rng.normal(size=_windows_shape(x, w, *how[:3])), rng.normal(size=x)), {"shape": w, **_attrs(*how)})
+             for x, w, *how in _CASES])

@@ -25,4 +25,3 @@ register("random.uniform", 2, RANDOM, "Uniform numbers in [0, 1).", vjp=NONDIFF,
 register("random.bits", 2, RANDOM, "Random words in [0, 2^32), as int64.", vjp=NONDIFF, spec=specs.random_bits,
          dtypes="int", traits={"in_library"}, samples=lambda rng: [((7, 3), {"shape": (3, 5)})],
          impl=lambda xp, seed, offset, shape: xp.asarray(random.bits(seed, offset, shape)))
-

@@ -13,6 +13,7 @@ import numpy as np
 
 from jitgrad.dtypes import int64
 from jitgrad.ops.opdef import OPAQUE, register
+from jitgrad.ops.rules import transposed
 from jitgrad.ops.types import TensorType
 
 
@@ -32,12 +33,6 @@ def _total(function: Callable[..., Any], *arrays: Any) -> Any:
     return found.astype(d)
 
 
-def _t(F: Any, x: Any) -> Any:
-    """Transposed matrices."""
-    n = x.ndim
-    return F.permute(x, axes=(*range(n - 2), n - 1, n - 2))
-
-
 def _symmetric(x: Any) -> Any:
     """What the slopes below take for granted."""
     return (x + np.swapaxes(x, -1, -2)) * x.dtype.type(0.5)
@@ -52,17 +47,17 @@ def _lower(F: Any, x: Any) -> Any:
 
 def _cholesky_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:
     back = F.inv(y)
-    inner = F.matmul(F.matmul(_t(F, back), _lower(F, F.matmul(_t(F, y), g))), back)
-    return ((inner + _t(F, inner)) * 0.5,)
+    inner = F.matmul(F.matmul(transposed(F, back), _lower(F, F.matmul(transposed(F, y), g))), back)
+    return ((inner + transposed(F, inner)) * 0.5,)
 
 
 def _solve_vjp(F: Any, g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    to_b = F.solve(_t(F, a), g)
-    return -F.matmul(to_b, _t(F, y)), to_b
+    to_b = F.solve(transposed(F, a), g)
+    return -F.matmul(to_b, transposed(F, y)), to_b
 
 
 def _inv_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:
-    back = _t(F, y)
+    back = transposed(F, y)
     return (-F.matmul(F.matmul(back, g), back),)
 
 
@@ -75,7 +70,7 @@ def _slogdet_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:
     if g[1] is None:
         return (F.zeros_like(x),)
     n = x.ndim - 2
-    return (F.unsqueeze(F.unsqueeze(g[1], axis=n), axis=n + 1) * _t(F, F.inv(x)),)
+    return (F.unsqueeze(F.unsqueeze(g[1], axis=n), axis=n + 1) * transposed(F, F.inv(x)),)
 
 
 def _eigh(xp: Any, x: Any) -> Any:
@@ -91,11 +86,11 @@ def _eigh_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:
     inner = F.zeros_like(x)
     if to_vectors is not None:
         gaps = F.unsqueeze(values, axis=n) - F.unsqueeze(values, axis=n + 1)
-        inner = F.where(diagonal, 0.0, F.matmul(_t(F, vectors), to_vectors) / F.where(diagonal, 1.0, gaps))
+        inner = F.where(diagonal, 0.0, F.matmul(transposed(F, vectors), to_vectors) / F.where(diagonal, 1.0, gaps))
     if to_values is not None:
         inner = F.where(diagonal, F.expand_like(F.unsqueeze(to_values, axis=n), x), inner)
-    back = F.matmul(F.matmul(vectors, inner), _t(F, vectors))
-    return ((back + _t(F, back)) * 0.5,)
+    back = F.matmul(F.matmul(vectors, inner), transposed(F, vectors))
+    return ((back + transposed(F, back)) * 0.5,)
 
 
 def _well(rng: np.random.Generator, *shape: int) -> Any:

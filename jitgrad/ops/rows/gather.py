@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -82,25 +83,8 @@ def _index(xp: Any, x: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
 
 def _index_put(xp: Any, x: Any, v: Any, *indices: Any, axes: tuple[int, ...], accumulate: bool) -> Any:
     y = x.copy()
-    if accumulate:
-        add_at(xp, y, _key(x, indices, axes), v)
-    else:
-        put_at(xp, y, _key(x, indices, axes), v)
+    (add_at if accumulate else put_at)(xp, y, _key(x, indices, axes), v)
     return y
-
-
-def _index_vjp(F: Any, g: Any, y: Any, x: Any, *indices: Any, axes: tuple[int, ...]) -> tuple[Any, ...]:
-    return (F.index_put(F.zeros_like(x), g, *indices, axes=axes, accumulate=True), *(None,) * len(indices))
-
-
-def _index_put_x(F: Any, g: Any, y: Any, x: Any, v: Any, *indices: Any, axes: tuple[int, ...],
-                 accumulate: bool) -> Any:
-    return g if accumulate else F.index_put(g, F.zeros_like(v), *indices, axes=axes, accumulate=False)
-
-
-def _index_put_v(F: Any, g: Any, y: Any, x: Any, v: Any, *indices: Any, axes: tuple[int, ...],
-                 accumulate: bool) -> Any:
-    return F.sum_to(F.index(g, *indices, axes=axes), shape=v.shape)
 
 
 def _index_samples(rng: np.random.Generator) -> Any:
@@ -125,12 +109,16 @@ def _index_put_samples(rng: np.random.Generator) -> Any:
     return cases
 
 
-register("index", None, GATHER, "x at integer tensors along axes, which broadcast together.", vjp=_index_vjp,
-         impl=_index, dtypes="any", adds_back=("index_put", {"accumulate": True}), first_index=1, spec=specs.index,
-         check=checks.index, samples=_index_samples)
-register("index_put", None, GATHER, "x with v written (or added) at integer tensors along axes.",
-         vjp=each(_index_put_x, _index_put_v), impl=_index_put, dtypes="any", spec=specs.same, check=checks.index_put,
-         first_index=2, traits={"stored", "updates", "accumulates"}, samples=_index_put_samples)
+register("index", None, GATHER, "x at integer tensors along axes, which broadcast together.", dtypes="any",
+         impl=_index, adds_back=("index_put", {"accumulate": True}), first_index=1, spec=specs.index,
+         check=checks.index, samples=_index_samples, vjp=lambda F, g, y, x, *indices, axes: (
+             F.index_put(F.zeros_like(x), g, *indices, axes=axes, accumulate=True), *(None,) * len(indices)))
+register("index_put", None, GATHER, "x with v written (or added) at integer tensors along axes.", dtypes="any",
+         impl=_index_put, spec=specs.same, check=checks.index_put, first_index=2, samples=_index_put_samples,
+         traits={"stored", "updates", "accumulates"}, vjp=each(
+             lambda F, g, y, x, v, *indices, axes, accumulate: g if accumulate else F.index_put(
+                 g, F.zeros_like(v), *indices, axes=axes, accumulate=False),
+             lambda F, g, y, x, v, *indices, axes, **how: F.sum_to(F.index(g, *indices, axes=axes), shape=v.shape)))
 
 # --- gather and scatter along one axis -----------------------------------------------------------------------------
 
@@ -141,16 +129,12 @@ def _along(xp: Any, i: Any, axis: int) -> tuple[Any, ...]:
                  for a, n in enumerate(i.shape))
 
 
-def _scatter(xp: Any, x: Any, i: Any, src: Any, axis: int) -> Any:
-    y = x.copy()
-    put_at(xp, y, _along(xp, i, axis), src)
-    return y
-
-
-def _scatter_add(xp: Any, x: Any, i: Any, src: Any, axis: int) -> Any:
-    y = x.copy()
-    add_at(xp, y, _along(xp, i, axis), src)
-    return y
+def _scatter(change: Callable[..., None]) -> Callable[..., Any]:
+    def impl(xp: Any, x: Any, i: Any, src: Any, axis: int) -> Any:
+        y = x.copy()
+        change(xp, y, _along(xp, i, axis), src)
+        return y
+    return impl
 
 
 def _gather_samples(rng: np.random.Generator) -> Any:
@@ -164,22 +148,19 @@ def _scatter_samples(rng: np.random.Generator) -> Any:
     return [((rng.normal(size=(3, 4)), permuted, rng.normal(size=(3, 2))), {"axis": 1})]
 
 
-def _scatter_add_samples(rng: np.random.Generator) -> Any:
-    return [((x, i, rng.normal(size=i.shape)), attrs) for (x, i), attrs in _gather_samples(rng)]
-
-
 register("gather", 2, GATHER, "x at index i along an axis, elsewhere at i's own position.", dtypes="any",
          impl=lambda xp, x, i, axis: xp.asarray(x[_along(xp, i, axis)]), spec=specs.gather,
          check=checks.gather, adds_back=("scatter_add", {}), samples=_gather_samples,
          vjp=lambda F, g, y, x, i, axis: (F.scatter_add(F.zeros_like(x), i, g, axis=axis), None))
 register("scatter", 3, GATHER, "x with src (of i's shape) written at index i along an axis.", dtypes="any",
-         impl=_scatter, traits={"stored", "updates"}, spec=specs.same, check=checks.gather,
+         impl=_scatter(put_at), traits={"stored", "updates"}, spec=specs.same, check=checks.gather,
          samples=_scatter_samples,
          vjp=each(lambda F, g, y, x, i, src, axis: F.scatter(g, i, F.zeros_like(src), axis=axis), None,
                   lambda F, g, y, x, i, src, axis: F.gather(g, i, axis=axis)))
 register("scatter_add", 3, GATHER, "x with src (of i's shape) added at index i along an axis.", dtypes="any",
-         impl=_scatter_add, traits={"stored", "updates", "accumulates"}, spec=specs.same,
-         check=checks.gather, samples=_scatter_add_samples,
+         impl=_scatter(add_at), traits={"stored", "updates", "accumulates"}, spec=specs.same,
+         check=checks.gather, samples=lambda rng: [
+             ((x, i, rng.normal(size=i.shape)), attrs) for (x, i), attrs in _gather_samples(rng)],
          vjp=each(lambda F, g, y, x, i, src, axis: g, None,
                   lambda F, g, y, x, i, src, axis: F.gather(g, i, axis=axis)))
 register("nonzero", 1, GATHER, "The indices of nonzero elements, int64[n, rank].", vjp=NONDIFF, dtypes="any",

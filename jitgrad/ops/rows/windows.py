@@ -41,18 +41,15 @@ _WINDOWS: tuple[tuple[tuple[int, ...], dict[str, int]], ...] = (
     ((3, 4), {"axis": 0, "size": 3, "step": 1, "dilation": 1}),
     ((0, 4), {"axis": 1, "size": 1, "step": 1, "dilation": 1}))
 
-
-def _windows_add_samples(rng: np.random.Generator) -> Any:
-    return [((rng.normal(size=s), rng.normal(size=_windows(np, np.empty(s), **how).shape)), how) for s, how in _WINDOWS]
-
-
 register("windows", 1, VIEW, "Windows of `size` elements along an axis, the window as a new last axis.", dtypes="any",
          impl=_windows, traits={"view", "reads_memory"}, spec=specs.windows, check=checks.windows,
          vjp=lambda F, g, y, x, **how: (F.windows_add(F.zeros_like(x), g, **how),),
          samples=lambda rng: [((rng.normal(size=s),), how) for s, how in _WINDOWS])
 register("windows_add", 2, GATHER, "x with src added to its windows along an axis.", dtypes="number", impl=_windows_add,
-         spec=specs.same, samples=_windows_add_samples,
-         vjp=each(lambda F, g, y, x, src, **how: g, lambda F, g, y, x, src, **how: F.windows(g, **how)))
+         spec=specs.same,
+         vjp=each(lambda F, g, y, x, src, **how: g, lambda F, g, y, x, src, **how: F.windows(g, **how)),
+         samples=lambda rng: [((rng.normal(size=s), rng.normal(size=_windows(np, np.empty(s), **how).shape)), how)
+                              for s, how in _WINDOWS])
 
 
 # --- maxima --------------------------------------------------------------------------------------------------------

@@ -181,7 +181,6 @@ class LambdaLR(LRScheduler):
                 fn.__dict__.update(saved)
 
     def _next_rates(self) -> list[Rate]:
-        """base * lambda(epoch)."""
         return [base * fn(self.last_epoch) for fn, base in zip(self.lr_lambdas, self.base_lrs, strict=True)]
 
 
@@ -196,7 +195,6 @@ class MultiplicativeLR(LambdaLR):
         super().__init__(optimizer, lr_lambda, last_epoch)
 
     def _next_rates(self) -> list[Rate]:
-        """rate * lambda(epoch)."""
         if self._is_initial:
             return self._same()
         return [group["lr"] * fn(self.last_epoch)
@@ -212,7 +210,6 @@ class StepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _next_rates(self) -> list[Rate]:
-        """The same, or times gamma."""
         if self.last_epoch == 0 or self.last_epoch % self.step_size != 0:
             return self._same()
         return self._scaled(self.gamma)
@@ -231,7 +228,6 @@ class MultiStepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _next_rates(self) -> list[Rate]:
-        """The same, or times gamma for each time that the epoch is a milestone."""
         factor = 1.0
         for milestone, times in self.milestones.items():
             if self.last_epoch == milestone:
@@ -255,7 +251,6 @@ class ConstantLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _next_rates(self) -> list[Rate]:
-        """The same, but for the first epoch and epoch `total_iters`."""
         if self.last_epoch == 0:
             return self._scaled(self.factor)
         return self._same() if self.last_epoch != self.total_iters else self._scaled(1.0 / self.factor)
@@ -326,7 +321,6 @@ class ExponentialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _next_rates(self) -> list[Rate]:
-        """The last rate times gamma."""
         return self._same() if self._is_initial else self._scaled(self.gamma)
 
     def _get_closed_form_lr(self) -> list[Rate]:

@@ -142,13 +142,10 @@ def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None
 
 
 def _check_stream(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
-    given = "DataLoader with IterableDataset: expected unspecified {0} option, but got {0}={1}"
-    if shuffle not in (None, False):
-        raise ValueError(given.format("shuffle", shuffle))
-    if sampler is not None:
-        raise ValueError(given.format("sampler", sampler))
-    if batch_sampler is not None:
-        raise ValueError(given.format("batch_sampler", batch_sampler))
+    for name, value in (("shuffle", shuffle or None), ("sampler", sampler), ("batch_sampler", batch_sampler)):
+        if value is not None:
+            raise ValueError(f"DataLoader with IterableDataset: expected unspecified {name} option, but got "
+                             f"{name}={value}")
 
 
 def _check_exclusive(batch_size: int | None, shuffle: bool, sampler: Any, batch_sampler: Any, drop_last: bool) -> None:

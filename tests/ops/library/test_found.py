@@ -23,6 +23,17 @@ def test_running_extremes_of_every_integer_dtype(script: bool) -> None:
 
 
 @pytest.mark.parametrize("script", [False, True], ids=["eager", "scripted"])
+def test_scattered_extremes_of_every_integer_dtype(script: bool) -> None:
+    def f(x, i, y):
+        return [x.scatter_reduce(0, i, y, how, include_self=False) for how in ("amax", "amin")]
+
+    i = torch.tensor([0, 0, 2])
+    for dtype in (torch.uint8, torch.int8, torch.int64):
+        x, y = torch.tensor([9, 9, 9], dtype=dtype), torch.tensor([3, 5, 7], dtype=dtype)
+        assert [z.tolist() for z in (torch.script(f) if script else f)(x, i, y)] == [[5, 9, 7], [3, 9, 7]]
+
+
+@pytest.mark.parametrize("script", [False, True], ids=["eager", "scripted"])
 def test_shifts_in_place_write(script: bool) -> None:
     def f(x):
         v = x[:2]

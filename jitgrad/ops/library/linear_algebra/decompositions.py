@@ -6,7 +6,10 @@ from typing import Any, NamedTuple
 
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import apply, expand_to, library, product, require, require_equal, same_shape, word
+from jitgrad.ops.library.core import apply, expand_to, word
+from jitgrad.ops.library.sizes import product, require, require_equal, same_shape
+
+__library__ = True
 
 
 class LinAlgError(RuntimeError):
@@ -49,7 +52,6 @@ def _found(result: Any, given: Any, message: str) -> Any:
     return result
 
 
-@library
 def inv(A: AnyTensor[Tensor]) -> Tensor:
     """Inverses, (..., n, n). LinAlgError for a singular matrix."""
     A = widen(A, "cpu")
@@ -57,7 +59,6 @@ def inv(A: AnyTensor[Tensor]) -> Tensor:
                   "linalg.inv: The inversion could not be completed because the input matrix is singular.")
 
 
-@library
 def solve(A: AnyTensor[Tensor], B: AnyTensor[Tensor], *, left: bool = True) -> Tensor:
     """The X of A X = B, or X A = B: (..., n, n) and (..., n, k), (n,) or (..., n). LinAlgError for a singular A."""
     a, b = _square("linalg.solve", widen(A, "cpu")), widen(B, "cpu")
@@ -84,7 +85,6 @@ def solve(A: AnyTensor[Tensor], B: AnyTensor[Tensor], *, left: bool = True) -> T
     return apply("squeeze", x, axis=x.ndim - 1) if vector else x
 
 
-@library
 def cholesky(A: AnyTensor[Tensor], *, upper: bool = False) -> Tensor:
     """The lower (or upper) factor L of A = L L^T, (..., n, n). LinAlgError unless A is positive definite."""
     A = widen(A, "cpu")
@@ -93,27 +93,23 @@ def cholesky(A: AnyTensor[Tensor], *, upper: bool = False) -> Tensor:
     return factor.mT if upper else factor
 
 
-@library
 def slogdet(A: AnyTensor[Tensor]) -> slogdet_result:
     """Named (sign, logabsdet) of determinants."""
     return slogdet_result(*apply("slogdet", _square("linalg.slogdet", A)))
 
 
-@library
 def det(A: AnyTensor[Tensor]) -> Tensor:
     """Determinants. Their slopes need regular matrices."""
     sign, size = apply("slogdet", _square("linalg.det", A))
     return sign * apply("exp", size)
 
 
-@library
 def logdet(input: AnyTensor[Tensor]) -> Tensor:
     """Logarithms of determinants: -inf for 0, NaN for negative ones."""
     sign, size = apply("slogdet", _square("logdet", input))
     return apply("log", sign) + size
 
 
-@library
 def eigh(A: AnyTensor[Tensor], UPLO: str = "L") -> eigh_result:
     """Named (eigenvalues, rising, eigenvectors) of symmetric matrices; both triangles of A are read."""
     if UPLO.upper() not in ("L", "U"):
@@ -121,7 +117,6 @@ def eigh(A: AnyTensor[Tensor], UPLO: str = "L") -> eigh_result:
     return eigh_result(*apply("eigh", _square("linalg.eigh", widen(A, "cpu"))))
 
 
-@library
 def eigvalsh(A: AnyTensor[Tensor], UPLO: str = "L") -> Tensor:
     """Eigenvalues of symmetric matrices, rising."""
     return eigh(A, UPLO).eigenvalues

@@ -8,21 +8,10 @@ from typing import Any
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, mode, widen, widest
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import (
-    Number,
-    apply,
-    as_operand,
-    axis,
-    cast,
-    expand_to,
-    inplace,
-    library,
-    product,
-    require_equal,
-    require_tensor,
-    text,
-    word,
-)
+from jitgrad.ops.library.core import Number, apply, as_operand, cast, expand_to, require_tensor, word
+from jitgrad.ops.library.sizes import axis, product, require_equal, text
+
+__library__ = True
 
 
 def _same_dtype(a: Any, b: Any) -> None:
@@ -40,7 +29,6 @@ def _c(x: Any) -> str:
     return names[x.dtype.name]
 
 
-@library
 def mm(input: AnyTensor[Tensor], mat2: AnyTensor[Tensor]) -> Tensor:
     """The product of two matrices."""
     if input.ndim != 2 or mat2.ndim != 2:
@@ -51,7 +39,6 @@ def mm(input: AnyTensor[Tensor], mat2: AnyTensor[Tensor]) -> Tensor:
     return apply("matmul", input, mat2)
 
 
-@library
 def bmm(input: AnyTensor[Tensor], mat2: AnyTensor[Tensor]) -> Tensor:
     """Products of two batches of matrices: (B, n, m) and (B, m, p)."""
     if input.ndim != 3 or mat2.ndim != 3:
@@ -66,7 +53,6 @@ def bmm(input: AnyTensor[Tensor], mat2: AnyTensor[Tensor]) -> Tensor:
     return apply("matmul", input, mat2)
 
 
-@library
 def matmul(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """The product of matrices and vectors of any ranks: batch axes broadcast, vectors are rows or columns."""
     require_tensor("matmul", other, "other", 2)
@@ -92,7 +78,6 @@ def _matmul(a: Any, b: Any) -> Any:
     return apply("squeeze", result, axis=b.ndim - 2)
 
 
-@library
 def dot(input: AnyTensor[Tensor], tensor: AnyTensor[Tensor]) -> Tensor:
     """The inner product of two vectors, a 0-dim tensor."""
     if input.ndim != 1 or tensor.ndim != 1:
@@ -112,7 +97,6 @@ def dot(input: AnyTensor[Tensor], tensor: AnyTensor[Tensor]) -> Tensor:
 vdot = dot
 
 
-@library
 def mv(input: AnyTensor[Tensor], vec: AnyTensor[Tensor]) -> Tensor:
     """A matrix times a vector."""
     if input.ndim != 2 or vec.ndim != 1:
@@ -122,7 +106,6 @@ def mv(input: AnyTensor[Tensor], vec: AnyTensor[Tensor]) -> Tensor:
     return _matmul(input, vec)
 
 
-@library
 def outer(input: AnyTensor[Tensor], vec2: AnyTensor[Tensor]) -> Tensor:
     """All products of two vectors' elements, (n, m)."""
     if input.ndim != 1 or vec2.ndim != 1:
@@ -136,7 +119,6 @@ def outer(input: AnyTensor[Tensor], vec2: AnyTensor[Tensor]) -> Tensor:
 ger = outer
 
 
-@library
 def inner(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """Sums of products over the last axes."""
     from jitgrad.ops.library.pointwise import mul
@@ -150,21 +132,18 @@ def _scaled(x: Any, factor: Any) -> Any:
     return x if isinstance(factor, int) and factor == 1 else apply("mul", x, as_operand(factor, x.dtype))
 
 
-@library
 def addmm(input: AnyTensor[Tensor], mat1: AnyTensor[Tensor], mat2: AnyTensor[Tensor], *, beta: Number = 1,
           alpha: Number = 1) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)."""
     return apply("add", _scaled(mm(mat1, mat2), alpha), _scaled(lower(input), beta))
 
 
-@library
 def addmv(input: AnyTensor[Tensor], mat: AnyTensor[Tensor], vec: AnyTensor[Tensor], *, beta: Number = 1,
           alpha: Number = 1) -> Tensor:
     """beta * input + alpha * (mat @ vec)."""
     return apply("add", _scaled(mv(mat, vec), alpha), _scaled(lower(input, "cuda"), beta))
 
 
-@library
 def addr(input: AnyTensor[Tensor], vec1: AnyTensor[Tensor], vec2: AnyTensor[Tensor], *, beta: Number = 1,
          alpha: Number = 1) -> Tensor:
     """beta * input + alpha * outer(vec1, vec2)."""
@@ -172,14 +151,12 @@ def addr(input: AnyTensor[Tensor], vec1: AnyTensor[Tensor], vec2: AnyTensor[Tens
     return apply("add", _scaled(outer(vec1, vec2), alpha), _scaled(input, beta))
 
 
-@library
 def baddbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTensor[Tensor], *, beta: Number = 1,
             alpha: Number = 1) -> Tensor:
     """beta * input + alpha * bmm(batch1, batch2)."""
     return apply("add", _scaled(bmm(batch1, batch2), alpha), _scaled(lower(input), beta))
 
 
-@library
 def tensordot(a: AnyTensor[Tensor], b: AnyTensor[Tensor], dims: Any = 2) -> Tensor:
     """Sums of products over the last `dims` axes of a and the first of b, or over two lists of axes."""
     if isinstance(dims, int):
@@ -203,7 +180,6 @@ def tensordot(a: AnyTensor[Tensor], b: AnyTensor[Tensor], dims: Any = 2) -> Tens
     return apply("reshape", apply("matmul", left, right), shape=shape)
 
 
-@library
 def trace(input: AnyTensor[Tensor]) -> Tensor:
     """The sum of a matrix's diagonal."""
     if input.ndim != 2:
@@ -214,7 +190,6 @@ def trace(input: AnyTensor[Tensor]) -> Tensor:
     return apply("sum", line, axes=(0,), keepdim=False)
 
 
-@library
 def cross(input: AnyTensor[Tensor], other: AnyTensor[Tensor], dim: int = -1) -> Tensor:
     """The vector product along an axis of size 3."""
     a = axis(dim, input.ndim)
@@ -226,7 +201,6 @@ def cross(input: AnyTensor[Tensor], other: AnyTensor[Tensor], dim: int = -1) -> 
     return apply("cat", *[apply("unsqueeze", p, axis=a) for p in parts], axis=a)
 
 
-@library
 def cdist(x1: AnyTensor[Tensor], x2: AnyTensor[Tensor], p: Number = 2.0) -> Tensor:
     """The p-norms of all differences of rows: (..., n, D) and (..., m, D) give (..., n, m)."""
     from jitgrad.ops.library.reduce import vector_norm
@@ -353,7 +327,6 @@ def _parse(equation: str, ranks: list[int]) -> tuple[list[list[str]], list[str]]
     return parsed, result
 
 
-@library
 def einsum(equation: str, *operands: AnyTensor[Tensor] | Sequence[AnyTensor[Tensor]]) -> Tensor:
     """Products of operands summed over the letters that the result lacks; ellipsis and diagonals included.
 
@@ -363,7 +336,6 @@ def einsum(equation: str, *operands: AnyTensor[Tensor] | Sequence[AnyTensor[Tens
     return _einsum(equation, [lower(x, "cuda") for x in xs], True)
 
 
-@library
 def trilinear(equation: str, *operands: AnyTensor[Tensor]) -> Tensor:
     """`einsum`, whose products autocast leaves as they are."""
     return _einsum(equation, widest("cuda", *operands), False)
@@ -391,8 +363,6 @@ def _einsum(equation: str, xs: Sequence[Any], lowered: bool) -> Any:
     current.sum_out(set(result))
     return current.arrange(result)
 
-
-addmm_, baddbmm_ = inplace(addmm), inplace(baddbmm)
 
 __all__ = ["addmm", "addmv", "addr", "baddbmm", "bmm", "cdist", "cross", "dot", "einsum", "ger", "inner", "matmul",
            "mm", "mv", "outer", "tensordot", "trace", "vdot"]

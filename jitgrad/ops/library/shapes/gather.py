@@ -8,25 +8,12 @@ from typing import Any
 from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.autocast import widest
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
-from jitgrad.ops.library.core import (
-    Number,
-    apply,
-    as_operand,
-    axis,
-    cast,
-    create,
-    expand_to,
-    inplace,
-    library,
-    maximum,
-    product,
-    require_equal,
-    require_tensor,
-    same_shape,
-    word,
-)
+from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, expand_to, require_tensor, word
 from jitgrad.ops.library.shapes.indexing import checked_indices, index_put_value, mask_indices
 from jitgrad.ops.library.shapes.shape import take_slice
+from jitgrad.ops.library.sizes import axis, maximum, product, require_equal, same_shape
+
+__library__ = True
 
 
 def _index(fn: str, index: Any) -> Any:
@@ -43,7 +30,6 @@ def _at_least_vector(x: Any) -> Any:
 # --- one index per element -----------------------------------------------------------------------------------------
 
 
-@library
 def gather(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], *, sparse_grad: bool = False) -> Tensor:
     """result[i][j] = input[index[i][j]][j] for dim = 0, and so on. The result has index's shape.
 
@@ -88,7 +74,6 @@ def _scatter(name: str, input: Any, dim: Any, index: Any, src: Any) -> Any:
     return apply(name, input, i, s, axis=a)
 
 
-@library
 def scatter(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], src: AnyTensor[Tensor] | Number | None = None,
             *, value: Number | None = None, reduce: str | None = None) -> Tensor:
     """input with src (or a number) written at index along dim: the inverse of `gather`. reduce: "add"."""
@@ -100,14 +85,12 @@ def scatter(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], src: A
     return _scatter("scatter" if reduce is None else "scatter_add", input, dim, index, src)
 
 
-@library
 def scatter_add(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], src: AnyTensor[Tensor]) -> Tensor:
     """input with src added at index along dim."""
     input, src = widest("cuda", input, require_tensor("scatter_add", src, "src", 4))
     return _scatter("scatter_add", input, dim, index, src)
 
 
-@library
 def scatter_reduce(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], src: AnyTensor[Tensor], reduce: str, *,
                    include_self: bool = True) -> Tensor:
     """Elements of src that go to the same place, and input's there if include_self, reduced.
@@ -135,7 +118,6 @@ def scatter_reduce(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor],
     return apply("div" if input.dtype.is_floating_point else "floor_divide", total, count)
 
 
-@library
 def take_along_dim(input: AnyTensor[Tensor], indices: AnyTensor[Tensor], dim: int | None = None) -> Tensor:
     """`gather` with broadcasting, and negative indices; flattened without dim."""
     if dim is None:
@@ -165,7 +147,6 @@ def _vector(fn: str, index: Any) -> Any:
     return _at_least_vector(index)
 
 
-@library
 def index_select(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor]) -> Tensor:
     """The slices of input at the index vector, along dim."""
     a = axis(dim, input.ndim)
@@ -189,7 +170,6 @@ def _put_slices(fn: str, input: Any, dim: Any, index: Any, source: Any, accumula
     return apply("index_put", input, source, i, axes=(a,), accumulate=accumulate)
 
 
-@library
 def index_add(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], source: AnyTensor[Tensor], *,
               alpha: Number = 1) -> Tensor:
     """input with alpha times the slices of source added at the index vector, along dim."""
@@ -198,21 +178,18 @@ def index_add(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], sour
     return _put_slices("index_add", input, dim, index, source, True)
 
 
-@library
 def index_copy(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], source: AnyTensor[Tensor]) -> Tensor:
     """input with the slices of source written at the index vector, along dim."""
     input, source = widest("cpu", input, source)
     return _put_slices("index_copy", input, dim, index, source, False)
 
 
-@library
 def index_fill(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor],
                value: AnyTensor[Tensor] | Number) -> Tensor:
     """input with a number written to the slices at the index vector, along dim."""
     return _put_slices("index_fill", input, dim, index, as_operand(value, input.dtype), False)
 
 
-@library
 def index_put(input: AnyTensor[Tensor], indices: Sequence[AnyTensor[Tensor]], values: AnyTensor[Tensor],
               accumulate: bool = False) -> Tensor:
     """input with values written (or added) at the tuple of index tensors or masks."""
@@ -233,7 +210,6 @@ def index_put(input: AnyTensor[Tensor], indices: Sequence[AnyTensor[Tensor]], va
     return index_put_value(input, found, tuple(range(len(found))), values, accumulate)
 
 
-@library
 def take(input: AnyTensor[Tensor], index: AnyTensor[Tensor]) -> Tensor:
     """The elements at positions in the flattened input; the result has index's shape."""
     count = product(input.shape)
@@ -244,7 +220,6 @@ def take(input: AnyTensor[Tensor], index: AnyTensor[Tensor]) -> Tensor:
 # --- masks ---------------------------------------------------------------------------------------------------------
 
 
-@library
 def nonzero(input: AnyTensor[Tensor], *, as_tuple: bool = False) -> Any:
     """The positions of nonzero elements: int64 (n, rank), or one vector per axis."""
     if not as_tuple:
@@ -252,13 +227,11 @@ def nonzero(input: AnyTensor[Tensor], *, as_tuple: bool = False) -> Any:
     return tuple(mask_indices(_at_least_vector(input)))
 
 
-@library
 def argwhere(input: AnyTensor[Tensor]) -> Tensor:
     """The positions of nonzero elements, int64 (n, rank)."""
     return apply("nonzero", input)
 
 
-@library
 def masked_select(input: AnyTensor[Tensor], mask: AnyTensor[Tensor]) -> Tensor:
     """The elements where mask (which broadcasts with input) is True, as a vector."""
     if mask.dtype is not bool_:
@@ -271,7 +244,6 @@ def masked_select(input: AnyTensor[Tensor], mask: AnyTensor[Tensor]) -> Tensor:
     return apply("index", x, *mask_indices(m), axes=tuple(range(x.ndim)))
 
 
-@library
 def bincount(input: AnyTensor[Tensor], weights: AnyTensor[Tensor] | None = None, minlength: int = 0) -> Tensor:
     """How often each number occurs in a vector of non-negative ints (or the sum of its weights)."""
     if input.ndim != 1 or input.dtype.is_floating_point:
@@ -286,10 +258,6 @@ def bincount(input: AnyTensor[Tensor], weights: AnyTensor[Tensor] | None = None,
         zeros, ones = create("full", weights, value=0, shape=(length,), dtype=weights.dtype), weights
     return apply("index_put", zeros, ones, i, axes=(0,), accumulate=True)
 
-
-scatter_, scatter_add_, scatter_reduce_ = inplace(scatter), inplace(scatter_add), inplace(scatter_reduce)
-index_add_, index_copy_, index_fill_ = inplace(index_add), inplace(index_copy), inplace(index_fill)
-index_put_ = inplace(index_put)
 
 __all__ = ["argwhere", "bincount", "gather", "index_add", "index_copy", "index_fill", "index_put", "index_select",
            "masked_select", "nonzero", "scatter", "scatter_add", "scatter_reduce", "take", "take_along_dim"]

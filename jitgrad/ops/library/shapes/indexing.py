@@ -14,17 +14,11 @@ import numpy as np
 
 from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, select_number
-from jitgrad.ops.library.core import (
-    OPERAND,
-    alias,
-    apply,
-    as_operand,
-    cast,
+from jitgrad.ops.library.core import OPERAND, alias, apply, as_operand, cast, create, expand_to
+from jitgrad.ops.library.shapes.shape import take_slice
+from jitgrad.ops.library.sizes import (
     ceil_div,
-    create,
-    expand_to,
     is_one,
-    library,
     maximum,
     minimum,
     product,
@@ -33,8 +27,9 @@ from jitgrad.ops.library.core import (
     text,
     wrap_index,
 )
-from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.specs import index_result_shape
+
+__library__ = True
 
 # --- integer tensors as indices ------------------------------------------------------------------------------------
 
@@ -201,7 +196,9 @@ def _tensor_item(view: Any, a: int, original: int, item: Any, advanced: _Advance
         advanced.indices.append(lambda: mask_indices(apply("unsqueeze", mask, axis=0))[0])
         return apply("unsqueeze", view, axis=a), a + 1, original
     for k, m in enumerate(mask.shape):
-        _require_mask_size(mask, view, m, view.shape[a + k], k, a)
+        require_equal(m, view.shape[a + k], lambda k=k: (  # type: ignore[misc]
+            f"The shape of the mask {text(mask.shape)} at index {k} does not match the shape of the indexed tensor "
+            f"{text(view.shape)} at index {a + k}"), IndexError)
     if not advanced.axes:
         advanced.mask = (mask, a)
     advanced.axes.extend(range(a, a + mask.ndim))
@@ -214,11 +211,6 @@ def _tensor_item(view: Any, a: int, original: int, item: Any, advanced: _Advance
 
     advanced.indices.extend([lambda k=k: positions(k) for k in range(mask.ndim)])  # type: ignore[misc]
     return view, a + mask.ndim, original + mask.ndim
-
-
-def _require_mask_size(mask: Any, view: Any, m: Any, n: Any, k: int, a: int) -> None:
-    require_equal(m, n, lambda: f"The shape of the mask {text(mask.shape)} at index {k} does not match the shape of "
-                                f"the indexed tensor {text(view.shape)} at index {a + k}", IndexError)
 
 
 def _bound(b: Any) -> Any:
@@ -270,7 +262,6 @@ def _clipped(start: Any, stop: Any, n: Any) -> tuple[Any, Any]:
 # --- x[key] --------------------------------------------------------------------------------------------------------
 
 
-@library
 def getitem(x: AnyTensor[Tensor], key: Any) -> Tensor:
     """x[key]: a view for ints, slices and None; a copy as soon as a tensor, list or bool is in the key.
 
@@ -303,7 +294,6 @@ def _without_leading_ones(value: Any, rank: int) -> Any:
     return value
 
 
-@library
 def setitem(x: AnyTensor[Tensor], key: Any, value: Any) -> None:
     """x[key] = value: value is cast to x's dtype and broadcast.
 

@@ -8,22 +8,11 @@ from typing import Any
 from jitgrad.dtypes import bool_
 from jitgrad.ops.autocast import widest
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor
-from jitgrad.ops.library.core import (
-    Number,
-    apply,
-    as_operand,
-    axis,
-    bind,
-    cast,
-    expand_to,
-    library,
-    product,
-    require,
-    require_tensor,
-    result_dtype,
-    size_of,
-)
+from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, expand_to, require_tensor, result_dtype
 from jitgrad.ops.library.shapes.shape import take_slice
+from jitgrad.ops.library.sizes import axis, product, require, size_of
+
+__library__ = True
 
 
 def _tensors(fn: str, tensors: Any) -> list[Any]:
@@ -38,17 +27,12 @@ def _tensors(fn: str, tensors: Any) -> list[Any]:
     return list(tensors)
 
 
-def _is_legacy_empty(x: Any) -> bool:
-    """torch's cat skips vectors of size 0 whatever the others' rank."""
-    return x.ndim == 1 and isinstance(x.shape[0], int) and x.shape[0] == 0
-
-
-@library
 def cat(tensors: Sequence[AnyTensor[Tensor]], dim: int = 0) -> Tensor:
     """Tensors one after the other along axis dim; dtypes are promoted."""
     xs = widest("cpu", *_tensors("cat", tensors))
     d = result_dtype(*xs)
-    kept = [x for x in xs if not _is_legacy_empty(x)] or xs
+    # torch skips vectors of size 0 whatever the others' rank
+    kept = [x for x in xs if x.ndim != 1 or not isinstance(x.shape[0], int) or x.shape[0] != 0] or xs
     rank = kept[0].ndim
     for i, x in enumerate(kept):
         if x.ndim == 0:
@@ -61,7 +45,6 @@ def cat(tensors: Sequence[AnyTensor[Tensor]], dim: int = 0) -> Tensor:
 concat = concatenate = cat
 
 
-@library
 def stack(tensors: Sequence[AnyTensor[Tensor]], dim: int = 0) -> Tensor:
     """Tensors of equal shape along a new axis dim."""
     xs = widest("cpu", *_tensors("stack", tensors))
@@ -92,14 +75,12 @@ atleast_1d = bind(_at_least, 1, "atleast_1d", "Numbers as vectors of one element
 atleast_2d = bind(_at_least, 2, "atleast_2d", "Numbers and vectors as matrices of one row.")
 
 
-@library
 def hstack(tensors: Sequence[AnyTensor[Tensor]]) -> Tensor:
     """Side by side: along axis 1, or 0 for vectors."""
     xs = [atleast_1d(x) for x in _tensors("hstack", tensors)]
     return cat(xs, 0 if xs[0].ndim == 1 else 1)
 
 
-@library
 def vstack(tensors: Sequence[AnyTensor[Tensor]]) -> Tensor:
     """One above the other; vectors are rows."""
     return cat([atleast_2d(x) for x in _tensors("vstack", tensors)], 0)
@@ -108,21 +89,18 @@ def vstack(tensors: Sequence[AnyTensor[Tensor]]) -> Tensor:
 row_stack = vstack
 
 
-@library
 def column_stack(tensors: Sequence[AnyTensor[Tensor]]) -> Tensor:
     """Side by side; vectors are columns."""
     xs = [atleast_1d(x) for x in _tensors("column_stack", tensors)]
     return cat([apply("unsqueeze", x, axis=1) if x.ndim == 1 else x for x in xs], 1)
 
 
-@library
 def dstack(tensors: Sequence[AnyTensor[Tensor]]) -> Tensor:
     """Along the third axis."""
     xs = [atleast_2d(x) for x in _tensors("dstack", tensors)]
     return cat([apply("unsqueeze", x, axis=2) if x.ndim == 2 else x for x in xs], 2)
 
 
-@library
 def meshgrid(*tensors: AnyTensor[Tensor] | Sequence[AnyTensor[Tensor]], indexing: str = "ij") -> tuple[Tensor, ...]:
     """Coordinate grids of vectors; "xy" exchanges the first two axes."""
     xs: list[Any] = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors)
@@ -141,7 +119,6 @@ def meshgrid(*tensors: AnyTensor[Tensor] | Sequence[AnyTensor[Tensor]], indexing
                             tuple(shape)) for x, p in zip(xs, places, strict=True)])
 
 
-@library
 def broadcast_tensors(*tensors: AnyTensor[Tensor] | Sequence[AnyTensor[Tensor]]) -> tuple[Tensor, ...]:
     """Tensors expanded to the shape to which they broadcast together."""
     xs: list[Any] = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors)
@@ -152,14 +129,12 @@ def broadcast_tensors(*tensors: AnyTensor[Tensor] | Sequence[AnyTensor[Tensor]])
     return tuple([expand_to(x, tuple(total.shape)) for x in xs])
 
 
-@library
 def cartesian_prod(*tensors: AnyTensor[Tensor]) -> Tensor:
     """All combinations of the vectors' elements, one a row."""
     grids: Any = meshgrid(*tensors) if len(tensors) > 1 else tensors
     return stack([apply("reshape", g, shape=(product(g.shape),)) for g in grids], 1) if len(tensors) > 1 else grids[0]
 
 
-@library
 def pad_constant(input: Any, pad: Sequence[Any], value: Number | None) -> Any:
     """torch's pad list (last axis first: before, after, ...) with a constant; negative pads cut."""
     require_tensor("pad", input)

@@ -7,13 +7,15 @@ from typing import Any
 
 from jitgrad.dtypes import int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import apply, axes, axis, bind, create, library, require, static_int
+from jitgrad.ops.library.core import apply, bind, create
 from jitgrad.ops.library.shapes.shape import clone, flatten, movedim, reshape, take_slice, transpose
+from jitgrad.ops.library.sizes import axes, axis, require, static_int
+
+__library__ = True
 
 # --- reversing, rolling, diagonals, triangles ----------------------------------------------------------------------
 
 
-@library
 def flip(input: AnyTensor[Tensor], dims: Sequence[int]) -> Tensor:
     """A copy with the axes in dims reversed."""
     dims = (dims,) if isinstance(dims, int) else dims
@@ -29,7 +31,6 @@ fliplr = bind(_flipped, 1, "fliplr", "Axis 1 reversed.")
 flipud = bind(_flipped, 0, "flipud", "Axis 0 reversed.")
 
 
-@library
 def roll(input: AnyTensor[Tensor], shifts: Any, dims: int | Sequence[int] | None = None) -> Tensor:
     """Elements shifted along axes, those that leave coming back at the other end; flattened without dims."""
     moves = list(shifts) if isinstance(shifts, (tuple, list)) else [shifts]
@@ -53,7 +54,6 @@ def roll(input: AnyTensor[Tensor], shifts: Any, dims: int | Sequence[int] | None
     return result
 
 
-@library
 def rot90(input: AnyTensor[Tensor], k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """Rotated by 90 degrees k times, from the first axis of dims towards the second."""
     a, b = (axis(d, input.ndim) for d in dims)
@@ -65,7 +65,6 @@ def rot90(input: AnyTensor[Tensor], k: int = 1, dims: Sequence[int] = (0, 1)) ->
     return flip(transpose(input, a, b), (a,)) if k == 1 else transpose(flip(input, (a,)), a, b)
 
 
-@library
 def diagonal(input: AnyTensor[Tensor], offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The diagonal of two axes, as a new last axis. A view."""
     a, b = axis(dim1, input.ndim), axis(dim2, input.ndim)
@@ -74,7 +73,6 @@ def diagonal(input: AnyTensor[Tensor], offset: int = 0, dim1: int = 0, dim2: int
     return apply("diagonal", input, offset=static_int(offset), axis1=a, axis2=b)
 
 
-@library
 def diag_embed(input: AnyTensor[Tensor], offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Zeros with the last axis of input on the diagonal of two new axes."""
     n = input.ndim + 1
@@ -86,20 +84,11 @@ def diag_embed(input: AnyTensor[Tensor], offset: int = 0, dim1: int = -2, dim2: 
     wide = apply("pad", input, pads=((0, 0),) * (n - 2) + ((before, after),), value=0)  # element i of row i
     rows = apply("unsqueeze", create("arange", input, length=side, dtype=int64), axis=1)
     columns = create("arange", input, length=side, dtype=int64)
-    on = apply("eq", apply("add", rows, _int_tensor(offset)), columns)
-    full = apply("where", on, apply("unsqueeze", wide, axis=n - 1), _zero(input))
+    on = apply("eq", apply("add", rows, backend().lift(offset, int64)), columns)
+    full = apply("where", on, apply("unsqueeze", wide, axis=n - 1), backend().lift(0, input.dtype))
     return movedim(full, (-2, -1), (a, b))
 
 
-def _int_tensor(value: Any) -> Any:
-    return backend().lift(value, int64)
-
-
-def _zero(like: Any) -> Any:
-    return backend().lift(0, like.dtype)
-
-
-@library
 def diag(input: AnyTensor[Tensor], diagonal: int = 0) -> Tensor:
     """A matrix's diagonal as a vector, or a square matrix with the vector on its diagonal."""
     if input.ndim == 1:
@@ -115,15 +104,14 @@ def _triangle(comparison: str, input: AnyTensor[Tensor], diagonal: Any = 0) -> T
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
     rows = apply("unsqueeze", create("arange", input, length=input.shape[-2], dtype=int64), axis=1)
     columns = create("arange", input, length=input.shape[-1], dtype=int64)
-    kept = apply(comparison, apply("sub", columns, rows), _int_tensor(diagonal))
-    return apply("where", kept, input, _zero(input))
+    kept = apply(comparison, apply("sub", columns, rows), backend().lift(diagonal, int64))
+    return apply("where", kept, input, backend().lift(0, input.dtype))
 
 
 tril = bind(_triangle, "le", "tril", "The elements on and below a diagonal, zeros elsewhere.")
 triu = bind(_triangle, "ge", "triu", "The elements on and above a diagonal, zeros elsewhere.")
 
 
-@library
 def unfold(input: AnyTensor[Tensor], dimension: int, size: Any, step: Any) -> Tensor:
     """Windows of `size` elements, `step` apart, along an axis; the window is the new last axis. A view."""
     a = axis(dimension, input.ndim)

@@ -8,21 +8,16 @@ from typing import Any
 
 from jitgrad.dtypes import int64
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, select_number
-from jitgrad.ops.library.core import (
-    alias,
-    apply,
+from jitgrad.ops.library.core import alias, apply, create, expand_to, require_tensor
+from jitgrad.ops.library.sizes import (
     axes,
     axis,
     ceil_div,
-    create,
-    expand_to,
-    library,
     maximum,
     minimum,
     product,
     require,
     require_equal,
-    require_tensor,
     same_shape,
     same_size,
     size_list,
@@ -30,6 +25,8 @@ from jitgrad.ops.library.core import (
     static_int,
     text,
 )
+
+__library__ = True
 
 # --- the same elements in another shape ----------------------------------------------------------------------------
 
@@ -54,7 +51,6 @@ def infer_shape(shape: Sequence[Any], sizes: Sequence[Any]) -> tuple[Any, ...]:
     return tuple([inferred if _is_minus_one(s) else s for s in shape])
 
 
-@library
 def reshape(input: AnyTensor[Tensor], shape: Sequence[Any]) -> Tensor:
     """The elements in order in another shape; one size may be -1. A view where that is possible.
 
@@ -68,7 +64,6 @@ def reshape(input: AnyTensor[Tensor], shape: Sequence[Any]) -> Tensor:
     return alias(input) if same_shape(shape, sizes) else apply("reshape", input, shape=shape)
 
 
-@library
 def flatten(input: AnyTensor[Tensor], start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """The axes from start_dim to end_dim as one. A 0-dim tensor becomes a vector."""
     start, end = axis(start_dim, input.ndim), axis(end_dim, input.ndim)
@@ -83,13 +78,11 @@ def flatten(input: AnyTensor[Tensor], start_dim: int = 0, end_dim: int = -1) -> 
     return apply("reshape", x, shape=(*s[:start], product(s[start:end + 1]), *s[end + 1:]))
 
 
-@library
 def ravel(input: AnyTensor[Tensor]) -> Tensor:
     """The elements in order, as a vector."""
     return alias(input) if input.ndim == 1 else flatten(input)
 
 
-@library
 def unflatten(input: AnyTensor[Tensor], dim: int, sizes: Sequence[Any]) -> Tensor:
     """Axis dim split into axes of the given sizes, one of which may be -1."""
     a, s = axis(dim, input.ndim), input.shape
@@ -99,21 +92,15 @@ def unflatten(input: AnyTensor[Tensor], dim: int, sizes: Sequence[Any]) -> Tenso
     return apply("reshape", input, shape=(*s[:a], *inner, *s[a + 1:]))
 
 
-@library
 def unsqueeze(input: AnyTensor[Tensor], dim: int) -> Tensor:
     """A new axis of size one before axis dim (in the result's numbering)."""
     return apply("unsqueeze", input, axis=axis(dim, input.ndim + 1))
 
 
 def _has_size_one(size: Any) -> bool:
-    if isinstance(size, SymNumber):
-        if size.known_not_one():
-            return False
-        return static_int(size) == 1
-    return bool(size == 1)
+    return not (isinstance(size, SymNumber) and size.known_not_one()) and static_int(size) == 1
 
 
-@library
 def squeeze(input: AnyTensor[Tensor], dim: int | Sequence[int] | None = None) -> Tensor:
     """Without the axes of size one: all, or those among dim."""
     found = axes(dim, input.ndim)
@@ -128,7 +115,6 @@ def squeeze(input: AnyTensor[Tensor], dim: int | Sequence[int] | None = None) ->
 # --- axes in another order -----------------------------------------------------------------------------------------
 
 
-@library
 def permute(input: AnyTensor[Tensor], dims: Sequence[int]) -> Tensor:
     """Axes in the order of dims."""
     n = input.ndim
@@ -142,7 +128,6 @@ def permute(input: AnyTensor[Tensor], dims: Sequence[int]) -> Tensor:
     return apply("permute", input, axes=order)
 
 
-@library
 def transpose(input: AnyTensor[Tensor], dim0: int, dim1: int) -> Tensor:
     """Two axes exchanged."""
     n = input.ndim
@@ -157,7 +142,6 @@ def transpose(input: AnyTensor[Tensor], dim0: int, dim1: int) -> Tensor:
 swapaxes = swapdims = transpose
 
 
-@library
 def t(input: AnyTensor[Tensor]) -> Tensor:
     """The transpose of a matrix; a vector or number itself."""
     if input.ndim > 2:
@@ -165,13 +149,11 @@ def t(input: AnyTensor[Tensor]) -> Tensor:
     return alias(input) if input.ndim < 2 else apply("permute", input, axes=(1, 0))
 
 
-@library
 def reversed_axes(input: AnyTensor[Tensor]) -> Tensor:
     """Axes in reverse: the property `T`."""
     return apply("permute", input, axes=tuple(range(input.ndim - 1, -1, -1))) if input.ndim > 1 else alias(input)
 
 
-@library
 def matrix_transpose(input: AnyTensor[Tensor]) -> Tensor:
     """The last two axes exchanged: the property `mT`."""
     if input.ndim < 2:
@@ -180,7 +162,6 @@ def matrix_transpose(input: AnyTensor[Tensor]) -> Tensor:
     return transpose(input, -2, -1)
 
 
-@library
 def movedim(input: AnyTensor[Tensor], source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """Axes `source` moved to places `destination`; the others keep their order."""
     n = input.ndim
@@ -204,7 +185,6 @@ moveaxis = movedim
 # --- repeating -----------------------------------------------------------------------------------------------------
 
 
-@library
 def expand(input: AnyTensor[Tensor], sizes: Sequence[Any]) -> Tensor:
     """Axes of size one repeated, and new leading axes; -1 keeps a size. A view."""
     sizes = size_list((sizes,))
@@ -219,19 +199,16 @@ def expand(input: AnyTensor[Tensor], sizes: Sequence[Any]) -> Tensor:
     return alias(input) if result is input else result
 
 
-@library
 def broadcast_to(input: AnyTensor[Tensor], size: Sequence[Any]) -> Tensor:
     """`input` expanded to a shape."""
     return expand(input, size)
 
 
-@library
 def expand_as(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """`input` expanded to other's shape."""
     return expand(input, other.shape)
 
 
-@library
 def view_as(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """`input` in other's shape."""
     return reshape(input, other.shape)
@@ -240,13 +217,11 @@ def view_as(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
 reshape_as = view_as
 
 
-@library
 def clone(input: AnyTensor[Tensor]) -> Tensor:
     """A copy with memory of its own; differentiable."""
     return apply("cast", require_tensor("clone", input), dtype=input.dtype)
 
 
-@library
 def repeat(input: AnyTensor[Tensor], sizes: Sequence[Any]) -> Tensor:
     """A copy, tiled: sizes[i] times along axis i, counted from the last."""
     sizes = size_list((sizes,))
@@ -260,14 +235,12 @@ def repeat(input: AnyTensor[Tensor], sizes: Sequence[Any]) -> Tensor:
     return apply("reshape", clone(tall), shape=tuple([n * r for n, r in zip(s, sizes, strict=True)]))
 
 
-@library
 def tile(input: AnyTensor[Tensor], dims: Sequence[Any]) -> Tensor:
     """`repeat` that lets dims be shorter than the rank."""
     dims = size_list((dims,))
     return repeat(input, (1,) * (input.ndim - len(dims)) + dims)
 
 
-@library
 def repeat_interleave(input: AnyTensor[Tensor], repeats: Any, dim: int | None = None, *,
                       output_size: Any = None) -> Tensor:
     """Each element (or each slice along dim) repeated; `repeats` is a number or an integer vector."""
@@ -313,7 +286,6 @@ def _part(input: Any, a: int, start: Any, length: Any) -> Any:
     return alias(input) if part is input else part
 
 
-@library
 def narrow(input: AnyTensor[Tensor], dim: int, start: Any, length: Any) -> Tensor:
     """`length` elements of axis dim from `start` on. RuntimeError out of range."""
     if input.ndim == 0:
@@ -329,7 +301,6 @@ def narrow(input: AnyTensor[Tensor], dim: int, start: Any, length: Any) -> Tenso
     return _part(input, a, first, length)
 
 
-@library
 def select(input: AnyTensor[Tensor], dim: int, index: Any) -> Tensor:
     """Axis dim at one index. IndexError out of range."""
     if input.ndim == 0:
@@ -343,7 +314,6 @@ def select(input: AnyTensor[Tensor], dim: int, index: Any) -> Tensor:
     return apply("select", input, axis=a, index=i)
 
 
-@library
 def split(tensor: AnyTensor[Tensor], split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of axis dim: of one size (the last may be smaller), or of the sizes given."""
     a = axis(dim, tensor.ndim)
@@ -378,7 +348,6 @@ def _pieces(tensor: Any, a: int, n: Any, size: Any, count: int) -> tuple[Any, ..
     return (*parts, _part(tensor, a, last, n - last))
 
 
-@library
 def chunk(input: AnyTensor[Tensor], chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most `chunks` parts of axis dim, of equal size but for the last."""
     chunks = static_int(chunks)
@@ -400,7 +369,6 @@ def chunk(input: AnyTensor[Tensor], chunks: int, dim: int = 0) -> tuple[Tensor, 
     return _pieces(input, a, n, size, count)
 
 
-@library
 def tensor_split(input: AnyTensor[Tensor], indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of axis dim: as many as given, sizes differing by at most one, or cut at the indices given."""
     a = axis(dim, input.ndim)
@@ -414,7 +382,6 @@ def tensor_split(input: AnyTensor[Tensor], indices_or_sections: Any, dim: int = 
                   for low, high in itertools.pairwise(cuts)])
 
 
-@library
 def unbind(input: AnyTensor[Tensor], dim: int = 0) -> tuple[Tensor, ...]:
     """The slices along axis dim, without it."""
     if input.ndim == 0:

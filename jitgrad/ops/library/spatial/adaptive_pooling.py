@@ -7,19 +7,10 @@ from typing import Any
 from jitgrad.dtypes import int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import (
-    apply,
-    as_operand,
-    bind,
-    cast,
-    create,
-    product,
-    require,
-    require_tensor,
-    same_size,
-    text,
-    word,
-)
+from jitgrad.ops.library.core import apply, as_operand, bind, cast, create, require_tensor, word
+from jitgrad.ops.library.sizes import product, require, same_size, text
+
+__library__ = True
 
 
 def _adaptive_sizes(fn: str, rank: int, input: Any, output_size: Any) -> tuple[Any, Any, tuple[Any, ...]]:

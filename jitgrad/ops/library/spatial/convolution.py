@@ -10,19 +10,10 @@ from jitgrad.dtypes import float32
 from jitgrad.errors import NotStatic
 from jitgrad.ops.autocast import lower, mode
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import (
-    apply,
-    bind,
-    cast,
-    joined,
-    per_axis,
-    require,
-    require_equal,
-    require_tensor,
-    static_int,
-    text,
-    word,
-)
+from jitgrad.ops.library.core import apply, bind, cast, require_tensor, word
+from jitgrad.ops.library.sizes import joined, per_axis, require, require_equal, static_int, text
+
+__library__ = True
 
 Sizes = int | Sequence[int]
 #: torch's names of dtypes in one of its messages

@@ -9,23 +9,10 @@ from jitgrad import dtypes
 from jitgrad.dtypes import int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import (
-    apply,
-    as_operand,
-    bind,
-    cast,
-    ceil_div,
-    create,
-    library,
-    maximum,
-    minimum,
-    per_axis,
-    product,
-    require,
-    require_tensor,
-    text,
-    word,
-)
+from jitgrad.ops.library.core import apply, as_operand, bind, cast, create, require_tensor, word
+from jitgrad.ops.library.sizes import ceil_div, maximum, minimum, per_axis, product, require, text
+
+__library__ = True
 
 Sizes = int | Sequence[int]
 _WORDS = {1: "one", 2: "two", 3: "three"}
@@ -165,8 +152,8 @@ def _counts(p: _Pool, include_pad: bool, x: Any) -> Any:
     return cast(total, x.dtype)
 
 
-def _average(rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
-             count_include_pad: bool, divisor_override: Any) -> Any:
+def _avg_pool(rank: int, input: AnyTensor[Tensor], kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+              ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
     fn = f"avg_pool{rank}d"
     p = _Pool(fn, rank, _wide(rank, input), kernel_size, stride, padding, 1, ceil_mode)
     x = p.x
@@ -182,16 +169,10 @@ def _average(rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any,
     return p.finish(apply("div", _sum(p, x), divisor))
 
 
-@library
 def avg_pool1d(input: AnyTensor[Tensor], kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
                ceil_mode: bool = False, count_include_pad: bool = True) -> Tensor:
     """The mean of each window of (N, C, L) or (C, L); padding counts as zeros, or not at all."""
-    return _average(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
-
-
-def _avg_pool(rank: int, input: AnyTensor[Tensor], kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
-              ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
-    return _average(rank, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
 avg_pool2d = bind(_avg_pool, 2, "avg_pool2d",
@@ -223,7 +204,6 @@ def _pair(name: str, value: Any) -> tuple[int, ...]:
     return found
 
 
-@library
 def unfold(input: AnyTensor[Tensor], kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0,
            stride: Sizes = 1) -> Tensor:
     """The windows of (N, C, H, W) as columns: (N, C * kH * kW, windows); without N where the input has none."""
@@ -250,7 +230,6 @@ def unfold(input: AnyTensor[Tensor], kernel_size: Sizes, dilation: Sizes = 1, pa
     return y if input.ndim == 4 else apply("squeeze", y, axis=0)
 
 
-@library
 def fold(input: AnyTensor[Tensor], output_size: Any, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0,
          stride: Sizes = 1) -> Tensor:
     """The adjoint of `unfold`: columns added where they came from in (N, C, *output_size)."""

@@ -9,18 +9,10 @@ from jitgrad.dtypes import dtype, float32, int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.classes import along
-from jitgrad.ops.library.core import (
-    apply,
-    as_operand,
-    cast,
-    create,
-    library,
-    require,
-    require_tensor,
-    size_of,
-    static_int,
-    text,
-)
+from jitgrad.ops.library.core import apply, as_operand, cast, create, require_tensor
+from jitgrad.ops.library.sizes import require, size_of, static_int, text
+
+__library__ = True
 
 # --- padding -------------------------------------------------------------------------------------------------------
 
@@ -151,7 +143,6 @@ def _keys(s: Any, d: dtype, near: bool) -> Any:
     return polynomial(a + 2, -(a + 3), 0.0, 1.0) if near else polynomial(a, -5 * a, 8 * a, -4 * a)
 
 
-@library
 def resize(input: AnyTensor[Tensor], sizes: Sequence[Any], ratios: Sequence[Any] | None, mode: str,
            align_corners: bool) -> Tensor:
     """(N, C, *spatial) with other spatial sizes; `ratios`: input elements per result element, None: from the sizes."""
@@ -169,8 +160,7 @@ def resize(input: AnyTensor[Tensor], sizes: Sequence[Any], ratios: Sequence[Any]
             wide = _cubic(wide, axis, out, ratio, align_corners)
         else:
             wide = _linear(wide, axis, out, ratio, align_corners)
-    result: Tensor = cast(wide, x.dtype)
-    return result
+    return cast(wide, x.dtype)
 
 
 # --- pixels and channels -------------------------------------------------------------------------------------------
@@ -188,7 +178,6 @@ def _factor(fn: str, argument: str, input: Any, value: Any) -> int:
     return r
 
 
-@library
 def pixel_shuffle(input: AnyTensor[Tensor], upscale_factor: int) -> Tensor:
     """(..., C r^2, H, W) -> (..., C, H r, W r). Source: Shi et al., 2016."""
     r = _factor("pixel_shuffle", "upscale_factor", input, upscale_factor)
@@ -198,11 +187,9 @@ def pixel_shuffle(input: AnyTensor[Tensor], upscale_factor: int) -> Tensor:
     m = len(lead)
     x = apply("reshape", input, shape=(*lead, c // (r * r), r, r, h, w))
     x = apply("permute", x, axes=(*range(m), m, m + 3, m + 1, m + 4, m + 2))
-    y: Tensor = apply("reshape", x, shape=(*lead, c // (r * r), h * r, w * r))
-    return y
+    return apply("reshape", x, shape=(*lead, c // (r * r), h * r, w * r))
 
 
-@library
 def pixel_unshuffle(input: AnyTensor[Tensor], downscale_factor: int) -> Tensor:
     """The inverse of `pixel_shuffle`: (..., C, H r, W r) -> (..., C r^2, H, W)."""
     r = _factor("pixel_unshuffle", "downscale_factor", input, downscale_factor)
@@ -213,11 +200,9 @@ def pixel_unshuffle(input: AnyTensor[Tensor], downscale_factor: int) -> Tensor:
     m = len(lead)
     x = apply("reshape", input, shape=(*lead, c, h // r, r, w // r, r))
     x = apply("permute", x, axes=(*range(m), m, m + 2, m + 4, m + 1, m + 3))
-    y: Tensor = apply("reshape", x, shape=(*lead, c * (r * r), h // r, w // r))
-    return y
+    return apply("reshape", x, shape=(*lead, c * (r * r), h // r, w // r))
 
 
-@library
 def channel_shuffle(input: AnyTensor[Tensor], groups: int) -> Tensor:
     """Channels (axis 1) of `groups` groups, interleaved."""
     g = static_int(groups)
@@ -226,7 +211,6 @@ def channel_shuffle(input: AnyTensor[Tensor], groups: int) -> Tensor:
             "groups.")
     x = apply("reshape", input, shape=(n, g, c // g, *rest))
     x = apply("permute", x, axes=(0, 2, 1, *range(3, x.ndim)))
-    y: Tensor = apply("reshape", x, shape=(n, c, *rest))
-    return y
+    return apply("reshape", x, shape=(n, c, *rest))
 
 __all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]

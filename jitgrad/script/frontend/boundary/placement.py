@@ -95,7 +95,8 @@ def together(op: OpDef, operands: Sequence[SymTensor]) -> device | None:
 def expect(context: Context, indices: SymTensor, low: Any, high: Any, words: tuple[type[Exception], str, str]
            ) -> SymTensor:
     """Note that indices are expected in [low, high), and what is raised if not; the nearest that are."""
-    from jitgrad.ops.library.core import apply, as_operand, product
+    from jitgrad.ops.library.core import apply, as_operand
+    from jitgrad.ops.library.sizes import product
 
     least, most, none = (as_operand(v, int64) for v in (low, high - 1, NOTHING_WRONG))
     wrong = apply("logical_or", apply("lt", indices, least), apply("gt", indices, most))

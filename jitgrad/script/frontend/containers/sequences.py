@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
-from jitgrad.ops.library.core import product
+from jitgrad.ops.library.sizes import product
 from jitgrad.ops.numbers import operator_of
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents, list_methods, lists

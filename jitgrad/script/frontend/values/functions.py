@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from jitgrad.errors import TypeMismatch, UnresolvedAttribute, UnsupportedCall
+from jitgrad.ops.library.core import is_library
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import list_methods
 from jitgrad.script.frontend.containers.generators import Consumer, Generator
@@ -75,7 +76,7 @@ class PythonKind(ObjectKind):
     """A function of the library, or one written in Python; one with a mark is treated as that says."""
 
     def call(self, context: Context, obj: Any, args: Args, kwargs: dict[str, Any]) -> Any:
-        if getattr(obj, "__library__", False):
+        if is_library(obj):
             return library(context, obj, args, kwargs)
         if obj.__code__ is _CONTEXT_MANAGER:
             return call(context, obj.__wrapped__, *args, **kwargs)
@@ -107,7 +108,7 @@ class BoundKind(ObjectKind):
     """A bound method."""
 
     def call(self, context: Context, obj: Any, args: Args, kwargs: dict[str, Any]) -> Any:
-        if isinstance(obj.__self__, SymTensor) or getattr(obj, "__library__", False):
+        if isinstance(obj.__self__, SymTensor) or is_library(obj):
             return library(context, obj, args, kwargs)
         return call(context, obj.__func__, obj.__self__, *args, **kwargs)
 
