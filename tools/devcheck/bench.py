@@ -162,8 +162,8 @@ class Bench:
 
 @cache
 def bench() -> Bench:
-    """The current device's bench, on CuPy's current stream."""
-    driver = cudadriver.current()
+    """The first device's bench, on CuPy's current stream."""
+    driver = cudadriver.of_device(0)
     return Bench(driver, driver.stream())
 
 

@@ -129,14 +129,14 @@ def test_an_epilogue_that_differs_is_not_used(gpu):
     one, x, c, mask = (device.put(v, t) for v, t in (
         ([[1.0]], None), ([[np.nan] * 8], None), (np.zeros((1, 8)), None), (np.zeros((1, 16)), np.uint8)))
     call = Call(0, 0, 0, 0, 1, 8, 1, 1, 8, 8, one[1], x[1], c[1], epilogue=blaslt.RELU_AUX, aux=mask[1])
-    assert isinstance(lt._plan_of(call, 0), blaslt.Plan)
+    assert isinstance(lt.way(call, 0), blaslt.Plan)
     gpu.blas.passes_nan = False
     lt._proven.clear()
-    assert isinstance(lt._plan_of(call, 0), blaslt.Parts)
+    assert isinstance(lt.way(call, 0), blaslt.Parts)
     lt.matmul(0, call)
     assert mask[0][0, 0] == 255
-    assert isinstance(lt._plan_of(call._replace(epilogue=blaslt.DRELU), 0), blaslt.Parts)
-    assert isinstance(lt._plan_of(call._replace(epilogue=blaslt.RELU, aux=0), 0), blaslt.Plan)
+    assert isinstance(lt.way(call._replace(epilogue=blaslt.DRELU), 0), blaslt.Parts)
+    assert isinstance(lt.way(call._replace(epilogue=blaslt.RELU, aux=0), 0), blaslt.Plan)
 
 
 @pytest.mark.parametrize("d", ["float32", "float16", "bfloat16"])

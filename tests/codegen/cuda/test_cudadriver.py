@@ -250,12 +250,10 @@ def test_cupys_own_arrays_take_our_views():
     assert driver.view(0, (0, 3), None, dtypes.float32).size == 0
 
 
-def test_current(monkeypatch):
+def test_a_driver_is_made_once(monkeypatch):
     made: list[int] = []
     monkeypatch.setattr(cudadriver, "CudaDriver", lambda device: made.append(device) or device)
-    monkeypatch.setattr(cudadriver.libraries, "cupy",
-                        lambda: SimpleNamespace(cuda=SimpleNamespace(Device=lambda: SimpleNamespace(id=3))))
     cudadriver.of_device.cache_clear()
-    assert cudadriver.current() == cudadriver.current() == 3
+    assert cudadriver.of_device(3) == cudadriver.of_device(3) == 3
     assert made == [3]
     cudadriver.of_device.cache_clear()

@@ -287,7 +287,7 @@ class BlasLt(Functions):
     def prepare(self, stream: int, call: Call) -> None:
         """Find the plan and allocate the workspace, which must not happen while a stream is captured."""
         with self._lock:
-            plan = self._plan_of(call, stream)
+            plan = self.way(call, stream)
             if isinstance(plan, Parts):
                 self.composed.kernels(DTYPES[call.dtype])
                 plan = plan.plan
@@ -302,10 +302,10 @@ class BlasLt(Functions):
         """
         with self._lock:
             owner = stream if owner is None else owner
-            self._run(stream, call, self._plan_of(call, owner), owner)
+            self._run(stream, call, self.way(call, owner), owner)
 
-    def _plan_of(self, call: Call, stream: int) -> Plan | Parts | None:
-        """None where nothing is multiplied."""
+    def way(self, call: Call, stream: int) -> Plan | Parts | None:
+        """How to compute a call: with its epilogue, or the product alone; None where nothing is multiplied."""
         if call.epilogue > DEFAULT:
             if fits(call) and self._is_proven(call, stream):
                 try:
@@ -316,11 +316,6 @@ class BlasLt(Functions):
             call = call._replace(epilogue=0, bias=0, aux=0)
             return Parts(self._plain(call), call)
         return self._plain(call)
-
-    def has_epilogue(self, stream: int, call: Call) -> bool:
-        """Whether cuBLASLt computes the epilogue of a call itself."""
-        with self._lock:
-            return isinstance(self._plan_of(call, stream), Plan)
 
     def _plain(self, call: Call) -> Plan | None:
         return self.plan(call) if call.m and call.n and call.k and call.batch else None
@@ -379,7 +374,7 @@ class BlasLt(Functions):
                 call = Call(*memoryview(raw).cast("q"))
                 if len(self._ready) >= REMEMBERED:
                     self._ready.clear()
-                ready = self._ready[key] = self._plan_of(call, stream), call
+                ready = self._ready[key] = self.way(call, stream), call
             self._run(stream, ready[1], ready[0], stream)
 
     def close(self) -> None:

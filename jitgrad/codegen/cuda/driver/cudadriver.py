@@ -1,6 +1,6 @@
 """The driver of a real GPU: CuPy's arrays, memory pool and streams, NVRTC's code, cuBLASLt's products.
 
-    driver = cudadriver.current()       # of CuPy's current device
+    driver = cudadriver.of_device(0)
 
 Launches and copies on the device are the CUDA driver's own functions. `read` is two of its calls, made native; `matmul`
 is Python, for cuBLASLt is loaded at the first product. Each thread that asks for the stream, loads kernels or makes
@@ -207,10 +207,5 @@ class CudaDriver(Driver):
 
 @cache
 def of_device(device: int) -> CudaDriver:
-    """The driver of a device, made once. Raises as `CudaDriver`."""
+    """The driver of a GPU, made once. RuntimeError, saying what is missing, where it cannot be used."""
     return CudaDriver(device)
-
-
-def current() -> CudaDriver:
-    """The driver of CuPy's current device. Raises as `CudaDriver`."""
-    return of_device(libraries.cupy().cuda.Device().id)

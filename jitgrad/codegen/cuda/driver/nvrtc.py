@@ -126,14 +126,14 @@ def compiler() -> Compiler:
     return Compiler(libraries.load("nvrtc"))
 
 
-def compile(source: str, arch: str, options: Sequence[str] = ()) -> bytes:
+def compile(source: str, arch: str) -> bytes:
     """The cubin of a text for an architecture ("sm_90"), from the disk cache if it is there.
 
     Raises:
         CompileError: the text is not CUDA C++; LibraryError: NVRTC is not installed; CudaError: it cannot work.
     """
     nvrtc = compiler()
-    chosen = (f"-arch={arch}", *OPTIONS, *options)
+    chosen = (f"-arch={arch}", *OPTIONS)
     key = store.key_of("nvrtc", repr(nvrtc.version), "\n".join(chosen), source)
     return store.kept(key, lambda: nvrtc.compile(source, chosen))
 
@@ -151,14 +151,14 @@ def divided(source: str, most: int = KERNELS_PER_UNIT) -> list[str]:
     return [head + source[cuts[u]:cuts[u + 1]] for u in range(units)]
 
 
-def compile_units(sources: Sequence[str], arch: str, options: Sequence[str] = ()) -> list[bytes]:
+def compile_units(sources: Sequence[str], arch: str) -> list[bytes]:
     """The cubin of each text, in order, compiled in threads. A terminal sees how far it is. Raises as `compile`."""
     if len(sources) == 1:
-        return [compile(sources[0], arch, options)]
+        return [compile(sources[0], arch)]
     compiler()  # loaded once, before the threads
     started, done, told = time.monotonic(), 0, False
     with ThreadPoolExecutor(min(len(sources), os.cpu_count() or 1)) as pool:
-        tasks = [pool.submit(compile, source, arch, options) for source in sources]
+        tasks = [pool.submit(compile, source, arch) for source in sources]
         for _ in as_completed(tasks):
             done += 1
             if sys.stderr.isatty() and time.monotonic() - started > PATIENCE:

@@ -157,12 +157,8 @@ def _added(found: Iterable[tuple[int | None, int | None]]) -> tuple[int | None, 
 
 
 def _sum(numbers: Iterable[int | None]) -> int | None:
-    total = 0
-    for n in numbers:
-        if n is None:
-            return None
-        total += n
-    return total
+    found = [*numbers]
+    return None if None in found else sum(filter(None, found))
 
 
 # --- kernels ---
