@@ -134,8 +134,6 @@ def runner(cupy: Any, op: OpDef) -> Callable[..., Any] | None:
 
 def _typed(op: OpDef, xs: tuple[Any, ...]) -> list[Any]:
     """Operands with Python's numbers as NumPy's, of the dtype of the others."""
-    if all(hasattr(x, "dtype") for x in xs):
-        return list(xs)
     d = next(x.dtype for x in (xs[1:] if op.name == "where" else xs) if hasattr(x, "dtype"))
     return [x if hasattr(x, "dtype") else d.type(x) for x in xs]
 

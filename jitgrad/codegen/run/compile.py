@@ -141,7 +141,6 @@ def reason(producer: Node, consumer: Node, why: str) -> str:
     return f"{producer.op} and {consumer.op}{place} are not one kernel: {why}"
 
 
-
 def show(graphs: Mapping[str, Graph], text: str, knobs: config.Config) -> None:
     """The module on stderr (JITGRAD_DEBUG=4, 6) and, with its graphs, in files (JITGRAD_DUMP)."""
     config.log(4, f"LLVM IR\n{text}")

@@ -64,7 +64,7 @@ class CudaDriver(Driver):
         self.device, self._blas = device, blas
         self.name = f"cuda:{device}"
         self._threads = threading.local()
-        self._bind()
+        self._here()
         handle = self.api.made("cuDeviceGet", device)
         self.arch = self.api.arch(handle)
         self.processors = self.api.attribute(PROCESSORS, handle)
@@ -82,19 +82,15 @@ class CudaDriver(Driver):
         self.read = self._code.address("jg_cuda_read_and_wait")
         self.matmul: int = ctypes.cast(self._product, c_void_p).value or 0
 
-    def _bind(self) -> None:
-        """Make the device's context this thread's, and start it if it is not there."""
-        with self.xp.cuda.Device(self.device):
-            self.xp.cuda.runtime.free(0)
-        self._threads.bound = True
-
     def on(self) -> Any:
         return self.xp.cuda.Device(self.device)
 
     def _here(self) -> None:
-        """Make sure that this thread has the device's context."""
+        """Make the device's context this thread's, and start it if it is not there."""
         if not getattr(self._threads, "bound", False):
-            self._bind()
+            with self.xp.cuda.Device(self.device):
+                self.xp.cuda.runtime.free(0)
+            self._threads.bound = True
 
     def stream(self) -> int:
         self._here()

@@ -67,26 +67,16 @@ class Form:
     launches: tuple[Launch, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """Blocks along x and y, threads of each, bytes of dynamic shared memory."""
-
-    x: int
-    y: int
-    threads: int
-    shared: int
-
-
 def shared_bytes(launch: Launch, inner: int) -> int:
     """The dynamic shared memory of a block. Of a form with several launches none has any."""
     return -(-inner // launch.unit) * launch.unit * launch.shared
 
 
-def grid(launch: Launch, outer: int, inner: int) -> Grid:
-    """The arithmetic of the module's docstring, for `outer` > 0."""
+def grid(launch: Launch, outer: int, inner: int) -> tuple[int, int]:
+    """The blocks along x and y, by the arithmetic of the module's docstring, for `outer` > 0."""
     x = min(-(-outer // launch.each), launch.most)
     y = max(1, min(-(-inner // launch.split), launch.blocks // x)) if launch.split else 1
-    return Grid(x, y, launch.threads, shared_bytes(launch, inner))
+    return x, y
 
 
 def scratch(forms: Sequence[Form]) -> int:
