@@ -135,7 +135,7 @@ def another_thread_and_stream() -> Facts:
                 assert handle != b.stream
                 places, _kept = b.parameters((y, c_float(2.0)))
                 b.api.call("cuLaunchKernel", b.kernel("add_one"), 1, 1, 1, 32, 1, 1, 0, handle, places, None)
-                b.driver.synchronize()
+                b.xp.cuda.get_current_stream().synchronize()
         except BaseException as error:  # told by the thread that waits
             problems.append(error)
 
@@ -195,7 +195,7 @@ def slim_packages() -> Facts:
     for name, run in uses.items():
         try:
             run()
-            b.driver.synchronize()
+            b.xp.cuda.get_current_stream().synchronize()
             facts[name] = "works"
         except (RuntimeError, ImportError, TypeError, ValueError) as error:
             facts[name] = f"{type(error).__name__}: {error}"

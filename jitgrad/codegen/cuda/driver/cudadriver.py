@@ -97,10 +97,6 @@ class CudaDriver(Driver):
         handle: int = self.xp.cuda.get_current_stream().ptr
         return handle
 
-    def synchronize(self) -> None:
-        """Wait for the current stream. RuntimeError where something on it has failed."""
-        self.xp.cuda.get_current_stream().synchronize()
-
     # --- kernels ---
 
     def load(self, source: str, names: Sequence[str]) -> list[int]:
