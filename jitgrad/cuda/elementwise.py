@@ -18,7 +18,6 @@ import numpy as np
 from jitgrad import dtypes, random
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, EXPRESSIONS, STORED, literal, narrow, widen
 from jitgrad.dtypes import dtype
-from jitgrad.eager.arrays.library import HOST
 from jitgrad.ops.namespaces import Handle, Namespace, Number
 from jitgrad.ops.opdef import POINTWISE, OpDef
 from jitgrad.ops.rows._pointwise import Ufunc
@@ -34,18 +33,12 @@ class Elementwise:
         inputs: parameters as CuPy declares them: "float32 x0, int64 x1".
         output: likewise: "float32 y".
         body: what is done for an element.
-        meaning: the function of NumPy arrays that it computes.
     """
 
     name: str
     inputs: str
     output: str
     body: str
-    meaning: Callable[..., Any]
-
-
-#: the kernels made so far, by name
-MADE: dict[str, Elementwise] = {}
 
 
 class _Text(Handle):
@@ -102,18 +95,7 @@ def kernel(op: OpDef, operands: Sequence[dtype], attrs: dict[str, Any]) -> Eleme
     body = "\n".join(F.lines)
     inputs = ", ".join(f"{_parameter(d)} x{i}" for i, d in enumerate(operands))
     about = hashlib.sha256(f"{inputs}\n{d}\n{body}".encode()).hexdigest()[:8]
-
-    def meaning(*arrays: Any) -> Any:
-        arrays = tuple(a.view(d.np) if d.is_half else a for a, d in zip(arrays, operands, strict=True))
-        y = np.asarray(getattr(HOST.F, op.name)(*arrays, **attrs))
-        return y.view(np.uint16) if result.dtype.is_half else y
-
-    return _made(Elementwise(f"jg_{op.name}_{about}", inputs, f"{_parameter(d)} y", body, meaning))
-
-
-def _made(k: Elementwise) -> Elementwise:
-    MADE[k.name] = k
-    return k
+    return Elementwise(f"jg_{op.name}_{about}", inputs, f"{_parameter(d)} y", body)
 
 
 @cache
@@ -152,8 +134,6 @@ def runner(cupy: Any, op: OpDef) -> Callable[..., Any] | None:
 
 def _typed(op: OpDef, xs: tuple[Any, ...]) -> list[Any]:
     """Operands with Python's numbers as NumPy's, of the dtype of the others."""
-    if all(hasattr(x, "dtype") for x in xs):
-        return list(xs)
     d = next(x.dtype for x in (xs[1:] if op.name == "where" else xs) if hasattr(x, "dtype"))
     return [x if hasattr(x, "dtype") else d.type(x) for x in xs]
 
@@ -166,38 +146,26 @@ def _truncates(x: Any, d: Any) -> bool:
 # --- draws ---------------------------------------------------------------------------------------------------------
 
 _WORD = "jg_philox({0}, seed, offset)"
-_DRAWS = {
+DRAWS = {name: Elementwise(f"jg_draw_{name}", "int64 seed, int64 offset", f"{name} y", body) for name, body in {
     "int64": f"y = {_WORD.format('(i64)i')};",
     "float32": f"y = (float)((u32){_WORD.format('(i64)i')} >> 8) * 5.9604644775390625e-08f;",
     "float64": (f"u64 a = (u64){_WORD.format('2 * (i64)i')}, b = (u64){_WORD.format('2 * (i64)i + 1')};\n"
                 "y = (double)((a << 32 | b) >> 11) * 1.1102230246251565e-16;"),
-}
+}.items()}
 
 
 def draw(cupy: Any, name: str, seed: int, offset: int, shape: Sequence[int]) -> Any:
     """Words ("int64") or uniform numbers ("float32", "float64") of a Philox stream: the CPU's, to the bit."""
-    k = MADE.get(f"jg_draw_{name}") or _made(Elementwise(
-        f"jg_draw_{name}", "int64 seed, int64 offset", f"{name} y", _DRAWS[name], lambda seed, offset, shape: (
-            random.bits(int(seed), int(offset), shape) if name == "int64" else
-            random.uniform(int(seed), int(offset), shape, dtypes.by_name(name)))))
     out = cupy.empty(tuple(shape), getattr(np, name))
     if out.size:
-        _compiled(cupy, k)(_signed(seed), _signed(offset), out)
+        _compiled(cupy, DRAWS[name])(_signed(seed), _signed(offset), out)
     return out
 
 
 # --- indices -------------------------------------------------------------------------------------------------------
 
-
-def _found(x: Any, low: Any, high: Any, number: Any, found: Any) -> None:
-    wrong = x[(x < low) | (x >= high)]
-    if wrong.size:
-        found[:] = number, wrong.flat[0]
-
-
-_RANGE = _made(Elementwise(
-    "jg_range", "int64 x, int64 low, int64 high, int64 number", "raw int64 found",
-    "if (x < low || x >= high) { found[0] = number; found[1] = x; }", _found))
+_RANGE = Elementwise("jg_range", "int64 x, int64 low, int64 high, int64 number", "raw int64 found",
+                     "if (x < low || x >= high) { found[0] = number; found[1] = x; }")
 
 
 def check_range(cupy: Any, x: Any, low: int, high: int, number: int, found: Any) -> None:
@@ -221,18 +189,10 @@ def _walk(what: str, d: dtype) -> Elementwise:
         then = (f"{COMPUTED[d.name]} sum = {old}; "
                 f"for (long long j = i; j < count && places[order[j]] == place; j++) sum = {added}; "
                 f"y[place] = {narrow('sum', d) + '.bits' if d.is_half else 'sum'};")
-
-    def meaning(at: Any, count: Any, places: Any, order: Any, x: Any, y: Any) -> None:
-        assert (np.diff(places[at]) >= 0).all()
-        if what == "put":
-            y[places] = x
-        else:
-            np.add.at(y.view(d.np), places, x.view(d.np))
-
     kind = _parameter(d)
-    return _made(Elementwise(
+    return Elementwise(
         f"jg_in_order_{what}_{d.name}", f"int64 at, int64 count, raw int64 places, raw int64 order, raw {kind} x",
-        f"raw {kind} y", f"const long long place = places[at];\nif ({first}) {{ {then} }}", meaning))
+        f"raw {kind} y", f"const long long place = places[at];\nif ({first}) {{ {then} }}")
 
 
 def in_order(cupy: Any, what: str, places: Any, order: Any, values: Any, y: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.codegen.cuda.driver import drivers
+from jitgrad.codegen.cuda.driver import cudadriver
 from jitgrad.codegen.program import memory
 from jitgrad.dtypes import dtype
 from tests.codegen.cuda.fakedriver import HostDriver
@@ -70,11 +70,13 @@ def _drivers(replayed: bool) -> list[StandinDriver]:
 def gpu(replayed: bool = False) -> Iterator[StandinDriver]:
     """A stand-in of two GPUs, or of one with graphs, on which scripts run too; the driver of the first one."""
     found = _drivers(replayed)
-    tell = found[0].c.fake_current
+    tell, real = found[0].c.fake_current, cudadriver.of_device
     standin.switched.append(tell)
+    cudadriver.of_device = lambda device: found[min(device, len(found) - 1)]  # type: ignore[assignment]
     try:
-        with standin.installed(), drivers.using(*found) as driver:
-            yield driver
+        with standin.installed():
+            yield found[0]
     finally:
+        cudadriver.of_device = real
         standin.switched.remove(tell)
         tell(0)

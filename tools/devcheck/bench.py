@@ -162,8 +162,8 @@ class Bench:
 
 @cache
 def bench() -> Bench:
-    """The current device's bench, on CuPy's current stream."""
-    driver = cudadriver.current()
+    """The first device's bench, on CuPy's current stream."""
+    driver = cudadriver.of_device(0)
     return Bench(driver, driver.stream())
 
 
@@ -178,7 +178,7 @@ def bfloat16() -> Any:
 
 def numpy_dtype(number: int) -> Any:
     """The NumPy dtype of a product's dtype."""
-    name = blaslt.DTYPES[number]
+    name = blaslt.DTYPES[number].name
     return bfloat16() if name == "bfloat16" else np.dtype(name)
 
 

@@ -135,7 +135,7 @@ def another_thread_and_stream() -> Facts:
                 assert handle != b.stream
                 places, _kept = b.parameters((y, c_float(2.0)))
                 b.api.call("cuLaunchKernel", b.kernel("add_one"), 1, 1, 1, 32, 1, 1, 0, handle, places, None)
-                b.driver.synchronize()
+                b.xp.cuda.get_current_stream().synchronize()
         except BaseException as error:  # told by the thread that waits
             problems.append(error)
 
@@ -195,7 +195,7 @@ def slim_packages() -> Facts:
     for name, run in uses.items():
         try:
             run()
-            b.driver.synchronize()
+            b.xp.cuda.get_current_stream().synchronize()
             facts[name] = "works"
         except (RuntimeError, ImportError, TypeError, ValueError) as error:
             facts[name] = f"{type(error).__name__}: {error}"
@@ -346,7 +346,7 @@ def _epilogues(dtype: int) -> Facts:
             call = call._replace(bias=0)
         b.driver.lt.matmul(b.stream, call)
         b.wait()
-        facts[name] = "cuBLASLt" if b.driver.lt.has_epilogue(b.stream, call) else "kernels"
+        facts[name] = "cuBLASLt" if isinstance(b.driver.lt.way(call, b.stream), blaslt.Plan) else "kernels"
         try:
             row = {"name": f"epilogue {name}, {d.name}, by {facts[name]}",
                    "error": near(b.host(c, d), expected, tolerance, name)}
@@ -395,7 +395,7 @@ def masked_infinity() -> Facts:
     b.driver.lt.matmul(b.stream, call)
     expected = np.where(np.unpackbits(mask, axis=1, bitorder="little"), np.inf, 0)
     assert (c.get() == expected).all(), "the mask is multiplied by, or has another layout"
-    return {"by": "cuBLASLt" if b.driver.lt.has_epilogue(b.stream, call) else "kernels"}
+    return {"by": "cuBLASLt" if isinstance(b.driver.lt.way(call, b.stream), blaslt.Plan) else "kernels"}
 
 
 @check(alone=True)

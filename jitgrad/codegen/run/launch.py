@@ -91,7 +91,7 @@ _free.argtypes, _free.restype = [ctypes.c_void_p], None
 class Workspace:
     """The memory of one call under way; used again by later calls."""
 
-    __slots__ = ("__weakref__", "address", "block", "error", "interface", "items")
+    __slots__ = ("__weakref__", "address", "block", "error", "interface")
     memory: Memory = HOST
 
     def __init__(self, interface: Interface):
@@ -101,7 +101,6 @@ class Workspace:
         self.block[Word.DATA_OFFSET], self.block[Word.DIMS_OFFSET], self.block[Word.FLAGS_OFFSET] = (
             ARRAY_DATA, ARRAY_DIMS, ARRAY_FLAGS)
         self.error: BaseException | None = None
-        self.items: Any = None
         live[self.address] = self
 
     def __del__(self, release: Any = free_chunks) -> None:

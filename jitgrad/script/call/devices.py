@@ -76,9 +76,9 @@ def interpreted(graph: Graph, where: device) -> Callable[..., list[Any]]:
 
 def driver_of(where: device) -> Driver:
     """The driver of a device, which runs rows that have no native form as eager does."""
-    from jitgrad.codegen.cuda.driver import drivers
+    from jitgrad.codegen.cuda.driver.cudadriver import of_device
 
-    driver = drivers.of(where)
+    driver = of_device(where.index or 0)
     if driver.rows is None:
         driver.rows, driver.several = on_device(where).F.bind, on_device(where).several
     return driver

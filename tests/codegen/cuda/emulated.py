@@ -163,7 +163,7 @@ class Blas(FakeBlas):
         return super().multiply(*arguments)
 
 
-def compiled(source: str, arch: str, options: Any = ()) -> bytes:
+def compiled(source: str, arch: str) -> bytes:
     """What stands for machine code: the text."""
     return source.encode()
 
@@ -183,7 +183,7 @@ def installed(monkeypatch: Any) -> Iterator[Gpu]:
     from tools.devcheck import bench
 
     made = gpu(monkeypatch)
-    monkeypatch.setattr(cudadriver, "current", lambda: made.driver)
+    monkeypatch.setattr(cudadriver, "of_device", lambda device: made.driver)
     monkeypatch.setattr(bench.Bench, "timed", lambda self, run, times=1: (run(), 1.0)[1])
     bench.bench.cache_clear()
     try:

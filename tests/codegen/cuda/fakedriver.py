@@ -17,7 +17,6 @@ import numpy as np
 from jitgrad import dtypes
 from jitgrad.codegen.cuda.driver import blaslt
 from jitgrad.codegen.cuda.driver.driver import Driver
-from jitgrad.codegen.cuda.host.device_program import PRODUCTS
 from jitgrad.codegen.cuda.kernels import geometry, text
 from jitgrad.codegen.program import memory
 from tests.codegen.cuda import host
@@ -186,7 +185,7 @@ class HostDriver(Driver):
         words = [call[k] for k in range(20)]
         self.products.append(words)
         number, trans_a, trans_b, accumulate, m, n, k, lda, ldb, ldc, a, b, c, count, sa, sb, sc = words[:17]
-        d = PRODUCTS[number]
+        d = blaslt.DTYPES[number]
         self.c.fake_begin()
         try:
             with np.errstate(all="ignore"):  # half types overflow, as on a GPU

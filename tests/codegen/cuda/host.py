@@ -130,10 +130,11 @@ def launch(loaded: Any, form: geometry.Form, outer: int, inner: int, arguments: 
     """Run the launches of a form."""
     pointers = (ctypes.c_void_p * len(arguments))(*[ctypes.addressof(a) for a in arguments])
     for one in form.launches:
-        grid = geometry.grid(one, outer, inner)
-        assert grid.shared <= geometry.MOST_SHARED
+        x, y = geometry.grid(one, outer, inner)
+        shared = geometry.shared_bytes(one, inner)
+        assert shared <= geometry.MOST_SHARED
         function = getattr(loaded, f"launch_{one.symbol}")
-        status = function(pointers, grid.x, grid.y, grid.threads, grid.shared)
+        status = function(pointers, x, y, one.threads, shared)
         assert status == 0, ("", "threads wait for each other", "a vector is not aligned", "beyond shared")[status]
 
 

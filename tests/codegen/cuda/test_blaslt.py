@@ -271,8 +271,7 @@ def test_the_real_library_takes_our_descriptors():
     except RuntimeError as error:
         pytest.skip(str(error))
     lt = object.__new__(BlasLt)
-    lt._call = {name: libraries.bind(library, name, ctypes.c_int, *signature)
-                for name, signature in blaslt.SIGNATURES.items()}
+    libraries.Functions.__init__(lt, library, blaslt.SIGNATURES)
     lt._status = libraries.bind(library, "cublasLtGetStatusName", ctypes.c_char_p, ctypes.c_int)
     call = Call(3, 1, 1, 0, 6, 5, 4, 6, 4, 8, 0, 0, 0, 3, 24, 20, 48, blaslt.GELU_AUX_BIAS, 512, 1024)
     for which in (call, call._replace(dtype=1, epilogue=0), call._replace(dtype=0, batch=1, epilogue=blaslt.DRELU)):

@@ -94,8 +94,8 @@ def test_values(gpu, d, epilogue, native):
             memory = before
         a, b, c = device.put(x.T if ta else x), device.put(y.T if tb else y), device.put(np.full((m, n), 7))
         v, aux = device.put(bias), device.put(memory, np.uint8 if epilogue in MASKED else None)
-        lt.matmul(0, Call(blaslt.DTYPES.index(d), ta, tb, 0, m, n, k, m if ta else k, k if tb else n, n, a[1], b[1],
-                          c[1], epilogue=epilogue, bias=v[1] if epilogue & (4 | 16 | 768) else 0,
+        lt.matmul(0, Call(blaslt.DTYPES.index(dtypes.by_name(d)), ta, tb, 0, m, n, k, m if ta else k, k if tb else n,
+                          n, a[1], b[1], c[1], epilogue=epilogue, bias=v[1] if epilogue & (4 | 16 | 768) else 0,
                           aux=aux[1] if stride else 0))
         near = {"float32": 2e-5, "float16": 2e-2, "bfloat16": 1e-1}[d]
         np.testing.assert_allclose(c[0].astype(np.float64), expected, rtol=near, atol=near)
@@ -129,20 +129,20 @@ def test_an_epilogue_that_differs_is_not_used(gpu):
     one, x, c, mask = (device.put(v, t) for v, t in (
         ([[1.0]], None), ([[np.nan] * 8], None), (np.zeros((1, 8)), None), (np.zeros((1, 16)), np.uint8)))
     call = Call(0, 0, 0, 0, 1, 8, 1, 1, 8, 8, one[1], x[1], c[1], epilogue=blaslt.RELU_AUX, aux=mask[1])
-    assert isinstance(lt._plan_of(call, 0), blaslt.Plan)
+    assert isinstance(lt.way(call, 0), blaslt.Plan)
     gpu.blas.passes_nan = False
     lt._proven.clear()
-    assert isinstance(lt._plan_of(call, 0), blaslt.Parts)
+    assert isinstance(lt.way(call, 0), blaslt.Parts)
     lt.matmul(0, call)
     assert mask[0][0, 0] == 255
-    assert isinstance(lt._plan_of(call._replace(epilogue=blaslt.DRELU), 0), blaslt.Parts)
-    assert isinstance(lt._plan_of(call._replace(epilogue=blaslt.RELU, aux=0), 0), blaslt.Plan)
+    assert isinstance(lt.way(call._replace(epilogue=blaslt.DRELU), 0), blaslt.Parts)
+    assert isinstance(lt.way(call._replace(epilogue=blaslt.RELU, aux=0), 0), blaslt.Plan)
 
 
 @pytest.mark.parametrize("d", ["float32", "float16", "bfloat16"])
 def test_every_epilogue_as_documented_is_relied_on(gpu, d):
     for epilogue in EPILOGUES:
-        call = Call(blaslt.DTYPES.index(d), 0, 0, 0, 8, 8, 8, 8, 8, 8, 256, 512, 768, epilogue=epilogue)
+        call = Call(blaslt.DTYPES.index(dtypes.by_name(d)), 0, 0, 0, 8, 8, 8, 8, 8, 8, 256, 512, 768, epilogue=epilogue)
         assert gpu.driver.lt._is_proven(call, 0), NAMES[epilogue]
     assert {tried for _, tried, _ in gpu.driver.lt._proven} == {
         blaslt.RELU_BIAS, blaslt.RELU_AUX_BIAS, blaslt.GELU_BIAS, blaslt.GELU_AUX_BIAS}
@@ -193,4 +193,4 @@ def test_programs_with_biases_anywhere(gpu):
 @pytest.mark.parametrize("d", composed.TYPES)
 def test_kernels_compile(d):
     for arch in ("sm_80", "sm_90"):
-        assert all(k.stack == 0 for k in machinecode.compiled(composed.source(d), arch).values())
+        assert all(k.stack == 0 for k in machinecode.compiled(composed.source(dtypes.by_name(d)), arch).values())

@@ -12,7 +12,7 @@ import pytest
 
 import jitgrad
 from jitgrad import config, dtypes, nn
-from jitgrad.codegen.cuda.host.device_program import PRODUCTS
+from jitgrad.codegen.cuda.driver import blaslt
 from jitgrad.codegen.cuda.host.gpu import compile
 from jitgrad.codegen.cuda.kernels import text
 from jitgrad.codegen.lower.device import conv
@@ -292,7 +292,7 @@ def test_half_types_are_multiplied_as_they_are(make: Any, dtype: Any) -> None:
         there.zero_grad()
         device.products.clear()
         found = script(there, other)
-        kinds = [PRODUCTS[words[0]].is_half for words in device.products]
+        kinds = [blaslt.DTYPES[words[0]].is_half for words in device.products]
         assert kinds.count(False) == (net.kernel_size == (3, 3) and net.groups == 1)
         pairs = zip([found, other.grad, *[p.grad for p in there.parameters()]],
                     [expected, x.grad, *[p.grad for p in net.parameters()]], strict=True)

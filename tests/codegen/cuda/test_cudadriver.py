@@ -102,8 +102,7 @@ def test_what_it_is(machine):
     assert (driver.name, driver.arch, driver.stream()) == ("cuda:0", "sm_90", 0x55)
     assert driver.launch == machine.library.address("cuLaunchKernel")
     assert driver.copy == machine.library.address("cuMemcpyDtoDAsync_v2")
-    driver.synchronize()
-    assert machine.xp.log == ["enter 0", "bind", "leave", "wait"]
+    assert machine.xp.log == ["enter 0", "bind", "leave"]
 
 
 def test_every_thread_gets_the_context(machine):
@@ -250,12 +249,10 @@ def test_cupys_own_arrays_take_our_views():
     assert driver.view(0, (0, 3), None, dtypes.float32).size == 0
 
 
-def test_current(monkeypatch):
+def test_a_driver_is_made_once(monkeypatch):
     made: list[int] = []
     monkeypatch.setattr(cudadriver, "CudaDriver", lambda device: made.append(device) or device)
-    monkeypatch.setattr(cudadriver.libraries, "cupy",
-                        lambda: SimpleNamespace(cuda=SimpleNamespace(Device=lambda: SimpleNamespace(id=3))))
     cudadriver.of_device.cache_clear()
-    assert cudadriver.current() == cudadriver.current() == 3
+    assert cudadriver.of_device(3) == cudadriver.of_device(3) == 3
     assert made == [3]
     cudadriver.of_device.cache_clear()

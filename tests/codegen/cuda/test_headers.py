@@ -80,7 +80,7 @@ def test_constants_of_the_driver(tmp_path):
         "CU_STREAM_CAPTURE_MODE_RELAXED": driverapi.CAPTURE_RELAXED,
         "CU_LAUNCH_ATTRIBUTE_COOPERATIVE": driverapi.COOPERATIVE,
         "CU_MEMORYTYPE_DEVICE": driverapi.DEVICE_MEMORY,
-        "CUDA_SUCCESS": driverapi.SUCCESS, "CUDA_ERROR_INVALID_VALUE": driverapi.INVALID_VALUE,
+        "CUDA_ERROR_INVALID_VALUE": driverapi.INVALID_VALUE,
     }
     found = printed(tmp_path, ("cuda.h",), "\n".join(f"VALUE({name});" for name in expected))
     assert found == {name: [value] for name, value in expected.items()}

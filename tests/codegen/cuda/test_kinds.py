@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jitgrad import dtypes, random
-from jitgrad.codegen.cuda.kernels import each, geometry, text
+from jitgrad.codegen.cuda.kernels import addresses, each, geometry, text
 from jitgrad.codegen.lower.column_sums import PARTS
 from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
 from jitgrad.dims import Symbol, dim
@@ -159,7 +159,7 @@ def test_long_rows_are_shared_by_blocks(rows, n, fn):
                              S("store", 1, operand=1)])
     np.testing.assert_array_equal(y, x.argmax(1) if fn == "argmax" else x.sum(1))
     (launch,) = text.forms(kernel, "x")[-1].launches
-    assert (geometry.grid(launch, rows, n).y > 1) == (rows < 600)
+    assert (geometry.grid(launch, rows, n)[1] > 1) == (rows < 600)
 
 
 def test_several_inner_axes_with_argmax_and_a_broadcast():
@@ -201,7 +201,9 @@ def test_dividing_by_the_sum_of_all(n, shift):
 
 @pytest.mark.parametrize("columns", [1, 31, 32, 33, 257])
 @pytest.mark.parametrize("n", [0, 1, 7, 33, 1000])
-def test_columns(n, columns):
+@pytest.mark.parametrize("most", [8, 1], ids=["vectors", "single"])
+def test_columns(n, columns, most, monkeypatch):
+    monkeypatch.setattr(addresses, "MOST_LANES", most)
     x = np.random.default_rng(n).integers(-9, 9, (n, columns)).astype(np.float32)
     total, at = np.zeros(columns, np.float32), np.zeros(columns, np.int64)
     space = Space((columns,), (n,))

@@ -29,17 +29,16 @@ from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int32, c_int64
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from jitgrad import dtypes
 from jitgrad.codegen.cuda.driver import precision
 from jitgrad.codegen.cuda.driver.driverapi import DriverApi
-from jitgrad.codegen.cuda.driver.libraries import CudaError, Symbols, bind
+from jitgrad.codegen.cuda.driver.libraries import CudaError, Functions, Symbols, bind
 from jitgrad.codegen.cuda.kernels import composed
 from jitgrad.codegen.cuda.kernels.composed import Composed
 from jitgrad.cuda.streams import OfStreams
 
 #: dtypes by the number with which a call names them
-DTYPES = ("float32", "float64", "float16", "bfloat16")
-ITEM_BYTES = (4, 8, 2, 2)
-WORDS = 20
+DTYPES = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
 WORKSPACE = 32 << 20
 
 # epilogues
@@ -116,6 +115,9 @@ class Call(NamedTuple):
     aux: int = 0
 
 
+WORDS = len(Call._fields)
+
+
 def aux_stride(epilogue: int, n: int) -> int:
     """Elements (bits for ReLU's mask) from row to row of what an epilogue stores for the backward pass, 0 for none."""
     if epilogue in (GELU_AUX, GELU_AUX_BIAS, DGELU, DGELU_BGRAD):
@@ -163,39 +165,27 @@ class Parts(NamedTuple):
     call: Call  # without the epilogue
 
 
-class BlasLt:
+class BlasLt(Functions):
     """cuBLASLt on the current device. `load` compiles a text of kernels, a handle for each name."""
 
     def __init__(self, library: Symbols, api: DriverApi, allocate: Callable[[int], Any],
                  load: Callable[[str, Sequence[str]], list[int]]):
+        super().__init__(library, SIGNATURES)
         self.api, self.allocate = api, allocate
         self.composed = Composed(api, load, allocate)
         self._proven: dict[tuple[int, int, bool], bool] = {}  # whether an epilogue computes what eager does
-        self._call: dict[str, Callable[..., int]] = {
-            name: bind(library, name, c_int, *signature) for name, signature in SIGNATURES.items()}
         self._status = bind(library, "cublasLtGetStatusName", c_char_p, c_int)
         self._lock = threading.RLock()
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._ready: dict[tuple[bytes, bool], tuple[Plan | Parts | None, Call]] = {}
         self._workspaces: OfStreams[Any] = OfStreams()
-        self._handle = self._made("cublasLtCreate")
+        self._handle = self.made("cublasLtCreate")
 
-    def error(self, call: str, code: int) -> CudaError:
-        """What a code means that `call` returned."""
-        return CudaError(call, code, (self._status(code) or b"").decode() or f"error {code}")
-
-    def _check(self, name: str, *arguments: Any) -> None:
-        code = self._call[name](*arguments)
-        if code:
-            raise self.error(name, code)
-
-    def _made(self, name: str, *arguments: Any) -> int:
-        place = c_void_p()
-        self._check(name, ctypes.byref(place), *arguments)
-        return place.value or 0
+    def told(self, code: int) -> tuple[str, str]:
+        return (self._status(code) or b"").decode() or f"error {code}", ""
 
     def _set(self, kind: str, handle: int, attribute: int, value: Any) -> None:
-        self._check(f"cublasLt{kind}SetAttribute", handle, attribute, ctypes.byref(value), ctypes.sizeof(value))
+        self.call(f"cublasLt{kind}SetAttribute", handle, attribute, ctypes.byref(value), ctypes.sizeof(value))
 
     # --- plans ---
 
@@ -203,7 +193,7 @@ class BlasLt:
         """`rows` of a matrix as cuBLASLt sees it are consecutive in memory."""
         if columns == 1:
             stride = max(stride, rows)  # the stride of an axis of size 1 is any number
-        layout = self._made("cublasLtMatrixLayoutCreate", type_, rows, columns, stride)
+        layout = self.made("cublasLtMatrixLayoutCreate", type_, rows, columns, stride)
         if batch > 1:
             self._set("MatrixLayout", layout, BATCH_COUNT, c_int32(batch))
             self._set("MatrixLayout", layout, BATCH_STRIDE, c_int64(batch_stride))
@@ -211,7 +201,7 @@ class BlasLt:
 
     def _describe(self, call: Call, tf32: bool) -> int:
         compute = COMPUTE_64F if call.dtype == 1 else COMPUTE_TF32 if tf32 and call.dtype == 0 else COMPUTE_32F
-        made = self._made("cublasLtMatmulDescCreate", compute, R_64F if call.dtype == 1 else R_32F)
+        made = self.made("cublasLtMatmulDescCreate", compute, R_64F if call.dtype == 1 else R_32F)
         for attribute, transposed in ((TRANS_A, call.transpose_b), (TRANS_B, call.transpose_a)):
             if transposed:
                 self._set("MatmulDesc", made, attribute, c_int32(1))
@@ -227,17 +217,17 @@ class BlasLt:
     def _chosen(self, call: Call, description: int, layouts: tuple[int, int, int]) -> Heuristic:
         """The first algorithm of the heuristic's list that works with these alignments."""
         found, count = (Heuristic * ASKED)(), c_int()
-        preference = self._made("cublasLtMatmulPreferenceCreate")
+        preference = self.made("cublasLtMatmulPreferenceCreate")
         try:
             self._set("MatmulPreference", preference, MAX_WORKSPACE, c_uint64(WORKSPACE))
             for attribute, address in ((ALIGNMENT_A, call.b), (ALIGNMENT_B, call.a), (ALIGNMENT_C, call.c),
                                        (ALIGNMENT_D, call.c)):
                 self._set("MatmulPreference", preference, attribute, c_uint32(alignment(address)))
             a, b, c = layouts
-            self._check("cublasLtMatmulAlgoGetHeuristic", self._handle, description, a, b, c, c, preference, ASKED,
+            self.call("cublasLtMatmulAlgoGetHeuristic", self._handle, description, a, b, c, c, preference, ASKED,
                         found, ctypes.byref(count))
         finally:
-            self._check("cublasLtMatmulPreferenceDestroy", preference)
+            self.call("cublasLtMatmulPreferenceDestroy", preference)
         for result in found[:count.value]:
             if not result.state and result.workspace <= WORKSPACE:
                 return result
@@ -279,9 +269,9 @@ class BlasLt:
         return plan
 
     def _release(self, description: int, layouts: Sequence[int]) -> None:
-        self._check("cublasLtMatmulDescDestroy", description)
+        self.call("cublasLtMatmulDescDestroy", description)
         for layout in layouts:
-            self._check("cublasLtMatrixLayoutDestroy", layout)
+            self.call("cublasLtMatrixLayoutDestroy", layout)
 
     # --- calls ---
 
@@ -297,7 +287,7 @@ class BlasLt:
     def prepare(self, stream: int, call: Call) -> None:
         """Find the plan and allocate the workspace, which must not happen while a stream is captured."""
         with self._lock:
-            plan = self._plan_of(call, stream)
+            plan = self.way(call, stream)
             if isinstance(plan, Parts):
                 self.composed.kernels(DTYPES[call.dtype])
                 plan = plan.plan
@@ -312,10 +302,10 @@ class BlasLt:
         """
         with self._lock:
             owner = stream if owner is None else owner
-            self._run(stream, call, self._plan_of(call, owner), owner)
+            self._run(stream, call, self.way(call, owner), owner)
 
-    def _plan_of(self, call: Call, stream: int) -> Plan | Parts | None:
-        """None where nothing is multiplied."""
+    def way(self, call: Call, stream: int) -> Plan | Parts | None:
+        """How to compute a call: with its epilogue, or the product alone; None where nothing is multiplied."""
         if call.epilogue > DEFAULT:
             if fits(call) and self._is_proven(call, stream):
                 try:
@@ -326,11 +316,6 @@ class BlasLt:
             call = call._replace(epilogue=0, bias=0, aux=0)
             return Parts(self._plain(call), call)
         return self._plain(call)
-
-    def has_epilogue(self, stream: int, call: Call) -> bool:
-        """Whether cuBLASLt computes the epilogue of a call itself."""
-        with self._lock:
-            return isinstance(self._plan_of(call, stream), Plan)
 
     def _plain(self, call: Call) -> Plan | None:
         return self.plan(call) if call.m and call.n and call.k and call.batch else None
@@ -366,14 +351,14 @@ class BlasLt:
         else:
             self._point(plan, call.bias, call.aux)
             a, b, c = plan.layouts
-            self._check("cublasLtMatmul", self._handle, plan.description, ctypes.byref(plan.alpha), call.b, a, call.a,
+            self.call("cublasLtMatmul", self._handle, plan.description, ctypes.byref(plan.alpha), call.b, a, call.a,
                         b, ctypes.byref(plan.beta), call.c, c, call.c, c, plan.algorithm,
                         self.workspace(owner) if plan.workspace else None, plan.workspace, stream)
 
     def _empty(self, stream: int, call: Call) -> None:
         """Nothing to add up: zeros, unless c is added to."""
         if not call.accumulate and call.m and call.n:
-            item = ITEM_BYTES[call.dtype]
+            item = DTYPES[call.dtype].itemsize
             pitch = max(call.ldc, call.n) * item
             for k in range(call.batch):
                 self.api.call("cuMemsetD2D8Async", call.c + k * call.stride_c * item, pitch, 0, call.n * item, call.m,
@@ -389,7 +374,7 @@ class BlasLt:
                 call = Call(*memoryview(raw).cast("q"))
                 if len(self._ready) >= REMEMBERED:
                     self._ready.clear()
-                ready = self._ready[key] = self._plan_of(call, stream), call
+                ready = self._ready[key] = self.way(call, stream), call
             self._run(stream, ready[1], ready[0], stream)
 
     def close(self) -> None:
@@ -401,5 +386,5 @@ class BlasLt:
             self._ready.clear()
             self._workspaces.by_handle.clear()
             if self._handle:
-                self._check("cublasLtDestroy", self._handle)
+                self.call("cublasLtDestroy", self._handle)
                 self._handle = 0

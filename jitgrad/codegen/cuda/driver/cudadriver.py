@@ -1,6 +1,6 @@
 """The driver of a real GPU: CuPy's arrays, memory pool and streams, NVRTC's code, cuBLASLt's products.
 
-    driver = cudadriver.current()       # of CuPy's current device
+    driver = cudadriver.of_device(0)
 
 Launches and copies on the device are the CUDA driver's own functions. `read` is two of its calls, made native; `matmul`
 is Python, for cuBLASLt is loaded at the first product. Each thread that asks for the stream, loads kernels or makes
@@ -64,7 +64,7 @@ class CudaDriver(Driver):
         self.device, self._blas = device, blas
         self.name = f"cuda:{device}"
         self._threads = threading.local()
-        self._bind()
+        self._here()
         handle = self.api.made("cuDeviceGet", device)
         self.arch = self.api.arch(handle)
         self.processors = self.api.attribute(PROCESSORS, handle)
@@ -82,28 +82,20 @@ class CudaDriver(Driver):
         self.read = self._code.address("jg_cuda_read_and_wait")
         self.matmul: int = ctypes.cast(self._product, c_void_p).value or 0
 
-    def _bind(self) -> None:
-        """Make the device's context this thread's, and start it if it is not there."""
-        with self.xp.cuda.Device(self.device):
-            self.xp.cuda.runtime.free(0)
-        self._threads.bound = True
-
     def on(self) -> Any:
         return self.xp.cuda.Device(self.device)
 
     def _here(self) -> None:
-        """Make sure that this thread has the device's context."""
+        """Make the device's context this thread's, and start it if it is not there."""
         if not getattr(self._threads, "bound", False):
-            self._bind()
+            with self.xp.cuda.Device(self.device):
+                self.xp.cuda.runtime.free(0)
+            self._threads.bound = True
 
     def stream(self) -> int:
         self._here()
         handle: int = self.xp.cuda.get_current_stream().ptr
         return handle
-
-    def synchronize(self) -> None:
-        """Wait for the current stream. RuntimeError where something on it has failed."""
-        self.xp.cuda.get_current_stream().synchronize()
 
     # --- kernels ---
 
@@ -207,10 +199,5 @@ class CudaDriver(Driver):
 
 @cache
 def of_device(device: int) -> CudaDriver:
-    """The driver of a device, made once. Raises as `CudaDriver`."""
+    """The driver of a GPU, made once. RuntimeError, saying what is missing, where it cannot be used."""
     return CudaDriver(device)
-
-
-def current() -> CudaDriver:
-    """The driver of CuPy's current device. Raises as `CudaDriver`."""
-    return of_device(libraries.cupy().cuda.Device().id)

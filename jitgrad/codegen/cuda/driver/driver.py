@@ -9,7 +9,7 @@ the kernels' text on the host. The addresses are of C functions:
     read     int (void* host, uint64 device, size_t bytes, void* stream): copy to the host, and wait
     copy     int (uint64 to, uint64 from, size_t bytes, void* stream): on the device, in the stream's order
     matmul   int (void* stream, const int64* call): c[m, n] (+)= op(a)[m, k] @ op(b)[k, n], row-major. The words of
-             `call`: 0 dtype (`device_program.PRODUCTS`), 1 transpose a, 2 transpose b, 3 accumulate, 4 m, 5 n, 6 k,
+             `call`: 0 dtype (`blaslt.DTYPES`), 1 transpose a, 2 transpose b, 3 accumulate, 4 m, 5 n, 6 k,
              7 lda, 8 ldb, 9 ldc (elements from row to row), 10 a, 11 b, 12 c, 13 count of the batch, 14 to 16 its
              strides in elements, 17 epilogue, 18 bias, 19 auxiliary output (0: none)
 

@@ -4,20 +4,17 @@
     api.call("cuStreamSynchronize", stream)       # CudaError where it fails
     api.made("cuStreamCreate", NON_BLOCKING)      # a function that stores one handle or number: what it stored
     api.address("cuLaunchKernel")                 # for generated code
-
-Functions are bound when first called, so that an older driver lacks only what is used of it.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_uint8, c_uint64, c_void_p
 from functools import cache
 from typing import Any
 
 from jitgrad.codegen.cuda.driver import libraries
-from jitgrad.codegen.cuda.driver.libraries import CudaError, LibraryError, Symbols, bind
+from jitgrad.codegen.cuda.driver.libraries import Functions, Symbols, bind
 
 # attributes of devices and functions, flags, kinds (cuda.h)
 MAJOR, MINOR, PROCESSORS, L2_BYTES, SHARED_OPTIN = 75, 76, 16, 38, 97
@@ -26,7 +23,7 @@ NON_BLOCKING = 1
 CAPTURE_RELAXED = 2
 DEVICE_MEMORY = 2
 COOPERATIVE = 2
-SUCCESS, INVALID_VALUE = 0, 1
+INVALID_VALUE = 1
 
 
 class KernelNode(ctypes.Structure):
@@ -96,49 +93,22 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
 }
 
 
-class DriverApi:
-    """The functions of a driver library, or of call-backs that stand for it in tests."""
+class DriverApi(Functions):
+    """The functions of a driver."""
+
+    lacks = "the NVIDIA driver is too old: it has no {}"
 
     def __init__(self, library: Symbols):
-        self.library = library
-        self._bound: dict[str, Callable[..., int]] = {}
+        super().__init__(library, SIGNATURES)
 
-    def address(self, name: str) -> int:
-        """A function's address. LibraryError where the driver is too old to have it."""
-        found = self.library.address(name)
-        if not found:
-            raise LibraryError(f"the NVIDIA driver is too old: it has no {name}")
-        return found
+    def told(self, code: int) -> tuple[str, str]:
+        name, text = [self._text(about, code) for about in ("cuGetErrorName", "cuGetErrorString")]
+        return name or f"error {code}", text
 
-    def error(self, call: str, code: int) -> CudaError:
-        """What a code means that `call` returned."""
-        name, text = [self._told(about, code) for about in ("cuGetErrorName", "cuGetErrorString")]
-        return CudaError(call, code, name or f"error {code}", text)
-
-    def _told(self, about: str, code: int) -> str:
+    def _text(self, about: str, code: int) -> str:
         place = c_char_p()
         unknown = bind(self.library, about, c_int, c_int, POINTER(c_char_p))(code, ctypes.byref(place))
         return "" if unknown else (place.value or b"").decode()
-
-    def code(self, name: str, *arguments: Any) -> int:
-        """Call a function; what it returns."""
-        function = self._bound.get(name)
-        if function is None:
-            self.address(name)
-            function = self._bound[name] = bind(self.library, name, c_int, *SIGNATURES[name])
-        return function(*arguments)
-
-    def call(self, name: str, *arguments: Any) -> None:
-        """Call a function. CudaError where it fails, LibraryError where the driver does not have it."""
-        code = self.code(name, *arguments)
-        if code:
-            raise self.error(name, code)
-
-    def made(self, name: str, *arguments: Any) -> int:
-        """Call a function whose first argument says where to store a handle or a number: what it stored."""
-        place = SIGNATURES[name][0]._type_()
-        self.call(name, ctypes.byref(place), *arguments)
-        return place.value or 0
 
     # --- the machine ---
 

@@ -134,9 +134,8 @@ def symbols(driver: Driver) -> dict[str, int]:
     """Addresses of what the host function calls."""
     memory = ctypes.cast(_provide_function, ctypes.c_void_p).value or 0
     functions = driver if driver.graphs is None else driver.graphs.functions
-    return runtime.symbols({"jg_cuda_launch": functions.launch, "jg_cuda_together": functions.together,
-                            "jg_cuda_read": functions.read, "jg_cuda_copy": functions.copy,
-                            "jg_cuda_matmul": functions.matmul, "jg_cuda_memory": memory})
+    found = {f"jg_cuda_{n}": getattr(functions, n) for n in ("launch", "together", "read", "copy", "matmul")}
+    return runtime.symbols({**found, "jg_cuda_memory": memory})
 
 
 class DeviceLauncher(Launcher):

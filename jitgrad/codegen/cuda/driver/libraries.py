@@ -16,7 +16,8 @@ import importlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -86,6 +87,52 @@ def bind(symbols: Symbols, symbol: str, result: Any, *arguments: Any) -> Callabl
 def _of(symbols: Symbols) -> str:
     path = getattr(symbols, "path", "")
     return f" ({path})" if path else ""
+
+
+class Functions(ABC):
+    """The functions of a library that return a status, 0 for success. Each is bound when first called, so that an older
+    library lacks only what is used of it. `library` may be call-backs that stand for it in tests.
+    """
+
+    lacks = "{} is not in this version of the library"
+
+    def __init__(self, library: Symbols, signatures: Mapping[str, tuple[Any, ...]]):
+        self.library, self.signatures = library, signatures
+        self._bound: dict[str, Callable[..., int]] = {}
+
+    @abstractmethod
+    def told(self, code: int) -> tuple[str, str]:
+        """The name of a status, and what it means."""
+
+    def address(self, name: str) -> int:
+        """A function's address. LibraryError where the library does not have it."""
+        found = self.library.address(name)
+        if not found:
+            raise LibraryError(self.lacks.format(name) + _of(self.library))
+        return found
+
+    def error(self, call: str, code: int) -> CudaError:
+        """What a code means that `call` returned."""
+        return CudaError(call, code, *self.told(code))
+
+    def code(self, name: str, *arguments: Any) -> int:
+        """Call a function; what it returns."""
+        function = self._bound.get(name)
+        if function is None:
+            function = self._bound[name] = ctypes.CFUNCTYPE(ctypes.c_int, *self.signatures[name])(self.address(name))
+        return function(*arguments)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function. CudaError where it fails, LibraryError where the library does not have it."""
+        code = self.code(name, *arguments)
+        if code:
+            raise self.error(name, code)
+
+    def made(self, name: str, *arguments: Any) -> int:
+        """Call a function whose first argument says where to store a handle or a number: what it stored."""
+        place = self.signatures[name][0]._type_()
+        self.call(name, ctypes.byref(place), *arguments)
+        return place.value or 0
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,13 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cache
 from typing import Any
 
 from jitgrad.codegen.cuda.driver import libraries
-from jitgrad.codegen.cuda.driver.libraries import CudaError, Symbols, bind
+from jitgrad.codegen.cuda.driver.libraries import CudaError, Functions, Symbols, bind
 from jitgrad.codegen.run import store
 
 OPTIONS = ("-std=c++17", "-fmad=false", "-ftz=false", "-prec-div=true", "-prec-sqrt=true")
@@ -78,30 +78,24 @@ def _explained(source: str, log: str) -> str:
     return "\n".join(parts)
 
 
-class Compiler:
+class Compiler(Functions):
     """NVRTC as found in `library`. RuntimeError where a function of it is missing."""
 
     def __init__(self, library: Symbols):
-        self._call: dict[str, Callable[..., int]] = {
-            name: bind(library, name, ctypes.c_int, *signature) for name, signature in _SIGNATURES.items()}
+        super().__init__(library, _SIGNATURES)
         self._text = bind(library, "nvrtcGetErrorString", ctypes.c_char_p, ctypes.c_int)
         major, minor = ctypes.c_int(), ctypes.c_int()
-        self._check("nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))
+        self.call("nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))
         self.version = (major.value, minor.value)
 
-    def _name(self, code: int) -> str:
-        return (self._text(code) or b"").decode() or f"error {code}"
-
-    def _check(self, name: str, *arguments: Any) -> None:
-        code = self._call[name](*arguments)
-        if code:
-            raise CudaError(name, code, self._name(code))
+    def told(self, code: int) -> tuple[str, str]:
+        return (self._text(code) or b"").decode() or f"error {code}", ""
 
     def _bytes(self, what: str, program: Any) -> bytes:
         size = ctypes.c_size_t()
-        self._check(f"nvrtcGet{what}Size", program, ctypes.byref(size))
+        self.call(f"nvrtcGet{what}Size", program, ctypes.byref(size))
         buffer = ctypes.create_string_buffer(max(1, size.value))
-        self._check(f"nvrtcGet{what}", program, buffer)
+        self.call(f"nvrtcGet{what}", program, buffer)
         return buffer.raw[:size.value]
 
     def compile(self, source: str, options: Sequence[str], what: str = "CUBIN") -> bytes:
@@ -112,18 +106,18 @@ class Compiler:
             CudaError: NVRTC cannot work (an unknown option or architecture).
         """
         program = _Program()
-        self._check("nvrtcCreateProgram", ctypes.byref(program), source.encode(), b"kernels.cu", 0, None, None)
+        self.call("nvrtcCreateProgram", ctypes.byref(program), source.encode(), b"kernels.cu", 0, None, None)
         try:
             texts = (ctypes.c_char_p * len(options))(*[o.encode() for o in options])
-            code = self._call["nvrtcCompileProgram"](program, len(options), texts)
+            code = self.code("nvrtcCompileProgram", program, len(options), texts)
             if code:
                 log = self._bytes("ProgramLog", program).rstrip(b"\x00").decode(errors="replace")
                 if code == _COMPILATION_FAILED:
-                    raise CompileError(source, log, code, self._name(code))
-                raise CudaError("nvrtcCompileProgram", code, self._name(code), log.strip())
+                    raise CompileError(source, log, code, self.told(code)[0])
+                raise CudaError("nvrtcCompileProgram", code, self.told(code)[0], log.strip())
             return self._bytes(what, program)
         finally:
-            self._check("nvrtcDestroyProgram", ctypes.byref(program))
+            self.call("nvrtcDestroyProgram", ctypes.byref(program))
 
 
 @cache
@@ -132,14 +126,14 @@ def compiler() -> Compiler:
     return Compiler(libraries.load("nvrtc"))
 
 
-def compile(source: str, arch: str, options: Sequence[str] = ()) -> bytes:
+def compile(source: str, arch: str) -> bytes:
     """The cubin of a text for an architecture ("sm_90"), from the disk cache if it is there.
 
     Raises:
         CompileError: the text is not CUDA C++; LibraryError: NVRTC is not installed; CudaError: it cannot work.
     """
     nvrtc = compiler()
-    chosen = (f"-arch={arch}", *OPTIONS, *options)
+    chosen = (f"-arch={arch}", *OPTIONS)
     key = store.key_of("nvrtc", repr(nvrtc.version), "\n".join(chosen), source)
     return store.kept(key, lambda: nvrtc.compile(source, chosen))
 
@@ -157,14 +151,14 @@ def divided(source: str, most: int = KERNELS_PER_UNIT) -> list[str]:
     return [head + source[cuts[u]:cuts[u + 1]] for u in range(units)]
 
 
-def compile_units(sources: Sequence[str], arch: str, options: Sequence[str] = ()) -> list[bytes]:
+def compile_units(sources: Sequence[str], arch: str) -> list[bytes]:
     """The cubin of each text, in order, compiled in threads. A terminal sees how far it is. Raises as `compile`."""
     if len(sources) == 1:
-        return [compile(sources[0], arch, options)]
+        return [compile(sources[0], arch)]
     compiler()  # loaded once, before the threads
     started, done, told = time.monotonic(), 0, False
     with ThreadPoolExecutor(min(len(sources), os.cpu_count() or 1)) as pool:
-        tasks = [pool.submit(compile, source, arch, options) for source in sources]
+        tasks = [pool.submit(compile, source, arch) for source in sources]
         for _ in as_completed(tasks):
             done += 1
             if sys.stderr.isatty() and time.monotonic() - started > PATIENCE:

@@ -19,8 +19,6 @@ from jitgrad.codegen.run import store
 from jitgrad.kernels.native import Library, Native
 from jitgrad.kernels.values import V
 
-#: words with which a product is described (`driver.py`)
-PRODUCT_WORDS = 20
 #: bytes of which pieces of chunks are multiples
 ALIGNMENT = 256
 

@@ -78,9 +78,8 @@ class Replay:
             return FAILED if found is None else found._other(kind, what)
 
         self._callback = ctypes.CFUNCTYPE(c_int, c_void_p, c_int64, c_void_p)(other)
-        self._read = ctypes.CFUNCTYPE(c_int, c_void_p, ctypes.c_uint64, c_size_t, c_void_p)(graphs.read)
-        self.state = State(mode=DIRECT, stream=stream, launch=graphs.launch, together=graphs.together,
-                           matmul=graphs.matmul, copy=graphs.copy, read=graphs.read, update=graphs.update,
+        self._read = ctypes.CFUNCTYPE(c_int, c_void_p, ctypes.c_uint64, c_size_t, c_void_p)(graphs.driver["read"])
+        self.state = State(mode=DIRECT, stream=stream, update=graphs.update, **graphs.driver,
                            other=ctypes.cast(self._callback, c_void_p).value)
         self.address: int = ctypes.addressof(self.state)
 

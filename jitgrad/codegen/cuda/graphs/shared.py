@@ -13,17 +13,16 @@ from jitgrad.codegen.cuda.graphs.graphs import captured
 
 
 class Graphs:
-    """What the replays of a device share. `launch` and so on are what the driver has (`driver.py`).
+    """What the replays of a device share.
 
     Attributes:
+        driver: addresses of what the driver has (`driver.py`): launch, together, matmul, copy, read.
         products: gives what multiplies matrices, whose library is loaded at the first product.
         functions: what a host function calls instead.
     """
 
-    def __init__(self, api: DriverApi, products: Callable[[], BlasLt], *, launch: int, together: int, matmul: int,
-                 copy: int, read: int):
-        self.api, self.products = api, products
-        self.launch, self.together, self.matmul, self.copy, self.read = launch, together, matmul, copy, read
+    def __init__(self, api: DriverApi, products: Callable[[], BlasLt], **driver: int):
+        self.api, self.products, self.driver = api, products, driver
         self.functions = replaying.functions()
         self.update = api.address("cuGraphExecKernelNodeSetParams_v2")
         self.context = api.made("cuCtxGetCurrent")

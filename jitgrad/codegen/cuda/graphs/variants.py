@@ -73,7 +73,8 @@ class Variant:
 
     def _launch(self, node: Node, record: Record) -> None:
         count = len(record.arguments)
-        values, places = placed(record.arguments)
+        values = [ctypes.create_string_buffer(a, max(8, len(a))) for a in record.arguments]
+        places = (c_void_p * max(1, count))(*[ctypes.addressof(v) for v in values])
         sizes = (c_int64 * max(1, count))(*[len(a) for a in record.arguments])
         self._kept += [*values, places, sizes]
         node.launch.function, node.launch.parameters = record.kernel, ctypes.addressof(places)
@@ -109,12 +110,6 @@ class Variant:
             finally:
                 api.call("cuGraphDestroy", child)
         (c_int64 * len(record.words)).from_address(node.words)[:] = list(record.words)
-
-
-def placed(arguments: Sequence[bytes]) -> tuple[list[Any], ctypes.Array[c_void_p]]:
-    """The arguments of a launch in memory, and where each is."""
-    values = [ctypes.create_string_buffer(a, max(8, len(a))) for a in arguments]
-    return values, (c_void_p * max(1, len(values)))(*[ctypes.addressof(v) for v in values])
 
 
 def set_grid(launch: KernelNode, grid: Sequence[int]) -> None:

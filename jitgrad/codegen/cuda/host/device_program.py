@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from jitgrad import dtypes
 from jitgrad.codegen.cuda.driver import blaslt
 from jitgrad.codegen.cuda.host.device_regions import as_word, resident_step
 from jitgrad.codegen.cuda.host.printer import DevicePrinter, poison_memory
@@ -28,9 +27,6 @@ from jitgrad.codegen.program.device_steps import (
 from jitgrad.codegen.program.layout import Word
 from jitgrad.codegen.program.steps import GemmStep, KernelStep, LoadScalar
 from jitgrad.kernels.values import V
-
-#: dtypes by the number with which a product names them
-PRODUCTS = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
 
 
 def launch(p: DevicePrinter, step: KernelStep) -> None:
@@ -101,8 +97,8 @@ def product(p: DevicePrinter, step: GemmStep) -> None:
 
         def call(a: str, b: str, c: str) -> None:
             places = [as_integer(p, x) for x in (a, b, c)]
-            words: list[int | V] = [PRODUCTS.index(step.dtype), step.trans_a, step.trans_b, step.accumulate, m, n, k,
-                                    *leading, *places, *strided, code, *[x or 0 for x in extra]]
+            flags = blaslt.DTYPES.index(step.dtype), step.trans_a, step.trans_b, step.accumulate
+            words: list[int | V] = [*flags, m, n, k, *leading, *places, *strided, code, *[x or 0 for x in extra]]
             p.products = True
             for position, word in enumerate(words):
                 value: object = word.name if isinstance(word, V) else int(word)

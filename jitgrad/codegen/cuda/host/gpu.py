@@ -23,8 +23,6 @@ from jitgrad.codegen.run import launch, runtime
 from jitgrad.codegen.run.compiled import Compiled, Native
 from jitgrad.script.graph.ir import Graph
 
-NOTHING: Mapping[str, Collection[int]] = MappingProxyType({})
-
 
 class DeviceCompiled(Compiled):
     """Host functions and the kernels that they launch."""
@@ -57,7 +55,7 @@ class DeviceCompiled(Compiled):
 
 
 def compile(graphs: Mapping[str, Graph], driver: Driver,
-            hosted: Mapping[str, Collection[int]] = NOTHING, ordered: bool = False) -> DeviceCompiled:
+            hosted: Mapping[str, Collection[int]] = MappingProxyType({}), ordered: bool = False) -> DeviceCompiled:
     """Host functions and kernels for graphs after passes. `hosted`: inputs of one element that are on the CPU;
     `ordered`: equal calls give equal bits.
 

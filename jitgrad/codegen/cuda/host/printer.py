@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from jitgrad.codegen.cuda.driver.runtime import PRODUCT_WORDS
+from jitgrad.codegen.cuda.driver.blaslt import WORDS
 from jitgrad.codegen.cuda.host.module import DeviceModule
 from jitgrad.codegen.cuda.kernels import each
 from jitgrad.codegen.cuda.schedule.poison import POISON
@@ -161,8 +161,8 @@ class DevicePrinter(ProgramPrinter):
             lines += batch.prologue()
             self.module.declares["llvm.memset"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
         if self.products:
-            lines.append(f"  %product = alloca [{PRODUCT_WORDS} x i64]")
-            lines += [f"  %described.{k} = getelementptr i64, ptr %product, i64 {k}" for k in range(PRODUCT_WORDS)]
+            lines.append(f"  %product = alloca [{WORDS} x i64]")
+            lines += [f"  %described.{k} = getelementptr i64, ptr %product, i64 {k}" for k in range(WORDS)]
         return lines
 
     def epilogue(self) -> None:

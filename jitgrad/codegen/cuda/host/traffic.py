@@ -157,12 +157,8 @@ def _added(found: Iterable[tuple[int | None, int | None]]) -> tuple[int | None, 
 
 
 def _sum(numbers: Iterable[int | None]) -> int | None:
-    total = 0
-    for n in numbers:
-        if n is None:
-            return None
-        total += n
-    return total
+    found = [*numbers]
+    return None if None in found else sum(filter(None, found))
 
 
 # --- kernels ---
@@ -247,6 +243,6 @@ def _exchanged(writer: Reducing, outer: int, inner: int) -> int:
     launch = writer.launch("")
     if not launch.split or not outer:
         return 0
-    grid = geometry.grid(launch, outer, inner)
+    x, y = geometry.grid(launch, outer, inner)
     ending = [i for i in writer.reductions if writer.phase in (-1, writer.plan.stage[i])]
-    return grid.x * grid.y * writer.parts * sum(writer.slot_bytes(i) for i in ending) if grid.y > 1 else 0
+    return x * y * writer.parts * sum(writer.slot_bytes(i) for i in ending) if y > 1 else 0

@@ -41,12 +41,13 @@ class Columns(Reducing):
                 self.threads //= 2
             while self.width > 1 and (sum(sizes) // 4 * self.width > REGISTERS or max(sizes) > 4):
                 self.width //= 2
-        self.vector = self.width > 1
-        self.at = "[k]" if self.vector else ""
+        if self.width == 1:  # a vector of one: nothing is read or written as vectors
+            self.units = set()
+        self.at = "[k]" if self.width > 1 else "[0]"
         self.parts = 32 * self.width
-        place = f"lane * {self.width} + k" if self.vector else "lane"
-        self.own_part, self.part_b = (f"((i64)blockIdx.x * gridDim.y + {block}) * {self.parts} + {place}"
-                                      for block in ("blockIdx.y", "b"))
+        self.own_part, self.part_b = (
+            f"((i64)blockIdx.x * gridDim.y + {block}) * {self.parts} + lane{self.times} + k"
+            for block in ("blockIdx.y", "b"))
         self.leader = "group == 0 && live"
 
     def of_row(self) -> list[int]:
@@ -64,17 +65,13 @@ class Columns(Reducing):
 
     def source(self, symbol: str, scratch: bool) -> str:
         self.describe()
-        outer = [a for a in self.plan.order if a < self.n_outer]
-        lane = f"jg_parts(n{self.lane}, {self.width})" if self.vector else f"n{self.lane}"
-        others = [a for a in outer if a != self.lane]
-        if self.vector:
+        others = [a for a in self.plan.order if a < self.n_outer and a != self.lane]
+        if self.width > 1:
             self.line(f"const bool aligned = {self.alignment()};")
+        if others:
+            self.line(f"const i64 across = {self.across}, results = {self.product(others)} * across;")
         else:
-            others = outer
-        if self.vector and others:
-            self.line(f"const i64 across = {lane}, results = {self.product(others)} * across;")
-        else:
-            self.line(f"const i64 results = {lane if self.vector else self.product(outer)};")
+            self.line(f"const i64 results = {self.across};")
         self.line(f"const i64 elements = {self.product(range(self.n_outer, self.n))};")
         self.line("const int lanes = jg_lanes(results), lane = threadIdx.x & (lanes - 1);")
         self.line(f"const int group = threadIdx.x / lanes, groups = {self.threads} / lanes;")
@@ -82,14 +79,12 @@ class Columns(Reducing):
             self.line("const bool live = tile + lane < results;")
             self.line("const i64 number = live ? tile + lane : results - 1;")
             self.line("const i64 length = live ? elements : 0;")
-            if not self.vector:
-                self.decode("number", outer)
-            elif others:
-                self.line(f"const i64 line = jg_over(number, across), e = (number - line * across) * {self.width};")
+            if others:
+                self.line(f"const i64 line = jg_over(number, across), e = (number - line * across){self.times};")
                 self.decode("line", others)
             else:
-                self.line(f"const i64 e = number * {self.width};")
-            if self.vector:
+                self.line(f"const i64 e = number{self.times};")
+            if self.width > 1:
                 self.line(f"const bool full = aligned && e + {self.width} <= n{self.lane};")
                 self.line(f"const int m = jg_rest<{self.width}>(n{self.lane} - e);")
             self.begin_row(others)
@@ -98,17 +93,12 @@ class Columns(Reducing):
 
     def neighbours(self) -> AbstractContextManager[None]:
         """Around what is done for each of a thread's results."""
-        if not self.vector:
-            return self.block("")
         self.line("#pragma unroll")
         return self.block(f"for (int k = 0; k < {self.width}; k++)")
 
     # --- values of results ---
 
     def at_row(self, indices: Sequence[int], shared: bool = False) -> None:
-        if not self.vector:
-            super().at_row(indices, shared)
-            return
         self.rows = frozenset()
         self.read_vectors({i: k for i in indices if (k := self.reads_vector(i, self.plan.stages)) >= 0})
         stores = [i for i in indices if self.kernel.body[i].op in STORES]
@@ -122,7 +112,7 @@ class Columns(Reducing):
                 self.indexed(values)
                 self.recall_values(values, self.plan.stages)
                 for i in values:
-                    self.statement(i, self.plan.stages, vector=True)
+                    self.statement(i, self.plan.stages, vector=self.width > 1)
                     self.line(f"g{i}[k] = v{i};")
         if not stores:
             return
@@ -139,7 +129,7 @@ class Columns(Reducing):
             self.indexed(stores)
             self.recall_values(stores, self.plan.stages)
             for i in stores:
-                self.statement(i, self.plan.stages, vector=True)
+                self.statement(i, self.plan.stages, vector=self.width > 1)
         self.write_vectors(writes)
 
     def indexed(self, indices: Sequence[int]) -> None:
@@ -167,8 +157,7 @@ class Columns(Reducing):
                 self.line(f"const {kind} v{a} = g{a}[{k}];")
 
     def each(self, indices: Sequence[int], stage: int, position: str, vector: bool = True) -> None:
-        if self.vector:
-            self.recall_values(indices, stage, "k" if vector else "0")
+        self.recall_values(indices, stage, "k" if vector and self.width > 1 else "0")
         super().each(indices, stage, "j", vector)
 
     # --- reductions ---
@@ -180,22 +169,16 @@ class Columns(Reducing):
         self.line(f"#pragma unroll {self.at_a_time(indices, stage)}")
         with self.block(f"for (i64 j = {begin}; j < length; j += {step})"):
             self.decode("j", inner)
-            if self.vector:
-                self.elements(indices, stage, "")
-            else:
-                self.each(indices, stage, "j")
+            self.elements(indices, stage, "")
 
     def at_a_time(self, indices: Sequence[int], stage: int) -> int:
         """Rounds of the loop whose reads are under way at once; with many operands one keeps memory busy."""
         reads = sum(self.kernel.body[i].op == "load" or is_reloaded(self.plan, i, stage) for i in indices)
-        most, together = (2, FEW) if self.vector else (4, FEW * 2)
+        most, together = (2, FEW) if self.width > 1 else (4, FEW * 2)
         return max(1, min(most, together // max(1, reads)))
 
     def start(self, reductions: Iterable[int]) -> None:
         for i in reductions:
-            if not self.vector:
-                super().start([i])
-                continue
             self.line(f"{self.accumulator(i)} r{i}[{self.width}];")
             with self.neighbours():
                 self.line(f"r{i}[k] = {self.identity(i)};")
@@ -211,9 +194,6 @@ class Columns(Reducing):
 
     def finished(self, ending: Iterable[int], after: Sequence[int]) -> None:
         for i in ending:
-            if not self.vector:
-                self.result(i)
-                continue
             self.keep(i)
             with self.neighbours():
                 self.result(i)

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad import dtypes
 from jitgrad.codegen.cuda.driver.driverapi import DriverApi
 from jitgrad.codegen.cuda.kernels import text
+from jitgrad.dtypes import dtype
 
 TYPES = {"float32": "float", "float16": "jg_half", "bfloat16": "jg_bfloat"}
 THREADS, BLOCKS = 256, 1024
@@ -36,9 +36,9 @@ TOLERANCE = {"float32": (2e-5, 1e-5), "float16": (2e-3, 2.5e-4), "bfloat16": (1.
 RELU, BIAS_SLOPE, SUM_OF_B, SUM_OF_A = 2, 16, 256, 512
 
 
-def source(d: str) -> str:
+def source(d: dtype) -> str:
     """The kernels for a dtype, with the prelude."""
-    t = TYPES[d]
+    t = TYPES[d.name]
     sums = ((f"const {t}*", "x"), ("i64", "inner"), ("i64", "count"), ("i64", "stride"), (f"{t}*", "out"))
     finish = ((f"{t}*", "c"), *[("i64", name) for name in ("m", "n", "stride", "batch", "batch_stride")],
               (f"const {t}*", "bias"), ("unsigned char*", "aux"), ("i64", "aux_stride"), ("int", "what"))
@@ -55,13 +55,13 @@ class Composed:
     def __init__(self, api: DriverApi, load: Callable[[str, Sequence[str]], list[int]],
                  allocate: Callable[[int], Any]):
         self.api, self.load, self.allocate = api, load, allocate
-        self._kernels: dict[str, list[int]] = {}
+        self._kernels: dict[dtype, list[int]] = {}
 
-    def kernels(self, d: str) -> list[int]:
+    def kernels(self, d: dtype) -> list[int]:
         """The handles of `jg_finish`, `jg_across` and `jg_along` for a dtype, compiled at the first call."""
         found = self._kernels.get(d)
         if found is None:
-            names = [f"jg_{kind}_{TYPES[d]}" for kind in ("finish", "across", "along")]
+            names = [f"jg_{kind}_{TYPES[d.name]}" for kind in ("finish", "across", "along")]
             found = self._kernels[d] = self.load(source(d), names)
         return found
 
@@ -71,7 +71,7 @@ class Composed:
         places = (ctypes.c_void_p * len(arguments))(*[ctypes.addressof(a) for a in arguments])
         self.api.call("cuLaunchKernel", kernel, min(wanted, BLOCKS), 1, 1, THREADS, 1, 1, 0, stream, places, None)
 
-    def after(self, stream: int, call: Any, d: str, aux_stride: int) -> None:
+    def after(self, stream: int, call: Any, d: dtype, aux_stride: int) -> None:
         """What an epilogue does to a product that is in c, and the sums beside it. CudaError."""
         finish, across, along = self.kernels(d)
         what = call.epilogue
@@ -95,7 +95,7 @@ class Composed:
 
     # --- trying cuBLASLt's ---
 
-    def alike(self, stream: int, call: Any, d: str, aux_stride: int, run: Callable[[Any], None]) -> bool:
+    def alike(self, stream: int, call: Any, d: dtype, aux_stride: int, run: Callable[[Any], None]) -> bool:
         """Whether `run` of a call with ReLU or GELU of a sum gives what `run` without it and `after` give. CudaError.
 
         Args:
@@ -107,7 +107,7 @@ class Composed:
         first, second = np.zeros((M, K)), np.zeros((K, N))
         first[:, 0], second[0] = 1, row  # each row of the product is a copy of `row`
         parts = [v.reshape(-1) for v in (first, second, bias, np.zeros(M * N), np.zeros(M * aux_stride))]
-        image = np.concatenate(parts).astype(getattr(dtypes, d).np)
+        image = np.concatenate(parts).astype(d.np)
         starts = np.cumsum([0, *map(len, parts[:-1])]).tolist()
         found = []
         for native in (True, False):
@@ -134,4 +134,4 @@ class Composed:
         for values in (x, y):
             lowest = values[1:M * N:N]
             lowest[np.isnan(lowest)] = 0
-        return bool(np.allclose(x, y, *TOLERANCE[d], equal_nan=True))
+        return bool(np.allclose(x, y, *TOLERANCE[d.name], equal_nan=True))

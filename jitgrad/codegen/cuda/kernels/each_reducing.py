@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitgrad.codegen.cuda.kernels.geometry import TICKETS
 from jitgrad.codegen.cuda.kernels.pointwise import THREADS
 from jitgrad.codegen.cuda.kernels.reducing import SHARING, Reducing
 from jitgrad.codegen.program.kernel import Kernel
@@ -42,12 +41,9 @@ class EachReducing(Reducing):
         super().__init__(kernel, 0, split=True)
         self.most = most
 
-    def scratch_bytes(self) -> int:
-        return TICKETS + (SHARING + self.most) * sum(self.slot_bytes(i) for i in self.reductions)
-
-    def parts_at(self, i: int) -> int:
-        before = sum(self.slot_bytes(j) for j in self.reductions if j < i)
-        return TICKETS + (SHARING + self.most) * before
+    @property
+    def shares(self) -> int:
+        return SHARING + self.most
 
     def loop(self, indices: Sequence[int], stage: int) -> None:
         self.stretch(indices, THREADS)

@@ -1,7 +1,7 @@
 """How a kernel is launched: constants, and little arithmetic on two sizes, which generated code does at run time.
 
     forms = text.forms(kernel, "softmax_3")     # what `text.source(kernel, "softmax_3")` defines
-    form = pick(forms, inner, shared)           # the first whose bound is not below `inner`, and that fits the device
+    form = ...                                  # the first whose bound is not below `inner`, and that fits the device
     for launch in form.launches: ...            # in this order, each by `grid(launch, outer, inner)`
 
 `outer` and `inner` are the products of the sizes of the kernel's outer and inner axes (1 without axes). A kernel whose
@@ -67,33 +67,16 @@ class Form:
     launches: tuple[Launch, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """Blocks along x and y, threads of each, bytes of dynamic shared memory."""
-
-    x: int
-    y: int
-    threads: int
-    shared: int
-
-
-def pick(forms: Sequence[Form], inner: int, shared: int = MOST_SHARED) -> Form:
-    """The form for inner spaces of this size: the first whose bound is large enough, of those for a device that gives
-    a block so much shared memory.
-    """
-    return next(form for form in forms if inner <= form.bound and shared_bytes(form.launches[0], inner) <= shared)
-
-
 def shared_bytes(launch: Launch, inner: int) -> int:
     """The dynamic shared memory of a block. Of a form with several launches none has any."""
     return -(-inner // launch.unit) * launch.unit * launch.shared
 
 
-def grid(launch: Launch, outer: int, inner: int) -> Grid:
-    """The arithmetic of the module's docstring, for `outer` > 0."""
+def grid(launch: Launch, outer: int, inner: int) -> tuple[int, int]:
+    """The blocks along x and y, by the arithmetic of the module's docstring, for `outer` > 0."""
     x = min(-(-outer // launch.each), launch.most)
     y = max(1, min(-(-inner // launch.split), launch.blocks // x)) if launch.split else 1
-    return Grid(x, y, launch.threads, shared_bytes(launch, inner))
+    return x, y
 
 
 def scratch(forms: Sequence[Form]) -> int:

@@ -49,10 +49,12 @@ class Reducing(Writer):
 
     def scratch_bytes(self) -> int:
         """What of the scratch memory this function uses."""
-        if not self.split:
-            return 0
-        parts = SHARING * self.parts * sum(self.slot_bytes(i) for i in self.reductions)
-        return TICKETS + WAITING * len(self.reductions) + parts
+        return self.parts_at(len(self.kernel.body)) if self.split else 0
+
+    @property
+    def shares(self) -> int:
+        """How many parts of each reduction the scratch memory has room for."""
+        return SHARING * self.parts
 
     def row(self) -> None:
         """All statements of one row, its outer indices known: those of one value, then stage after stage."""
@@ -141,8 +143,9 @@ class Reducing(Writer):
         return nullcontext()
 
     def parts_at(self, i: int) -> int:
+        """Where the parts of a reduction begin, behind those of earlier statements."""
         before = sum(self.slot_bytes(j) for j in self.reductions if j < i)
-        return TICKETS + WAITING * len(self.reductions) + SHARING * self.parts * before
+        return TICKETS + WAITING * len(self.reductions) + self.shares * before
 
     def waiting(self, i: int) -> str:
         """Where the result of a reduction is kept for later phases."""

@@ -118,11 +118,15 @@ class Writer(Addresses):
             by_type.setdefault(STORED[self.kernel.operands[k].dtype.name], []).append(f"x{i}")
         for kind, names in by_type.items():
             self.line(f"jg_pack<{kind}, {self.width}> {', '.join(names)};")
-        if reads:
-            for head, call, count in (("if (full)", "jg_read", ""), ("else", "jg_read_some", ", m")):
+        self.whole_or_some([f"x{i} = jg_read{{}}<{self.width}>({self.vector_place(k)}{{}});" for i, k in reads.items()])
+
+    def whole_or_some(self, calls: Sequence[str]) -> None:
+        """Accesses of vectors, whole ones where they are, else of their first `m` elements."""
+        if calls:
+            for head, how in (("if (full)", ("", "")), ("else", ("_some", ", m"))):
                 with self.block(head):
-                    for i, k in reads.items():
-                        self.line(f"x{i} = {call}<{self.width}>({self.vector_place(k)}{count});")
+                    for call in calls:
+                        self.line(call.format(*how))
 
     def declare(self, indices: Iterable[int], stage: int, writes: dict[int, int]) -> None:
         """Vectors to be written, and words that neighbours share."""
@@ -134,11 +138,8 @@ class Writer(Addresses):
                 self.line(f"w{i}.known = false;")
 
     def write_vectors(self, writes: dict[int, int]) -> None:
-        if writes:
-            for head, call, count in (("if (full)", "jg_write", ""), ("else", "jg_write_some", ", m")):
-                with self.block(head):
-                    for i, k in writes.items():
-                        self.line(f"{call}<{self.width}>({self.vector_place(k)}, y{i}{count});")
+        call = f"jg_write{{}}<{self.width}>"
+        self.whole_or_some([f"{call}({self.vector_place(k)}, y{i}{{}});" for i, k in writes.items()])
 
     def reads_vector(self, i: int, stage: int) -> int:
         """The operand that statement i reads as a vector, or -1."""
@@ -220,15 +221,13 @@ class Writer(Addresses):
         if is_reloaded(self.plan, i, stage) and self.plan.spill[i] < 0:
             kept = f"{self.slots[i]}[{self.slot_index}]"
             return widen(kept, d) if self.as_stored(i) else kept
-        if vector and self.reads_vector(i, stage) >= 0:
+        if vector and (i in self.rows or self.reads_vector(i, stage) >= 0):
             return widen(f"x{i}.at[k]", d)
         if is_reloaded(self.plan, i, stage):
             return self.guarded(widen(self.place(self.plan.spill[i]), d), d, vector)
         if op == "load":
             moves = self.lane >= 0 and kernel.operands[stmt.operand].strides[self.lane] != 0
             return self.guarded(widen(self.place(stmt.operand), d), d, vector and moves)
-        if vector and i in self.rows:
-            return widen(f"x{i}.at[k]", d)
         if op == "gather":
             text = widen(self.gathered(i), d)
             if stmt.fn == "where":
@@ -258,10 +257,7 @@ class Writer(Addresses):
         value, source = f"v{stmt.args[0]}", self.kernel.dtype_of(stmt.args[0])
         if stmt.op != "store" or not d.is_half or COMPUTED[source.name] != "float":  # else narrowing rounds
             value = convert(value, source, d)
-        if vector and self.writes_vector(i, stage) >= 0:
-            self.line(f"y{i}.at[k] = {narrow(value, d)};")
-            return
-        if vector and i in self.rows:
+        if vector and (i in self.rows or self.writes_vector(i, stage) >= 0):
             self.line(f"y{i}.at[k] = {narrow(value, d)};")
             return
         place = self.place(stmt.operand) if stmt.op == "store" else self.gathered(i)
