@@ -91,11 +91,6 @@ class Native(Code):
         self.allocas.append(f"  %room{len(self.allocas)} = alloca [{count} x {elem}]")
         return V(self, f"%room{len(self.allocas) - 1}", "ptr", 1)
 
-    def do(self, function: str, *arguments: V) -> None:
-        """Call what returns nothing."""
-        self.declares.setdefault(function, f"declare void @{function}({', '.join(a.type for a in arguments)})")
-        self.line(f"call void @{function}({', '.join(f'{a.type} {a.name}' for a in arguments)})")
-
     def through(self, pointer: V, result: str, *arguments: V) -> V:
         """Call the function at an address."""
         given = ", ".join(f"{a.type} {a.name}" for a in arguments)

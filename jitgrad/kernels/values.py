@@ -58,14 +58,13 @@ class Code:
     `has_fma`, `has_avx512`: what the machine has.
     """
 
-    __slots__ = ("count", "declares", "externals", "has_avx512", "has_fma", "lines")
+    __slots__ = ("count", "declares", "has_avx512", "has_fma", "lines")
 
     def __init__(self, has_fma: bool = True, has_avx512: bool = False) -> None:
         self.has_fma, self.has_avx512 = has_fma, has_avx512
         self.lines: list[str] = []
         self.count = 0
         self.declares: dict[str, str] = {}
-        self.externals: set[str] = set()
 
     def name(self) -> str:
         """A fresh local name."""
@@ -101,14 +100,17 @@ class Code:
         text = literal(value, elem)
         return V(self, text if lanes == 1 else f"splat ({elem} {text})", elem, lanes)
 
-    def call(self, function: str, elem: str, lanes: int, *args: V, external: bool = False) -> V:
-        """Call `@function` on values; declares it. `external`: a symbol that the loader must resolve."""
+    def call(self, function: str, elem: str, lanes: int, *args: V) -> V:
+        """Call `@function` on values; declares it."""
         kind = type_text(elem, lanes)
         if function not in self.declares:
             self.declares[function] = f"declare {kind} @{function}({', '.join([a.type for a in args])})"
-        if external:
-            self.externals.add(function)
         return self.emit(f"call {kind} @{function}({', '.join([f'{a.type} {a.name}' for a in args])})", elem, lanes)
+
+    def do(self, function: str, *args: V) -> None:
+        """Call what returns nothing; declares it."""
+        self.declares.setdefault(function, f"declare void @{function}({', '.join([a.type for a in args])})")
+        self.line(f"call void @{function}({', '.join([f'{a.type} {a.name}' for a in args])})")
 
 
 def _operator(float_op: str, int_op: str, swap: bool = False) -> Callable[[V, V | Number], V]:

@@ -41,6 +41,9 @@ class Function:
     def const(self, value: int) -> V:
         return V(self.code, str(int(value)), "i64", 1)
 
+    def pointer(self, name: str) -> V:
+        return V(self.code, name, "ptr", 1)
+
     def here(self, v: V) -> V:
         """The same value, its next operation printed at the current place."""
         return V(self.code, v.name, v.elem, v.lanes)

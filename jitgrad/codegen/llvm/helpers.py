@@ -1,189 +1,120 @@
-"""Functions that programs of a module call, as text: memory, tables of inputs, signals, the arena of sequences."""
+"""Functions that programs call: memory, tables of inputs, signals, the arena of sequences (see `sequences.py`).
+
+They are part of the run-time library (`run/runtime.py`), which is compiled once for a machine.
+"""
 
 from __future__ import annotations
 
 from jitgrad.codegen.program.layout import Word
+from jitgrad.kernels.native import Library, Native
+from jitgrad.kernels.values import V
 
-ALLOCATION = """
-declare ptr @aligned_alloc(i64, i64)
-declare void @free(ptr)
-"""
+LIBRARY = Library()
+#: more bytes than there are
+TOO_MANY = 1 << 47
+#: words of a chunk of the arena: the one made before it, its bytes, those of them that are used
+PREVIOUS, SIZE, USED = range(3)
+#: bytes of a chunk in front of its memory; the least that one has
+HEAD, LEAST = 64, 1 << 16
 
-#: grow a (pointer, capacity) pair; what was in it is lost. false: no memory
-RESERVE = """
-define internal i1 @jg_reserve(ptr %slot, i64 %bytes) nounwind noinline optnone {
-entry:
-  %place = getelementptr i64, ptr %slot, i64 1
-  %have = load i64, ptr %place
-  %enough = icmp uge i64 %have, %bytes
-  br i1 %enough, label %good, label %grow
-grow:
-  %old = load ptr, ptr %slot
-  call void @free(ptr %old)
-  %half = lshr i64 %bytes, 3
-  %more = add i64 %bytes, %half
-  %padded = add i64 %more, 127
-  %rounded = and i64 %padded, -64
-  %sane = icmp ult i64 %bytes, 140737488355328
-  %asked = select i1 %sane, i64 %rounded, i64 140737488355328
-  %new = call ptr @aligned_alloc(i64 64, i64 %asked)
-  store ptr %new, ptr %slot
-  %null = icmp eq ptr %new, null
-  %size = select i1 %null, i64 0, i64 %rounded
-  store i64 %size, ptr %place
-  br i1 %null, label %bad, label %good
-good:
-  ret i1 true
-bad:
-  ret i1 false
-}
-"""
 
-#: fill a table with the data pointers of arrays, given the offsets of two fields; the flags that all of them have
-GATHER = """
-define internal i32 @jg_gather(ptr %items, i64 %count, ptr %table, i64 %data, i64 %flags) nounwind noinline {
-entry:
-  br label %each
-each:
-  %i = phi i64 [ 0, %entry ], [ %following, %each ]
-  %together = phi i32 [ -1, %entry ], [ %common, %each ]
-  %item.place = getelementptr ptr, ptr %items, i64 %i
-  %item = load ptr, ptr %item.place
-  %data.place = getelementptr i8, ptr %item, i64 %data
-  %start = load ptr, ptr %data.place
-  %table.place = getelementptr ptr, ptr %table, i64 %i
-  store ptr %start, ptr %table.place
-  %flags.place = getelementptr i8, ptr %item, i64 %flags
-  %own = load i32, ptr %flags.place
-  %common = and i32 %together, %own
-  %following = add i64 %i, 1
-  %more = icmp slt i64 %following, %count
-  br i1 %more, label %each, label %done
-done:
-  ret i32 %common
-}
-"""
+def allocated(f: Native, size: V) -> V:
+    return f.call("aligned_alloc", "ptr", 1, f.number(64), size)
 
-#: run pending signal handlers; an exception that one raises is kept in the block's first free words. 1: none
-POLL = f"""
-declare i32 @PyGILState_Ensure()
-declare void @PyGILState_Release(i32)
-declare i32 @PyErr_CheckSignals()
-declare void @PyErr_Fetch(ptr, ptr, ptr)
-define internal i64 @jg_poll(ptr %block) nounwind noinline optnone {{
-entry:
-  %lock = call i32 @PyGILState_Ensure()
-  %raised = call i32 @PyErr_CheckSignals()
-  %none = icmp eq i32 %raised, 0
-  br i1 %none, label %done, label %fetch
-fetch:
-  %type = getelementptr i64, ptr %block, i64 {Word.FIRST_FREE}
-  %value = getelementptr i64, ptr %block, i64 {Word.FIRST_FREE + 1}
-  %trace = getelementptr i64, ptr %block, i64 {Word.FIRST_FREE + 2}
-  call void @PyErr_Fetch(ptr %type, ptr %value, ptr %trace)
-  %site = getelementptr i64, ptr %block, i64 {Word.SITE}
-  store i64 -1, ptr %site
-  br label %done
-done:
-  call void @PyGILState_Release(i32 %lock)
-  %result = zext i1 %none to i64
-  ret i64 %result
-}}
-"""
 
-#: the arena: memory of sequences, a chain of chunks (see `sequences.py`)
-ARENA_TEXT = f"""
-declare ptr @memcpy(ptr, ptr, i64)
-declare ptr @memset(ptr, i32, i64)
-define internal ptr @jg_arena(ptr %block, i64 %bytes) nounwind noinline {{
-entry:
-  %place = getelementptr i64, ptr %block, i64 {Word.ARENA}
-  %padded = add i64 %bytes, 63
-  %need = and i64 %padded, -64
-  %sane = icmp ult i64 %bytes, 140737488355328
-  %chunk = load ptr, ptr %place
-  br i1 %sane, label %look, label %bad
-look:
-  %first = icmp eq ptr %chunk, null
-  br i1 %first, label %grow, label %try
-try:
-  %roomat = getelementptr i64, ptr %chunk, i64 1
-  %room = load i64, ptr %roomat
-  %usedat = getelementptr i64, ptr %chunk, i64 2
-  %used = load i64, ptr %usedat
-  %end = add i64 %used, %need
-  %fits = icmp ule i64 %end, %room
-  br i1 %fits, label %take, label %grow
-take:
-  store i64 %end, ptr %usedat
-  %result = getelementptr i8, ptr %chunk, i64 %used
-  ret ptr %result
-grow:
-  %before = phi i64 [ 32768, %look ], [ %room, %try ]
-  %twice = shl i64 %before, 1
-  %least = add i64 %need, 64
-  %larger = icmp ugt i64 %least, %twice
-  %size = select i1 %larger, i64 %least, i64 %twice
-  %new = call ptr @aligned_alloc(i64 64, i64 %size)
-  %null = icmp eq ptr %new, null
-  br i1 %null, label %bad, label %init
-init:
-  store ptr %chunk, ptr %new
-  %newroom = getelementptr i64, ptr %new, i64 1
-  store i64 %size, ptr %newroom
-  %newused = getelementptr i64, ptr %new, i64 2
-  store i64 %least, ptr %newused
-  store ptr %new, ptr %place
-  %data = getelementptr i8, ptr %new, i64 64
-  ret ptr %data
-bad:
-  ret ptr null
-}}
-define internal void @jg_arena_release(ptr %block, ptr %keep, i64 %used) nounwind noinline optnone {{
-entry:
-  %place = getelementptr i64, ptr %block, i64 {Word.ARENA}
-  br label %each
-each:
-  %chunk = load ptr, ptr %place
-  %same = icmp eq ptr %chunk, %keep
-  br i1 %same, label %done, label %drop
-drop:
-  %previous = load ptr, ptr %chunk
-  store ptr %previous, ptr %place
-  call void @free(ptr %chunk)
-  br label %each
-done:
-  %none = icmp eq ptr %keep, null
-  br i1 %none, label %out, label %reset
-reset:
-  %usedat = getelementptr i64, ptr %keep, i64 2
-  store i64 %used, ptr %usedat
-  br label %out
-out:
-  ret void
-}}
-define internal void @jg_arena_reset(ptr %block) nounwind noinline optnone {{
-entry:
-  %place = getelementptr i64, ptr %block, i64 {Word.ARENA}
-  %chunk = load ptr, ptr %place
-  %none = icmp eq ptr %chunk, null
-  br i1 %none, label %out, label %have
-have:
-  br label %each
-each:
-  %previous = load ptr, ptr %chunk
-  %last = icmp eq ptr %previous, null
-  br i1 %last, label %done, label %drop
-drop:
-  %before = load ptr, ptr %previous
-  store ptr %before, ptr %chunk
-  call void @free(ptr %previous)
-  br label %each
-done:
-  %usedat = getelementptr i64, ptr %chunk, i64 2
-  store i64 64, ptr %usedat
-  br label %out
-out:
-  ret void
-}}
-"""
+@LIBRARY.function("i1", slot="ptr", size="i64")
+def jg_grow(f: Native, slot: V, size: V) -> V:
+    """Let a (pointer, capacity) have room; what was in it is lost. False: no memory."""
+    with f.when(f.load(slot, 1).compare("ult", size)):
+        f.do("free", f.load(slot, elem="ptr"))
+        padded = (size + size.lshr(3) + 127) & -64
+        new = allocated(f, size.compare("ult", TOO_MANY).where(padded, TOO_MANY))
+        good = new.compare("ne", f.null)
+        f.store(new, slot)
+        f.store(good.where(padded, 0), slot, 1)
+        f.leave(good)
+    return f.number(True, "i1")
+
+
+@LIBRARY.function("i32", items="ptr", count="i64", table="ptr", data="i64", flags="i64")
+def jg_gather(f: Native, items: V, count: V, table: V, data: V, flags: V) -> V:
+    """Fill a table with the data pointers of arrays, given the offsets of two fields; the flags that all of them have.
+    """
+    together = f.variable(f.number(-1, "i32"))
+    with f.each(count) as k:
+        item = f.load(items, k, "ptr")
+        f.store(f.field(item, data, "ptr"), table, k)
+        together.value = together.value & f.field(item, flags, "i32")
+    return together.value
+
+
+@LIBRARY.function("i1", block="ptr")
+def jg_poll(f: Native, block: V) -> V:
+    """Run pending signal handlers; an exception that one raises is kept in the block's first free words. True: none."""
+    lock = f.call("PyGILState_Ensure", "i32", 1)
+    good = f.call("PyErr_CheckSignals", "i32", 1).eq(0)
+    with f.when(~good):
+        f.do("PyErr_Fetch", *[f.at(block, Word.FIRST_FREE + k) for k in range(3)])
+        f.store(f.number(-1), block, Word.SITE)
+    f.do("PyGILState_Release", lock)
+    return good
+
+
+@LIBRARY.function("ptr", block="ptr", size="i64")
+def jg_arena(f: Native, block: V, size: V) -> V:
+    """Memory of the arena, in its newest chunk or a new one; null: there is none."""
+    with f.when(size.compare("uge", TOO_MANY)):
+        f.leave(f.null)
+    need, newest = (size + 63) & -64, f.load(block, Word.ARENA, "ptr")
+    before = f.variable(f.number(LEAST // 2))
+    with f.when(newest.compare("ne", f.null)):
+        start, before.value = f.load(newest, USED), f.load(newest, SIZE)
+        end = start + need
+        with f.when(end.compare("ule", before.value)):
+            f.store(end, newest, USED)
+            f.leave(f.at(newest, start, "i8"))
+    used, twice = need + HEAD, before.value.shl(1)
+    room = used.compare("ugt", twice).where(used, twice)
+    new = allocated(f, room)
+    with f.when(new.compare("ne", f.null)):
+        for word, value in ((PREVIOUS, newest), (SIZE, room), (USED, used)):
+            f.store(value, new, word)
+        f.store(new, block, Word.ARENA)
+        f.leave(f.at(new, HEAD, "i8"))
+    return f.null
+
+
+@LIBRARY.function("i64", chunk="ptr")
+def jg_arena_used(f: Native, chunk: V) -> V:
+    """How much of a chunk is used; 0 where there is none."""
+    with f.when(chunk.compare("ne", f.null)):
+        f.leave(f.load(chunk, USED))
+    return f.number(0)
+
+
+@LIBRARY.function("void", block="ptr", keep="ptr", used="i64")
+def jg_arena_release(f: Native, block: V, keep: V, used: V) -> None:
+    """Free the chunks made after `keep`, of which so much is used."""
+    with f.loop() as stop:
+        newest = f.load(block, Word.ARENA, "ptr")
+        with f.when(newest.compare("eq", keep)):
+            stop()
+        f.store(f.load(newest, PREVIOUS, "ptr"), block, Word.ARENA)
+        f.do("free", newest)
+    with f.when(keep.compare("ne", f.null)):
+        f.store(used, keep, USED)
+
+
+@LIBRARY.function("void", block="ptr")
+def jg_arena_reset(f: Native, block: V) -> None:
+    """Free all chunks but the newest, of which nothing is used."""
+    newest = f.load(block, Word.ARENA, "ptr")
+    with f.when(newest.compare("eq", f.null)):
+        f.leave()
+    with f.loop() as stop:
+        older = f.load(newest, PREVIOUS, "ptr")
+        with f.when(older.compare("eq", f.null)):
+            stop()
+        f.store(f.load(older, PREVIOUS, "ptr"), newest, PREVIOUS)
+        f.do("free", older)
+    f.store(f.number(HEAD), newest, USED)

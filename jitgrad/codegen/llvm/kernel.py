@@ -43,11 +43,10 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class KernelText:
-    """The text of one function. `declares`: name -> declaration line; `externals`: symbols for the loader."""
+    """The text of one function. `declares`: name -> declaration line."""
 
     text: str
     declares: dict[str, str]
-    externals: frozenset[str]
 
 
 def parameters(kernel: Kernel) -> list[Parameter]:
@@ -95,7 +94,7 @@ def emit(kernel: Kernel, symbol: str) -> KernelText:
     else:
         emitter.body(unit=False)
     code.lines.append("}\n")
-    return KernelText("\n".join(code.lines), code.declares, frozenset(code.externals))
+    return KernelText("\n".join(code.lines), code.declares)
 
 
 class _Emitter(Nest):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
-from jitgrad.codegen.llvm import helpers
 from jitgrad.codegen.llvm import kernel as llvm_kernel
 from jitgrad.codegen.program.layout import Layout
 from jitgrad.codegen.program.program import Program
@@ -32,15 +30,10 @@ class ModuleText:
         self.kernel_texts: list[str] = []
         self.functions: list[str] = []
         self.declares: dict[str, str] = {}
-        self.externals: set[str] = set()
         self.kernels: dict[Any, str] = {}
         self.kernel_list: list[tuple[str, Any]] = []
         self.gemms: dict[str, dtype] = {}
         self.helpers: dict[Any, str] = {}  # checked number operations that are called (numbers.py)
-        self.reserves = False
-        self.gathers = False
-        self.polls = False
-        self.arena = False
 
     def kernel(self, step: KernelStep) -> str:
         """The symbol of a kernel, printed unless an equal one is there."""
@@ -51,7 +44,6 @@ class ModuleText:
             printed = llvm_kernel.emit(step.kernel, symbol)
             self.kernel_texts.append(printed.text)
             self.declares.update(printed.declares)
-            self.externals |= printed.externals
             self.kernel_list.append((symbol, step.kernel))
         return symbol
 
@@ -87,7 +79,4 @@ class ModuleText:
 
     def _around(self) -> list[str]:
         """Declarations and helpers."""
-        parts = list(self.declares.values())
-        wanted = (self.reserves or self.arena, self.reserves, self.gathers, self.polls, self.arena)
-        texts = (helpers.ALLOCATION, helpers.RESERVE, helpers.GATHER, helpers.POLL, helpers.ARENA_TEXT)
-        return [*parts, *itertools.compress(texts, wanted), *self.functions]
+        return [*self.declares.values(), *self.functions]

@@ -145,7 +145,6 @@ def helper(p: Printer, step: NumberStep, name: str) -> str:
     head = ", ".join(["ptr %block", "i64 %site", *parameters, "ptr %out"])
     code, p.code = p.code, around
     p.module.declares.update(code.declares)
-    p.module.externals |= code.externals
     p.module.functions.append("\n".join(
         [f"define internal i1 @{name}({head}) nounwind noinline optnone {{", "entry:", *code.lines, "}"]))
     return name

@@ -148,14 +148,13 @@ class Printer(Function):
 
     def reserve(self, word: int, bytes_: V, code: Code) -> V:
         """Let the memory at a word of the block have room for so many bytes; whether it has."""
-        self.module.reserves = True
-        return code.emit(f"call i1 @jg_reserve(ptr {self.word(word, code)}, i64 {bytes_.name})", "i1", 1)
+        return code.call("jg_grow", "i1", 1, V(code, self.word(word, code), "ptr", 1), bytes_)
 
     def take(self, bytes_: V) -> str:
         """Memory of the arena."""
-        self.module.arena = self.arena = True
-        found = self.code.emit(f"call ptr @jg_arena(ptr %block, i64 {bytes_.name})", "ptr", 1)
-        self.leave_unless(self.code.emit(f"icmp ne ptr {found.name}, null", "i1", 1), Status.NO_MEMORY)
+        self.arena = True
+        found = self.code.call("jg_arena", "ptr", 1, self.pointer("%block"), bytes_)
+        self.leave_unless(found.compare("ne", self.pointer("null")), Status.NO_MEMORY)
         return found.name
 
     def tensors(self, bytes_: V) -> str:
@@ -164,26 +163,17 @@ class Printer(Function):
 
     def move(self, column: Column, to: str, source: V, bytes_: V) -> None:
         """Copy a column of a sequence, or the beginning of one."""
-        self.line(f"call ptr @memcpy(ptr {to}, ptr {source.name}, i64 {bytes_.name})")
+        self.code.call("memcpy", "ptr", 1, self.pointer(to), source, bytes_)
 
     def mark_arena(self) -> Any:
         """The newest chunk of the arena, and how much of it is used."""
-        self.module.arena = self.arena = True
+        self.arena = True
         chunk = self.load_word(Word.ARENA, "ptr")
-        none, some, after = self.label("none"), self.label("some"), self.label("go")
-        empty = self.code.emit(f"icmp eq ptr {chunk.name}, null", "i1", 1)
-        self.line(f"br i1 {empty.name}, label %{none}, label %{some}")
-        self.start(some)
-        used = self.code.read("i64", self.code.element(chunk.name, 2))
-        self.line(f"br label %{after}")
-        self.start(none)
-        self.line(f"br label %{after}")
-        self.start(after)
-        return chunk, self.code.emit(f"phi i64 [ {used.name}, %{some} ], [ 0, %{none} ]", "i64", 1)
+        return chunk, self.code.call("jg_arena_used", "i64", 1, chunk)
 
     def release_arena(self, mark: Any) -> None:
         """Give back what was taken of the arena since."""
-        self.line(f"call void @jg_arena_release(ptr %block, ptr {mark[0].name}, i64 {mark[1].name})")
+        self.code.do("jg_arena_release", self.pointer("%block"), *mark)
 
     # --- values ---
 
@@ -225,7 +215,6 @@ class Printer(Function):
     def called_back(self, site: object) -> V:
         """Let Python do what a site says; whether all went well."""
         self.module.declares["jg_callback"] = "declare i64 @jg_callback(ptr, i64)"
-        self.module.externals.add("jg_callback")
         return self.code.emit(f"call i64 @jg_callback(ptr %block, i64 {site})", "i64", 1).eq(1)
 
     def pass_values(self, values: Sequence[Value | Ref | Size], at: int | None = None, strides: bool = True) -> None:

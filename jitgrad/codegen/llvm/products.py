@@ -56,7 +56,6 @@ def _product(p: Printer, step: GemmStep, sizes: list[V], starts: list[str],
     found = gemm_symbol(d)
     symbol = f"jg_gemm_{d.name}"
     p.module.gemms[symbol] = d
-    p.module.externals.add(symbol)
     integer = f"i{found.int_bits}"
     real = "float" if d is dtypes.float32 else "double"
     p.module.declares[symbol] = (f"declare void @{symbol}(i32, i32, i32, {integer}, {integer}, {integer}, "

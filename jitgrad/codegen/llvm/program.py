@@ -59,7 +59,6 @@ class ProgramPrinter(Printer):
         self.print_exits()
         for code in (self.entry, self.code):
             self.module.declares.update(code.declares)
-            self.module.externals |= code.externals
         attributes = "nounwind noinline optnone" if self.quick else "nounwind"
         head = f"define i64 @{native_name(program.name)}(ptr %block, ptr %items) {attributes} {{"
         lines = [head, "entry:", *self.allocas,
@@ -74,7 +73,10 @@ class ProgramPrinter(Printer):
 
     def prologue(self) -> list[str]:
         """What is done before the steps, once it is known what they need."""
-        return ["  call void @jg_arena_reset(ptr %block)"] if self.arena else []
+        if not self.arena:
+            return []
+        self.module.declares["jg_arena_reset"] = "declare void @jg_arena_reset(ptr)"
+        return ["  call void @jg_arena_reset(ptr %block)"]
 
     def epilogue(self) -> None:
         """What is done after the steps: nothing."""
@@ -133,10 +135,9 @@ class ProgramPrinter(Printer):
         """A table of the inputs' data pointers and the flags that all have, both found by a loop; None for a few."""
         if count < MANY_INPUTS:
             return None
-        name = self.variable(f"[{count} x ptr]")
-        self.module.gathers = True
-        return name, self.entry.emit(f"call i32 @jg_gather(ptr %items, i64 {count}, ptr {name}, i64 {data.name}, "
-                                     f"i64 {flags.name})", "i32", 1)
+        code, name = self.entry, self.variable(f"[{count} x ptr]")
+        items, table = (V(code, pointer, "ptr", 1) for pointer in ("%items", name))
+        return name, code.call("jg_gather", "i32", 1, items, code.const(count, "i64", 1), table, data, flags)
 
     def field(self, item: str, offset: V, elem: str) -> str:
         code = self.entry

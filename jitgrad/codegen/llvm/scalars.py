@@ -241,7 +241,7 @@ def library(name: str, xs: list[V]) -> V:
         return library(name, [v.half(0) for v in xs]).concat(library(name, [v.half(1) for v in xs]))
     if 1 < x.lanes < widest:
         return library(name, [v.concat(v) for v in xs]).half(0)
-    return x.code.call(symbol_of(name, x.elem, x.lanes), x.elem, x.lanes, *xs, external=True)
+    return x.code.call(symbol_of(name, x.elem, x.lanes), x.elem, x.lanes, *xs)
 
 
 def _library(name: str) -> Row:

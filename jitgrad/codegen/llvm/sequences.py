@@ -90,7 +90,7 @@ def start(p: Printer, step: SeqStart) -> None:
         else:
             entry = entry_bytes(p, header, columns, number)
         data = memory_for(p, c, p.here(entry) * room)
-        store(p, header, at, V(p.code, data, "ptr", 1))
+        store(p, header, at, p.pointer(data))
     p.define(step.seq, p.code.emit(f"ptrtoint ptr {header} to i64", "i64", 1))
 
 
@@ -107,7 +107,7 @@ def grow(p: Printer, step: SeqGrow | SeqReach) -> None:
             data = memory_for(p, column, entry * p.here(wanted))
             at = _offset(step.columns, number)
             p.move(column, data, load(p, header, at, "ptr"), used)
-            store(p, header, at, V(p.code, data, "ptr", 1))
+            store(p, header, at, p.pointer(data))
 
 
 def reach(p: Printer, step: SeqReach) -> None:
@@ -119,7 +119,7 @@ def reach(p: Printer, step: SeqReach) -> None:
         if step.flags:
             start = element_of(p, header, step.columns, 0, length)
             bytes_ = (p.here(end) - length) * 8
-            p.line(f"call ptr @memset(ptr {start}, i32 0, i64 {bytes_.name})")
+            p.code.call("memset", "ptr", 1, p.pointer(start), p.code.const(0, "i32", 1), bytes_)
         store(p, header, LENGTH, end)
 
 
@@ -130,7 +130,7 @@ def copy(p: Printer, step: SeqCopy) -> None:
     room = length + FIRST_ROOM
     words = 8 * _offset(columns, len(columns))
     header = p.take(p.const(words))
-    p.line(f"call ptr @memcpy(ptr {header}, ptr {source}, i64 {words})")
+    p.code.call("memcpy", "ptr", 1, p.pointer(header), p.pointer(source), p.const(words))
     store(p, header, ROOM, p.here(room))
     for number, column in enumerate(columns):
         entry = entry_bytes(p, source, columns, number)
@@ -138,7 +138,7 @@ def copy(p: Printer, step: SeqCopy) -> None:
         at = _offset(columns, number)
         used = p.here(entry) * p.here(length)
         p.move(column, data, load(p, source, at, "ptr"), used)
-        store(p, header, at, V(p.code, data, "ptr", 1))
+        store(p, header, at, p.pointer(data))
     p.define(step.out, p.code.emit(f"ptrtoint ptr {header} to i64", "i64", 1))
 
 
@@ -162,7 +162,7 @@ def place(p: Printer, step: SeqPlace) -> None:
 def put(p: Printer, step: SeqPut) -> None:
     at = element_of(p, header_of(p, step.seq), step.columns, step.column, p.one(step.k))
     if isinstance(step.what, Ref):
-        store(p, at, 0, V(p.code, p.address(step.what.buffer, step.what.offset), "ptr", 1))
+        store(p, at, 0, p.pointer(p.address(step.what.buffer, step.what.offset)))
         for axis, size in enumerate(step.what.dims):
             store(p, at, 1 + axis, p.size(size))
         return

@@ -141,8 +141,7 @@ def poll(p: Printer) -> None:
     now = p.code.emit("call i64 @llvm.readcyclecounter()", "i64", 1)
     with p.when((now - p.code.read("i64", p.clock)).compare("ugt", POLL_CYCLES), "signals"):
         p.code.write(now, p.clock)
-        p.module.polls = True
-        p.leave_unless(p.code.emit("call i64 @jg_poll(ptr %block)", "i64", 1).eq(1), Status.RAISED)
+        p.leave_unless(p.code.call("jg_poll", "i1", 1, p.pointer("%block")), Status.RAISED)
 
 
 def call_step(p: Printer, step: CallStep) -> None:

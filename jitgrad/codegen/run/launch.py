@@ -140,10 +140,7 @@ _native = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 def callback_symbols() -> dict[str, int]:
     """Addresses of what generated code calls in this process."""
-    found = {"jg_callback": ctypes.cast(_callback_function, ctypes.c_void_p).value or 0}
-    for name in ("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals", "PyErr_Fetch"):
-        found[name] = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
-    return found
+    return {"jg_callback": ctypes.cast(_callback_function, ctypes.c_void_p).value or 0}
 
 
 def raise_status(status: int, workspace: Workspace) -> None:

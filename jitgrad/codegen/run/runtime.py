@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 from functools import lru_cache
 from pathlib import Path
 
 from jitgrad import kernels, random
-from jitgrad.codegen.llvm import engine
+from jitgrad.codegen.llvm import engine, helpers
+from jitgrad.codegen.program import layout
 from jitgrad.codegen.run import store
 from jitgrad.ops import special
 
@@ -16,8 +18,8 @@ def key() -> str:
 
     It holds the source of the package that writes its text: making the text costs more than loading the object.
     """
-    files = [Path(__file__), Path(engine.__file__), Path(random.__file__), Path(special.__file__),
-             *sorted(Path(kernels.__path__[0]).glob("*.py"))]
+    modules = (engine, helpers, layout, random, special)
+    files = [Path(__file__), *[Path(str(m.__file__)) for m in modules], *sorted(Path(kernels.__path__[0]).glob("*.py"))]
     sources = [file.read_bytes() for file in files]
     return store.key_of("runtime", engine.version(), engine.host().identity, *sources)
 
@@ -29,7 +31,8 @@ def compiled() -> tuple[bytes, list[str]]:
 
         machine = engine.host()
         text, exports = runtime.module_text(machine.vector_bytes, machine.has_fma, machine.has_avx512)
-        return ",".join(exports).encode() + b"\n" + engine.compile_module(text)
+        names = ",".join([*exports, *helpers.LIBRARY.functions])
+        return names.encode() + b"\n" + engine.compile_module(f"{text}\n{helpers.LIBRARY.text()}")
 
     names, _, code = store.kept(key(), make).partition(b"\n")
     return code, names.decode().split(",")
@@ -38,7 +41,9 @@ def compiled() -> tuple[bytes, list[str]]:
 @lru_cache(maxsize=1)
 def _loaded() -> tuple[engine.Loaded, dict[str, int]]:
     code, names = compiled()
-    loaded = engine.load(code, {}, names)
+    python = ("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals", "PyErr_Fetch")
+    addresses = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in python}
+    loaded = engine.load(code, addresses, names)
     return loaded, {name: loaded.address(name) for name in names}
 
 

@@ -200,7 +200,7 @@ def read_mirrors(p: DevicePrinter, mirrors: list[Mirror], device: str, total: V)
         to = p.code.element(mirror.host.name, begin.name, "i8")
         at = p.here(mirror.at) + begin
         source = p.code.element(copy, at.name, "i8")
-        p.line(f"call ptr @memcpy(ptr {to}, ptr {source}, i64 {size.name})")
+        p.code.call("memcpy", "ptr", 1, p.pointer(to), p.pointer(source), size)
 
 
 def read_exits(p: DevicePrinter, step: ResidentStep, told: Buffer, kept: dict[Value, tuple[str, ...]]) -> V | None:
