@@ -50,16 +50,16 @@ class Chunks:
             emit(start, call("min", self.step, self.images - start), True)
 
 
-def conv(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:
-    """y, contiguous, from x and the contiguous w."""
-    if not y.dtype.is_floating_point or G.depthwise:
-        _direct(state, G, x, w, y)
-        return
-    images = y.dims[0]
+def convolution(state: Lowering, G: Geometry, role: str, x: Ref, w: Ref, y: Ref) -> None:
+    """The images x, the weight w or the results y, contiguous, from the other two; w and y are contiguous."""
+    (_DIRECT if not w.dtype.is_floating_point or G.depthwise else _PRODUCTS)[role](state, G, x, w, y)
 
+
+def _results(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:
     def multiply(b: Ref, c: Ref, count: Size) -> None:
         state.emit(G.product((G.outputs, G.plane, G.depth), w, b, c, images=count))
 
+    images = y.dims[0]
     if G.trivial and is_contiguous(x.dims[1:], x.strides[1:]):
         multiply(x, y, images)
         return
@@ -70,42 +70,33 @@ def conv(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:
         multiply(columns, _from(y, start), count)
 
 
-def conv_transpose(state: Lowering, G: Geometry, g: Ref, w: Ref, x: Ref) -> None:
-    """x, contiguous, from the contiguous g and w."""
-    if not x.dtype.is_floating_point or G.depthwise:
-        _direct_transposed(state, G, g, w, x)
-        return
-
+def _images(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:
     def multiply(b: Ref, c: Ref, count: Size) -> None:
         state.emit(G.product((G.depth, G.plane, G.outputs), w, b, c, trans_a=True, images=count))
 
     if G.trivial:
-        multiply(g, x, x.dims[0])
+        multiply(y, x, x.dims[0])
         return
     chunks = Chunks(state, x.dims[0], G.groups * G.depth * G.plane, x.dtype)
     columns = state.allocate(x.dtype, (chunks.most, G.channels, *G.kernel, *G.counts))
     with chunks.each() as (start, count):
-        multiply(_from(g, start), columns, count)
+        multiply(_from(y, start), columns, count)
         _sum_columns(state, G, columns, _from(x, start), count)
 
 
-def conv_weight(state: Lowering, G: Geometry, g: Ref, x: Ref, w: Ref) -> None:
-    """w, contiguous, from the contiguous g and x."""
-    if not w.dtype.is_floating_point or G.depthwise:
-        _direct_weight(state, G, g, x, w)
-        return
-    images = g.dims[0]
+def _weight(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:
+    images = y.dims[0]
     chunks = Chunks(state, images, G.groups * G.depth * G.plane, x.dtype)
     columns = state.allocate(x.dtype, (G.channels, *G.kernel, chunks.most, *G.counts))
-    rows = g if images == 1 else state.allocate(g.dtype, (g.dims[1], chunks.most, *G.counts))
+    rows = y if images == 1 else state.allocate(y.dtype, (y.dims[1], chunks.most, *G.counts))
     rank = len(G.kernel)
 
     def emit(start: Size, count: Size, more: bool) -> None:
         channel, *steps = contiguous_strides((G.channels, *G.kernel, count, *G.counts))
         _make_columns(state, G, _from(x, start), columns, count,
                       (steps[rank], channel, *steps[:rank], *steps[rank + 1:]))
-        if rows is not g:
-            _swap(state, _from(g, start), rows, count)
+        if rows is not y:
+            _swap(state, _from(y, start), rows, count)
         state.emit(G.product((G.outputs, G.depth, count * G.plane), rows, columns, w, trans_b=True, accumulate=more))
 
     chunks.then(emit)
@@ -160,7 +151,7 @@ def _split(ref: Ref, axis: int, size: Size) -> tuple[Size, Size]:
     return ref.strides[axis] * size, ref.strides[axis]
 
 
-def _direct(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:
+def _direct_results(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:
     """y[n, g, o, i] = the sum over c, k of w[g, o, c, k] x[n, g, c, i * stride + k * dilation]."""
     none = (0,) * len(G.kernel)
     of_w, of_x, of_y = _split(w, 0, G.outputs), _split(x, 1, w.dims[1]), _split(y, 1, G.outputs)
@@ -180,34 +171,34 @@ def _direct(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:
     space.total(space.compute("mul", found.value(space), weight), target)
 
 
-def _direct_transposed(state: Lowering, G: Geometry, g: Ref, w: Ref, x: Ref) -> None:
-    """x[n, g, c, j] = the sum over o, k of w[g, o, c, k] gy[n, g, o, i], where j = i * stride + k * dilation."""
+def _direct_images(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:
+    """x[n, g, c, j] = the sum over o, k of w[g, o, c, k] y[n, g, o, i], where j = i * stride + k * dilation."""
     none = (0,) * len(G.kernel)
-    of_w, of_g, of_x = _split(w, 0, G.outputs), _split(g, 1, G.outputs), _split(x, 1, w.dims[1])
+    of_w, of_y, of_x = _split(w, 0, G.outputs), _split(y, 1, G.outputs), _split(x, 1, w.dims[1])
     outer = (x.dims[0], G.groups, w.dims[1], *G.spatial)
     target = Ref(x.buffer, x.offset, outer, (x.strides[0], *of_x, *x.strides[2:]))
     if G.depthwise and G.outputs == 1:
         def value(space: Space, at: Sequence[Size]) -> int:
-            found = covers(space, g, (g.strides[0], of_g[0], 0, *none), _along(G, 3, at)).value(space)
+            found = covers(space, y, (y.strides[0], of_y[0], 0, *none), _along(G, 3, at)).value(space)
             return space.compute("mul", found, space.load(_shifted(w, at), (0, of_w[0], 0, *none)))
 
         taps(state, G.kernel, target, "conv_transpose", value)
         return
     rank = len(none)
     space = Space(state, (*outer, G.outputs, *G.kernel), 1 + rank, "conv_transpose")
-    found = covers(space, g, (g.strides[0], of_g[0], 0, *none, of_g[1], *none), _along(G, 3, axis=4 + rank))
+    found = covers(space, y, (y.strides[0], of_y[0], 0, *none, of_y[1], *none), _along(G, 3, axis=4 + rank))
     weight = space.load(w, (0, of_w[0], w.strides[1], *none, of_w[1], *w.strides[2:]))
     space.total(space.compute("mul", found.value(space), weight), target)
 
 
-def _direct_weight(state: Lowering, G: Geometry, g: Ref, x: Ref, w: Ref) -> None:
-    """w[g, o, c, k] = the sum over n, i of gy[n, g, o, i] x[n, g, c, i * stride + k * dilation]."""
+def _direct_weight(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:
+    """w[g, o, c, k] = the sum over n, i of y[n, g, o, i] x[n, g, c, i * stride + k * dilation]."""
     rank, none = len(G.kernel), (0,) * len(G.kernel)
-    of_w, of_g, of_x = _split(w, 0, G.outputs), _split(g, 1, G.outputs), _split(x, 1, w.dims[1])
+    of_w, of_y, of_x = _split(w, 0, G.outputs), _split(y, 1, G.outputs), _split(x, 1, w.dims[1])
     outer = (G.groups, G.outputs, w.dims[1], *G.kernel)
-    space = Space(state, (*outer, g.dims[0], *G.counts), 1 + rank, "conv_weight")
+    space = Space(state, (*outer, y.dims[0], *G.counts), 1 + rank, "conv_weight")
     found = covering(space, x, (of_x[0], 0, of_x[1], *none, x.strides[0], *none), _along(G, 4 + rank, axis=3))
-    other = space.load(g, (*of_g, 0, *none, g.strides[0], *g.strides[2:]))
+    other = space.load(y, (*of_y, 0, *none, y.strides[0], *y.strides[2:]))
     space.total(space.compute("mul", other, found.value(space)),
                 Ref(w.buffer, w.offset, outer, (*of_w, *w.strides[1:])))
 
@@ -218,3 +209,7 @@ def _shifted(w: Ref, at: Sequence[Size]) -> Ref:
     for k, stride in zip(at, w.strides[2:], strict=True):
         offset = offset + k * stride
     return Ref(w.buffer, offset, w.dims, w.strides)
+
+
+_PRODUCTS = {"x": _images, "w": _weight, "y": _results}
+_DIRECT = {"x": _direct_images, "w": _direct_weight, "y": _direct_results}

@@ -47,71 +47,51 @@ class Columns:
         return self.columns
 
 
-def into(state: Lowering, node: Node, write: Callable[[Ref], None]) -> None:
-    """Let `write` fill the node's result in row-major order, wherever it is to be."""
-    target = state.place(node.outputs[0])
-    if is_contiguous(target.dims, target.strides):
-        write(target)
-        return
-    plain = state.allocate(target.dtype, target.dims)
-    write(plain)
-    copy(state, plain, target)
+def convolution(state: Lowering, node: Node) -> None:
+    """The images x, the weight w or the results y of a convolution from the other two, in row-major order."""
+    roles = ROLES[node.op]
+    given = [state.ref(v) if role == "x" else state.contiguous(v) for role, v in zip(roles, node.inputs, strict=False)]
+    target = made = state.place(node.outputs[0])
+    if not is_contiguous(target.dims, target.strides):
+        made = state.allocate(target.dtype, target.dims)
+    refs = dict(zip(roles, (*given, made), strict=True))
+    x, w, y = (refs[role] for role in "xwy")
+    G = Geometry(node, x.dims, w.dims, y.dims)
+    if state.device:
+        device_conv.convolution(state, G, roles[-1], x, w, y)
+    else:
+        _MAKE[roles[-1]](state, G, x, w, y)
+    if made is not target:
+        copy(state, made, target)
 
 
-def conv(state: Lowering, node: Node) -> None:
+def _results(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:
     """y = w @ columns, image by image."""
-    x, w = state.ref(node.inputs[0]), state.contiguous(node.inputs[1])
-
-    def write(y: Ref) -> None:
-        G = Geometry(node, x.dims, w.dims, y.dims)
-        if state.device:
-            device_conv.conv(state, G, x, w, y)
-            return
-        columns = Columns(state, G, x)
-        with repeat(state, x.dims[0]) as i:
-            state.emit(G.product((G.outputs, G.plane, G.depth), w, columns.of(i), image_of(y, i)))
-
-    into(state, node, write)
+    columns = Columns(state, G, x)
+    with repeat(state, x.dims[0]) as i:
+        state.emit(G.product((G.outputs, G.plane, G.depth), w, columns.of(i), image_of(y, i)))
 
 
-def conv_weight(state: Lowering, node: Node) -> None:
-    """gw = the sum over the images of gy @ columns^T."""
-    g, x = state.contiguous(node.inputs[0]), state.ref(node.inputs[1])
-
-    def write(w: Ref) -> None:
-        G = Geometry(node, x.dims, w.dims, g.dims)
-        if state.device:
-            device_conv.conv_weight(state, G, g, x, w)
-            return
-        fill(state, Ref(w.buffer, w.offset, (product(w.dims),), (1,)), 0)
-        columns = Columns(state, G, x)
-        with repeat(state, x.dims[0]) as i:
-            b = columns.of(i)
-            state.emit(G.product((G.outputs, G.depth, G.plane), image_of(g, i), b, w, trans_b=True, accumulate=True))
-
-    into(state, node, write)
+def _weight(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:
+    """w = the sum over the images of y @ columns^T."""
+    fill(state, Ref(w.buffer, w.offset, (product(w.dims),), (1,)), 0)
+    columns = Columns(state, G, x)
+    with repeat(state, x.dims[0]) as i:
+        b = columns.of(i)
+        state.emit(G.product((G.outputs, G.depth, G.plane), image_of(y, i), b, w, trans_b=True, accumulate=True))
 
 
-def conv_transpose(state: Lowering, node: Node) -> None:
-    """gx: the columns w^T @ gy, each added where it came from."""
-    g, w = state.contiguous(node.inputs[0]), state.contiguous(node.inputs[1])
-
-    def write(x: Ref) -> None:
-        G = Geometry(node, x.dims, w.dims, g.dims)
-        if state.device:
-            device_conv.conv_transpose(state, G, g, w, x)
-            return
-        columns = None if G.trivial else state.allocate(x.dtype, (G.channels, *G.kernel, *G.counts))
-        frame = state.allocate(x.dtype, (G.channels, *G.padded)) if any(G.padding) else None
-        with repeat(state, x.dims[0]) as i:
-            image = image_of(x, i)
-            state.emit(G.product((G.depth, G.plane, G.outputs), w, image_of(g, i), columns or image, trans_a=True))
-            if columns is not None:
-                _gather_columns(state, G, columns, frame or image)
-            if frame is not None:
-                copy(state, G.inside(frame), image)
-
-    into(state, node, write)
+def _images(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:
+    """x: the columns w^T @ y, each added where it came from."""
+    columns = None if G.trivial else state.allocate(x.dtype, (G.channels, *G.kernel, *G.counts))
+    frame = state.allocate(x.dtype, (G.channels, *G.padded)) if any(G.padding) else None
+    with repeat(state, x.dims[0]) as i:
+        image = image_of(x, i)
+        state.emit(G.product((G.depth, G.plane, G.outputs), w, image_of(y, i), columns or image, trans_a=True))
+        if columns is not None:
+            _gather_columns(state, G, columns, frame or image)
+        if frame is not None:
+            copy(state, G.inside(frame), image)
 
 
 def _gather_columns(state: Lowering, G: Geometry, columns: Ref, image: Ref) -> None:
@@ -132,5 +112,7 @@ def _gather_columns(state: Lowering, G: Geometry, columns: Ref, image: Ref) -> N
         copy(state, part(columns, offsets[0]), part(target, offsets[1]), add=True)
 
 
-RULES: dict[str, Callable[[Lowering, Node], None]] = {
-    "conv": conv, "conv_transpose": conv_transpose, "conv_weight": conv_weight}
+#: what the ops read, in order, and make
+ROLES = {"conv": "xwy", "conv_transpose": "ywx", "conv_weight": "yxw"}
+_MAKE = {"x": _images, "w": _weight, "y": _results}
+RULES: dict[str, Callable[[Lowering, Node], None]] = dict.fromkeys(ROLES, convolution)
