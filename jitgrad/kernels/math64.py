@@ -125,13 +125,9 @@ def _split(x: V) -> tuple[V, V]:
     k = shifted.lshr(52) - 1023
     k = small.where(k - 54, k)
     mantissa = (bits - (shifted.lshr(52) - 1023).shl(52)).cast("bitcast", "double")
-    return _small_int_to_double(k), mantissa
-
-
-def _small_int_to_double(k: V) -> V:
-    magic = _MAGIC["double"]
+    magic = _MAGIC["double"]  # a small int as a double
     offset = k + k.code.const(magic, "double", k.lanes).bits()
-    return offset.cast("bitcast", "double") - magic
+    return offset.cast("bitcast", "double") - magic, mantissa
 
 
 def _log_parts(f: V) -> tuple[V, V]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
+from jitgrad.kernels.native import Native
 from jitgrad.kernels.values import Code, V
 
 
@@ -13,7 +11,7 @@ class Function:
 
     def __init__(self) -> None:
         self.entry = Code()
-        self.code = Code()
+        self.code = Native()
         self.code.count = 1 << 24           # names of the two never meet
         self.allocas: list[str] = []
         self.labels = 0
@@ -27,16 +25,6 @@ class Function:
 
     def start(self, label: str) -> None:
         self.code.lines.append(f"{label}:")
-
-    @contextmanager
-    def when(self, condition: V, inside: str) -> Iterator[None]:
-        """`if condition: ...`, in a block with that label."""
-        begin, after = self.label(inside), self.label("go")
-        self.line(f"br i1 {condition.name}, label %{begin}, label %{after}")
-        self.start(begin)
-        yield
-        self.line(f"br label %{after}")
-        self.start(after)
 
     def const(self, value: int) -> V:
         return V(self.code, str(int(value)), "i64", 1)

@@ -150,10 +150,7 @@ class Nest:
                 offset = offset * (stride if isinstance(stride, int) else stride.splat(self.plan.lanes))
             else:
                 offset = i if unit else i * stride
-            self.advance(k, offset)
-
-    def advance(self, k: int, offset: V) -> None:
-        self.pointers[k] = self.offset(self.pointers[k], offset, STORED[self.kernel.operands[k].dtype.name])
+            self.pointers[k] = self.offset(self.pointers[k], offset, STORED[self.kernel.operands[k].dtype.name])
 
     def offset(self, pointer: tuple[str, bool], offset: V, elem: str) -> tuple[str, bool]:
         name, many = pointer

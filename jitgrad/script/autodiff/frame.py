@@ -295,7 +295,9 @@ class Mirror(Frame):
         for v in self.out.results:
             used.update(dict.fromkeys(context.type_symbols(v.type)))
         if context.thorough:
-            self._add_symbols_of_wanted(used)
+            for v in (*self.block.params, *(v for node in self.block.nodes for v in node.outputs)):
+                if v in context.flow.wanted:
+                    used.update(dict.fromkeys(context.type_symbols(self.type(v.type))))
         binders = {s: n for n in self.block.nodes if n.op == "dim.bind" for s in n.binds}
         ints: list[tuple[Symbol, Value]] = []
         known_nodes = known_saved = 0
@@ -324,11 +326,6 @@ class Mirror(Frame):
                     self.may_save(number)
                     self.saved[number] = self.image(number)
                 ints.append((new, self.saved[number]))
-
-    def _add_symbols_of_wanted(self, used: dict[Symbol, None]) -> None:
-        for v in (*self.block.params, *(v for node in self.block.nodes for v in node.outputs)):
-            if v in self.context.flow.wanted:
-                used.update(dict.fromkeys(self.context.type_symbols(self.type(v.type))))
 
     def binds_of(self, v: Value, image: Value) -> list[Symbol] | None:
         """Symbols that a saved value can bind on arrival; None if its sizes must be restated later.
