@@ -237,17 +237,20 @@ class Lowering:
         self.copy_into(value, target)
         return self.set_ref(value, target)
 
-    def copy_into(self, value: Value, target: Ref) -> None:
-        """target[...] = value, wherever value is."""
+    def copy_into(self, value: Value, target: Ref, adding: str = "") -> None:
+        """target[...] = value, wherever value is; += where it is `adding`, which names the kernel."""
         kept = [a for a, size in enumerate(target.dims) if size != 1]
         space, own = access.axes_of(target.dims)
         base, entries = self.resolve(value, own)
-        builder = KernelBuilder(space, name="copy")
-        if isinstance(base.type, TensorType) and base in self.registers and not kept:
+        builder, strides = KernelBuilder(space, name=adding or "copy"), [target.strides[a] for a in kept]
+        if isinstance(base.type, TensorType) and base in self.registers and not kept and not adding:
             self.store_register(base, target)
             return
+        old = builder.load(target.buffer, target.offset, strides) if adding else -1
         result = self.read(builder, base, entries, range(len(kept)))
-        builder.store(result, target.buffer, target.offset, [target.strides[a] for a in kept])
+        if adding:
+            result = builder.add(Stmt("add", (old, result), target.dtype))
+        builder.store(result, target.buffer, target.offset, strides)
         self.emit(builder.finish())
 
     def store_register(self, value: Value, target: Ref) -> None:

@@ -8,6 +8,7 @@ data: so a program loaded from the disk is launched by the same code.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import struct
 import weakref
 from collections.abc import Callable
@@ -272,29 +273,19 @@ class Launcher:
 
     def pack(self) -> list[str]:
         """Numbers into the block: neighbours in one call."""
-        lines = []
-        values, form, at = [], "", -1
-        for k, word in sorted(self.interface.numbers.items(), key=lambda p: p[1]):
-            kind = self.interface.inputs[k]
-            if kind in _FORMAT:
-                if at < 0:
-                    at = word
-                values.append(f"i{k}")
-                form += _FORMAT[kind]
-            else:
-                self.scope[f"in{k}"] = kind
+        lines, kinds = [], self.interface.inputs
+        places = sorted(self.interface.numbers.items(), key=lambda p: p[1])
+        for plain, group in itertools.groupby(places, lambda p: kinds[p[0]] in _FORMAT):
+            numbers = list(group)
+            if plain:
+                at = numbers[0][1]
+                self.scope[f"pack{at}"] = struct.Struct("=" + "".join(_FORMAT[kinds[k]] for k, _ in numbers)).pack_into
+                lines.append(f"pack{at}(w.block, {8 * at}, {', '.join(f'i{k}' for k, _ in numbers)})")
+                continue
+            for k, word in numbers:
+                self.scope[f"in{k}"] = kinds[k]
                 lines.append(f"encode(w.block, {word}, in{k}, i{k})")
-                if values:
-                    lines.append(self.pack_line(at, form, values))
-                    values, form, at = [], "", -1
-        if values:
-            lines.append(self.pack_line(at, form, values))
         return lines
-
-    def pack_line(self, at: int, form: str, values: list[str]) -> str:
-        name = f"pack{at}"
-        self.scope[name] = struct.Struct("=" + form).pack_into
-        return f"{name}(w.block, {8 * at}, {', '.join(values)})"
 
     def unpack(self) -> list[str]:
         lines = []
