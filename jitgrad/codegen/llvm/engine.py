@@ -87,14 +87,12 @@ class _Llvm:
         return self.binding.create_pass_builder(self.machine, self.tuning)
 
 
-@lru_cache(maxsize=1)
-def _llvm_locked() -> _Llvm:
-    return _Llvm()
+_made = lru_cache(maxsize=1)(_Llvm)
 
 
 def _llvm() -> _Llvm:
     with lock:
-        return _llvm_locked()
+        return _made()
 
 
 def host() -> Host:
