@@ -24,6 +24,7 @@ from jitgrad.script.graph.nodes import (
     Value,
     attr_symbols,
     committed,
+    flows,
     map_attr,
     payload,
     reads,
@@ -113,6 +114,6 @@ class Builder:
             self.block = before
 
 
-__all__ = ["Block", "Builder", "Graph", "Loop", "Nested", "Node", "Value", "attr_symbols", "committed", "map_attr",
-           "payload", "reads", "rebuilt", "rewritten", "sizes_of", "symbol_axes", "type_symbols", "unnested", "views",
-           "walk", "within"]
+__all__ = ["Block", "Builder", "Graph", "Loop", "Nested", "Node", "Value", "attr_symbols", "committed", "flows",
+           "map_attr", "payload", "reads", "rebuilt", "rewritten", "sizes_of", "symbol_axes", "type_symbols",
+           "unnested", "views", "walk", "within"]
