@@ -250,8 +250,11 @@ class Launcher:
 
     def ending(self) -> list[str]:
         """From the program's end to the function's."""
-        face = self.interface
-        lines = [f"    {line}" for line in self.unpack()]
+        face, lines = self.interface, []
+        for k, output in enumerate(face.outputs):
+            if output.shape is None:
+                self.scope[f"k{k}"] = output
+                lines.append(f"    o{k} = decode(w.block, {output.word}, k{k}.kind, memory)[0]")
         seqs = [k for k, o in enumerate(face.outputs) if has_sequence(o.kind)]
         if seqs:
             found = ", ".join(f"o{k}" for k in seqs)
@@ -285,14 +288,6 @@ class Launcher:
             for k, word in numbers:
                 self.scope[f"in{k}"] = kinds[k]
                 lines.append(f"encode(w.block, {word}, in{k}, i{k})")
-        return lines
-
-    def unpack(self) -> list[str]:
-        lines = []
-        for k, output in enumerate(self.interface.outputs):
-            if output.shape is None:
-                self.scope[f"k{k}"] = output
-                lines.append(f"o{k} = decode(w.block, {output.word}, k{k}.kind, memory)[0]")
         return lines
 
     def handles(self, workspace: Workspace, addresses: list[int | None], inputs: Any) -> list[SeqHandle | None]:

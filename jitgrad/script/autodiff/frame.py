@@ -39,9 +39,12 @@ class Context:
         self._outside: dict[Node, tuple[set[Value], dict[Symbol, None]]] = {}
         self._dim_symbols: dict[Dim, tuple[Symbol, ...]] = {}
 
-    def symbols_of(self, sizes: Iterable[Size]) -> Iterable[Symbol]:
-        for size in sizes:
-            if isinstance(size, Dim):
+    def symbols_of(self, parts: Iterable[Any]) -> Iterable[Symbol]:
+        """The symbols in sizes, among other things and in tuples of these."""
+        for size in parts:
+            if isinstance(size, tuple):
+                yield from self.symbols_of(size)
+            elif isinstance(size, Dim):
                 found = self._dim_symbols.get(size)
                 if found is None:
                     found = self._dim_symbols[size] = tuple(sorted(symbols(size), key=lambda s: s.number))
@@ -54,9 +57,7 @@ class Context:
         """The symbols that a node mentions, its blocks included."""
         for v in node.outputs:
             yield from self.type_symbols(v.type)
-        for a in node.attrs.values():
-            if isinstance(a, (tuple, Dim)):
-                yield from self.symbols_of(_sizes_in(a))
+        yield from self.symbols_of(node.attrs.values())
         if node.blocks:
             yield from self.outside(node)[1]
 
@@ -78,15 +79,6 @@ class Context:
                 values |= read - defined
                 free.update((s, None) for s in used if s not in bound)
         return found
-
-
-def _sizes_in(a: Any) -> Iterable[Size]:
-    if isinstance(a, Dim):
-        yield a
-    elif isinstance(a, tuple):
-        for part in a:
-            if isinstance(part, (tuple, Dim)):
-                yield from _sizes_in(part)
 
 
 class Frame(Sizes):
@@ -304,7 +296,7 @@ class Mirror(Frame):
         while True:
             for node in list(self.again)[known_nodes:]:
                 for s in (*context.type_symbols(self.image(node.output).type),
-                          *context.symbols_of(_sizes_in(tuple(self.attrs(node.attrs).values())))):
+                          *context.symbols_of(self.attrs(node.attrs).values())):
                     used[s] = None
             for image in list(self.saved.values())[known_saved:]:
                 used.update(dict.fromkeys(context.type_symbols(image.type)))
