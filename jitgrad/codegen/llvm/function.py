@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from jitgrad.kernels.native import Native
-from jitgrad.kernels.values import Code, V
+from jitgrad.kernels.values import V
 
 
 class Function:
     """Two pieces of code that follow each other: `entry`, which runs once, and `code`, which is printed to."""
 
     def __init__(self) -> None:
-        self.entry = Code()
-        self.code = Native()
-        self.code.count = 1 << 24           # names of the two never meet
+        self.entry, self.code = Native(), Native()
+        self.code.count = self.code.labels = 1 << 24  # names of the two never meet
         self.allocas: list[str] = []
         self.labels = 0
 

@@ -120,7 +120,7 @@ class _Emitter(Nest):
 
     def body(self, unit: bool) -> None:
         self.unit = unit
-        self.pointers = [(f"%p{k}", False) for k in range(len(self.kernel.operands))]
+        self.pointers = [V(self.code, f"%p{k}", "ptr", 1) for k in range(len(self.kernel.operands))]
         self.outer(0)
         self.line("ret void")
 
@@ -140,7 +140,7 @@ class _Emitter(Nest):
         for i in indices:
             self.statement(i)
 
-    def gather_pointer(self, i: int) -> tuple[str, bool]:
+    def gather_pointer(self, i: int) -> V:
         """The address of a gather or scatter: the operand's, moved by sum(index * stride)."""
         stmt = self.kernel.body[i]
         pointer = self.pointers[stmt.operand]
@@ -210,7 +210,7 @@ class _Emitter(Nest):
         if stmt.op != "store" or not d.is_half or value.elem != "float":  # else writing rounds
             value = convert(value, source, d)
         pointer = self.pointers[stmt.operand] if stmt.op == "store" else self.gather_pointer(i)
-        contiguous = self.contiguous(stmt.operand) and not pointer[1]
+        contiguous = self.contiguous(stmt.operand) and pointer.lanes == 1
         if stmt.op == "scatter_add":
             value = FOLDS["sum"].combine(self.read(pointer, d, vector), value, d)
         self.write(pointer, value, d, contiguous)

@@ -118,10 +118,8 @@ class ProgramPrinter(Printer):
                 layout.arrays.append(k)
                 self.pointers[output.ref.buffer] = self.field(item, data, "ptr")
         if together is not None:
-            good = (together & CONTIGUOUS).eq(CONTIGUOUS)
-            bad, fine = self.label("strided"), self.label("go")
-            code.lines += [f"  br i1 {good.name}, label %{fine}, label %{bad}", f"{bad}:",
-                           f"  ret i64 {Status.NOT_CONTIGUOUS}", f"{fine}:"]
+            with code.unless((together & CONTIGUOUS).eq(CONTIGUOUS)):
+                code.leave(code.number(Status.NOT_CONTIGUOUS))
 
     def element(self, table: str, number: int) -> str:
         """The pointer at a place of a table of pointers."""
@@ -169,15 +167,10 @@ class ProgramPrinter(Printer):
             total = total + padded[needs]
         if not offsets:
             return
-        good = self.reserve(Word.WORKSPACE, total, code)
-        fine, bad = self.label("go"), self.label("memory")
-        code.lines += [f"  br i1 {good.name}, label %{fine}, label %{bad}", f"{bad}:", f"  ret i64 {Status.NO_MEMORY}",
-                       f"{fine}:"]
+        with code.unless(self.reserve(Word.WORKSPACE, total, code)):
+            code.leave(code.number(Status.NO_MEMORY))
         start = code.read("ptr", self.word(Word.WORKSPACE, code))
-        starts: dict[int, str] = {}
-        for number, offset in offsets.items():
-            name = starts[number] = code.name()
-            code.lines.append(f"  {name} = getelementptr i8, ptr {start.name}, i64 {offset.name}")
+        starts = {number: code.element(start.name, offset.name, "i8") for number, offset in offsets.items()}
         for buffer, number in self.slot_of.items():
             if number in starts:
                 self.pointers[buffer] = starts[number]

@@ -5,19 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import Any, Protocol
-
-
-class Locked(Protocol):
-    """What has a lock of its own."""
-
-    _lock: Any
-
+from typing import Any
 
 _owners: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 
-def new_in_children(owner: Locked) -> None:
+def new_in_children(owner: Any) -> None:
     """`owner._lock` is another lock, which nobody holds, in every process that is forked from this one."""
     _owners[id(owner)] = owner
 
