@@ -29,9 +29,8 @@ def bind_inputs(state: Lowering) -> list[tuple[Value, ...]]:
             if buffer.host:
                 state.emit(LoadScalar(inner, buffer, 0))
                 state.set_register(inner)
-                parts.append(tuple(mine))
-                continue
-            state.refs[inner] = Ref(buffer, 0, inner.type.dims, contiguous_strides(inner.type.dims))
+            else:
+                state.refs[inner] = Ref(buffer, 0, inner.type.dims, contiguous_strides(inner.type.dims))
         else:
             mine.append(inner)
         parts.append(tuple(mine))

@@ -24,7 +24,7 @@ from jitgrad.codegen.program.steps import Allocate, LoadScalar, NumberStep, Scal
 from jitgrad.dims import Size, Symbol
 from jitgrad.ops.opdef import RANDOM, is_kind
 from jitgrad.ops.types import BOOL, INT, OptionalType, TensorType, Type
-from jitgrad.script.graph.ir import Block, Graph, Node, Value, payload, symbol_axes
+from jitgrad.script.graph.ir import Block, Captures, Graph, Node, Value, payload, symbol_axes
 from jitgrad.script.graph.irops import Effect, effect
 
 
@@ -37,24 +37,6 @@ def tensor(value: Value) -> TensorType:
 def is_single(type_: Type) -> bool:
     """Whether a value of the type is a tensor of one element."""
     return isinstance(type_, TensorType) and all(d == 1 for d in type_.dims)
-
-
-class Captures(dict[Node, frozenset[Value]]):
-    """What the blocks of a node read from outside."""
-
-    def __missing__(self, node: Node) -> frozenset[Value]:
-        inside: set[Value] = set()
-        outside: set[Value] = set()
-        for block in node.blocks:
-            inside.update(block.params)
-            for n in block.nodes:
-                outside.update(n.inputs)
-                if n.blocks:
-                    outside |= self[n]
-                inside.update(n.outputs)
-            outside.update(block.results)
-        found = self[node] = frozenset(outside - inside)
-        return found
 
 
 class Inside(dict[Node, bool]):

@@ -20,7 +20,7 @@ from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.types import BOOL, INT, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.autodiff.amend import NUMBERS, Amendments, Sizes, abstract
 from jitgrad.script.autodiff.flow import Flow
-from jitgrad.script.graph.ir import Block, Builder, Node, Value, sizes_of
+from jitgrad.script.graph.ir import Block, Builder, Captures, Node, Value, sizes_of
 from jitgrad.script.graph.namespace import GraphNamespace
 
 #: ops on sizes and structure that are recomputed rather than saved, as cheap rows are
@@ -36,7 +36,8 @@ class Context:
         self.builder = Builder()
         self.F = GraphNamespace(self.builder)
         self.thorough = thorough  # bind every size that a backward for fewer cotangents might need
-        self._outside: dict[Node, tuple[set[Value], dict[Symbol, None]]] = {}
+        self.captures = Captures()
+        self._free: dict[Node, dict[Symbol, None]] = {}
         self._dim_symbols: dict[Dim, tuple[Symbol, ...]] = {}
 
     def symbols_of(self, parts: Iterable[Any]) -> Iterable[Symbol]:
@@ -59,26 +60,20 @@ class Context:
             yield from self.type_symbols(v.type)
         yield from self.symbols_of(node.attrs.values())
         if node.blocks:
-            yield from self.outside(node)[1]
+            yield from self.free_symbols(node)
 
-    def outside(self, node: Node) -> tuple[set[Value], dict[Symbol, None]]:
-        """The values and the symbols from outside that the blocks of a node read."""
-        found = self._outside.get(node)
-        if found is None:
-            values, free = found = self._outside[node] = set(), {}
+    def free_symbols(self, node: Node) -> dict[Symbol, None]:
+        """The symbols from outside that the blocks of a node read."""
+        free = self._free.get(node)
+        if free is None:
+            free = self._free[node] = {}
             for b in node.blocks:
-                read, defined, bound = set(b.results), set(b.params), set(b.binds)
+                bound = {*b.binds, *(s for n in b.nodes for s in n.binds)}
                 used = dict.fromkeys(s for p in b.params for s in self.type_symbols(p.type))
                 for n in b.nodes:
-                    read.update(n.inputs)
-                    if n.blocks:
-                        read |= self.outside(n)[0]
-                    defined.update(n.outputs)
-                    bound.update(n.binds)
                     used.update(dict.fromkeys(self.node_symbols(n)))
-                values |= read - defined
                 free.update((s, None) for s in used if s not in bound)
-        return found
+        return free
 
 
 class Frame(Sizes):
@@ -124,7 +119,7 @@ class Frame(Sizes):
                 kept.append(node)
                 needed.update(node.inputs)
                 if node.blocks:
-                    needed |= self.context.outside(node)[0]
+                    needed |= self.context.captures[node]
         kept.reverse()
         return kept, needed
 

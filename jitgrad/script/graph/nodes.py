@@ -203,6 +203,24 @@ def reads(nodes: Iterable[Node]) -> Iterator[Value]:
             yield from b.results
 
 
+class Captures(dict[Node, frozenset[Value]]):
+    """What the blocks of a node read from outside."""
+
+    def __missing__(self, node: Node) -> frozenset[Value]:
+        inside: set[Value] = set()
+        outside: set[Value] = set()
+        for block in node.blocks:
+            inside.update(block.params)
+            for n in block.nodes:
+                outside.update(n.inputs)
+                if n.blocks:
+                    outside |= self[n]
+                inside.update(n.outputs)
+            outside.update(block.results)
+        found = self[node] = frozenset(outside - inside)
+        return found
+
+
 def committed(block: Block) -> list[int]:
     """The numbers of the graph's inputs that a block, or one in it, writes; ascending."""
     return sorted({node.attrs["target"] for node in walk(block) if node.op == "commit"})
