@@ -1,6 +1,6 @@
-"""Functions that programs call: memory, tables of inputs, signals, the arena of sequences (see `sequences.py`).
+"""Functions that programs call: memory, tables of inputs, signals, the arena of sequences (see `llvm/sequences.py`).
 
-They are part of the run-time library (`run/runtime.py`), which is compiled once for a machine.
+They are part of the run-time library (`runtime.py`), which is compiled once for a machine.
 """
 
 from __future__ import annotations
