@@ -68,7 +68,7 @@ def jg_arrays(f: Native, items: V, table: V) -> V:
 
 
 def look_closer_unless(f: Native, good: V) -> None:
-    with f.when(~good):
+    with f.unless(good):
         f.leave(f.number(0))
 
 

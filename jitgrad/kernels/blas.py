@@ -92,22 +92,17 @@ def _libraries() -> tuple[ctypes.CDLL, ...]:
 
 
 def _address(library: ctypes.CDLL, name: str) -> int | None:
-    try:
-        function = library[name]
-    except AttributeError:
-        return None
-    return ctypes.cast(function, ctypes.c_void_p).value
+    function = getattr(library, name, None)
+    return ctypes.cast(function, ctypes.c_void_p).value if function is not None else None
 
 
 def _plain_int_bits(library: ctypes.CDLL) -> int:
     """The integers of an unsuffixed `cblas_sgemm`: 64 bits where OpenBLAS says that it was built so."""
     for name in ("openblas_get_config", "scipy_openblas_get_config"):
-        try:
-            get_config = library[name]
-        except AttributeError:
-            continue
-        get_config.restype = ctypes.c_char_p
-        return 64 if b"USE64BITINT" in get_config() else 32
+        get_config = getattr(library, name, None)
+        if get_config is not None:
+            get_config.restype = ctypes.c_char_p
+            return 64 if b"USE64BITINT" in get_config() else 32
     return 32
 
 

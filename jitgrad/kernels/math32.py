@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from jitgrad.kernels.functions import unary32
-from jitgrad.kernels.math64 import INF, clamp, log_edges, polynomial, power_of_two, scale, to_int
+from jitgrad.kernels.math64 import clamp, log1p_by, log_edges, polynomial, power_of_two, scale, split, to_int
 from jitgrad.kernels.values import V
 
 LN2_HI, LN2_LO = 0.693359375, -2.12194440e-4  # the first has few bits: n * LN2_HI is exact
@@ -56,17 +56,6 @@ _LOG = (7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.
         2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1)
 
 
-def _split(x: V) -> tuple[V, V]:
-    """k (as float) and m in [sqrt(1/2), sqrt(2)) with x = 2^k m, for positive finite x."""
-    small = x < 1.1754943508222875e-38
-    x = small.where(x * 16777216.0, x)
-    bits = x.bits()
-    k = (bits + (0x3F800000 - 0x3F3504F3)).lshr(23) - 127
-    m = (bits - k.shl(23)).cast("bitcast", "float")
-    k = small.where(k - 24, k)
-    return k.cast("sitofp", "float"), m
-
-
 def _log_sum(k: V, f: V, extra: V | None = None) -> V:
     """k ln2 + log(1 + f) + extra."""
     z = f * f
@@ -80,22 +69,13 @@ def _log_sum(k: V, f: V, extra: V | None = None) -> V:
 
 @unary32
 def log(x: V) -> V:
-    k, m = _split(x)
+    k, m = split(x)
     return log_edges(x, _log_sum(k, m - 1.0))
 
 
 @unary32
 def log1p(x: V) -> V:
-    u = x + 1.0
-    near = (x > -0.2928) & (x < 0.4142)
-    k, m = _split(u)
-    correction = (u > 2.0).where(1.0 - (u - x), x - (u - 1.0)) / u
-    usual = near | u.eq(INF)
-    y = _log_sum(near.where(0.0, k), near.where(x, m - 1.0), usual.where(0.0, correction))
-    y = x.eq(0).where(x, y)
-    y = x.eq(-1.0).where(-INF, y)
-    y = (x < -1.0).where(math.nan, y)
-    return (x.eq(INF) | x.isnan()).where(x, y)
+    return log1p_by(_log_sum, x)
 
 
 _TANH = (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)

@@ -8,7 +8,7 @@ sinh, cosh, tanh, asinh, acosh, atanh; argument reductions use fused multiply-ad
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from jitgrad.kernels.functions import binary64, unary64
 from jitgrad.kernels.values import V
@@ -116,22 +116,21 @@ _LOG = (1.479819860511658591e-01, 1.531383769920937332e-01, 1.818357216161805012
         2.857142874366239149e-01, 3.999999999940941908e-01, 6.666666666666735130e-01)
 
 
-def _split(x: V) -> tuple[V, V]:
-    """k (as double) and m in [sqrt(1/2), sqrt(2)) with x = 2^k m, for positive finite x."""
-    small = x < 2.2250738585072014e-308
-    x = small.where(x * 18014398509481984.0, x)
-    bits = x.bits()
-    shifted = bits + (0x3FF0000000000000 - 0x3FE6A09E667F3BCD)
-    k = shifted.lshr(52) - 1023
-    k = small.where(k - 54, k)
-    mantissa = (bits - (shifted.lshr(52) - 1023).shl(52)).cast("bitcast", "double")
-    return _small_int_to_double(k), mantissa
+#: of a type: the smallest normal number, bits of the mantissa, the exponent of 1, the bits of 1 and of sqrt(1/2)
+_FORMAT = {"double": (2.2250738585072014e-308, 52, 1023, 0x3FF0000000000000, 0x3FE6A09E667F3BCD),
+           "float": (1.1754943508222875e-38, 23, 127, 0x3F800000, 0x3F3504F3)}
 
 
-def _small_int_to_double(k: V) -> V:
-    magic = _MAGIC["double"]
-    offset = k + k.code.const(magic, "double", k.lanes).bits()
-    return offset.cast("bitcast", "double") - magic
+def split(x: V) -> tuple[V, V]:
+    """k, as a float, and m in [sqrt(1/2), sqrt(2)) with x = 2^k m, for positive finite x."""
+    smallest, places, bias, one, root = _FORMAT[x.elem]
+    small = x < smallest
+    bits = small.where(x * 2.0**54, x).bits()
+    k = (bits + (one - root)).lshr(places) - bias
+    m = (bits - k.shl(places)).cast("bitcast", x.elem)
+    magic = _MAGIC[x.elem]  # a small int as a float
+    offset = small.where(k - 54, k) + x.code.const(magic, x.elem, x.lanes).bits()
+    return offset.cast("bitcast", x.elem) - magic, m
 
 
 def _log_parts(f: V) -> tuple[V, V]:
@@ -150,18 +149,22 @@ def log_edges(x: V, y: V) -> V:
     return (x.eq(INF) | x.isnan()).where(x, y)
 
 
+def _log_sum(k: V, f: V, extra: V | None = None) -> V:
+    """k ln2 + log(1 + f) + extra."""
+    half_square, rest = _log_parts(f)
+    low = k * LN2_LO if extra is None else k * LN2_LO + extra
+    return k.mad(LN2_HI, -((half_square - (rest + low)) - f))
+
+
 @unary64
 def log(x: V) -> V:
-    k, m = _split(x)
-    f = m - 1.0
-    half_square, rest = _log_parts(f)
-    y = k.mad(LN2_HI, -((half_square - (rest + k * LN2_LO)) - f))
-    return log_edges(x, y)
+    k, m = split(x)
+    return log_edges(x, _log_sum(k, m - 1.0))
 
 
 def _log_base(x: V, per_octave: float, per_octave_low: float, high: float, low: float) -> V:
     """k * per_octave + log(m) * (high + low): logarithms to other bases."""
-    k, m = _split(x)
+    k, m = split(x)
     f = m - 1.0
     half_square, rest = _log_parts(f)
     top = ((f - half_square).bits() & -(1 << 32)).cast("bitcast", "double")
@@ -185,22 +188,19 @@ def log10(x: V) -> V:
                      2.50829467116452752298e-11)
 
 
-@unary64
-def log1p(x: V) -> V:
+def log1p_by(log_sum: Callable[[V, V, V], V], x: V) -> V:
+    """log(1 + x); `log_sum`: see `_log_sum`."""
     u = x + 1.0
     near = (x > -0.2928) & (x < 0.4142)
-    k, m = _split(u)
-    correction = (u > 2.0).where(1.0 - (u - x), x - (u - 1.0)) / u
-    correction = u.eq(INF).where(0.0, correction)
-    f = near.where(x, m - 1.0)
-    k = near.where(0.0, k)
-    correction = near.where(0.0, correction)
-    half_square, rest = _log_parts(f)
-    y = k.mad(LN2_HI, -((half_square - (rest + (k * LN2_LO + correction))) - f))
-    y = x.eq(0).where(x, y)
-    y = x.eq(-1.0).where(-INF, y)
-    y = (x < -1.0).where(math.nan, y)
-    return (x.eq(INF) | x.isnan()).where(x, y)
+    k, m = split(u)
+    lost = (u > 2.0).where(1.0 - (u - x), x - (u - 1.0)) / u
+    y = log_sum(near.where(0.0, k), near.where(x, m - 1.0), (near | u.eq(INF)).where(0.0, lost))
+    return x.eq(0).where(x, log_edges(u, y))
+
+
+@unary64
+def log1p(x: V) -> V:
+    return log1p_by(_log_sum, x)
 
 
 # --- hyperbolic functions (near 0: Cephes) ---

@@ -20,8 +20,8 @@ from jitgrad.kernels.math64 import (
     kernel_sin,
     log,
     polynomial,
+    split,
 )
-from jitgrad.kernels.math64 import _split as split
 from jitgrad.kernels.values import V
 from jitgrad.ops import special as table
 

@@ -17,7 +17,7 @@ What the Python function returns is the result; `f.leave(result)` returns from t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from jitgrad.kernels.values import Code, V
@@ -51,9 +51,10 @@ class Native(Code):
         self.allocas: list[str] = []
         self.labels = 0
 
-    def defined(self, name: str, parameters: Sequence[str]) -> list[str]:
+    def defined(self, name: str, parameters: Sequence[str], attributes: str = "") -> list[str]:
         """What was printed as a function, given its result and name."""
-        return [f"define {name}({', '.join(parameters)}) nounwind {{", "entry:", *self.allocas, *self.lines, "}", ""]
+        head = f"define {name}({', '.join(parameters)}) nounwind{attributes} {{"
+        return [head, "entry:", *self.allocas, *self.lines, "}", ""]
 
     # --- values and memory ---
 
@@ -116,14 +117,19 @@ class Native(Code):
         self.line("ret void" if result is None else f"ret {result.type} {result.name}")
 
     @contextmanager
-    def when(self, condition: V) -> Iterator[None]:
-        """`if condition: ...`"""
+    def when(self, condition: V, holds: bool = True) -> Iterator[None]:
+        """`if condition: ...`, or where it does not hold."""
         inside, after = self.label(), self.label()
-        self.line(f"br i1 {condition.name}, label %{inside}, label %{after}")
+        first, second = (inside, after) if holds else (after, inside)
+        self.line(f"br i1 {condition.name}, label %{first}, label %{second}")
         self.lines.append(f"{inside}:")
         yield
         self.go(after)
         self.lines.append(f"{after}:")
+
+    def unless(self, condition: V) -> AbstractContextManager[None]:
+        """`if not condition: ...`"""
+        return self.when(condition, holds=False)
 
     @contextmanager
     def part(self) -> Iterator[Callable[[], None]]:

@@ -148,18 +148,13 @@ def _reduced(name: str, x: V) -> V:
 
 
 def _circular(name: str, x: V) -> V:
-    quadrant, r, lost = math64.reduce_angle(x)
-    fast = math64.circular(name, quadrant, r, lost)
+    if x.elem == "float":
+        fast, limit, large = math32.circular(name, x), math32.LARGE_ANGLE, f"jg_{name}_large32"
+    else:
+        fast, limit, large = math64.circular(name, *math64.reduce_angle(x)), math64.LARGE_ANGLE, f"jg_{name}_large"
     if name != "cos":
         fast = x.eq(0).where(x, fast)
-    return rare(x.abs().compare("ugt", math64.LARGE_ANGLE), fast, f"jg_{name}_large", x)
-
-
-def _circular32(name: str, x: V) -> V:
-    fast = math32.circular(name, x)
-    if name == "sin":
-        fast = x.eq(0).where(x, fast)
-    return rare(x.abs().compare("ugt", math32.LARGE_ANGLE), fast, f"jg_{name}_large32", x)
+    return rare(x.abs().compare("ugt", limit), fast, large, x)
 
 
 def _fmod(x: V, y: V) -> V:
@@ -248,7 +243,7 @@ def module_text(vector_bytes: int, has_fma: bool, has_avx512: bool) -> tuple[str
         wide = symbol_of(name, "double", 1)
         module.define(f"jg_{name}_large32", "float", 1, 1, lambda x, wide=wide: x.code.call(
             wide, "double", 1, x.cast("fpext", "double")).cast("fptrunc", "float"), internal=True)
-        module.function(name, "float", 1, partial(_circular32, name))
+        module.function(name, "float", 1, partial(_circular, name))
     module.define("jg_fmod_slow", "double", 1, 2, lambda a, b: a.op("frem", b), internal=True)
     module.function("fmod", "double", 2, _fmod)
     for name, body in unary32.items():

@@ -22,13 +22,13 @@ lock = threading.RLock()
 def _before_fork() -> None:
     """A child would wait for ever for a thread that compiles in its parent, or lets go of what it has compiled."""
     lock.acquire()
-    if _llvm_locked.cache_info().currsize:
-        _llvm_locked().lock.__enter__()
+    if _made.cache_info().currsize:
+        _made().lock.__enter__()
 
 
 def _after_fork() -> None:
-    if _llvm_locked.cache_info().currsize:
-        _llvm_locked().lock.__exit__()
+    if _made.cache_info().currsize:
+        _made().lock.__exit__()
     lock.release()
 
 
@@ -102,14 +102,12 @@ class _Llvm:
         return self.binding.create_pass_builder(self.machine, self.tuning)
 
 
-@lru_cache(maxsize=1)
-def _llvm_locked() -> _Llvm:
-    return _Llvm()
+_made = lru_cache(maxsize=1)(_Llvm)
 
 
 def _llvm() -> _Llvm:
     with lock:
-        return _llvm_locked()
+        return _made()
 
 
 def host() -> Host:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from jitgrad.kernels.values import Code, V
+from jitgrad.kernels.native import Native
+from jitgrad.kernels.values import V
 
 
 class Function:
     """Two pieces of code that follow each other: `entry`, which runs once, and `code`, which is printed to."""
 
     def __init__(self) -> None:
-        self.entry = Code()
-        self.code = Code()
-        self.code.count = 1 << 24           # names of the two never meet
+        self.entry, self.code = Native(), Native()
+        self.code.count = self.code.labels = 1 << 24  # names of the two never meet
         self.allocas: list[str] = []
         self.labels = 0
 
@@ -27,16 +24,6 @@ class Function:
 
     def start(self, label: str) -> None:
         self.code.lines.append(f"{label}:")
-
-    @contextmanager
-    def when(self, condition: V, inside: str) -> Iterator[None]:
-        """`if condition: ...`, in a block with that label."""
-        begin, after = self.label(inside), self.label("go")
-        self.line(f"br i1 {condition.name}, label %{begin}, label %{after}")
-        self.start(begin)
-        yield
-        self.line(f"br label %{after}")
-        self.start(after)
 
     def const(self, value: int) -> V:
         return V(self.code, str(int(value)), "i64", 1)

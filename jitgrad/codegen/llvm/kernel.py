@@ -103,6 +103,7 @@ class _Emitter(Nest):
     def __init__(self, plan: Plan, code: Code, strides: dict[tuple[str, int, int], str]):
         super().__init__(plan, code, strides)
         self.sweep = 0
+        self.dtype_of = self.kernel.dtype_of
         self.values: list[V | None] = [None] * len(self.kernel.body)
         self.splats: list[V | None] = [None] * len(self.kernel.body)
 
@@ -119,7 +120,7 @@ class _Emitter(Nest):
 
     def body(self, unit: bool) -> None:
         self.unit = unit
-        self.pointers = [(f"%p{k}", False) for k in range(len(self.kernel.operands))]
+        self.pointers = [V(self.code, f"%p{k}", "ptr", 1) for k in range(len(self.kernel.operands))]
         self.outer(0)
         self.line("ret void")
 
@@ -139,7 +140,7 @@ class _Emitter(Nest):
         for i in indices:
             self.statement(i)
 
-    def gather_pointer(self, i: int) -> tuple[str, bool]:
+    def gather_pointer(self, i: int) -> V:
         """The address of a gather or scatter: the operand's, moved by sum(index * stride)."""
         stmt = self.kernel.body[i]
         pointer = self.pointers[stmt.operand]
@@ -202,9 +203,6 @@ class _Emitter(Nest):
             return first * self.value(stmt.args[1], self.plan.vector[i])
         return self.reduced(i, first, self.dtype_of(stmt.args[0]))
 
-    def dtype_of(self, i: int) -> dtypes.dtype:
-        return self.kernel.dtype_of(i)
-
     def store(self, i: int) -> None:
         stmt, d = self.kernel.body[i], self.kernel.operands[self.kernel.body[i].operand].dtype
         vector = self.plan.vector[i]
@@ -212,29 +210,23 @@ class _Emitter(Nest):
         if stmt.op != "store" or not d.is_half or value.elem != "float":  # else writing rounds
             value = convert(value, source, d)
         pointer = self.pointers[stmt.operand] if stmt.op == "store" else self.gather_pointer(i)
-        contiguous = self.contiguous(stmt.operand) and not pointer[1]
+        contiguous = self.contiguous(stmt.operand) and pointer.lanes == 1
         if stmt.op == "scatter_add":
             value = FOLDS["sum"].combine(self.read(pointer, d, vector), value, d)
         self.write(pointer, value, d, contiguous)
 
     # --- the nest ---
 
-    def used(self, indices: list[int]) -> set[int]:
-        return {self.kernel.body[i].operand for i in indices} - {-1}
-
-    def at_depth(self, d: int) -> list[int]:
-        """Statements of an outer level that wait for no reduction."""
-        plan = self.plan
-        return [i for i, depth in enumerate(plan.depth) if depth == d and plan.stage[i] < 0 and not plan.element[i]]
-
     def outer(self, d: int) -> None:
-        """Loops over the outer axes from depth `d` on."""
-        self.statements(self.at_depth(d))
+        """Loops over the outer axes from depth `d` on, with the statements there that wait for no reduction."""
+        plan = self.plan
+        self.statements([i for i, depth in enumerate(plan.depth)
+                         if depth == d and plan.stage[i] < 0 and not plan.element[i]])
         if d == self.n_outer:
-            for stage in range(self.plan.stages):
+            for stage in range(plan.stages):
                 self.stage(stage)
             return
-        axis = self.plan.order[d]
+        axis = plan.order[d]
         saved = list(self.pointers)
         everything = set(range(len(self.kernel.operands)))
 
@@ -244,7 +236,7 @@ class _Emitter(Nest):
             self.outer(d + 1)
             return []
 
-        if axis == self.plan.lane:
+        if axis == plan.lane:
             self.lane_loop([], list, lambda a, b: a, body, 1, False)
         else:
             self.loop(0, self.size(axis), 1, [], body)
@@ -257,7 +249,7 @@ class _Emitter(Nest):
         reductions = [i for i in indices if body[i].op == "reduce"]
         elements = [i for i in indices if body[i].op != "reduce"]
         by_depth = {d: [i for i in elements if plan.depth[i] == d] for d in range(self.n_outer + 1, self.n + 1)}
-        operands = self.used(elements) | {plan.spill[i] for i in elements if i in plan.spill}
+        operands = {body[i].operand for i in elements} - {-1} | {plan.spill[i] for i in elements if i in plan.spill}
         self.sweep = stage
         sums = any(body[i].fn in SUMS and self.acc_dtype(i).is_floating_point for i in reductions)
         cheap = not any(is_expensive(body[i].op) for i in elements)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.codegen.llvm import kernel as llvm_kernel
@@ -10,6 +10,7 @@ from jitgrad.codegen.program.layout import Layout
 from jitgrad.codegen.program.program import Program
 from jitgrad.codegen.program.steps import KernelStep
 from jitgrad.dtypes import dtype
+from jitgrad.kernels.native import Native
 
 #: lines of glue from which the quick code generator pays: below it, a second object costs more than it saves
 MUCH_GLUE = 1000
@@ -46,6 +47,11 @@ class ModuleText:
             self.declares.update(printed.declares)
             self.kernel_list.append((symbol, step.kernel))
         return symbol
+
+    def helper(self, code: Native, name: str, parameters: Sequence[str]) -> None:
+        """A function of the module's own, made quickly."""
+        self.functions.append("\n".join(code.defined(f"internal {name}", parameters, " noinline optnone")))
+        self.declares.update(code.declares)
 
     def add(self, program: Program) -> Layout:
         """Print a program; the layout of its block."""

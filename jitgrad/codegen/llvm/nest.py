@@ -8,7 +8,7 @@ from jitgrad import dtypes
 from jitgrad.codegen.llvm.scalars import STORED, narrow, widen
 from jitgrad.codegen.program.plan import Plan
 from jitgrad.dims import Size
-from jitgrad.kernels.values import MANGLED, Code, V, iota, type_text
+from jitgrad.kernels.values import Code, V, iota, mangle, type_text
 
 #: iterations of a summing loop after which its accumulators are added to the total; with more levels, to those of a
 #: block, which is added to the next after as many: rounding error grows with the longest chain of additions
@@ -30,7 +30,7 @@ class Nest:
         self.unit = False
         self.mask: V | None = None
         self.index: dict[int, V] = {}
-        self.pointers: list[tuple[str, bool]] = []  # name, whether one pointer per lane
+        self.pointers: list[V] = []  # with as many lanes as there are pointers
 
     # --- blocks and loops ---
 
@@ -163,61 +163,46 @@ class Nest:
                 offset = offset * (stride if isinstance(stride, int) else stride.splat(self.plan.lanes))
             else:
                 offset = i if unit else i * stride
-            self.advance(k, offset)
+            self.pointers[k] = self.offset(self.pointers[k], offset, STORED[self.kernel.operands[k].dtype.name])
 
-    def advance(self, k: int, offset: V) -> None:
-        self.pointers[k] = self.offset(self.pointers[k], offset, STORED[self.kernel.operands[k].dtype.name])
-
-    def offset(self, pointer: tuple[str, bool], offset: V, elem: str) -> tuple[str, bool]:
-        name, many = pointer
-        kind = f"<{self.plan.lanes} x ptr>" if many else "ptr"
-        result = self.code.name()
-        self.line(f"{result} = getelementptr {elem}, {kind} {name}, {offset.type} {offset.name}")
-        return result, many or offset.lanes > 1
+    def offset(self, pointer: V, offset: V, elem: str) -> V:
+        return self.code.emit(f"getelementptr {elem}, {pointer.type} {pointer.name}, {offset.type} {offset.name}",
+                              "ptr", max(pointer.lanes, offset.lanes))
 
     # --- memory ---
+
+    def masked(self, what: str, value: V, pointer: V) -> str:
+        """The name of an intrinsic that accesses only the lanes of the mask."""
+        return f"llvm.masked.{what}.{mangle(value.elem, value.lanes)}.{mangle('ptr', pointer.lanes)}"
 
     def full_mask(self) -> V:
         return self.mask if self.mask is not None else self.code.const(1, "i1", self.plan.lanes)
 
-    def read(self, pointer: tuple[str, bool], d: dtypes.dtype, vector: bool) -> V:
+    def read(self, pointer: V, d: dtypes.dtype, vector: bool) -> V:
         """Load from a pointer: one scalar, a contiguous vector, or one element per lane."""
-        code, elem, lanes = self.code, STORED[d.name], self.plan.lanes
-        name, many = pointer
-        if not vector:
-            return widen(code.emit(f"load {elem}, ptr {name}, align {d.itemsize}", elem, 1), d)
-        kind = type_text(elem, lanes)
-        if not many and self.mask is None:
-            return widen(code.emit(f"load {kind}, ptr {name}, align {d.itemsize}", elem, lanes), d)
-        mask = self.full_mask()
-        what, pointers = ("gather", f"<{lanes} x ptr>") if many else ("load", "ptr")
-        short = f"v{lanes}p0" if many else "p0"
-        intrinsic = f"llvm.masked.{what}.v{lanes}{MANGLED[elem]}.{short}"
-        code.declares[intrinsic] = f"declare {kind} @{intrinsic}({pointers}, i32, <{lanes} x i1>, {kind})"
-        value = code.emit(f"call {kind} @{intrinsic}({pointers} {name}, i32 {d.itemsize}, <{lanes} x i1> {mask.name}, "
-                          f"{kind} zeroinitializer)", elem, lanes)
-        return widen(value, d)
+        code, elem, lanes = self.code, STORED[d.name], self.plan.lanes if vector else 1
+        many = pointer.lanes > 1
+        if not vector or (not many and self.mask is None):
+            kind = type_text(elem, lanes)
+            return widen(code.emit(f"load {kind}, ptr {pointer.name}, align {d.itemsize}", elem, lanes), d)
+        none = V(code, "zeroinitializer", elem, lanes)
+        return widen(code.call(self.masked("gather" if many else "load", none, pointer), elem, lanes, pointer,
+                               code.const(d.itemsize, "i32", 1), self.full_mask(), none), d)
 
-    def write(self, pointer: tuple[str, bool], value: V, d: dtypes.dtype, contiguous: bool) -> None:
+    def write(self, pointer: V, value: V, d: dtypes.dtype, contiguous: bool) -> None:
         """Store a scalar, a contiguous vector, or one element per lane (the last lane wins where they meet)."""
-        stored = narrow(value, d)
-        name, many = pointer
-        lanes = self.plan.lanes
-        if stored.lanes == 1 and not many:
-            self.line(f"store {stored.type} {stored.name}, ptr {name}, align {d.itemsize}")
-            return
-        stored = stored.splat(lanes)
-        if contiguous and self.mask is None:
-            self.line(f"store {stored.type} {stored.name}, ptr {name}, align {d.itemsize}")
+        stored, lanes = narrow(value, d), self.plan.lanes
+        scalar = stored.lanes == 1 and pointer.lanes == 1
+        if not scalar:
+            stored = stored.splat(lanes)
+        if scalar or (contiguous and self.mask is None):
+            self.line(f"store {stored.type} {stored.name}, ptr {pointer.name}, align {d.itemsize}")
             return
         mask = self.full_mask()
-        if not contiguous and not many:
-            name, many = V(self.code, name, "ptr", 1).splat(lanes).name, True
-        what, pointers = ("scatter", f"<{lanes} x ptr>") if many else ("store", "ptr")
-        intrinsic = f"llvm.masked.{what}.v{lanes}{MANGLED[stored.elem]}.{f'v{lanes}p0' if many else 'p0'}"
-        self.code.declares[intrinsic] = f"declare void @{intrinsic}({stored.type}, {pointers}, i32, <{lanes} x i1>)"
-        self.line(f"call void @{intrinsic}({stored.type} {stored.name}, {pointers} {name}, i32 {d.itemsize}, "
-                  f"<{lanes} x i1> {mask.name})")
+        if not contiguous:
+            pointer = pointer.splat(lanes)
+        self.code.do(self.masked("scatter" if pointer.lanes > 1 else "store", stored, pointer), stored, pointer,
+                     self.code.const(d.itemsize, "i32", 1), mask)
 
     def contiguous(self, k: int) -> bool:
         lane = self.plan.lane

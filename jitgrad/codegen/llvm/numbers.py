@@ -17,7 +17,8 @@ from jitgrad.codegen.llvm.printer import Printer
 from jitgrad.codegen.llvm.scalars import EMIT
 from jitgrad.codegen.program.layout import Status
 from jitgrad.codegen.program.steps import NumberStep
-from jitgrad.kernels.values import Code, V
+from jitgrad.kernels.native import Native
+from jitgrad.kernels.values import V
 from jitgrad.ops.numbers import FUNCTIONS, family, is_exact
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, Type
 from jitgrad.script.graph.ir import Value
@@ -75,19 +76,13 @@ def compute(p: Printer, step: NumberStep) -> None:
     if step.site < 0 or good is None:
         p.define(out, *result)
         return
-    names = [p.variable(v.type) for v in result]
-    for name, v in zip(names, result, strict=True):
-        p.code.write(v, name)
-    slow, fine = p.label("slow"), p.label("go")
-    p.line(f"br i1 {good.name}, label %{fine}, label %{slow}")
-    p.start(slow)
-    p.pass_values(node.inputs)
-    p.call_python(step.site, step.leaving)
-    for j, (name, v) in enumerate(zip(names, result, strict=True)):
-        p.code.write(p.load_word(p.layout.payload + j, v.elem), name)
-    p.line(f"br label %{fine}")
-    p.start(fine)
-    p.define(out, *[p.code.read(v.elem, n) for n, v in zip(names, result, strict=True)])
+    found = [p.code.variable(v) for v in result]
+    with p.code.unless(good):
+        p.pass_values(node.inputs)
+        p.call_python(step.site, step.leaving)
+        for j, (place, v) in enumerate(zip(found, result, strict=True)):
+            place.value = p.load_word(p.layout.payload + j, v.elem)
+    p.define(out, *[place.value for place in found])
 
 
 def out_of_line(p: Printer, step: NumberStep) -> bool:
@@ -115,7 +110,7 @@ def out_of_line(p: Printer, step: NumberStep) -> bool:
 def helper(p: Printer, step: NumberStep, name: str) -> str:
     """The function: computes, or lets Python compute; false where that raised."""
     node = step.node
-    around, p.code = p.code, Code()
+    around, p.code = p.code, Native()
     inputs: list[Value] = []
     parameters: list[str] = []
     for value in node.inputs:
@@ -127,27 +122,18 @@ def helper(p: Printer, step: NumberStep, name: str) -> str:
             parameters.append(f"{kind} {parts[-1].name}")
         p.values[stand_in] = tuple(parts)
     (result,), good = operation(p, node.op, tuple(inputs), node.attrs, node.outputs[0].type)
-    if good is None:
-        p.code = around
-        return ""
-    p.code.write(result, "%out")
-    p.line(f"br i1 {good.name}, label %fine, label %slow")
-    p.start("slow")
-    p.pass_values(inputs)
-    p.line(f"br i1 {p.called_back('%site').name}, label %take, label %bad")
-    p.start("take")
-    p.code.write(p.load_word(p.layout.payload, result.elem), "%out")
-    p.line("br label %fine")
-    p.start("fine")
-    p.line("ret i1 true")
-    p.start("bad")
-    p.line("ret i1 false")
-    head = ", ".join(["ptr %block", "i64 %site", *parameters, "ptr %out"])
-    code, p.code = p.code, around
-    p.module.declares.update(code.declares)
-    p.module.functions.append("\n".join(
-        [f"define internal i1 @{name}({head}) nounwind noinline optnone {{", "entry:", *code.lines, "}"]))
-    return name
+    if good is not None:
+        code = p.code
+        code.write(result, "%out")
+        with code.unless(good):
+            p.pass_values(inputs)
+            with code.unless(p.called_back("%site")):
+                code.leave(code.number(False, "i1"))
+            code.write(p.load_word(p.layout.payload, result.elem), "%out")
+        code.leave(code.number(True, "i1"))
+        p.module.helper(code, f"i1 @{name}", ["ptr %block", "i64 %site", *parameters, "ptr %out"])
+    p.code = around
+    return name if good is not None else ""
 
 
 def operation(p: Printer, op: str, inputs: tuple[Value, ...], attrs: Any, type_: Type) -> Result:

@@ -214,8 +214,8 @@ class Printer(Function):
 
     def called_back(self, site: object) -> V:
         """Let Python do what a site says; whether all went well."""
-        self.module.declares["jg_callback"] = "declare i64 @jg_callback(ptr, i64)"
-        return self.code.emit(f"call i64 @jg_callback(ptr %block, i64 {site})", "i64", 1).eq(1)
+        number = V(self.code, str(site), "i64", 1)
+        return self.code.call("jg_callback", "i64", 1, self.pointer("%block"), number).eq(1)
 
     def pass_values(self, values: Sequence[Value | Ref | Size], at: int | None = None, strides: bool = True) -> None:
         """Flags and numbers, sizes, a window's address, sizes and `strides`, from word `at` on, by default that of the

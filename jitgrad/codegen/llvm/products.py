@@ -9,7 +9,8 @@ from jitgrad.codegen.llvm.printer import Printer
 from jitgrad.codegen.llvm.scalars import STORED
 from jitgrad.codegen.program.steps import GemmStep
 from jitgrad.kernels.blas import NO_TRANS, ROW_MAJOR, TRANS, gemm_symbol
-from jitgrad.kernels.values import Code, V
+from jitgrad.kernels.native import Native
+from jitgrad.kernels.values import V
 
 
 def gemm_step(p: Printer, step: GemmStep) -> None:
@@ -34,20 +35,17 @@ def gemm_step(p: Printer, step: GemmStep) -> None:
 
 def _helper(p: Printer, step: GemmStep, name: str) -> None:
     """The function that computes products like `step` from their addresses, sizes and strides."""
-    around, allocas = (p.code, p.allocas)
-    code = p.code = Code()
-    p.allocas = []
+    around, p.code = p.code, Native()
+    code = p.code
     starts = ["%a", "%b", "%c"]
     sizes = [V(code, f"%{n}", "i64", 1) for n in ("m", "n", "k", "lda", "ldb", "ldc")]
     batch = [tuple([V(code, f"%{n}{axis}", "i64", 1) for n in ("count", "a", "b", "c")])
              for axis in range(len(step.batch))]
     _product(p, step, sizes, starts, batch)
     parameters = [f"ptr {s}" for s in starts] + [f"i64 {v.name}" for v in (*sizes, *[v for x in batch for v in x])]
-    p.module.functions.append("\n".join([
-        f"define internal void @{name}({', '.join(parameters)}) nounwind noinline optnone {{", "entry:", *p.allocas,
-        *code.lines, "  ret void", "}"]))
-    p.module.declares.update(code.declares)
-    p.code, p.allocas = around, allocas
+    code.leave()
+    p.module.helper(code, f"void @{name}", parameters)
+    p.code = around
 
 
 def _product(p: Printer, step: GemmStep, sizes: list[V], starts: list[str],
@@ -61,7 +59,7 @@ def _product(p: Printer, step: GemmStep, sizes: list[V], starts: list[str],
     p.module.declares[symbol] = (f"declare void @{symbol}(i32, i32, i32, {integer}, {integer}, {integer}, "
                                     f"{real}, ptr, {integer}, ptr, {integer}, {real}, ptr, {integer})")
     m, n, k, *leading = sizes
-    with p.when((m > 0) & (n > 0), "product"):
+    with p.code.when((m > 0) & (n > 0)):
         columns = (m if step.trans_a else k, k if step.trans_b else n, n)
         leading = [v.intrinsic("smax", c).intrinsic("smax", 1) for v, c in zip(leading, columns, strict=True)]
         m, n, k, lda, ldb, ldc = [v if integer == "i64" else v.cast("trunc", integer) for v in (m, n, k, *leading)]
@@ -82,20 +80,6 @@ def batched(p: Printer, elem: str, batch: list[tuple[V, ...]], starts: list[str]
         call(*starts)
         return
     (count, *strides), *inner = batch
-    counter = p.variable("i64")
-    head, body, after = p.label("each"), p.label("do"), p.label("done")
-    p.line(f"store i64 0, ptr {counter}")
-    p.line(f"br label %{head}")
-    p.start(head)
-    i = p.code.read("i64", counter)
-    p.line(f"br i1 {(i < count).name}, label %{body}, label %{after}")
-    p.start(body)
-    moved = []
-    for start, stride in zip(starts, strides, strict=True):
-        name = p.code.name()
-        p.line(f"{name} = getelementptr {elem}, ptr {start}, i64 {(i * stride).name}")
-        moved.append(name)
-    batched(p, elem, inner, moved, call)
-    p.code.write(i + 1, counter)
-    p.line(f"br label %{head}")
-    p.start(after)
+    with p.code.each(count) as i:
+        moved = [p.code.element(start, (i * stride).name, elem) for start, stride in zip(starts, strides, strict=True)]
+        batched(p, elem, inner, moved, call)

@@ -61,7 +61,7 @@ class ProgramPrinter(Printer):
             self.module.declares.update(code.declares)
         attributes = "nounwind noinline optnone" if self.quick else "nounwind"
         head = f"define i64 @{native_name(program.name)}(ptr %block, ptr %items) {attributes} {{"
-        lines = [head, "entry:", *self.allocas,
+        lines = [head, "entry:", *self.allocas, *self.code.allocas,
                  *self.entry.lines, *self.prologue(), "  br label %body", "body:", *self.code.lines, "}", ""]
         return "\n".join(lines)
 
@@ -100,7 +100,7 @@ class ProgramPrinter(Printer):
                 continue
             number = len(layout.objects)
             layout.objects.append(i)
-            item = self.item(number) if table is None or i in places else ""
+            item = self.element("%items", number) if table is None or i in places else ""
             if table is not None:
                 pointer = self.element(table[0], number)
             else:
@@ -114,17 +114,12 @@ class ProgramPrinter(Printer):
                     self.sizes.known[alone(symbol)] = code.read("i64", code.element(shape, axis)).name
         for k, output in enumerate(self.program.outputs):
             if isinstance(output, TensorOutput) and output.fresh:
-                item = self.item(len(layout.objects) + len(layout.arrays))
+                item = self.element("%items", len(layout.objects) + len(layout.arrays))
                 layout.arrays.append(k)
                 self.pointers[output.ref.buffer] = self.field(item, data, "ptr")
         if together is not None:
-            good = (together & CONTIGUOUS).eq(CONTIGUOUS)
-            bad, fine = self.label("strided"), self.label("go")
-            code.lines += [f"  br i1 {good.name}, label %{fine}, label %{bad}", f"{bad}:",
-                           f"  ret i64 {Status.NOT_CONTIGUOUS}", f"{fine}:"]
-
-    def item(self, number: int) -> str:
-        return self.element("%items", number)
+            with code.unless((together & CONTIGUOUS).eq(CONTIGUOUS)):
+                code.leave(code.number(Status.NOT_CONTIGUOUS))
 
     def element(self, table: str, number: int) -> str:
         """The pointer at a place of a table of pointers."""
@@ -172,15 +167,10 @@ class ProgramPrinter(Printer):
             total = total + padded[needs]
         if not offsets:
             return
-        good = self.reserve(Word.WORKSPACE, total, code)
-        fine, bad = self.label("go"), self.label("memory")
-        code.lines += [f"  br i1 {good.name}, label %{fine}, label %{bad}", f"{bad}:", f"  ret i64 {Status.NO_MEMORY}",
-                       f"{fine}:"]
+        with code.unless(self.reserve(Word.WORKSPACE, total, code)):
+            code.leave(code.number(Status.NO_MEMORY))
         start = code.read("ptr", self.word(Word.WORKSPACE, code))
-        starts: dict[int, str] = {}
-        for number, offset in offsets.items():
-            name = starts[number] = code.name()
-            code.lines.append(f"  {name} = getelementptr i8, ptr {start.name}, i64 {offset.name}")
+        starts = {number: code.element(start.name, offset.name, "i8") for number, offset in offsets.items()}
         for buffer, number in self.slot_of.items():
             if number in starts:
                 self.pointers[buffer] = starts[number]

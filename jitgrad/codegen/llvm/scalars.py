@@ -296,34 +296,32 @@ class Fold:
     combine: Callable[[V, V, dtype], V]
 
 
-def _lowest(d: dtype) -> Number:
-    if d.is_floating_point or d is dtypes.bool_:
-        return -math.inf if d.is_floating_point else False
-    return -(1 << (8 * d.itemsize - 1)) if d.is_signed else 0
+def _extremum(greater: bool) -> Fold:
+    """The largest or smallest; NaN if there is one."""
+    def identity(d: dtype) -> Number:
+        if d.is_floating_point:
+            return -math.inf if greater else math.inf
+        if d is dtypes.bool_:
+            return not greater
+        bits = 8 * d.itemsize - d.is_signed
+        return (-(1 << bits) if d.is_signed else 0) if greater else (1 << bits) - 1
+
+    def combine(a: V, b: V, d: dtype) -> V:
+        if d is dtypes.bool_:
+            return a | b if greater else a & b
+        return keep_nan_extremum(a, b, greater, d.is_signed)
+
+    return Fold(identity, combine)
 
 
-def _highest(d: dtype) -> Number:
-    if d.is_floating_point or d is dtypes.bool_:
-        return math.inf if d.is_floating_point else True
-    return (1 << (8 * d.itemsize - d.is_signed)) - 1
-
-
-def _larger(a: V, b: V, d: dtype) -> V:
-    return a | b if d is dtypes.bool_ else keep_nan_extremum(a, b, True, d.is_signed)
-
-
-def _smaller(a: V, b: V, d: dtype) -> V:
-    return a & b if d is dtypes.bool_ else keep_nan_extremum(a, b, False, d.is_signed)
-
-
+_MAX, _MIN = _extremum(greater=True), _extremum(greater=False)
 _SUM = Fold(lambda d: 0, lambda a, b, d: a | b if d is dtypes.bool_ else a + b)
 #: by the rows' `fold`, and what lowering makes of these; argmax and argmin compare with `better`
 FOLDS: dict[str, Fold] = {
     "sum": _SUM, "dot": _SUM, "prod": Fold(lambda d: 1, lambda a, b, d: a & b if d is dtypes.bool_ else a * b),
     "any": Fold(lambda d: 0, lambda a, b, d: a | b), "all": Fold(lambda d: 1, lambda a, b, d: a & b),
-    "max": Fold(_lowest, _larger), "argmax": Fold(_lowest, _larger),
-    "min": Fold(_highest, _smaller), "argmin": Fold(_highest, _smaller),
-    "fastmax": Fold(_lowest, lambda a, b, d: (a > b if d.is_signed else a.compare("ugt", b)).where(a, b)),
+    "max": _MAX, "argmax": _MAX, "min": _MIN, "argmin": _MIN,
+    "fastmax": Fold(_MAX.identity, lambda a, b, d: (a > b if d.is_signed else a.compare("ugt", b)).where(a, b)),
 }
 
 

@@ -98,7 +98,7 @@ def grow(p: Printer, step: SeqGrow | SeqReach) -> None:
     """Twice the room where there is none for element `k`, or as much as that takes."""
     header, k = header_of(p, step.seq), p.one(step.k)
     room = load(p, header, ROOM)
-    with p.when(k >= room, "grow"):
+    with p.code.when(k >= room):
         wanted = room.shl(1).intrinsic("smax", k + 1)
         store(p, header, ROOM, wanted)
         for number, column in enumerate(step.columns):
@@ -114,7 +114,7 @@ def reach(p: Printer, step: SeqReach) -> None:
     grow(p, SeqGrow(step.seq, step.columns, step.k))
     header, k = header_of(p, step.seq), p.one(step.k)
     length = load(p, header, LENGTH)
-    with p.when(k >= length, "reach"):
+    with p.code.when(k >= length):
         end = k + 1
         if step.flags:
             start = element_of(p, header, step.columns, 0, length)
@@ -185,20 +185,16 @@ def get_tensor(p: Printer, step: SeqGet, header: str, at: str, target: Buffer) -
     """The element itself, or what its record says."""
     base = _offset(step.columns, step.column)
     own = load(p, header, base + 2).ne(0)
-    record, plain, after = p.label("record"), p.label("plain"), p.label("go")
     pointer = p.pointer_variable(target)
-    p.line(f"br i1 {own.name}, label %{record}, label %{plain}")
-    p.start(record)
-    p.code.write(load(p, at, 0, "ptr"), pointer)
-    for axis, symbol in step.sizes:
-        p.code.write(load(p, at, 1 + axis), p.size_variable(symbol))
-    p.line(f"br label %{after}")
-    p.start(plain)
-    p.line(f"store ptr {at}, ptr {pointer}")
-    for axis, symbol in step.sizes:
-        p.code.write(load(p, header, base + 3 + axis), p.size_variable(symbol))
-    p.line(f"br label %{after}")
-    p.start(after)
+    with p.code.part() as done:
+        with p.code.when(own):
+            p.code.write(load(p, at, 0, "ptr"), pointer)
+            for axis, symbol in step.sizes:
+                p.code.write(load(p, at, 1 + axis), p.size_variable(symbol))
+            done()
+        p.code.write(p.pointer(at), pointer)
+        for axis, symbol in step.sizes:
+            p.code.write(load(p, header, base + 3 + axis), p.size_variable(symbol))
 
 
 def length(p: Printer, step: SeqLength) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import reduce
 from typing import Any
 
@@ -25,12 +25,13 @@ class Sizes:
         code = code or self.function.code
         if isinstance(size, int):
             return V(code, str(size), "i64", 1)
+        return self._once(size, code, self._compute)
+
+    def _once(self, size: Dim, code: Code, compute: Callable[[Dim, Code], V]) -> V:
         name = self.known.get(size)
         if name is None and all(s in self.at_entry for s in symbols(size)):
-            name = self.known[size] = self._compute(size, self.function.entry).name
-        if name is not None:
-            return V(code, name, "i64", 1)
-        return self._compute(size, code)
+            name = self.known[size] = compute(size, self.function.entry).name
+        return V(code, name, "i64", 1) if name is not None else compute(size, code)
 
     def _compute(self, size: Dim, code: Code) -> V:
         def factors(later: tuple[Atom, ...], coefficient: Size) -> Iterator[V]:
@@ -69,18 +70,8 @@ class Sizes:
     def _atom(self, atom: Atom, code: Code) -> V:
         """A symbol, or a function of sizes, which is computed once where it is known at entry."""
         if isinstance(atom, Symbol):
-            return self._symbol(atom, code)
-        single = alone(atom)
-        name = self.known.get(single)
-        if name is None and all(s in self.at_entry for s in symbols(single)):
-            name = self.known[single] = self._call(atom, self.function.entry).name
-        return V(code, name, "i64", 1) if name is not None else self._call(atom, code)
-
-    def _symbol(self, symbol: Symbol, code: Code) -> V:
-        found = self.known.get(alone(symbol))
-        if found is not None:
-            return V(code, found, "i64", 1)
-        return code.read("i64", self.variable_of(symbol))
+            return self._once(alone(atom), code, lambda _, code: code.read("i64", self.variable_of(atom)))
+        return self._once(alone(atom), code, lambda _, code: self._call(atom, code))
 
     def variable_of(self, symbol: Symbol) -> str:
         found = self.variables.get(symbol)

@@ -107,39 +107,31 @@ def assign(p: Printer, step: Assign) -> None:
 
 
 def if_step(p: Printer, step: IfStep) -> None:
-    then, otherwise, after = p.label("then"), p.label("else"), p.label("join")
-    p.line(f"br i1 {p.one(step.condition).name}, label %{then}, label %{otherwise}")
-    for label, steps in ((then, step.then), (otherwise, step.otherwise)):
-        p.start(label)
-        p.steps(steps)
-        p.line(f"br label %{after}")
-    p.start(after)
+    with p.code.part() as done:
+        with p.code.when(p.one(step.condition)):
+            p.steps(step.then)
+            done()
+        p.steps(step.otherwise)
 
 
 def loop_step(p: Printer, step: LoopStep) -> None:
-    head, body, after = p.label("loop"), p.label("body"), p.label("end")
-    p.line(f"br label %{head}")
-    p.start(head)
-    p.line(f"br i1 {p.one(step.condition).name}, label %{body}, label %{after}")
-    p.start(body)
-    kept = p.mark_arena() if step.frees else None
-    p.steps(step.body)
-    if step.frees:
-        p.release_arena(kept)
-    poll(p)
-    p.line(f"br label %{head}")
-    p.start(after)
+    with p.code.loop() as stop:
+        with p.code.unless(p.one(step.condition)):
+            stop()
+        kept = p.mark_arena() if step.frees else None
+        p.steps(step.body)
+        if step.frees:
+            p.release_arena(kept)
+        poll(p)
 
 
 def poll(p: Printer) -> None:
     """Every 50 ms or so, let Python handle its signals."""
     if not p.clock:
         p.clock = p.variable("i64")
-        p.entry.declares["llvm.readcyclecounter"] = "declare i64 @llvm.readcyclecounter()"
-        now = p.entry.emit("call i64 @llvm.readcyclecounter()", "i64", 1)
-        p.entry.lines.append(f"  store i64 {now.name}, ptr {p.clock}")
-    now = p.code.emit("call i64 @llvm.readcyclecounter()", "i64", 1)
-    with p.when((now - p.code.read("i64", p.clock)).compare("ugt", POLL_CYCLES), "signals"):
+        p.entry.write(p.entry.call("llvm.readcyclecounter", "i64", 1), p.clock)
+    now = p.code.call("llvm.readcyclecounter", "i64", 1)
+    with p.code.when((now - p.code.read("i64", p.clock)).compare("ugt", POLL_CYCLES)):
         p.code.write(now, p.clock)
         p.leave_unless(p.code.call("jg_poll", "i1", 1, p.pointer("%block")), Status.RAISED)
 
@@ -150,14 +142,11 @@ def call_step(p: Printer, step: CallStep) -> None:
         p.call_python(step.site)
         return
     assert step.condition is not None
-    bad, fine = p.label("raise"), p.label("go")
-    p.line(f"br i1 {p.one(step.condition).name}, label %{fine}, label %{bad}")
-    p.start(bad)
-    p.steps(step.before)
-    p.pass_values(step.values)
-    p.store_word(Word.SITE, p.const(step.site))
-    p.leave(Status.FAILED, step.leaving)
-    p.start(fine)
+    with p.code.unless(p.one(step.condition)):
+        p.steps(step.before)
+        p.pass_values(step.values)
+        p.store_word(Word.SITE, p.const(step.site))
+        p.leave(Status.FAILED, step.leaving)
 
 
 def commit_slot(p: Printer, step: CommitSlot) -> None:

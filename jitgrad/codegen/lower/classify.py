@@ -75,7 +75,7 @@ class _Classification:
             if "effect" in last:
                 needed.add(last["effect"])
             last["effect"] = unit
-        if self.touches_list(node):
+        if any(isinstance(v.type, ListType) for v in (*state.reads(node), *node.outputs)):
             if "list" in last:
                 needed.add(last["list"])
             last["list"] = unit
@@ -93,10 +93,6 @@ class _Classification:
             if v in state.owned:
                 self.writers[v] = unit
                 self.units.depends[unit] |= self.parts.get(v, set())
-
-    def touches_list(self, node: Node) -> bool:
-        """Whether a node, or a block in it, reads or makes a list."""
-        return any(isinstance(v.type, ListType) for v in (*self.state.reads(node), *node.outputs))
 
     def is_view(self, node: Node) -> bool:
         if node.op != "reshape":

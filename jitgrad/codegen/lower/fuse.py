@@ -14,7 +14,7 @@ s = sum(e); y = e / s`; after: one group, outer (N,), inner (D,). Reductions ove
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from jitgrad.codegen.program.access import NOWHERE, IndexMap
@@ -89,9 +89,8 @@ class Group:
 class Fusion:
     """Grows groups. `depends[item]` are the units (items or other nodes) of the block that an item needs."""
 
-    def __init__(self, items: Iterable[Item], producers: dict[Value, Item], depends: dict[object, set[object]]):
-        self.items = list(items)
-        self.producers, self.depends = producers, depends
+    def __init__(self, items: list[Item], producers: dict[Value, Item], depends: dict[object, set[object]]):
+        self.items, self.producers, self.depends = items, producers, depends
         self.group: dict[object, Group] = {}
         self.reasons: list[tuple[Node, Node, str]] = []
         for item in self.items:
@@ -166,14 +165,8 @@ class Fusion:
                 return "different sizes of the reduced axes"
             elif second.inner and frozenset(free2) != second.inner:
                 return "they reduce different axes"
-        return self.unify(first, second, match, free1, free2)
-
-    @staticmethod
-    def unify(first: Group, second: Group, match: dict[int, int], free1: list[int],
-              free2: list[int]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[Size, ...], frozenset[int]]:
-        """The merged space: the consumer's axes, then axes that only the producer reduces."""
-        place = dict(match)
-        space = list(second.space)
+        # the merged space: the consumer's axes, then axes that only the producer reduces
+        place, space = dict(match), list(second.space)
         if free1 and free2:
             place.update(zip(free1, free2, strict=True))
         else:
@@ -305,7 +298,6 @@ class Fusion:
             sources = {o.base for o in unit.operands if o.base not in self.producers and not o.stored}
             group = self.group[unit] = Group(unit.space, unit.inner, [unit], {unit: axes}, sources)
             self.ranks[group] = (*rank, suffix)
-        self.items.append(part)
         self.depends[part], self.depends[item] = self.depends[item], {part}
         for d in self.depends[part]:
             self.users[d] = [part if u is item else u for u in self.users[d]]

@@ -29,28 +29,19 @@ def bind_inputs(state: Lowering) -> list[tuple[Value, ...]]:
             if buffer.host:
                 state.emit(LoadScalar(inner, buffer, 0))
                 state.set_register(inner)
-                parts.append(tuple(mine))
-                continue
-            state.refs[inner] = Ref(buffer, 0, inner.type.dims, contiguous_strides(inner.type.dims))
+            else:
+                state.refs[inner] = Ref(buffer, 0, inner.type.dims, contiguous_strides(inner.type.dims))
         else:
             mine.append(inner)
         parts.append(tuple(mine))
     written = [i for i in committed(state.graph.block) if i in state.input_buffers and i not in state.host_inputs]
-    for i in overwritten_early(state.graph, written):
-        keep(state, i)
+    for i in overwritten_early(state.graph, written):  # a copy of it is read
+        value = state.graph.inputs[i]
+        if isinstance(value.type, TensorType):
+            copy = state.allocate(value.type.dtype, value.type.dims)
+            state.copy_into(value, copy)
+            state.originals[i], state.refs[value] = state.refs[value], copy
     return parts
-
-
-def keep(state: Lowering, i: int) -> None:
-    """Read a copy of an input that the program overwrites while its old content is still needed."""
-    value = state.graph.inputs[i]
-    if not isinstance(value.type, TensorType):
-        return
-    original = state.refs[value]
-    copy = state.allocate(value.type.dtype, value.type.dims)
-    state.copy_into(value, copy)
-    state.refs[value] = copy
-    state.originals[i] = original
 
 
 def overwritten_early(graph: Graph, written: Sequence[int]) -> list[int]:

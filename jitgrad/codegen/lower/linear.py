@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from jitgrad.codegen.lower.state import Captures
 from jitgrad.ops.types import ListType
-from jitgrad.script.graph.ir import Block, Graph, Loop, Node, Value, walk
+from jitgrad.script.graph.ir import Block, Captures, Graph, Loop, Node, Value, walk
 
 #: op -> operands that it takes
 _TAKES = {"list.put": (0, 2), "list.take": (0,), "opt.some": (0,)}

@@ -126,7 +126,6 @@ class Rematerialisation:
             units.state.created[out] = units.state.created[item.out]
         self.copies[group, item, axes] = made
         group.maps = {**group.maps, made: axes}
-        fusion.items.append(made)
         fusion.group[made], fusion.producers[out] = group, made
         units.producers[out] = made
         units.items.append(made)
@@ -166,7 +165,6 @@ class Rematerialisation:
             return
         group = fusion.group.pop(item)
         group.items = [i for i in group.items if i is not item]
-        fusion.items.remove(item)
         units.items.remove(item)
         for d in units.depends.pop(item):
             fusion.users[d] = [u for u in fusion.users[d] if u is not item]

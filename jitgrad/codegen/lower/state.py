@@ -24,7 +24,7 @@ from jitgrad.codegen.program.steps import Allocate, LoadScalar, NumberStep, Scal
 from jitgrad.dims import Size, Symbol
 from jitgrad.ops.opdef import RANDOM, is_kind
 from jitgrad.ops.types import BOOL, INT, OptionalType, TensorType, Type
-from jitgrad.script.graph.ir import Block, Graph, Node, Value, payload, symbol_axes
+from jitgrad.script.graph.ir import Block, Captures, Graph, Node, Value, payload, symbol_axes
 from jitgrad.script.graph.irops import Effect, effect
 
 
@@ -37,24 +37,6 @@ def tensor(value: Value) -> TensorType:
 def is_single(type_: Type) -> bool:
     """Whether a value of the type is a tensor of one element."""
     return isinstance(type_, TensorType) and all(d == 1 for d in type_.dims)
-
-
-class Captures(dict[Node, frozenset[Value]]):
-    """What the blocks of a node read from outside."""
-
-    def __missing__(self, node: Node) -> frozenset[Value]:
-        inside: set[Value] = set()
-        outside: set[Value] = set()
-        for block in node.blocks:
-            inside.update(block.params)
-            for n in block.nodes:
-                outside.update(n.inputs)
-                if n.blocks:
-                    outside |= self[n]
-                inside.update(n.outputs)
-            outside.update(block.results)
-        found = self[node] = frozenset(outside - inside)
-        return found
 
 
 class Inside(dict[Node, bool]):
@@ -237,17 +219,20 @@ class Lowering:
         self.copy_into(value, target)
         return self.set_ref(value, target)
 
-    def copy_into(self, value: Value, target: Ref) -> None:
-        """target[...] = value, wherever value is."""
+    def copy_into(self, value: Value, target: Ref, adding: str = "") -> None:
+        """target[...] = value, wherever value is; += where it is `adding`, which names the kernel."""
         kept = [a for a, size in enumerate(target.dims) if size != 1]
         space, own = access.axes_of(target.dims)
         base, entries = self.resolve(value, own)
-        builder = KernelBuilder(space, name="copy")
-        if isinstance(base.type, TensorType) and base in self.registers and not kept:
+        builder, strides = KernelBuilder(space, name=adding or "copy"), [target.strides[a] for a in kept]
+        if isinstance(base.type, TensorType) and base in self.registers and not kept and not adding:
             self.store_register(base, target)
             return
+        old = builder.load(target.buffer, target.offset, strides) if adding else -1
         result = self.read(builder, base, entries, range(len(kept)))
-        builder.store(result, target.buffer, target.offset, [target.strides[a] for a in kept])
+        if adding:
+            result = builder.add(Stmt("add", (old, result), target.dtype))
+        builder.store(result, target.buffer, target.offset, strides)
         self.emit(builder.finish())
 
     def store_register(self, value: Value, target: Ref) -> None:

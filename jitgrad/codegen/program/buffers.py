@@ -101,7 +101,6 @@ class _Walker:
     def __init__(self) -> None:
         self.position = 0
         self.ranges: dict[Buffer, Range] = {}
-        self.ends: dict[int, int] = {}      # loop number -> its last position
         self.later: list[tuple[Buffer, int]] = []
         self.where: dict[int, Any] = {}     # position -> step
 

@@ -70,8 +70,9 @@ class Step:
     """
 
     __match_args__: ClassVar[tuple[str, ...]]
-    #: the fields that name what it sets
+    #: the fields that name what it sets, and those of tuples of what is set and to what
     SETS: ClassVar[tuple[str, ...]] = ()
+    MOVES: ClassVar[tuple[str, ...]] = ()
     #: the buffers that it reads, and those that it writes; None, and no others: more than can be told
     READS: ClassVar[tuple[str, ...] | None] = None
     WRITES: ClassVar[tuple[str, ...]] = ()
@@ -87,12 +88,15 @@ class Step:
     @property
     def uses(self) -> Iterator[Use]:
         """What it reads."""
-        return uses_in([getattr(self, name) for name in self.__match_args__ if name not in (*self.SETS, *self.BLOCKS)])
+        apart = (*self.SETS, *self.MOVES, *self.BLOCKS)
+        return uses_in([getattr(self, name) for name in self.__match_args__ if name not in apart],
+                       [source for name in self.MOVES for _, *source in getattr(self, name)])
 
     @property
     def sets(self) -> Sequence[Use]:
         """What it sets: values, symbols, pointers."""
-        return [*uses_in([getattr(self, name) for name in self.SETS])]
+        return [*uses_in([getattr(self, name) for name in self.SETS]),
+                *[target for name in self.MOVES for target, *_ in getattr(self, name)]]
 
     @property
     def memory(self) -> Touched | None:
@@ -150,11 +154,10 @@ class Leaving:
     @property
     def uses(self) -> Iterator[Use]:
         """What is read to tell all of it."""
-        yield from uses_in(self.values)
-        for step in every(self.before):
-            yield from (*step.sets, *all_uses(step))
-        if self.more is not None:
-            yield from self.more.uses
+        for part in self.chain():
+            yield from uses_in(part.values)
+            for step in every(part.before):
+                yield from (*step.sets, *all_uses(step))
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Any, Literal
 
 from jitgrad.codegen.program.kernel import Kernel
-from jitgrad.codegen.program.step import Buffer, Leaving, Ref, Step, Touched, Use, node_uses, uses_in, words_of
+from jitgrad.codegen.program.step import Buffer, Leaving, Ref, Step, Touched, Use, node_uses, words_of
 from jitgrad.dims import Size, Symbol, product
 from jitgrad.dtypes import dtype
 from jitgrad.script.graph.ir import Node, Value
@@ -164,34 +164,20 @@ class Allocate(Step):
 class Point(Step):
     """Set pointer buffers, all at once."""
 
+    MOVES = ("targets",)
     READS = ()
 
     targets: tuple[tuple[Buffer, Buffer, Size], ...]
-
-    @property
-    def uses(self) -> Iterator[Use]:
-        return uses_in([source for _, *source in self.targets])
-
-    @property
-    def sets(self) -> Sequence[Use]:
-        return [target for target, _, _ in self.targets]
 
 
 class Assign(Step):
     """Set variables of numbers, one-element tensors and sequences, and size symbols, all at once."""
 
+    MOVES = ("values", "sizes")
     READS = ()
 
     values: tuple[tuple[Value, Value], ...] = ()
     sizes: tuple[tuple[Symbol, Size], ...] = ()
-
-    @property
-    def uses(self) -> Iterator[Use]:
-        return uses_in([source for _, source in self.values], [size for _, size in self.sizes])
-
-    @property
-    def sets(self) -> Sequence[Use]:
-        return [*[target for target, _ in self.values], *[symbol for symbol, _ in self.sizes]]
 
 
 class IfStep(Step):

@@ -8,6 +8,7 @@ data: so a program loaded from the disk is launched by the same code.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import struct
 import weakref
 from collections.abc import Callable
@@ -249,8 +250,11 @@ class Launcher:
 
     def ending(self) -> list[str]:
         """From the program's end to the function's."""
-        face = self.interface
-        lines = [f"    {line}" for line in self.unpack()]
+        face, lines = self.interface, []
+        for k, output in enumerate(face.outputs):
+            if output.shape is None:
+                self.scope[f"k{k}"] = output
+                lines.append(f"    o{k} = decode(w.block, {output.word}, k{k}.kind, memory)[0]")
         seqs = [k for k, o in enumerate(face.outputs) if has_sequence(o.kind)]
         if seqs:
             found = ", ".join(f"o{k}" for k in seqs)
@@ -272,36 +276,18 @@ class Launcher:
 
     def pack(self) -> list[str]:
         """Numbers into the block: neighbours in one call."""
-        lines = []
-        values, form, at = [], "", -1
-        for k, word in sorted(self.interface.numbers.items(), key=lambda p: p[1]):
-            kind = self.interface.inputs[k]
-            if kind in _FORMAT:
-                if at < 0:
-                    at = word
-                values.append(f"i{k}")
-                form += _FORMAT[kind]
-            else:
-                self.scope[f"in{k}"] = kind
+        lines, kinds = [], self.interface.inputs
+        places = sorted(self.interface.numbers.items(), key=lambda p: p[1])
+        for plain, group in itertools.groupby(places, lambda p: kinds[p[0]] in _FORMAT):
+            numbers = list(group)
+            if plain:
+                at = numbers[0][1]
+                self.scope[f"pack{at}"] = struct.Struct("=" + "".join(_FORMAT[kinds[k]] for k, _ in numbers)).pack_into
+                lines.append(f"pack{at}(w.block, {8 * at}, {', '.join(f'i{k}' for k, _ in numbers)})")
+                continue
+            for k, word in numbers:
+                self.scope[f"in{k}"] = kinds[k]
                 lines.append(f"encode(w.block, {word}, in{k}, i{k})")
-                if values:
-                    lines.append(self.pack_line(at, form, values))
-                    values, form, at = [], "", -1
-        if values:
-            lines.append(self.pack_line(at, form, values))
-        return lines
-
-    def pack_line(self, at: int, form: str, values: list[str]) -> str:
-        name = f"pack{at}"
-        self.scope[name] = struct.Struct("=" + form).pack_into
-        return f"{name}(w.block, {8 * at}, {', '.join(values)})"
-
-    def unpack(self) -> list[str]:
-        lines = []
-        for k, output in enumerate(self.interface.outputs):
-            if output.shape is None:
-                self.scope[f"k{k}"] = output
-                lines.append(f"o{k} = decode(w.block, {output.word}, k{k}.kind, memory)[0]")
         return lines
 
     def handles(self, workspace: Workspace, addresses: list[int | None], inputs: Any) -> list[SeqHandle | None]:

@@ -87,8 +87,7 @@ class Printer(ProgramPrinter):
             self.add(self.total, self.cycles() - whole)
 
     def cycles(self) -> V:
-        self.code.declares["llvm.readcyclecounter"] = "declare i64 @llvm.readcyclecounter()"
-        return self.code.emit("call i64 @llvm.readcyclecounter()", "i64", 1)
+        return self.code.call("llvm.readcyclecounter", "i64", 1)
 
     def add(self, word: int, value: V) -> None:
         self.store_word(word, self.load_word(word) + value)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from jitgrad import kernels, random
-from jitgrad.codegen.llvm import engine, helpers
+from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.program import layout
 from jitgrad.codegen.run import store
 from jitgrad.ops import special
@@ -18,8 +18,8 @@ def key() -> str:
 
     It holds the source of the package that writes its text: making the text costs more than loading the object.
     """
-    modules = (engine, helpers, layout, random, special)
-    files = [Path(__file__), *[Path(str(m.__file__)) for m in modules], *sorted(Path(kernels.__path__[0]).glob("*.py"))]
+    files = [Path(__file__), *[Path(str(m.__file__)) for m in (engine, layout, random, special)],
+             Path(__file__).with_name("helpers.py"), *sorted(Path(kernels.__path__[0]).glob("*.py"))]
     sources = [file.read_bytes() for file in files]
     return store.key_of("runtime", engine.version(), engine.host().identity, *sources)
 
@@ -27,7 +27,8 @@ def key() -> str:
 def compiled() -> tuple[bytes, list[str]]:
     """The library's object and the names in it, from the disk cache if there."""
     def make() -> bytes:
-        from jitgrad.kernels import runtime  # seldom needed: the texts are large
+        from jitgrad.codegen.run import helpers  # seldom needed: the texts are large
+        from jitgrad.kernels import runtime
 
         machine = engine.host()
         text, exports = runtime.module_text(machine.vector_bytes, machine.has_fma, machine.has_avx512)

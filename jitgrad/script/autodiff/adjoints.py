@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jitgrad.ops.types import BOOL, ListType, OptionalType, SeqType, map_dims
+from jitgrad.ops.types import BOOL, ListType, OptionalType, map_dims
 from jitgrad.script.autodiff.cotangents import (
     Cotangent,
     add_element,
     any_reached,
-    as_reached,
     cotangent_type,
     masked,
     present,
-    reach_type,
     spread,
     tells,
+    where,
     zero,
 )
 from jitgrad.script.autodiff.frame import Frame
 from jitgrad.script.autodiff.reverse import Cotangents, Reverse, adjoint
-from jitgrad.script.graph.ir import Block, Node, Value
+from jitgrad.script.graph.ir import Node, Value
 
 
 @adjoint("callback")
@@ -59,16 +58,8 @@ def _payload(reverse: Reverse, frame: Frame, x: Value, optional: Value, cotangen
     """What an Optional cotangent holds, if anything, is for `x`."""
     context, builder, type_ = reverse.context, reverse.builder, frame.type(x.type)
     has = builder.one("opt.has", optional)
-    is_seq = isinstance(type_, SeqType) and not isinstance(type_, ListType)
-    with builder.into(Block()) as there:
-        value = builder.one("opt.get", optional, known=True)
-        there.results = (value, as_reached(context, True, type_, lambda: value)) if is_seq else (value,)
-    with builder.into(Block()) as absent:
-        nothing = zero(context, type_, lambda: frame.fetch(x))
-        flags = (as_reached(context, nothing.reached, type_, lambda: frame.fetch(x)),) if is_seq else ()
-        absent.results = (nothing.value, *flags)
-    types = [cotangent_type(type_), *([reach_type(type_)] if is_seq else [])]
-    value, *rest = builder.emit("if", [has], blocks=[there, absent], types=types)
+    value, *rest = where(context, has, type_, lambda: Cotangent(builder.one("opt.get", optional, known=True)),
+                         lambda: frame.fetch(x))
     reverse.accumulate(frame, cotangents, x, Cotangent(value, rest[0] if rest else tells(type_) or has))
 
 

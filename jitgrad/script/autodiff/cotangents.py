@@ -51,18 +51,15 @@ def cotangent_type(type_: Type) -> Type:
     """The type of a cotangent of values of `type_`. It says nothing of the sizes of a list's elements."""
     if isinstance(type_, ListType):
         elem = cotangent_type(type_.elem)
-        return ListType(_sizeless(elem if isinstance(elem, OptionalType) else OptionalType(elem)))
+        places = iter(_ANY)
+        return ListType(map_dims(elem if isinstance(elem, OptionalType) else OptionalType(elem),
+                                 lambda size: next(places)))
     if isinstance(type_, (SeqType, OptionalType)):
         return type(type_)(cotangent_type(type_.elem))
     return type_
 
 
-def _sizeless(type_: Type) -> Type:
-    """`type_` with a symbol that nobody binds for every size; the same symbols each time."""
-    places = iter(_ANY)
-    return map_dims(type_, lambda size: next(places))
-
-
+#: symbols that nobody binds, for every size of an element, the same each time
 _ANY = tuple(dim(Symbol(f"any{i}")) for i in range(64))
 
 
@@ -246,6 +243,25 @@ def as_reached(context: Context, reached: Reached, type_: Type, like: Callable[[
     return _elements(context, [like()], body)[0]
 
 
+def where(context: Context, condition: Value, type_: Type, there: Callable[[], Cotangent],
+          like: Callable[[], Value]) -> tuple[Value, ...]:
+    """A cotangent of `type_` where a condition holds, else zero; of a sequence also whether its elements are reached.
+
+    `like()` is the value that it is the cotangent of.
+    """
+    builder, whole = context.builder, _is_seq(type_)
+
+    def side(made: Callable[[], Cotangent]) -> Block:
+        with builder.into(Block()) as block:
+            c = made()
+            block.results = (c.value, as_reached(context, c.reached, type_, lambda: c.value)) if whole else (c.value,)
+        return block
+
+    blocks = [side(there), side(lambda: zero(context, type_, like))]
+    types = [cotangent_type(type_), *([reach_type(type_)] if whole else [])]
+    return builder.emit("if", [condition], blocks=blocks, types=types)
+
+
 def present(context: Context, c: Cotangent) -> Value:
     """A cotangent as one of an Optional, absent where it is not reached.
 
@@ -268,18 +284,10 @@ def spread(context: Context, at: Value, c: Cotangent, seq: Value) -> Cotangent:
     def body(k: Value, elements: list[Value]) -> list[Value]:
         (x,) = elements
         here = builder.one("num.eq", k, at)
-        whole = _is_seq(x.type)  # an element that is a sequence has a flag for each of its own
-        with builder.into(Block()) as then:
-            flags = (as_reached(context, c.reached, x.type, lambda: x),) if whole else ()
-            then.results = (restate(context, c.value, x.type), *flags)
-        with builder.into(Block()) as otherwise:
-            nothing = zero(context, x.type, lambda: x)
-            flags = (as_reached(context, nothing.reached, x.type, lambda: x),) if whole else ()
-            otherwise.results = (nothing.value, *flags)
-        types = [cotangent_type(x.type), *([reach_type(x.type)] if whole else [])]
-        value, *flags_out = builder.emit("if", [here], blocks=[then, otherwise], types=types)
-        if tells(x.type) or whole:
-            return [value, *flags_out]
+        value, *flags = where(context, here, x.type, lambda: Cotangent(restate(context, c.value, x.type), c.reached),
+                              lambda: x)
+        if flags or tells(x.type):
+            return [value, *flags]
         return [value, builder.one("num.and", here, c.reached) if isinstance(c.reached, Value) else here]
 
     value, *bools = _elements(context, [seq], body)

@@ -13,7 +13,7 @@ from jitgrad.dims import Symbol
 from jitgrad.ops import NONDIFF, OPS
 from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
-from jitgrad.script.graph.ir import Block, Graph, Loop, Node, Value, symbol_axes
+from jitgrad.script.graph.ir import Block, Graph, Node, Value, flows, symbol_axes
 
 #: ops outside the table through which a gradient flows
 _PASSING = frozenset({"opt.some", "opt.get", "seq.get", "list.put", "list.get", "list.take"})
@@ -91,7 +91,8 @@ class Flow:
                 for b in node.blocks:
                     self.owner[b], self.parent[b] = node, block
                 pending.extend(node.blocks)
-                self._structural(node)
+                for source, target in flows(node):
+                    self._edge(source, target)
             else:
                 self._edges(node)
         self._uses(block, block.results)
@@ -129,24 +130,6 @@ class Flow:
             if is_differentiable(v.type):
                 for x in sources:
                     self._edge(x, v)
-
-    def _structural(self, node: Node) -> None:
-        if node.op in ("if", "region"):
-            for block in node.blocks:
-                for r, v in zip(block.results, node.outputs, strict=True):
-                    self._edge(r, v)
-            return
-        loop = Loop(node)
-        for init, param, result, out in zip(loop.carries, loop.carry_params, loop.carry_results, loop.carry_outputs,
-                                            strict=True):
-            self._edge(init, param)
-            self._edge(result, param)
-            self._edge(param, out)  # after no iteration
-            self._edge(result, out)
-        for seq, param in zip(loop.seqs, loop.seq_params, strict=True):
-            self._edge(seq, param)
-        for result, out in zip(loop.y_results, loop.y_outputs, strict=True):
-            self._edge(result, out)
 
     def _edge(self, source: Value, target: Value) -> None:
         if is_differentiable(source.type) and is_differentiable(target.type):

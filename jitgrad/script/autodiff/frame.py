@@ -20,7 +20,7 @@ from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.types import BOOL, INT, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.autodiff.amend import NUMBERS, Amendments, Sizes, abstract
 from jitgrad.script.autodiff.flow import Flow
-from jitgrad.script.graph.ir import Block, Builder, Node, Value, sizes_of
+from jitgrad.script.graph.ir import Block, Builder, Captures, Node, Value, sizes_of
 from jitgrad.script.graph.namespace import GraphNamespace
 
 #: ops on sizes and structure that are recomputed rather than saved, as cheap rows are
@@ -36,12 +36,16 @@ class Context:
         self.builder = Builder()
         self.F = GraphNamespace(self.builder)
         self.thorough = thorough  # bind every size that a backward for fewer cotangents might need
-        self._outside: dict[Node, tuple[set[Value], dict[Symbol, None]]] = {}
+        self.captures = Captures()
+        self._free: dict[Node, dict[Symbol, None]] = {}
         self._dim_symbols: dict[Dim, tuple[Symbol, ...]] = {}
 
-    def symbols_of(self, sizes: Iterable[Size]) -> Iterable[Symbol]:
-        for size in sizes:
-            if isinstance(size, Dim):
+    def symbols_of(self, parts: Iterable[Any]) -> Iterable[Symbol]:
+        """The symbols in sizes, among other things and in tuples of these."""
+        for size in parts:
+            if isinstance(size, tuple):
+                yield from self.symbols_of(size)
+            elif isinstance(size, Dim):
                 found = self._dim_symbols.get(size)
                 if found is None:
                     found = self._dim_symbols[size] = tuple(sorted(symbols(size), key=lambda s: s.number))
@@ -54,39 +58,22 @@ class Context:
         """The symbols that a node mentions, its blocks included."""
         for v in node.outputs:
             yield from self.type_symbols(v.type)
-        for a in node.attrs.values():
-            if isinstance(a, (tuple, Dim)):
-                yield from self.symbols_of(_sizes_in(a))
+        yield from self.symbols_of(node.attrs.values())
         if node.blocks:
-            yield from self.outside(node)[1]
+            yield from self.free_symbols(node)
 
-    def outside(self, node: Node) -> tuple[set[Value], dict[Symbol, None]]:
-        """The values and the symbols from outside that the blocks of a node read."""
-        found = self._outside.get(node)
-        if found is None:
-            values, free = found = self._outside[node] = set(), {}
+    def free_symbols(self, node: Node) -> dict[Symbol, None]:
+        """The symbols from outside that the blocks of a node read."""
+        free = self._free.get(node)
+        if free is None:
+            free = self._free[node] = {}
             for b in node.blocks:
-                read, defined, bound = set(b.results), set(b.params), set(b.binds)
+                bound = {*b.binds, *(s for n in b.nodes for s in n.binds)}
                 used = dict.fromkeys(s for p in b.params for s in self.type_symbols(p.type))
                 for n in b.nodes:
-                    read.update(n.inputs)
-                    if n.blocks:
-                        read |= self.outside(n)[0]
-                    defined.update(n.outputs)
-                    bound.update(n.binds)
                     used.update(dict.fromkeys(self.node_symbols(n)))
-                values |= read - defined
                 free.update((s, None) for s in used if s not in bound)
-        return found
-
-
-def _sizes_in(a: Any) -> Iterable[Size]:
-    if isinstance(a, Dim):
-        yield a
-    elif isinstance(a, tuple):
-        for part in a:
-            if isinstance(part, (tuple, Dim)):
-                yield from _sizes_in(part)
+        return free
 
 
 class Frame(Sizes):
@@ -132,7 +119,7 @@ class Frame(Sizes):
                 kept.append(node)
                 needed.update(node.inputs)
                 if node.blocks:
-                    needed |= self.context.outside(node)[0]
+                    needed |= self.context.captures[node]
         kept.reverse()
         return kept, needed
 
@@ -295,14 +282,16 @@ class Mirror(Frame):
         for v in self.out.results:
             used.update(dict.fromkeys(context.type_symbols(v.type)))
         if context.thorough:
-            self._add_symbols_of_wanted(used)
+            for v in (*self.block.params, *(v for node in self.block.nodes for v in node.outputs)):
+                if v in context.flow.wanted:
+                    used.update(dict.fromkeys(context.type_symbols(self.type(v.type))))
         binders = {s: n for n in self.block.nodes if n.op == "dim.bind" for s in n.binds}
         ints: list[tuple[Symbol, Value]] = []
         known_nodes = known_saved = 0
         while True:
             for node in list(self.again)[known_nodes:]:
                 for s in (*context.type_symbols(self.image(node.output).type),
-                          *context.symbols_of(_sizes_in(tuple(self.attrs(node.attrs).values())))):
+                          *context.symbols_of(self.attrs(node.attrs).values())):
                     used[s] = None
             for image in list(self.saved.values())[known_saved:]:
                 used.update(dict.fromkeys(context.type_symbols(image.type)))
@@ -324,11 +313,6 @@ class Mirror(Frame):
                     self.may_save(number)
                     self.saved[number] = self.image(number)
                 ints.append((new, self.saved[number]))
-
-    def _add_symbols_of_wanted(self, used: dict[Symbol, None]) -> None:
-        for v in (*self.block.params, *(v for node in self.block.nodes for v in node.outputs)):
-            if v in self.context.flow.wanted:
-                used.update(dict.fromkeys(self.context.type_symbols(self.type(v.type))))
 
     def binds_of(self, v: Value, image: Value) -> list[Symbol] | None:
         """Symbols that a saved value can bind on arrival; None if its sizes must be restated later.

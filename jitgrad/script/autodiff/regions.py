@@ -136,8 +136,7 @@ class Rename:
     def value(self, v: Value) -> Value:
         return self.values.get(v, v)
 
-    def define(self, v: Value) -> Value:
-        return self.values.get(v, v)
+    define = value
 
     def attrs(self, attrs: Any) -> Any:
         return attrs

@@ -18,12 +18,14 @@ from jitgrad.ops.types import Type
 from jitgrad.script.graph.irops import infer
 from jitgrad.script.graph.nodes import (
     Block,
+    Captures,
     Loop,
     Nested,
     Node,
     Value,
     attr_symbols,
     committed,
+    flows,
     map_attr,
     payload,
     reads,
@@ -113,6 +115,6 @@ class Builder:
             self.block = before
 
 
-__all__ = ["Block", "Builder", "Graph", "Loop", "Nested", "Node", "Value", "attr_symbols", "committed", "map_attr",
-           "payload", "reads", "rebuilt", "rewritten", "sizes_of", "symbol_axes", "type_symbols", "unnested", "views",
-           "walk", "within"]
+__all__ = ["Block", "Builder", "Captures", "Graph", "Loop", "Nested", "Node", "Value", "attr_symbols", "committed",
+           "flows", "map_attr", "payload", "reads", "rebuilt", "rewritten", "sizes_of", "symbol_axes", "type_symbols",
+           "unnested", "views", "walk", "within"]

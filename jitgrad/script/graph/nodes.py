@@ -97,6 +97,20 @@ class Loop:
         return {**self.node.attrs, "n_carries": n} if self.node.op == "scan" else self.node.attrs
 
 
+def flows(node: Node) -> Iterator[tuple[Value, Value]]:
+    """What becomes what where a node's blocks begin and end: (source, target)."""
+    if node.op in ("if", "region"):
+        for block in node.blocks:
+            yield from zip(block.results, node.outputs, strict=True)
+        return
+    loop = Loop(node)
+    for init, param, result, out in zip(loop.carries, loop.carry_params, loop.carry_results, loop.carry_outputs,
+                                        strict=True):
+        yield from ((init, param), (result, param), (param, out), (result, out))  # the last but one: after no iteration
+    yield from zip(loop.seqs, loop.seq_params, strict=True)
+    yield from zip(loop.y_results, loop.y_outputs, strict=True)
+
+
 # --- reading -------------------------------------------------------------------------------------------------------
 
 
@@ -187,6 +201,24 @@ def reads(nodes: Iterable[Node]) -> Iterator[Value]:
         yield from node.inputs
         for b in node.blocks:
             yield from b.results
+
+
+class Captures(dict[Node, frozenset[Value]]):
+    """What the blocks of a node read from outside."""
+
+    def __missing__(self, node: Node) -> frozenset[Value]:
+        inside: set[Value] = set()
+        outside: set[Value] = set()
+        for block in node.blocks:
+            inside.update(block.params)
+            for n in block.nodes:
+                outside.update(n.inputs)
+                if n.blocks:
+                    outside |= self[n]
+                inside.update(n.outputs)
+            outside.update(block.results)
+        found = self[node] = frozenset(outside - inside)
+        return found
 
 
 def committed(block: Block) -> list[int]:

@@ -26,7 +26,7 @@ from collections.abc import Sequence
 
 from jitgrad.dims import Dim, Symbol, symbols
 from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
-from jitgrad.script.graph.ir import Block, Graph, Loop, Node, Value, attr_symbols, payload, symbol_axes
+from jitgrad.script.graph.ir import Block, Graph, Loop, Node, Value, attr_symbols, flows, payload, symbol_axes
 from jitgrad.script.graph.irops import effect
 
 
@@ -53,8 +53,8 @@ class _Liveness:
         self.values: set[Value] = set()
         self.nodes: set[Node] = set()
         self.symbols: set[Symbol] = set()
-        self.definition: dict[Value, tuple[Node, int]] = {}  # a node's output
-        self.parameter: dict[Value, tuple[Node, int]] = {}  # of a loop's body
+        self.owner: dict[Value, Node] = {}  # of an output, and of a parameter of a block
+        self.sources: dict[Value, list[Value]] = {}  # what becomes a value where blocks begin and end
         self.binder: dict[Symbol, list[Value]] = {}  # values in whose type a symbol stands alone, where it is bound
         self.around: dict[Node, Node] = {}  # the structural node in whose block a node is
         self.work: list[Value] = []
@@ -77,15 +77,17 @@ class _Liveness:
             for node in block.nodes:
                 if owner is not None:
                     self.around[node] = owner
-                for i, v in enumerate(node.outputs):
-                    self.definition[v] = (node, i)
+                for v in node.outputs:
+                    self.owner[v] = node
                 if node.binds:
                     self.bind(node.binds, node.outputs)
                 if effect(node.op, node.attrs) and node not in idle:
                     roots.append(node)
+                for source, target in flows(node) if node.blocks else ():
+                    self.sources.setdefault(target, []).append(source)
                 for inner in node.blocks:
-                    for i, p in enumerate(inner.params):
-                        self.parameter[p] = (node, i)
+                    for p in inner.params:
+                        self.owner[p] = node
                     self.bind(inner.binds, inner.params)
                     stack.append((inner, node))
         return roots
@@ -150,28 +152,9 @@ class _Liveness:
     def trace(self, value: Value) -> None:
         """What a live value needs."""
         self.need_type(value.type)
-        if value in self.definition:
-            node, i = self.definition[value]
-            self.need_node(node)
-            if node.op == "if":
-                for block in node.blocks:
-                    self.need(block.results[i])
-            elif node.blocks and i >= (loop := Loop(node)).lead:
-                self.need(loop.body.results[i])
-                self.carry(loop, i - loop.lead)
-        elif value in self.parameter:
-            node, i = self.parameter[value]
-            self.need_node(node)
-            loop = Loop(node)
-            if i >= loop.first + loop.n:
-                self.need(node.inputs[1 + i - loop.first])
-            elif i >= loop.first:
-                self.carry(loop, i - loop.first)
-
-    def carry(self, loop: Loop, k: int) -> None:
-        """Carry k, if there are so many."""
-        if k < loop.n:
-            self.need_all((loop.carry_params[k], loop.carries[k], loop.carry_results[k]))
+        if value in self.owner:
+            self.need_node(self.owner[value])
+            self.need_all(self.sources.get(value, ()))
 
 
 def _bound(binds: Sequence[Symbol], values: Sequence[Value]) -> tuple[Symbol, ...]:

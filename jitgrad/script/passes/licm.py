@@ -53,7 +53,8 @@ class _Licm(Rewriter):
             if not node.inputs and node.op in ("full", "num.const") and _is_free(node, symbols):
                 constants[node.outputs[0]] = node
                 continue
-            if self.is_invariant(node, local, symbols) and (not guarded or is_total(node)):
+            total = not (node.blocks or node.binds or effect(node.op, node.attrs) or node.op in GUARDED)
+            if total and local.isdisjoint(node.inputs) and _is_free(node, symbols) and (not guarded or is_total(node)):
                 for v in node.inputs:
                     if v in constants:
                         leaving[constants[v]] = None
@@ -75,12 +76,6 @@ class _Licm(Rewriter):
         if node.blocks and self.hoisted:  # the builder is at the block around the loop
             self.builder.block.nodes.extend(self.hoisted)
             self.hoisted = []
-
-    def is_invariant(self, node: Node, local: set[Value], symbols: set[Symbol]) -> bool:
-        """Whether a node is total and reads nothing that the loop makes."""
-        if node.blocks or node.binds or effect(node.op, node.attrs) or node.op in GUARDED:
-            return False
-        return local.isdisjoint(node.inputs) and _is_free(node, symbols)
 
 
 def _is_free(node: Node, symbols: set[Symbol]) -> bool:

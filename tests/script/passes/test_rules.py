@@ -35,8 +35,8 @@ CASES = {
     "right_one": [(full("k", 1) + f"  %r: {T} = div(%x, %k)", "x"), (full("k", 1) + f"  %r: {T} = pow(%x, %k)", "x")],
     "div_power_of_two": [(full("k", 8) + f"  %r: {T} = div(%x, %k)", "full mul"),
                          (full("k", -0.25) + f"  %r: {T} = div(%x, %k)", "full mul")],
-    "add_zero": [(full("k", 0, "", "i32") + "  %r: i32[N, 4] = add(%k, %i)", "i"), (full("k", -0.0) + f"  %r: {T} = add(%x, %k)", "x")],
-    "sub_zero": [(full("k", 0.0) + f"  %r: {T} = sub(%x, %k)", "x"), (full("k", 0, "", "i32") + "  %r: i32[N, 4] = sub(%i, %k)", "i")],
+    "add_zero": [(full("k", 0, "", "i32") + "  %r: i32[N, 4] = add(%k, %i)", "i"), (full("k", -0.0) + f"  %r: {T} = add(%x, %k)", "x"),
+                 (full("k", 0.0) + f"  %r: {T} = sub(%x, %k)", "x"), (full("k", 0, "", "i32") + "  %r: i32[N, 4] = sub(%i, %k)", "i")],
     "small_power": [(full("k", 2) + f"  %r: {T} = pow(%x, %k)", "mul"), (full("k", -1) + f"  %r: {T} = pow(%x, %k)", "full div"),
                     (full("k", 2, "", "i32") + "  %r: i32[N, 4] = pow(%i, %k)", "mul")],
     "twice": [(f"  %1: {T} = neg(%x)\n  %r: {T} = neg(%1)", "x"), (f"  %1: {T} = relu(%x)\n  %r: {T} = relu(%1)", "relu"),
@@ -70,8 +70,8 @@ CASES = {
     "permute_identity": [(f"  %r: {T} = permute(%x){{axes=(0, 1)}}", "x")],
     "permute_of_permute": [(f"  %1: f32[4, N] = permute(%x){{axes=(1, 0)}}\n  %r: {T} = permute(%1){{axes=(1, 0)}}", "x")],
     "squeeze_of_unsqueeze": [(f"  %1: f32[N, 1, 4] = unsqueeze(%x){{axis=1}}\n  %r: {T} = squeeze(%1){{axis=1}}", "x")],
-    "whole_slice": [(f"  %r: {T} = slice(%x){{axis=0, start=0, length=N, step=1}}", "x")],
-    "whole_slice_scatter": [(f"  %r: {T} = slice_scatter(%x, %y){{axis=0, start=0, length=N, step=1}}", "y")],
+    "whole_slice": [(f"  %r: {T} = slice(%x){{axis=0, start=0, length=N, step=1}}", "x"),
+                    (f"  %r: {T} = slice_scatter(%x, %y){{axis=0, start=0, length=N, step=1}}", "y")],
     "read_after_write": [(f"  %1: {T} = select_scatter(%x, %row){{axis=0, index=1}}\n  %r: f32[4] = select(%1){{axis=0, index=1}}", "row"),
                          (f"  %p: f32[1, 4] = slice(%y){{axis=0, start=0, length=1, step=1}}\n"
                           f"  %1: {T} = slice_scatter(%x, %p){{axis=0, start=1, length=1, step=1}}\n"

@@ -91,7 +91,7 @@ def product(p: DevicePrinter, step: GemmStep) -> None:
         full = (m > 0) & (n > 0)
     code = getattr(blaslt, step.epilogue.upper()) if step.epilogue else 0
     columns = (m if step.trans_a else k, k if step.trans_b else n, n)
-    with p.when(full, "product"):
+    with p.code.when(full):
         leading = [v.intrinsic("smax", c).intrinsic("smax", 1) for v, c in zip(leading, columns, strict=True)]
         strided = batch.pop() if batch else (p.const(1), p.const(0), p.const(0), p.const(0))
 

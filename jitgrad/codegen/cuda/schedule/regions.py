@@ -54,8 +54,6 @@ SHARED = 40 << 10
 #: what a product in a region may compute besides, and by which number `resident.cuh` knows it (a bias is added first)
 EPILOGUES = {"bias": 0, "relu": 1, "relu_bias": 1, "gelu": 2, "gelu_bias": 2}
 LIGHT = (NumberStep, ScalarStep, LoadScalar, Point, Assign)
-#: ops on numbers that a kernel does whatever the types are, besides comparisons and moves
-NUMBERS = ("num.not", "num.min", "num.max", "dim.value", "dim.bind", "item")
 #: how far before a branch or loop is looked for what it needs
 BEFORE = 64
 #: the most that a region takes in behind its last branch or loop
@@ -301,7 +299,9 @@ class _Regions:
         op, types = node.op, [v.type for v in (*node.inputs, *node.outputs)]
         if not all(word_type(t) for t in types):
             return False
-        if family(op) in ("comparison", "moves") or op in NUMBERS:
+        if family(op) in ("comparison", "moves") or op in ("num.not", "dim.value", "dim.bind", "item"):
+            return True
+        if op in ("num.min", "num.max"):
             return True
         if op == "num.cast":
             return node.attrs["to"] in ("float", "bool") or types[0] in (INT, BOOL)

@@ -220,13 +220,12 @@ class Epilogues:
         z = last.outputs[0]
         wide = [n for n in self.read(z) if _widens(n)] if self.is_half(z) else []
         x = wide[0].outputs[0] if wide else z
-        root = next((m for n in self.read(x) if n.op == "mul" for m in self.read(n.outputs[0])
-                     if m.op == "mul" and self.is_gelu(m, x)), None)
+        last_of_some = [m for n in self.read(x) if n.op == "mul" for m in self.read(n.outputs[0]) if m.op == "mul"]
+        found = ((m, match(self.maker, m.outputs[0], GELU)) for m in last_of_some)
+        root, made = next(((m, f[1]) for m, f in found if f is not None and f[0] is x), (None, ()))
         if root is None:
             return False
-        found = match(self.maker, root.outputs[0], GELU)
-        assert found is not None
-        inside = [*wide, *found[1]]
+        inside = [*wide, *made]
         if self.is_half(z):
             back = self.alone(root.outputs[0])
             if back is None or back.op != "cast" or back.outputs[0].type != z.type:
@@ -244,10 +243,6 @@ class Epilogues:
         name = "gelu" + "_aux" * kept + ("" if bias is None else "_bias")
         self.put([*parts, *inside], name, inputs, (h, z) if kept else (h,), root)
         return True
-
-    def is_gelu(self, node: Node, x: Value) -> bool:
-        found = match(self.maker, node.outputs[0], GELU)
-        return found is not None and found[0] is x
 
     def gelu_gradient(self, product: Node) -> None:
         """A product times the slope of GELU."""

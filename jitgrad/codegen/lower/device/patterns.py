@@ -85,7 +85,8 @@ def _bound(maker: Mapping[Value, Node], value: Value, pattern: Pattern, leaf: Va
         found = leaf
         for operand, part in zip(operands, parts, strict=True):
             if isinstance(part, float):
-                if not _is_constant(maker.get(operand), part):
+                made = maker.get(operand)
+                if made is None or made.op != "full" or not math.isclose(made.attrs["value"], part, rel_tol=1e-12):
                     break
             else:
                 found = _bound(maker, operand, part, found, nodes)
@@ -98,7 +99,3 @@ def _bound(maker: Mapping[Value, Node], value: Value, pattern: Pattern, leaf: Va
     while len(nodes) > before:
         nodes.popitem()
     return None
-
-
-def _is_constant(node: Node | None, number: float) -> bool:
-    return node is not None and node.op == "full" and math.isclose(node.attrs["value"], number, rel_tol=1e-12)

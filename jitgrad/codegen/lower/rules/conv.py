@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 
 from jitgrad.codegen.lower.device import conv as device_conv
 from jitgrad.codegen.lower.rules.geometry import Geometry
@@ -47,9 +48,11 @@ class Columns:
         return self.columns
 
 
-def convolution(state: Lowering, node: Node) -> None:
-    """The images x, the weight w or the results y of a convolution from the other two, in row-major order."""
-    roles = ROLES[node.op]
+def convolution(roles: str, state: Lowering, node: Node) -> None:
+    """The images x, the weight w or the results y of a convolution from the other two, in row-major order.
+
+    `roles` are what the op reads, in order, and what it makes.
+    """
     given = [state.ref(v) if role == "x" else state.contiguous(v) for role, v in zip(roles, node.inputs, strict=False)]
     target = made = state.place(node.outputs[0])
     if not is_contiguous(target.dims, target.strides):
@@ -112,7 +115,7 @@ def _gather_columns(state: Lowering, G: Geometry, columns: Ref, image: Ref) -> N
         copy(state, part(columns, offsets[0]), part(target, offsets[1]), add=True)
 
 
-#: what the ops read, in order, and make
-ROLES = {"conv": "xwy", "conv_transpose": "ywx", "conv_weight": "yxw"}
 _MAKE = {"x": _images, "w": _weight, "y": _results}
-RULES: dict[str, Callable[[Lowering, Node], None]] = dict.fromkeys(ROLES, convolution)
+RULES: dict[str, Callable[[Lowering, Node], None]] = {
+    "conv": partial(convolution, "xwy"), "conv_transpose": partial(convolution, "ywx"),
+    "conv_weight": partial(convolution, "yxw")}

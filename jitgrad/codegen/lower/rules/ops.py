@@ -58,11 +58,6 @@ def window(ref: Ref, axis: int, start: Size, length: Size, step: int = 1) -> Ref
     return Ref(ref.buffer, ref.offset + start * ref.strides[axis], shape, strides)
 
 
-def _without(ref: Ref, axis: int) -> Ref:
-    return Ref(ref.buffer, ref.offset, (*ref.dims[:axis], *ref.dims[axis + 1:]),
-               (*ref.strides[:axis], *ref.strides[axis + 1:]))
-
-
 def cat(state: Lowering, node: Node) -> None:
     axis = node.attrs["axis"]
     target = state.place(node.outputs[0])
@@ -94,7 +89,8 @@ def _part(node: Node, target: Ref) -> Ref:
     attrs = node.attrs
     axis = attrs["axis"]
     if "index" in attrs:
-        return _without(window(target, axis, attrs["index"], 1), axis)
+        dims, strides = (tuple([n for a, n in enumerate(some) if a != axis]) for some in (target.dims, target.strides))
+        return Ref(target.buffer, target.offset + attrs["index"] * target.strides[axis], dims, strides)
     return window(target, axis, attrs["start"], attrs["length"], attrs["step"])
 
 
@@ -119,16 +115,7 @@ def copy_of_part(state: Lowering, node: Node) -> None:
 def add_back(state: Lowering, node: Node) -> None:
     """select_add, slice_add."""
     target = _copy_of(state, node)
-    part = _part(node, target)
-    space, own = access.axes_of(part.dims)
-    kept = [a for a, size in enumerate(part.dims) if size != 1]
-    builder = KernelBuilder(space, name=node.op)
-    base, entries = state.resolve(node.inputs[1], own)
-    strides = [part.strides[a] for a in kept]
-    old = builder.load(part.buffer, part.offset, strides)
-    new = state.read(builder, base, entries, range(len(space)))
-    builder.store(builder.add(Stmt("add", (old, new), part.dtype)), part.buffer, part.offset, strides)
-    state.emit(builder.finish())
+    state.copy_into(node.inputs[1], _part(node, target), adding=node.op)
 
 
 def _copy_of(state: Lowering, node: Node) -> Ref:

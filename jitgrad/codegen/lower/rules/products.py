@@ -22,7 +22,6 @@ from jitgrad.codegen.program.step import Ref
 from jitgrad.codegen.program.steps import GemmStep
 from jitgrad.dims import Size
 from jitgrad.dtypes import float32, float64
-from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Block, Node, Value
 
 #: the op of `add(acc, matmul(a, b))` in place; inputs a, b, acc
@@ -142,15 +141,11 @@ def _matrix(state: Lowering, value: Value) -> tuple[Ref, bool, Size]:
 
 
 def _repeats(stride: Size, size: Size) -> bool:
-    """Whether a leading dimension is unusable: zero or negative while there is more than one row."""
-    return size != 1 and (_may_be_negative(stride) or stride == 0)
-
-
-def _may_be_negative(stride: Size) -> bool:
+    """Whether a leading dimension is unusable: zero, or it may be negative, while there is more than one row."""
     if isinstance(stride, int):
-        return stride < 0
-    return any(c < 0 for _, c in stride.terms) or any(
-        isinstance(a, dims.Call) for monomial, _ in stride.terms for a in monomial)
+        return size != 1 and stride <= 0
+    negative = any(c < 0 or any(isinstance(a, dims.Call) for a in monomial) for monomial, c in stride.terms)
+    return size != 1 and negative
 
 
 def _batch_stride(ref: Ref, axis: int, size: Size) -> Size:
@@ -185,8 +180,10 @@ class Sums:
         self.products: dict[Value, Node] = {}
         self.sums: dict[Value, list[tuple[Value, Node]]] = {}  # sum -> [(acc, product)]
         for node in block.nodes:
-            if node.op == "matmul" and _is_blas(state, node.outputs[0]):
-                self.products[node.outputs[0]] = node
+            if node.op == "matmul":
+                d = tensor(node.outputs[0]).dtype
+                if d in (float32, float64) or (state.device and d.is_half):
+                    self.products[node.outputs[0]] = node
         for node in block.nodes if self.products else ():
             if node.op == "add" and node.inputs[0] is not node.inputs[1]:
                 out = node.outputs[0]
@@ -212,11 +209,6 @@ class Sums:
                     chosen[out] = (acc, product)
                     break
         return chosen
-
-
-def _is_blas(state: Lowering, value: Value) -> bool:
-    return isinstance(value.type, TensorType) and (
-        value.type.dtype in (float32, float64) or (state.device and value.type.dtype.is_half))
 
 
 def rewritten(state: Lowering, block: Block) -> Sequence[Node]:

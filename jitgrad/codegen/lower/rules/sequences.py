@@ -49,18 +49,17 @@ def element_place(state: Lowering, seq: Value, columns: tuple[Column, ...], colu
     return Ref(pointer, 0, c.dims, contiguous_strides(c.dims))
 
 
-def write_element(state: Lowering, seq: Value, columns: tuple[Column, ...], column: int, k: Value, value: Value) -> int:
-    """Store element k, from `column` on; the column after it."""
+def write_element(state: Lowering, seq: Value, columns: tuple[Column, ...], column: int, k: Value,
+                  value: Value) -> None:
+    """Store element k, from `column` on."""
     if isinstance(value.type, OptionalType):
         flag, payload = state.optionals[value]
         state.emit(SeqPut(seq, columns, column, k, flag))
-        after = column + 1 + len(columns_of(value.type.elem, lambda t: False))
         if payload is not None:
             with state.collecting() as steps:
                 write_element(state, seq, columns, column + 1, k, payload)
             state.emit(IfStep(flag, steps, []))
-        return after
-    if isinstance(value.type, TensorType):
+    elif isinstance(value.type, TensorType):
         with state.scope():
             ref = state.ref(value)
             pointer = Buffer(ref.dtype, 0, "pointer")
@@ -68,21 +67,15 @@ def write_element(state: Lowering, seq: Value, columns: tuple[Column, ...], colu
             target = Ref(pointer, 0, ref.dims, contiguous_strides(ref.dims))
             state.copy_into(value, target)
             state.emit(SeqPut(seq, columns, column, k, target))
-        return column + 1
-    state.emit(SeqPut(seq, columns, column, k, value))
-    return column + 1
+    else:
+        state.emit(SeqPut(seq, columns, column, k, value))
 
 
 def read_element(state: Lowering, seq: Value, k: Value, target: Value, binds: set[Symbol],
-                 inside: Value | None = None) -> None:
-    """Let `target` be element k. `inside`: whether there is one; the target is absent where there is none."""
+                 inside: Value | None = None, column: int = 0) -> None:
+    """Let `target` be element k, from `column` on. `inside`: whether there is one; it is absent where there is none."""
     assert isinstance(seq.type, SeqType)
     columns = tuple(columns_of(seq.type.elem, lambda t: False))
-    _read(state, seq, columns, 0, k, target, binds, inside)
-
-
-def _read(state: Lowering, seq: Value, columns: tuple[Column, ...], column: int, k: Value, target: Value,
-          binds: set[Symbol], inside: Value | None = None) -> None:
     if isinstance(target.type, OptionalType):
         flag, payload = state.open(target)
         read: Any = SeqGet(seq, columns, column, k, flag)
@@ -91,7 +84,7 @@ def _read(state: Lowering, seq: Value, columns: tuple[Column, ...], column: int,
             read = IfStep(inside, [read], [])
         state.emit(read)
         with state.collecting() as steps:
-            _read(state, seq, columns, column + 1, k, payload, _payload_symbols(state, payload, binds))
+            read_element(state, seq, k, payload, _payload_symbols(state, payload, binds), column=column + 1)
         if isinstance(payload.type, TensorType) and is_single(payload.type):
             # one number may be brought to a register where it is not known to be there: then from memory of our own
             pointer, spare = state.ref(payload).buffer, Buffer(payload.type.dtype, 1, "slot")

@@ -20,7 +20,8 @@ from jitgrad.codegen.program.step import Ref
 from jitgrad.dims import Size, call
 from jitgrad.dtypes import bool_, dtype, int64
 from jitgrad.ops.specs import windows_count
-from jitgrad.script.graph.ir import Node
+from jitgrad.ops.types import TensorType
+from jitgrad.script.graph.ir import Node, Value
 
 #: windows of at most so many elements are compared in one kernel, without a loop over them
 UNROLLED = 32
@@ -71,17 +72,11 @@ def windows_add(state: Lowering, node: Node) -> None:
     target = state.place(node.outputs[0])
     state.copy_into(x, target)
     overlay = _along(target, axis, dims[-1], dims[axis], attrs["step"], attrs["dilation"])
-    kept = [a for a, size in enumerate(dims[:-1]) if size != 1]
     with repeat(state, dims[-1]) as k:
-        own = (*axes_of(dims[:-1])[1], (-1, 0, k))
-        base, entries = state.resolve(src, own)
-        builder = KernelBuilder([dims[a] for a in kept], name="windows_add")
-        strides = [overlay.strides[a] for a in kept]
+        element = Value(TensorType(target.dtype, dims[:-1]))
+        state.views[element] = Node("select", (src,), {"axis": len(dims) - 1, "index": k}, (element,))
         offset = overlay.offset + k * overlay.strides[-1]
-        old = builder.load(target.buffer, offset, strides)
-        new = state.read(builder, base, entries, range(len(kept)))
-        builder.store(builder.add(Stmt("add", (old, new), target.dtype)), target.buffer, offset, strides)
-        state.emit(builder.finish())
+        state.copy_into(element, Ref(target.buffer, offset, dims[:-1], overlay.strides[:-1]), adding="windows_add")
 
 
 def _windows_add_at_once(state: Lowering, node: Node) -> None:

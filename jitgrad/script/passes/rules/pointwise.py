@@ -44,24 +44,15 @@ def div_power_of_two(r: Rewriter, node: Node) -> Value | None:
     return r.emit("mul", x, r.emit("full", value=1.0 / number, shape=type_.dims, dtype=type_.dtype))
 
 
-@rule("add")
+@rule("add", "sub")
 def add_zero(r: Rewriter, node: Node) -> Value | None:
-    """x + 0 is x for ints, x + -0.0 is x for floats (x + 0.0 turns -0.0 into 0.0)."""
-    for x, c in (node.inputs, node.inputs[::-1]):
+    """x + 0 and x - 0 are x for ints; for floats x + -0.0 and x - 0.0 are (x + 0.0 turns -0.0 into 0.0)."""
+    sign, orders = (-1.0, 2) if node.op == "add" else (1.0, 1)
+    for x, c in (node.inputs, node.inputs[::-1])[:orders]:
         number = constant(r, c)
-        if number == 0 and number is not None and (not is_float(x) or math.copysign(1.0, number) < 0):
+        if number is not None and number == 0 and (not is_float(x) or math.copysign(1.0, number) == sign):
             return as_result(r, x, node)
     return None
-
-
-@rule("sub")
-def sub_zero(r: Rewriter, node: Node) -> Value | None:
-    """x - 0 is x, for floats where the zero is +0.0."""
-    x, c = node.inputs
-    number = constant(r, c)
-    if number is None or number != 0 or (is_float(x) and math.copysign(1.0, number) < 0):
-        return None
-    return as_result(r, x, node)
 
 
 @rule("pow")

@@ -55,21 +55,12 @@ def squeeze_of_unsqueeze(r: Rewriter, node: Node) -> Value | None:
     return as_result(r, inner.inputs[0], node)
 
 
-@rule("slice")
+@rule("slice", "slice_scatter")
 def whole_slice(r: Rewriter, node: Node) -> Value | None:
-    """A slice of the whole axis is its operand."""
-    return as_result(r, node.inputs[0], node) if _is_whole(node) else None
-
-
-@rule("slice_scatter")
-def whole_slice_scatter(r: Rewriter, node: Node) -> Value | None:
-    """A write to the whole of an axis leaves only what was written."""
-    return as_result(r, node.inputs[1], node) if _is_whole(node) else None
-
-
-def _is_whole(node: Node) -> bool:
+    """A slice of the whole axis is its operand; a write to that leaves only what was written."""
     a, size = node.attrs, tensor(node.inputs[0]).dims[node.attrs["axis"]]
-    return bool(a["start"] == 0 and a["step"] == 1 and a["length"] == size)
+    whole = a["start"] == 0 and a["step"] == 1 and a["length"] == size
+    return as_result(r, node.inputs[-1], node) if whole else None
 
 
 @rule("select", "slice")

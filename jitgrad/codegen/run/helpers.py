@@ -1,6 +1,6 @@
-"""Functions that programs call: memory, tables of inputs, signals, the arena of sequences (see `sequences.py`).
+"""Functions that programs call: memory, tables of inputs, signals, the arena of sequences (see `llvm/sequences.py`).
 
-They are part of the run-time library (`run/runtime.py`), which is compiled once for a machine.
+They are part of the run-time library (`runtime.py`), which is compiled once for a machine.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def jg_poll(f: Native, block: V) -> V:
     """Run pending signal handlers; an exception that one raises is kept in the block's first free words. True: none."""
     lock = f.call("PyGILState_Ensure", "i32", 1)
     good = f.call("PyErr_CheckSignals", "i32", 1).eq(0)
-    with f.when(~good):
+    with f.unless(good):
         f.do("PyErr_Fetch", *[f.at(block, Word.FIRST_FREE + k) for k in range(3)])
         f.store(f.number(-1), block, Word.SITE)
     f.do("PyGILState_Release", lock)
