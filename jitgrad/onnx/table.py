@@ -52,20 +52,17 @@ def literal(e: Emitter, value: Any, node: Node, i: int = 0) -> str:
 
 # --- pointwise -----------------------------------------------------------------------------------------------------
 
-DIRECT = {
-    "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "neg": "Neg", "abs": "Abs", "sign": "Sign", "pow": "Pow",
-    "floor": "Floor", "ceil": "Ceil", "round": "Round", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "sin": "Sin",
-    "cos": "Cos", "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh",
-    "tanh": "Tanh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh", "erf": "Erf", "sigmoid": "Sigmoid",
-    "relu": "Relu", "logical_and": "And", "logical_or": "Or", "logical_xor": "Xor",
-    "logical_not": "Not", "reciprocal": "Reciprocal", "isnan": "IsNaN", "isinf": "IsInf",
-    "minimum": "Min", "maximum": "Max", "detach": "Identity", "matmul": "MatMul",
-}
+#: rows that are ONNX ops of the same name but for capitals, and of other names
+DIRECT = {name: name.capitalize() for name in (
+    "add sub mul div neg abs sign pow floor ceil round exp log sqrt sin cos tan asin acos atan sinh cosh tanh asinh "
+    "acosh atanh erf sigmoid relu reciprocal").split()} | {
+    "logical_and": "And", "logical_or": "Or", "logical_xor": "Xor", "logical_not": "Not", "isnan": "IsNaN",
+    "isinf": "IsInf", "minimum": "Min", "maximum": "Max", "detach": "Identity", "matmul": "MatMul"}
 for _op, _name in DIRECT.items():
     ROWS[_op] = (lambda name: lambda e, node, *xs: e(name, *xs))(_name)
-for _op, _name in {"and": "And", "or": "Or", "xor": "Xor"}.items():
+for _op in ("and", "or", "xor", "not"):
     ROWS[f"bitwise_{_op}"] = (lambda name: lambda e, node, *xs: e(
-        name if dtype(node) == np.bool_ else "Bitwise" + name, *xs))(_name)
+        name if dtype(node) == np.bool_ else "Bitwise" + name, *xs))(_op.capitalize())
 
 
 @row("softplus")
@@ -97,7 +94,6 @@ def _compare(e: Emitter, node: Node, a: str, b: str) -> str:
 
 ROWS |= {
     "where": lambda e, node, c, a, b: select(e, c, a, b, dtype(node, 1)),
-    "bitwise_not": lambda e, node, x: e("Not" if dtype(node) == np.bool_ else "BitwiseNot", x),
     "cast": lambda e, node, x: e.cast(x, node.attrs["dtype"].np),
     "trunc": lambda e, node, x: e("Where", e("Less", x, literal(e, 0, node)), e("Ceil", x), e("Floor", x)),
     "fmod": lambda e, node, a, b: e("Mod", a, b, fmod=1),
