@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,17 +53,15 @@ def literal(e: Emitter, value: Any, node: Node, i: int = 0) -> str:
 
 # --- pointwise -----------------------------------------------------------------------------------------------------
 
-#: rows that are ONNX ops of the same name but for capitals, and of other names
-DIRECT = {name: name.capitalize() for name in (
-    "add sub mul div neg abs sign pow floor ceil round exp log sqrt sin cos tan asin acos atan sinh cosh tanh asinh "
-    "acosh atanh erf sigmoid relu reciprocal").split()} | {
-    "logical_and": "And", "logical_or": "Or", "logical_xor": "Xor", "logical_not": "Not", "isnan": "IsNaN",
-    "isinf": "IsInf", "minimum": "Min", "maximum": "Max", "detach": "Identity", "matmul": "MatMul"}
-for _op, _name in DIRECT.items():
-    ROWS[_op] = (lambda name: lambda e, node, *xs: e(name, *xs))(_name)
-for _op in ("and", "or", "xor", "not"):
-    ROWS[f"bitwise_{_op}"] = (lambda name: lambda e, node, *xs: e(
-        name if dtype(node) == np.bool_ else "Bitwise" + name, *xs))(_op.capitalize())
+#: rows that are ONNX ops of the same name but for the capital
+_CAPITALS = ("add sub mul div neg abs sign pow floor ceil round exp log sqrt sin cos tan asin acos atan sinh cosh tanh "
+             "asinh acosh atanh erf sigmoid relu reciprocal")
+_NAMES = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor", "logical_not": "Not", "isnan": "IsNaN",
+          "isinf": "IsInf", "minimum": "Min", "maximum": "Max", "detach": "Identity", "matmul": "MatMul"}
+ROWS |= {op: partial(lambda name, e, node, *xs: e(name, *xs), name)
+         for op, name in [*[(op, op.capitalize()) for op in _CAPITALS.split()], *_NAMES.items()]}
+ROWS |= {f"bitwise_{op}": partial(lambda name, e, node, *xs: e(
+    name if dtype(node) == np.bool_ else "Bitwise" + name, *xs), op.capitalize()) for op in ("and", "or", "xor", "not")}
 
 
 @row("softplus")

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.dims import Call, Size, Symbol
+from jitgrad.dims import Atom, Size, Symbol, render, render_call
 from jitgrad.dtypes import dtype
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Graph, Value, payload, symbol_axes
@@ -100,25 +100,14 @@ class Operands:
 
     def size(self, size: Size) -> Expression:
         """A size as Python."""
-        if isinstance(size, int):
-            return str(size), ATOM
-        if size.symbol is not None:
-            return self._atom(size.symbol), ATOM
-        terms = []
-        for monomial, coefficient in size.terms:
-            factors = [] if coefficient in (1, -1) and monomial else [str(abs(coefficient))]
-            terms.append((" + " if coefficient > 0 else " - ", " * ".join([*factors, *map(self._atom, monomial)])))
-        terms.sort(key=lambda term: term[0])  # what is added first
-        text = "".join(sign + term for sign, term in terms)
-        return (text[3:] if text[1] == "+" else "-" + text[3:]), 9
+        single = isinstance(size, int) or size.symbol is not None
+        text = render(size, self._atom, " * ").replace(" + -1 * ", " - ").replace(" + -", " - ")
+        return text, ATOM if single else BINDS["+"]
 
-    def _atom(self, atom: Symbol | Call) -> str:
+    def _atom(self, atom: Atom) -> str:
         if isinstance(atom, Symbol):
             return self.sizes.get(atom, atom.name)
         args = [self.size(a) for a in atom.args]
-        operator = {"floordiv": "//", "mod": "%"}.get(atom.fn)
-        if operator is not None:
-            return f"({wrap(args[0], 10)} {operator} {wrap(args[1], 11)})"
         if atom.fn == "not_one":
             return f"int({wrap(args[0], 5)} != 1)"
         if atom.fn == "bcast":
@@ -126,7 +115,7 @@ class Operands:
             for other in reversed(first):
                 text = f"({text} if {other} == 1 else {other})"
             return text
-        return f"{atom.fn}({', '.join(text for text, _ in args)})"
+        return render_call(atom.fn, [wrap(a, BINDS["//"]) if atom.fn in ("floordiv", "mod") else a[0] for a in args])
 
     def take(self, value: Value) -> Expression:
         """The expression for `value` at the place where it is used; a 0-dim constant may be a number."""
