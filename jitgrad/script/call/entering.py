@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad import dims
+from jitgrad import dims, random
 from jitgrad.device import FACTS, device
 from jitgrad.dims import Atom, Size, Symbol
 from jitgrad.eager.arrays.arrays import overlap
@@ -22,7 +22,7 @@ from jitgrad.ops.types import ListType, TensorType
 from jitgrad.script.call import list_kinds
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import NOTHING
-from jitgrad.script.call.sources import MISSES, Unreadable, elem_of, memory_order, resolve, type_of_tensor
+from jitgrad.script.call.sources import MISSES, Unreadable, column_text, elem_of, memory_order, resolve, type_of_tensor
 from jitgrad.script.graph.ir import symbol_axes
 
 #: so many tensors of one kind are checked in a loop: shorter to compile, and no slower
@@ -76,36 +76,11 @@ class EntryWriter:
         return self._expression(source)
 
     def _expression(self, source: sig.Source) -> str:
-        match source:
-            case sig.Arg(name):
-                return f"p[{self.params.index(name)}]"
-            case sig.Global(function, name):
-                return f"{self.constant(function.__globals__)}[{name!r}]"
-            case sig.Cell(function, index):
-                return f"{self.constant(function.__closure__[index])}.cell_contents"
-            case sig.Attr(base, name):
-                holder = self._module_dict(base, name)
-                base_name = self.read(base)
-                return f"{base_name}.{holder}[{name!r}]" if holder else f"{base_name}.{name}"
-            case sig.Item(base, key):
-                return f"{self.read(base)}[{self.literal(key)}]"
-            case sig.At(base, key):
-                return f"{self.read(base)}[{self.read(key)}]"
-            case sig.Constant(value, _):
-                return self.constant(value)
-            case sig.RngState():
-                from jitgrad.random import default_generator
+        return _EXPRESSIONS[type(source)](self, source)
 
-                return f"{self.constant(default_generator)}.{source.attribute}"
-            case sig.Machine(fact):
-                return f"{self.constant(FACTS[fact])}()"
-            case sig.Column(base, path):
-                return f"[i{''.join(f'[{k}]' for k in path)} for i in {self.read(base)}]"
-            case sig.Length(base):
-                return f"len({self.read(base)})"
-            case sig.Extent(base, axis):
-                return f"{self.read(base)}[0]._data.shape[{axis}]"
-        raise AssertionError(source)
+    def _attribute(self, source: sig.Attr) -> str:
+        holder, base = self._module_dict(source.base, source.name), self.read(source.base)
+        return f"{base}.{holder}[{source.name!r}]" if holder else f"{base}.{source.name}"
 
     def _module_dict(self, base: sig.Source, name: str) -> str | None:
         """Parameters, buffers and submodules are read from their dict: `Module.__getattr__` is slow."""
@@ -129,39 +104,12 @@ class EntryWriter:
             return
         self._guarded.add(key)
         if guard.kind == "absent":
-            self._absent(guard)
-            return
-        name = self.read(guard.source)
-        value = guard.value
-        if guard.kind == "is":
-            self.require(f"{name} is {self.constant(value)}")
-        elif guard.kind == "equal":
-            self._equal(name, value)
-        elif guard.kind == "type":
-            self.require(f"type({name}) is {self.constant(value)}")
-        elif guard.kind == "len":
-            self.require(f"len({name}) == {value}")
-        elif guard.kind == "keys":
-            self.require(f"tuple({name}) == {self.constant(value)}" if value else f"not {name}")
+            self.require(self._absent(guard.source))
         elif guard.kind == "tensor":
-            self._tensors.setdefault(name, (type(resolve(guard.source, self.values)), {}))[1][value] = None
-        elif guard.kind == "contiguous":
-            self.require(f"{name}._data.flags.c_contiguous is {value}")
-        elif guard.kind == "order":
-            self.require(f"{self.constant(memory_order)}({name}) == {self.constant(value)}")
-        elif guard.kind == "optional":
-            self.require(f"{name} is None or ({name}._data.dtype == {self.constant(value.np)}"
-                         f" and not {name}.requires_grad)")
-        elif guard.kind == "inherited":
-            self.require(f"{value!r} not in {name}.__dict__")
-        elif guard.kind == "unhooked":
-            self.require(f"not {name}._hooks and not {name}._after_hooks")
-        elif guard.kind in ("same", "other"):
-            self.require(f"{name} {'is' if guard.kind == 'same' else 'is not'} {self.read(value)}")
-        elif guard.kind == "items":
-            self.require(f"{self.constant(list_kinds.fit)}({name}, {self.constant(value)})")
+            cls = type(resolve(guard.source, self.values))
+            self._tensors.setdefault(self.read(guard.source), (cls, {}))[1][guard.value] = None
         else:
-            raise AssertionError(guard.kind)
+            self.require(_CONDITIONS[guard.kind](self, self.read(guard.source), guard.value))
 
     def definitions(self, definitions: Mapping[tuple[Any, str], Any]) -> None:
         """Require classes and functions to be as they were (see `ScriptGraph.definitions`)."""
@@ -171,23 +119,23 @@ class EntryWriter:
         if conditions:
             self.require(" and ".join(dict.fromkeys(conditions)))
 
-    def _equal(self, name: str, value: Any) -> None:
+    def _equal(self, name: str, value: Any) -> str:
         text = self.literal(value)
         if type(value) in (bool, type(None)):
-            self.require(f"{name} is {text}")
-        elif isinstance(value, device):  # nearly always the one for the CPU: comparing calls Python
-            self.require(f"{name} is {text} or {name} == {text}")
-        else:
-            self.require(f"type({name}) is {self.constant(type(value))} and {name} == {text}")
+            return f"{name} is {text}"
+        if isinstance(value, device):  # nearly always the one for the CPU: comparing calls Python
+            return f"{name} is {text} or {name} == {text}"
+        return f"type({name}) is {self.constant(type(value))} and {name} == {text}"
 
-    def _absent(self, guard: sig.Guard) -> None:
-        source = guard.source
-        if isinstance(source, sig.Attr):
-            self.require(f"not hasattr({self.read(source.base)}, {source.name!r})")
-        elif isinstance(source, sig.Item):
-            self.require(f"{source.key!r} not in {self.read(source.base)}")
-        elif isinstance(source, sig.At):
-            self.require(f"{self.read(source.key)} not in {self.read(source.base)}")
+    def _absent(self, source: sig.Source) -> str:
+        match source:
+            case sig.Attr(base, name):
+                return f"not hasattr({self.read(base)}, {name!r})"
+            case sig.Item(base, key):
+                return f"{key!r} not in {self.read(base)}"
+            case sig.At(base, key):
+                return f"{self.read(key)} not in {self.read(base)}"
+        raise AssertionError(source)
 
     def array(self, tensor: str) -> str:
         """The variable that holds the array of the tensor in variable `tensor`."""
@@ -295,6 +243,40 @@ class EntryWriter:
         lines = ["try:", *body, f"except {self.constant(MISSES)}:", "    return None"]
         enter: Callable[[Sequence[Any]], Any] = function("enter", "p", lines, self.constants)
         return enter
+
+
+#: what reads the object at a path of a kind
+_EXPRESSIONS: dict[type, Callable[[EntryWriter, Any], str]] = {
+    sig.Arg: lambda w, s: f"p[{w.params.index(s.name)}]",
+    sig.Global: lambda w, s: f"{w.constant(s.function.__globals__)}[{s.name!r}]",
+    sig.Cell: lambda w, s: f"{w.constant(s.function.__closure__[s.index])}.cell_contents",
+    sig.Attr: EntryWriter._attribute,
+    sig.Item: lambda w, s: f"{w.read(s.base)}[{w.literal(s.key)}]",
+    sig.At: lambda w, s: f"{w.read(s.base)}[{w.read(s.key)}]",
+    sig.Constant: lambda w, s: w.constant(s.value),
+    sig.RngState: lambda w, s: f"{w.constant(random.default_generator)}.{s.attribute}",
+    sig.Machine: lambda w, s: f"{w.constant(FACTS[s.fact])}()",
+    sig.Column: lambda w, s: column_text(w.read(s.base), s.path),
+    sig.Length: lambda w, s: f"len({w.read(s.base)})",
+    sig.Extent: lambda w, s: f"{w.read(s.base)}[0]._data.shape[{s.axis}]",
+}
+#: what holds of the object in a variable, by the kind of guard and what it assumes
+_CONDITIONS: dict[str, Callable[[EntryWriter, str, Any], str]] = {
+    "is": lambda w, name, value: f"{name} is {w.constant(value)}",
+    "equal": EntryWriter._equal,
+    "type": lambda w, name, value: f"type({name}) is {w.constant(value)}",
+    "len": lambda w, name, value: f"len({name}) == {value}",
+    "keys": lambda w, name, value: f"tuple({name}) == {w.constant(value)}" if value else f"not {name}",
+    "contiguous": lambda w, name, value: f"{name}._data.flags.c_contiguous is {value}",
+    "order": lambda w, name, value: f"{w.constant(memory_order)}({name}) == {w.constant(value)}",
+    "optional": lambda w, name, value: (
+        f"{name} is None or ({name}._data.dtype == {w.constant(value.np)} and not {name}.requires_grad)"),
+    "inherited": lambda w, name, value: f"{value!r} not in {name}.__dict__",
+    "unhooked": lambda w, name, value: f"not {name}._hooks and not {name}._after_hooks",
+    "same": lambda w, name, value: f"{name} is {w.read(value)}",
+    "other": lambda w, name, value: f"{name} is not {w.read(value)}",
+    "items": lambda w, name, value: f"{w.constant(list_kinds.fit)}({name}, {w.constant(value)})",
+}
 
 
 def function(name: str, parameters: str, lines: Sequence[str], constants: Mapping[str, Any]) -> Any:

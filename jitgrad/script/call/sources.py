@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import collections
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from jitgrad import dtypes
+from jitgrad import dtypes, random
 from jitgrad.device import FACTS, device
 from jitgrad.ops.types import ListType
 from jitgrad.script.call import list_kinds
@@ -34,66 +34,51 @@ class Unreadable(Exception):
 def resolve(source: sig.Source, params: dict[str, Any]) -> Any:
     """The object at `source` now. `params` maps parameter names to values. Raises Unreadable."""
     try:
-        match source:
-            case sig.Arg(name):
-                return params[name]
-            case sig.Global(function, name):
-                return function.__globals__[name]
-            case sig.Cell(function, index):
-                return function.__closure__[index].cell_contents
-            case sig.Attr(base, name):
-                return getattr(resolve(base, params), name)
-            case sig.Item(base, key):
-                return resolve(base, params)[key]
-            case sig.At(base, key):
-                return resolve(base, params)[resolve(key, params)]
-            case sig.Constant(value, _):
-                return value
-            case sig.RngState():
-                from jitgrad.random import default_generator
-
-                return getattr(default_generator, source.attribute)
-            case sig.Machine(fact):
-                return FACTS[fact]()
-            case sig.Column(base, path):
-                return list_kinds.column(resolve(base, params), path)
-            case sig.Length(base):
-                return len(resolve(base, params))
-            case sig.Extent(base, axis):
-                return resolve(base, params)[0].shape[axis]
+        return _FOUND[type(source)](source, params)
     except MISSES as error:
         raise Unreadable(f"{describe(source)}: {error}") from error
-    raise AssertionError(source)
+
+
+#: how the object at a path of a kind is found
+_FOUND: dict[type, Callable[[Any, dict[str, Any]], Any]] = {
+    sig.Arg: lambda s, params: params[s.name],
+    sig.Global: lambda s, params: s.function.__globals__[s.name],
+    sig.Cell: lambda s, params: s.function.__closure__[s.index].cell_contents,
+    sig.Attr: lambda s, params: getattr(resolve(s.base, params), s.name),
+    sig.Item: lambda s, params: resolve(s.base, params)[s.key],
+    sig.At: lambda s, params: resolve(s.base, params)[resolve(s.key, params)],
+    sig.Constant: lambda s, params: s.value,
+    sig.RngState: lambda s, params: getattr(random.default_generator, s.attribute),
+    sig.Machine: lambda s, params: FACTS[s.fact](),
+    sig.Column: lambda s, params: list_kinds.column(resolve(s.base, params), s.path),
+    sig.Length: lambda s, params: len(resolve(s.base, params)),
+    sig.Extent: lambda s, params: resolve(s.base, params)[0].shape[s.axis],
+}
 
 
 def describe(source: sig.Source) -> str:
     """The path as the user would write it: `self.fc.weight`, `opt.param_groups[0]['lr']`."""
-    match source:
-        case sig.Arg(name):
-            return name
-        case sig.Global(_, name):
-            return name
-        case sig.Cell(function, index):
-            return str(function.__code__.co_freevars[index])
-        case sig.Attr(base, name):
-            return f"{describe(base)}.{name}"
-        case sig.Item(base, key):
-            return f"{describe(base)}[{key!r}]"
-        case sig.At(base, key):
-            return f"{describe(base)}[{describe(key)}]"
-        case sig.Constant(value, _):
-            return f"<{type(value).__name__}>"
-        case sig.RngState(part):
-            return f"<random {part}>"
-        case sig.Machine(fact):
-            return TITLES[fact]
-        case sig.Column(base, path):
-            return f"[i{''.join(f'[{k}]' for k in path)} for i in {describe(base)}]" if path else describe(base)
-        case sig.Length(base):
-            return f"len({describe(base)})"
-        case sig.Extent(base, axis):
-            return f"{describe(base)}[0].shape[{axis}]"
-    raise AssertionError(source)
+    return _TOLD[type(source)](source)
+
+
+def column_text(base: str, path: Sequence[int]) -> str:
+    """What is found on a path of every item of `base`, as Python."""
+    return f"[i{''.join(f'[{k}]' for k in path)} for i in {base}]"
+
+
+_TOLD: dict[type, Callable[[Any], str]] = {
+    **dict.fromkeys((sig.Arg, sig.Global), lambda s: s.name),
+    sig.Cell: lambda s: str(s.function.__code__.co_freevars[s.index]),
+    sig.Attr: lambda s: f"{describe(s.base)}.{s.name}",
+    sig.Item: lambda s: f"{describe(s.base)}[{s.key!r}]",
+    sig.At: lambda s: f"{describe(s.base)}[{describe(s.key)}]",
+    sig.Constant: lambda s: f"<{type(s.value).__name__}>",
+    sig.RngState: lambda s: f"<random {s.part}>",
+    sig.Machine: lambda s: TITLES[s.fact],
+    sig.Column: lambda s: column_text(describe(s.base), s.path) if s.path else describe(s.base),
+    sig.Length: lambda s: f"len({describe(s.base)})",
+    sig.Extent: lambda s: f"{describe(s.base)}[0].shape[{s.axis}]",
+}
 
 
 def type_of_tensor() -> Any:
@@ -232,38 +217,14 @@ def first_broken(guards: Iterable[sig.Guard], values: dict[str, Any],
 
 def broken(guard: sig.Guard, found: Any) -> str:
     """How `found` breaks `guard`, in words; "" where it does not."""
-    value: Any = guard.value
-    match guard.kind:
-        case "is":
-            return "" if found is value else "is another object"
-        case "equal":
-            if type(found) is type(value) and found == value:
-                return ""
-            was, now = (str(v) if isinstance(v, device) else repr(v) for v in (value, found))
-            return f"was {was}, is {'a tensor' if isinstance(found, type_of_tensor()) else now}"
-        case "type":
-            return "" if type(found) is value else f"was {value.__name__}, is {type(found).__name__}"
-        case "len":
-            return "" if len(found) == value else f"had length {value}, has {len(found)}"
-        case "keys":
-            return "" if tuple(found) == value else "has other keys"
-        case "absent":
-            return "was absent, is there"
-        case "inherited":
-            return "" if value not in found.__dict__ else f"has a `{value}` of its own"
-        case "unhooked":
-            return "" if not found._hooks and not found._after_hooks else "has hooks"
-        case "contiguous":
-            return "" if found._data.flags.c_contiguous is value else "has another order of memory"
-        case "order":
-            return "" if memory_order(found) == value else "has another order of memory"
-        case "tensor":
-            return _other_tensor(value, found)
-        case "items":
-            return "" if list_kinds.fit(found, value) else "has items of another kind"
-        case "optional":
-            return "" if found is None or (found.dtype is value and not found.requires_grad) else "is another tensor"
-    raise AssertionError(guard.kind)
+    return _BROKEN[guard.kind](guard.value, found)
+
+
+def _other_value(value: Any, found: Any) -> str:
+    if type(found) is type(value) and found == value:
+        return ""
+    was, now = (str(v) if isinstance(v, device) else repr(v) for v in (value, found))
+    return f"was {was}, is {'a tensor' if isinstance(found, type_of_tensor()) else now}"
 
 
 def _other_tensor(key: sig.TensorKey, found: Any) -> str:
@@ -282,3 +243,23 @@ def _other_tensor(key: sig.TensorKey, found: Any) -> str:
         if was is not one:
             return f"had {'' if was else 'not '}size 1 along axis {axis}, has {found.shape[axis]}"
     return ""
+
+
+#: how an object breaks a guard of a kind, by what that assumes
+_BROKEN: dict[str, Callable[[Any, Any], str]] = {
+    "is": lambda value, found: "" if found is value else "is another object",
+    "equal": _other_value,
+    "type": lambda value, found: "" if type(found) is value else f"was {value.__name__}, is {type(found).__name__}",
+    "len": lambda value, found: "" if len(found) == value else f"had length {value}, has {len(found)}",
+    "keys": lambda value, found: "" if tuple(found) == value else "has other keys",
+    "absent": lambda value, found: "was absent, is there",
+    "inherited": lambda value, found: "" if value not in found.__dict__ else f"has a `{value}` of its own",
+    "unhooked": lambda value, found: "" if not found._hooks and not found._after_hooks else "has hooks",
+    "contiguous": lambda value, found: (
+        "" if found._data.flags.c_contiguous is value else "has another order of memory"),
+    "order": lambda value, found: "" if memory_order(found) == value else "has another order of memory",
+    "tensor": _other_tensor,
+    "items": lambda value, found: "" if list_kinds.fit(found, value) else "has items of another kind",
+    "optional": lambda value, found: (
+        "" if found is None or (found.dtype is value and not found.requires_grad) else "is another tensor"),
+}
