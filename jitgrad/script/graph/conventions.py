@@ -11,6 +11,8 @@ from jitgrad.ops.numbers import FUNCTIONS, NUMBERS
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType
 from jitgrad.script.graph.checker import Checker, compatible, types_of
 from jitgrad.script.graph.ir import Block, Loop, Node, Value, type_symbols
+from jitgrad.script.graph.numbers import wrap
+from jitgrad.script.graph.text import SCALARS
 
 _NUMBERS = (BOOL, INT, FLOAT, NUMBER)
 ANY = object()
@@ -26,19 +28,7 @@ def number_op(checker: Checker, node: Node) -> None:
         checker.operand(node, i, *_NUMBERS)
     if row.arity is not None:
         checker.count(node, row.arity)
-    if node.op == "num.const":
-        if not isinstance(checker.attr(node, "value"), (bool, int, float)):
-            checker.fail("`value` is not a number")
-        if isinstance(node.attrs["value"], int) and not -(1 << 63) <= node.attrs["value"] < 1 << 63:
-            checker.fail("`value` has more than 64 bits")
-    elif node.op == "num.cast":
-        if checker.attr(node, "to") not in ("bool", "int", "float", "number"):
-            checker.fail("`to` is not `bool`, `int`, `float` or `number`")
-    elif node.op == "num.math":
-        fn = checker.attr(node, "fn")
-        if fn not in FUNCTIONS:
-            checker.fail(f"`{fn}` is not a function of Python's math module")
-    elif node.op == "num.select":
+    if node.op == "num.select":
         checker.operand(node, 0, BOOL)
         if node.inputs[1].type != node.inputs[2].type:
             checker.fail("{} and {} have different types", *node.inputs[1:])
@@ -150,11 +140,6 @@ def _sequences(checker: Checker, node: Node, ys: Sequence[Value], outputs: Seque
 # --- sizes, optionals, sequences, effects ----------------------------------------------------------------------------
 
 
-def dim_value(checker: Checker, node: Node) -> None:
-    if not isinstance(checker.attr(node, "dim"), (int, Dim)):
-        checker.fail("`dim` is not a size")
-
-
 def dim_bind(checker: Checker, node: Node) -> None:
     if node.binds != (checker.attr(node, "symbol"),):
         checker.fail("`dim.bind` binds its `symbol`")
@@ -180,11 +165,6 @@ def opt_get(checker: Checker, node: Node) -> None:
         checker.fail("`opt.get` of {}, of which nothing here says that it is present", node.inputs[0])
 
 
-def list_new(checker: Checker, node: Node) -> None:
-    if not isinstance(checker.attr(node, "type"), ListType):
-        checker.fail("`type` is not a list's")
-
-
 def list_put(checker: Checker, node: Node) -> None:
     holder = node.inputs[0].type
     assert isinstance(holder, ListType)
@@ -194,9 +174,7 @@ def list_put(checker: Checker, node: Node) -> None:
 
 def check(checker: Checker, node: Node) -> None:
     checker.operand(node, 0, BOOL)
-    error, template = checker.attr(node, "error"), checker.attr(node, "template")
-    if not (isinstance(error, type) and issubclass(error, BaseException)):
-        checker.fail("`error` is not an exception type")
+    template = checker.attr(node, "template")
     if isinstance(template, tuple) and template[:1] == (None,):
         for stated in template[1:]:
             _argument(checker, stated, len(node.inputs) - 1)
@@ -245,11 +223,6 @@ def _template(checker: Checker, template: Any, n: int) -> None:
             checker.fail(f"`template` names value {part[0]} of {n}")
 
 
-def callback(checker: Checker, node: Node) -> None:
-    if not hasattr(checker.attr(node, "call"), "run"):
-        checker.fail("`call` is nothing that can be run")
-
-
 def callback_vjp(checker: Checker, node: Node) -> None:
     checker.operand(node, 0, INT)
     checker.count(node, 1 + len(checker.attr(node, "present")))
@@ -267,20 +240,33 @@ def commit(checker: Checker, node: Node) -> None:
         checker.fail(f"a `{source}` cannot be written to input {target}, a `{slot}`")
 
 
+#: an attribute that must be there, what holds of it, and what is wrong where that does not
+ATTRS: Mapping[str, tuple[str, Callable[[Any], bool], str]] = {
+    "num.const": ("value", lambda a: isinstance(a, (bool, float)) or (isinstance(a, int) and wrap(a) == a),
+                  "is not a number of at most 64 bits"),
+    "num.cast": ("to", lambda a: a in SCALARS, "is not `bool`, `int`, `float` or `number`"),
+    "num.math": ("fn", lambda a: a in FUNCTIONS, "is not a function of Python's math module"),
+    "dim.value": ("dim", lambda a: isinstance(a, (int, Dim)), "is not a size"),
+    "opt.none": ("type", lambda a: a is not None, "is not a type"),
+    "list.new": ("type", lambda a: isinstance(a, ListType), "is not a list's"),
+    "check": ("error", lambda a: isinstance(a, type) and issubclass(a, BaseException), "is not an exception type"),
+    "callback": ("call", lambda a: hasattr(a, "run"), "is nothing that can be run"),
+    **dict.fromkeys(("region.begin", "region.end"), ("number", lambda a: isinstance(a, int), "is not a number")),
+}
 #: what a node of a structure, size, Optional, sequence, list or effect must be
 CONVENTIONS: Mapping[str, Convention] = {
     "if": takes(BOOL, more=if_node), "while": while_node, "scan": scan_node,
-    "dim.value": takes(more=dim_value), "dim.bind": takes(INT, more=dim_bind),
+    "dim.value": takes(), "dim.bind": takes(INT, more=dim_bind),
     "item": takes(TensorType, more=item), "fill": takes(_NUMBERS), "leaf": leaf,
-    "opt.some": takes(ANY), "opt.none": takes(more=lambda checker, node: checker.attr(node, "type")),
+    "opt.some": takes(ANY), "opt.none": takes(),
     "opt.has": takes(OptionalType), "opt.get": takes(OptionalType, more=opt_get),
     "seq.get": takes(SeqType, INT), "seq.len": takes(SeqType),
-    "list.new": takes(more=list_new), "list.put": takes(ListType, INT, ANY, more=list_put),
+    "list.new": takes(), "list.put": takes(ListType, INT, ANY, more=list_put),
     **dict.fromkeys(("list.get", "list.take"), takes(ListType, INT)),
     **dict.fromkeys(("list.len", "list.copy"), takes(ListType)),
     "custom": custom, "check": check, "print": print_node, "commit": takes(ANY, more=commit), "pending": pending,
-    **dict.fromkeys(("region.begin", "region.end"), lambda checker, node: checker.attr(node, "number")),
-    "callback": callback, "callback.vjp": callback_vjp,
+    **dict.fromkeys(("region.begin", "region.end", "callback"), lambda checker, node: None),
+    "callback.vjp": callback_vjp,
 }
 #: what the results of a block of such a node must be
 RESULTS: Mapping[str, Callable[[Checker, Node, Block], None]] = {

@@ -16,7 +16,7 @@ from jitgrad.ops import OPS
 from jitgrad.ops.types import TensorType, Type
 from jitgrad.script.graph import irops
 from jitgrad.script.graph.checker import Checker, InvalidGraph, compatible, free_symbols
-from jitgrad.script.graph.conventions import CONVENTIONS, RESULTS, number_op, table_op
+from jitgrad.script.graph.conventions import ATTRS, CONVENTIONS, RESULTS, number_op, table_op
 from jitgrad.script.graph.ir import Block, Graph, Nested, Node, Value, attr_symbols, payload, symbol_axes, unnested
 
 T = TypeVar("T")
@@ -134,6 +134,10 @@ class Verifier(Checker):
                     self.fail(f"attribute `{key}` has the symbol `{symbol}`, which is not in scope")
         if self.pure and irops.effect(node.op, node.attrs):
             self.fail(f"`{node.op}` is an effect, in a graph that has none")
+        if node.op in ATTRS:
+            name, holds, problem = ATTRS[node.op]
+            if not holds(self.attr(node, name)):
+                self.fail(f"`{name}` {problem}")
         convention = CONVENTIONS.get(node.op)
         if convention is not None:
             convention(self, node)

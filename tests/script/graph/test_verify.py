@@ -193,9 +193,9 @@ BAD = {
     "cast kind": (X + "  %v: int = num.cast(%n){to='complex'}\n  return",
         "`to` is not `bool`, `int`, `float` or `number`"),
     "math function": (X + "  %v: float = num.math(%n){fn='sinus'}\n  return",
-                      "`sinus` is not a function of Python's math module"),
+                      "`fn` is not a function of Python's math module"),
     "wide constant": (X + "  %v: int = num.const(){value=9223372036854775808}\n  return",
-        "`value` has more than 64 bits"),
+        "`value` is not a number of at most 64 bits"),
     "number operand": (X + "  %v: int = num.add(%n, %x)\n  return", "operand 1 of `num.add`, `%x`, is a `f32[N, 4]`"),
     "blocks": (X + "  %0: f32[N, 4] = exp(%x):\n    body:\n      yield\n  return", "`exp` has no blocks"),
 }
