@@ -138,10 +138,13 @@ FORMS: dict[str, str | Callable[[Node], str]] = {
     **dict.fromkeys(("list.len", "seq.len"), "len({0})"),
     "arange": "jitgrad.arange({length}, dtype={dtype})",
     "cast": "{0}.to({dtype})",
+    "cat": lambda node: f"jitgrad.cat(({', '.join(f'{{{k}}}' for k in range(len(node.inputs)))},), {{axis}})",
     "clamp": "{0}.clamp(min={1}, max={2})",
     "clamp_max": "{0}.clamp(max={1})",
     "clamp_min": "{0}.clamp(min={1})",
     "diagonal": "{0}.diagonal({offset}, {axis1}, {axis2})",
+    **dict.fromkeys(("expand", "reshape"), "{0}.{op}({shape})"),
+    "fill": lambda node: "jitgrad.full({shape}, {0}, dtype={dtype})" if node.attrs["shape"] else "{0}",
     "flip": "{0}.flip({axes})",
     "full": "jitgrad.full({shape}, {value}, dtype={dtype})",
     "gather": "{0}.gather({axis}, {1})",
@@ -151,30 +154,7 @@ FORMS: dict[str, str | Callable[[Node], str]] = {
     "select": lambda node: "{0}[" + ":, " * node.attrs["axis"] + "{index}]",
 }
 
-Rule = Callable[["Operands", Node], "Expression | None"]
-#: what is written in another way, by op; None: as any other
-RULES: dict[str, Rule] = {
-    "neg": lambda p, node: (f"-{wrap(p.strong(node.inputs[0]), UNARY)}", UNARY),
-    "opt.has": lambda p, node: (f"{wrap(p.take(node.inputs[0]), 5)} is not None", COMPARE),
-    **dict.fromkeys(("leaf", "opt.get", "opt.some"), lambda p, node: p.strong(node.inputs[0])),
-}
 
-
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Enter a function into the table."""
-    def enter(function: Rule) -> Rule:
-        RULES.update(dict.fromkeys(names, function))
-        return function
-    return enter
-
-
-@rule("reshape", "expand")
-def _sizes(p: Operands, node: Node) -> Expression:
-    sizes = [attribute(p, d) for d in node.attrs["shape"]]
-    return f"{wrap(p.strong(node.inputs[0]), ATOM)}.{node.op}({', '.join(sizes) or '()'})", ATOM
-
-
-@rule("slice")
 def _slice(p: Operands, node: Node) -> Expression | None:
     axis, start, length, step = (node.attrs[k] for k in ("axis", "start", "length", "step"))
     if step != 1:
@@ -184,15 +164,6 @@ def _slice(p: Operands, node: Node) -> Expression | None:
     return f"{wrap(p.strong(node.inputs[0]), ATOM)}[{index}]", ATOM
 
 
-@rule("fill")
-def _fill(p: Operands, node: Node) -> Expression:
-    value, shape = p.take(node.inputs[0]), node.attrs["shape"]
-    if not shape:
-        return value
-    return f"jitgrad.full({attribute(p, shape)}, {value[0]}, dtype={attribute(p, node.attrs['dtype'])})", ATOM
-
-
-@rule("maximum", "minimum")
 def _bounded(p: Operands, node: Node) -> Expression | None:
     """Of a tensor and a number, a clamp."""
     x, bound = node.inputs
@@ -202,13 +173,18 @@ def _bounded(p: Operands, node: Node) -> Expression | None:
     return f"{wrap(p.strong(x), ATOM)}.clamp({name}={p.take(bound)[0]})", ATOM
 
 
-@rule("where")
 def _where(p: Operands, node: Node) -> Expression:
     condition, *sides = node.inputs
     texts = [p.strong(condition)[0], *(text for text, _ in p.operands(sides))]
     return f"jitgrad.where({', '.join(texts)})", ATOM
 
 
-@rule("cat")
-def _cat(p: Operands, node: Node) -> Expression:
-    return f"jitgrad.cat(({', '.join(p.strong(v)[0] for v in node.inputs)},), {node.attrs['axis']})", ATOM
+#: what is written in another way, by op; None: as any other
+RULES: dict[str, Callable[[Operands, Node], Expression | None]] = {
+    "neg": lambda p, node: (f"-{wrap(p.strong(node.inputs[0]), UNARY)}", UNARY),
+    "opt.has": lambda p, node: (f"{wrap(p.take(node.inputs[0]), 5)} is not None", COMPARE),
+    **dict.fromkeys(("leaf", "opt.get", "opt.some"), lambda p, node: p.strong(node.inputs[0])),
+    **dict.fromkeys(("maximum", "minimum"), _bounded),
+    "slice": _slice,
+    "where": _where,
+}
