@@ -16,7 +16,7 @@ from onnx import helper
 import jitgrad
 from jitgrad.dims import Dim, Size, Symbol
 from jitgrad.eager.arrays.arrays import to_host
-from jitgrad.errors import Span, UnsupportedOnnx
+from jitgrad.errors import UnsupportedOnnx
 from jitgrad.onnx.emitter import Emitter, numpy_type, tensor, value_info
 from jitgrad.onnx.structure import Writer
 from jitgrad.onnx.table import ROWS
@@ -25,6 +25,7 @@ from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import describe, resolve
 from jitgrad.script.call.specialisation import Specialisation
 from jitgrad.script.graph.ir import Graph, Node, Value, symbol_axes
+from jitgrad.script.graph.irops import infer
 from jitgrad.script.passes.cse import cse
 from jitgrad.script.passes.dce import dce
 from jitgrad.script.passes.decompose import decompose
@@ -102,14 +103,11 @@ class ModelWriter:
             self.writer.values[value] = (name,)
             self.inputs.append(value_info(name, numpy_type(value.type), self._declared(name, source, value)))
         else:
-            self._constant(source, value)
-
-    def _constant(self, source: sig.Source, value: Value) -> None:
-        found = resolve(source, self.values)
-        name = self.e.name(self._state_name(source))
-        array = to_host(found._data) if isinstance(value.type, TensorType) else found
-        self.e.initializers[name] = tensor(np.asarray(array, numpy_type(value.type)), name)
-        self.writer.values[value] = (name,)
+            found = resolve(source, self.values)
+            name = e.name(self._state_name(source))
+            array = to_host(found._data) if isinstance(value.type, TensorType) else found
+            e.initializers[name] = tensor(np.asarray(array, numpy_type(value.type)), name)
+            self.writer.values[value] = (name,)
 
     def _state_name(self, source: sig.Source) -> str:
         """`body.0.weight`: the path below the root as in a state_dict."""
@@ -154,13 +152,9 @@ class ModelWriter:
             raise ValueError(f"{len(leaves)} outputs, but {len(wanted)} `output_names`")
         for i, (leaf, path) in enumerate(leaves):
             default = ".".join(path) or ("output" if len(leaves) == 1 else f"output_{i}")
-            self._result(leaf, wanted[i] if wanted is not None else default)
-
-    def _result(self, leaf: sig.Result, name: str) -> None:
-        found, dtype, shape = self._leaf(leaf)
-        made = self.e("Identity", found, name=name)
-        declared = [None if d is None else self._output_size(d) for d in shape]
-        self.outputs.append(value_info(made, dtype, declared))
+            found, dtype, shape = self._leaf(leaf)
+            made = self.e("Identity", found, name=wanted[i] if wanted is not None else default)
+            self.outputs.append(value_info(made, dtype, [None if d is None else self._output_size(d) for d in shape]))
 
     def _leaf(self, leaf: sig.Result, there: bool = False) -> tuple[str, Any, Sequence[Any]]:
         """The name, dtype and sizes of one result; `there`: it is known not to be missing."""
@@ -192,11 +186,9 @@ class ModelWriter:
         for symbol, index in dict(leaf.sizes).items():
             self.e.bind(symbol, self.writer.one(self.graph.outputs[index]))
         type_ = value.type
-        from jitgrad.script.graph.irops import infer
-
         for op, attrs in leaf.path:
             (after,) = infer(op, (type_,), attrs)
-            node = Node(op, (Value(type_),), attrs, (Value(after),), span=_nowhere)
+            node = Node(op, (Value(type_),), attrs, (Value(after),))
             name, type_ = ROWS[op](self.e, node, name), after
         return name, numpy_type(type_), getattr(type_, "dims", ())
 
@@ -219,13 +211,8 @@ class ModelWriter:
     def _output_size(self, size: Size) -> Any:
         """A size of a result: a number, the name of an input's size, or an expression of these."""
         size = self.e.fixed(size)
-        if isinstance(size, int):
-            return size
-        symbol = size.symbol
-        return self.names.get(symbol, symbol.name) if symbol is not None else None
-
-
-_nowhere: Span | None = None
+        symbol = None if isinstance(size, int) else size.symbol
+        return size if isinstance(size, int) else symbol and self.names.get(symbol, symbol.name)
 
 
 def _root(source: sig.Source) -> sig.Source:

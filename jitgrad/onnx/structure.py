@@ -8,7 +8,7 @@ Checks are not written: where eager raises, the model's result means nothing or 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -162,9 +162,6 @@ class Writer:
 
     # --- optionals and sequences -------------------------------------------------------------------------------------
 
-    def some(self, node: Node) -> None:
-        self.values[node.output] = (self.e.constant(True, np.bool_), *self.values[node.inputs[0]])
-
     def none(self, node: Node) -> None:
         """Absent: a payload without elements."""
         parts = [self.e.constant(False, np.bool_)]
@@ -175,23 +172,21 @@ class Writer:
             parts.append(self.e.constant(np.zeros((0,) * rank, numpy_type(type_, node.span))))
         self.values[node.output] = tuple(parts)
 
-    def has(self, node: Node) -> None:
-        self.values[node.output] = (self.values[node.inputs[0]][0],)
 
-    def get(self, node: Node) -> None:
-        self.values[node.output] = self.values[node.inputs[0]][1:]
+def _parts(found: Callable[[Writer, Parts, Node], Parts]) -> Callable[[Writer, Node], None]:
+    """What makes the parts of a value of those of another."""
+    def write(writer: Writer, node: Node) -> None:
+        writer.values[node.output] = found(writer, writer.values[node.inputs[0]], node)
 
-    def element(self, node: Node) -> None:
-        k = self.one(node.inputs[1])
-        self.values[node.output] = tuple(self.e("Gather", p, k, axis=0) for p in self.values[node.inputs[0]])
-
-    def length(self, node: Node) -> None:
-        shape = self.e("Shape", self.values[node.inputs[0]][0])
-        self.values[node.output] = (self.e("Gather", shape, self.e.constant(0, np.int64), axis=0),)
+    return write
 
 
-_STRUCTURE = {
-    "if": Writer.if_node, "while": Writer.loop_node, "scan": Writer.loop_node, "opt.some": Writer.some,
-    "opt.none": Writer.none, "opt.has": Writer.has, "opt.get": Writer.get, "seq.get": Writer.element,
-    "seq.len": Writer.length,
+_STRUCTURE: dict[str, Callable[[Writer, Node], None]] = {
+    "if": Writer.if_node, "while": Writer.loop_node, "scan": Writer.loop_node, "opt.none": Writer.none,
+    "opt.some": _parts(lambda w, parts, node: (w.e.constant(True, np.bool_), *parts)),
+    "opt.has": _parts(lambda w, parts, node: parts[:1]),
+    "opt.get": _parts(lambda w, parts, node: parts[1:]),
+    "seq.get": _parts(lambda w, parts, node: tuple(w.e("Gather", p, w.one(node.inputs[1]), axis=0) for p in parts)),
+    "seq.len": _parts(lambda w, parts, node: (
+        w.e("Gather", w.e("Shape", parts[0]), w.e.constant(0, np.int64), axis=0),)),
 }

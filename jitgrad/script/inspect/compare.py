@@ -21,11 +21,9 @@ def compare(found: Any, expected: Any) -> str:
     tolerance = TOLERANCES.get(found.dtype.name)
     if tolerance is None or not found.size:
         return "" if np.array_equal(found, expected) else _element(found, expected, found != expected)
-    finite = np.isfinite(expected) & np.isfinite(found)
-    same = (found == expected) | (np.isnan(found) & np.isnan(expected))
-    scale = float(np.max(np.abs(expected), where=finite, initial=0.0)) or 1.0
-    with np.errstate(all="ignore"):
-        same |= finite & (np.abs(found.astype(np.float64) - expected.astype(np.float64)) <= tolerance * scale)
+    a, b = found.astype(np.float64), expected.astype(np.float64)
+    scale = float(np.max(np.abs(b), where=np.isfinite(a) & np.isfinite(b), initial=0.0)) or 1.0
+    same = np.isclose(a, b, rtol=0, atol=tolerance * scale, equal_nan=True)
     return "" if same.all() else _element(found, expected, ~same)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 
 SWEEPS = 12
 GAP_X, GAP_Y = 18.0, 30.0
@@ -97,24 +98,17 @@ def _ports(chains: Sequence[Sequence[int]], centre: Sequence[float]) -> list[flo
 
 
 def _ranks(n: int, edges: Sequence[tuple[int, int]]) -> list[int]:
+    before: list[list[int]] = [[] for _ in range(n)]
     after: list[list[int]] = [[] for _ in range(n)]
-    waits = [0] * n
     for a, b in edges:
         after[a].append(b)
-        waits[b] += 1
-    before = list(waits)
-    ranks, ready = [0] * n, [v for v in range(n) if not waits[v]]
-    order: list[int] = []
-    while ready:
-        v = ready.pop()
-        order.append(v)
-        for w in after[v]:
-            ranks[w] = max(ranks[w], ranks[v] + 1)
-            waits[w] -= 1
-            if not waits[w]:
-                ready.append(w)
+        before[b].append(a)
+    order = list(TopologicalSorter(dict(enumerate(before))).static_order())
+    ranks = [0] * n
+    for v in order:
+        ranks[v] = max((ranks[w] + 1 for w in before[v]), default=0)
     for v in reversed(order):  # down, where no edge gets longer by it
-        if after[v] and (not before[v] or (before[v] == 1 and len(after[v]) == 1)):
+        if after[v] and (not before[v] or (len(before[v]) == 1 and len(after[v]) == 1)):
             ranks[v] = min(ranks[w] for w in after[v]) - 1
     return ranks
 
