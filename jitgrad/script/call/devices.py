@@ -57,7 +57,7 @@ def interpreted(graph: Graph, where: device) -> Callable[..., list[Any]]:
     written = committed(graph.block)
 
     def run(inputs: list[Any], on_commit: Callable[[int, Any], None] | None = None) -> list[Any]:
-        hosted = [_on_host(v) for v in inputs]
+        hosted = [_moved(v, to_host) for v in inputs]
 
         def tell() -> None:
             for i in written:
@@ -84,15 +84,12 @@ def driver_of(where: device) -> Driver:
     return driver
 
 
-def _on_host(value: Any) -> Any:
-    """Arrays, and those in lists, on the host."""
-    if type(value) is list:
-        return [_on_host(v) for v in value]
-    return to_host(value) if hasattr(value, "dtype") else value
-
-
 def from_host(value: Any, where: device) -> Any:
     """Arrays, and those in lists, on a device."""
+    return _moved(value, lambda array: on_device(where).from_host(array, where))
+
+
+def _moved(value: Any, move: Callable[[Any], Any]) -> Any:
     if type(value) is list:
-        return [from_host(v, where) for v in value]
-    return on_device(where).from_host(value, where) if hasattr(value, "dtype") else value
+        return [_moved(v, move) for v in value]
+    return move(value) if hasattr(value, "dtype") else value

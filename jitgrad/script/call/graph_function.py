@@ -8,7 +8,7 @@ may be outstanding and their backward passes run in any order. `create_graph=Tru
 from __future__ import annotations
 
 import functools
-import json
+import marshal
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -158,9 +158,11 @@ class GraphFunction(Interface):
     def _compile(self) -> None:
         """Forward, and backward for cotangents of every output: one native module."""
         graphs, flags, places = self._graphs()
+        self._use(self._programs(graphs), flags, places)
+
+    def _use(self, programs: Any, flags: tuple[tuple[int, int], ...], places: tuple[int, ...]) -> None:
         self.residuals = places
         self.saved = frozenset(~i for i in places if i < 0)
-        programs = self._programs(graphs)
         self.forward = programs["forward"]
         if self.differentiable:
             self._backwards[(True,) * len(self.differentiable)] = Backward(programs["backward"], flags)
@@ -241,9 +243,9 @@ class GraphFunction(Interface):
         text = to_text(self.graph, "chain", objects=named)
         errors = {name: [e.__module__, e.__qualname__] for name, e in named.items() if e.__module__ != "builtins"}
         everything = self._backwards.get((True,) * len(self.differentiable))
-        header = {"interface": self.interface() | {"device": str(self.device)}, "residuals": self.residuals,
-                  "flags": everything.flags if everything is not None else (), "errors": errors}
-        return pack([json.dumps(header).encode(), text.encode(), self._compiled[0].to_bytes()])
+        header = (self.interface() | {"device": str(self.device)}, errors,
+                  everything.flags if everything is not None else (), self.residuals)
+        return pack([marshal.dumps(header), text.encode(), self._compiled[0].to_bytes()])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> GraphFunction:
@@ -251,20 +253,14 @@ class GraphFunction(Interface):
         from jitgrad.codegen.run.compiled import Compiled
         from jitgrad.codegen.run.serial import unpack
 
-        header_bytes, text, program = unpack(data)
-        header = json.loads(header_bytes)
-        interface: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in header["interface"].items()}
+        header, text, program = unpack(data)
+        interface, errors, flags, residuals = marshal.loads(header)
         function = cls(text.decode(), **(interface | {"device": Device(interface["device"])}))
-        function._errors = {name: ErrorName(*found) for name, found in header["errors"].items()}
-        function.residuals = tuple(header["residuals"])
-        function.saved = frozenset(~i for i in function.residuals if i < 0)
+        function._errors = {name: ErrorName(*found) for name, found in errors.items()}
         compiled = (Compiled.from_bytes(program) if function.device.type == "cpu"
                     else devices.loaded(program, function.device))
         function._compiled.append(compiled)
-        function.forward = compiled["forward"]
-        if function.differentiable:
-            flags = tuple((value, flag) for value, flag in header["flags"])
-            function._backwards[(True,) * len(function.differentiable)] = Backward(compiled["backward"], flags)
+        function._use(compiled, flags, residuals)
         return function
 
     def _programs(self, graphs: Mapping[str, Graph]) -> Mapping[str, Program]:

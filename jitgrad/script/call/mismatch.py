@@ -21,21 +21,21 @@ SIZES = "sizes that were equal at the first call differ"
 SHARED = "a tensor that is written shares memory with another, and did not at the first call"
 
 
-def autocast_mismatch(before: autocast.Low | None) -> str:
-    """That autocast was another when a program was compiled, in words."""
-    was, now = ("off" if d is None else f"on with {d}" for d in (before, autocast.mode.low))
-    return f"autocast was {was}, is {now}"
+def other_modes(before: Any, grad_mode: bool = True) -> str:
+    """Which mode is another than the one that a specialisation, or a program, has; the grad mode if it matters."""
+    if grad_mode and is_grad_enabled() is not before.grad_mode:
+        return f"the grad mode was {before.grad_mode}, is {not before.grad_mode}"
+    if autocast.mode.low is not before.autocast:
+        was, now = ("off" if d is None else f"on with {d}" for d in (before.autocast, autocast.mode.low))
+        return f"autocast was {was}, is {now}"
+    if get_default_dtype() is not before.default_dtype:
+        return f"the default dtype was {before.default_dtype}, is {get_default_dtype()}"
+    return ""
 
 
 def mismatch(specialisation: Specialisation, values: dict[str, Any]) -> str:
     """The first assumption that a call breaks, in words."""
-    if is_grad_enabled() is not specialisation.grad_mode:
-        return f"the grad mode was {specialisation.grad_mode}, is {not specialisation.grad_mode}"
-    if autocast.mode.low is not specialisation.autocast:
-        return autocast_mismatch(specialisation.autocast)
-    if get_default_dtype() is not specialisation.default_dtype:
-        return f"the default dtype was {specialisation.default_dtype}, is {get_default_dtype()}"
-    problem = first_broken(specialisation.assumptions, values, broken)
+    problem = other_modes(specialisation) or first_broken(specialisation.assumptions, values, broken)
     if problem:
         return problem
     for (owner, name), found in specialisation.script.definitions.items():

@@ -78,24 +78,21 @@ def ignore(function: Any = None, *, drop: bool = False, returns: Any = BY_ANNOTA
 
 def unused(function: F) -> F:
     """Say that compiled code never gets to a function: in a script a call of it raises RuntimeError."""
-    return _marked(function, Mark("unused"))
+    marked: F = _marked(function, Mark("unused"))
+    return marked
 
 
 def export(function: F) -> F:
     """Have `script(module)` compile this method besides `forward`."""
-    return _marked(function, Mark("export"))
-
-
-def _marked(function: F, mark: Mark) -> F:
-    marked: F = _with_mark(function, mark)
+    marked: F = _marked(function, Mark("export"))
     return marked
 
 
-def _with_mark(function: Any, mark: Mark) -> Any:
+def _marked(function: Any, mark: Mark) -> Any:
     if isinstance(function, (staticmethod, classmethod)):
-        return type(function)(_with_mark(function.__func__, mark))
+        return type(function)(_marked(function.__func__, mark))
     if isinstance(function, property):
-        getter, setter = (f and _with_mark(f, mark) for f in (function.fget, function.fset))
+        getter, setter = (f and _marked(f, mark) for f in (function.fget, function.fset))
         return property(getter, setter, function.fdel, function.__doc__)
     if inspect.isclass(function) or not callable(function):
         raise TypeError(f"`{mark.kind}` is for functions and methods, not for a `{type(function).__name__}`")

@@ -68,7 +68,7 @@ class Encoder(ABC):
 
     def script(self, script: sig.ScriptGraph) -> dict[str, Json]:
         """All but the graph."""
-        stored = {
+        return {
             "inputs": [self.source(s) for s in script.inputs],
             "input_types": [self.type(t) for t in script.input_types],
             "guards": [self.guard(g) for g in script.guards],
@@ -86,13 +86,11 @@ class Encoder(ABC):
             "recipes": [self._stores(r) for r in script.recipes],
             "log": list(script.log),
             "gradient_state": script.gradient_state,
+            "device_state": script.device_state,
+            "device": str(script.device),
+            "on_host": list(script.on_host),
+            "expected": [[i, fault_name(error), head, tail] for i, error, head, tail in script.expected],
         }
-        if script.device.type != "cpu":
-            stored |= {"device": str(script.device), "on_host": list(script.on_host),
-                       "expected": [[i, fault_name(error), head, tail] for i, error, head, tail in script.expected]}
-        if script.device_state:
-            stored["device_state"] = True
-        return stored
 
     def _stores(self, stores: Sequence[tuple[sig.Place, sig.Result]]) -> Json:
         return [[self._place(s), self.result(r)] for s, r in stores]

@@ -10,12 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from jitgrad.dims import evaluate
-from jitgrad.dtypes import get_default_dtype
 from jitgrad.eager.autograd.grad_mode import is_grad_enabled
-from jitgrad.ops import autocast
 from jitgrad.script.autodiff.flow import Flow, reachable
 from jitgrad.script.call import signature as sig
-from jitgrad.script.call.mismatch import actual_sizes, autocast_mismatch
+from jitgrad.script.call.mismatch import actual_sizes, other_modes
 from jitgrad.script.call.sources import Unreadable, broken, first_broken, resolve, tensor_key, type_of_tensor
 from jitgrad.script.graph.ir import Graph, Node, Value, rewritten
 from jitgrad.script.stored.records import Program
@@ -41,16 +39,9 @@ def _needs_grad(source: sig.Source, values: dict[str, Any]) -> bool:
 def refusal(program: Program, values: dict[str, Any]) -> str:
     """Why a program does not take a call, in words; "" where it does."""
     exact = program.script.gradient_state
-    if program.refusal:
-        return program.refusal
-    if program.grad_mode is not is_grad_enabled() and (exact or not program.grad_mode):
-        return f"the grad mode was {program.grad_mode}, is {not program.grad_mode}"
-    if program.autocast is not autocast.mode.low:
-        return autocast_mismatch(program.autocast)
-    if program.default_dtype is not get_default_dtype():
-        return f"the default dtype was {program.default_dtype}, is {get_default_dtype()}"
     guards = (*program.arguments, *program.script.guards)
-    return (first_broken(guards, values, lambda guard, found: _problem(guard, found, exact))
+    return (program.refusal or other_modes(program, exact or not program.grad_mode)
+            or first_broken(guards, values, lambda guard, found: _problem(guard, found, exact))
             or _sizes(program.script, values))
 
 
