@@ -79,7 +79,6 @@ class Emitter:
         return outputs
 
     def fail(self, message: str, hint: str = "") -> UnsupportedOnnx:
-        """The error for the node that is being written."""
         return UnsupportedOnnx(message, self.node.span if self.node is not None else None, hint=hint)
 
     @contextmanager
@@ -106,7 +105,6 @@ class Emitter:
         return found
 
     def ints(self, values: Sequence[int]) -> str:
-        """A 1-dim int64 constant."""
         return self.constant(np.array(values, np.int64))
 
     def cast(self, x: str, dtype: Any) -> str:

@@ -51,7 +51,6 @@ class Writer:
         self.values: dict[Value, Parts] = {}
 
     def one(self, value: Value) -> str:
-        """The name of a value of one part."""
         (name,) = self.values[value]
         return name
 

@@ -46,9 +46,9 @@ def dtype(node: Node, i: int = 0) -> np.dtype[Any]:
     return numpy_type(node.inputs[i].type, node.span)
 
 
-def literal(e: Emitter, value: Any, node: Node, i: int = 0) -> str:
-    """A 0-dim constant of operand i's dtype."""
-    return e.constant(value, dtype(node, i))
+def literal(e: Emitter, value: Any, node: Node) -> str:
+    """A 0-dim constant of the first operand's dtype."""
+    return e.constant(value, dtype(node))
 
 
 # --- pointwise -----------------------------------------------------------------------------------------------------

@@ -128,7 +128,6 @@ class CallNode(Node):
 
 
 def flat(items: Sequence[Any]) -> list[Any]:
-    """The items of a list, and of the lists in it."""
     return [x for item in items for x in (flat(item) if type(item) is list else (item,))]
 
 

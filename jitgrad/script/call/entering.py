@@ -45,7 +45,6 @@ class EntryWriter:
         self._tensors: dict[str, tuple[type, dict[sig.TensorKey, None]]] = {}  # variable -> class, guards
 
     def constant(self, value: Any) -> str:
-        """A name for `value` in the generated code."""
         name = self._constant_names.get(id(value))
         if name is None:
             name = self._constant_names[id(value)] = f"c{len(self.constants)}"
@@ -142,7 +141,6 @@ class EntryWriter:
         return self._variable("a", self._arrays, tensor, lambda: f"{tensor}._data")
 
     def shape(self, tensor: str) -> str:
-        """The variable that holds the shape of the tensor in variable `tensor`."""
         return self._variable("s", self._shapes, tensor, lambda: f"{self.array(tensor)}.shape")
 
     @property

@@ -428,7 +428,6 @@ def _data(value: Any) -> Any:
 
 
 def _items(value: Any) -> list[Any]:
-    """A list that a program returned, its arrays as tensors."""
     found = value if type(value) is list else value.to_list()
     return [wrap(v) if hasattr(v, "dtype") else _items(v) if type(v) is list else v for v in found]
 

@@ -16,8 +16,8 @@ from jitgrad.script.call.sources import Unreadable, broken, elem_of, first_broke
 from jitgrad.script.call.specialisation import Specialisation
 from jitgrad.script.graph.ir import symbol_axes
 
-#: reasons to compile again that no single guard has
-SIZES = "sizes that were equal at the first call differ"
+#: reasons to compile again that no single guard has: how they begin
+SIZES = "sizes that were equal at the"
 SHARED = "a tensor that is written shares memory with another, and did not at the first call"
 
 
@@ -66,13 +66,19 @@ def other_grads(specialisation: Specialisation, values: dict[str, Any]) -> bool:
     return differs and len(found) == 2
 
 
-def actual_sizes(script: sig.ScriptGraph, objects: Sequence[Any]) -> dict[Symbol, int]:
-    """The symbols that inputs bind, as they are in a call."""
+def other_sizes(script: sig.ScriptGraph, objects: Sequence[Any], call: str) -> str:
+    """How the sizes of a call's inputs break what the first, or saved, call let assume, in words."""
     sizes: dict[Symbol, int] = {}
     for found, type_ in zip(objects, script.input_types, strict=True):
         type_, found = (elem_of(type_), found[0]) if type(found) is list and found else (type_, found)
         sizes.update((symbol, found.shape[axis]) for axis, symbol in symbol_axes(type_))
-    return sizes
+    for a, b in script.size_guards:
+        if evaluate(a, sizes) != evaluate(b, sizes):
+            return f"{SIZES} {call} call are {evaluate(a, sizes)} and {evaluate(b, sizes)}"
+    sizes |= {symbol: objects[i] for symbol, i in script.int_symbols.items()}
+    if any(evaluate(a, sizes) != evaluate(b, sizes) for a, b in script.trip_guards):
+        return f"whether a loop runs at all decides the type of a variable, and it differs from the {call} call"
+    return ""
 
 
 def _size_mismatch(specialisation: Specialisation, values: dict[str, Any]) -> str:
@@ -81,13 +87,7 @@ def _size_mismatch(specialisation: Specialisation, values: dict[str, Any]) -> st
         objects = [resolve(s, values) for s in script.inputs]
     except Unreadable as missing:
         return f"{missing}"
-    sizes = actual_sizes(script, objects)
-    if any(evaluate(a, sizes) != evaluate(b, sizes) for a, b in script.size_guards):
-        return SIZES
-    sizes |= {symbol: objects[i] for symbol, i in script.int_symbols.items()}
-    if any(evaluate(a, sizes) != evaluate(b, sizes) for a, b in script.trip_guards):
-        return "whether a loop runs at all decides the type of a variable, and it differs from the first call"
-    return "something read on the way changed"
+    return other_sizes(script, objects, "first") or "something read on the way changed"
 
 
 def _separate(specialisation: Specialisation, values: dict[str, Any]) -> bool:

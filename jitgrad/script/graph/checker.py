@@ -48,7 +48,6 @@ class Checker:
             self.fail(f"operand {i} of `{node.op}`, {{}}, is a `{t}`, not {names}", node.inputs[i])
 
     def attr(self, node: Node, name: str) -> Any:
-        """An attribute that must be there."""
         if name not in node.attrs:
             self.fail(f"`{node.op}` lacks the attribute `{name}`")
         return node.attrs[name]

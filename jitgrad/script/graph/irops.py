@@ -80,15 +80,13 @@ RULES: Mapping[str, Rule] = {
     "opt.none": lambda types, attrs: OptionalType(attrs["type"]),
 }
 
-_NO_OUTPUTS = frozenset({"check", "print", "commit", "region.begin", "region.end", "pending"})
-
 
 def infer(op: str, types: tuple[Type, ...], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
     """Output types of a node. Raises KeyError for an unknown op."""
     rule = RULES.get(op)
     if rule is not None:
         return (rule(types, attrs),)
-    if op in _NO_OUTPUTS:
+    if op in EFFECTS and op not in TYPED:
         return ()
     result = OPS[op].spec(*types, **attrs)  # type: ignore[misc]
     return result if isinstance(result, tuple) else (result,)

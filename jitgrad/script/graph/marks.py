@@ -29,7 +29,6 @@ class Mark:
 
 
 def mark_of(function: Any) -> Mark | None:
-    """The mark of a plain function, or None."""
     mark: Mark | None = getattr(function, "__dict__", {}).get(_ATTRIBUTE)
     return mark
 

@@ -73,7 +73,6 @@ class GraphNamespace(Namespace):
         return found
 
     def constant(self, value: Number, shape: tuple[Size, ...], d: dtype) -> GraphHandle:
-        """A tensor filled with a number known while compiling."""
         (v,) = self.builder.emit("full", (), types=(TensorType(d, shape),), value=value, shape=shape, dtype=d)
         return GraphHandle(self, v)
 

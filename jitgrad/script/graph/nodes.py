@@ -60,7 +60,6 @@ class Node:
 
     @property
     def output(self) -> Value:
-        """The only output."""
         (value,) = self.outputs
         return value
 
@@ -115,7 +114,6 @@ def flows(node: Node) -> Iterator[tuple[Value, Value]]:
 
 
 def type_symbols(type_: Type) -> frozenset[Symbol]:
-    """The symbols in the sizes of a type."""
     return _NO_SYMBOLS.union(*[symbols(d) for d in sizes_of(type_)])
 
 

@@ -87,7 +87,6 @@ class _Parser:
         return graph
 
     def body(self, block: Block, end: str) -> Nested[None]:
-        """The lines of a block, the last one with the word `end`."""
         while (word := self.peek()[1]) not in ("yield", "return") or self.tokens[self.at + 1][1] == "(":
             indent, span = self.indent, self.span
             op, inputs, attrs, outputs, binds, has_blocks = self.node()
@@ -222,7 +221,6 @@ class _Parser:
         return TensorType(dtypes.by_name(long_name(text)), tuple(self.listed(self.size, "]")))
 
     def size(self) -> Size:
-        """A sum of products of ints, symbols and calls."""
         total: Size = 0
         while True:
             term = self.factor()

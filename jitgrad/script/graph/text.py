@@ -98,7 +98,6 @@ class _Printer:
         self.found = ""
 
     def graph(self, graph: Graph) -> str:
-        """The whole text, ending in a newline."""
         name = graph.name if graph.name.replace(".", "_").isidentifier() else repr(graph.name)
         head = f"graph {name if self.names else 'f'}{self.params(graph.block, always=True)}"
         results = ", ".join([self.type(v.type) for v in graph.block.results])
@@ -107,7 +106,6 @@ class _Printer:
         return "\n".join(self.lines) + "\n"
 
     def block(self, block: Block, end: str, pad: str) -> Nested[None]:
-        """The lines of a block, the last one after the word `end`."""
         for node in block.nodes:
             self.lines.append(self.node(node, pad))
             if node is self.wanted:

@@ -209,7 +209,6 @@ def _type(value: Value, array: Any) -> TensorType:
 
 
 def _alone(node: Node, given: Sequence[Any], made: Sequence[Any], attrs: dict[str, Any], where: device) -> str:
-    """How the node compiled alone, for a device, differs from the interpreter."""
     tensors = [wrap(np.array(x)).to(where) for x in given]
     function = GraphFunction.prepare(_graph(node, given, made, attrs), tensors, node.op, device=where)
     outputs = function(tensors, [t._data for t in tensors])
@@ -217,7 +216,6 @@ def _alone(node: Node, given: Sequence[Any], made: Sequence[Any], attrs: dict[st
 
 
 def _gradient(node: Node, given: Sequence[Any], attrs: dict[str, Any], where: device) -> str:
-    """How the compiled gradient of the node alone differs from that of the tape."""
     row = OPS[node.op]
     if not any(x.dtype.kind in FLOAT_KINDS for x in given) or not callable(row.vjp):
         return ""

@@ -61,7 +61,6 @@ def gradient_to_python(forward: Graph, backward: Graph, n_outputs: int, sources:
 
 
 def module(printers: Sequence[Printer]) -> str:
-    """Functions with the imports that they need."""
     body = "\n\n".join(p.print() for p in printers)
     code = re.sub(r"(?m)^ *#.*$", "", body)
     helpers = [name for name, used in (("commit", r"\bcommit\("), ("number", r"\bnumber\."), ("ops", r"\bops\."))

@@ -21,7 +21,7 @@ def guards(specialisation: Specialisation) -> list[str]:
              f"the default dtype is {_dtype(specialisation.default_dtype)}"]
     if specialisation.autocast is not None:
         lines.append(f"autocast is on with {specialisation.autocast}")
-    lines += dict.fromkeys(_guard(g) for g in specialisation.assumptions)
+    lines += dict.fromkeys(_WORDS[g.kind](f"`{describe(g.source)}`", g.value) for g in specialisation.assumptions)
     names = _names(script)
     for a, b in script.size_guards:
         a, b = (b, a) if isinstance(a, int) else (a, b)
@@ -47,10 +47,6 @@ def _type(type_: Any) -> str:
 
 def _dtype(dtype: Any) -> str:
     return str(dtype).removeprefix("jitgrad.")
-
-
-def _guard(guard: sig.Guard) -> str:
-    return _WORDS[guard.kind](f"`{describe(guard.source)}`", guard.value)
 
 
 #: what a guard of a kind says of its object

@@ -243,11 +243,7 @@ def _carried(node: Node, value: Value) -> Value:
 
 
 def _nbytes(value: Any) -> int:
-    if value is None:
-        return 0
-    if isinstance(value, (np.ndarray, np.generic, SeqHandle)):
-        return value.nbytes
-    return 8
+    return 0 if value is None else int(getattr(value, "nbytes", 8))
 
 
 def _ops(probe: Probe) -> tuple[str, ...]:

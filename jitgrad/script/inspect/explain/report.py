@@ -19,7 +19,6 @@ _SOURCE = 64  # columns of source text
 
 
 def explain(function: Dispatcher, params: tuple[Any, ...], backward: bool = True) -> Explanation:
-    """Measure a call with these parameters; see `ScriptFunction.explain`."""
     values = function.values_of(params)
     chosen = function.specialisation_of(params)
     if chosen.function.device.type != "cpu":
@@ -55,12 +54,8 @@ def _first_line(function: Dispatcher, home: Line) -> list[Line]:
 
 
 def _lines(measured: Measured) -> list[Line]:
-    found: dict[Line, None] = {}
-    for run in measured.runs.values():
-        for step in run.steps:
-            found.update(dict.fromkeys(step.lines))
-    found.update((line, None) for line in measured.saved if line is not None)
-    return list(found)
+    worked = [line for run in measured.runs.values() for step in run.steps for line in step.lines]
+    return list(dict.fromkeys([*worked, *(line for line in measured.saved if line is not None)]))
 
 
 class Explanation:
@@ -91,7 +86,6 @@ class Explanation:
 
     @property
     def steps(self) -> list[Step]:
-        """Every kernel, product and library call, forward then backward."""
         return [step for program in PROGRAMS if program in self.runs for step in self.runs[program].steps]
 
     def charged(self, line: Line) -> list[Step]:

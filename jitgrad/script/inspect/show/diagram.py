@@ -144,7 +144,6 @@ class _Drawing:
         return box
 
     def open(self, box: Box, node: Node, level: int, names: Mapping[Value, str]) -> None:
-        """Draw the blocks of a node inside its box, side by side."""
         titles = ("then", "else") if node.op == "if" else ("",)
         before, self.around = self.around, dict(names)
         for block, title in zip(node.blocks, titles, strict=True):

@@ -68,7 +68,6 @@ class Labels:
         return _cut(f"{texts[0]} {symbol} {texts[1]}" if symbol and len(texts) == 2 else f"{name}({', '.join(texts)})")
 
     def attributes(self, node: Node) -> str:
-        """Static attributes, one short line."""
         parts = []
         for key, value in node.attrs.items():
             if key in _HIDDEN or value is False or (key == "shape" and node.op != "full"):

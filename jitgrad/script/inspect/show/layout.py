@@ -114,7 +114,6 @@ def _ranks(n: int, edges: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _order(layers: list[list[int]], links: Sequence[tuple[int, int]], n: int) -> None:
-    """Permute each layer in place."""
     above: list[list[int]] = [[] for _ in range(n)]
     below: list[list[int]] = [[] for _ in range(n)]
     for a, b in links:

@@ -50,19 +50,15 @@ def page(graph: Graph) -> str:
     views: list[dict[str, Any]] = []
     count = sum(1 for _ in walk(graph.block))
     deepest = depth_of(graph.block)
-
-    def add(group: str, level: str, text: str) -> None:
-        views.append({"group": group, "level": level, "svg": text})
-
     if any(line_of(n.span) is not None for n in graph.block.nodes):
-        add("lines", "", pictures.svg(draw_lines(graph), style=False))
+        views.append({"group": "lines", "level": "", "svg": pictures.svg(draw_lines(graph), style=False)})
     forms: list[tuple[str, Graph, Mapping[Value, str]]] = [("ops", graph, {})]
     if count <= LARGEST:
         forms.append(("kernels", *compiled_form(graph)))
         for group, shown, kernels in forms:
             for depth in range(depth_of(shown.block) + 1):
                 text = pictures.svg(draw(shown, depth, kernels), "kernels" if kernels else "", style=False)
-                add(group, str(depth), text)
+                views.append({"group": group, "level": str(depth), "svg": text})
     first = "lines" if count > SINGLE and views[0]["group"] == "lines" else "ops"
     start = {"group": first, "level": str(deepest if count <= OPEN else 0) if first == "ops" else ""}
     data = json.dumps({"views": views, "start": start}).replace("</", "<\\/")

@@ -32,7 +32,6 @@ _ARRAY_DTYPES = {d.np for d in dtypes.ALL}
 
 
 def write(file: IO[bytes], program: Any, graphs: Sequence[str], arrays: Sequence[np.ndarray[Any, Any]]) -> None:
-    """Write a saved program to a binary file."""
     members = {"program.json": json.dumps(program, allow_nan=False).encode()}
     members |= {f"graphs/{i}.txt": text.encode() for i, text in enumerate(graphs)}
     for i, array in enumerate(arrays):

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from jitgrad.dims import evaluate
 from jitgrad.eager.autograd.grad_mode import is_grad_enabled
 from jitgrad.script.autodiff.flow import Flow, reachable
 from jitgrad.script.call import signature as sig
-from jitgrad.script.call.mismatch import actual_sizes, other_modes
+from jitgrad.script.call.mismatch import other_modes, other_sizes
 from jitgrad.script.call.sources import Unreadable, broken, first_broken, resolve, tensor_key, type_of_tensor
 from jitgrad.script.graph.ir import Graph, Node, Value, rewritten
 from jitgrad.script.stored.records import Program
@@ -42,7 +41,7 @@ def refusal(program: Program, values: dict[str, Any]) -> str:
     guards = (*program.arguments, *program.script.guards)
     return (program.refusal or other_modes(program, exact or not program.grad_mode)
             or first_broken(guards, values, lambda guard, found: _problem(guard, found, exact))
-            or _sizes(program.script, values))
+            or other_sizes(program.script, [resolve(s, values) for s in program.script.inputs], "saved"))
 
 
 def _problem(guard: sig.Guard, found: Any, exact: bool) -> str:
@@ -55,18 +54,6 @@ def _problem(guard: sig.Guard, found: Any, exact: bool) -> str:
         if not recorded or (value.requires_grad and not found.requires_grad):
             value = replace(value, requires_grad=tensor_key(found).requires_grad)
     return broken(replace(guard, value=value), found)
-
-
-def _sizes(script: sig.ScriptGraph, values: dict[str, Any]) -> str:
-    objects = [resolve(s, values) for s in script.inputs]
-    sizes = actual_sizes(script, objects)
-    for a, b in script.size_guards:
-        if evaluate(a, sizes) != evaluate(b, sizes):
-            return f"sizes that were equal at the saved call are {evaluate(a, sizes)} and {evaluate(b, sizes)}"
-    sizes |= {symbol: objects[i] for symbol, i in script.int_symbols.items()}
-    if any(evaluate(a, sizes) != evaluate(b, sizes) for a, b in script.trip_guards):
-        return "whether a loop runs at all decides the type of a variable, and it differs from the saved call"
-    return ""
 
 
 def adapted(program: Program, values: dict[str, Any]) -> sig.ScriptGraph:

@@ -154,7 +154,6 @@ class ProgramReader(Decoder):
         return {"node": self.tree.number(found)}
 
     def _is_taken(self, name: str) -> bool:
-        """Whether an attribute that a script assigns would hide a part of Module."""
         return hasattr(LoadedModule, name) or name.startswith("_") or name == "training"
 
     def guard(self, stored: Json) -> sig.Guard:
@@ -189,7 +188,6 @@ class ProgramReader(Decoder):
 
 
 def _low(stored: Json) -> Low | None:
-    """What autocast cast to, for the CPU and for a GPU."""
     if stored is None:
         return None
     if isinstance(stored, str):  # as files were written when the CPU alone had regions

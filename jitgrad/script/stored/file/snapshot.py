@@ -123,7 +123,6 @@ class Snapshot:
         return isinstance(source, sig.Arg) and source.name != self._parameter
 
     def current(self, source: sig.Source) -> Any:
-        """The object at a path that does not start at an argument. Raises Unreadable."""
         return resolve(source, self.values)
 
     def move(self, source: sig.Source) -> Json:
@@ -143,7 +142,8 @@ class Snapshot:
                     raise NotSavable(f"`{describe(source)}`, an attribute of an argument, is read: pass the value "
                                      "itself, or make the object part of the function's closure")
                 holder = self.current(base)
-                if not (isinstance(holder, Module) and (name in REGISTRIES or _registered(holder, name))):
+                if not (isinstance(holder, Module) and (
+                        name in REGISTRIES or any(name in holder.__dict__[r] for r in REGISTRIES))):
                     self._attribute(holder, name, self.current(source))
                 return path
             case sig.Item(base):
@@ -223,10 +223,6 @@ class Snapshot:
             candidate = f"{name}_{count}"
         self._names[candidate] = 0
         return candidate
-
-
-def _registered(module: Any, name: str) -> bool:
-    return any(name in module.__dict__[r] for r in REGISTRIES)
 
 
 def _title(value: Any) -> str:

@@ -22,11 +22,8 @@ class SpanWriter:
         self.lines: dict[str, dict[str, str]] = {}
         self._numbers: dict[Span, int] = {}
 
-    def graph(self, graph: Graph) -> list[int]:
-        """For every node in `walk` order: its span's number, -1 for none."""
-        return [self.number(node.span) for node in walk(graph.block)]
-
     def number(self, span: Span | None) -> int:
+        """-1 for none."""
         if span is None:
             return -1
         found = self._numbers.get(span)

@@ -40,7 +40,7 @@ class ProgramWriter(Encoder):
             "arguments": [self._argument(g) for g in program.arguments if self.snapshot.is_argument(g.source)],
             **self.script(replace(script, guards=[g for g in script.guards if g.kind != "inherited"])),
             "differentiable": None if script.differentiable is None else list(script.differentiable),
-            "spans": self.spans.graph(script.graph),
+            "spans": [self.spans.number(node.span) for node in walk(script.graph.block)],
             "objects": self._graph(script.graph),
         }
 
