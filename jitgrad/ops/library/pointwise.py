@@ -22,12 +22,12 @@ from jitgrad.ops.library.core import (
     number_type,
     pair_dtype,
     pairwise,
-    require,
     require_tensor,
     result_dtype,
     rounds,
 )
 from jitgrad.ops.library.elementary import reciprocal, sin, trunc
+from jitgrad.ops.library.sizes import require
 
 __library__ = True
 
