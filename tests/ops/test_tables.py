@@ -63,7 +63,6 @@ PACKAGE = Path(jitgrad.__file__).parent
 #: literals of three or more names of rows that are no facts about ops
 NO_FACTS = {
     "onnx/table.py": "the names of ONNX's operators: a lowering to another vocabulary",
-    "onnx/numbers.py": "the same of numbers",
     "kernels/runtime.py": "functions of the run-time library that one routine makes",
     "script/inspect/pyexpr.py": "how calls of rows are written in Python: a table of texts",
 }
