@@ -5,8 +5,6 @@ first name that a program uses, `nn`, `optim` and the other namespaces by their 
 by the first compilation.
 """
 
-from __future__ import annotations
-
 import importlib as _importlib
 import os as _os
 from typing import TYPE_CHECKING

@@ -1,7 +1,5 @@
 """`python -m jitgrad`: what is installed and how fast it starts, the disk cache, programs run and explained."""
 
-from __future__ import annotations
-
 import argparse
 import importlib.abc
 import importlib.util

@@ -3,8 +3,6 @@
 A value that a knob cannot take raises ValueError on import; an unknown JITGRAD_* name warns.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings

@@ -5,8 +5,6 @@ of indexing, embedding and pooling) are made in the order in which threads come,
 in the order of the indices, which costs a sort of these. Nothing is refused: every operation has a fixed order.
 """
 
-from __future__ import annotations
-
 _enabled = False
 _warn_only = False
 

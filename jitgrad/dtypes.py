@@ -8,8 +8,6 @@ The half types, float16 and bfloat16, are kept in 16 bits and computed in float3
 bfloat16: `ml_dtypes` has, and is imported when the dtype is first used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

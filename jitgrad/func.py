@@ -8,8 +8,6 @@ A result is part of an outer computation exactly where it depends on a tensor th
 arguments that were differentiated.
 """
 
-from __future__ import annotations
-
 import functools
 import weakref
 from collections.abc import Callable, Sequence

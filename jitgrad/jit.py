@@ -1,7 +1,5 @@
 """torch.jit's names: `script`, and helpers for code that runs both ways."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """torch.linalg: norms, products, inverses, determinants, factors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jitgrad.dtypes import int64

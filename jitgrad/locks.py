@@ -1,7 +1,5 @@
 """Locks and `os.fork`: a child has one thread, so a lock that another thread of its parent held would stay locked."""
 
-from __future__ import annotations
-
 import os
 import threading
 import weakref

@@ -1,7 +1,5 @@
 """torch.testing: assertions about closeness."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

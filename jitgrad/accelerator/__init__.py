@@ -1,7 +1,5 @@
 """torch.accelerator: the same questions as `jitgrad.cuda`, for whatever kind of device there is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jitgrad import cuda

@@ -4,8 +4,6 @@ Plain Python in the subset that `@script` compiles: a whole step, `scale`, `back
 program. Source: Micikevicius et al., "Mixed Precision Training", 2018; the schedule of the factor is torch's.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable
 from typing import Any

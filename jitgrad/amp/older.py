@@ -1,7 +1,5 @@
 """The names of `torch.cpu.amp` and `torch.cuda.amp`: those of `jitgrad.amp` for one device, with a warning."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 from typing import Any, ClassVar

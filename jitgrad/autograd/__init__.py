@@ -1,7 +1,5 @@
 """Gradients: torch.autograd's names."""
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

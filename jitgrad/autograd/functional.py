@@ -4,8 +4,6 @@
 with it they depend on those inputs that require a gradient.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any

@@ -6,8 +6,6 @@ TF32 keeps 10 bits of the 23 of each factor's fraction; sums are float32. It con
 eager products are CuPy's, which has an environment variable of its own (CUPY_TF32).
 """
 
-from __future__ import annotations
-
 from jitgrad.codegen.cuda.driver import precision
 
 LEVELS = ("highest", "high", "medium")

@@ -4,8 +4,6 @@ Convolutions on CUDA devices are products of matrices and generated kernels, one
 `benchmark` to choose from, and results are the same from run to run whatever `deterministic` says.
 """
 
-from __future__ import annotations
-
 enabled: bool = True
 benchmark: bool = False
 deterministic: bool = False

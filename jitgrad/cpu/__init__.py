@@ -1,7 +1,5 @@
 """torch.cpu: the device that is always there."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jitgrad.cpu import amp

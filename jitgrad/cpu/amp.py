@@ -1,7 +1,5 @@
 """torch.cpu.amp: older names of `jitgrad.amp` for the CPU."""
 
-from __future__ import annotations
-
 from jitgrad.amp import older
 
 

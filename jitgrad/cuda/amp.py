@@ -1,7 +1,5 @@
 """torch.cuda.amp: older names of `jitgrad.amp` for CUDA."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jitgrad.amp import older

@@ -1,7 +1,5 @@
 """Distributions with densities."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

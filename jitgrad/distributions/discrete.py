@@ -1,7 +1,5 @@
 """Distributions over finitely many, or countably many, values."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jitgrad

@@ -1,7 +1,5 @@
 """What all distributions share: shapes, samples without history, text."""
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 import jitgrad

@@ -1,7 +1,5 @@
 """Kullback-Leibler divergences of pairs of distributions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The backend of the library that computes at once and records on the tape."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Making tensors: of arrays, numbers and nested sequences."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -9,8 +9,6 @@ A rule takes the target's array and the rest of the library function's arguments
 them arrive as arrays. It returns False to decline. NumPy orders reads and writes of operands that overlap the target.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ The library types a function by the tensors that it is given. These are given no
 whoever executes them, which is eager's where a program calls them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, ParamSpec
 

@@ -3,8 +3,6 @@
 Source: torch/_tensor_str.py (precision 4, 1000 elements before summarising, 3 at each edge, 80 columns).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -6,8 +6,6 @@ out of date, and replays its path of view ops from the base when next asked (`re
 Source: torch/csrc/autograd/functions/tensor.cpp (CopySlices), torch/csrc/autograd/variable.cpp (rebase_history).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Names of torch that are neither ops nor gradients: memory shared with NumPy, dtype limits, generator state."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`map_location`: on which devices the tensors of a file come back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

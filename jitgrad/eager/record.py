@@ -4,8 +4,6 @@ What never changes for a row (its function on arrays, whether it is a view, whic
 given set of operands that need gradients) is worked out once and kept in a `Plan`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

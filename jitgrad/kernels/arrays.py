@@ -14,8 +14,6 @@ written (the array, or its base) must be nobody else's: the scratch memory is a 
 emptied by counting calls. So records of part 1 come first.
 """
 
-from __future__ import annotations
-
 from jitgrad.kernels.native import Library, Native
 from jitgrad.kernels.values import V
 

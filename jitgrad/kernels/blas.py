@@ -8,8 +8,6 @@ an alpha of 1. Its scalars alpha and beta are float for float32 and double for e
               const void *b, int_t ldb, T beta, void *c, int_t ldc)
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys

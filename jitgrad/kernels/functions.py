@@ -1,7 +1,5 @@
 """The math functions of the run-time library by name, entered where they are written: `@unary64` above one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

@@ -4,8 +4,6 @@ At most 2 ulp over every bit pattern. Sources: Cephes (exp, log, tanh, sin, cos)
 maximum error on its two intervals.
 """
 
-from __future__ import annotations
-
 import math
 
 from jitgrad.kernels.functions import unary32

@@ -5,8 +5,6 @@ Sources: fdlibm (https://www.netlib.org/fdlibm) for log, log1p, sin, cos, asin, 
 sinh, cosh, tanh, asinh, acosh, atanh; argument reductions use fused multiply-adds.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

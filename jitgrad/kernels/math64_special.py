@@ -5,8 +5,6 @@ digamma), with fdlibm's polynomials around the zeros of lgamma and J. Maddock's 
 digamma (Boost).
 """
 
-from __future__ import annotations
-
 import math
 
 from jitgrad.kernels.functions import binary64, unary64

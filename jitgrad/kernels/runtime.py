@@ -5,8 +5,6 @@ For each function and float type there is a vector form at the machine's full wi
 compiled once per machine and version and kept in the disk cache (`codegen/llvm/engine.py`).
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from jitgrad.kernels import arrays, math32, math64, math64_special

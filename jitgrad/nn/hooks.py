@@ -1,7 +1,5 @@
 """A module's call with hooks around it."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable
 from typing import Any

@@ -3,8 +3,6 @@
 Source: Glorot and Bengio 2010 (xavier), He et al. 2015 (kaiming), Saxe et al. 2013 (orthogonal).
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 

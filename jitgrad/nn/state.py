@@ -1,7 +1,5 @@
 """Saving and loading the state of modules in torch's format: dotted names, `_metadata` with versions, its errors."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """`jitgrad.onnx.export`, with torch's signature, and what `f.export_onnx` does."""
 
-from __future__ import annotations
-
 import inspect
 import os
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Appends ONNX nodes to the block that is being written: names, constants, and sizes computed from shapes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any

@@ -4,8 +4,6 @@ Parameters and buffers are initializers under their names in the state_dict; oth
 attributes and closures, are constants with the values that they have now.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 A number op is the row of the tensor op that computes the same, of numbers of one kind.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

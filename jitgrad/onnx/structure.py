@@ -6,8 +6,6 @@ where the bool is false. A sequence is a tensor with one more axis in front, its
 Checks are not written: where eager raises, the model's result means nothing or its runtime raises in its own words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ A composite of jitgrad that has a row here is written as one ONNX node (Softmax,
 first. What has no row has no equivalent: random numbers, the gamma family, running products.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import partial

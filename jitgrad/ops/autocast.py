@@ -12,8 +12,6 @@ Which region concerns a tensor is decided by where the tensor is, so that region
 Source: PyTorch, aten/src/ATen/autocast_mode.h, the lists for the CPU and for CUDA.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager

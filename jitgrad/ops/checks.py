@@ -5,8 +5,6 @@ operands, to raise torch's message; the symbolic backend subclasses `Checker` an
 cannot prove. Messages are thunks: most checks never need theirs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

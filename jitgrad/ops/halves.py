@@ -6,8 +6,6 @@ values (trait "converts") and derivative rules that only hand cotangents on (tra
 they are, and so do the derivative rules of products, which widen inside.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps

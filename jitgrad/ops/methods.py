@@ -1,7 +1,5 @@
 """The library's functions that are methods of tensors as they are: the tensor is their first argument."""
 
-from __future__ import annotations
-
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library import (
     activation,

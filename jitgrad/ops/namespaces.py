@@ -10,8 +10,6 @@ Everything else (zeros_like, expand_like, ..., sum_to) has a definition in terms
 there is a shorter way. Handles whose class has no arithmetic of its own can inherit it from `Handle`.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Sequence

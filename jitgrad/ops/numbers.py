@@ -4,8 +4,6 @@ An int is Python's of 64 bits, a bool counts as one. A node with the attr `check
 OverflowError for an int of more bits; without it every op is total (`script/graph/numbers.py` says how).
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import operator

@@ -5,8 +5,6 @@ first-order backward), the eager tape (double backward), the graph (symbolic der
 bodies. See docs/internals/ops.md.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

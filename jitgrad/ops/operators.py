@@ -1,7 +1,5 @@
 """Operators of tensors: Python's dunders on the library's functions, once for eager and for script tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

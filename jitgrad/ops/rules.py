@@ -5,8 +5,6 @@ A vjp is `(F, g, y, *xs, **attrs) -> tuple` with one cotangent, or None, per ope
 operand, so that an executor can compute, and save operands for, only the cotangents that somebody asked for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

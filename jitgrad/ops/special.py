@@ -5,8 +5,6 @@ and rounded, but for the float32 `erf`, which activations call on every element 
 The coefficients with public names are those of compiled code too (`kernels/math64_special.py`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache, wraps

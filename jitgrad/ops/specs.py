@@ -3,8 +3,6 @@
 A spec never checks: what it assumes of sizes is stated by the row's `check` (see `checks.py`), which runs before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ A subclass has `shape`, `dtype`, `ndim`, `device` and `is_cuda`, and whatever be
 memory, printing.
 """
 
-from __future__ import annotations
-
 import builtins
 from collections.abc import Callable
 from typing import Any, Concatenate

@@ -1,7 +1,5 @@
 """Adam and AdamW."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jitgrad

@@ -1,7 +1,5 @@
 """Relatives of Adam: Adamax, NAdam, RAdam."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jitgrad

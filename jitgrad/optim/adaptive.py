@@ -1,7 +1,5 @@
 """Optimizers with a rate per element: Adagrad, Adadelta, RMSprop, Rprop."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jitgrad

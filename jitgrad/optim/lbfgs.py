@@ -3,8 +3,6 @@
 Everything here is in the subset of Python that `@script` compiles, the line search and its data-dependent exits too.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple

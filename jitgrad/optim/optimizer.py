@@ -5,8 +5,6 @@ through the groups. Both are in the subset of Python that `@script` compiles. A 
 overrides `step` itself, works as well.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import warnings

@@ -1,7 +1,5 @@
 """What the optimizers share that treat every parameter by itself and count its steps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jitgrad

@@ -1,7 +1,5 @@
 """Stochastic gradient descent, plain and averaged."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jitgrad

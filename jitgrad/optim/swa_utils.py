@@ -1,7 +1,5 @@
 """Averages of a model's parameters over the course of training."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable
 from typing import Any

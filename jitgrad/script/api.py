@@ -1,7 +1,5 @@
 """`@script`: on a function, a method, or a Module."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable

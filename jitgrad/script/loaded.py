@@ -5,8 +5,6 @@ first call that it takes comes. There is no Python source to fall back on: a cal
 which says why for each.
 """
 
-from __future__ import annotations
-
 import inspect
 import io
 import os

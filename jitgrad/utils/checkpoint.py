@@ -4,8 +4,6 @@ Inside a script the same calls mark a region of the program: its intermediate va
 backward computes them again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any

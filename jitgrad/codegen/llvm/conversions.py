@@ -3,8 +3,6 @@
 int is i64, float double, bool i1; a Number is (kind: 0 bool, 1 int, 2 float; its bits).
 """
 
-from __future__ import annotations
-
 from jitgrad import dtypes
 from jitgrad.codegen.llvm.scalars import COMPUTED, convert
 from jitgrad.dtypes import dtype

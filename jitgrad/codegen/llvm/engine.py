@@ -5,8 +5,6 @@ A module is compiled to an object (`compile_module`), which may be stored, and l
 of an object. MCJIT is not used: it owns its target machine, and reusing that one crashes.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import struct

@@ -1,7 +1,5 @@
 """The text of one LLVM function under construction: lines, labels, variables."""
 
-from __future__ import annotations
-
 from jitgrad.kernels.native import Native
 from jitgrad.kernels.values import V
 

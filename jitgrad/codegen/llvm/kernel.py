@@ -11,8 +11,6 @@ Sizes are arguments. Strides that are ints are compiled in; a stride along the l
 second form of the body, chosen at entry where all such strides are 1.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Hashable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One LLVM module: the functions of several programs, the kernels that they share, and helpers that they call."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Loops, addresses and memory accesses of a kernel as LLVM text; what the loops contain is `kernel.py`'s."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from jitgrad import dtypes

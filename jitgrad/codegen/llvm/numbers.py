@@ -4,8 +4,6 @@ A checked node has a fast path; where it might raise, native code calls back and
 exactly its result, or its exception.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from functools import reduce

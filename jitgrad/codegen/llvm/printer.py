@@ -3,8 +3,6 @@
 What prints the kinds of steps works on this (numbers, sequences, products, ...); `program.py` puts all of it together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Matrix products as calls of the BLAS, inside loops over the batch axes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jitgrad import dtypes

@@ -4,8 +4,6 @@
 the Python objects of the call, the rest from its block.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 

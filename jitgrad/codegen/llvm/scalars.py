@@ -5,8 +5,6 @@ few machines have instructions, is stored by integer arithmetic. A row works for
 functions are calls into the run-time library (`kernels/runtime.py`).
 """
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Callable

@@ -9,8 +9,6 @@ so a function reads what another one wrote.
 The arena is a chain of chunks (previous, capacity, used; 64 bytes), newest first, whose address is a word of the block.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sizes in registers: what is known at entry is computed there, once, the rest where it is needed."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Container, Iterable, Iterator
 from functools import reduce

@@ -4,8 +4,6 @@ Kernels, single scalars, moves of pointers and numbers, branches, loops, calls o
 number nodes (`numbers.py`) and sequences (`sequences.py`) are modules of their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

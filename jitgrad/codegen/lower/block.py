@@ -1,7 +1,5 @@
 """One block as steps: its nodes rewritten, classified, fused, ordered and emitted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from jitgrad.codegen.lower import commits, deferred_stores

@@ -1,7 +1,5 @@
 """The nodes of a block classified: views, what is repeated where it is read, items of kernels, steps of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from jitgrad.codegen.lower.fuse import Item, Operand

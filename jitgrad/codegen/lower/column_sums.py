@@ -8,8 +8,6 @@ Sums over columns wait until all else is fused, so that what is computed of the 
 A result that is an input (the gradient of a residual) is copied by a kernel that reads it anyway.
 """
 
-from __future__ import annotations
-
 from jitgrad.codegen.lower.fuse import MAX_ITEMS, MAX_OPERANDS, Fusion, Group, Item, Operand
 from jitgrad.codegen.lower.rematerialise import Rematerialisation
 from jitgrad.codegen.lower.state import tensor

@@ -4,8 +4,6 @@ A commit is a copy of a finished value into the input's memory. Where one kernel
 content element by element, as the update of a parameter does, the kernel writes the memory itself.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

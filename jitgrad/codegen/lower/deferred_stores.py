@@ -12,8 +12,6 @@ with `own` the node as it was and %x an input of the graph. What an op has made,
 (`buffers.py` knows where). The values are brought to memory where the program leaves, and nowhere else.
 """
 
-from __future__ import annotations
-
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.step import Leaving
 from jitgrad.ops.opdef import has_trait

@@ -1,7 +1,5 @@
 """A graph as a program: its blocks as steps, its inputs and outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from jitgrad.codegen.lower import interface

@@ -12,8 +12,6 @@ Afterwards siblings over the same space that read the same memory merge. Before:
 s = sum(e); y = e / s`; after: one group, outer (N,), inner (D,). Reductions over different axes never share a group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A fusion group as a kernel."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from jitgrad import dtypes

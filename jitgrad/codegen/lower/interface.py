@@ -1,7 +1,5 @@
 """Inputs and outputs of a program: the windows on their memory, the arrays in which results are computed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from jitgrad.codegen.lower.rules.joins import aim, opened, stored

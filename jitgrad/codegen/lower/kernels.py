@@ -4,8 +4,6 @@ Statements are made once per value; loads once per window. Adjacent axes along w
 joined, so a pointwise kernel over contiguous operands has one axis. Sizes and strides other than 0 and 1 are arguments.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

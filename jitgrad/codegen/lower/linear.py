@@ -9,8 +9,6 @@ afterwards, or is not the block's own to give (an input, an element of something
 copy is taken instead. So a loop that appends copies nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from jitgrad.ops.types import ListType

@@ -3,8 +3,6 @@
 So the kernel that applies a dropout mask draws it. The numbers are those of `jitgrad/random.py`, bit for bit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from jitgrad.codegen.lower.kernels import KernelBuilder

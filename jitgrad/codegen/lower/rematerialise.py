@@ -7,8 +7,6 @@ be stored only for that, are fewer bytes. A number for each row costs next to no
 How that is counted is said in `script/autodiff/rematerialise.py`, which does the same between programs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from jitgrad.codegen.lower.fuse import MAX_ITEMS, MAX_OPERANDS, Fusion, Group, Item, Operand

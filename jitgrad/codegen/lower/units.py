@@ -3,8 +3,6 @@
 These are the facts by which a block is fused and ordered: `classify` finds them, fusion for a device adds to them.
 """
 
-from __future__ import annotations
-
 import heapq
 from typing import Any
 

@@ -4,8 +4,6 @@ An index map has one entry `(axis, factor, shift)` per axis of the value read: i
 where i is the reader's index; axis -1 stands for a constant index `shift`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Steps of a device's program: launches of several kernels at once, regions that one kernel runs, what is in them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -13,8 +13,6 @@ A program for a device reads no Python objects: the addresses of its arrays and 
 and how much shared memory a block may have.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 

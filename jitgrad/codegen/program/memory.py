@@ -3,8 +3,6 @@
 A value travels as its *kind* says (`kind_of`).
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import struct

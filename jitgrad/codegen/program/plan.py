@@ -5,8 +5,6 @@ construction. With inner axes the body is cut into *stages*, one sweep over the 
 stage, and what needs its result at element level belongs to a later one.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from jitgrad import dtypes

@@ -4,8 +4,6 @@ A `Program` is one function. Its memory is a set of `Buffer`s; a `Ref` is a stri
 order; branches and loops hold nested lists of steps. Numbers stay `ir.Value`s: a backend keeps them in registers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal

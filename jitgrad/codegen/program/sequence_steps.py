@@ -3,8 +3,6 @@
 A sequence is a header (see `llvm/sequences.py`) whose address is the value; all their memory is from the arena.
 """
 
-from __future__ import annotations
-
 from jitgrad.codegen.program.step import Buffer, Column, Ref, Step
 from jitgrad.dims import Size, Symbol
 from jitgrad.script.graph.ir import Value

@@ -4,8 +4,6 @@ The layout is that of `llvm/sequences.py`. A handle keeps the arena of the call 
 the arena's newest chunk is kept for the next call and the rest is freed.
 """
 
-from __future__ import annotations
-
 import ctypes
 import math
 import struct

@@ -4,8 +4,6 @@ A `Site` is plain data, so that it can be stored with the object code. What it p
 word (a Number two, an Optional one more), a tensor its address, sizes and strides (in elements).
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ The native check is sufficient, not necessary: a dtype that is equal but another
 an array, is for Python to look at. `kernels/arrays.py` has the layout of a table, and the function.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple

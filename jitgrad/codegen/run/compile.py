@@ -5,8 +5,6 @@
     compiled.kernels, compiled.reasons, compiled.timing
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import time

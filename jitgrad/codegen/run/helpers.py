@@ -3,8 +3,6 @@
 They are part of the run-time library (`runtime.py`), which is compiled once for a machine.
 """
 
-from __future__ import annotations
-
 from jitgrad.codegen.program.layout import Word
 from jitgrad.kernels.native import Library, Native
 from jitgrad.kernels.values import V

@@ -10,8 +10,6 @@ the processor's cycle counter; sizes are multiplied out after the second, so loo
 they ran. What is neither in a kernel nor in a call (numbers, branches, memory, sequences) is measured as the rest.
 """
 
-from __future__ import annotations
-
 import ctypes
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence

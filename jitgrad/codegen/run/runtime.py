@@ -1,7 +1,5 @@
 """The run-time library: the functions that kernels call, compiled once for a machine and kept in the disk cache."""
 
-from __future__ import annotations
-
 import ctypes
 from functools import lru_cache
 from pathlib import Path

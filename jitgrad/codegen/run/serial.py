@@ -3,8 +3,6 @@
 Exception classes are stored by module and name, and looked up when a check fails.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Sequence

@@ -10,8 +10,6 @@ time; when the folder outgrows its limit the entries longest unread are removed.
 is created with mode 0700, and one that others may write to is not used.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import itertools

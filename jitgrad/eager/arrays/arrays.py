@@ -4,8 +4,6 @@
 one comparison; all that is different elsewhere is behind `Library`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any

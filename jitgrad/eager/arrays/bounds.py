@@ -4,8 +4,6 @@ To look at the indices at once would make the host wait at every lookup. An inde
 element that exists (CuPy wraps it around); the error comes before any number of the result can be seen.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from typing import Any
 

@@ -1,7 +1,5 @@
 """CuPy as the rows of the op table call an array library: NumPy's functions, with its own where CuPy's differ."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """NumPy's floating-point warnings, which torch does not give: switched off around a computation, at the least cost."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An array library: NumPy, and what another one does differently, behind one interface."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any

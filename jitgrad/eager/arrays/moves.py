@@ -1,7 +1,5 @@
 """Tensors on their way between devices; a gradient takes the way back."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

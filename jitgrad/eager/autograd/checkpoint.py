@@ -5,8 +5,6 @@ segment, to arguments, parameters and whatever else it read. The node's backward
 of that run backwards, down to the same edges.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

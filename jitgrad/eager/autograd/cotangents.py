@@ -3,8 +3,6 @@
 A gradient is added to in place, and given away without a copy, where nobody else knows its memory: references tell.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from typing import Any

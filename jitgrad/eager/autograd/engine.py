@@ -5,8 +5,6 @@ order, and nothing recurses, however long the chain. One loop serves both orders
 or Tensors where the pass itself is recorded (`create_graph`); `cotangents.py` says how to handle them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any

@@ -1,7 +1,5 @@
 """Derivatives against central differences, as `torch.autograd.gradcheck`."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any

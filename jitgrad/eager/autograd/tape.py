@@ -1,7 +1,5 @@
 """The namespace whose handles are Tensors: rules that run under it are themselves recorded."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

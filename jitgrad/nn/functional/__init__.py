@@ -5,8 +5,6 @@ subset: eager runs them op by op, `@script` inlines and fuses them. They branch 
 numbers such as `eps` may be run-time values.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

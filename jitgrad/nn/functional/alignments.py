@@ -1,7 +1,5 @@
 """Losses of several labels and of alignments; part of `functional`, scriptable like all of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

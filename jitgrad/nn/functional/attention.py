@@ -3,8 +3,6 @@
 Source: Vaswani et al., "Attention Is All You Need", 2017.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Looking up rows of a table: with bounded norms, with gradients by frequency, and summed in bags."""
 
-from __future__ import annotations
-
 import jitgrad
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn.functional.norms import p_norm

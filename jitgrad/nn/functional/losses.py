@@ -1,7 +1,5 @@
 """Losses between an input and its target, and the distance that some measure; part of `functional`, scriptable."""
 
-from __future__ import annotations
-
 import math
 
 import jitgrad

@@ -1,7 +1,5 @@
 """Norms whose order may be known only at run time; the precision in which layers normalise."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -3,8 +3,6 @@
 `functional` has them under torch's names. Like its other functions they are in the scriptable subset.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

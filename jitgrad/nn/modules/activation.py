@@ -1,7 +1,5 @@
 """Activation functions as modules."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

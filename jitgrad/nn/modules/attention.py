@@ -1,7 +1,5 @@
 """Attention with several heads as a layer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jitgrad.dtypes import dtype

@@ -1,7 +1,5 @@
 """Dropout: while training, some elements or channels are lost."""
 
-from __future__ import annotations
-
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.nn.module import Family

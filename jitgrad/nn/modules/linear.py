@@ -1,7 +1,5 @@
 """Affine maps."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Losses as modules; `reduction` is "mean", "sum" or "none"."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jitgrad.eager.tensor import Tensor

@@ -1,7 +1,5 @@
 """Distances, and losses of distances and margins, as modules; `reduction` is "mean", "sum" or "none"."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from jitgrad.eager.tensor import Tensor

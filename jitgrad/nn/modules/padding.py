@@ -1,7 +1,5 @@
 """Layers that put something around their input; `F.pad` with a fixed padding."""
 
-from __future__ import annotations
-
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.nn.module import Family

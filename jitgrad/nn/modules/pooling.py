@@ -1,7 +1,5 @@
 """Pooling layers: a family has one `forward`, its members the function over their number of axes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jitgrad.eager.tensor import Tensor

@@ -1,7 +1,5 @@
 """Layers between images of different sizes: upsampling, pixels into channels and back, columns."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jitgrad.eager.tensor import Tensor

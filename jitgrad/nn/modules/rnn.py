@@ -7,8 +7,6 @@ Source: Elman, "Finding Structure in Time", 1990; Hochreiter and Schmidhuber, "L
 al., "Learning Phrase Representations using RNN Encoder-Decoder", 2014; the projection: Sak et al., 2014.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from typing import Any

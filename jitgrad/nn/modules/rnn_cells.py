@@ -1,7 +1,5 @@
 """Recurrent cells: one step each, for the layers of `rnn.py` too."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

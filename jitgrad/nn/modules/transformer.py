@@ -4,8 +4,6 @@ Source: Vaswani et al., "Attention Is All You Need", 2017; `norm_first`: Xiong e
 Transformer Architecture", 2020.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any

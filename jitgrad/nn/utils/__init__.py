@@ -1,7 +1,5 @@
 """Helpers on parameters and their gradients."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """Activations, as `nn.functional` names them. Their parameters may be run-time numbers in a script."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Protocol
 

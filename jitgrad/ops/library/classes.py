@@ -1,7 +1,5 @@
 """What losses and layers need besides torch's own functions: class indices, per-channel vectors, trailing shapes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tensors put together from others: products of matrices, blocks, masks and places; statistics of two variables."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jitgrad.dtypes import bool_, int64

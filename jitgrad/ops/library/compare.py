@@ -1,7 +1,5 @@
 """Comparisons, logic, bit operations, `where` and closeness."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, overload
 

@@ -1,7 +1,5 @@
 """Conversions between dtypes and devices, copies into memory, numbers out of tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ A library function normalises its arguments, promotes and casts, and ends in `ba
 dtypes and static arguments, never on sizes or numbers, which are run-time values in a script.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Tensors from sizes, numbers and data."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

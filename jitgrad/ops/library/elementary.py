@@ -1,7 +1,5 @@
 """Functions of one argument that are one op each: exponentials, roots, angles, rounding, sizes and signs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from jitgrad import dtypes

@@ -1,7 +1,5 @@
 """Functions of the order of elements: running extremes, quantiles, places in sorted vectors, distinct values."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Arithmetic, minima and maxima, and the elementwise functions that are made of several ops."""
 
-from __future__ import annotations
-
 from typing import Any, overload
 
 from jitgrad import dtypes

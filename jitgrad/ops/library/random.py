@@ -4,8 +4,6 @@
 draw the same numbers for a seed.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

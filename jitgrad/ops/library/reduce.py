@@ -3,8 +3,6 @@
 Functions with several results return named tuples, as torch does: `x.max(dim=1).values`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple

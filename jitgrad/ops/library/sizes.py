@@ -4,8 +4,6 @@ Axes are static. Sizes are ints or, in a script, symbolic ones, of which a funct
 them, but asks what is known, or lets a check be made at run time.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

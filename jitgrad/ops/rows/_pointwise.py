@@ -1,7 +1,5 @@
 """How pointwise rows are written: one line each, with the fields that all of them share filled in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

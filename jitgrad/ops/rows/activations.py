@@ -4,8 +4,6 @@ At a kink the slope is torch's: relu'(0) = 0, and hardtanh, relu6 and hardsigmoi
 is too: that of the side that a comparison leaves NaN on, which for elu and hardswish is the curved one.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

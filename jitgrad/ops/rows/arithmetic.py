@@ -3,8 +3,6 @@
 Ties and kinks as in torch: abs has slope 0 at 0, minimum and maximum give half to each of two equal operands.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -8,8 +8,6 @@ x is (N, C, *spatial), w (O, C / groups, *kernel), y (N, O, *windows). The two g
 result; they count windows by gy, so that x may be larger than what the windows cover.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence

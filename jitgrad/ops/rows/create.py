@@ -1,7 +1,5 @@
 """Tensors from nothing or from numbers. A draw's operands are the generator's seed and offset, Python ints."""
 
-from __future__ import annotations
-
 from jitgrad import dtypes, random
 from jitgrad.ops import specs
 from jitgrad.ops.opdef import CREATE, NONDIFF, RANDOM, register

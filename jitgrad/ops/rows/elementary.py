@@ -1,7 +1,5 @@
 """Exponentials, logarithms, roots, circular and hyperbolic functions, the error function and the gamma family."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

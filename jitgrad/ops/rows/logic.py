@@ -1,7 +1,5 @@
 """Comparisons, logic, bit operations and tests for special values: bools and integers, no gradients."""
 
-from __future__ import annotations
-
 import math
 
 from jitgrad.ops.opdef import NONDIFF

@@ -3,8 +3,6 @@
 Equal maxima share the gradient of amax evenly, as in torch.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

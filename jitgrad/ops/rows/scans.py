@@ -1,7 +1,5 @@
 """Running sums and products, and sorting."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

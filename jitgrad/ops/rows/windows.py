@@ -1,7 +1,5 @@
 """Sliding windows along an axis, and the maximum in windows over several axes."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Schedulers made of schedulers."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any

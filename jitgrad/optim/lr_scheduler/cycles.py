@@ -4,8 +4,6 @@ Source: Loshchilov and Hutter, "SGDR: Stochastic Gradient Descent with Warm Rest
 Learning Rates for Training Neural Networks", 2017; Smith and Topin, "Super-Convergence", 2018.
 """
 
-from __future__ import annotations
-
 import math
 import types
 from collections.abc import Callable

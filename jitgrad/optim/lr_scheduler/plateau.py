@@ -1,7 +1,5 @@
 """The schedule that follows a measure of progress instead of the epochs."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from typing import SupportsFloat

@@ -4,8 +4,6 @@ Rates follow from those before them, as in torch, so that schedulers can be comb
 from the epoch alone, for `step(epoch)`.
 """
 
-from __future__ import annotations
-
 import math
 import types
 import warnings

@@ -11,8 +11,6 @@ decide what is saved and what is recomputed, `amend` makes the forward save it, 
 again instead, `cotangents` adds up. A gradient is a graph like any other, so order k needs nothing new.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from jitgrad.script.autodiff import adjoints, control  # noqa: F401  (they register adjoints)

@@ -1,7 +1,5 @@
 """Adjoints of nodes without blocks that are no rows of the table: Optionals, sequences, lists, callbacks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from jitgrad.ops.types import BOOL, ListType, OptionalType, map_dims

@@ -5,8 +5,6 @@ where the other branch was taken. Numbers are not wrapped: the other branch give
 the backward is written, and `rebuild` makes the new forward once.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import Any

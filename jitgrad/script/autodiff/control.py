@@ -8,8 +8,6 @@ Cotangents of what a nested block reads from outside start from the sum found so
 something is already known.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from jitgrad.dims import Symbol

@@ -7,8 +7,6 @@ its `.grad`. Where that depends on the run, `reached` is a bool of the graph, an
 may be NaN) while the bool is false, unless it is `clean`: then it is zero. Sums mask garbage.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeGuard

@@ -4,8 +4,6 @@ The searches run over one flat graph of values in which a loop is a cycle (resul
 nested loops costs one linear pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -13,8 +13,6 @@ Branches and loops carry the tangents of what they carry. Values that do not dep
 output depends, have none. A tangent has its value's type: of an Optional it is there where the value is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -7,8 +7,6 @@ that differ in this, a bool goes the same way: one more result of the branch, on
 it ran at all). Values for which the graph's form decides cost nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

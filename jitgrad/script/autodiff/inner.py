@@ -8,8 +8,6 @@ directly. The path from the outermost block to here is taken as one flat block; 
 are complete, gain the results that the backward reads again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

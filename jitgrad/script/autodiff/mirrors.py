@@ -1,7 +1,5 @@
 """The three kinds of mirror, by how saved values arrive: as inputs of a graph, from an `if`, from a loop."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from jitgrad.dims import Dim, Symbol, symbols

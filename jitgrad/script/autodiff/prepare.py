@@ -2,8 +2,6 @@
 gradient function the effects are taken out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -15,8 +15,6 @@ reads from outside is saved.
 Not folded, so saved like anything else: regions that bind a size which is used after them, or call back into Python.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

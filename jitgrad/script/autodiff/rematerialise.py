@@ -10,8 +10,6 @@ A `log_softmax` is `x - m - l` with two numbers for each row.
 both are one program, of what flows from one kernel to others (`codegen/lower/rematerialise.py`).
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping

@@ -5,8 +5,6 @@ to the whole in place of being spread out and summed. The adjoints of other node
 (absence, sequences, lists, callbacks), `control.py` and `regions.py` fill.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 

@@ -14,8 +14,6 @@ k (k + 1) / 2 iterations, and both the carries saved and the longest segment sta
 Only outermost loops are split. Not split: loops that read or make sequences, and reverse ones.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any

@@ -6,8 +6,6 @@ known places of the arrays' objects. Where the native check is not content, the 
 knows more: that two dtypes are equal though not the same object, and which memories overlap.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The node that a scripted call is on eager's tape: what it keeps, which gradients go where."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Protocol
 

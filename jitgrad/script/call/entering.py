@@ -5,8 +5,6 @@ returns None at the first assumption that fails, and otherwise returns the input
 few attribute reads and comparisons, not an interpretation of the guards.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Why a specialisation does not take a call, in words: what a recompilation is explained with."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Sequence
 from typing import Any

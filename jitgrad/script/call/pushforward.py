@@ -1,7 +1,5 @@
 """Forward mode of scripted functions: one more program per specialisation and set of directions."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext

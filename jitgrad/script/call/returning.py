@@ -1,7 +1,5 @@
 """Rebuilding what the Python function returns from graph outputs: one generated function per specialisation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 `entering.py` makes of sources and guards the function that reads them at every call.
 """
 
-from __future__ import annotations
-
 import collections
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ One generated Python function per specialisation, as for reading (`entry.py`): a
 of a hundred parameters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tracebacks of exceptions raised by compiled code: one frame per inlined call, the last on the user's line."""
 
-from __future__ import annotations
-
 import ast
 import linecache
 import os

@@ -1,7 +1,5 @@
 """`build`: a Python function and the objects of its first call -> `ScriptGraph`."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import sys

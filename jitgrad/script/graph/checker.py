@@ -1,7 +1,5 @@
 """What `verify` knows at a node, and what the conventions of ops ask of it: operands, attributes, types."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

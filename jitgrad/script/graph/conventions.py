@@ -1,7 +1,5 @@
 """What each op asks of its operands, attributes and blocks, one function per kind of node."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Values are ndarrays, Python numbers, lists (`Seq`) and `Some(payload)` or None (
 with its type: dtype, rank, and sizes as its symbols say.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Every node is one of: an op of the table (`jitgrad.ops`), or one of the structur
 and effect ops of `jitgrad.script.graph.irops`. docs/internals/graph.md lists them all.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager

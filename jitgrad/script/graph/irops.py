@@ -4,8 +4,6 @@
 `while`, `scan`) and ops with data-dependent sizes get their types from whoever builds them.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -5,8 +5,6 @@ it every op is total: int results wrap, int division by zero and a shift by a ne
 IEEE 754.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Reads the text form of graphs; `text.py` describes it."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import re

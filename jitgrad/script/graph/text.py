@@ -23,8 +23,6 @@
 `parse.py` reads it.
 """
 
-from __future__ import annotations
-
 import builtins
 import re
 from collections.abc import Callable, Iterable

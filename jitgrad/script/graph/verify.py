@@ -5,8 +5,6 @@ that only a check makes equal are equal is the interpreter's to find out. Here a
 every node; `conventions.py` has what each op asks beyond that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, TypeVar
 

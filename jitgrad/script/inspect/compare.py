@@ -1,7 +1,5 @@
 """How two values differ, in words: what `check` finds and `locate` looks for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which source line a node belongs to, and the functions around those lines."""
 
-from __future__ import annotations
-
 import ast
 import linecache
 import os

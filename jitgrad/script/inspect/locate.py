@@ -6,8 +6,6 @@
 3. The derivative: each node's compiled gradient is compared with that of eager's tape.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import sys

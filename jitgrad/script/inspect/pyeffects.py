@@ -1,7 +1,5 @@
 """One effect of a graph as a Python statement: a check, a print, a write to an input."""
 
-from __future__ import annotations
-
 import builtins
 from collections.abc import Callable, Sequence
 from typing import Any

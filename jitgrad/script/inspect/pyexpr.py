@@ -4,8 +4,6 @@ Rows that have no public function of the same meaning are written as `ops.<row>(
 made of a number is written as the number where another tensor gives the dtype.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

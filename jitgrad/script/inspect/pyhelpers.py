@@ -5,8 +5,6 @@
     commit(x, value)                        what a script writes to the memory of an argument
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from jitgrad.eager.autograd.grad_mode import no_grad

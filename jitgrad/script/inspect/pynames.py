@@ -3,8 +3,6 @@
 An expression is text, with how strongly its weakest operator binds.
 """
 
-from __future__ import annotations
-
 import builtins
 import keyword
 import math

@@ -1,7 +1,5 @@
 """What a call may change, saved and put back: tensors, attributes, containers, the random stream."""
 
-from __future__ import annotations
-
 import contextlib
 import types
 from collections.abc import Iterator

@@ -4,8 +4,6 @@
 for `match`, for example) `ast.unparse` does. astunparse is imported on first use.
 """
 
-from __future__ import annotations
-
 import ast
 
 

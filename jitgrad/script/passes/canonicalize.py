@@ -14,8 +14,6 @@ applies.
 Does not handle: anything that needs to know who uses a value.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

@@ -13,8 +13,6 @@ An expression is known in its block after its node, and in the blocks nested the
 or checked arithmetic that was done, cannot fail again. Does not handle: nodes with blocks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

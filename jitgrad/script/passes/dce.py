@@ -20,8 +20,6 @@ A size in a type or attribute that is needed keeps the value alive that binds it
 not handle: loops that do not end (they go too, as everything total may).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from jitgrad.dims import Dim, Symbol, symbols

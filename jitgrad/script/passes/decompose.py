@@ -11,8 +11,6 @@ Before differentiation a row that has a derivative of its own (softmax, relu) st
 control flow, which no row composes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Any
 

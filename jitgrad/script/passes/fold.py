@@ -14,8 +14,6 @@ Pointwise ops on constants of any shape fold to a constant, through the row's ow
 Does not handle: checked arithmetic that raises, which stays and raises at run time; reductions of constants.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

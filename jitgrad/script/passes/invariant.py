@@ -16,8 +16,6 @@ with `%w` for `%2`. Sizes that only such a carry bound become the sizes of its s
 same outer value on both sides become that value. Does not handle: carries that change to an equal value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from jitgrad.dims import Dim

@@ -19,8 +19,6 @@ with blocks (a loop may not end), effects, reads that only a condition makes val
 a precondition (`select` from an axis that may be empty) unless the loop certainly runs and checks nothing before them.
 """
 
-from __future__ import annotations
-
 from jitgrad.dims import Dim, Symbol, product
 from jitgrad.ops import OPS, Kind
 from jitgrad.ops.types import TensorType

@@ -11,8 +11,6 @@ that reads it. Values are the same, bit for bit. A scatter to memory that is the
 it is left alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from jitgrad.dtypes import int64

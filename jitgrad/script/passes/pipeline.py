@@ -5,8 +5,6 @@ primitives for the backends. With JITGRAD_VERIFY=1 the graph is verified before 
 printed, parsed and compared. JITGRAD_DEBUG=3 shows the graph before and after, 5 after each pass that changed it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 

@@ -29,8 +29,6 @@ becomes
 where only products read the cast, transposed or not.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Sequence
 

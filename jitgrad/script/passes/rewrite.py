@@ -4,8 +4,6 @@ A pass subclasses `Rewriter` and looks at each node after its operands were repl
 an unchanged one is in the new graph as it is; blocks are always new.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ class is called, and what is assumed of objects (`guard`). Reading believes noth
 checked, indices too where the graph is known. All that is wrong raises LoadError.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any

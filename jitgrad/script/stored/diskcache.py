@@ -5,8 +5,6 @@ the machine. The entry holds what its compilation read; `persist.load` compares 
 cannot be used is overwritten by the compilation that follows.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

@@ -6,8 +6,6 @@ in any inlined function is not used. What cannot be named this way (a tensor lit
 the specialisation "not storable", and it is compiled in every process.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import json

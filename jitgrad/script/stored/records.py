@@ -1,7 +1,5 @@
 """A specialisation as a record: what of it outlives the process that compiled it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from jitgrad.dtypes import dtype

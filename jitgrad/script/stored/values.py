@@ -1,7 +1,5 @@
 """Values as JSON, and back, checked one by one: what reads returns what it says, or raises LoadError."""
 
-from __future__ import annotations
-
 import builtins
 import keyword
 import re

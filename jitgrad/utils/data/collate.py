@@ -1,7 +1,5 @@
 """Collation: many samples into one batch of tensors, with torch's rules for what samples may be."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
 from typing import Any

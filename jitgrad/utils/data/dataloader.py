@@ -1,7 +1,5 @@
 """`DataLoader`: batches of a dataset, in order or shuffled."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any, Generic, TypeVar, cast

@@ -1,7 +1,5 @@
 """Samplers: the order in which a `DataLoader` visits the indices of a dataset."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any, Generic, TypeVar

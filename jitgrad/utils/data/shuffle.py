@@ -1,7 +1,5 @@
 """Random orders for samplers, from a `Generator`; a permutation is what `randperm` would give from its stream."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -20,8 +20,6 @@ whole 16 bytes. Where cuBLASLt has no such epilogue (`fits`), finds no algorithm
 (`Composed.alike`), the product is made alone and kernels do the rest (`composed.py`).
 """
 
-from __future__ import annotations
-
 import ctypes
 import threading
 from collections.abc import Callable, Sequence

@@ -9,8 +9,6 @@ graphs is given the device's context first, which is what the driver's functions
 Machine code stays loaded as long as the process lives, as CuPy's does; equal texts are loaded once.
 """
 
-from __future__ import annotations
-
 import ctypes
 import threading
 from collections.abc import Sequence

@@ -6,8 +6,6 @@
     api.address("cuLaunchKernel")                 # for generated code
 """
 
-from __future__ import annotations
-
 import ctypes
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_uint8, c_uint64, c_void_p
 from functools import cache

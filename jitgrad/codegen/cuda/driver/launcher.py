@@ -4,8 +4,6 @@ As `codegen/run/launch.py`, but what the function knows of arrays is words of it
 Arrays that were passed before (parameters, nearly always) are known by identity and not looked at again.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace

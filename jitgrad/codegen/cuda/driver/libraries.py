@@ -9,8 +9,6 @@ site-packages, else where the system's loader and CUDA_HOME say. Whoever takes a
 `address(symbol)`: tests hand over call-backs.
 """
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import os

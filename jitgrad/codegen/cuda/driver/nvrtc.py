@@ -15,8 +15,6 @@ kernel 10 to 30 ms. More are divided into units that threads compile at the same
 the interpreter's lock.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import re

@@ -5,8 +5,6 @@ factor's fraction, and runs on the tensor cores. `changes` counts how often the 
 holds products as they were chosen.
 """
 
-from __future__ import annotations
-
 allow_tf32 = False
 changes = 0
 

@@ -7,8 +7,6 @@ An error of the driver is kept in the block, the first one; launches after it do
 its end or where it waits for the device.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping, Sequence
 

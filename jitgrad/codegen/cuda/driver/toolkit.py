@@ -1,7 +1,5 @@
 """What of CUDA is on this machine, in words: for `python -m jitgrad info` and `python -m tools.devcheck`."""
 
-from __future__ import annotations
-
 import ctypes
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal

@@ -10,8 +10,6 @@ the handle of each node is known, and nothing depends on what a stream is doing.
 own (products) is captured, on a stream of its own, and becomes a child graph.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable
 from ctypes import byref, c_void_p

@@ -27,8 +27,6 @@ What the host must keep to: memory that a segment's calls use lives, and is not 
 ends; before anything else is done on the stream (a call back to Python), `flush`.
 """
 
-from __future__ import annotations
-
 import ctypes
 import weakref
 from collections.abc import Sequence

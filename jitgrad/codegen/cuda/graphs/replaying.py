@@ -15,8 +15,6 @@ at once. Everything else, and every call in the mode `RECORD`, is a call of `sta
 A node's saved arguments are where `KernelNode.parameters` points: what the graph holds and what is compared are one.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Sequence
 from ctypes import c_int64, c_void_p

@@ -1,7 +1,5 @@
 """What the graphs of a device share: its driver's functions, sizes of arguments, products as graphs of their own."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 from ctypes import byref, c_size_t

@@ -5,8 +5,6 @@
     variant.executable.launch(stream)
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Sequence
 from ctypes import byref, c_int64, c_void_p

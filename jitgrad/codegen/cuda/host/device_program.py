@@ -5,8 +5,6 @@ branches and loops are computed as on the CPU. Nothing here reads the device's m
 it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 

@@ -4,8 +4,6 @@ What the kernel reads is words of a table by value (`resident.py`). It waits for
 kernel that keeps what the gradient needs stops where a sequence is full, and is launched again when there is room.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

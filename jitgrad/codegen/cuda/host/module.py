@@ -1,7 +1,5 @@
 """Some graphs for a device: all kernels as CUDA text, and the host functions that launch them as LLVM text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 

@@ -9,8 +9,6 @@ later stages read again counts for each of them. What a kernel reads for every r
 a cache. So do the elements of a table that are read by index, one for each reading.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

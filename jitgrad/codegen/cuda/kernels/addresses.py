@@ -5,8 +5,6 @@ Names: `n<axis>` sizes, `i<axis>` indices, `p<k>` operands (`q<k>`: from where a
 number arguments.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 

@@ -5,8 +5,6 @@ other parts of the inner space, and with one stage the blocks along y do, too. O
 part `r<i>[k]`; what is of a result and later needed for its elements is in `g<i>[k]`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 

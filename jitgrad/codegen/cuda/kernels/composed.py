@@ -13,8 +13,6 @@ Where the half types are rounded: after the product, after the bias, and at the 
 the end only.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Sequence
 from importlib import resources

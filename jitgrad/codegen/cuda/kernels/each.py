@@ -11,8 +11,6 @@ Or it has one axis that it reduces (`each_reducing.py`): then an entry has at le
 last.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

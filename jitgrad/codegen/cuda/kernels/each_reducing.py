@@ -5,8 +5,6 @@ may begin in one entry and end in another. What a block has of an entry is a par
 the block that comes last, in the order of the blocks. Block b and entry e share part number b + e, which no others do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from jitgrad.codegen.cuda.kernels.pointwise import THREADS

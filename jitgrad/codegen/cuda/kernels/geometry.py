@@ -21,8 +21,6 @@ is not 0, one more behind them: the address of at least so many bytes of device 
 piece of memory, cleared once, serves all kernels of a stream, one after another.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

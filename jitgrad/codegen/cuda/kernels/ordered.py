@@ -5,8 +5,6 @@ vector of elements along the others; the thread at the first position of a place
 and adds, `AHEAD` rows being read before the first is added; what is put is put by the last of them.
 """
 
-from __future__ import annotations
-
 from jitgrad.codegen.cuda.kernels.pointwise import THREADS, Pointwise
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, STORED, narrow, widen
 from jitgrad.codegen.cuda.kernels.writer import Writer

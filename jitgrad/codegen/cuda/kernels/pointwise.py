@@ -4,8 +4,6 @@ The tail of each row of vectors, and all of them where an operand is not aligned
 element. Operands may be the same memory element by element: a thread reads its vectors before it writes them.
 """
 
-from __future__ import annotations
-
 from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.geometry import ANY, Form, Launch
 from jitgrad.codegen.cuda.kernels.writer import Writer

@@ -7,8 +7,6 @@ A `phase` is one of several launches, one per stage, where a stage needs a reduc
 earlier phases wait in the scratch memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any

@@ -14,8 +14,6 @@ A kernel that adds up columns besides (the kind `mix`) has the first four forms,
 has the same columns in all rows; their sums are where what waits is, and go to the block's part at the end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from jitgrad.codegen.cuda.kernels.addresses import lane_of

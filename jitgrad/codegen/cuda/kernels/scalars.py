@@ -4,8 +4,6 @@ Values are in computing types: bool is bool, half types are computed in float, t
 (names or literals), so that no row needs to think about precedence.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 

@@ -12,8 +12,6 @@ numbers fit. Sums have a fixed order, which the sizes decide: equal calls give e
 the order in which threads come; deterministic programs have `ordered_add` instead.
 """
 
-from __future__ import annotations
-
 import re
 from importlib import resources
 

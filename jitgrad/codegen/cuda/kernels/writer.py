@@ -9,8 +9,6 @@ Names, besides those of `addresses.py`: `v<i>` values of statements, `x<i>`, `y<
 parts of a reduction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from jitgrad import dtypes

@@ -8,8 +8,6 @@ none of them may write what it reads or writes, or read what it writes. Where th
 members so far run first (`device_program.py`): a check that fails after an update finds it done.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace

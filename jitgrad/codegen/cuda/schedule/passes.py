@@ -1,7 +1,5 @@
 """What becomes of a graph before it is printed for a device, in order."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from jitgrad import config

@@ -5,8 +5,6 @@ The whole workspace is filled when a call begins, and each buffer when its live 
 that nobody has written, is a NaN in the results, or -1 where they are integers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

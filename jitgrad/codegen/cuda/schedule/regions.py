@@ -13,8 +13,6 @@ The host keeps the steps for what the kernel does not do: a check that fails (it
 that may leave 64 bits, products too large to be worth it.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence

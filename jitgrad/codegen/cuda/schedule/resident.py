@@ -12,8 +12,6 @@ Names: `V<k>` values, `N<k>` sizes, `B<k>` addresses, numbered as they come; in 
 are integers until they are used (`jg_global`). Nothing is `__restrict__`: what one iteration reads another has written.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce

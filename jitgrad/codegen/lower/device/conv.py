@@ -9,8 +9,6 @@ other, as many as the run's sizes say. A kernel of one element has no columns. W
 (depthwise), and for numbers that the library of products does not have, kernels sum the products themselves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 

@@ -14,8 +14,6 @@ as any other: gelu_aux_bias stores it beside h, dgelu reads it.
 Names are cuBLASLt's. Sizes and addresses that it wants otherwise are the driver's business (`cuda/composed.py`).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 

@@ -7,8 +7,6 @@ each element of a window; it is left alone, unless it has none. A weight's gradi
 of columns, see `device/conv.py`) is rounded once for each turn.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from jitgrad.codegen.lower.state import Lowering, tensor

@@ -5,8 +5,6 @@ A maximum of nothing is an error, so that what may be empty is padded first (the
 needed, and what is padded may be computed by the kernel that reduces it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from jitgrad.codegen.lower.state import Lowering, tensor

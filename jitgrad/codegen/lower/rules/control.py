@@ -5,8 +5,6 @@ result is not made in the body. One to which the body only adds a matrix product
 also collects is made in the sequence's own memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

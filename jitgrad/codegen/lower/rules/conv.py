@@ -5,8 +5,6 @@ frame of zeros around a copy of the image, written once; a kernel of one element
 nor columns. All sizes are run-time values; a loop over the kernel's elements is a loop.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial

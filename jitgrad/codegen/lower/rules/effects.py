@@ -1,7 +1,5 @@
 """Effects as steps: checks, prints, calls of Python functions, writes to inputs; and what an exception stores."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The sizes of a convolution, and the windows of an image."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from jitgrad.codegen.program.step import Ref

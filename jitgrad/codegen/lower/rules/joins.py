@@ -4,8 +4,6 @@ A number is kept in a register, and so is a one-element tensor of the host; any 
 Optional is a flag and its payload's variable, a sequence an address.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ no native form (sorting, running sums, nonzero, a draw of one element, `sum_to` 
 differ): native code calls back and NumPy runs the row on views of the buffers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any

@@ -11,8 +11,6 @@ from run to run, and the last of several writes to one place is anybody's. Where
 Additions are made as on the CPU, one after the other. Work grows with the indices, not with the target.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import reduce
 

@@ -7,8 +7,6 @@ iteration uses). Such a carry has one buffer instead of two, and a graph's outpu
 On a device what follows a product may be part of it: `EPILOGUE`, made by `device/epilogues.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

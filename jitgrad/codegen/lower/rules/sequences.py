@@ -1,7 +1,5 @@
 """Sequences, lists and optionals as steps: columns of elements, reading and writing them, flags and payloads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

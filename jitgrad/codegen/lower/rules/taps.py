@@ -6,8 +6,6 @@ there; backwards (`covers`) it gives, for an element of the image, what is at th
 element. `taps` sums either over all elements of a window, in one kernel where they are few.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager

@@ -10,8 +10,6 @@ replaces or adds to a part of it, a loop that carries it in the same way, or a b
 of it that are read (`select`, `slice`) are copied out before.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 from jitgrad.codegen.lower.state import Lowering

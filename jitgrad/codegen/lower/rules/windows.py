@@ -1,7 +1,5 @@
 """Sliding windows: a strided view of memory in which elements repeat; sums and maxima over windows."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence

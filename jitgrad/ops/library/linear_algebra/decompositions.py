@@ -1,7 +1,5 @@
 """torch.linalg's inverses, solutions, determinants and eigenvalues of batches of matrices."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from jitgrad.ops.autocast import widen

@@ -1,7 +1,5 @@
 """Products of matrices and vectors; all of them end in the row `matmul`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

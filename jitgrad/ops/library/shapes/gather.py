@@ -1,7 +1,5 @@
 """Gathering and scattering along an axis, and by masks and positions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ are collected and applied together at the end, as one `index` (or `index_put`) o
 int first, and the result's axes are torch's (NumPy, which counts ints among the index arrays, orders them otherwise).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

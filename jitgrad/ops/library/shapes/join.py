@@ -1,7 +1,5 @@
 """Joining tensors, and constant padding."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reversing, rolling, diagonals, triangles, windows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

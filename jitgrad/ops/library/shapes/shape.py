@@ -1,7 +1,5 @@
 """Views and rearrangements: shapes may hold symbolic sizes, ranks and axes are static."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Pooling to a given number of windows of each axis, in torch's signatures."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jitgrad.dtypes import int64

@@ -1,7 +1,5 @@
 """Convolutions in torch's signatures. One row serves all ranks: see `ops/rows/convolutions.py`."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 from typing import Any

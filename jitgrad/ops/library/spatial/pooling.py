@@ -1,7 +1,5 @@
 """Pooling in torch's signatures: maxima, means and norms over windows of the last axes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Images of other sizes: padding by what is there, nearest and interpolated elements, pixels into channels and back."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Such changes are made when the call ends. Before a node that may raise, a `pendi
 made at that place and not been stored, so that the exception finds them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -3,8 +3,6 @@
 Ints and bools at entry are known by what they are in the first call, for what has to decide by them while it compiles.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from jitgrad.dims import Size, Symbol, dim

@@ -5,8 +5,6 @@ ints, bools, strings and the rest are static under a guard; containers are read 
 and of the standard library are taken to be constant.
 """
 
-from __future__ import annotations
-
 import difflib
 import types
 from collections.abc import Callable, Mapping

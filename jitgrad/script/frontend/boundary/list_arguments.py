@@ -5,8 +5,6 @@ is a symbol, read from the first of them; other sizes are open, as in any list o
 caller's memory: they are not written; where they are returned, they are the very objects.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ at entry and back at exit, so that a script says what eager says: `device` is wh
 different devices are torch's error, results are where they should be.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

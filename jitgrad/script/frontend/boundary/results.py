@@ -1,7 +1,5 @@
 """What the script returns, as a recipe over graph outputs."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

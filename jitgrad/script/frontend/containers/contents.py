@@ -1,7 +1,5 @@
 """What containers of a script hold: items of lists, dicts and other iterables, now."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall

@@ -1,7 +1,5 @@
 """`collections.deque`: a list of the script whose class says how many items there may be."""
 
-from __future__ import annotations
-
 import collections
 import functools
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 The dict is two lists of one length, keys and values in the order of insertion. A key is looked for from the front.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 

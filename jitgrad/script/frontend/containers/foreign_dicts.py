@@ -5,8 +5,6 @@ items on demand, is a `TensorMap`: read item by item, each item under the path o
 What the script writes into either is stored when the call ends.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any

@@ -5,8 +5,6 @@ around the `yield`. Everywhere else (`list(...)`, `zip`, `sum`) the items are co
 known while compiling.
 """
 
-from __future__ import annotations
-
 import types
 from collections.abc import Callable
 from typing import Any

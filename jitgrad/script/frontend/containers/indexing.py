@@ -1,7 +1,5 @@
 """Indices into separate objects: a tuple, a list of known length, a ModuleList."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

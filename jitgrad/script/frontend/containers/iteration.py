@@ -1,7 +1,5 @@
 """What a `for` goes over: a length (known or not) and the item at a position."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall

@@ -1,7 +1,5 @@
 """What Python and the library do with a list of run-time length, in plain Python that scripts inline."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any

@@ -6,8 +6,6 @@ share the list see every change. An element that is a tensor is a value too: a t
 from one, is not written in place any more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Dicts as values: attributes and methods."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, ClassVar
 

@@ -5,8 +5,6 @@ content in the state is then a `RunPairs`: the two lists, which grow as any list
 with it is in `dictlib.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

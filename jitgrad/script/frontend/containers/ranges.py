@@ -1,7 +1,5 @@
 """`range`, of bounds that are known or not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jitgrad.errors import TypeMismatch

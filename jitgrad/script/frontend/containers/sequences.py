@@ -1,7 +1,5 @@
 """Lists and tuples as values: attributes and methods."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from dataclasses import replace

@@ -6,8 +6,6 @@ middle of an expression: the statement's evaluation is abandoned (`MayFail`), an
 fail`, with the rest of its block. What `finally` says runs in front of a failing check.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Comprehensions and generator expressions."""
 
-from __future__ import annotations
-
 import ast
 import sys
 import types

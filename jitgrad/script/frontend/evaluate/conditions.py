@@ -1,7 +1,5 @@
 """Conditions: the truth of an expression, and what is known of names where it holds."""
 
-from __future__ import annotations
-
 import ast
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Where control goes: what is live after a statement, and what runs where control has not left its block."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ A `raise` that only some runs reach leaves its `try` like a `break` leaves a loo
 What `finally` says runs on every way out. Operations that may fail inside a `try`: `attempts.py`.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Sequence
 from typing import Any

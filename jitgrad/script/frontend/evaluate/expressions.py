@@ -1,7 +1,5 @@
 """Expressions: each node type has one function `(context, node) -> value`. What operators mean is elsewhere."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 from typing import Any

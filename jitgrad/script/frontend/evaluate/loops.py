@@ -6,8 +6,6 @@ thrown away: it has touched only the graph block and the state's copy. A loop re
 a nest of n loops evaluates its innermost body n + 1 times, not 2^n.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Names of the script: where Python finds them, in frames, closures, globals and builtins."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import difflib

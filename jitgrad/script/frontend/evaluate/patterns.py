@@ -1,7 +1,5 @@
 """`match`: each case is a test and the names it binds, tried in order like `if` and `elif`."""
 
-from __future__ import annotations
-
 import ast
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`with` on grad modes, autocast, null contexts and context managers written in Python."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import types

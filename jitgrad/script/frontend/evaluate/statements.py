@@ -5,8 +5,6 @@ bool where only some paths leave. What follows a statement that may leave runs u
 branch certainly leaves, the rest of the block moves into the other side instead.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Assignment: names, attributes, items, unpacking, augmented assignment, `del`."""
 
-from __future__ import annotations
-
 import ast
 from typing import Any
 

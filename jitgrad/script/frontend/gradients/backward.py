@@ -5,8 +5,6 @@ attribute: None, a tensor, or what a branch decided; it is stored when the call 
 `no_grad` stays a leaf: `leaf(content, root)` passes gradients on to the leaf as it was first met.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

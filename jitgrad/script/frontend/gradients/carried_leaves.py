@@ -9,8 +9,6 @@ told from nothing else that the loop carries, or that was there before it: anoth
 or be it. So each such variable must be shown to be independent of it, before the first iteration and after each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from jitgrad.errors import NonDifferentiable, Span

@@ -11,8 +11,6 @@ at the end of the body, and carried as variables that no program can name. Which
 `backward` has met one: evaluation starts again (`Restart`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """`autograd.Function` in a script: `forward` and `backward` are both evaluated at the call (see `graph/custom.py`)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jitgrad.dims import Dim, Symbol, dim, substitute

@@ -4,8 +4,6 @@ A leaf's hooks are found where it is read, and guarded: one that is registered l
 tensor is an `autograd.Function` that passes the tensor on and calls the hook in its backward.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

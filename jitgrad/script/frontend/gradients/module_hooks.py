@@ -7,8 +7,6 @@
 The code of `around` is the hooks', evaluated at the end of the call, like the `backward` of an `autograd.Function`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall

@@ -1,7 +1,5 @@
 """What one evaluation knows of the gradients that were taken in it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol

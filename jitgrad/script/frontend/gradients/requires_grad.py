@@ -3,8 +3,6 @@
 Elsewhere `Context.has_history` is enough: it may say yes of a value that has no history in this run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Preconditions on sizes (`check` of the rows) are proven by form, assumed for the
 arguments satisfy them (optimistic sizes), or become `check` nodes in front of the op.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any

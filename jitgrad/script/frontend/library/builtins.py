@@ -1,7 +1,5 @@
 """Python's builtin functions on values of a script."""
 
-from __future__ import annotations
-
 import builtins
 import operator
 import types

@@ -1,7 +1,5 @@
 """Calls of marked functions: `@ignore` becomes a `callback` node, `@unused` a raise."""
 
-from __future__ import annotations
-
 import collections.abc
 import inspect
 import types

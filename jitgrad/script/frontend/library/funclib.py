@@ -4,8 +4,6 @@ Forward mode is reverse mode twice: the product with a cotangent is linear in th
 product with a tangent. Functions take tensors and give one tensor.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import jitgrad

@@ -3,8 +3,6 @@
 Functions take one tensor (`vjp` and `jvp` several) and give one tensor. Without `create_graph` results have no history.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import jitgrad

@@ -1,8 +1,6 @@
 """Functions of jitgrad that are neither emitted nor inlined: gradients, checkpoints, custom functions,
 modules, autocast."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jitgrad import cuda, random

@@ -1,7 +1,5 @@
 """Functions of `math` that are composed of others, and those of whole sequences."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

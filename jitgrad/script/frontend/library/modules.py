@@ -4,8 +4,6 @@ In Python these are generators over the modules' dicts; here the answer is a tup
 dicts, so that a parameter or module that is added later is noticed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

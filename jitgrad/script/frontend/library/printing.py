@@ -1,7 +1,5 @@
 """Text that leaves the script: `print`, messages of exceptions."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

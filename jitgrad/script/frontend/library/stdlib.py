@@ -1,7 +1,5 @@
 """Functions of `math`, `operator`, `functools` and `warnings` on values of a script."""
 
-from __future__ import annotations
-
 import functools
 import math
 import operator

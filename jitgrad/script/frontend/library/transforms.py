@@ -4,8 +4,6 @@ A stand-in is the argument's value under a name of its own. While the function i
 leaves the transform does so only if it depends on other tensors that do, or on stand-ins of a transform around it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ As Python's users read them: `float` takes an int, `int` takes a bool, `Optional
 default is None does too.
 """
 
-from __future__ import annotations
-
 import collections.abc
 import inspect
 import numbers

@@ -4,8 +4,6 @@ Branches merge, and loops carry, only names that are live afterwards. Names that
 comprehension reads count as live everywhere, since nobody knows when it runs.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, field

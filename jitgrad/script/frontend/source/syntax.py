@@ -1,7 +1,5 @@
 """What no script may contain: refused when the function is decorated."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ A copy serves who reads it. A write to either end, and the question which object
 `REFERENCES`: names then refer to the objects themselves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any

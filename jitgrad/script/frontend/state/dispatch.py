@@ -4,8 +4,6 @@ Evaluation is one recursion: a value's verb may call a function of the user's, w
 stands below the evaluator calls it here and imports nothing of it.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar

@@ -1,7 +1,5 @@
 """What leaves the program or may end it: raises, checks, and other operations with an effect."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@
 need to know the evaluation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -5,8 +5,6 @@ are in row order, and if not, in which order. Views change them. What is compare
 later calls compare as those of the first call do.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Two inputs that share memory are right as long as neither is written. Where one 
 one input (`Restart`, with the decision `SHARED`), and other shared memory is refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What evaluation asks of the world around the script: real objects, read and written by their sources."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Protocol
 

@@ -1,7 +1,5 @@
 """What is known of sizes: optimistic equalities between argument symbols, lower bounds, first-call hints."""
 
-from __future__ import annotations
-
 from jitgrad.dims import Call, Dim, Size, Symbol, dim, evaluate, substitute, symbols
 from jitgrad.ops.types import TensorType, Type, map_dims
 from jitgrad.script.graph.ir import Block, Node, Value, map_attr

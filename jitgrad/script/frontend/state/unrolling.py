@@ -6,8 +6,6 @@ length. So before a script is refused, evaluation begins again with those loops 
 known when the script is entered, and guarded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

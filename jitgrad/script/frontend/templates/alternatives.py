@@ -1,7 +1,5 @@
 """Templates of plain objects and numbers, and of their unions with others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any

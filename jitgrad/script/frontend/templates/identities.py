@@ -6,8 +6,6 @@ is one of several objects by a tag, a `Union`. So a write reaches the one that t
 it sees the write.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace

@@ -5,8 +5,6 @@ depends on: sizes and positions of a view, the position in a list that was given
 back the very objects that were put into it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Locations of the state: what stands there, also before anything is assigned."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jitgrad.script.frontend.state.context import Context, State

@@ -1,7 +1,5 @@
 """Tensors that may be missing: made on one side of a branch, or by an iteration of a loop that may not run."""
 
-from __future__ import annotations
-
 from jitgrad.dims import Symbol, dim, symbols
 from jitgrad.ops.types import OptionalType, TensorType, map_dims
 from jitgrad.script.frontend.state.context import Context

@@ -1,7 +1,5 @@
 """The template of a value: what makes it, by the value's class."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

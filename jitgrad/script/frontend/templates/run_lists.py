@@ -1,7 +1,5 @@
 """What lists of run-time length hold: for each leaf of an element a list of the graph, which is a value."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

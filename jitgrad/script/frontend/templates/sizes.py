@@ -1,7 +1,5 @@
 """Sizes of merged values: which one size stands for two."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from jitgrad.dims import Dim, Size, Symbol, dim, is_not_one, symbols

@@ -1,7 +1,5 @@
 """Unions, opened: which alternative a value is, and what it is then."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Checks of sizes and numbers: made now where what they compare is known, else nodes of the graph."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Functions, called: those of the library emit, those written in Python are inlined, others are refused or computed."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import types

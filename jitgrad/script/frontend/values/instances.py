@@ -4,8 +4,6 @@ An `Instance` is a class and, in the state, a dict of attributes: branches and l
 keys. Its methods, and those of objects found outside, are inlined; so are their operators.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import inspect

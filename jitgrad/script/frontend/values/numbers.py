@@ -4,8 +4,6 @@ Ints are exact or raise OverflowError (64 bits); sizes stay sizes under + - * //
 script can be compared by form. Division by zero raises what Python raises.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Numbers of the run as values; what is computed with them is in `numbers.py`."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from jitgrad.errors import TypeMismatch, UnsupportedCall

@@ -3,8 +3,6 @@
 A `Borrowed` stands for an object whose class alone is assumed; `super()` in a method is one, too.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import enum

@@ -1,7 +1,5 @@
 """Plain Python objects: numbers, strings and others that never change, and containers of them. Python computes."""
 
-from __future__ import annotations
-
 import types
 from typing import Any
 

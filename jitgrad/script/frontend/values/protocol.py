@@ -5,8 +5,6 @@ one is one file and one `register`. Static Python objects have kinds as run-time
 that of the first class in the MRO of its type that has one.
 """
 
-from __future__ import annotations
-
 import types
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar

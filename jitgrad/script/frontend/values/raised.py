@@ -1,7 +1,5 @@
 """Exceptions as values: what a script raises, and what a handler looks into."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall

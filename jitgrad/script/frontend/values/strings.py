@@ -3,8 +3,6 @@
 A part is a string, or (value, conversion, format) of a number or a tensor as it was when the string was made.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Iterable, Sequence

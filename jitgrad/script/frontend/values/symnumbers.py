@@ -1,7 +1,5 @@
 """Numbers of a script: graph values, and sizes, on which the library computes as on Python's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jitgrad.dims import Dim, Size, is_not_one

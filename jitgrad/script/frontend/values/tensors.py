@@ -1,7 +1,5 @@
 """Tensors as values: attributes, items, truth. What the library computes on them is in `library/backend.py`."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from typing import Any, TypeVar, cast

@@ -1,7 +1,5 @@
 """A value that is one of several: the one place where a verb finds out which, and goes on with that."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

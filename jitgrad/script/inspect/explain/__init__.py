@@ -7,8 +7,6 @@
     moved.py       `Traffic`: launches and bytes of a GPU, counted
 """
 
-from __future__ import annotations
-
 from jitgrad.script.inspect.explain.report import Explanation, explain
 
 __all__ = ["Explanation", "explain"]

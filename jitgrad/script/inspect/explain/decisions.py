@@ -1,7 +1,5 @@
 """What a specialisation assumes, what was decided while it was compiled, and why others exist: in words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

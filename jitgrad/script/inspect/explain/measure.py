@@ -4,8 +4,6 @@ Memory that the program writes is copied before each run, numbers that it assign
 nowhere; a program that raises, raises here too.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import statistics

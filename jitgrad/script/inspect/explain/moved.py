@@ -1,7 +1,5 @@
 """`Traffic`: what a call's programs launch and move on a GPU, counted, not measured: any machine can tell."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -7,8 +7,6 @@
     page.py       one HTML file: pictures, the source beside them, what follows the mouse
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from jitgrad.script.graph.ir import Graph, views

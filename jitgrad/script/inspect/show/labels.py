@@ -1,7 +1,5 @@
 """What is written on a box: the op, its constants and static attributes, the type of what it makes."""
 
-from __future__ import annotations
-
 import re
 import string
 from typing import Any

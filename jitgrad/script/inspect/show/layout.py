@@ -8,8 +8,6 @@
 4. coordinates: each rank as near to its neighbours' mean as the distances allow (isotonic regression).
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass

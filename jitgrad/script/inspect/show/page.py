@@ -1,7 +1,5 @@
 """One HTML file that shows a graph beside its source; nothing in it is fetched from elsewhere."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Panels as SVG: one string, no external resources, light and dark by the reader's preference."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from html import escape
 

@@ -1,7 +1,5 @@
 """Rewrite rows for numbers, sizes, optionals, sequences and checks."""
 
-from __future__ import annotations
-
 from jitgrad.dims import Dim, Size, dim, product
 from jitgrad.ops.numbers import NUMBERS, family
 from jitgrad.ops.types import BOOL, FLOAT, INT

@@ -1,7 +1,5 @@
 """Rewrite rows for pointwise ops."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

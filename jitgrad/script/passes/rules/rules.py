@@ -8,8 +8,6 @@ never `x * 0` or `x - x` (wrong for NaN, infinities), never `x + 0.0` (wrong for
 too, so they keep derivatives: nothing may bridge an `item`, which cuts the tape.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Rewrite rows for views, their write-backs, reductions and creation."""
 
-from __future__ import annotations
-
 from jitgrad.ops import OPS, Kind
 from jitgrad.ops.namespaces import sum_to_plan
 from jitgrad.ops.opdef import has_trait

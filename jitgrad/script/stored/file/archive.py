@@ -8,8 +8,6 @@
 Members are stored, not compressed, so that a file cannot grow while it is read. Nothing is ever extracted to disk.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

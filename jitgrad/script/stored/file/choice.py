@@ -4,8 +4,6 @@ A program that was saved where gradients are recorded also runs where fewer are 
 parameter), unless it looks at the grad mode or at `requires_grad`. It never runs where more are asked for.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the objects of a saved program are where it is loaded; `LoadedModule` is what `jitgrad.jit.load` returns."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

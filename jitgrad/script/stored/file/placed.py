@@ -4,8 +4,6 @@ The graph knows no devices; what does is beside it: where it runs, which results
 its inputs were. A program that has looked at a device (`x.is_cuda`) stays where it was.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any

@@ -5,8 +5,6 @@ through the saved objects, never to anything that Python itself hangs on an obje
 equal become guards here, whatever the file says. All that is wrong raises LoadError.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any

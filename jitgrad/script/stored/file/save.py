@@ -1,7 +1,5 @@
 """`jitgrad.jit.save`."""
 
-from __future__ import annotations
-
 import inspect
 import os
 from collections.abc import Iterable

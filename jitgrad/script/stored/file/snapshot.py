@@ -6,8 +6,6 @@ or a buffer of it, a module variable a child. Only what some path reads is kept,
 buffers and children, so that their state_dict is what it was.
 """
 
-from __future__ import annotations
-
 import types
 from collections import OrderedDict, defaultdict
 from typing import Any

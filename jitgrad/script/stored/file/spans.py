@@ -4,8 +4,6 @@ A span names its file in angle brackets, `<model.py>`: a name that no file has, 
 saved program also where another version of `model.py` is at hand.
 """
 
-from __future__ import annotations
-
 import linecache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The objects of a file, built from their descriptions; and the paths through them, which lead nowhere else."""
 
-from __future__ import annotations
-
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Programs and the objects that they read, as JSON; graphs as text. `read.py` is the inverse."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Sequence
 from dataclasses import replace

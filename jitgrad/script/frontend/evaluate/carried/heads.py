@@ -1,7 +1,5 @@
 """What a loop carries, and as what: the head's variables, whose types are fitted to what the body does to them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace

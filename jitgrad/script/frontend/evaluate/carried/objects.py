@@ -5,8 +5,6 @@ to, is an object of the loop there: one for each place that refers to it, made a
 there before the first iteration, where nothing else refers to it; else the place refers to one of two objects.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The head of a loop where names refer to objects: its fixpoint, and its way through the graph."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
