@@ -230,13 +230,12 @@ def _after(context: Context, s: ast.Try, flags: list[tuple[Handler, Any]]) -> No
             _take(context, handler, first if known else ExceptionValue(first.cls, (), unknown=True))
             return
         cls, args = unions.without(context, arrived, UNBOUND, known=True)
-        known = isinstance(args, tuple) and not any(
-            unions.undecided(a) and not unions.is_choice(a, object) for a in args)
 
-        def run(cls: Any) -> None:
-            _take(context, handler, ExceptionValue(cls, args if known else (), unknown=not known))
+        def run(cls: Any, args: Any) -> None:
+            unions.each(context, args, lambda given: _take(context, handler, ExceptionValue(cls, given)),
+                        lambda v: unions.is_choice(v, object))
 
-        unions.switch(context, cls, run, live)
+        unions.switch(context, cls, lambda c: unions.switch(context, args, lambda a: run(c, a), live), live)
 
     if isinstance(flag, Number):
         merge.branch(context, flag, take, lambda: _after(context, s, rest), live)

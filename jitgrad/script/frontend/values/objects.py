@@ -124,7 +124,7 @@ class ObjectKind(Kind):
         if self.method(obj, "__getitem__") is not None:
             return pick(context, obj, index) if holds_modules and isinstance(index, Number) else super().get_item(
                 context, obj, index)
-        if is_dynamic(index):
+        if is_dynamic(index) and hasattr(type(obj), "__getitem__"):
             raise UnsupportedCall(f"a run-time index into {self.type_word(obj)}", context.span())
         return guarded(context, lambda: obj[index])
 
