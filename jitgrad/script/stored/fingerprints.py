@@ -104,7 +104,8 @@ class Writer(Encoder):
         super().__init__()
         self.root = root
         self.sources: list[Json] = []  # each path once; those that it begins with stand before it
-        self._numbers: dict[Any, int] = {}
+        self._numbers: dict[str, int] = {}
+        self._met: dict[int, tuple[sig.Source, int]] = {}
         self._paths: dict[int, sig.Source] = {}
         for guard in guards:
             if guard.kind == "is" and isinstance(guard.value, types.FunctionType):
@@ -121,16 +122,15 @@ class Writer(Encoder):
 
     def source(self, source: sig.Source) -> Json:
         """The number of a path."""
-        number = self._numbers.get(id(source))
-        if number is None:
+        if id(source) not in self._met:
             if isinstance(source, sig.Item) and type(source.key) not in (int, str):
                 raise NotSavable(f"a key of type `{type(source.key).__name__}`")
             row = [_WORDS[type(source)], *[self._part(name, getattr(source, name)) for name in _FIELDS[type(source)]]]
             number = self._numbers.setdefault(repr(row), len(self.sources))
             if number == len(self.sources):
                 self.sources.append(row)
-            self._numbers[id(source)] = number
-        return number
+            self._met[id(source)] = source, number
+        return self._met[id(source)][1]
 
     def _part(self, name: str, part: Any) -> Json:
         """A field of a path."""
