@@ -229,13 +229,12 @@ def _after(context: Context, s: ast.Try, flags: list[tuple[Handler, Any]]) -> No
             known = len(handler.raised) == 1 and not is_dynamic(first.args)
             _take(context, handler, first if known else ExceptionValue(first.cls, (), unknown=True))
             return
-        cls, args = unions.without(context, arrived, UNBOUND, known=True)
 
-        def run(cls: Any, args: Any) -> None:
-            unions.each(context, args, lambda given: _take(context, handler, ExceptionValue(cls, given)),
-                        lambda v: unions.is_choice(v, object))
+        def run(error: tuple[Any, ...]) -> None:
+            unions.each(context, error, lambda given: _take(context, handler, ExceptionValue(*given)),
+                        lambda v: unions.is_choice(v, object) and not unions.is_choice(v, type))
 
-        unions.switch(context, cls, lambda c: unions.switch(context, args, lambda a: run(c, a), live), live)
+        unions.switch(context, unions.without(context, arrived, UNBOUND, known=True), run, live)
 
     if isinstance(flag, Number):
         merge.branch(context, flag, take, lambda: _after(context, s, rest), live)

@@ -121,10 +121,12 @@ class ObjectKind(Kind):
             for k in range(self.length(context, obj)):
                 self.get_item(context, obj, k)  # so that the path to each module is known
             return guarded(context, lambda: obj[index])
-        if self.method(obj, "__getitem__") is not None:
-            return pick(context, obj, index) if holds_modules and isinstance(index, Number) else super().get_item(
-                context, obj, index)
-        if is_dynamic(index) and hasattr(type(obj), "__getitem__"):
+        if self.method(obj, "__getitem__") is not None and holds_modules and isinstance(index, Number):
+            return pick(context, obj, index)
+        if self.method(obj, "__getitem__") is not None or not (
+                isinstance(obj, type) or hasattr(self.class_of(obj), "__getitem__")):
+            return super().get_item(context, obj, index)
+        if is_dynamic(index):
             raise UnsupportedCall(f"a run-time index into {self.type_word(obj)}", context.span())
         return guarded(context, lambda: obj[index])
 
