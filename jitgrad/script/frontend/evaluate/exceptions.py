@@ -100,18 +100,15 @@ def raised(context: Context, error: ExceptionValue) -> effects.Raised:
 
 
 def _stated(context: Context, value: Any, values: list[Value]) -> Any:
-    """An argument of an exception as a template has it (`effects.exception`); graph values are added to `values`."""
+    """An argument of an exception as a template has it; graph values are added to `values`."""
     value = unions.force(context, value, "None as the argument of an exception")
-    if value is None:
-        return None
+    if value is None or type(value) in (bool, float) or (type(value) is int and abs(value) < 1 << 63):
+        return effects.stated(context, value, values)
     if isinstance(value, Number):
         values.append(value.value)
         return len(values) - 1
     if isinstance(value, SymTensor):
         values.append(heap.read(context, value))
-        return len(values) - 1
-    if type(value) in (bool, float) or (type(value) is int and abs(value) < 1 << 63):
-        values.append(context.constant(value))
         return len(values) - 1
     if type(value) is tuple or (type(value) is SymList and run_lists.run_items(context, value) is None):
         items = value if type(value) is tuple else items_of(context, value)
