@@ -96,7 +96,7 @@ def partials_of_partials(x):
     return g(), g(c=7)
 
 
-@program((X, 3), (X, 5))
+@program((X, 3), (X, 5), compilations=None)
 def reduce_with_a_lambda(x, n):
     return functools.reduce(lambda a, b: a * 0.5 + b, [x * k for k in range(n)], x)
 
@@ -189,7 +189,7 @@ def yield_from_and_return(x):
     return list(outer())
 
 
-@program((X, 2), (X, 3))
+@program((X, 2), (X, 3), compilations=None)
 def comprehensions_have_their_own_names(x, n):
     k = 10
     squares = [k * k for k in range(n)]

@@ -8,6 +8,10 @@ X = t(3)
 KS = tuple((X, k) for k in (0, 1, 2, 5, -1))
 
 
+class Thing:
+    pass
+
+
 class TooLarge(ValueError):
     """The user's own."""
 
@@ -145,9 +149,6 @@ def a_key_that_is_missing(x, k):
 
 @program(*KS)
 def an_attribute_that_is_missing(x, k):
-    class Thing:
-        pass
-
     thing = Thing()
     if k > 0:
         thing.value = x * k
@@ -207,7 +208,7 @@ def text_that_is_no_number(x, k):
         return str(e)
 
 
-@program(*KS)
+@program(*KS, compilations=None)
 def stop_iteration(x, k):
     it = iter([x, x * 2])
     try:

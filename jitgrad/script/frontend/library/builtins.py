@@ -18,6 +18,7 @@ from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles
 from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values import numbers, protocol, strings
+from jitgrad.script.frontend.values.checks import emit_check
 from jitgrad.script.frontend.values.plain import PLAIN, static
 from jitgrad.script.frontend.values.protocol import (
     binary,
@@ -67,6 +68,9 @@ def _range(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     if not any(isinstance(a, Number) for a in given):
         return effects.guarded(context, lambda: range(*given))
     start, stop, step = (0, given[0], 1) if len(given) == 1 else (*given, 1)[:3]
+    nonzero = numbers.compare(context, "ne", step, 0)
+    if nonzero is not True:
+        emit_check(context, nonzero, ValueError, ("range() arg 3 must not be zero",))
     return Range(start, stop, step)
 
 

@@ -53,8 +53,7 @@ class Storage:
 
     def __init__(self, type_: TensorType, input_: int = -1, alias: str = "", requires_grad: bool = False):
         self.type, self.input, self.alias, self.requires_grad = type_, input_, alias, requires_grad
-        self.ordered = True
-        self.inference = False
+        self.ordered, self.inference = True, False
         self.made: str | None = ""
         self.retains_grad = False
         self.root: Value | None = None
