@@ -157,38 +157,6 @@ def a_generator_is_lazy(x, n):
     return before, len(seen), total
 
 
-@program((X,))
-def next_of_a_generator_and_its_default(x):
-    g = (x * k for k in range(2))
-    a, b = next(g), next(g)
-    return a, b, next(g, None) is None
-
-
-@program((X,))
-def a_generator_shared_by_two_loops(x):
-    g = iter([x, x * 2, x * 3])
-    out = []
-    for v in g:
-        out.append(v)
-        break
-    for v in g:
-        out.append(v + 100)
-    return out
-
-
-@program((X,))
-def yield_from_and_return(x):
-    def inner():
-        yield x
-        return 5
-
-    def outer():
-        n = yield from inner()
-        yield x * n
-
-    return list(outer())
-
-
 @program((X, 2), (X, 3), compilations=None)
 def comprehensions_have_their_own_names(x, n):
     k = 10

@@ -19,18 +19,6 @@ def a_list_that_grows_in_a_loop(x, n):
     return xs, len(xs)
 
 
-@program(*NS, compilations=None)
-def a_list_that_is_changed_while_it_is_read(x, n):
-    """The loop sees what is appended."""
-    todo = [n]
-    seen = []
-    for v in todo:
-        seen.append(v)
-        if v > 0:
-            todo.append(v - 2)
-    return seen, x
-
-
 @program(*NS)
 def insert_pop_and_remove(x, n):
     xs = [1, 2, 3, n]
@@ -100,22 +88,6 @@ def a_dict_of_counts(x, n):
 
 
 @program(*NS)
-def a_defaultdict_of_lists(x, n):
-    d = collections.defaultdict(list)
-    d["a"].append(x)
-    d["b"].append(n)
-    d["a"].append(x * n)
-    return dict(d), len(d["c"]), len(d)
-
-
-@program(*NS)
-def a_counter(x, n):
-    c = collections.Counter(["a", "b", "a"])
-    c["b"] += n
-    return c["a"], c["b"], c["z"], x
-
-
-@program(*NS)
 def merged_dicts(x, n):
     a, b = {"p": 1, "q": 2}, {"q": n}
     c = {**a, **b, "r": 0}
@@ -137,12 +109,6 @@ def a_dict_keeps_the_object(x, n):
     y += n
     d["y"] *= 2
     return y, d["y"] is y
-
-
-@program(*NS)
-def sets(x, n):
-    a, b = {1, 2, 3}, {3, n}
-    return sorted(a | b), sorted(a & b), sorted(a - b), n in a, len(a ^ b), x
 
 
 @program(*NS)
@@ -174,11 +140,6 @@ def products_and_accumulations(x, n):
 
 
 @program(*NS)
-def zip_stops_at_the_shortest(x, n):
-    return list(zip(range(n), "abc")), dict(zip("ab", [x, n])), x  # noqa: B905
-
-
-@program(*NS)
 def enumerate_and_reversed(x, n):
     out = []
     for i, v in enumerate(reversed([x, x * 2, x * 3]), start=n):
@@ -190,20 +151,6 @@ def enumerate_and_reversed(x, n):
 def any_all_sum_sorted(x, n):
     ks = [n, 3, 1]
     return any(k > 4 for k in ks), all(ks), sum(ks), sorted(ks, reverse=True), min(ks), x
-
-
-@program(*NS)
-def strings_are_sequences(x, n):
-    word = "tensor"
-    return word[n:], word[::-1], "ens" in word, word.upper().replace("T", "t"), "-".join(sorted(word)), x
-
-
-@program(*NS)
-def strings_are_built_in_a_loop(x, n):
-    text = ""
-    for k in range(3):
-        text += f"{k * n},"
-    return text.rstrip(","), text.split(","), len(text.split(",")), x
 
 
 @program(*NS)
@@ -240,3 +187,17 @@ def a_stack_as_a_loop(x, n):
             stack.append((k // 2, depth + 1))
             stack.append((k - 1, depth + 1))
     return out, x
+
+
+@program(*NS)
+def strings_are_sequences(x, n):
+    word = "tensor"
+    return word[2:], word[::-1], "ens" in word, word.upper().replace("T", "t"), "-".join(sorted(word)), n, x
+
+
+@program(*NS)
+def grouped_by_setdefault(x, n):
+    groups = {}
+    for k in (1, 2, 3, 4):
+        groups.setdefault("even" if k % 2 == 0 else "odd", []).append(k * n)
+    return groups, sorted(groups), x

@@ -73,19 +73,6 @@ def raised_out_of_the_script(x, k):
 
 
 @program(*KS)
-def an_argument_written_before_the_error(x, k):
-    x = x.detach().clone()
-    xs = [x]
-    try:
-        xs[0].mul_(2)
-        xs.append(check(x, k))
-        x.add_(1)
-    except TooLarge:
-        x.sub_(100)
-    return xs
-
-
-@program(*KS)
 def a_handler_raises_another(x, k):
     try:
         try:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.errors import (
+    InvalidOperation,
     ScriptError,
     ShapeMismatch,
     TypeMismatch,
@@ -269,6 +270,7 @@ def _python_error(error: ScriptError) -> ExceptionValue | None:
     if isinstance(error, UnresolvedName):
         return ExceptionValue(NameError, (f"name {error.message.replace('`', chr(39))} is not defined",))
     cause = error.__cause__
-    if isinstance(error, (TypeMismatch, ShapeMismatch)) and isinstance(cause, (TypeError, RuntimeError)):
+    known = isinstance(error, (TypeMismatch, ShapeMismatch, InvalidOperation))
+    if known and isinstance(cause, (TypeError, RuntimeError)):
         return ExceptionValue(type(cause), (str(cause),))
     return None

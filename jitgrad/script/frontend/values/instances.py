@@ -141,6 +141,8 @@ class InstanceKind(ObjectKind):
             return obj.cls
         if name == "__dict__":
             return contents.new_dict(context, dict(items))
+        if attribute is MISSING and is_method(class_attribute(obj.cls, "__getattr__")):
+            return call(context, self.get_attribute(context, obj, "__getattr__"), name)
         if attribute is MISSING:
             raise UnresolvedAttribute(f"`{obj.cls.__name__}` has no `{name}`", context.span())
         if is_method(attribute):
@@ -154,7 +156,9 @@ class InstanceKind(ObjectKind):
         items = items_of(context, obj)
         if undecided(items.get(name)) and may_be(items[name], UNBOUND):
             raise UnsupportedCall(f"whether the object has `{name}` is known only at run time", context.span())
-        return (name in items and items[name] is not UNBOUND) or hasattr(obj.cls, name)
+        if (name in items and items[name] is not UNBOUND) or hasattr(obj.cls, name):
+            return True
+        return is_method(class_attribute(obj.cls, "__getattr__")) and call(context, _answers, obj, name)
 
     def set_attribute(self, context: Context, obj: Instance, name: str, value: Any) -> None:
         attribute = class_attribute(obj.cls, name)
@@ -168,7 +172,6 @@ class InstanceKind(ObjectKind):
         _writable(context, obj, f"cannot delete field '{name}'")
         self.get_attribute(context, obj, name)
         context.state.values[obj] = {k: v for k, v in items_of(context, obj).items() if k != name}
-
 
     def result(self, results: Leaving, obj: Instance) -> sig.Result:
         found = {k: v for k, v in items_of(results.context, obj).items() if v is not UNBOUND}
@@ -190,6 +193,15 @@ class InstanceKind(ObjectKind):
 
     def says(self, cls: type, method: Any) -> bool:
         return True
+
+
+def _answers(obj: Any, name: str) -> bool:
+    """Whether `__getattr__` gives an attribute: Python that scripts inline."""
+    try:
+        obj.__getattr__(name)
+    except AttributeError:
+        return False
+    return True
 
 
 def _writable(context: Context, obj: Instance, text: str) -> None:
