@@ -1,6 +1,6 @@
 """Every story, told three times: eagerly, interpreted and native."""
 
-from tests.programs.nasty import closures, containers, control, exceptions, identities, numbers, objects, tensors
+from tests.programs.surprises import closures, containers, control, exceptions, identities, numbers, objects, tensors
 from tests.script.frontend.agree import suite
 
 PROGRAMS = [case for module in (closures, containers, control, exceptions, identities, numbers, objects, tensors)
