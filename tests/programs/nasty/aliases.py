@@ -293,3 +293,22 @@ def default_that_is_an_argument(x, y):
     y = x if y is None else y
     y.sub_(1)
     return y
+
+
+@nasty(lambda: (m(3, 2),), lambda: (m(2, 2),))
+def last_row_written_after_a_loop(x):
+    """The loop variable is a view of the argument after the loop, too."""
+    for row in x:
+        pass
+    row.add_(1)
+    return row
+
+
+@nasty(lambda: (m(3, 2), 4.0), lambda: (m(2, 2), 0.0), lambda: (m(4, 2), 99.0))
+def row_that_a_loop_stopped_at(x, s: float):
+    """The row at which a search ended is written, and x with it."""
+    for row in x:
+        if row.sum() > s:
+            break
+    row.mul_(10)
+    return row

@@ -250,3 +250,11 @@ def for_else_prime(n: int):
     else:
         factor = None
     return factor
+
+
+@nasty(lambda: (3,), lambda: (3,))
+def rule_of_a_table(n: int):
+    """A string that is repeated as often as an argument says."""
+    x = torch.ones(2, 3)
+    print("=" * x.shape[1], "-" * (x.shape[0] * 2), sep="\n")
+    return "ab" * 0 + "x" * len(x)
