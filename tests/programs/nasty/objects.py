@@ -317,3 +317,19 @@ def instance_shadows_the_class(x, n: int):
     a, b = Box(x), Box(x)
     a.made = a.made + n
     return a.made, b.made, Box.made, a.kind
+
+
+@nasty(lambda: (Checked(-3.0), 2.0), lambda: (Checked(1.0), -4.0))
+def descriptor(c, s: float):
+    """A data descriptor's __set__ is bypassed, of an argument and of an object made here."""
+    before = c.size
+    c.size = -s * 2
+    d = Checked(s)
+    d.size = -s
+    return before, c.size, d.size, d
+
+
+@nasty(lambda: (Level.LOW, 2), lambda: (Level.HIGH, 2))
+def int_enum(level, n: int):
+    """An IntEnum is an int in arithmetic and comparison."""
+    return level + n, level > n, level == 3, int(level) * 2
