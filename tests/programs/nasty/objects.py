@@ -333,3 +333,31 @@ def descriptor(c, s: float):
 def int_enum(level, n: int):
     """An IntEnum is an int in arithmetic and comparison."""
     return level + n, level > n, level == 3, int(level) * 2
+
+
+class Scaled:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __get__(self, obj, owner=None):
+        return obj.raw * self.factor
+
+    def __set__(self, obj, value):
+        obj.raw = value / self.factor
+
+
+scaled = Scaled(2.0)
+
+
+class Measured:
+    length = scaled
+
+
+@nasty(lambda: (Measured(), 2.0, 3.0), lambda: (Measured(), 5.0, -1.0))
+def descriptor_with_state(m, factor: float, s: float):
+    """What a descriptor itself holds is compiled in."""
+    scaled.factor = 2.0
+    m.length = s
+    before = m.length
+    scaled.factor = factor
+    return before, m.length, m.raw
