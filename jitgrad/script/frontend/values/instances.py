@@ -29,6 +29,7 @@ from jitgrad.script.frontend.values.objects import (
     generated,
     get_property,
     is_method,
+    is_property,
     set_property,
 )
 from jitgrad.script.frontend.values.plain import static
@@ -131,7 +132,7 @@ class InstanceKind(ObjectKind):
 
     def get_attribute(self, context: Context, obj: Instance, name: str) -> Any:
         attribute = class_attribute(obj.cls, name)
-        if isinstance(attribute, property):
+        if is_property(attribute):
             return get_property(context, obj, name, attribute)
         items = items_of(context, obj)
         text = f"'{obj.cls.__name__}' object has no attribute '{name}'"
@@ -162,7 +163,7 @@ class InstanceKind(ObjectKind):
 
     def set_attribute(self, context: Context, obj: Instance, name: str, value: Any) -> None:
         attribute = class_attribute(obj.cls, name)
-        if isinstance(attribute, property):
+        if is_property(attribute):
             set_property(context, obj, name, attribute, value)
             return
         _writable(context, obj, f"cannot assign to field '{name}'")

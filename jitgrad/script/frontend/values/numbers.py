@@ -22,8 +22,10 @@ EXACT = 1 << 53
 
 
 def value_of(context: Context, number: Any) -> Value:
-    """The graph value of a static or run-time number."""
-    return number.value if isinstance(number, Number) else context.constant(number)
+    """The graph value of a static or run-time number; a member of an `IntEnum` is its int."""
+    if isinstance(number, Number):
+        return number.value
+    return context.constant(int(number) if isinstance(number, int) and not isinstance(number, bool) else number)
 
 
 def type_unknown(context: Context) -> Exception:
