@@ -58,6 +58,7 @@ class ObjectHead(Head):
         self._copies: dict[Place, Cell] = {}  # places that hold a copy of what an iteration's view shows
         self._numbers: set[Place] = set()  # places where a number before the loop becomes a tensor
         self._views: list[SymTensor] = []
+        self._wider = False  # whether what a tensor of the loop may be has grown
         self._counts = Counter(cell_of(v) for held in entry.values.values() for _, v in references(held))
 
     def _begin(self, place: Place, t: Tensor, value: Any) -> bool:
