@@ -122,7 +122,8 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _told(refusal: BaseException | None, later: BaseException | None, decisions: set[Any]) -> BaseException | None:
-    """Which of two refusals is told: that of the loops as they are; of those the later, unless it has the same place."""
+    """Which of two refusals is told: that of the loops as they are; of those the later, unless it is at the same place.
+    """
     if not isinstance(refusal, ScriptError) or not isinstance(later, ScriptError):
         return refusal or later
     unrolled = unrolling.SHORT_LOOPS in decisions
@@ -162,7 +163,7 @@ def _of_several_types(context: Context, refusal: ScriptError) -> Restart | None:
 
 def _apart(context: Context, refusal: ScriptError) -> Restart | None:
     """The evaluation that may do without a refusal, if branches were followed on either side to the end."""
-    if isinstance(refusal, TypeMismatch) and context.clashes and APART not in context.decisions:
+    if isinstance(refusal, TypeMismatch) and APART not in context.decisions:
         return Restart(APART, f"what follows a branch is done on either side of it: {refusal.message}")
     return None
 

@@ -22,7 +22,7 @@ from jitgrad.ops.numbers import FUNCTIONS, NUMBERS, may_divide_by_zero
 from jitgrad.ops.types import FLOAT, INT, TensorType
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.state import effects
-from jitgrad.script.frontend.state.context import Context, Restart, State
+from jitgrad.script.frontend.state.context import APART, Context, Restart, State
 from jitgrad.script.frontend.templates import run_lists
 from jitgrad.script.frontend.values import heap, numbers, strings
 from jitgrad.script.frontend.values.raised import ExceptionValue
@@ -115,9 +115,11 @@ class Step:
         return Split(self, *self.open, and_rest)
 
     def ends_apart(self, context: Context) -> bool:
-        """Whether what follows a branch in the statement may be done on either side of it."""
-        return (self.open is not None and context.clashes <= PATHS and len(self.decided) < SPLITS
-                and not self.observed())
+        """Whether what follows the branch in the statement that is being evaluated may be done on either side of it."""
+        if APART not in context.decisions or self.open is None or context.paths == PATHS or self.observed():
+            return False
+        inside = context.path[context.path.index(self.block) + 1:]
+        return len(self.decided) < SPLITS and not any(b in context.bodies_open for b in inside)
 
     def observed(self) -> bool:
         """Whether the statement has called Python so far, which it must not do again."""
@@ -243,6 +245,8 @@ def _arithmetic(context: Context, op: str, inputs: tuple[Value, ...], attrs: dic
         condition = numbers.either(context, numbers.compare(context, "ne", x, 0),
                                    numbers.compare(context, "ge", _known(context, inputs[1]), 0))
         return [(condition, _as_python(NUMBERS[op].python, 0.0, -1))]
+    if op in ("num.lshift", "num.rshift"):
+        return [(numbers.compare(context, "ge", _known(context, inputs[1]), 0), _as_python(NUMBERS[op].python, 1, -1))]
     function = FUNCTIONS[attrs["fn"]] if op == "num.math" else None
     if function is not None and function.outside is not None:
         comparison, outside = function.outside

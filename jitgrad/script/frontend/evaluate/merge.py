@@ -11,7 +11,7 @@ from jitgrad.dims import Symbol, symbols
 from jitgrad.errors import Span, TypeMismatch
 from jitgrad.ops.types import OptionalType, TensorType
 from jitgrad.script.frontend.state import copies, effects
-from jitgrad.script.frontend.state.context import APART, REFERENCES, Context, State
+from jitgrad.script.frontend.state.context import REFERENCES, Context, State
 from jitgrad.script.frontend.templates import locations, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Same, placeholders
 from jitgrad.script.frontend.templates.identities import Identities, cell_of, given
@@ -75,14 +75,14 @@ def branch(context: Context, condition: Number | bool, then: Callable[[], Any], 
         if known is not None:
             return then() if known else other()
     try:
-        return _branch(context, condition, then, other, live, steps)
+        return _branch(context, condition, then, other, live)
     finally:
         for step in steps:
             step.open = None
 
 
 def _branch(context: Context, condition: Number, then: Callable[[], Any], other: Callable[[], Any],
-            live: frozenset[str] | None, steps: Sequence[Any]) -> Any:
+            live: frozenset[str] | None) -> Any:
     entry, mark = context.state, Symbol().number
     frame, node, modes = context.frame, context.node, context.modes
     sides = []
@@ -91,14 +91,14 @@ def _branch(context: Context, condition: Number, then: Callable[[], Any], other:
         context.frame, context.node, context.modes = frame, node, modes
     if sides[0].dead or sides[1].dead:
         return _dead(context, condition, sides)
+    step = next((s for s in reversed(context.steps) if s.ends_apart(context)), None)
     try:
-        return _merge(context, condition.value, entry, sides, live, mark)
+        return _merge(context, condition.value, sides, live, Widener(context, mark, apart=step is not None))
     except TypeMismatch as refusal:
-        context.clashes += 1
-        for step in reversed(steps if APART in context.decisions else ()):
-            if step.ends_apart(context):
-                raise step.split(and_rest=True) from refusal
-        raise
+        if step is None:
+            raise
+        context.paths += 1
+        raise step.split(and_rest=True) from refusal
 
 
 def _dead(context: Context, condition: Number, sides: list[_Side]) -> Any:
@@ -130,12 +130,10 @@ def _as_check(context: Context, condition: Number, dead: _Side, when: bool) -> b
     return True
 
 
-def _merge(context: Context, condition: Value, entry: State, sides: list[_Side], live: frozenset[str] | None,
-           mark: int) -> Any:
+def _merge(context: Context, condition: Value, sides: list[_Side], live: frozenset[str] | None, widen: Widener) -> Any:
     if REFERENCES in context.decisions:
-        return _merge_references(context, condition, sides, live, mark)
+        return _merge_references(context, condition, sides, live, widen)
     first, second = sides[0].state, sides[1].state
-    widen = Widener(context, mark)
     merged = State(first.values.copy(), {**first.where, **second.where})
     plan, references = _plan(context, condition, sides, live, merged, widen)
     result: Any = sides[0].result
@@ -239,10 +237,9 @@ def _plan(context: Context, condition: Value, sides: list[_Side], live: frozense
 
 
 def _merge_references(context: Context, condition: Value, sides: list[_Side], live: frozenset[str] | None,
-                      mark: int) -> Any:
+                      widen: Widener) -> Any:
     """The state after a branch in which names, items and attributes refer to what either side refers to."""
     first, second = sides[0].state, sides[1].state
-    widen = Widener(context, mark)
     merged = State(first.values.copy(), {**first.where, **second.where})
     identities = Identities(context, (first, second), widen)
     places = list(_differing(context, condition, sides, live, merged))

@@ -166,7 +166,7 @@ class Context:
         self.listed: dict[Any, None] = {}  # storages of tensors in a list of run-time length, and lists in one
         self.tries: list[Any] = []  # the `try` statements around, innermost last (attempts.py)
         self.steps: list[Any] = []  # the statements that may be done again, being evaluated, innermost last
-        self.clashes = 0  # how many branches had to be followed on either side, or would have to be
+        self.paths = 0  # how many branches were followed on either side with what comes after them
         self.entering = False  # what is evaluated is what a `with` enters
         self.handling: list[Any] = []  # exceptions whose handlers are being evaluated
         self.waiting: list[tuple[int, frozenset[str]]] = []  # consumers of generators: frame, names that they read

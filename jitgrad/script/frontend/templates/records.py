@@ -38,7 +38,7 @@ class Record(Compound):
             raise Clash(f"{self} and {other}")
         if self.type is other.type and not (self.type is SymDict and self.names != other.names):
             return self._by_name(other, widen)
-        mine, theirs = self._as_pairs(), other._as_pairs()
+        mine, theirs = (self, other) if widen.apart else (self._as_pairs(), other._as_pairs())
         if mine.type is theirs.type is RunPairs:
             return mine._by_name(theirs, widen)
         raise Clash(f"{self} and {other}")

@@ -16,6 +16,7 @@ class Sizer:
 
     #: whether the sizes are those of a list's elements
     of_elements: ClassVar[bool]
+    apart = False
 
     def __init__(self, context: Context, mark: int):
         self.context, self.mark = context, mark
@@ -30,12 +31,16 @@ class Sizer:
 
 
 class Widener(Sizer):
-    """Sizes of merged values: optimistic equality first, else a fresh symbol."""
+    """Sizes of merged values: optimistic equality first, else a fresh symbol.
+
+    `apart`: what differs otherwise, as dicts by their keys, is better kept on either side of the branch.
+    """
 
     of_elements = False
 
-    def __init__(self, context: Context, mark: int):
+    def __init__(self, context: Context, mark: int, apart: bool = False):
         super().__init__(context, mark)
+        self.apart = apart
         self.fresh: list[Symbol] = []
 
     def join(self, a: Size, b: Size) -> Size:
