@@ -12,7 +12,7 @@ from typing import Any as _Any
 
 import jitgrad.script  # loaded before the decorator below takes the name
 from jitgrad.device import device as device  # the class; the module of that name must not take its place later
-from jitgrad.device import provide_gpu_kernels as _provide_gpu_kernels
+from jitgrad.device import provide_kernels as _provide_kernels
 
 if TYPE_CHECKING:
     from jitgrad import (
@@ -67,7 +67,8 @@ def _names() -> _Any:
     return _importlib.import_module("jitgrad._namespace")
 
 
-_provide_gpu_kernels(lambda: _importlib.import_module("jitgrad.cuda.elementwise"))
+_provide_kernels(cpu=lambda: _importlib.import_module("jitgrad.codegen.run.elementwise"),
+                 gpu=lambda: _importlib.import_module("jitgrad.cuda.elementwise"))
 
 
 def __dir__() -> list[str]:

@@ -166,18 +166,22 @@ def has_gpu() -> bool:
     return True
 
 
-_load_kernels: Callable[[], Any]
+_load_kernels: dict[str, Callable[[], Any]] = {}
 
 
-def provide_gpu_kernels(load: Callable[[], Any]) -> None:
-    """Say what `gpu_kernels` answers: `jitgrad/__init__.py` does, which may name any module."""
-    global _load_kernels
-    _load_kernels = load
+def provide_kernels(**load: Callable[[], Any]) -> None:
+    """Say what `cpu_kernels` and `gpu_kernels` answer: `jitgrad/__init__.py` does, which may name any module."""
+    _load_kernels.update(load)
+
+
+def cpu_kernels() -> Any:
+    """`codegen/run/elementwise.py`: the functions that NumPy does not have."""
+    return _load_kernels["cpu"]()
 
 
 def gpu_kernels() -> Any:
     """`jitgrad.cuda.elementwise`: the kernels that arrays on a GPU need and CuPy does not have."""
-    return _load_kernels()
+    return _load_kernels["gpu"]()
 
 
 # --- what programs are compiled for --------------------------------------------------------------------------------

@@ -21,7 +21,6 @@ from jitgrad.kernels.math64 import (
     split,
 )
 from jitgrad.kernels.values import V
-from jitgrad.ops import special as table
 
 # --- pow ---
 
@@ -98,21 +97,60 @@ def pow(x: V, y: V, precise: bool = True) -> V:
 
 # --- error functions ---
 
+ERF_P = (-2.37630166566501626084e-05, -5.77027029648944159157e-03, -2.84817495755985104766e-02,
+         -3.25042107247001499370e-01, 1.28379167095512558561e-01)
+ERF_Q = (-3.96022827877536812320e-06, 1.32494738004321644526e-04, 5.08130628187576562776e-03,
+         6.50222499887672944485e-02, 3.97917223959155352819e-01, 1.0)
+ERX = 8.45062911510467529297e-01  # erf(1) in float32
+ERF_PA = (-2.16637559486879084300e-03, 3.54783043256182359371e-02, -1.10894694282396677476e-01,
+          3.18346619901161753674e-01, -3.72207876035701323847e-01, 4.14856118683748331666e-01,
+          -2.36211856075265944077e-03)
+ERF_QA = (1.19844998467991074170e-02, 1.36370839120290507362e-02, 1.26171219808761642112e-01,
+          7.18286544141962662868e-02, 5.40397917702171048937e-01, 1.06420880400844228286e-01, 1.0)
+ERF_RA = (-9.81432934416914548592e+00, -8.12874355063065934246e+01, -1.84605092906711035994e+02,
+          -1.62396669462573470355e+02, -6.23753324503260060396e+01, -1.05586262253232909814e+01,
+          -6.93858572707181764372e-01, -9.86494403484714822705e-03)
+ERF_SA = (-6.04244152148580987438e-02, 6.57024977031928170135e+00, 1.08635005541779435134e+02,
+          4.29008140027567833386e+02, 6.45387271733267880336e+02, 4.34565877475229228821e+02,
+          1.37657754143519042600e+02, 1.96512716674392571292e+01, 1.0)
+ERF_RB = (-4.83519191608651397019e+02, -1.02509513161107724954e+03, -6.37566443368389627722e+02,
+          -1.60636384855821916062e+02, -1.77579549177547519889e+01, -7.99283237680523006574e-01,
+          -9.86494292470009928597e-03)
+ERF_SB = (-2.24409524465858183362e+01, 4.74528541206955367215e+02, 2.55305040643316442583e+03,
+          3.19985821950859553908e+03, 1.53672958608443695994e+03, 3.25792512996573918826e+02,
+          3.03380607434824582924e+01, 1.0)
+INV_A = (2.5090809287301226727e+3, 3.3430575583588128105e+4, 6.7265770927008700853e+4, 4.5921953931549871457e+4,
+         1.3731693765509461125e+4, 1.9715909503065514427e+3, 1.3314166789178437745e+2, 3.3871328727963666080e0)
+INV_B = (5.2264952788528545610e+3, 2.8729085735721942674e+4, 3.9307895800092710610e+4, 2.1213794301586595867e+4,
+         5.3941960214247511077e+3, 6.8718700749205790830e+2, 4.2313330701600911252e+1, 1.0)
+INV_C = (7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1,
+         1.27045825245236838258e0, 3.64784832476320460504e0, 5.76949722146069140550e0, 4.63033784615654529590e0,
+         1.42343711074968357734e0)
+INV_D = (1.05075007164441684324e-9, 5.47593808499534494600e-4, 1.51986665636164571966e-2,
+         1.48103976427480074590e-1, 6.89767334985100004550e-1, 1.67638483018380384940e0, 2.05319162663775882187e0,
+         1.0)
+INV_E = (2.01033439929228813265e-7, 2.71155556874348757815e-5, 1.24266094738807843860e-3,
+         2.65321895265761230930e-2, 2.96560571828504891230e-1, 1.78482653991729133580e0, 5.46378491116411436990e0,
+         6.65790464350110377720e0)
+INV_F = (2.04426310338993978564e-15, 1.42151175831644588870e-7, 1.84631831751005468180e-5,
+         7.86869131145613259100e-4, 1.48753612908506148525e-2, 1.36929880922735805310e-1,
+         5.99832206555887937690e-1, 1.0)
+
 
 def _erf_pieces(x: V) -> tuple[V, V, V, V]:
     """|x|; y with erf = x + x y below 0.84; p with erf = ERX + p to 1.25; erfc above (for |x|)."""
     a = x.abs()
     z = a * a
     near = (a < 0.84375).where(z, 0.0)
-    y = polynomial(near, table.ERF_P) / polynomial(near, table.ERF_Q)
+    y = polynomial(near, ERF_P) / polynomial(near, ERF_Q)
     s = (a < 1.25).where(a - 1.0, 0.0)
-    middle = polynomial(s, table.ERF_PA) / polynomial(s, table.ERF_QA)
+    middle = polynomial(s, ERF_PA) / polynomial(s, ERF_QA)
     far = (a > 1.0).where(a, 1.0)
     far = (far > 30.0).where(30.0, far)
     t = 1.0 / (far * far)
     low_range = far < 1 / 0.35
-    ratio = low_range.where(polynomial(t, table.ERF_RA), polynomial(t, table.ERF_RB)) / low_range.where(
-        polynomial(t, table.ERF_SA), polynomial(t, table.ERF_SB))
+    ratio = low_range.where(polynomial(t, ERF_RA), polynomial(t, ERF_RB)) / low_range.where(
+        polynomial(t, ERF_SA), polynomial(t, ERF_SB))
     square = far * far
     square_low = far.fma(far, -square)
     rest = ratio - 0.5625
@@ -125,7 +163,7 @@ def _erf_pieces(x: V) -> tuple[V, V, V, V]:
 @unary64
 def erf(x: V) -> V:
     a, y, middle, tail = _erf_pieces(x)
-    value = (a < 1.25).where(middle + table.ERX, 1.0 - tail).copysign(x)
+    value = (a < 1.25).where(middle + ERX, 1.0 - tail).copysign(x)
     value = (a < 0.84375).where(x.mad(y, x), value)
     return x.isnan().where(x, value)
 
@@ -135,7 +173,7 @@ def erfc(x: V) -> V:
     a, y, middle, tail = _erf_pieces(x)
     negative = x < 0
     near = (x < 0.25).where(1.0 - (x + x * y), 0.5 - (x - 0.5 + x * y))
-    mid = negative.where((middle + table.ERX) + 1.0, (1.0 - table.ERX) - middle)
+    mid = negative.where((middle + ERX) + 1.0, (1.0 - ERX) - middle)
     value = (a < 1.25).where(mid, negative.where(2.0 - tail, tail))
     value = (a < 0.84375).where(near, value)
     return x.isnan().where(x, value)
@@ -148,17 +186,17 @@ def erfinv(x: V, precise: bool = True) -> V:
     q = x * 0.5
     central = a <= 0.85
     r = 0.180625 - q * q
-    middle = q * (central.where(polynomial(r, table.INV_A), 0.0) / central.where(polynomial(r, table.INV_B), 1.0))
+    middle = q * (central.where(polynomial(r, INV_A), 0.0) / central.where(polynomial(r, INV_B), 1.0))
     t = (-log((1.0 - a) * 0.5)).intrinsic("sqrt")
     near = t <= 5.0
     u, w = t - 1.6, t - 5.0
-    tail = near.where(polynomial(u, table.INV_C), polynomial(w, table.INV_E)) / near.where(
-        polynomial(u, table.INV_D), polynomial(w, table.INV_F))
+    tail = near.where(polynomial(u, INV_C), polynomial(w, INV_E)) / near.where(
+        polynomial(u, INV_D), polynomial(w, INV_F))
     y = central.where(middle, tail.copysign(x)) * math.sqrt(0.5)
     if precise:
         size, ratio, inner, beyond = _erf_pieces(y)
-        below = (size < 0.84375).where(y.mad(ratio, y), (inner + table.ERX).copysign(x)) - x
-        excess = (1.0 - a) - (size < 1.25).where((1.0 - table.ERX) - inner, beyond)
+        below = (size < 0.84375).where(y.mad(ratio, y), (inner + ERX).copysign(x)) - x
+        excess = (1.0 - a) - (size < 1.25).where((1.0 - ERX) - inner, beyond)
         above = (x < 0).where(-excess, excess)
         error = central.where(below, above)
         y = y - error * exp(y * y) * (math.sqrt(math.pi) / 2)
@@ -169,6 +207,25 @@ def erfinv(x: V, precise: bool = True) -> V:
 
 
 # --- the gamma family ---
+
+#: log gamma around its zeros: at 2 - y in even and odd powers of y, and at 1 + y
+NEAR2_EVEN = (2.52144565451257326939e-05, 2.20862790713908385557e-04, 1.19270763183362067845e-03,
+              7.38555086081402883957e-03, 6.73523010531292681824e-02, 7.72156649015328655494e-02)
+NEAR2_ODD = (4.48640949618915160150e-05, 1.08011567247583939954e-04, 5.10069792153511336608e-04,
+             2.89051383673415629091e-03, 2.05808084325167332806e-02, 3.22467033424113591611e-01)
+NEAR1_P = (1.33810918536787660377e-02, 2.28963728064692451092e-01, 9.77717527963372745603e-01,
+           1.45492250137234768737e+00, 6.32827064025093366517e-01, -7.72156649015328655494e-02)
+NEAR1_Q = (3.21709242282423911810e-03, 1.04222645593369134254e-01, 7.69285150456672783825e-01,
+           2.12848976379893395361e+00, 2.45597793713041134822e+00, 1.0)
+#: ... and at its minimum in (1, 2): the place, the value in two parts, every third power of y in each row
+MINIMUM = 1.46163214496836224576
+AT_MINIMUM, AT_MINIMUM_LOW = -1.21486290535849611461e-01, -3.63867699703950536541e-18
+MINIMUM_T0 = (3.15632070903625950361e-04, -1.40346469989232843813e-03, 6.10053870246291332635e-03,
+              -3.27885410759859649565e-02, 4.83836122723810047042e-01)
+MINIMUM_T1 = (-3.12754168375120860518e-04, 8.81081882437654011382e-04, -3.68452016781138256760e-03,
+              1.79706750811820387126e-02, -1.47587722994593911752e-01)
+MINIMUM_T2 = (3.35529192635519073543e-04, -5.38595305356740546715e-04, 2.25964780900612472250e-03,
+              -1.03142241298341437450e-02, 6.46249402391333854778e-02)
 
 _STIRLING = (8.11614167470508450300e-4, -5.95061904284301438324e-4, 7.93650340457716943945e-4,
              -2.77777777730099687205e-3, 8.33333333333331927722e-2)
@@ -208,15 +265,15 @@ def _lgamma_positive(x: V) -> V:
     shifted = below2.where(-logarithm, logarithm)
     y = near2.where(below1.where(1.0 - x, 2.0 - x), 0.0)
     z = y * y
-    value2 = (y * polynomial(z, table.NEAR2_EVEN) + z * polynomial(z, table.NEAR2_ODD)) - 0.5 * y
+    value2 = (y * polynomial(z, NEAR2_EVEN) + z * polynomial(z, NEAR2_ODD)) - 0.5 * y
     value2 = below1.where(value2 - logarithm, value2)
     y = near1.where(x - 1.0, 0.0)
-    value1 = y * polynomial(y, table.NEAR1_P) / polynomial(y, table.NEAR1_Q) - 0.5 * y
-    y = middle.where(lower.where(x - (table.MINIMUM - 1.0), x - table.MINIMUM), 0.0)
+    value1 = y * polynomial(y, NEAR1_P) / polynomial(y, NEAR1_Q) - 0.5 * y
+    y = middle.where(lower.where(x - (MINIMUM - 1.0), x - MINIMUM), 0.0)
     z = y * y
     w = z * y
-    rest = w * (polynomial(w, table.MINIMUM_T1) + y * polynomial(w, table.MINIMUM_T2))
-    value3 = (z * polynomial(w, table.MINIMUM_T0) - (table.AT_MINIMUM_LOW - rest)) + table.AT_MINIMUM
+    rest = w * (polynomial(w, MINIMUM_T1) + y * polynomial(w, MINIMUM_T2))
+    value3 = (z * polynomial(w, MINIMUM_T0) - (AT_MINIMUM_LOW - rest)) + AT_MINIMUM
     value3 = lower.where(value3 - logarithm, value3)
     series = polynomial(1.0 / (large * large), _STIRLING) / large
     stirling = (large - 0.5) * logarithm - large + _LOG_SQRT_2PI + series
@@ -249,6 +306,14 @@ def lgamma(x: V) -> V:
     return x.isnan().where(x, value)
 
 
+#: digamma is (x - root) * (PSI_Y + P(x - 1) / Q(x - 1)) on [1, 2]
+PSI_ROOT = (1569415565.0 / 1073741824.0, 381566830.0 / 1073741824.0 / 1073741824.0,
+            0.9016312093258695918615325266959189453125e-19)
+PSI_P = (-0.0020713321167745952, -0.045251321448739056, -0.28919126444774784, -0.65031853770896507,
+         -0.32555031186804491, 0.25479851061131551)
+PSI_Q = (-0.55789841321675513e-6, 0.0021284987017821144, 0.054151797245674225, 0.43593529692665969,
+         1.4606242909763515, 2.0767117023730469, 1.0)
+PSI_Y = 0.99558162689208984375
 _PSI = (8.33333333333333333333e-2, -2.10927960927960927961e-2, 7.57575757575757575758e-3,
         -4.16666666666666666667e-3, 3.96825396825396825397e-3, -8.33333333333333333333e-3,
         8.33333333333333333333e-2)
@@ -268,10 +333,10 @@ def digamma(x: V) -> V:
         lower = above.where(a - 1.0, a)
         shift = above.where(shift + 1.0 / lower, shift)
         a = lower
-    g = ((a - table.PSI_ROOT[0]) - table.PSI_ROOT[1]) - table.PSI_ROOT[2]
+    g = ((a - PSI_ROOT[0]) - PSI_ROOT[1]) - PSI_ROOT[2]
     t = moderate.where(a - 1.0, 0.0)
-    ratio = polynomial(t, table.PSI_P) / polynomial(t, table.PSI_Q)
-    near = g * table.PSI_Y + g * ratio
+    ratio = polynomial(t, PSI_P) / polynomial(t, PSI_Q)
+    near = g * PSI_Y + g * ratio
     large = moderate.where(10.0, a)
     z = 1.0 / (large * large)
     far = log(large) - 0.5 / large - z * polynomial(z, _PSI)
@@ -335,7 +400,7 @@ def polygamma(x: V, n: int) -> V:
         total = total + term
     w = a + 9.0
     inverse = 1.0 / w
-    total = total + term * w * (1.0 / n) - term * 0.5
+    total = total + _inverse_power(w, n) * (1.0 / n) - term * 0.5
     factor, power = float(s), term * inverse
     for k, denominator in enumerate(_EULER_MACLAURIN):
         total = total + power * (factor / denominator)

@@ -8,7 +8,6 @@ from jitgrad import kernels, random
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.program import layout
 from jitgrad.codegen.run import store
-from jitgrad.ops import special
 
 
 def key() -> str:
@@ -16,7 +15,7 @@ def key() -> str:
 
     It holds the source of the package that writes its text: making the text costs more than loading the object.
     """
-    files = [Path(__file__), *[Path(str(m.__file__)) for m in (engine, layout, random, special)],
+    files = [Path(__file__), *[Path(str(m.__file__)) for m in (engine, layout, random)],
              Path(__file__).with_name("helpers.py"), *sorted(Path(kernels.__path__[0]).glob("*.py"))]
     sources = [file.read_bytes() for file in files]
     return store.key_of("runtime", engine.version(), engine.host().identity, *sources)

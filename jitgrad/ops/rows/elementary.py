@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from jitgrad.ops import special
+from jitgrad.device import cpu_kernels
 from jitgrad.ops.rows._pointwise import attr_samples, pointwise
 from jitgrad.ops.rules import each
 
@@ -86,18 +86,25 @@ function("acosh", 1, "Inverse hyperbolic cosine.", "arccosh", vjp=lambda F, g, y
 function("atanh", 1, "Inverse hyperbolic tangent.", "arctanh", vjp=lambda F, g, y, x: (g / (1.0 - x * x),),
          domain=(-0.9, 0.9))
 
-# --- error function and gamma family: NumPy has none, `special` computes them --------------------------------------
+# --- error function and gamma family: NumPy has none, native code computes them on its arrays too -----------------
 
-function("erf", 1, "The error function.", lambda xp, x: special.erf(xp, x), ref="scipy.special.erf",
+
+def _native(name: str) -> Any:
+    """The function on arrays; on those of a GPU it has kernels of its own (`jitgrad/cuda/elementwise.py`)."""
+    return lambda xp, x, n=0: cpu_kernels().computed(name, x, n)
+
+
+
+function("erf", 1, "The error function.", _native("erf"), ref="scipy.special.erf",
          vjp=lambda F, g, y, x: (g * (2.0 / math.sqrt(math.pi)) * F.exp(-(x * x)),))
-function("erfc", 1, "1 - erf(x), accurate in the tail.", lambda xp, x: special.erfc(xp, x), ref="scipy.special.erfc",
+function("erfc", 1, "1 - erf(x), accurate in the tail.", _native("erfc"), ref="scipy.special.erfc",
          vjp=lambda F, g, y, x: (g * (-2.0 / math.sqrt(math.pi)) * F.exp(-(x * x)),))
-function("erfinv", 1, "The inverse of erf on (-1, 1).", lambda xp, x: special.erfinv(xp, x), domain=(-0.9, 0.9),
+function("erfinv", 1, "The inverse of erf on (-1, 1).", _native("erfinv"), domain=(-0.9, 0.9),
          vjp=lambda F, g, y, x: (g * (0.5 * math.sqrt(math.pi)) * F.exp(y * y),), ref="scipy.special.erfinv")
-function("lgamma", 1, "log |gamma(x)|.", lambda xp, x: special.lgamma(xp, x), domain=(0.2, 5.0),
+function("lgamma", 1, "log |gamma(x)|.", _native("lgamma"), domain=(0.2, 5.0),
          vjp=lambda F, g, y, x: (g * F.digamma(x),), ref="scipy.special.gammaln")
-function("digamma", 1, "The derivative of lgamma.", lambda xp, x: special.digamma(xp, x), domain=(0.2, 5.0),
+function("digamma", 1, "The derivative of lgamma.", _native("digamma"), domain=(0.2, 5.0),
          vjp=lambda F, g, y, x: (g * F.polygamma(x, n=1),), ref="scipy.special.digamma")
-pointwise("polygamma", 1, "The n-th derivative of digamma.", lambda xp, x, n: special.polygamma(xp, x, n),
+pointwise("polygamma", 1, "The n-th derivative of digamma.", _native("polygamma"),
           domain=(0.2, 5.0), vjp=lambda F, g, y, x, n: (g * F.polygamma(x, n=n + 1),), traits={"expensive"},
           samples=attr_samples({"n": 1}, {"n": 2}, {"n": 3}, low=0.3, high=5.0))

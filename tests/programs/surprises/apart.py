@@ -99,7 +99,8 @@ def nested_branches(x):
         d["c"] = x * 3
     y = x * len(d)
     y[0] = 5.0
-    print(*d)
+    for key in d:
+        print(key)
     return y, len([k for k in d])
 
 
