@@ -25,6 +25,11 @@ def handles(*functions: Any) -> Callable[[Handler], Handler]:
     return register
 
 
+def by_parameters(function: Callable[..., Any], *first: Any) -> Handler:
+    """The handler that gives `function` the arguments as its own, behind what comes `first`."""
+    return lambda context, args, kwargs: function(context, *first, *args, **kwargs)
+
+
 def handler_of(fn: Any) -> Handler | None:
     """The handler of a function, if it has one."""
     try:
