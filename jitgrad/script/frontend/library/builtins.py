@@ -16,7 +16,7 @@ from jitgrad.script.frontend.library.printing import print_
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
-from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, by_parameters, handles
+from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, by_parameters, handles, refused
 from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values import numbers, protocol, strings
 from jitgrad.script.frontend.values.checks import emit_check
@@ -145,11 +145,6 @@ def _callable(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         not is_dynamic(v) and callable(v)))
 
 
-@handles(id)
-def _id(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    raise UnsupportedCall("`id` inside a script", context.span(), hint="compare objects with `is`")
-
-
 @handles(getattr)
 def _getattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     name = static(context, args[1], "the attribute's name")
@@ -168,8 +163,8 @@ def _by_name(verb: Callable[..., Any]) -> Handler:
         context, obj, static(context, name, "the attribute's name"), *value))
 
 
-HANDLERS.update({print: print_, delattr: _by_name(delete_attribute), hasattr: _by_name(has_attribute),
-                 setattr: _by_name(set_attribute)})
+HANDLERS.update({print: print_, id: refused("id", "compare objects with `is`"), delattr: _by_name(delete_attribute),
+                 hasattr: _by_name(has_attribute), setattr: _by_name(set_attribute)})
 for _function in (slice, issubclass):
     HANDLERS[_function] = by_parameters(_applied, _function)
 
@@ -257,7 +252,7 @@ def _extreme(largest: bool) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         whole = lists.of_run_time_length(context, args[0]) if len(args) == 1 else None
         if whole is not None:
-            return call(context, list_methods.largest if largest else list_methods.smallest, whole, **kwargs)
+            return call(context, list_methods.extreme, whole, largest, **kwargs)
         items = items_of(context, args[0]) if len(args) == 1 else list(args)
         if not items:
             if "default" in kwargs:
@@ -415,13 +410,7 @@ def _format(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return strings.joined(context, [(args[0], "", spec)])
 
 
-def _refused(name: str) -> Handler:
-    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        raise UnsupportedCall(f"`{name}` inside a script", context.span(),
-                              hint="call it outside the script, or in a function marked `@jitgrad.ignore`")
-    return handler
-
-
 for _name in ("eval", "exec", "compile", "open", "input", "globals", "locals", "vars", "__import__",
               "breakpoint", "memoryview", "bytearray", "object"):
-    HANDLERS[getattr(builtins, _name)] = _refused(_name)
+    HANDLERS[getattr(builtins, _name)] = refused(
+        _name, "call it outside the script, or in a function marked `@jitgrad.ignore`")

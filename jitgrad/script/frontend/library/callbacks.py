@@ -108,7 +108,7 @@ class _Emission:
         result = self.declared(mark)
         recorded = context.grad and any(isinstance(t, TensorType) and t.dtype.is_floating_point for t in self.types)
         arguments = _Arguments(context, recorded)
-        tree = arguments.tree((self.args, dict_of(context, self.kwargs)))
+        tree = arguments.tree((self.args, contents.new_dict(context, self.kwargs)))
         stores = arguments.stores()
         first = len(arguments.outputs)
         inputs = [*arguments.outputs, *self.sizes]
@@ -245,10 +245,3 @@ def _tensors(values: collections.abc.Iterable[Any], context: Context) -> collect
             yield from _tensors(value, context)
         elif isinstance(value, SymDict):
             yield from _tensors(contents.dict_of(context, value).values(), context)
-
-
-def dict_of(context: Context, kwargs: dict[str, Any]) -> SymDict:
-    """Keyword arguments as a dict of the script."""
-    made = SymDict()
-    context.state.values[made] = kwargs
-    return made

@@ -6,7 +6,7 @@ import operator
 import warnings
 from typing import Any
 
-from jitgrad.errors import NotStatic, UnsupportedCall
+from jitgrad.errors import NotStatic
 from jitgrad.ops.numbers import NUMBERS, operator_of
 from jitgrad.script.frontend.containers import list_methods, lists
 from jitgrad.script.frontend.evaluate.expressions import UNARY
@@ -15,7 +15,7 @@ from jitgrad.script.frontend.library import mathematics
 from jitgrad.script.frontend.library.builtins import number_argument
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, by_parameters, handles
+from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, by_parameters, handles, refused
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.protocol import (
     binary,
@@ -119,6 +119,4 @@ def _partial(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return Method("partial", lambda cx, more, extra: call(cx, fn, *given, *more, **{**named, **extra}))
 
 
-@handles(warnings.warn)
-def _warn(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    raise UnsupportedCall("`warnings.warn` inside a script", context.span(), hint="warn outside the script")
+HANDLERS[warnings.warn] = refused("warnings.warn", "warn outside the script")
