@@ -96,7 +96,7 @@ def rebuilt(context: Context, tree: Any, change: Any, name: str) -> Any:
 
 
 def leaves(context: Context, tree: Any) -> Iterator[Any]:
-    """The tensors of a tree."""
+    """What is in a tree of tuples, lists and dicts."""
     if isinstance(tree, tuple):
         items: Any = tree
     elif isinstance(tree, SymList):
