@@ -14,19 +14,8 @@ from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers, strings
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import (
-    binary,
-    call,
-    compare,
-    contains,
-    get_attribute,
-    get_item,
-    identical,
-    items_of,
-    kind_of,
-    truth,
-    unary,
-)
+from jitgrad.script.frontend.values.protocol import (binary, call, compare, contains, get_attribute, get_item,
+                                                     identical, items_of, kind_of, truth, unary)
 from jitgrad.script.frontend.values.values import Function, Number
 
 UNARY: dict[type[ast.AST], str] = {ast.UAdd: "pos", **{

@@ -5,22 +5,15 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedSyntax
 from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.evaluate import conditions, control, merge, names, targets
+from jitgrad.script.frontend.evaluate import conditions, control
 from jitgrad.script.frontend.evaluate import expressions as ex
+from jitgrad.script.frontend.evaluate import merge, names, targets
 from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import (
-    call,
-    class_of,
-    compare,
-    get_attribute,
-    has_attribute,
-    identical,
-    items_of,
-    truth,
-)
+from jitgrad.script.frontend.values.protocol import (call, class_of, compare, get_attribute, has_attribute, identical,
+                                                     items_of, truth)
 from jitgrad.script.frontend.values.values import Number, SymDict, SymList, SymTensor
 
 Bindings = list[tuple[str, Any]]

@@ -11,16 +11,8 @@ from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import run_lists
 from jitgrad.script.frontend.values import checks, numbers, protocol
-from jitgrad.script.frontend.values.protocol import (
-    delete_attribute,
-    delete_item,
-    get_attribute,
-    get_item,
-    in_place,
-    items_of,
-    set_attribute,
-    set_item,
-)
+from jitgrad.script.frontend.values.protocol import (delete_attribute, delete_item, get_attribute, get_item, in_place,
+                                                     items_of, set_attribute, set_item)
 from jitgrad.script.frontend.values.values import UNBOUND, Number, RunItems, SymList, SymTensor
 
 #: operators by their nodes

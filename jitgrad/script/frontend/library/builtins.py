@@ -8,8 +8,9 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import backend
-from jitgrad.script.frontend.containers import contents, list_methods, lists, mappings, sequences
+from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.containers import iteration as it
+from jitgrad.script.frontend.containers import list_methods, lists, mappings, sequences
 from jitgrad.script.frontend.containers.generators import Generator
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.library.printing import print_
@@ -21,35 +22,11 @@ from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values import numbers, protocol, strings
 from jitgrad.script.frontend.values.checks import emit_check
 from jitgrad.script.frontend.values.plain import PLAIN, static
-from jitgrad.script.frontend.values.protocol import (
-    binary,
-    call,
-    class_of,
-    compare,
-    delete_attribute,
-    get_attribute,
-    has_attribute,
-    is_dynamic,
-    is_instance,
-    is_open,
-    items_of,
-    iterate,
-    set_attribute,
-    truth,
-    type_name,
-    type_word,
-)
-from jitgrad.script.frontend.values.values import (
-    Function,
-    Iterable,
-    Method,
-    Number,
-    Range,
-    Super,
-    SymList,
-    SymTensor,
-    sequence,
-)
+from jitgrad.script.frontend.values.protocol import (binary, call, class_of, compare, delete_attribute, get_attribute,
+                                                     has_attribute, is_dynamic, is_instance, is_open, items_of, iterate,
+                                                     set_attribute, truth, type_name, type_word)
+from jitgrad.script.frontend.values.values import (Function, Iterable, Method, Number, Range, Super, SymList, SymTensor,
+                                                   sequence)
 
 
 @handles(len)

@@ -22,14 +22,7 @@ from jitgrad.script.frontend.state.context import RANDOM, Context
 from jitgrad.script.frontend.templates import locations, unions
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.protocol import call, type_word
-from jitgrad.script.frontend.values.values import (
-    Function,
-    Method,
-    Number,
-    Storage,
-    SymTensor,
-    size_number,
-)
+from jitgrad.script.frontend.values.values import Function, Method, Number, Storage, SymTensor, size_number
 from jitgrad.script.graph.ir import Value
 from jitgrad.script.graph.marks import BY_ANNOTATION, Mark
 

@@ -17,16 +17,8 @@ from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, by_parameters, handles, refused
 from jitgrad.script.frontend.values import numbers
-from jitgrad.script.frontend.values.protocol import (
-    binary,
-    call,
-    compare,
-    get_attribute,
-    get_item,
-    identical,
-    items_of,
-    unary,
-)
+from jitgrad.script.frontend.values.protocol import (binary, call, compare, get_attribute, get_item, identical,
+                                                     items_of, unary)
 from jitgrad.script.frontend.values.values import Function, Method, Number
 
 

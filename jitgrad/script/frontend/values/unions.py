@@ -11,16 +11,8 @@ from jitgrad.script.frontend.state.handlers import Args
 from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates.alternatives import Num, tag_of
 from jitgrad.script.frontend.templates.tensors import Tensor
-from jitgrad.script.frontend.templates.unions import (
-    certain,
-    force,
-    is_choice,
-    is_static,
-    opened,
-    optional,
-    switch,
-    undecided,
-)
+from jitgrad.script.frontend.templates.unions import (certain, force, is_choice, is_static, opened, optional, switch,
+                                                      undecided)
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.protocol import SYMBOLS, Kind, class_of, is_dynamic, register, type_name, type_word
 from jitgrad.script.frontend.values.values import HELD, Boxed, Iterable, Method, Number, SymList, SymTensor, Union

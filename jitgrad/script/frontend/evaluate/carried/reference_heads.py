@@ -9,33 +9,14 @@ from jitgrad.dims import Symbol, dim, substitute, symbols
 from jitgrad.ops.types import INT, OptionalType, TensorType
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.evaluate.carried.heads import names_of, of, plain, renamed_template
-from jitgrad.script.frontend.evaluate.carried.objects import (
-    MOVES,
-    NUMBERS,
-    SEVERAL,
-    ObjectHead,
-    inherit,
-    place_of,
-    referring_tensor,
-    type_of,
-)
+from jitgrad.script.frontend.evaluate.carried.objects import (MOVES, NUMBERS, SEVERAL, ObjectHead, inherit, place_of,
+                                                              referring_tensor, type_of)
 from jitgrad.script.frontend.state import copies, dispatch
 from jitgrad.script.frontend.state.context import State
 from jitgrad.script.frontend.templates import item_origins, unions
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static, payload
-from jitgrad.script.frontend.templates.identities import (
-    Cell,
-    by_value,
-    cell_of,
-    content_of,
-    item_at,
-    item_by_item,
-    like,
-    references,
-    referring,
-    replaced,
-    view_type,
-)
+from jitgrad.script.frontend.templates.identities import (Cell, by_value, cell_of, content_of, item_at, item_by_item,
+                                                          like, references, referring, replaced, view_type)
 from jitgrad.script.frontend.templates.missing import read_if_there
 from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
