@@ -245,18 +245,3 @@ def a_tensor_kept_before_it_is_written(x, k):
     if k:
         y.exp_()
     return kept, alias, alias is y
-
-
-@program((X, 3), (X, 0), compilations=2)
-def a_loop_that_does_not_run_leaves_the_very_tensor(x, n):
-    y = x
-    for k in range(n):
-        y = y + k
-    return y, y is x
-
-
-@program((X[:0].reshape(0, 1), X), (X.reshape(-1, 1), X), compilations=2)
-def a_sequence_of_no_steps_leaves_the_very_state(xs, h):
-    for x in xs:
-        h = (h + x).tanh()
-    return h

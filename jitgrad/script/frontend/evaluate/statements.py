@@ -23,7 +23,7 @@ from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.protocol import call, iterate
-from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Number, SymTensor
+from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Number
 
 
 class _Loop:
@@ -312,15 +312,13 @@ def _counted(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> N
                 context.counters.pop()
 
     loop.ends = bool(leaves)
-    entry, names = context.state, _names(context, s)
     if not leaves:
         def body(counter: Number | None) -> Any:
             iteration(counter)
             return None
 
+        entry = context.state
         try:
-            if any(_is_callers(entry.values.get((context.frame.id, name))) for name in names & _rebound(context, s)):
-                loops.require_trip(context, length)  # of which nothing is left then, but the caller's very tensor
             try:
                 _run(context, s, loop, body, length, None)
             except Peel:
@@ -344,15 +342,10 @@ def _counted(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> N
         return more if leave is False else numbers.both(context, numbers.negate(context, leave), more)
 
     first = numbers.compare(context, "gt", length, 0)
-    assigned = context.frame.scope.assigned[id(s)] & context.frame.scope.local
+    names, assigned = _names(context, s), context.frame.scope.assigned[id(s)] & context.frame.scope.local
     loops.run(context, key=place, names=names | {name}, assigned=assigned | {name}, rebound=_rebound(context, s),
               body=guarded, trips=None, first=first)
     context.state.values.pop(counter_key, None)
-
-
-def _is_callers(value: Any) -> bool:
-    """Whether a variable holds a tensor that the script was given."""
-    return isinstance(value, SymTensor) and value.storage.input >= 0
 
 
 def _peel(context: Context, s: ast.For, iterable: Iterable, loop: _Loop, iteration: Callable[[Any], Any]) -> None:
