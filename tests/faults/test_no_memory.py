@@ -105,7 +105,55 @@ def test_memory_error_where_an_operation_has_none(tmp_path, program):
 
 
 COMPILING = """
-import sys
-from tests.faults.networks import block
-more = int(sys.argv[1])
+import os
+
+
+@jitgrad.script
+def simple(x):
+    return (x @ x).sum()
+
+
+@jitgrad.script
+def program(x, w, n: int):
+    h = x
+    for _ in range(n):
+        h = (h @ w).tanh() + x.softmax(-1)
+        if bool(h.sum() > 3):
+            h = h * 0.5
+    return h.sum()
+
+
+def first_call(free):
+    blocks = []
+    limit(0)
+    for size in (1 << 20, 1 << 16, 4096, 600):
+        try:
+            while True:
+                blocks.append(bytes(size))
+        except MemoryError:
+            pass
+    del blocks[len(blocks) - free // 600:]
+    try:
+        program(x, w, 3).backward()
+    except MemoryError:
+        print("none")
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    blocks.clear()
+    program(x, w, 3).backward()
+
+
+x, w = jitgrad.ones(4, 4), jitgrad.ones(4, 4).requires_grad_()
+simple(w).backward()
+(w @ w).sum().backward()  # a BLAS asks for its own memory once, and may end the process without it
+for free in (0, 40_000, 100_000, 200_000, 400_000, 800_000, 1_600_000, 3_200_000):
+    child = os.fork()
+    if not child:
+        first_call(free)
+        break
+    assert os.waitpid(child, 0)[1] == 0, free
 """
+
+
+def test_memory_error_where_the_compiler_has_none(tmp_path):
+    """Wherever memory ends while a script is compiled; the same call works when there is some again."""
+    assert run(tmp_path, LIMITED + COMPILING).split() == ["none"] * 8
