@@ -18,7 +18,7 @@ from jitgrad import config
 from jitgrad.eager.tensor import Tensor
 from jitgrad.errors import ScriptError
 from tests.fuzz import world
-from tests.fuzz.generator import Generator
+from tests.fuzz.generator import program
 
 PARAMETERS = "x, y, w, b, c, n: int, s: float, flag, maybe, xs, box"
 ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
@@ -229,6 +229,7 @@ class Report:
     problem: str = ""
     refused: str = ""
     compilations: int = 0
+    died: bool = False  # crashed or took too long, so that nothing makes it smaller here
 
 
 def check_source(source: str, name: str, second_order: bool, cases: Sequence[world.Case],
@@ -259,9 +260,8 @@ def check_source(source: str, name: str, second_order: bool, cases: Sequence[wor
 
 def check_program(seed: int, modes: tuple[str, ...] = ("interpreted", "native")) -> Report:
     """Generate and compare one program. A crash of the compiler is a problem like any other."""
-    source = Generator(seed).program()
     try:
-        return check_source(source, str(seed), seed % 10 == 0, list(world.arguments(seed, 3)), modes)
+        return check_source(program(seed).source, str(seed), seed % 10 == 0, list(world.arguments(seed, 3)), modes)
     except Exception as error:  # whatever it is, it is the finding
         return Report(f"{type(error).__name__}: {error}")
 
