@@ -37,7 +37,7 @@ def shrunk(seed: int, problem: str) -> tuple[str, str]:
     modes = (mode,) if mode in ("interpreted", "native") else ("interpreted", "native")
     found = [problem]
     signal.signal(signal.SIGALRM, _too_long)
-    cases = list(world.arguments(seed, 3))
+    cases = world.sequence(seed)
     alone = [c for c in cases if not c.again and f"arguments {c}: " in problem]
     cases = alone or cases
 

@@ -16,6 +16,7 @@ from tests.fuzz.grammar.containers import Containers
 from tests.fuzz.grammar.control import Control
 from tests.fuzz.grammar.effects import Effects
 from tests.fuzz.grammar.expressions import Frame, Scope
+from tests.fuzz.grammar.functions import Functions
 from tests.fuzz.grammar.memory import Memory
 from tests.fuzz.grammar.steps import Steps
 from tests.fuzz.grammar.values import Values
@@ -25,7 +26,7 @@ Statement = Callable[[Scope, int, bool], None]
 BLOCK = 250
 
 
-class Generator(Values, Memory, Control, Containers, Effects, Steps):
+class Generator(Values, Functions, Memory, Control, Containers, Effects, Steps):
     """Writes `f`: x, y, c f64[N, D], w f64[D, D], b f64[D], an int, a float, a bool, a tensor or None, a list, a box.
     """
 
@@ -37,11 +38,13 @@ class Generator(Values, Memory, Control, Containers, Effects, Steps):
     def statement(self, scope: Scope, depth: int, in_loop: bool) -> None:
         kinds: list[Statement] = [*[self.assign] * 4, self.update, self.write, self.view, self.output, self.ternary,
                                   self.pack, self.silent, self.closure, self.call, self.give, self.text, self.alias,
-                                  self.data, self.attribute, self.attribute, self.argument_list, self.random_number]
+                                  self.data, self.attribute, self.attribute, self.argument_list, self.random_number,
+                                  self.global_counter, self.built_text, self.ranks, self.several_kinds, self.keyed]
         if depth < 4:
             kinds += [self.branch, self.branch, self.count_loop, self.while_loop, self.row_loop, self.static_loop,
                       self.other_loop, self.optional, self.collect, self.gather, self.gather, self.number_list,
-                      self.comprehension, self.table, self.named, self.function, self.handled, self.select]
+                      self.comprehension, self.table, self.named, self.function, self.handled, self.select,
+                      self.generated, self.recursive, self.raised_below]
             kinds += [self.training] * (5 if self.steps else 1)
         if in_loop:
             kinds += [self.leave_loop]
