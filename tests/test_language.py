@@ -29,6 +29,6 @@ def test_row(row: str) -> None:
         assert name in parse(CASES.read_text())
         assert "refused" in row
         return
-    (file,) = (TESTS / "script" / "frontend").rglob(f"{module}.py")
+    (file,) = [f for root in ("script/frontend", "programs/surprises") for f in (TESTS / root).rglob(f"{module}.py")]
     programs = importlib.import_module(".".join(file.relative_to(TESTS.parent).with_suffix("").parts)).PROGRAMS
     assert name in [case.function.__name__ for case in programs]

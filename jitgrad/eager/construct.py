@@ -9,7 +9,7 @@ from jitgrad import dtypes
 from jitgrad.dtypes import dtype
 from jitgrad.eager.arrays import arrays
 from jitgrad.eager.autograd.grad_mode import mode
-from jitgrad.eager.autograd.node import Array, TapedArray
+from jitgrad.eager.autograd.node import Array, Storage, TapedArray
 
 _ndarray = np.ndarray
 _new = object.__new__
@@ -27,7 +27,7 @@ def wrap(array: Any, cls: type[Any] | None = None) -> Any:
     t = _new(cls or Tensor)
     t._data = array if type(array) is _ndarray else arrays.as_array(array)
     if mode.inference:
-        t._inference = True
+        t._storage = Storage(inference=True)
     return t
 
 

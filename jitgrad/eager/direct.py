@@ -58,7 +58,8 @@ def update(name: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     if mode.enabled and (target._needs or target._origin is not None
                          or (target._base is not None and target._base._needs)):
         return NotImplemented
-    if target._inference and not mode.inference:
+    storage = target._storage
+    if storage is not None and storage.inference and not mode.inference:
         return NotImplemented
     array = target._data
     if type(array) is not _ndarray or array.dtype.kind not in "fiu":
@@ -70,7 +71,6 @@ def update(name: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
         return NotImplemented
     finally:
         restore(token)
-    storage = target._storage
     if storage is None:
         storage = target._storage = Storage()
     storage.version += 1

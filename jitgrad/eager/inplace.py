@@ -46,7 +46,7 @@ def assign(target: T, value: TapedArray) -> T:
         if value._node is not None and target._storage is not None:
             _keep_overwritten(target, target._storage, value._node)
     array = target._data
-    if target._inference and not mode.inference:
+    if target.is_inference() and not mode.inference:
         raise RuntimeError(INFERENCE)
     home, source = library(array), value._data
     if not home.writable(array):

@@ -408,11 +408,11 @@ def record(plan: Plan, operands: Sequence[Any], arrays: Sequence[Array], attrs: 
         a = arrays[i]
         if read:
             t = operands[i]
-            if t._inference:
-                raise RuntimeError(INFERENCE_SAVED)
             storage = t._storage
             if storage is None:
                 storage = t._storage = Storage()
+            elif storage.inference:
+                raise RuntimeError(INFERENCE_SAVED)
             checks.append((storage, storage.version, i))
             metas.append(a)
         else:

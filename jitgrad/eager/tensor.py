@@ -22,7 +22,7 @@ _ndarray = np.ndarray
 
 #: attributes that are the tensor itself; all others are the user's
 _OWN = frozenset({"_data", "_node", "_slot", "_needs", "_base", "_path", "_seen", "_origin", "_storage", "_grad",
-                  "_hooks", "_after_hooks", "_retains", "_inference"})
+                  "_hooks", "_after_hooks", "_retains"})
 
 
 class Tensor(TapedArray, TensorBase["Tensor"]):
@@ -273,10 +273,6 @@ class Tensor(TapedArray, TensorBase["Tensor"]):
     def data_ptr(self) -> int:
         """The address of the first element."""
         return arrays.library(self._data).address(self._data)
-
-    def is_inference(self) -> bool:
-        """Whether the tensor was made in inference mode."""
-        return self._inference
 
     def _rebase(self, value: Tensor) -> None:
         """After this tensor's memory was written by other means: give it the history of `value`."""

@@ -4,13 +4,12 @@ from typing import Any
 
 import jitgrad
 from jitgrad import Tensor
-from jitgrad.optim.optimizer import Group, Params, options, require_options
-from jitgrad.optim.per_parameter import PerParameter, State
+from jitgrad.optim.optimizer import Group, Optimizer, Params, is_on, options, require_options
 
 Betas = tuple[float | Tensor, float | Tensor]
 
 
-class Adam(PerParameter):
+class Adam(Optimizer):
     """p <- p - lr * m / (sqrt(v) + eps), with m and v running means of the gradient and of its square.
 
     m <- beta1 * m + (1 - beta1) * g, divided by 1 - beta1^t at step t since it started from 0; v likewise with beta2.
@@ -32,8 +31,6 @@ class Adam(PerParameter):
     Raises:
         ValueError: a negative lr, eps or weight_decay, or betas outside of [0, 1).
     """
-
-    _buffers = ("exp_avg", "exp_avg_sq")
 
     def __init__(self, params: Params, lr: float | Tensor = 1e-3, betas: Betas = (0.9, 0.999),
                  eps: float = 1e-8, weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None,
@@ -58,33 +55,42 @@ class Adam(PerParameter):
                 if own and not isinstance(own["step"], Tensor):  # saved before step counts were tensors
                     own["step"] = jitgrad.tensor(float(own["step"]))
 
-    def _new_state(self, p: Tensor, group: Group) -> State:
-        state = super()._new_state(p, group)
+    def _new_state(self, p: Tensor, group: Group) -> dict[str, Any]:
+        state = {"step": jitgrad.tensor(0.0), "exp_avg": jitgrad.zeros_like(p), "exp_avg_sq": jitgrad.zeros_like(p)}
         if group["amsgrad"]:
             state["max_exp_avg_sq"] = jitgrad.zeros_like(p)
         return state
 
-    def _rate(self, group: Group) -> Any:
-        """A tensor stays one."""
-        return group["lr"]
-
-    def _change(self, p: Tensor, grad: Tensor, state: State, group: Group, lr: Any) -> None:
+    def _update(self, group: Group) -> None:
+        lr, weight_decay, eps = group["lr"], group["weight_decay"], group["eps"]
         beta1, beta2 = group["betas"]
-        t = state["step"].item()
-        scale = (1 - beta2 ** t) ** 0.5  # of sqrt(v), moved to the other side of the quotient
-        rate = lr * scale / (1 - beta1 ** t)
-        mean, square = state["exp_avg"], state["exp_avg_sq"]
-        mean.lerp_(grad, 1 - beta1)
-        square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-        if group["amsgrad"]:
-            largest = state["max_exp_avg_sq"]
-            largest.copy_(jitgrad.maximum(largest, square))
-            square = largest
-        divisor = square.sqrt().add_(group["eps"] * scale)
-        if isinstance(lr, Tensor):
-            p.sub_(mean / divisor * rate)
-        else:
-            p.addcdiv_(mean, divisor, value=-rate)
+        for p in group["params"]:
+            grad = p.grad
+            if grad is not None:
+                state = self._state_of(p, group)
+                state["step"].add_(1)
+                t = state["step"].item()
+                scale = (1 - beta2 ** t) ** 0.5  # of sqrt(v), moved to the other side of the quotient
+                rate = lr * scale / (1 - beta1 ** t)
+                if group["maximize"]:
+                    grad = -grad
+                if is_on(weight_decay):
+                    if group["decoupled_weight_decay"]:
+                        p.mul_(1 - lr * weight_decay)
+                    else:
+                        grad = grad.add(p, alpha=weight_decay)
+                mean, square = state["exp_avg"], state["exp_avg_sq"]
+                mean.lerp_(grad, 1 - beta1)
+                square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+                if group["amsgrad"]:
+                    largest = state["max_exp_avg_sq"]
+                    largest.copy_(jitgrad.maximum(largest, square))
+                    square = largest
+                divisor = square.sqrt().add_(eps * scale)
+                if isinstance(lr, Tensor):
+                    p.sub_(mean / divisor * rate)
+                else:
+                    p.addcdiv_(mean, divisor, value=-rate)
 
 
 class AdamW(Adam):

@@ -33,12 +33,9 @@ class PerParameter(Optimizer):
     def _new_state(self, p: Tensor, group: Group) -> State:
         return {"step": jitgrad.tensor(0.0), **{name: jitgrad.zeros_like(p) for name in self._buffers}}
 
-    def _rate(self, group: Group) -> Any:
-        """The learning rate of a step: a number, whatever the group has."""
-        return group["lr"].item() if isinstance(group["lr"], Tensor) else group["lr"]
-
     def _update(self, group: Group) -> None:
-        lr, decay = self._rate(group), group.get("weight_decay", 0)
+        lr = group["lr"].item() if isinstance(group["lr"], Tensor) else group["lr"]
+        decay = group.get("weight_decay", 0)
         for p in group["params"]:
             grad = p.grad
             if grad is not None:
@@ -54,5 +51,5 @@ class PerParameter(Optimizer):
                 self._change(p, grad, state, group, lr)
 
     def _change(self, p: Tensor, grad: Tensor, state: State, group: Group, lr: Any) -> None:
-        """One step of a parameter: `grad` has the L2 penalty in it, `lr` is what `_rate` gives."""
+        """One step of a parameter: `grad` has the L2 penalty in it, `lr` is a number."""
         raise NotImplementedError

@@ -136,6 +136,20 @@ def inference(t):
 
 
 @program
+def views_and_inference(t):
+    x = t.ones(2, 2)
+    with t.inference_mode():
+        made = x * 2
+        same = [x.t(), x.contiguous(), x.detach(), x.reshape(2, 2), x[0], x.to(t.float32)]
+    views = [made.t(), made.detach(), made[0], made.reshape(4), made.contiguous()]
+    refused = "Inplace update to inference tensor outside InferenceMode is not allowed"
+    out = [error(lambda: views[0].add_(1), refused), error(lambda: made.__setitem__(0, 1), refused)]
+    same[0].add_(1)
+    made.data.add_(1)
+    return [*out, x, made, [v.is_inference() for v in (*same, made, *views, made * 2, made.clone())]]
+
+
+@program
 def inference_decorator(t):
     @t.inference_mode()
     def a():

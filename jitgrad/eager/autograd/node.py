@@ -42,12 +42,16 @@ SECOND_BACKWARD = (
 
 
 class Storage:
-    """What tensors that share memory share besides it: the number of in-place writes so far."""
+    """What tensors that share memory share besides it.
 
-    __slots__ = ("version",)
+    `version` is the number of in-place writes so far; `inference` memory was made in inference mode: it may be written
+    only there, and nothing keeps it for a gradient.
+    """
 
-    def __init__(self, version: int = 0):
-        self.version = version
+    __slots__ = ("inference", "version")
+
+    def __init__(self, version: int = 0, inference: bool = False):
+        self.version, self.inference = version, inference
 
 
 class Meta:
@@ -258,7 +262,6 @@ class TapedArray:
     _hooks: dict[int, Hook] | None = None        # of a leaf; those of others are on their nodes
     _after_hooks: dict[int, Hook] | None = None  # after the gradient has been added to a leaf's
     _retains: bool = False
-    _inference: bool = False
 
     @property
     def dtype(self) -> dtype:
@@ -290,9 +293,13 @@ class TapedArray:
             return
         if value and self._data.dtype.kind not in dtypes.FLOAT_KINDS:
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
-        if value and self._inference and not mode.inference:
+        if value and self.is_inference() and not mode.inference:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
         self._needs = bool(value)
+
+    def is_inference(self) -> bool:
+        """Whether the tensor's memory was made in inference mode."""
+        return self._storage is not None and self._storage.inference
 
     @property
     def grad_fn(self) -> Node | None:

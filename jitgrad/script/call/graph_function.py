@@ -24,7 +24,7 @@ from jitgrad.errors import ErrorName
 from jitgrad.ops.types import ListType, TensorType
 from jitgrad.script.call import devices
 from jitgrad.script.call.callnode import CallNode, as_arrays, version_of
-from jitgrad.script.graph.ir import Block, Graph, committed, payload, walk
+from jitgrad.script.graph.ir import Block, Graph, ancestors, committed, payload, walk
 
 if TYPE_CHECKING:
     from jitgrad.script.autodiff import Derivative
@@ -55,6 +55,7 @@ class Interface:
         tensors, lists: outputs that are tensors (or absent), and lists.
         arguments, list_inputs: inputs that are tensors, and lists of tensors or None.
         writes: inputs that are tensors and written in place.
+        kept: those of them of whose first content results with a history are made: a second derivative reads it again.
         device: where it runs.
         on_host: outputs that are brought from there to the CPU.
     """
@@ -69,6 +70,7 @@ class Interface:
     arguments: tuple[int, ...]
     list_inputs: tuple[int, ...]
     writes: tuple[int, ...]
+    kept: tuple[int, ...]
     device: Device
     on_host: tuple[int, ...]
 
@@ -217,6 +219,8 @@ class GraphFunction(Interface):
         recorded = tuple(i for i in differentiable if is_differentiable(types[i])) if wrt else ()
         apart = histories(graph, [graph.outputs[i] for i in recorded]) if len(recorded) > 1 else ()
         optimised = pipeline.prepare(graph)
+        writes = tuple(i for i in committed(optimised.block) if _is_tensor(inputs[i]))
+        read = ancestors(optimised.block, (optimised.outputs[i] for i in recorded)) if writes and recorded else ()
         function = cls(
             optimised, name=name, wrt=wrt, n_outputs=len(types), device=device, on_host=tuple(on_host),
             differentiable=recorded, histories=apart,
@@ -224,7 +228,7 @@ class GraphFunction(Interface):
             lists=tuple(i for i, t in enumerate(types) if isinstance(t, ListType)),
             arguments=tuple(i for i, t in enumerate(inputs) if _is_tensor(t)),
             list_inputs=tuple(i for i, t in enumerate(inputs) if isinstance(t, ListType)),
-            writes=tuple(i for i in committed(optimised.block) if _is_tensor(inputs[i])))
+            writes=writes, kept=tuple(i for i in writes if optimised.inputs[i] in read))
         if device.type != "cpu":
             function.hosted = devices.hosted(graph, objects)
         function._compile()
@@ -314,6 +318,8 @@ class GraphFunction(Interface):
 
         `unreached` is kept by reference: when the node runs, inputs in it get no gradient.
         """
+        if self.kept:
+            objects = [o.clone() if i in self.kept and o is not None else o for i, o in enumerate(objects)]
         outputs = self.forward(arrays) if on_commit is None else self.forward(arrays, on_commit)
         for i in self.on_host:
             if outputs[i] is not None:

@@ -21,6 +21,7 @@ from jitgrad.script.graph.nodes import (
     Nested,
     Node,
     Value,
+    ancestors,
     attr_symbols,
     committed,
     flows,
@@ -113,6 +114,6 @@ class Builder:
             self.block = before
 
 
-__all__ = ["Block", "Builder", "Captures", "Graph", "Loop", "Nested", "Node", "Value", "attr_symbols", "committed",
-           "flows", "map_attr", "payload", "reads", "rebuilt", "rewritten", "sizes_of", "symbol_axes", "type_symbols",
-           "unnested", "views", "walk", "within"]
+__all__ = ["Block", "Builder", "Captures", "Graph", "Loop", "Nested", "Node", "Value", "ancestors", "attr_symbols",
+           "committed", "flows", "map_attr", "payload", "reads", "rebuilt", "rewritten", "sizes_of", "symbol_axes",
+           "type_symbols", "unnested", "views", "walk", "within"]

@@ -224,6 +224,15 @@ def committed(block: Block) -> list[int]:
     return sorted({node.attrs["target"] for node in walk(block) if node.op == "commit"})
 
 
+def ancestors(block: Block, values: Iterable[Value]) -> set[Value]:
+    """Values of a block, and those in it or outside from which they are computed."""
+    found, captures = set(values), Captures()
+    for node in reversed(block.nodes):
+        if not found.isdisjoint(node.outputs):
+            found.update(node.inputs, captures[node])
+    return found
+
+
 def unnested(call: Nested[T]) -> T:
     """What a recursion returns: it is as deep as blocks are nested, and not bounded by Python's stack."""
     stack: list[Nested[Any]] = [call]

@@ -23,7 +23,7 @@ from jitgrad.script.call import list_kinds
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import Unreadable, argument_guards, describe, resolve
 from jitgrad.script.stored.codec import Decoder, Encoder
-from jitgrad.script.stored.values import Json, NotSavable, from_plain, is_plain, string, to_plain
+from jitgrad.script.stored.values import Json, NotSavable, from_plain, integer, is_plain, string, to_plain
 from jitgrad.serialization import LoadError
 
 # --- naming objects ------------------------------------------------------------------------------------------------
@@ -90,6 +90,7 @@ _WORDS: dict[type, str] = {
     sig.RngState: "rng", sig.Machine: "machine", sig.Column: "column", sig.Length: "length", sig.Extent: "extent",
     sig.Constant: "constant"}
 _SOURCES: dict[str, Any] = {word: cls for cls, word in _WORDS.items()}
+_FIELDS = {cls: [f.name for f in fields(cls)] for cls in _WORDS}
 
 
 class Writer(Encoder):
@@ -102,6 +103,9 @@ class Writer(Encoder):
     def __init__(self, root: Any, guards: Sequence[sig.Guard] = ()):
         super().__init__()
         self.root = root
+        self.sources: list[Json] = []  # each path once; those that it begins with stand before it
+        self._numbers: dict[str, int] = {}
+        self._met: dict[int, tuple[sig.Source, int]] = {}
         self._paths: dict[int, sig.Source] = {}
         for guard in guards:
             if guard.kind == "is" and isinstance(guard.value, types.FunctionType):
@@ -117,9 +121,16 @@ class Writer(Encoder):
                 self._paths.setdefault(id(method), sig.Attr(source, name))
 
     def source(self, source: sig.Source) -> Json:
-        if isinstance(source, sig.Item) and type(source.key) not in (int, str):
-            raise NotSavable(f"a key of type `{type(source.key).__name__}`")
-        return [_WORDS[type(source)], *[self._part(f.name, getattr(source, f.name)) for f in fields(source)]]
+        """The number of a path."""
+        if id(source) not in self._met:
+            if isinstance(source, sig.Item) and type(source.key) not in (int, str):
+                raise NotSavable(f"a key of type `{type(source.key).__name__}`")
+            row = [_WORDS[type(source)], *[self._part(name, getattr(source, name)) for name in _FIELDS[type(source)]]]
+            number = self._numbers.setdefault(repr(row), len(self.sources))
+            if number == len(self.sources):
+                self.sources.append(row)
+            self._met[id(source)] = source, number
+        return self._met[id(source)][1]
 
     def _part(self, name: str, part: Any) -> Json:
         """A field of a path."""
@@ -170,16 +181,17 @@ class Changed(Exception):
 class Reader(Decoder):
     """The inverse of `Writer` in a process where the root function is `root` and was called with `values`."""
 
-    def __init__(self, root: Any, values: dict[str, Any], not_one: Sequence[bool]):
+    def __init__(self, root: Any, values: dict[str, Any], sources: Json, not_one: Sequence[bool]):
         super().__init__()
         self.root, self.values = root, values
         self.symbols = [Symbol(not_one=flag) for flag in not_one]
+        self.sources: list[sig.Source] = []
+        for word, *parts in sources:
+            cls = _SOURCES[word]
+            self.sources.append(cls(*[self._part(cls, *part) for part in zip(_FIELDS[cls], parts, strict=True)]))
 
     def source(self, stored: Json, target: bool = False) -> sig.Source:
-        word, *parts = stored
-        cls = _SOURCES[word]
-        made: sig.Source = cls(*[self._part(cls, f.name, part) for f, part in zip(fields(cls), parts, strict=True)])
-        return made
+        return self.sources[integer(stored, 0, len(self.sources))]
 
     def _part(self, cls: type, name: str, part: Json) -> Any:
         if name == "base" or cls is sig.At:
@@ -262,7 +274,7 @@ def dump(root: Any, script: sig.ScriptGraph, values: dict[str, Any]) -> bytes:
         "definitions": [[*writer.function(owner), name, _stated(found)]
                         for (owner, name), found in script.definitions.items()],
     }
-    data["not_one"] = [s.not_one for s in writer.symbols]
+    data |= {"sources": writer.sources, "not_one": [s.not_one for s in writer.symbols]}
     return json.dumps(data).encode()
 
 
@@ -272,8 +284,8 @@ def load(root: Any, values: dict[str, Any], data: bytes) -> sig.ScriptGraph | No
     The ScriptGraph's graph is empty: the `GraphFunction` beside it has the real one.
     """
     stored = json.loads(data)
-    reader = Reader(root, values, stored["not_one"])
     try:
+        reader = Reader(root, values, stored["sources"], stored["not_one"])
         for named in stored["functions"]:
             function = reader.function(named[:-1])
             if code_hash(getattr(function, "eager", function)) != named[-1]:

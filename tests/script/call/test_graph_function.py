@@ -232,6 +232,38 @@ def test_an_argument_modified_before_a_second_order_backward():
     assert "create_graph=True" in text
 
 
+def test_orders_of_the_gradient_through_arguments_that_the_script_writes():
+    def f(x, w):
+        y = (x + w).sin()
+        x.mul_(2)
+        z = (y * x.exp()).sin()
+        w.add_(x)
+        return z.sum() + (w ** 3).sum()
+
+    def orders(function):
+        a, b = operands()
+        x, w = a.clone(), b.clone()
+        value = function(x, w) + (x * w).sum()
+        found = []
+        for _ in range(3):
+            found.append(autograd.grad(value, (a, b), create_graph=True))
+            value = sum((g * g).sum() for g in found[-1]) + (x * w).sum()
+        return [g for order in found for g in order]
+
+    scripted = jitgrad.script(f)
+    for _ in range(2):
+        for mine, theirs in zip(orders(f), orders(scripted), strict=True):
+            assert jitgrad.allclose(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_only_what_a_derivative_reads_is_kept():
+    norm = jitgrad.nn.BatchNorm1d(3)
+    x = jitgrad.ones(4, 3, requires_grad=True)
+    first = jitgrad.script(lambda x: norm(x).sum()).specialise(x)
+    assert first.function.writes
+    assert not first.function.kept
+
+
 def test_an_argument_that_no_gradient_reads_may_be_modified():
     f = jitgrad.script(lambda x: (x + 1).sum() * 2)
     x = tensor(1.0, 2.0)

@@ -8,7 +8,7 @@ import jitgrad
 from jitgrad.dims import Symbol, dim
 from jitgrad.ops.types import INT, OptionalType, TensorType
 from jitgrad.script.call import signature as sig
-from jitgrad.script.call.mismatch import SIZES, actual_sizes, mismatch, other_grads
+from jitgrad.script.call.mismatch import SIZES, mismatch, other_grads, other_sizes
 from jitgrad.script.call.sources import broken, tensor_key
 
 HERE = sig.Arg("x")
@@ -47,7 +47,7 @@ def test_sizes_are_looked_at_last():
         return (x + y).sum()
 
     first = total.specialise(jitgrad.ones(3), jitgrad.ones(3))
-    assert mismatch(first, {"x": jitgrad.ones(3), "y": jitgrad.ones(4)}) == SIZES
+    assert mismatch(first, {"x": jitgrad.ones(3), "y": jitgrad.ones(4)}) == f"{SIZES} first call are 3 and 4"
     assert mismatch(first, {"x": jitgrad.ones(3), "y": 2}) == "`y` was a tensor, is int"
 
 
@@ -74,5 +74,8 @@ def test_sizes_of_a_call():
     rows = TensorType(jitgrad.float32, (dim(n), 3))
     script = sig.ScriptGraph.__new__(sig.ScriptGraph)
     script.input_types = [rows, OptionalType(TensorType(jitgrad.float32, (dim(m),))), INT]
-    assert actual_sizes(script, [jitgrad.ones(5, 3), jitgrad.ones(4), 2]) == {n: 5}
-    assert actual_sizes(script, [jitgrad.ones(6, 3), None, 2]) == {n: 6}
+    script.size_guards, script.trip_guards, script.int_symbols = [(dim(n), 5)], [(dim(n) + 1, 6)], {}
+    assert other_sizes(script, [jitgrad.ones(5, 3), jitgrad.ones(4), 2], "first") == ""
+    assert other_sizes(script, [jitgrad.ones(6, 3), None, 2], "saved") == f"{SIZES} saved call are 6 and 5"
+    script.size_guards = []
+    assert "differs from the saved call" in other_sizes(script, [jitgrad.ones(6, 3), None, 2], "saved")

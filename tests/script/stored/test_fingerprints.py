@@ -188,7 +188,8 @@ def root(x):
 def round_trip(write, read, value):
     writer = fingerprints.Writer(root)
     stored = json.loads(json.dumps(getattr(writer, write)(value)))
-    reader = fingerprints.Reader(root, {"x": 1.0}, [s.not_one for s in writer.symbols])
+    sources = json.loads(json.dumps(writer.sources))
+    reader = fingerprints.Reader(root, {"x": 1.0}, sources, [s.not_one for s in writer.symbols])
     return getattr(reader, read)(stored)
 
 
@@ -198,6 +199,15 @@ def round_trip(write, read, value):
 ])
 def test_sources_round_trip(source):
     assert round_trip("source", "source", source) == source
+
+
+def test_a_path_is_written_once():
+    writer = fingerprints.Writer(root)
+    base = sig.Attr(sig.Arg("x"), "layers")
+    numbers = [writer.source(sig.Item(base, 1)), writer.source(sig.Item(sig.Attr(sig.Arg("x"), "layers"), 1))]
+    assert numbers[0] == numbers[1]
+    assert len(writer.sources) == 3
+    assert writer.source(sig.Constant(1, 1)) != writer.source(sig.Constant(1.0, 1))
 
 
 @pytest.mark.parametrize("result", [
@@ -216,7 +226,7 @@ def test_sizes_round_trip():
     size = floordiv(dim(a) * 3 + dim(b) * dim(a), 2) - 1
     stored = fingerprints.Writer(root)
     text = json.loads(json.dumps(stored.size(size)))
-    reader = fingerprints.Reader(root, {}, [False, True])
+    reader = fingerprints.Reader(root, {}, [], [False, True])
     again = reader.size(text)
     assert str(again).replace(reader.symbols[0].name, a.name).replace(reader.symbols[1].name, b.name) == str(size)
     assert reader.symbols[1].not_one
@@ -240,4 +250,5 @@ def test_guards_of_arguments_round_trip():
         for guard in argument_guards(sig.Arg("x"), value):
             writer = fingerprints.Writer(root)
             stored = json.loads(json.dumps(writer.guard(guard)))
-            assert fingerprints.Reader(root, {"x": value}, []).guard(stored) == guard
+            sources = json.loads(json.dumps(writer.sources))
+            assert fingerprints.Reader(root, {"x": value}, sources, []).guard(stored) == guard

@@ -161,6 +161,13 @@ class Inputs(Entries):
             return found
         return value
 
+    def unnamed(self, obj: Any) -> Any:
+        """An object that no path leads to, and whose attributes may change."""
+        if id(obj) not in self.objects:
+            self._constants += 1
+            self.objects[id(obj)] = (obj, sig.Constant(obj, self._constants))
+        return obj
+
     def _read(self, value: Any, source: sig.Source, key: Any) -> Any:
         kind = type(value)
         if source in self._lists and self._lists[source] == BY_CLASS:

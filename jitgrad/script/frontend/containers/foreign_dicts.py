@@ -130,9 +130,9 @@ def look_up(context: Context, items: dict[Any, Any], key: Number, otherwise: Cal
         for test in tests:
             found = numbers.either(context, found, test)
         if found is False:
-            raise effects.raise_now(context, KeyError, ("a key that is not there",))
+            raise effects.raise_now(context, KeyError, (None, 0), [key.value])
         if found is not True:
-            effects.emit(context, "check", found.value, key.value, error=KeyError, template=((0, "", ""),))
+            effects.emit(context, "check", found.value, key.value, error=KeyError, template=(None, 0))
 
     def chosen(k: int) -> Any:
         if k == len(keys) - 1 and otherwise is None:

@@ -195,6 +195,12 @@ def contains(items: Any, value: Any) -> bool:
     return False
 
 
+def range_length(start: int, stop: int, step: int) -> int:
+    """`len(range(start, stop, step))`."""
+    n = (stop - start + step - 1) // step if step > 0 else (start - stop - step - 1) // -step
+    return max(n, 0)
+
+
 def in_range(value: Any, start: Any, stop: Any, step: int) -> bool:
     """`value in range(start, stop, step)`."""
     if step > 0:

@@ -11,7 +11,7 @@ from jitgrad.script.frontend.containers.iteration import IterableKind
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.outside import Leaving
-from jitgrad.script.frontend.templates import locations
+from jitgrad.script.frontend.templates import locations, unions
 from jitgrad.script.frontend.templates.unions import bound
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.objects import ObjectKind
@@ -155,9 +155,7 @@ def _pop_key(context: Context, target: SymDict, key: Any, default: Any = _REQUIR
     items = dict(contents.dict_of(context, target))
     place = static(context, key, "a dict key")
     if place not in items:
-        if default is _REQUIRED:
-            raise effects.raise_now(context, KeyError, (str(place),))
-        return default
+        return effects.guarded(context, lambda: items.pop(place)) if default is _REQUIRED else default
     value = items.pop(place)
     foreign_dicts.change(context, target, items)
     return value
@@ -210,17 +208,21 @@ class DictKind(SizedKind):
         return open_dicts.method(context, obj, name, super().get_attribute(context, obj, name))
 
     def get_item(self, context: Context, obj: SymDict, index: Any) -> Any:
+        return unions.switch(context, index, lambda key: self._item(context, obj, key))
+
+    def _item(self, context: Context, obj: SymDict, index: Any) -> Any:
         if open_dicts.finds(context, obj, index):
             return open_dicts.getitem(context, obj, index)
         items = contents.dict_of(context, obj)
         if isinstance(index, Number):
             return foreign_dicts.look_up(context, items, index)
         key = static(context, index, "a dict key")
-        if key not in items:
-            raise effects.raise_now(context, KeyError, (str(key),))
-        return items[key]
+        return effects.guarded(context, lambda: items[key])
 
     def set_item(self, context: Context, obj: SymDict, index: Any, value: Any) -> None:
+        unions.switch(context, index, lambda key: self._set_item(context, obj, key, value))
+
+    def _set_item(self, context: Context, obj: SymDict, index: Any, value: Any) -> None:
         if open_dicts.takes(context, obj, index):
             open_dicts.setitem(context, obj, index, value)
             return

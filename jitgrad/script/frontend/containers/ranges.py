@@ -16,10 +16,7 @@ def range_length(context: Context, r: Range) -> Any:
     """`len(range(start, stop, step))`."""
     start, stop, step = r.start, r.stop, r.step
     if isinstance(step, Number):
-        raise TypeMismatch("a `range` whose step is known only at run time", context.span(),
-                           hint="use a literal step, or a `while` loop")
-    if step == 0:
-        raise ValueError("range() arg 3 must not be zero")
+        return call(context, list_methods.range_length, start, stop, step)
     span = numbers.binary(context, "sub", stop, start) if isinstance(start, Number) or start else stop
     if step < 0:
         span = numbers.unary(context, "neg", span)
@@ -38,6 +35,8 @@ def _iterable(context: Context, r: range | Range) -> Iterable:
     start, step = r.start, r.step
 
     def item(cx: Context, k: Any) -> Any:
+        if isinstance(step, Number):
+            return numbers.binary(cx, "add", start, numbers.binary(cx, "mul", k, step, checked=False), checked=False)
         if not isinstance(k, Number) and not isinstance(start, Number):
             return start + k * step
         if step == 1 and not isinstance(start, Number) and start == 0:

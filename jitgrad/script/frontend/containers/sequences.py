@@ -224,7 +224,8 @@ class ListKind(_SequenceKind):
         return [argument(context, v) for v in contents.context_items(context, obj)]
 
     def get_item(self, context: Context, obj: SymList, index: Any) -> Any:
-        held = run_lists.run_items(context, obj)
+        held = lists.about_to_change(context, obj, index) if isinstance(index, slice) else run_lists.run_items(
+            context, obj)
         if held is not None:
             return lists.get(context, held, index, type(obj))
         found = pick(context, obj, index)
@@ -354,10 +355,8 @@ class SymTupleKind(ListKind):
     def class_of(self, obj: SymList) -> type:
         return tuple
 
-    def result(self, results: Leaving, obj: SymList) -> sig.Result:
-        if obj.source is None:
-            raise run_lists.not_static(results.context)
-        return sig.Given(obj.source)
+    def whole(self, results: Leaving, cls: type, items: Any, identity: int) -> sig.Result:
+        return sig.Made(tuple, (items,), -1)
 
     def printer(self, context: Context, obj: SymList) -> Callable[[Any], Any] | None:
         raise run_lists.not_static(context)
@@ -415,6 +414,8 @@ class TupleKind(_SequenceKind):
         return UnresolvedAttribute(f"`tuple` has no `{name}`", context.span())
 
     def get_item(self, context: Context, obj: tuple[Any, ...], index: Any) -> Any:
+        if isinstance(index, slice) and any(isinstance(p, Number) for p in (index.start, index.stop)):
+            return lists.get(context, lists.as_run(context, obj), index, SymTuple)
         return pick(context, obj, index)
 
     def length(self, context: Context, obj: tuple[Any, ...]) -> Any:

@@ -3,11 +3,13 @@
 `intercept` and `watch` see every raise and every checked operation. One that is certain unwinds the evaluation to its
 `try`. Where whether an operation fails with an error that is handled is known at run time, Python would leave in the
 middle of an expression: the statement's evaluation is abandoned (`MayFail`), and done again under `if it does not
-fail`, with the rest of its block. What `finally` says runs in front of a failing check.
+fail`, with the rest of its block. Where that is inside a branch that the statement's expressions or the functions that
+they call have opened, the statement is first done again on either side of the branch (`Split`). What `finally` says
+runs in front of a failing check.
 """
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jitgrad.errors import ScriptError, UnsupportedCall
@@ -24,6 +26,11 @@ from jitgrad.script.graph.ir import Block, Value, walk
 from jitgrad.script.graph.irops import Effect, effect
 
 Classes = tuple[type[BaseException], ...]
+
+#: of a statement none of whose branches is known
+UNDECIDED: Mapping[int, bool] = {}
+#: so many branches inside one statement are opened around it: each doubles it
+SPLITS = 6
 
 
 class Handler:
@@ -67,15 +74,27 @@ class Attempt:
 class Step:
     """A statement being evaluated inside a `try`: where evaluation goes back to when an operation in it may fail.
 
-    `passed`: how many of its operations that may fail are known not to.
+    `passed`: how many of its operations that may fail are known not to; `decided`: which of its branches are known, by
+    their number; `open`: the outermost one being evaluated, its number and condition.
     """
 
-    __slots__ = ("block", "frame", "modes", "node", "passed", "seen", "start", "state", "tries")
+    __slots__ = ("block", "branches", "decided", "frame", "modes", "node", "open", "passed", "seen", "start", "state",
+                 "tries")
 
-    def __init__(self, context: Context, passed: int):
+    def __init__(self, context: Context, passed: int, decided: Mapping[int, bool]):
         self.frame, self.node, self.modes, self.tries = context.frame, context.node, context.modes, context.tries
         self.block, self.state, self.passed, self.seen = context.builder.block, context.state.copy(), passed, 0
+        self.decided, self.branches = decided, 0
+        self.open: tuple[int, Number] | None = None
         self.start = len(self.block.nodes)
+
+    def opens(self, condition: Number) -> bool | None:
+        """A branch in the statement's block begins: which side it takes, if that is decided."""
+        self.branches += 1
+        known = self.decided.get(self.branches)
+        if known is None:
+            self.open = self.branches, condition
+        return known
 
     def back(self, context: Context) -> None:
         """Forget what the statement did; the nodes that it left change nothing that doing it again would not."""
@@ -99,12 +118,25 @@ class MayFail(Exception):
         self.step, self.condition, self.error, self.state = step, condition, error, state
 
 
+class Split(Exception):
+    """Unwinds to `step`, which is done again on either side of a branch inside it."""
+
+    def __init__(self, step: Step, number: int, condition: Number):
+        super().__init__(number)
+        self.step, self.number, self.condition = step, number, condition
+
+
 def may_fail(context: Context, attempt: Attempt, condition: Number | None, error: effects.Raised
-             ) -> ScriptError | MayFail:
+             ) -> ScriptError | MayFail | Split:
     """What to raise where an operation may fail with an error that `attempt` handles."""
     step = next((s for s in reversed(context.steps) if s.frame is attempt.frame), None)
-    if step is None or step.block is not context.builder.block or step.observed():
+    here = step is not None and step.block is context.builder.block
+    if step is None or ((condition is not None or not here) and step.observed()):  # it will be done again
         return _dynamic(context, error.error)
+    if not here:
+        if step.open is None or len(step.decided) == SPLITS:
+            return _dynamic(context, error.error)
+        return Split(step, *step.open)
     for loop in attempt.frame.loops[attempt.loops:]:
         if not loop.ends:
             raise Restart(("leaves", loop.place), f"an error may end the loop at {loop.place}")
@@ -115,6 +147,7 @@ def intercept(context: Context, error: type[BaseException], template: Any, value
               ) -> effects.Raised | None:
     """A raise that an enclosing `try` sees: the unwinding to it; None where the raise is to be emitted here."""
     tries = context.tries
+    by_flag = next((a.frame for a in reversed(tries) if a.handler(error) is not None), None)
     try:
         for index in range(len(tries) - 1, -1, -1):
             attempt = tries[index]
@@ -125,6 +158,8 @@ def intercept(context: Context, error: type[BaseException], template: Any, value
                 return effects.Raised(error, template, values, attempt)
             if handler is not None:
                 raise may_fail(context, attempt, None, effects.Raised(error, template, values))
+            if attempt.frame is by_flag:  # control goes to the handler by its flag, and through the `finally`
+                continue
             context.tries = tries[:index]
             _finish_here(context, attempt, effects.Raised(error, template, values))
         return None

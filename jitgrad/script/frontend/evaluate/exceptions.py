@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.errors import (
+    InvalidOperation,
     ScriptError,
     ShapeMismatch,
     TypeMismatch,
@@ -100,18 +101,15 @@ def raised(context: Context, error: ExceptionValue) -> effects.Raised:
 
 
 def _stated(context: Context, value: Any, values: list[Value]) -> Any:
-    """An argument of an exception as a template has it (`effects.exception`); graph values are added to `values`."""
+    """An argument of an exception as a template has it; graph values are added to `values`."""
     value = unions.force(context, value, "None as the argument of an exception")
-    if value is None:
-        return None
+    if value is None or type(value) in (bool, float) or (type(value) is int and abs(value) < 1 << 63):
+        return effects.stated(context, value, values)
     if isinstance(value, Number):
         values.append(value.value)
         return len(values) - 1
     if isinstance(value, SymTensor):
         values.append(heap.read(context, value))
-        return len(values) - 1
-    if type(value) in (bool, float) or (type(value) is int and abs(value) < 1 << 63):
-        values.append(context.constant(value))
         return len(values) - 1
     if type(value) is tuple or (type(value) is SymList and run_lists.run_items(context, value) is None):
         items = value if type(value) is tuple else items_of(context, value)
@@ -229,14 +227,12 @@ def _after(context: Context, s: ast.Try, flags: list[tuple[Handler, Any]]) -> No
             known = len(handler.raised) == 1 and not is_dynamic(first.args)
             _take(context, handler, first if known else ExceptionValue(first.cls, (), unknown=True))
             return
-        cls, args = unions.without(context, arrived, UNBOUND, known=True)
-        known = isinstance(args, tuple) and not any(
-            unions.undecided(a) and not unions.is_choice(a, object) for a in args)
 
-        def run(cls: Any) -> None:
-            _take(context, handler, ExceptionValue(cls, args if known else (), unknown=not known))
+        def run(error: tuple[Any, ...]) -> None:
+            unions.each(context, error, lambda given: _take(context, handler, ExceptionValue(*given)),
+                        lambda v: unions.is_choice(v, object) and not unions.is_choice(v, type))
 
-        unions.switch(context, cls, run, live)
+        unions.switch(context, unions.without(context, arrived, UNBOUND, known=True), run, live)
 
     if isinstance(flag, Number):
         merge.branch(context, flag, take, lambda: _after(context, s, rest), live)
@@ -274,6 +270,7 @@ def _python_error(error: ScriptError) -> ExceptionValue | None:
     if isinstance(error, UnresolvedName):
         return ExceptionValue(NameError, (f"name {error.message.replace('`', chr(39))} is not defined",))
     cause = error.__cause__
-    if isinstance(error, (TypeMismatch, ShapeMismatch)) and isinstance(cause, (TypeError, RuntimeError)):
+    known = isinstance(error, (TypeMismatch, ShapeMismatch, InvalidOperation))
+    if known and isinstance(cause, (TypeError, RuntimeError)):
         return ExceptionValue(type(cause), (str(cause),))
     return None

@@ -94,11 +94,11 @@ def _list(context: Context, node: ast.List) -> Any:
 def _dict(context: Context, node: ast.Dict) -> Any:
     items: dict[Any, Any] = {}
     for k, v in zip(node.keys, node.values, strict=True):
-        value = evaluate(context, v)
         if k is None:
-            items.update(contents.dict_of(context, value))
+            items.update(contents.dict_of(context, evaluate(context, v)))
         else:
-            items[static(context, evaluate(context, k), "a dict key")] = value
+            key = static(context, evaluate(context, k), "a dict key")
+            items[key] = evaluate(context, v)
     return contents.new_dict(context, items)
 
 

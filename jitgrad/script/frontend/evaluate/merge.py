@@ -69,6 +69,20 @@ def branch(context: Context, condition: Number | bool, then: Callable[[], Any], 
         return then() if condition else other()
     if condition.denies is not None:
         condition, then, other = numbers.wrap(context, condition.denies), other, then
+    steps = [s for s in context.steps if s.block is context.builder.block]
+    for step in steps:
+        known = step.opens(condition)
+        if known is not None:
+            return then() if known else other()
+    try:
+        return _branch(context, condition, then, other, live)
+    finally:
+        for step in steps:
+            step.open = None
+
+
+def _branch(context: Context, condition: Number, then: Callable[[], Any], other: Callable[[], Any],
+            live: frozenset[str] | None) -> Any:
     entry, mark = context.state, Symbol().number
     frame, node, modes = context.frame, context.node, context.modes
     sides = []

@@ -26,7 +26,7 @@ from jitgrad.script.frontend.values.values import Function, Number
 
 
 class GradScope:
-    """`no_grad()` and kin, entered by `with`."""
+    """`no_grad()` and kin, entered by `with`; `inference_mode`, which switches recording off, is the `negated` one."""
 
     __slots__ = ("enabled", "negated")
 
@@ -114,10 +114,13 @@ def _scope(context: Context, value: Any, item: ast.withitem, run: Callable[[], N
             targets.assign(context, item.optional_vars, entered)
 
     if isinstance(value, GradScope):
-        before, context.grad = context.grad, bool(value.enabled) is not value.negated
+        modes = context.modes
+        context.grad = bool(value.enabled) is not value.negated
+        if value.negated:
+            context.inference = bool(value.enabled)
         bind(None)
         run()
-        context.grad = before
+        context.modes = modes
         return
     if isinstance(value, autocast):
         modes = context.modes

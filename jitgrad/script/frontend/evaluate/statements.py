@@ -6,7 +6,7 @@ branch certainly leaves, the rest of the block moves into the other side instead
 """
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedSyntax
@@ -67,17 +67,18 @@ def run_function(context: Context, frame: Frame, node: Any) -> Any:
                         frozenset())
 
 
-def run_block(context: Context, statements: Sequence[ast.stmt], passed: int = 0) -> None:
-    """Evaluate statements in order, as far as control gets. `passed`: of the first one (`attempts.Step`)."""
+def run_block(context: Context, statements: Sequence[ast.stmt], passed: int = 0,
+              decided: Mapping[int, bool] = attempts.UNDECIDED) -> None:
+    """Evaluate statements in order, as far as control gets. `passed`, `decided`: of the first (`attempts.Step`)."""
     for i, s in enumerate(statements):
         context.node = s
         if context.tries:
-            ended = _attempted(context, statements[i:], passed)
+            ended = _attempted(context, statements[i:], passed, decided)
         else:
             ended = _statement(context, s, statements[i + 1:])
         if ended:
             return
-        passed = 0
+        passed, decided = 0, attempts.UNDECIDED
 
 
 def _statement(context: Context, s: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
@@ -90,29 +91,44 @@ def _statement(context: Context, s: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
         if handler is None:
             raise UnsupportedSyntax(f"`{type(s).__name__.lower()}` statement", context.span())
         handler(context, s)
+    return _ended(context, rest)
+
+
+def _ended(context: Context, rest: Sequence[ast.stmt]) -> bool:
+    """After a statement: whether control has left its block, or `rest` was evaluated where it has not."""
     left = control.pending(context)
     if isinstance(left, Number) and rest:
         control.unless_left(context, left, rest, control.live_after(context, rest[-1]))
     return left is not False
 
 
-def _attempted(context: Context, statements: Sequence[ast.stmt], passed: int) -> bool:
+def _attempted(context: Context, statements: Sequence[ast.stmt], passed: int, decided: Mapping[int, bool]) -> bool:
     """Evaluate the first of the statements, which a `try` is around."""
-    step = attempts.Step(context, passed)
+    step = attempts.Step(context, passed, decided)
     context.steps.append(step)
+    context.scopes.append({})
     try:
-        return _statement(context, statements[0], statements[1:])
-    except attempts.MayFail as failing:
-        if failing.step is not step:
+        ended = _statement(context, statements[0], statements[1:])
+        context.scopes[-2].update(context.scopes[-1])
+        return ended
+    except (attempts.MayFail, attempts.Split) as unwinding:
+        if unwinding.step is not step:
             raise
-        found = failing
+        found = unwinding
     finally:
+        context.scopes.pop()
         context.steps.pop()
     step.back(context)
+    if isinstance(found, attempts.Split):
+        def side(outcome: bool) -> Callable[[], None]:
+            return lambda: run_block(context, statements[:1], passed, {**decided, found.number: outcome})
+
+        merge.branch(context, found.condition, side(True), side(False), control.live_after(context, statements[0]))
+        return _ended(context, statements[1:])
     if found.condition is None:
         exceptions.fail(context, found)
     else:
-        merge.branch(context, found.condition, lambda: run_block(context, statements, step.seen),
+        merge.branch(context, found.condition, lambda: run_block(context, statements, step.seen, decided),
                      lambda: exceptions.fail(context, found), control.live_after(context, statements[-1]))
     return True
 

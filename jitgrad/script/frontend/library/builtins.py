@@ -12,12 +12,13 @@ from jitgrad.script.frontend.containers import iteration as it
 from jitgrad.script.frontend.containers.generators import Generator
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.library.printing import print_
-from jitgrad.script.frontend.state import effects
+from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles
 from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values import numbers, protocol, strings
+from jitgrad.script.frontend.values.checks import emit_check
 from jitgrad.script.frontend.values.plain import PLAIN, static
 from jitgrad.script.frontend.values.protocol import (
     binary,
@@ -67,6 +68,9 @@ def _range(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     if not any(isinstance(a, Number) for a in given):
         return effects.guarded(context, lambda: range(*given))
     start, stop, step = (0, given[0], 1) if len(given) == 1 else (*given, 1)[:3]
+    nonzero = numbers.compare(context, "ne", step, 0)
+    if nonzero is not True:
+        emit_check(context, nonzero, ValueError, ("range() arg 3 must not be zero",))
     return Range(start, stop, step)
 
 
@@ -163,9 +167,10 @@ def _id(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 @handles(getattr)
 def _getattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     name = static(context, args[1], "the attribute's name")
-    if len(args) == 3 and not has_attribute(context, args[0], name):
-        return args[2]
-    return get_attribute(context, args[0], name)
+    there = len(args) < 3 or has_attribute(context, args[0], name)
+    if isinstance(there, Number):
+        return dispatch.branch(context, there, lambda: get_attribute(context, args[0], name), lambda: args[2])
+    return get_attribute(context, args[0], name) if there else args[2]
 
 
 @handles(delattr)

@@ -27,7 +27,7 @@ from jitgrad.script.frontend.values.protocol import (
     items_of,
     unary,
 )
-from jitgrad.script.frontend.values.values import Method, Number
+from jitgrad.script.frontend.values.values import Function, Method, Number
 
 
 def _math(name: str) -> Handler:
@@ -128,7 +128,12 @@ def _reduce(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(functools.wraps)
 def _wraps(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return Method("wraps", lambda cx, given, named: given[0])
+    def wrap(cx: Context, given: Args, named: dict[str, Any]) -> Any:
+        if isinstance(given[0], Function):
+            given[0].name = get_attribute(cx, args[0], "__name__")
+        return given[0]
+
+    return Method("wraps", wrap)
 
 
 for _name in BINARY.values():

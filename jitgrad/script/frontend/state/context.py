@@ -123,6 +123,7 @@ class Context:
         state: variables and heap at the point that evaluation has reached.
         decisions: what earlier, abandoned evaluations found out (see `Restart`).
         grad: whether operations are recorded here (`no_grad` regions).
+        inference: whether the script has entered inference mode here.
         depth: how many run-time branches and loops enclose this point.
         gradient_state: whether the script has looked at the grad mode or at what needs a gradient.
         device_state: whether it has looked at where a tensor is.
@@ -136,7 +137,7 @@ class Context:
         self.decisions = decisions
         self.builder = GraphBuilder(self)
         self.state = State()
-        self.grad = grad
+        self.grad, self.inference = grad, False
         self.depth = 0
         self.bodies = 0
         self.gradient_state = False
@@ -168,17 +169,17 @@ class Context:
         self.waiting: list[tuple[int, frozenset[str]]] = []  # consumers of generators: frame, names that they read
 
     @property
-    def modes(self) -> tuple[bool, autocast.State]:
-        """What `with` sets and every exit puts back: whether operations are recorded, and autocast.
+    def modes(self) -> tuple[bool, bool, autocast.State]:
+        """What `with` sets and every exit puts back: whether operations are recorded, inference mode, and autocast.
 
         The latter is the thread's, which the library asks; `build` restores it in the end.
         """
-        return self.grad, autocast.state()
+        return self.grad, self.inference, autocast.state()
 
     @modes.setter
-    def modes(self, before: tuple[bool, autocast.State]) -> None:
-        self.grad = before[0]
-        autocast.restore(before[1])
+    def modes(self, before: tuple[bool, bool, autocast.State]) -> None:
+        self.grad, self.inference, autocasting = before
+        autocast.restore(autocasting)
 
     def part(self, kind: type[T]) -> T:
         """The record of `kind` that belongs to this evaluation: modules keep here what they know of it."""

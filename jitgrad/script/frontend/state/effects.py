@@ -73,8 +73,21 @@ def guarded(context: Context, operation: Callable[[], Any]) -> Any:
             raise _refusal(error)(str(error), context.span()) from error
         raise raise_now(context, type(error), (str(error),)) from error
     except (IndexError, ValueError, KeyError, ZeroDivisionError, OverflowError, AttributeError) as error:
-        text = error.args[0] if isinstance(error, KeyError) and error.args else str(error)
-        raise raise_now(context, type(error), (str(text),)) from error
+        values: list[Value] = []
+        known = isinstance(error, KeyError) and type(error.args[0]) is not str
+        template = (None, *[stated(context, a, values) for a in error.args]) if known else (
+            error.args[0] if isinstance(error, KeyError) else str(error),)
+        raise raise_now(context, type(error), template, values) from error
+
+
+def stated(context: Context, value: Any, values: list[Value]) -> Any:
+    """A plain argument of an exception as a template has it; graph values are added to `values`."""
+    if value is None:
+        return None
+    if type(value) in (bool, float) or (type(value) is int and abs(value) < 1 << 63):
+        values.append(context.constant(value))
+        return len(values) - 1
+    return ("tuple", *[stated(context, v, values) for v in value]) if type(value) is tuple else ("text", str(value))
 
 
 def _refusal(error: Exception) -> type[TypeMismatch | ShapeMismatch | InvalidOperation]:

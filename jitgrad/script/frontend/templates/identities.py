@@ -225,6 +225,7 @@ class Identities:
         made.ordered = all(s.ordered for s in sides)
         made.was_leaf = any(s.was_leaf or s.requires_grad for s in sides)
         made.unknown = any(s.unknown for s in sides)
+        made.inference = all(s.inference for s in sides)
         made.device = next((s.device for s in sides if s.device is not None), None)
         return made
 

@@ -137,7 +137,7 @@ def _kept(context: Context, value: Union, outside: Outside) -> Either:
     for other in parts[1:]:
         assert inner is not None
         inner = inner.join(other, outside.widen)
-    return Either(statics, inner)
+    return Either(statics, inner, value.copied)
 
 
 _MAKERS: dict[type, Callable[[Context, Any, bool], Template]] = {

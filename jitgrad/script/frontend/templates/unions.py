@@ -80,7 +80,9 @@ def settle(context: Context, value: Union, known: bool = False) -> Any:
     made: Any = payload(context, value, known)
     if value.copied:
         assert value.inner is not None
-        copies.share(context, CHOSEN, *copied(context.state, value.inner, made))
+        cells = set(copied(context.state, value.inner, made))
+        copies.share(context, CHOSEN, *cells)
+        copies.of(context).chosen |= cells
     if not isinstance(made, (SymTensor, *HELD)):
         return made
     context.remember(key, made)

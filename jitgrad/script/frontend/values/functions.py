@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from jitgrad.errors import TypeMismatch, UnresolvedAttribute, UnsupportedCall
+from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.library.core import is_library
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import list_methods
@@ -53,6 +53,9 @@ class FunctionKind(_OwnKind):
 
     def class_of(self, obj: Function) -> type:
         return types.FunctionType
+
+    def get_attribute(self, context: Context, obj: Function, name: str) -> Any:
+        return obj.name if name == "__name__" else super().get_attribute(context, obj, name)
 
     def call(self, context: Context, obj: Function, args: Args, kwargs: dict[str, Any]) -> Any:
         return _inline(context, obj.node, obj.source, None, obj.frame, args, kwargs, obj.defaults, obj.kw_defaults)
@@ -171,7 +174,7 @@ def _inline(context: Context, node: Any, source: Any, fn: Any, outer: Frame | No
                                    "decides its depth, write a `while` loop with a list as the stack")
     if source.scope is None:
         check_source(source, inlined=True)
-    bound = bind(context, node, source.name, args, kwargs, defaults, kw_defaults)
+    bound = effects.guarded(context, lambda: bind(context, node, source.name, args, kwargs, defaults, kw_defaults))
     frame = Frame(context.new_id(), source, fn, outer, context.span())
     for name, value in bound.items():
         context.state.values[(frame.id, name)] = value
@@ -196,13 +199,13 @@ def _inline(context: Context, node: Any, source: Any, fn: Any, outer: Frame | No
 
 def bind(context: Context, node: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any],
          defaults: tuple[Any, ...], kw_defaults: dict[str, Any]) -> dict[str, Any]:
-    """Parameter -> value, as Python binds a call. Raises TypeMismatch with Python's words."""
+    """Parameter -> value, as Python binds a call. Raises TypeError with Python's words."""
     a = node.args
     positional = [p.arg for p in (*a.posonlyargs, *a.args)]
     bound: dict[str, Any] = dict(zip(positional, args, strict=False))
     if len(args) > len(positional) and a.vararg is None:
-        raise TypeMismatch(f"{name}() takes {len(positional)} positional argument{'s' * (len(positional) != 1)} but "
-                           f"{len(args)} were given", context.span())
+        raise TypeError(f"{name}() takes {len(positional)} positional argument{'s' * (len(positional) != 1)} but "
+                        f"{len(args)} were given")
     if a.vararg is not None:
         bound[a.vararg.arg] = tuple(args[len(positional):])
     only = {p.arg for p in a.posonlyargs}
@@ -211,10 +214,10 @@ def bind(context: Context, node: Any, name: str, args: tuple[Any, ...], kwargs: 
     for k, v in kwargs.items():
         if k in only or (k not in positional and k not in keyword_only):
             if a.kwarg is None:
-                raise TypeMismatch(f"{name}() got an unexpected keyword argument '{k}'", context.span())
+                raise TypeError(f"{name}() got an unexpected keyword argument '{k}'")
             extra[k] = v
         elif k in bound:
-            raise TypeMismatch(f"{name}() got multiple values for argument '{k}'", context.span())
+            raise TypeError(f"{name}() got multiple values for argument '{k}'")
         else:
             bound[k] = v
     for p, v in zip(positional[len(positional) - len(defaults):], defaults, strict=True):
@@ -224,12 +227,12 @@ def bind(context: Context, node: Any, name: str, args: tuple[Any, ...], kwargs: 
     missing = [p for p in positional if p not in bound]
     if missing:
         listed = " and ".join(", ".join(f"'{m}'" for m in missing).rsplit(", ", 1))
-        raise TypeMismatch(f"{name}() missing {len(missing)} required positional argument{'s' * (len(missing) > 1)}: "
-                           f"{listed}", context.span())
+        raise TypeError(f"{name}() missing {len(missing)} required positional argument{'s' * (len(missing) > 1)}: "
+                        f"{listed}")
     missing = [p for p in keyword_only if p not in bound]
     if missing:
-        raise TypeMismatch(f"{name}() missing {len(missing)} required keyword-only argument"
-                           f"{'s' * (len(missing) > 1)}: '{missing[0]}'", context.span())
+        raise TypeError(f"{name}() missing {len(missing)} required keyword-only argument"
+                        f"{'s' * (len(missing) > 1)}: '{missing[0]}'")
     if a.kwarg is not None:
         made = SymDict()
         context.state.values[made] = extra

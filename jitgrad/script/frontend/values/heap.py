@@ -10,6 +10,7 @@ from jitgrad import dims
 from jitgrad.device import device as Device
 from jitgrad.dims import Symbol
 from jitgrad.dtypes import dtype, int64
+from jitgrad.eager.inplace import INFERENCE, NO_GRAD_VIEW
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.tensorbase import Size as Shape
 from jitgrad.ops.tensorbase import TensorBase
@@ -17,6 +18,7 @@ from jitgrad.ops.types import OptionalType, TensorType, short_name
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state import copies, layout
 from jitgrad.script.frontend.state.context import LAYOUT, Context, Restart, current
+from jitgrad.script.frontend.state.effects import raise_now
 from jitgrad.script.frontend.values.symnumbers import size_number
 from jitgrad.script.graph.ir import Block, Value
 
@@ -42,15 +44,16 @@ class Storage:
         was_leaf: a branch, loop or list brought it here, and it may be a leaf: its `.grad` is not known.
         origin: for an item of a list, which of the caller's tensors it is, if any (`item_origins.py`).
         unknown: it may be one of them, and nothing says which.
+        inference: the script made it in inference mode.
         device: where eager would have it; None: made of numbers, where the script's other tensors are.
     """
 
-    __slots__ = ("alias", "block", "device", "input", "made", "ordered", "origin", "requires_grad", "retains_grad",
-                 "root", "type", "unknown", "was_leaf")
+    __slots__ = ("alias", "block", "device", "inference", "input", "made", "ordered", "origin", "requires_grad",
+                 "retains_grad", "root", "type", "unknown", "was_leaf")
 
     def __init__(self, type_: TensorType, input_: int = -1, alias: str = "", requires_grad: bool = False):
         self.type, self.input, self.alias, self.requires_grad = type_, input_, alias, requires_grad
-        self.ordered = True
+        self.ordered, self.inference = True, False
         self.made: str | None = ""
         self.retains_grad = False
         self.root: Value | None = None
@@ -64,11 +67,13 @@ class Storage:
 class SymTensor(TensorBase["SymTensor"]):
     """A tensor of the script: a view of a storage."""
 
-    __slots__ = ("_type", "copied", "path", "storage")
+    __slots__ = ("_type", "copied", "path", "storage", "unrecorded")
 
-    def __init__(self, storage: Storage, path: Path, type_: TensorType, copied: bool = False):
+    def __init__(self, storage: Storage, path: Path, type_: TensorType, copied: bool = False,
+                 unrecorded: bool = False):
         self.storage, self.path, self._type = storage, path, type_
         self.copied = copied  # a reshape that eager may have to copy: not writable
+        self.unrecorded = unrecorded  # a view made while nothing is recorded: no write to it is recorded
 
     @property
     def type_(self) -> TensorType:
@@ -112,6 +117,10 @@ class SymTensor(TensorBase["SymTensor"]):
     @property
     def is_leaf(self) -> bool:
         return not self.requires_grad or (not self.path and self.storage.requires_grad)
+
+    def is_inference(self) -> bool:
+        """Whether the script made the memory in inference mode."""
+        return self.storage.inference
 
     def detach(self) -> SymTensor:
         """The same memory without history."""
@@ -197,7 +206,7 @@ def new_tensor(context: Context, value: Value, alias: str = "") -> SymTensor:
     type_ = value.type
     assert isinstance(type_, TensorType)
     storage = Storage(type_, alias=alias)
-    storage.block = context.path[-1]
+    storage.block, storage.inference = context.path[-1], context.inference
     context.state.values[storage] = value
     return SymTensor(storage, (), type_)
 
@@ -205,7 +214,7 @@ def new_tensor(context: Context, value: Value, alias: str = "") -> SymTensor:
 def copy(context: Context, tensor: SymTensor, value: Value | None = None) -> SymTensor:
     """A tensor with memory of its own that holds what `tensor` holds now; `value`: an Optional of that."""
     storage = Storage(tensor.type_)
-    storage.block = context.path[-1]
+    storage.block, storage.inference = context.path[-1], context.inference
     storage.ordered, storage.device = keeps_order(tensor), tensor.storage.device
     context.state.values[storage] = read(context, tensor) if value is None else value
     return SymTensor(storage, (), storage.type)
@@ -263,7 +272,8 @@ def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], ty
         copied = shares is None
         if copied:
             layout.doubt(context, tensor.storage)
-    return SymTensor(tensor.storage, (*tensor.path, *steps), type_, copied)
+    unrecorded = op != "detach" and (tensor.unrecorded or not context.grad)
+    return SymTensor(tensor.storage, (*tensor.path, *steps), type_, copied, unrecorded)
 
 
 def keeps_order(tensor: SymTensor) -> bool:
@@ -275,11 +285,15 @@ def write(context: Context, tensor: SymTensor, value: Value) -> None:
     """Replace what `tensor` shows by `value` (same shape and dtype); every view of the storage sees it."""
     storage = tensor.storage
     _writable(context, tensor)
+    if storage.inference and not context.inference:
+        raise raise_now(context, RuntimeError, (INFERENCE,))
+    base = current_value(context, storage)
+    if context.grad and tensor.unrecorded and (context.has_history(base) or context.has_history(value)):
+        raise raise_now(context, RuntimeError, (NO_GRAD_VIEW,))
     recorded = context.grad and not any(op == "detach" for op, _ in tensor.path)
     if recorded and storage.requires_grad:
         raise_leaf(context, bool(tensor.path))
     storage.made = storage.made and ""
-    base = current_value(context, storage)
     value = _put(context, base, tensor.path, value)
     if storage.requires_grad:
         value = as_leaf(context, storage, value)

@@ -29,6 +29,7 @@ from jitgrad.script.frontend.values.objects import (
     generated,
     get_property,
     is_method,
+    is_property,
     set_property,
 )
 from jitgrad.script.frontend.values.plain import static
@@ -131,7 +132,7 @@ class InstanceKind(ObjectKind):
 
     def get_attribute(self, context: Context, obj: Instance, name: str) -> Any:
         attribute = class_attribute(obj.cls, name)
-        if isinstance(attribute, property):
+        if is_property(attribute):
             return get_property(context, obj, name, attribute)
         items = items_of(context, obj)
         text = f"'{obj.cls.__name__}' object has no attribute '{name}'"
@@ -141,6 +142,8 @@ class InstanceKind(ObjectKind):
             return obj.cls
         if name == "__dict__":
             return contents.new_dict(context, dict(items))
+        if attribute is MISSING and is_method(class_attribute(obj.cls, "__getattr__")):
+            return call(context, self.get_attribute(context, obj, "__getattr__"), name)
         if attribute is MISSING:
             raise UnresolvedAttribute(f"`{obj.cls.__name__}` has no `{name}`", context.span())
         if is_method(attribute):
@@ -154,11 +157,13 @@ class InstanceKind(ObjectKind):
         items = items_of(context, obj)
         if undecided(items.get(name)) and may_be(items[name], UNBOUND):
             raise UnsupportedCall(f"whether the object has `{name}` is known only at run time", context.span())
-        return (name in items and items[name] is not UNBOUND) or hasattr(obj.cls, name)
+        if (name in items and items[name] is not UNBOUND) or hasattr(obj.cls, name):
+            return True
+        return is_method(class_attribute(obj.cls, "__getattr__")) and call(context, _answers, obj, name)
 
     def set_attribute(self, context: Context, obj: Instance, name: str, value: Any) -> None:
         attribute = class_attribute(obj.cls, name)
-        if isinstance(attribute, property):
+        if is_property(attribute):
             set_property(context, obj, name, attribute, value)
             return
         _writable(context, obj, f"cannot assign to field '{name}'")
@@ -168,7 +173,6 @@ class InstanceKind(ObjectKind):
         _writable(context, obj, f"cannot delete field '{name}'")
         self.get_attribute(context, obj, name)
         context.state.values[obj] = {k: v for k, v in items_of(context, obj).items() if k != name}
-
 
     def result(self, results: Leaving, obj: Instance) -> sig.Result:
         found = {k: v for k, v in items_of(results.context, obj).items() if v is not UNBOUND}
@@ -190,6 +194,15 @@ class InstanceKind(ObjectKind):
 
     def says(self, cls: type, method: Any) -> bool:
         return True
+
+
+def _answers(obj: Any, name: str) -> bool:
+    """Whether `__getattr__` gives an attribute: Python that scripts inline."""
+    try:
+        obj.__getattr__(name)
+    except AttributeError:
+        return False
+    return True
 
 
 def _writable(context: Context, obj: Instance, text: str) -> None:

@@ -17,10 +17,15 @@ from jitgrad.script.frontend.state.context import TYPES_APART, Context, Restart
 from jitgrad.script.frontend.values.symnumbers import TYPES, Number, size_number
 from jitgrad.script.graph.ir import Value
 
+#: ints up to here are floats
+EXACT = 1 << 53
+
 
 def value_of(context: Context, number: Any) -> Value:
-    """The graph value of a static or run-time number."""
-    return number.value if isinstance(number, Number) else context.constant(number)
+    """The graph value of a static or run-time number; a member of an `IntEnum` is its int."""
+    if isinstance(number, Number):
+        return number.value
+    return context.constant(int(number) if isinstance(number, int) and not isinstance(number, bool) else number)
 
 
 def type_unknown(context: Context) -> Exception:
@@ -170,7 +175,28 @@ def compare(context: Context, op: str, a: Any, b: Any) -> Any:
     known = _known(context, op, a, b)
     if known is not None:
         return known
+    if {kind_of(a), kind_of(b)} == {int, float} and not (_rounds_never(a) or _rounds_never(b)):
+        swapped = kind_of(a) is float
+        return _of_int_and_float(context, *((NUMBERS[f"num.{op}"].swapped, b, a) if swapped else (op, a, b)))
     return wrap(context, context.one(f"num.{op}", value_of(context, a), value_of(context, b)))
+
+
+def _rounds_never(number: Any) -> bool:
+    """Whether what is compared with this is less or greater as a float, too, where it is as it is."""
+    if isinstance(number, Number):
+        return number.size is not None or number.high is not None
+    return abs(number) <= EXACT or not math.isfinite(number)
+
+
+def _of_int_and_float(context: Context, op: str, a: Any, b: Any) -> Number:
+    """An int and a float compared exactly: as ints where the int, rounded to a float, is equal."""
+    i, f = value_of(context, a), value_of(context, b)
+    rounded = context.one("num.cast", i, to="float")
+    tied = context.one("num.and", context.one("num.eq", rounded, f),
+                       context.one("num.lt", f, context.constant(2.0**63)))
+    exact = context.one("num.cast", context.one("num.select", tied, f, context.constant(0.0)), to="int")
+    return wrap(context, context.one("num.select", tied, context.one(f"num.{op}", i, exact),
+                                     context.one(f"num.{op}", rounded, f)))
 
 
 def _known(context: Context, op: str, a: Any, b: Any) -> bool | None:

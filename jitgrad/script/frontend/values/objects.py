@@ -72,7 +72,7 @@ class ObjectKind(Kind):
         if slot in values:
             return values[slot]
         attribute = class_attribute(type(obj), name)
-        if isinstance(attribute, property):
+        if is_property(attribute):
             return get_property(context, obj, name, attribute)
         if name == "__class__":
             return type(obj)
@@ -104,7 +104,7 @@ class ObjectKind(Kind):
 
     def set_attribute(self, context: Context, obj: Any, name: str, value: Any) -> None:
         attribute = class_attribute(type(obj), name)
-        if isinstance(attribute, property):
+        if is_property(attribute):
             set_property(context, obj, name, attribute, value)
             return
         instance = getattr(obj, "__dict__", {})
@@ -121,9 +121,11 @@ class ObjectKind(Kind):
             for k in range(self.length(context, obj)):
                 self.get_item(context, obj, k)  # so that the path to each module is known
             return guarded(context, lambda: obj[index])
-        if self.method(obj, "__getitem__") is not None:
-            return pick(context, obj, index) if holds_modules and isinstance(index, Number) else super().get_item(
-                context, obj, index)
+        if self.method(obj, "__getitem__") is not None and holds_modules and isinstance(index, Number):
+            return pick(context, obj, index)
+        if self.method(obj, "__getitem__") is not None or not (
+                isinstance(obj, type) or hasattr(self.class_of(obj), "__getitem__")):
+            return super().get_item(context, obj, index)
         if is_dynamic(index):
             raise UnsupportedCall(f"a run-time index into {self.type_word(obj)}", context.span())
         return guarded(context, lambda: obj[index])
@@ -222,15 +224,26 @@ def _compare_fields(context: Context, op: str, a: Any, b: Any) -> Any:
     return protocol.compare(context, op, first, second)
 
 
-def get_property(context: Context, obj: Any, name: str, attribute: property) -> Any:
+def is_property(attribute: Any) -> bool:
+    """Whether what a class defines is asked for an attribute and told of it: a property, or a descriptor in Python."""
+    return isinstance(attribute, property) or all(
+        isinstance(getattr(type(attribute), name, None), types.FunctionType) for name in ("__get__", "__set__"))
+
+
+def get_property(context: Context, obj: Any, name: str, attribute: Any) -> Any:
     """What a property gives."""
+    if not isinstance(attribute, property):
+        return call(context, type(attribute).__get__, context.inputs.unnamed(attribute), obj, class_of(obj))
     if attribute.fget is None:
         raise UnresolvedAttribute(f"`{name}` is write-only", context.span())
     return call(context, attribute.fget, obj)
 
 
-def set_property(context: Context, obj: Any, name: str, attribute: property, value: Any) -> None:
+def set_property(context: Context, obj: Any, name: str, attribute: Any, value: Any) -> None:
     """Assign to a property."""
+    if not isinstance(attribute, property):
+        call(context, type(attribute).__set__, context.inputs.unnamed(attribute), obj, value)
+        return
     if attribute.fset is None:
         raise UnresolvedAttribute(f"`{name}` cannot be assigned", context.span())
     call(context, attribute.fset, obj, value)
@@ -274,7 +287,7 @@ class BorrowedKind(ObjectKind):
     def get_attribute(self, context: Context, obj: Borrowed, name: str) -> Any:
         real = obj.real
         attribute = class_attribute(type(real), name)
-        if isinstance(attribute, property):
+        if is_property(attribute):
             return get_property(context, obj, name, attribute)
         if name == "__dict__":
             raise UnsupportedCall("the `__dict__` of an object that differs between calls", context.span(),
@@ -297,9 +310,9 @@ class BorrowedKind(ObjectKind):
     def set_attribute(self, context: Context, obj: Borrowed, name: str, value: Any) -> None:
         cls = type(obj.real)
         attribute = class_attribute(cls, name)
-        if isinstance(attribute, property) and attribute.fset is not None:
+        if is_property(attribute) and getattr(attribute, "fset", attribute) is not None:
             set_property(context, obj, name, attribute, value)
-        elif isinstance(attribute, property) or hasattr(cls.__setattr__, "__code__"):
+        elif is_property(attribute) or hasattr(cls.__setattr__, "__code__"):
             raise UnsupportedCall(f"assignment to `{name}` of an object that differs between calls", context.span())
         else:
             context.inputs.write_attribute(obj.real, name, value)
@@ -315,7 +328,7 @@ class SuperKind(Kind):
         for klass in mro[mro.index(obj.owner) + 1:]:
             if name in vars(klass):
                 attribute = vars(klass)[name]
-                if isinstance(attribute, property):
+                if is_property(attribute):
                     return get_property(context, instance, name, attribute)
                 if is_method(attribute):
                     return bind(instance, attribute)

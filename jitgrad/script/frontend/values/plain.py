@@ -48,7 +48,7 @@ class PlainKind(Kind):
         return UnresolvedAttribute(f"`{type(obj).__name__}` has no `{name}`", context.span())
 
     def get_item(self, context: Context, obj: Any, index: Any) -> Any:
-        if is_dynamic(index):
+        if is_dynamic(index) and hasattr(type(obj), "__getitem__"):
             raise UnsupportedCall(f"a run-time index into {type_word(obj)}", context.span())
         return guarded(context, lambda: obj[index])
 

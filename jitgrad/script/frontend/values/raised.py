@@ -29,10 +29,7 @@ CONSTRUCTORS[BaseException] = _made
 
 
 def check_readable(context: Context, error: ExceptionValue) -> None:
-    """Refuse to look into an exception whose arguments are decided at run time, or by a class of the user's."""
-    if error.unknown:
-        raise UnsupportedCall("the arguments of an exception that only some runs raise", context.span(),
-                              hint="keep what the handler needs in a variable before the `raise`")
+    """Refuse to look into an exception whose arguments are decided by a class of the user's."""
     for name in ("__new__", "__init__", "__str__"):
         if hasattr(getattr(error.cls, name), "__code__"):
             raise UnsupportedCall(f"the arguments or text of a `{error.cls.__name__}`, whose class defines `{name}`",

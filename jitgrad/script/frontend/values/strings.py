@@ -84,7 +84,8 @@ def binary(context: Context, op: str, a: Any, b: Any) -> Any:
         return joined(context, [(a, "", ""), (b, "", "")])
     if op == "mul":
         words, times = (a, b) if isinstance(a, (str, Text)) else (b, a)
-        if isinstance(times, int) and isinstance(words, (str, Text)):
+        if isinstance(words, (str, Text)) and numbers.kind_of(times) in (int, bool):
+            times = static(context, times, "how often a string is repeated")
             return joined(context, [(words, "", "")] * times)
     return NotImplemented
 

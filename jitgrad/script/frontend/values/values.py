@@ -178,12 +178,13 @@ class Text:
 class Function:
     """A function or lambda defined in the script: source, the frame it closes over, default values."""
 
-    __slots__ = ("defaults", "frame", "kw_defaults", "node", "source")
+    __slots__ = ("defaults", "frame", "kw_defaults", "name", "node", "source")
 
     def __init__(self, node: ast.FunctionDef | ast.Lambda, source: Source, frame: Frame, defaults: tuple[Any, ...],
                  kw_defaults: dict[str, Any]):
         self.node, self.source, self.frame = node, source, frame
         self.defaults, self.kw_defaults = defaults, kw_defaults
+        self.name = getattr(node, "name", "<lambda>")
 
 
 class Method:

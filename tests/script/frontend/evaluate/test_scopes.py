@@ -36,6 +36,49 @@ def bracketed(k):
     print("close", k)
 
 
+@program((t(3), 1), (t(3), 5))
+def what_is_made_in_inference_mode_is_written_there_only(x, k):
+    with torch.inference_mode():
+        y = x * 2
+        y.add_(1)
+        z = x.view(3)
+    with torch.inference_mode(k > 3):
+        w = x + 1
+    try:
+        if k > 3:
+            y[0] = 5.0
+        w.mul_(2)
+    except RuntimeError as e:
+        print(e)
+    return y.clone() + w, y.is_inference(), z.is_inference()
+
+
+@program((t(3),))
+def an_inference_tensor_is_not_written_outside(x):
+    print("before")
+    with torch.inference_mode():
+        y = x.exp()
+    with torch.no_grad():
+        y.view(3, 1).mul_(2)
+    return y
+
+
+@program((t(3), t(2)))
+def a_view_made_under_no_grad_is_not_written_where_history_is_kept(x, w):
+    y = x * 1
+    z = x.detach()
+    with torch.no_grad():
+        views = [x.view(3), y[:2], y.view(3), z[:2], (x * 2)[:2]]
+        views[1] += 1
+    for k, v in enumerate(views):
+        try:
+            v[0].add_(w[0])
+            print("written", k)
+        except RuntimeError as e:
+            print(k, e)
+    return y * 2
+
+
 @program((t(3), 2), (t(3), 5))
 def an_unbound_variable_in_a_generator_expression_is_free(x, k):
     if x.sum() > 1000.0:

@@ -15,7 +15,7 @@ from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, St
 from jitgrad.script.frontend.templates.identities import cell_of, given, references
 from jitgrad.script.frontend.templates.of_values import template_of
 from jitgrad.script.frontend.templates.records import Record
-from jitgrad.script.frontend.templates.references import CHOSEN, Outside, copied
+from jitgrad.script.frontend.templates.references import CHOSEN, Outside, as_copies, copied
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Clash, Template
@@ -166,7 +166,7 @@ class Head:
             else:
                 like = locations.fetch(context, self.entry, key)
                 self.first.update({p: first for p, first in zip(values, self._parts(t, like), strict=True) if first})
-                state.values[key] = merge.rebuild_location(context, key, t, iter(values), like)
+                state.values[key] = merge.rebuild_location(context, key, self._noted(key, t), iter(values), like)
                 cells = list(copied(state, t, state.values[key]))
                 if key in self.copies:
                     copies.share(context, CHOSEN, *cells)
@@ -174,6 +174,10 @@ class Head:
                 if key in self.listed or run_lists.is_listed(context, like):
                     run_lists.freeze(context, state.values[key])
         return tuple(params)
+
+    def _noted(self, key: Any, t: Template) -> Template:
+        """The template of what a location holds, which says so if that is a copy."""
+        return as_copies(t) if key in self.copies else t
 
     def _parts(self, t: Template, value: Any) -> list[set[Value]]:
         """For each leaf of a template the values of the tensor that is there before the loop, if there is one."""
@@ -376,7 +380,7 @@ class Head:
         context.state = state
         leaves = iter(outputs)
         for key, t in self.templates.items():
-            renamed = renamed_template(t, fresh)
+            renamed = self._noted(key, renamed_template(t, fresh))
             value = merge.rebuild_location(context, key, renamed, leaves, locations.fetch(context, self.entry, key))
             state.values[key] = value
             if key in self.copies:

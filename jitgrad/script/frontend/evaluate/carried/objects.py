@@ -58,6 +58,7 @@ class ObjectHead(Head):
         self._copies: dict[Place, Cell] = {}  # places that hold a copy of what an iteration's view shows
         self._numbers: set[Place] = set()  # places where a number before the loop becomes a tensor
         self._views: list[SymTensor] = []
+        self._wider = False  # whether what a tensor of the loop may be has grown
         self._counts = Counter(cell_of(v) for held in entry.values.values() for _, v in references(held))
 
     def _begin(self, place: Place, t: Tensor, value: Any) -> bool:
@@ -121,6 +122,8 @@ class ObjectHead(Head):
                 if self._may_stand_in(key[1], before):
                     self._stand_in(place, made, before)
             self.cells[key] = made
+        elif isinstance(ref, SymTensor):
+            self._wider |= inherit(made, ref)
         if self._moves(ref):
             self._copies[place] = made
             copies.share(self.context, MOVES, cell, made)
@@ -206,14 +209,15 @@ def referring_tensor(context: Context, value: SymTensor) -> Tensor:
     return Tensor(value.type_.dtype, tuple([context.sizes.canonical(d) for d in value.type_.dims]), value.requires_grad)
 
 
-def inherit(storage: Storage, tensor: SymTensor) -> None:
-    """What a tensor of the loop may be: also what this one is."""
-    one = tensor.storage
+def inherit(storage: Storage, tensor: SymTensor) -> bool:
+    """What a tensor of the loop may be: also what this one is. Whether that is new."""
+    one, before = tensor.storage, (storage.ordered, storage.alias, storage.was_leaf, storage.unknown, storage.device)
     storage.ordered &= heap.keeps_order(tensor)
     storage.alias = storage.alias or (one.alias if one.input < 0 else "")
     storage.was_leaf |= one.was_leaf or (one.requires_grad and not tensor.path)
     storage.unknown |= one.unknown
     storage.device = storage.device or one.device
+    return before != (storage.ordered, storage.alias, storage.was_leaf, storage.unknown, storage.device)
 
 
 def type_of(value: Any) -> Any:

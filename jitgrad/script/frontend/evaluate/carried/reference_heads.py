@@ -109,7 +109,7 @@ class ReferenceHead(ObjectHead):
     def _assign_all(self, end: State) -> bool:
         """Say what stands for each object of this iteration in the next; whether there are new ones."""
         self._after, self._copies, self.ended, self._whole = {}, {}, {}, set()
-        counts, changed = self._live(end), False
+        counts, changed, self._wider = self._live(end), False, False
         work = [key for key in self.templates if not isinstance(key, Storage)]
         for key in work:
             value, before = self._end(key, end), self._entry(key)
@@ -126,7 +126,7 @@ class ReferenceHead(ObjectHead):
                     changed = True
                 if made not in work and isinstance(made, HELD):
                     work.append(made)
-        return changed
+        return changed or self._wider
 
     def _note_origins(self) -> bool:
         """Note which tensors of the loop may be the caller's; whether there are new ones."""
@@ -285,6 +285,7 @@ class ReferenceHead(ObjectHead):
     def _copied(self, value: Any) -> Any:
         if isinstance(value, SymTensor):
             made: Any = heap.copy(self.context, value, read_if_there(self.context, value))
+            inherit(made.storage, value)
         else:
             made = like(value)
             self.context.state.values[made] = self.context.state.values[value]

@@ -1,0 +1,13 @@
+"""Every story, told three times: eagerly, interpreted and native."""
+
+from tests.programs.surprises import closures, containers, control, exceptions, identities, numbers, objects, tensors
+from tests.script.frontend.agree import suite
+
+PROGRAMS = [case for module in (closures, containers, control, exceptions, identities, numbers, objects, tensors)
+            for case in module.PROGRAMS]
+
+test_programs = suite(PROGRAMS)
+
+
+def test_there_are_two_hundred() -> None:
+    assert len({case.function.__name__ for case in PROGRAMS}) >= 200
