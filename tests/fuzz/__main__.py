@@ -7,7 +7,7 @@ import re
 import signal
 import sys
 import time
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 
 from tests import fuzz
@@ -91,26 +91,27 @@ def main() -> int:
     if args.show is not None:
         print(program(args.show).source)
         return 0
-    failures, refusals, compilations, features = 0, Counter[str](), 0, Features()
+    failures, compilations, features = 0, 0, Features()
+    refusals: dict[str, list[int]] = defaultdict(list)  # seeds by reason
     start = time.monotonic()
     for done, seed in enumerate(range(args.seed, args.seed + args.count), 1):
         features.add(program(seed).features)
         report = check(seed, tuple(args.modes.split(",")))
         compilations += report.compilations
         if report.refused:
-            refusals[reason(report.refused)] += 1
+            refusals[reason(report.refused)].append(seed)
         if report.problem:
             failures += 1
             source, problem = program(seed).source, report.problem
             if not args.whole and not report.died:
                 source, problem = shrunk(seed, report.problem)
             print(f"{CLEAR}--- seed {seed}: {problem}\n{source}", flush=True)
-        _progress(done, args.count, f"{failures} differ, {refusals.total()} refused", start)
-    refused = refusals.total()
+        refused = sum(map(len, refusals.values()))
+        _progress(done, args.count, f"{failures} differ, {refused} refused", start)
     print(f"{args.count - failures - refused} agree, {failures} differ, {refused} refused "
           f"({100 * refused / max(args.count, 1):.1f}%), {compilations} compilations")
-    for why, count in refusals.most_common():
-        print(f"{count:6d}  {why}")
+    for why, seeds in sorted(refusals.items(), key=lambda item: -len(item[1])):
+        print(f"{len(seeds):6d}  {why} (seeds {', '.join(map(str, seeds[:4]))})")
     print(features.table(args.count))
     return 1 if failures else 0
 
