@@ -36,7 +36,7 @@ from jitgrad.script.frontend.library.backend import SymbolicBackend
 from jitgrad.script.frontend.source.annotations import check as check_annotations
 from jitgrad.script.frontend.source.source import source_of
 from jitgrad.script.frontend.state import dispatch, effects, unrolling
-from jitgrad.script.frontend.state.context import REFERENCES, Context, Restart, activated
+from jitgrad.script.frontend.state.context import APART, REFERENCES, Context, Restart, activated
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.memory import SHARED
 from jitgrad.script.frontend.state.sizes import Sizes
@@ -137,7 +137,7 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
         with asked() as facts:
             return _graph_of(context, inputs, function, arguments, log, facts)
     except ScriptError as refusal:
-        again = _of_several_types(context, refusal) or unrolling.instead(context, refusal)
+        again = _of_several_types(context, refusal) or _apart(context, refusal) or unrolling.instead(context, refusal)
         if again is None:
             raise
         raise again from refusal
@@ -149,6 +149,13 @@ def _of_several_types(context: Context, refusal: ScriptError) -> Restart | None:
     """The evaluation that may do without a refusal of types, if values were merged by what they hold."""
     if isinstance(refusal, TypeMismatch) and REFERENCES not in context.decisions:
         return Restart(REFERENCES, f"names refer to objects: {refusal.message}")
+    return None
+
+
+def _apart(context: Context, refusal: ScriptError) -> Restart | None:
+    """The evaluation that may do without a refusal, if branches were followed on either side to the end."""
+    if isinstance(refusal, TypeMismatch) and context.clashes and APART not in context.decisions:
+        return Restart(APART, f"what follows a branch is done on either side of it: {refusal.message}")
     return None
 
 

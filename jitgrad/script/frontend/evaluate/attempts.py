@@ -6,6 +6,10 @@ middle of an expression: the statement's evaluation is abandoned (`MayFail`), an
 fail`, with the rest of its block. Where that is inside a branch that the statement's expressions or the functions that
 they call have opened, the statement is first done again on either side of the branch (`Split`). What `finally` says
 runs in front of a failing check.
+
+In the same way a statement and what follows it in its block are done on either side of a branch that leaves what no
+variable can hold after it (dicts of other keys, objects of two classes), where evaluation began again with the decision
+`APART`.
 """
 
 import ast
@@ -31,6 +35,8 @@ Classes = tuple[type[BaseException], ...]
 UNDECIDED: Mapping[int, bool] = {}
 #: so many branches inside one statement are opened around it: each doubles it
 SPLITS = 6
+#: so many branches of a script are followed on either side with what comes after them: each is a path more
+PATHS = 16
 
 
 class Handler:
@@ -72,7 +78,8 @@ class Attempt:
 
 
 class Step:
-    """A statement being evaluated inside a `try`: where evaluation goes back to when an operation in it may fail.
+    """A statement being evaluated that may be done again: inside a `try`, where evaluation goes back to when an operation
+    in it may fail; where evaluation keeps `APART` what a branch leaves.
 
     `passed`: how many of its operations that may fail are known not to; `decided`: which of its branches are known, by
     their number; `open`: the outermost one being evaluated, its number and condition.
@@ -101,6 +108,16 @@ class Step:
         context.frame, context.node, context.modes, context.tries = self.frame, self.node, self.modes, self.tries
         context.state = self.state
 
+    def split(self, and_rest: bool = False) -> "Split":
+        """The unwinding that does the statement again on either side of the branch in it, `and_rest` of its block."""
+        assert self.open is not None
+        return Split(self, *self.open, and_rest)
+
+    def ends_apart(self, context: Context) -> bool:
+        """Whether what follows a branch in the statement may be done on either side of it."""
+        return (self.open is not None and context.clashes <= PATHS and len(self.decided) < SPLITS
+                and not self.observed())
+
     def observed(self) -> bool:
         """Whether the statement has called Python so far, which it must not do again."""
         made = Block(nodes=self.block.nodes[self.start:])
@@ -119,11 +136,11 @@ class MayFail(Exception):
 
 
 class Split(Exception):
-    """Unwinds to `step`, which is done again on either side of a branch inside it."""
+    """Unwinds to `step`, which is done again on either side of a branch inside it, perhaps `and_rest` of its block."""
 
-    def __init__(self, step: Step, number: int, condition: Number):
+    def __init__(self, step: Step, number: int, condition: Number, and_rest: bool):
         super().__init__(number)
-        self.step, self.number, self.condition = step, number, condition
+        self.step, self.number, self.condition, self.and_rest = step, number, condition, and_rest
 
 
 def may_fail(context: Context, attempt: Attempt, condition: Number | None, error: effects.Raised
@@ -136,7 +153,7 @@ def may_fail(context: Context, attempt: Attempt, condition: Number | None, error
     if not here:
         if step.open is None or len(step.decided) == SPLITS:
             return _dynamic(context, error.error)
-        return Split(step, *step.open)
+        return step.split()
     for loop in attempt.frame.loops[attempt.loops:]:
         if not loop.ends:
             raise Restart(("leaves", loop.place), f"an error may end the loop at {loop.place}")

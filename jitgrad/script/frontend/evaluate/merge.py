@@ -11,7 +11,7 @@ from jitgrad.dims import Symbol, symbols
 from jitgrad.errors import Span, TypeMismatch
 from jitgrad.ops.types import OptionalType, TensorType
 from jitgrad.script.frontend.state import copies, effects
-from jitgrad.script.frontend.state.context import REFERENCES, Context, State
+from jitgrad.script.frontend.state.context import APART, REFERENCES, Context, State
 from jitgrad.script.frontend.templates import locations, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Same, placeholders
 from jitgrad.script.frontend.templates.identities import Identities, cell_of, given
@@ -75,14 +75,14 @@ def branch(context: Context, condition: Number | bool, then: Callable[[], Any], 
         if known is not None:
             return then() if known else other()
     try:
-        return _branch(context, condition, then, other, live)
+        return _branch(context, condition, then, other, live, steps)
     finally:
         for step in steps:
             step.open = None
 
 
 def _branch(context: Context, condition: Number, then: Callable[[], Any], other: Callable[[], Any],
-            live: frozenset[str] | None) -> Any:
+            live: frozenset[str] | None, steps: Sequence[Any]) -> Any:
     entry, mark = context.state, Symbol().number
     frame, node, modes = context.frame, context.node, context.modes
     sides = []
@@ -91,7 +91,14 @@ def _branch(context: Context, condition: Number, then: Callable[[], Any], other:
         context.frame, context.node, context.modes = frame, node, modes
     if sides[0].dead or sides[1].dead:
         return _dead(context, condition, sides)
-    return _merge(context, condition.value, entry, sides, live, mark)
+    try:
+        return _merge(context, condition.value, entry, sides, live, mark)
+    except TypeMismatch as refusal:
+        context.clashes += 1
+        for step in reversed(steps if APART in context.decisions else ()):
+            if step.ends_apart(context):
+                raise step.split(and_rest=True) from refusal
+        raise
 
 
 def _dead(context: Context, condition: Number, sides: list[_Side]) -> Any:

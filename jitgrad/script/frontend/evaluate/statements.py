@@ -27,7 +27,7 @@ from jitgrad.script.frontend.evaluate import expressions as ex
 from jitgrad.script.frontend.evaluate.carried.heads import Peel
 from jitgrad.script.frontend.source.liveness import always_leaves, exits
 from jitgrad.script.frontend.state import effects, unrolling
-from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.context import APART, Context
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import numbers
@@ -72,7 +72,7 @@ def run_block(context: Context, statements: Sequence[ast.stmt], passed: int = 0,
     """Evaluate statements in order, as far as control gets. `passed`, `decided`: of the first (`attempts.Step`)."""
     for i, s in enumerate(statements):
         context.node = s
-        if context.tries:
+        if context.tries or APART in context.decisions:
             ended = _attempted(context, statements[i:], passed, decided)
         else:
             ended = _statement(context, s, statements[i + 1:])
@@ -103,7 +103,7 @@ def _ended(context: Context, rest: Sequence[ast.stmt]) -> bool:
 
 
 def _attempted(context: Context, statements: Sequence[ast.stmt], passed: int, decided: Mapping[int, bool]) -> bool:
-    """Evaluate the first of the statements, which a `try` is around."""
+    """Evaluate the first of the statements, which may have to be done again."""
     step = attempts.Step(context, passed, decided)
     context.steps.append(step)
     context.scopes.append({})
@@ -120,11 +120,13 @@ def _attempted(context: Context, statements: Sequence[ast.stmt], passed: int, de
         context.steps.pop()
     step.back(context)
     if isinstance(found, attempts.Split):
-        def side(outcome: bool) -> Callable[[], None]:
-            return lambda: run_block(context, statements[:1], passed, {**decided, found.number: outcome})
+        done = statements if found.and_rest else statements[:1]
 
-        merge.branch(context, found.condition, side(True), side(False), control.live_after(context, statements[0]))
-        return _ended(context, statements[1:])
+        def side(outcome: bool) -> Callable[[], None]:
+            return lambda: run_block(context, done, passed, {**decided, found.number: outcome})
+
+        merge.branch(context, found.condition, side(True), side(False), control.live_after(context, done[-1]))
+        return found.and_rest or _ended(context, statements[1:])
     if found.condition is None:
         exceptions.fail(context, found)
     else:

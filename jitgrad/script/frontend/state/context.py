@@ -34,6 +34,8 @@ T = TypeVar("T")
 RANDOM = ("random numbers and call-backs",)
 #: the decision that what branches and loops bring together stays a choice of objects, not a copy of what they hold
 REFERENCES = ("references",)
+#: the decision that what no variable can hold after a branch is held on either side of it, with what follows
+APART = ("apart",)
 #: the decision that a number of one type here and of another there is one of two, not a number of any type
 TYPES_APART = ("types of numbers",)
 #: the decision that it is asked where the elements of the caller's tensors lie, which says what a reshape copies
@@ -163,7 +165,8 @@ class Context:
         self.open: set[Symbol] = set()  # sizes that may differ from element to element of a list
         self.listed: dict[Any, None] = {}  # storages of tensors in a list of run-time length, and lists in one
         self.tries: list[Any] = []  # the `try` statements around, innermost last (attempts.py)
-        self.steps: list[Any] = []  # the statements inside them that are being evaluated, innermost last
+        self.steps: list[Any] = []  # the statements that may be done again, being evaluated, innermost last
+        self.clashes = 0  # how many branches had to be followed on either side, or would have to be
         self.entering = False  # what is evaluated is what a `with` enters
         self.handling: list[Any] = []  # exceptions whose handlers are being evaluated
         self.waiting: list[tuple[int, frozenset[str]]] = []  # consumers of generators: frame, names that they read
