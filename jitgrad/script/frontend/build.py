@@ -101,7 +101,7 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     if _takes_gradients(function):
         decisions.add(SHARED)
     log: list[str] = []
-    refusal: BaseException | None = None  # of the loops as they are
+    refusal: BaseException | None = None  # so far
     limit, modes = sys.getrecursionlimit(), autocast.state()
     sys.setrecursionlimit(max(limit, STACK))
     try:
@@ -109,16 +109,24 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
             try:
                 return _evaluate(function, bound.arguments, decisions, log, optimistic, any_grads, lists, late_checks)
             except Restart as restart:
+                refusal = _told(refusal, restart.__cause__, decisions)
                 decisions.add(restart.decision)
                 log.append(restart.text)
-                refusal = refusal or restart.__cause__
             except ScriptError as error:
-                raise refusal or error from None
+                raise _told(refusal, error, decisions) or error from None
             finally:
                 autocast.restore(modes)
     finally:
         sys.setrecursionlimit(limit)
     raise NotStatic("too many loops would have to be unrolled", source_of(function).span(source_of(function).node))
+
+
+def _told(refusal: BaseException | None, later: BaseException | None, decisions: set[Any]) -> BaseException | None:
+    """Which of two refusals is told: that of the loops as they are; of those the later, unless it has the same place."""
+    if not isinstance(refusal, ScriptError) or not isinstance(later, ScriptError):
+        return refusal or later
+    unrolled = unrolling.SHORT_LOOPS in decisions
+    return refusal if unrolled or later.span is None or later.span == refusal.span else later
 
 
 def _takes_gradients(function: Callable[..., Any]) -> bool:

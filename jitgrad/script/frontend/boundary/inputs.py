@@ -389,14 +389,12 @@ class Inputs(Entries):
         context = self.context
         self._before[slot] = (before, path)
         kind = value.number_type if isinstance(value, Number) else type(value)
-        if kind in KINDS and type(before) in KINDS:
+        if kind in KINDS and type(before) in KINDS and ("any type", slot) not in context.decisions:
+            if type(before) is not kind:
+                raise Restart(("any type", slot), f"`{name_of(path)}` becomes a number of another type")
             if slot in self._static_reads:
                 raise Restart(slot, f"`{name_of(path)}` is written, so it is read at run time")
             if slot not in self._slots:
-                if type(before) is not kind:
-                    raise UnsupportedCall(f"`{name_of(path)}` was a {type(before).__name__} and becomes a "
-                                          f"{kind.__name__}", context.span(),
-                                          hint="keep one type of number in an attribute")
                 context.decisions.add(slot)
                 self.guard(path, "type", kind)
                 self.number(before, path, name_of(path))

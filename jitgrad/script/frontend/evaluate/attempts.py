@@ -13,12 +13,13 @@ variable can hold after it (dicts of other keys, objects of two classes), where 
 """
 
 import ast
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jitgrad.errors import ScriptError, UnsupportedCall
 from jitgrad.ops.numbers import FUNCTIONS, NUMBERS, may_divide_by_zero
-from jitgrad.ops.types import FLOAT, TensorType
+from jitgrad.ops.types import FLOAT, INT, TensorType
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context, Restart, State
@@ -78,8 +79,8 @@ class Attempt:
 
 
 class Step:
-    """A statement being evaluated that may be done again: inside a `try`, where evaluation goes back to when an operation
-    in it may fail; where evaluation keeps `APART` what a branch leaves.
+    """A statement being evaluated that may be done again: inside a `try`, where an operation in it may fail; anywhere,
+    where evaluation keeps `APART` what a branch leaves.
 
     `passed`: how many of its operations that may fail are known not to; `decided`: which of its branches are known, by
     their number; `open`: the outermost one being evaluated, its number and condition.
@@ -153,7 +154,8 @@ def may_fail(context: Context, attempt: Attempt, condition: Number | None, error
     if not here:
         if step.open is None or len(step.decided) == SPLITS:
             return _dynamic(context, error.error)
-        return step.split()
+        split: Split = step.split()
+        return split
     for loop in attempt.frame.loops[attempt.loops:]:
         if not loop.ends:
             raise Restart(("leaves", loop.place), f"an error may end the loop at {loop.place}")
@@ -204,55 +206,61 @@ def watch(context: Context, op: str, inputs: tuple[Value, ...], attrs: dict[str,
     errors: Classes = (attrs["error"],) if op == "check" else NUMBERS[op].raises if op in NUMBERS else ()
     if not any(a.finish is not None or a.handler(e) for a in context.tries for e in errors):
         return False
-    attempt = next((a for a in reversed(context.tries) if any(a.handler(e) for e in errors)), None)
-    if attempt is not None and _passed(context, attempt):
-        return op == "check"
-    if op == "check":
-        condition: Any = numbers.wrap(context, inputs[0])
-        failure = effects.Raised(attrs["error"], attrs["template"], inputs[1:])
-    else:
-        found = _arithmetic(context, op, inputs, attrs)
-        if found is None:
-            raise _dynamic(context, errors[0])
-        condition, failure = found
-        if condition is True:
-            return False
+    failures = ([(numbers.wrap(context, inputs[0]), effects.Raised(attrs["error"], attrs["template"], inputs[1:]))]
+                if op == "check" else _arithmetic(context, op, inputs, attrs))
+    if failures is None:
+        raise _dynamic(context, errors[0])
+    for condition, failure in failures:
+        _watched(context, condition, failure)
+    return op == "check"
+
+
+def _watched(context: Context, condition: Any, failure: effects.Raised) -> None:
+    """Inside a `try`: a failure unless the condition holds."""
+    attempt = next((a for a in reversed(context.tries) if a.handler(failure.error)), None)
     if attempt is not None:
+        if _passed(context, attempt):
+            return
         raise may_fail(context, attempt, condition, failure)
 
     def fail() -> None:
         raise effects.raise_now(context, failure.error, failure.template, failure.values)
 
     merge.branch(context, condition, lambda: None, fail)
-    return op == "check"
 
 
 def _arithmetic(context: Context, op: str, inputs: tuple[Value, ...], attrs: dict[str, Any]
-                ) -> tuple[Any, effects.Raised] | None:
-    """When arithmetic succeeds, and what it raises where not; None where a script cannot tell beforehand."""
+                ) -> list[tuple[Any, effects.Raised]] | None:
+    """What arithmetic raises, each unless a condition holds; None where a script cannot tell beforehand."""
     x = numbers.wrap(context, inputs[0])
-    condition: Any
-    arguments: tuple[float, ...]
+    floats = FLOAT in [v.type for v in inputs]
     if may_divide_by_zero(op) and op != "num.pow":
-        condition = numbers.compare(context, "ne", _known(context, inputs[1]), 0)
-        operation, arguments = NUMBERS[op].python, (1.0 if FLOAT in (inputs[0].type, inputs[1].type) else 1, 0)
-    elif op == "num.pow":
-        if FLOAT not in (inputs[0].type, inputs[1].type):
-            return True, effects.Raised()  # the exponent is not negative
+        return [(numbers.compare(context, "ne", _known(context, inputs[1]), 0),
+                 _as_python(NUMBERS[op].python, 1.0 if floats else 1, 0))]
+    if op == "num.pow":
+        if not floats:
+            return []  # the exponent is not negative
         condition = numbers.either(context, numbers.compare(context, "ne", x, 0),
                                    numbers.compare(context, "ge", _known(context, inputs[1]), 0))
-        operation, arguments = NUMBERS[op].python, (0.0, -1)
-    elif op == "num.math" and (domain := FUNCTIONS[attrs["fn"]].outside) is not None:
-        comparison, outside = domain
+        return [(condition, _as_python(NUMBERS[op].python, 0.0, -1))]
+    function = FUNCTIONS[attrs["fn"]] if op == "num.math" else None
+    if function is not None and function.outside is not None:
+        comparison, outside = function.outside
         condition = numbers.negate(context, numbers.compare(context, comparison, x, 0))
-        operation, arguments = FUNCTIONS[attrs["fn"]].python, (outside,)
-    else:
-        return None
+        return [(condition, _as_python(function.python, outside))]
+    if floats and (op == "num.cast" or (function is not None and function.result is INT)):
+        return [(numbers.negate(context, numbers.wrap(context, context.one("num.math", inputs[0], fn=fn))),
+                 _as_python(int, value)) for fn, value in (("isnan", math.nan), ("isinf", math.inf))]
+    return None
+
+
+def _as_python(operation: Callable[..., Any], *arguments: float) -> effects.Raised:
+    """What Python raises here, in its own words."""
     try:
         operation(*arguments)
-    except (ZeroDivisionError, ValueError) as error:  # Python's own words
-        return condition, effects.Raised(type(error), (str(error),))
-    raise AssertionError(op)
+    except (ArithmeticError, ValueError) as error:
+        return effects.Raised(type(error), (str(error),))
+    raise AssertionError(operation)
 
 
 def _known(context: Context, value: Value) -> Any:

@@ -1,7 +1,8 @@
 """Which names are read later: a backward pass over a function's AST, once per function.
 
-Branches merge, and loops carry, only names that are live afterwards. Names that an inner function, a lambda or a
-comprehension reads count as live everywhere, since nobody knows when it runs.
+Branches merge, and loops carry, only names that are live afterwards. Names that an inner function reads are live where
+the function is, if its name is all that refers to it (it is only called); otherwise everywhere, since nobody knows when
+it runs.
 """
 
 import ast
@@ -20,7 +21,7 @@ class Scope:
     Attributes:
         parameters: in order, `*args` and `**kwargs` included.
         local: every name that the function binds.
-        captured: names that functions nested in it read or write; live everywhere.
+        captured: names that functions nested in it read or write.
         free, global_: names that a `nonlocal` or `global` statement declares.
         after: `id(statement)` -> names live after it.
         head: `id(loop)` -> names live at the loop's head (before its test).
@@ -93,8 +94,7 @@ def _analyse(node: FunctionNode) -> Scope:
         local |= names_bound(statement)
         for n in own_nodes(statement):
             if isinstance(n, NESTED):
-                captured |= names_read(n)
-                captured.update(name for d in ast.walk(n) if isinstance(d, ast.Nonlocal) for name in d.names)
+                captured |= _names_used(n)
             elif isinstance(n, ast.Nonlocal):
                 free.update(n.names)
             elif isinstance(n, ast.Global):
@@ -103,16 +103,52 @@ def _analyse(node: FunctionNode) -> Scope:
     scope = Scope(parameters, frozenset(local), frozenset(captured & local), frozenset(free), frozenset(global_))
     if not isinstance(node, ast.Lambda):
         scope.yields = any(isinstance(n, (ast.Yield, ast.YieldFrom)) for s in node.body for n in own_nodes(s))
-        _Pass(scope).block(node.body, set(scope.captured), set(), set())
+        backwards = _Pass(scope, node.body)
+        backwards.block(node.body, set(backwards.always), set(), set())
     return scope
+
+
+def _names_used(node: ast.AST) -> set[str]:
+    """Names around a nested function that it reads or writes."""
+    return names_read(node) | {name for n in ast.walk(node) if isinstance(n, ast.Nonlocal) for name in n.names}
+
+
+def _only_called(body: Sequence[ast.stmt]) -> dict[int, ast.FunctionDef]:
+    """The nested functions to which nothing but their own name refers, which is only called; by id of their node."""
+    inside = [n for s in body for n in ast.walk(s)]
+    called = {id(n.func) for n in inside if isinstance(n, ast.Call)}
+    escaping = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and id(n) not in called}
+    found = [n for s in body for n in own_nodes(s) if isinstance(n, ast.FunctionDef)]
+    return {id(f): f for f in found if f.name not in escaping and not f.decorator_list and not any(
+        isinstance(n, (*NESTED, ast.Yield, ast.YieldFrom)) for n in ast.walk(f) if n is not f)}
 
 
 class _Pass:
     """The backward pass: every method takes the names live after and gives those live before."""
 
-    def __init__(self, scope: Scope):
+    def __init__(self, scope: Scope, body: Sequence[ast.stmt]):
         self.scope = scope
-        self.always = set(scope.captured)
+        self.only_called = _only_called(body)
+        others = [n for s in body for n in own_nodes(s) if isinstance(n, NESTED) and id(n) not in self.only_called]
+        self.always = {name for n in others for name in _names_used(n)} & scope.local
+        #: function that is only called -> the names that are live where it is
+        self.held: dict[str, set[str]] = {}
+        for f in self.only_called.values():
+            self.held[f.name] = self.held.get(f.name, set()) | (_names_used(f) & scope.local)
+        self.always = self.with_held(self.always)
+
+    def with_held(self, names: set[str]) -> set[str]:
+        """The names, and those that functions among them read."""
+        found, waiting = set(names), list(names)
+        while waiting:
+            new = self.held.get(waiting.pop(), set()) - found
+            found |= new
+            waiting.extend(new)
+        return found
+
+    def reads(self, node: ast.AST) -> set[str]:
+        """Names that evaluating `node` may read, by functions that it calls included."""
+        return self.with_held(names_read(node))
 
     def block(self, statements: Sequence[ast.stmt], live: set[str], on_break: set[str],
               on_continue: set[str]) -> set[str]:
@@ -126,44 +162,45 @@ class _Pass:
         if isinstance(s, ast.If):
             then = self.block(s.body, live, on_break, on_continue)
             other = self.block(s.orelse, live, on_break, on_continue)
-            return then | other | names_read(s.test) | self.always
+            return then | other | self.reads(s.test) | self.always
         if isinstance(s, ast.While):
-            return self.loop(s, live, names_read(s.test), set())
+            return self.loop(s, live, self.reads(s.test), set())
         if isinstance(s, ast.For):
-            return self.loop(s, live, set(), names_bound(s.target)) | names_read(s.iter)
+            return self.loop(s, live, set(), names_bound(s.target)) | self.reads(s.iter)
         if isinstance(s, ast.With):
             inner = self.block(s.body, live, on_break, on_continue)
-            return inner | set().union(*(names_read(i.context_expr) for i in s.items))
+            return inner | set().union(*(self.reads(i.context_expr) for i in s.items))
         if isinstance(s, ast.Try):
             return self.attempt(s, live, on_break, on_continue)
         if isinstance(s, ast.Match):
             inner = set(live)
             for case in s.cases:
                 inner |= self.block(case.body, live, on_break, on_continue) - names_bound(case.pattern)
-                inner |= names_read(case.pattern) | (names_read(case.guard) if case.guard is not None else set())
-            return inner | names_read(s.subject) | self.always
+                inner |= self.reads(case.pattern) | (self.reads(case.guard) if case.guard is not None else set())
+            return inner | self.reads(s.subject) | self.always
         if isinstance(s, ast.Delete):
             killed = {t.id for target in s.targets for t in _targets(target)}
-            return (live - killed) | names_read(s) | self.always
+            return (live - killed) | self.reads(s) | self.always
         if isinstance(s, ast.Return):
-            return (names_read(s.value) if s.value is not None else set()) | self.always
+            return (self.reads(s.value) if s.value is not None else set()) | self.always
         if isinstance(s, ast.Break):
             return on_break | self.always
         if isinstance(s, ast.Continue):
             return on_continue | self.always
         if isinstance(s, ast.Raise):
-            return names_read(s) | self.always
+            return self.reads(s) | self.always
         if isinstance(s, ast.Assign):
             killed = {t.id for target in s.targets for t in _targets(target)}
-            return (live - killed) | names_read(s) | self.always
+            return (live - killed) | self.reads(s) | self.always
         if isinstance(s, ast.AnnAssign) and s.value is not None and isinstance(s.target, ast.Name):
-            return (live - {s.target.id}) | names_read(s.value) | self.always
+            return (live - {s.target.id}) | self.reads(s.value) | self.always
         if isinstance(s, ast.AugAssign):
-            read = names_read(s)
+            read = self.reads(s)
             return live | read | ({s.target.id} if isinstance(s.target, ast.Name) else set())
         if isinstance(s, ast.FunctionDef):
-            return (live - {s.name}) | names_read(s) | self.always
-        return live | names_read(s)
+            read = self.reads(s.args if id(s) in self.only_called else s)
+            return (live - {s.name}) | read | self.always
+        return live | self.reads(s)
 
     def attempt(self, s: ast.Try, live: set[str], on_break: set[str], on_continue: set[str]) -> set[str]:
         """A `try`: every point of its body may go on in a handler, and every way out passes `finally`."""
@@ -173,7 +210,7 @@ class _Pass:
         caught: set[str] = set()
         for handler in s.handlers:
             inner = self.block(handler.body, final, on_break, on_continue)
-            caught |= (inner - {handler.name or ""}) | (names_read(handler.type) if handler.type else set())
+            caught |= (inner - {handler.name or ""}) | (self.reads(handler.type) if handler.type else set())
         otherwise = self.block(s.orelse, final, on_break, on_continue)
         self.always = self.always | caught
         body = self.block(s.body, otherwise | caught, on_break, on_continue)
