@@ -41,8 +41,9 @@ bench: $(VENV)/.core  ## eager against scripted (and PyTorch, JAX where the extr
 fuzz: $(VENV)/.dev  ## N generated programs: eager, interpreted and native must agree (N=500 SEED=0)
 	@$(PY) -m tests.fuzz --count $(N) --seed $(SEED)
 
-lint: $(VENV)/.dev  ## ruff and mypy --strict
+lint: $(VENV)/.dev  ## ruff, isort and mypy --strict
 	@$(PY) -m ruff check jitgrad tools tests benchmarks examples
+	@$(PY) -m isort --check --quiet jitgrad tools tests benchmarks examples
 	@$(PY) -m mypy
 
 clean:  ## remove the virtual environment and all caches

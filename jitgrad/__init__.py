@@ -15,23 +15,8 @@ from jitgrad.device import device as device  # the class; the module of that nam
 from jitgrad.device import provide_kernels as _provide_kernels
 
 if TYPE_CHECKING:
-    from jitgrad import (
-        accelerator,
-        amp,
-        autograd,
-        backends,
-        cpu,
-        cuda,
-        distributions,
-        func,
-        jit,
-        linalg,
-        nn,
-        onnx,
-        optim,
-        testing,
-        utils,
-    )
+    from jitgrad import (accelerator, amp, autograd, backends, cpu, cuda, distributions, func, jit, linalg, nn, onnx,
+                         optim, testing, utils)
     from jitgrad._namespace import *
     from jitgrad.eager.format import set_printoptions
     from jitgrad.script.executor import eager_mode

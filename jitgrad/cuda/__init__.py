@@ -238,15 +238,8 @@ def memory_summary(device: Where = None, abbreviated: bool = False) -> str:
 
 
 from jitgrad.cuda import amp as amp  # noqa: E402 (amp asks whether there is a GPU)
-from jitgrad.cuda.streams import (  # noqa: E402
-    Event,
-    ExternalStream,
-    Stream,
-    current_stream,
-    default_stream,
-    set_stream,
-    stream,
-)
+from jitgrad.cuda.streams import (Event, ExternalStream, Stream, current_stream, default_stream,  # noqa: E402
+                                  set_stream, stream)
 
 __all__ = ["DeviceProperties", "Event", "ExternalStream", "Stream", "amp", "current_device", "current_stream",
            "default_stream", "device", "device_count", "device_of", "empty_cache", "get_device_capability",

@@ -19,19 +19,8 @@ from jitgrad.eager.arrays.errstate import SILENT, restore, silence
 from jitgrad.eager.arrays.library import HOST, Library
 from jitgrad.eager.arrays.moves import move
 from jitgrad.eager.autograd.grad_mode import mode
-from jitgrad.eager.autograd.node import (
-    SECOND_BACKWARD,
-    Array,
-    Edge,
-    Meta,
-    Node,
-    Storage,
-    TapedArray,
-    changed,
-    edge_of,
-    next_number,
-    storage_of,
-)
+from jitgrad.eager.autograd.node import (SECOND_BACKWARD, Array, Edge, Meta, Node, Storage, TapedArray, changed,
+                                         edge_of, next_number, storage_of)
 from jitgrad.eager.autograd.tape import tape_of
 from jitgrad.eager.construct import wrap
 from jitgrad.ops.checks import C

@@ -1,18 +1,8 @@
 """The library's functions that are methods of tensors as they are: the tensor is their first argument."""
 
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library import (
-    activation,
-    combine,
-    compare,
-    convert,
-    creation,
-    elementary,
-    order,
-    pointwise,
-    random,
-    reduce,
-)
+from jitgrad.ops.library import (activation, combine, compare, convert, creation, elementary, order, pointwise, random,
+                                 reduce)
 from jitgrad.ops.library.core import inplace
 from jitgrad.ops.library.linear_algebra import decompositions, linalg
 from jitgrad.ops.library.shapes import gather as gathering

@@ -18,8 +18,9 @@ from tests.codegen.cuda import host
 from tests.cuda.hosted import StandinDriver, gpu
 from tests.programs import test_programs
 from tests.programs.harness import Program, check
-from tools.devcheck.lecture import LATER, REFERENCE, run
+from tools.devcheck.lecture import LATER, REFERENCE
 from tools.devcheck.lecture import programs as lecture
+from tools.devcheck.lecture import run
 
 
 @pytest.fixture

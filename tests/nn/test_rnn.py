@@ -7,15 +7,8 @@ import pytest
 
 import jitgrad
 from jitgrad import config, nn
-from jitgrad.nn.utils.rnn import (
-    PackedSequence,
-    pack_padded_sequence,
-    pack_sequence,
-    pad_packed_sequence,
-    pad_sequence,
-    unpack_sequence,
-    unpad_sequence,
-)
+from jitgrad.nn.utils.rnn import (PackedSequence, pack_padded_sequence, pack_sequence, pad_packed_sequence,
+                                  pad_sequence, unpack_sequence, unpad_sequence)
 
 LAYERS = [
     ("RNN", {}), ("RNN", {"nonlinearity": "relu", "num_layers": 2}), ("RNN", {"bias": False, "bidirectional": True}),

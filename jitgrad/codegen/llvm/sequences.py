@@ -14,17 +14,8 @@ from typing import Any
 
 from jitgrad.codegen.llvm.conversions import part_types
 from jitgrad.codegen.llvm.printer import Printer
-from jitgrad.codegen.program.sequence_steps import (
-    ArenaAllocate,
-    SeqCopy,
-    SeqGet,
-    SeqGrow,
-    SeqLength,
-    SeqPlace,
-    SeqPut,
-    SeqReach,
-    SeqStart,
-)
+from jitgrad.codegen.program.sequence_steps import (ArenaAllocate, SeqCopy, SeqGet, SeqGrow, SeqLength, SeqPlace,
+                                                    SeqPut, SeqReach, SeqStart)
 from jitgrad.codegen.program.step import Buffer, Column, Ref
 from jitgrad.dims import product
 from jitgrad.kernels.values import V

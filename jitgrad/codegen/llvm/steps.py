@@ -14,20 +14,8 @@ from jitgrad.codegen.llvm.scalars import COMPUTED, EMIT, STORED, narrow, widen
 from jitgrad.codegen.lower.kernels import constant
 from jitgrad.codegen.program.layout import Status, Word
 from jitgrad.codegen.program.step import Ref
-from jitgrad.codegen.program.steps import (
-    Allocate,
-    Assign,
-    CallStep,
-    CommitSlot,
-    GemmStep,
-    IfStep,
-    KernelStep,
-    LoadScalar,
-    LoopStep,
-    Point,
-    ScalarStep,
-    StoreScalar,
-)
+from jitgrad.codegen.program.steps import (Allocate, Assign, CallStep, CommitSlot, GemmStep, IfStep, KernelStep,
+                                           LoadScalar, LoopStep, Point, ScalarStep, StoreScalar)
 from jitgrad.kernels.values import V
 from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.types import NUMBER, TensorType

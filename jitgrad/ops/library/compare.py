@@ -5,19 +5,8 @@ from typing import Any, overload
 
 from jitgrad.dtypes import bool_, float64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import (
-    Number,
-    apply,
-    as_operand,
-    binary,
-    bind,
-    cast,
-    named,
-    pairwise,
-    require_tensor,
-    result_dtype,
-    word,
-)
+from jitgrad.ops.library.core import (Number, apply, as_operand, binary, bind, cast, named, pairwise, require_tensor,
+                                      result_dtype, word)
 from jitgrad.ops.library.sizes import require_equal, same_shape
 
 __library__ = True

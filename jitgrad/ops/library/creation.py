@@ -5,22 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad import dtypes
-from jitgrad.device import CPU, resolve
+from jitgrad.device import CPU
 from jitgrad.device import device as Device
+from jitgrad.device import resolve
 from jitgrad.dtypes import dtype, float64, int64
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
-from jitgrad.ops.library.core import (
-    Number,
-    apply,
-    as_operand,
-    bind,
-    cast,
-    create,
-    expand_to,
-    is_tensor,
-    named,
-    number_type,
-)
+from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, create, expand_to, is_tensor, named,
+                                      number_type)
 from jitgrad.ops.library.shapes.shape import clone
 from jitgrad.ops.library.sizes import ceil_div, maximum, require, size_list, size_of, text
 

@@ -3,18 +3,8 @@
 from jitgrad.optim.lr_scheduler.combined import ChainedScheduler, SequentialLR
 from jitgrad.optim.lr_scheduler.cycles import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
 from jitgrad.optim.lr_scheduler.plateau import ReduceLROnPlateau
-from jitgrad.optim.lr_scheduler.schedules import (
-    ConstantLR,
-    CosineAnnealingLR,
-    ExponentialLR,
-    LambdaLR,
-    LinearLR,
-    LRScheduler,
-    MultiplicativeLR,
-    MultiStepLR,
-    PolynomialLR,
-    StepLR,
-)
+from jitgrad.optim.lr_scheduler.schedules import (ConstantLR, CosineAnnealingLR, ExponentialLR, LambdaLR, LinearLR,
+                                                  LRScheduler, MultiplicativeLR, MultiStepLR, PolynomialLR, StepLR)
 
 _LRScheduler = LRScheduler  # torch's old name, which programs still import
 

@@ -3,18 +3,8 @@
 from collections.abc import Callable
 
 from jitgrad.ops.types import BOOL, ListType, OptionalType, map_dims
-from jitgrad.script.autodiff.cotangents import (
-    Cotangent,
-    add_element,
-    any_reached,
-    cotangent_type,
-    masked,
-    present,
-    spread,
-    tells,
-    where,
-    zero,
-)
+from jitgrad.script.autodiff.cotangents import (Cotangent, add_element, any_reached, cotangent_type, masked, present,
+                                                spread, tells, where, zero)
 from jitgrad.script.autodiff.frame import Frame
 from jitgrad.script.autodiff.reverse import Cotangents, Reverse, adjoint
 from jitgrad.script.graph.ir import Node, Value

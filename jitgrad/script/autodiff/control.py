@@ -13,19 +13,8 @@ from dataclasses import dataclass
 from jitgrad.dims import Symbol
 from jitgrad.ops.types import BOOL, INT, SeqType, TensorType, Type
 from jitgrad.script.autodiff.amend import abstract
-from jitgrad.script.autodiff.cotangents import (
-    Cotangent,
-    Reached,
-    as_reached,
-    cotangent_type,
-    either,
-    holds_list,
-    masked,
-    reach_type,
-    restate,
-    tells,
-    zero,
-)
+from jitgrad.script.autodiff.cotangents import (Cotangent, Reached, as_reached, cotangent_type, either, holds_list,
+                                                masked, reach_type, restate, tells, zero)
 from jitgrad.script.autodiff.frame import Frame
 from jitgrad.script.autodiff.mirrors import BranchFrame, LoopFrame
 from jitgrad.script.autodiff.reverse import Cotangents, Reverse, adjoint

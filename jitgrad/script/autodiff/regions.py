@@ -27,18 +27,8 @@ from jitgrad.script.autodiff.frame import Frame
 from jitgrad.script.autodiff.prepare import pure
 from jitgrad.script.autodiff.reverse import Cotangents, Reverse, adjoint
 from jitgrad.script.graph.custom import CustomDerivative
-from jitgrad.script.graph.ir import (
-    Block,
-    Graph,
-    Node,
-    Value,
-    attr_symbols,
-    reads,
-    rewritten,
-    type_symbols,
-    walk,
-    within,
-)
+from jitgrad.script.graph.ir import (Block, Graph, Node, Value, attr_symbols, reads, rewritten, type_symbols, walk,
+                                     within)
 from jitgrad.script.graph.irops import Effect, effect
 
 BEGIN, END, REGION = "region.begin", "region.end", "region"

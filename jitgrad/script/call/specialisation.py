@@ -26,17 +26,8 @@ from jitgrad.script.call import arrayguards
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.entering import EntryWriter, known_shapes, picker, separate
 from jitgrad.script.call.graph_function import GraphFunction
-from jitgrad.script.call.sources import (
-    MISSES,
-    SEQUENCES,
-    Unreadable,
-    argument_guards,
-    broken,
-    describe,
-    problem,
-    resolve,
-    type_of_tensor,
-)
+from jitgrad.script.call.sources import (MISSES, SEQUENCES, Unreadable, argument_guards, broken, describe, problem,
+                                         resolve, type_of_tensor)
 from jitgrad.script.call.storing import Leave, commit_writer, gather, leave_writer
 from jitgrad.script.graph import effects
 

@@ -19,19 +19,8 @@ from jitgrad.ops.namespaces import ArrayNamespace
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.graph import numbers
 from jitgrad.script.graph.effects import Pending, exception, render
-from jitgrad.script.graph.ir import (
-    Block,
-    Graph,
-    Loop,
-    Nested,
-    Node,
-    Value,
-    committed,
-    map_attr,
-    payload,
-    type_symbols,
-    unnested,
-)
+from jitgrad.script.graph.ir import (Block, Graph, Loop, Nested, Node, Value, committed, map_attr, payload,
+                                     type_symbols, unnested)
 from jitgrad.script.graph.text import describe
 
 OnCommit = Callable[[int, Any], None]

@@ -14,28 +14,9 @@ from jitgrad.dims import Symbol
 from jitgrad.errors import Span
 from jitgrad.ops.types import Type
 from jitgrad.script.graph.irops import infer
-from jitgrad.script.graph.nodes import (
-    Block,
-    Captures,
-    Loop,
-    Nested,
-    Node,
-    Value,
-    ancestors,
-    attr_symbols,
-    committed,
-    flows,
-    map_attr,
-    payload,
-    reads,
-    rebuilt,
-    sizes_of,
-    symbol_axes,
-    type_symbols,
-    unnested,
-    walk,
-    within,
-)
+from jitgrad.script.graph.nodes import (Block, Captures, Loop, Nested, Node, Value, ancestors, attr_symbols, committed,
+                                        flows, map_attr, payload, reads, rebuilt, sizes_of, symbol_axes, type_symbols,
+                                        unnested, walk, within)
 
 #: pictures of graphs: `inspect/show` puts "page" and "svg" here
 views: dict[str, Callable[..., str]] = {}

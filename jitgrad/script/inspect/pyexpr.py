@@ -16,18 +16,8 @@ from jitgrad.ops.opdef import POINTWISE
 from jitgrad.ops.types import ListType, OptionalType, TensorType
 from jitgrad.script.graph.ir import Node
 from jitgrad.script.graph.irops import TYPED
-from jitgrad.script.inspect.pynames import (
-    ATOM,
-    BINDS,
-    COMPARE,
-    NOT,
-    TERNARY,
-    UNARY,
-    Expression,
-    Operands,
-    literal,
-    wrap,
-)
+from jitgrad.script.inspect.pynames import (ATOM, BINDS, COMPARE, NOT, TERNARY, UNARY, Expression, Operands, literal,
+                                            wrap)
 
 INFIX = {**{name: row.infix for name, row in OPS.items() if row.infix},
          **{name: row.infix for name, row in NUMBERS.items() if row.infix and row.arity == 2}}

@@ -16,23 +16,8 @@ from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, 
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import describe
 from jitgrad.script.graph.ir import Block, Graph, walk
-from jitgrad.script.stored.values import (
-    Json,
-    NotSavable,
-    boolean,
-    device_of,
-    dtype_of,
-    fault,
-    fault_name,
-    from_plain,
-    identifier,
-    integer,
-    is_plain,
-    items,
-    need,
-    string,
-    to_plain,
-)
+from jitgrad.script.stored.values import (Json, NotSavable, boolean, device_of, dtype_of, fault, fault_name, from_plain,
+                                          identifier, integer, is_plain, items, need, string, to_plain)
 
 LONGEST = 1 << 20  # no list of sizes, path or line number is longer
 _NUMBERS: dict[str, Type] = {"int": INT, "float": FLOAT, "bool": BOOL, "number": NUMBER}

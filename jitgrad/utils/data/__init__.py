@@ -2,24 +2,10 @@
 
 from jitgrad.utils.data.collate import default_collate, default_convert
 from jitgrad.utils.data.dataloader import DataLoader
-from jitgrad.utils.data.dataset import (
-    ChainDataset,
-    ConcatDataset,
-    Dataset,
-    IterableDataset,
-    StackDataset,
-    Subset,
-    TensorDataset,
-    random_split,
-)
-from jitgrad.utils.data.sampler import (
-    BatchSampler,
-    RandomSampler,
-    Sampler,
-    SequentialSampler,
-    SubsetRandomSampler,
-    WeightedRandomSampler,
-)
+from jitgrad.utils.data.dataset import (ChainDataset, ConcatDataset, Dataset, IterableDataset, StackDataset, Subset,
+                                        TensorDataset, random_split)
+from jitgrad.utils.data.sampler import (BatchSampler, RandomSampler, Sampler, SequentialSampler, SubsetRandomSampler,
+                                        WeightedRandomSampler)
 
 __all__ = [
     "BatchSampler",

@@ -12,14 +12,8 @@ from jitgrad.codegen.cuda.host.gpu import DeviceCompiled, compile
 from tests.codegen import programs, test_cpu_programs, test_rows_native
 from tests.codegen.cuda import host
 from tests.codegen.cuda.fakedriver import driver
-from tests.codegen.lower import (
-    test_control,
-    test_convolutions,
-    test_products,
-    test_random,
-    test_sequences,
-    test_windows,
-)
+from tests.codegen.lower import (test_control, test_convolutions, test_products, test_random, test_sequences,
+                                 test_windows)
 
 pytestmark = host.emulated
 

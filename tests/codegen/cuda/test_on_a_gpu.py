@@ -16,14 +16,8 @@ from jitgrad.device import device
 from jitgrad.script.call import devices
 from tests import required
 from tests.codegen import programs, test_cpu_programs, test_rows_native
-from tests.codegen.lower import (
-    test_control,
-    test_convolutions,
-    test_products,
-    test_random,
-    test_sequences,
-    test_windows,
-)
+from tests.codegen.lower import (test_control, test_convolutions, test_products, test_random, test_sequences,
+                                 test_windows)
 
 pytestmark = pytest.mark.gpu
 

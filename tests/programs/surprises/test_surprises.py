@@ -1,16 +1,7 @@
 """Every story, told three times: eagerly, interpreted and native."""
 
-from tests.programs.surprises import (
-    apart,
-    closures,
-    containers,
-    control,
-    exceptions,
-    identities,
-    numbers,
-    objects,
-    tensors,
-)
+from tests.programs.surprises import (apart, closures, containers, control, exceptions, identities, numbers, objects,
+                                      tensors)
 from tests.script.frontend.agree import suite
 
 MODULES = (apart, closures, containers, control, exceptions, identities, numbers, objects, tensors)

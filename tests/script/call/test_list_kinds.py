@@ -8,17 +8,8 @@ from typing import Any
 import pytest
 
 import jitgrad
-from jitgrad.script.call.list_kinds import (
-    BY_CLASS,
-    column,
-    fit,
-    from_plain,
-    is_plain_object,
-    joined,
-    kind_of,
-    paths,
-    to_plain,
-)
+from jitgrad.script.call.list_kinds import (BY_CLASS, column, fit, from_plain, is_plain_object, joined, kind_of, paths,
+                                            to_plain)
 
 
 def z(*shape: int, **options: Any) -> Any:

@@ -21,13 +21,8 @@ import numpy as np
 from jitgrad.codegen.cuda.driver import driverapi, libraries, nvrtc
 from jitgrad.codegen.cuda.driver.blaslt import BlasLt
 from jitgrad.codegen.cuda.driver.driver import Driver
-from jitgrad.codegen.cuda.driver.driverapi import (
-    FUNCTION_DYNAMIC_SHARED,
-    FUNCTION_STATIC_SHARED,
-    PROCESSORS,
-    SHARED_OPTIN,
-    DriverApi,
-)
+from jitgrad.codegen.cuda.driver.driverapi import (FUNCTION_DYNAMIC_SHARED, FUNCTION_STATIC_SHARED, PROCESSORS,
+                                                   SHARED_OPTIN, DriverApi)
 from jitgrad.codegen.cuda.driver.libraries import FAILED, LibraryError, Symbols
 from jitgrad.codegen.cuda.graphs.shared import Graphs
 from jitgrad.codegen.cuda.kernels.geometry import STATIC

@@ -15,15 +15,8 @@ from collections.abc import Callable
 from ctypes import byref, c_void_p
 from typing import Any
 
-from jitgrad.codegen.cuda.driver.driverapi import (
-    CAPTURE_RELAXED,
-    COOPERATIVE,
-    DEVICE_MEMORY,
-    Copy,
-    DriverApi,
-    KernelNode,
-    LaunchAttribute,
-)
+from jitgrad.codegen.cuda.driver.driverapi import (CAPTURE_RELAXED, COOPERATIVE, DEVICE_MEMORY, Copy, DriverApi,
+                                                   KernelNode, LaunchAttribute)
 
 
 def captured(api: DriverApi, stream: int, run: Callable[[int], None]) -> int:

@@ -15,13 +15,7 @@ from jitgrad.codegen.cuda.kernels import each
 from jitgrad.codegen.llvm.products import batched
 from jitgrad.codegen.llvm.scalars import STORED, widen
 from jitgrad.codegen.llvm.steps import kernel_arguments, load_scalar
-from jitgrad.codegen.program.device_steps import (
-    Barrier,
-    EachPut,
-    EachStep,
-    PoisonStep,
-    ResidentStep,
-)
+from jitgrad.codegen.program.device_steps import Barrier, EachPut, EachStep, PoisonStep, ResidentStep
 from jitgrad.codegen.program.layout import Word
 from jitgrad.codegen.program.steps import GemmStep, KernelStep, LoadScalar
 from jitgrad.kernels.values import V

@@ -29,14 +29,7 @@ from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.plan import STORES, is_reloaded, needed
 from jitgrad.codegen.program.program import Program
 from jitgrad.codegen.program.step import every
-from jitgrad.codegen.program.steps import (
-    CallStep,
-    GemmStep,
-    IfStep,
-    KernelStep,
-    LoadScalar,
-    LoopStep,
-)
+from jitgrad.codegen.program.steps import CallStep, GemmStep, IfStep, KernelStep, LoadScalar, LoopStep
 from jitgrad.dims import Size, Symbol, evaluate, product
 from jitgrad.script.graph.ir import Node
 

@@ -29,19 +29,8 @@ from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
 from jitgrad.codegen.program.program import Program
 from jitgrad.codegen.program.sequence_steps import ArenaAllocate, SeqGrow, SeqPlace, SeqPut
 from jitgrad.codegen.program.step import Buffer, Use, all_uses, every, with_inner
-from jitgrad.codegen.program.steps import (
-    Allocate,
-    Assign,
-    CallStep,
-    GemmStep,
-    IfStep,
-    KernelStep,
-    LoadScalar,
-    LoopStep,
-    NumberStep,
-    Point,
-    ScalarStep,
-)
+from jitgrad.codegen.program.steps import (Allocate, Assign, CallStep, GemmStep, IfStep, KernelStep, LoadScalar,
+                                           LoopStep, NumberStep, Point, ScalarStep)
 from jitgrad.dims import Symbol, dim, symbols
 from jitgrad.ops.numbers import family, may_divide_by_zero
 from jitgrad.ops.types import BOOL, FLOAT, INT, SeqType, TensorType, Type

@@ -31,19 +31,8 @@ from jitgrad.codegen.program.device_steps import Barrier, ResidentStep
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.sequence_steps import ArenaAllocate, SeqGrow, SeqPlace, SeqPut
 from jitgrad.codegen.program.step import Buffer, Ref, every
-from jitgrad.codegen.program.steps import (
-    Allocate,
-    Assign,
-    CallStep,
-    GemmStep,
-    IfStep,
-    KernelStep,
-    LoadScalar,
-    LoopStep,
-    NumberStep,
-    Point,
-    ScalarStep,
-)
+from jitgrad.codegen.program.steps import (Allocate, Assign, CallStep, GemmStep, IfStep, KernelStep, LoadScalar,
+                                           LoopStep, NumberStep, Point, ScalarStep)
 from jitgrad.dims import Call, Size, Symbol, render
 from jitgrad.dtypes import dtype
 from jitgrad.ops.numbers import NUMBERS, family

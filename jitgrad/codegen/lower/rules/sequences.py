@@ -6,16 +6,8 @@ from typing import Any
 from jitgrad.codegen.lower.rules.joins import Transfer, constant, make_variable, number
 from jitgrad.codegen.lower.state import Lowering, is_single
 from jitgrad.codegen.program.access import contiguous_strides
-from jitgrad.codegen.program.sequence_steps import (
-    ArenaAllocate,
-    SeqCopy,
-    SeqGet,
-    SeqLength,
-    SeqPlace,
-    SeqPut,
-    SeqReach,
-    SeqStart,
-)
+from jitgrad.codegen.program.sequence_steps import (ArenaAllocate, SeqCopy, SeqGet, SeqLength, SeqPlace, SeqPut,
+                                                    SeqReach, SeqStart)
 from jitgrad.codegen.program.step import Buffer, Column, Ref
 from jitgrad.codegen.program.steps import Assign, IfStep, Point
 from jitgrad.dims import Dim, Symbol, product, symbols

@@ -14,17 +14,8 @@ from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, select_number
 from jitgrad.ops.library.core import OPERAND, alias, apply, as_operand, cast, create, expand_to
 from jitgrad.ops.library.shapes.shape import take_slice
-from jitgrad.ops.library.sizes import (
-    ceil_div,
-    is_one,
-    maximum,
-    minimum,
-    product,
-    require,
-    require_equal,
-    text,
-    wrap_index,
-)
+from jitgrad.ops.library.sizes import (ceil_div, is_one, maximum, minimum, product, require, require_equal, text,
+                                       wrap_index)
 from jitgrad.ops.specs import index_result_shape
 
 __library__ = True

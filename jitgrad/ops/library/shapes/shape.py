@@ -7,22 +7,8 @@ from typing import Any
 from jitgrad.dtypes import int64
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, select_number
 from jitgrad.ops.library.core import alias, apply, create, expand_to, require_tensor
-from jitgrad.ops.library.sizes import (
-    axes,
-    axis,
-    ceil_div,
-    maximum,
-    minimum,
-    product,
-    require,
-    require_equal,
-    same_shape,
-    same_size,
-    size_list,
-    size_of,
-    static_int,
-    text,
-)
+from jitgrad.ops.library.sizes import (axes, axis, ceil_div, maximum, minimum, product, require, require_equal,
+                                       same_shape, same_size, size_list, size_of, static_int, text)
 
 __library__ = True
 

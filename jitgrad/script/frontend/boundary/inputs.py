@@ -25,16 +25,7 @@ from jitgrad.script.frontend.boundary.entries import KINDS, Entries, name_of
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values.protocol import kind_of
-from jitgrad.script.frontend.values.values import (
-    Borrowed,
-    Number,
-    Storage,
-    SymDict,
-    SymList,
-    SymTuple,
-    Tail,
-    TensorMap,
-)
+from jitgrad.script.frontend.values.values import Borrowed, Number, Storage, SymDict, SymList, SymTuple, Tail, TensorMap
 from jitgrad.script.graph.ir import Value
 
 _PLAIN = (bool, int, str, bytes, type(None), complex, range, slice, type(Ellipsis), device)

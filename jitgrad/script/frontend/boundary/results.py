@@ -20,16 +20,8 @@ from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import is_dynamic, kind_of, kind_of_class, type_word
-from jitgrad.script.frontend.values.values import (
-    Instance,
-    Part,
-    RunItems,
-    RunPairs,
-    Storage,
-    SymDict,
-    SymList,
-    SymTensor,
-)
+from jitgrad.script.frontend.values.values import (Instance, Part, RunItems, RunPairs, Storage, SymDict, SymList,
+                                                   SymTensor)
 from jitgrad.script.graph.ir import Value, attr_symbols
 
 

@@ -5,6 +5,8 @@ The dict is two lists of one length, keys and values in the order of insertion. 
 
 from typing import Any
 
+REQUIRED = object()
+
 
 def find(keys: Any, key: Any) -> int:
     """The place of a key, or -1."""
@@ -24,7 +26,7 @@ def getitem(keys: Any, values: Any, key: Any) -> Any:
     return values[at]
 
 
-def get(keys: Any, values: Any, key: Any, default: Any) -> Any:
+def get(keys: Any, values: Any, key: Any, default: Any = None) -> Any:
     """`d.get(key, default)`."""
     at = find(keys, key)
     if at < 0:
@@ -42,7 +44,7 @@ def setitem(keys: Any, values: Any, key: Any, value: Any) -> None:
         values[at] = value
 
 
-def setdefault(keys: Any, values: Any, key: Any, default: Any) -> Any:
+def setdefault(keys: Any, values: Any, key: Any, default: Any = None) -> Any:
     """`d.setdefault(key, default)`."""
     at = find(keys, key)
     if at < 0:
@@ -52,19 +54,12 @@ def setdefault(keys: Any, values: Any, key: Any, default: Any) -> Any:
     return values[at]
 
 
-def pop(keys: Any, values: Any, key: Any) -> Any:
-    """`d.pop(key)`."""
+def pop(keys: Any, values: Any, key: Any, default: Any = REQUIRED) -> Any:
+    """`d.pop(key)`, `d.pop(key, default)`, and what `del d[key]` does."""
     at = find(keys, key)
     if at < 0:
-        raise KeyError(key)
-    keys.pop(at)
-    return values.pop(at)
-
-
-def pop_or(keys: Any, values: Any, key: Any, default: Any) -> Any:
-    """`d.pop(key, default)`."""
-    at = find(keys, key)
-    if at < 0:
+        if default is REQUIRED:
+            raise KeyError(key)
         return default
     keys.pop(at)
     return values.pop(at)

@@ -103,45 +103,24 @@ def product(items: Any, start: Any) -> Any:
     return result
 
 
-def smallest(items: Any, key: Any = None, default: Any = _REQUIRED) -> Any:
-    """`min(items, key=key, default=default)`."""
+def extreme(items: Any, largest: bool, key: Any = None, default: Any = _REQUIRED) -> Any:
+    """`max(items, key=key, default=default)`, or `min`."""
     if len(items) == 0:
         if default is _REQUIRED:
-            raise ValueError(f"min() {EMPTY}")
+            raise ValueError(f"{'max' if largest else 'min'}() {EMPTY}")
         return default
     result = items[0]
     if key is None:
         for x in items:
-            if x < result:
+            if x > result if largest else x < result:
                 result = x
         return result
-    least = key(result)
+    best = key(result)
     for k in range(1, len(items)):
         x = items[k]
         measure = key(x)
-        if measure < least:
-            result, least = x, measure
-    return result
-
-
-def largest(items: Any, key: Any = None, default: Any = _REQUIRED) -> Any:
-    """`max(items, key=key, default=default)`."""
-    if len(items) == 0:
-        if default is _REQUIRED:
-            raise ValueError(f"max() {EMPTY}")
-        return default
-    result = items[0]
-    if key is None:
-        for x in items:
-            if x > result:
-                result = x
-        return result
-    most = key(result)
-    for k in range(1, len(items)):
-        x = items[k]
-        measure = key(x)
-        if measure > most:
-            result, most = x, measure
+        if measure > best if largest else measure < best:
+            result, best = x, measure
     return result
 
 

@@ -26,15 +26,7 @@ from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import call, is_open, items_of, type_name, type_word
-from jitgrad.script.frontend.values.values import (
-    Iterable,
-    Number,
-    Part,
-    RunItems,
-    SymDict,
-    SymList,
-    SymTensor,
-)
+from jitgrad.script.frontend.values.values import Iterable, Number, Part, RunItems, SymDict, SymList, SymTensor
 from jitgrad.script.graph.ir import Value
 
 _EMPTY = "the type of this list's items is not known: nothing is put into it before it is used here"

@@ -27,9 +27,7 @@ def _get(context: Context, target: SymDict, key: Any, default: Any = None) -> An
     return contents.dict_of(context, target).get(static(context, key, "a dict key"), default)
 
 
-_KEYS: type = type({}.keys())
 _VALUES: type = type({}.values())
-_ITEMS: type = type({}.items())
 
 
 class DictView(Iterable):
@@ -89,16 +87,11 @@ class DictViewKind(IterableKind):
         return listed(context, f"{obj.cls.__name__}([", [("", v) for v in obj.items(context)], "])")
 
 
-def _keys(context: Context, target: SymDict) -> DictView:
-    return DictView(context, target, _KEYS, dict.keys)
+def _view(cls: type, taken: Callable[[dict[Any, Any]], Any]) -> Callable[[Context, SymDict], DictView]:
+    return lambda context, target: DictView(context, target, cls, taken)
 
 
-def _values(context: Context, target: SymDict) -> DictView:
-    return DictView(context, target, _VALUES, dict.values)
-
-
-def _items(context: Context, target: SymDict) -> DictView:
-    return DictView(context, target, _ITEMS, dict.items)
+_keys = _view(type({}.keys()), dict.keys)
 
 
 def _update(context: Context, target: SymDict, other: Any = None, **named: Any) -> None:
@@ -121,9 +114,7 @@ def pairs(context: Context, value: Any) -> dict[Any, Any]:
 
 
 def _copy_dict(context: Context, target: SymDict) -> SymDict:
-    made = SymDict()
-    context.state.values[made] = dict(contents.dict_of(context, target))
-    return made
+    return contents.new_dict(context, dict(contents.dict_of(context, target)))
 
 
 def _setdefault(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
@@ -179,7 +170,8 @@ class DictKind(SizedKind):
 
     rank = 1
 
-    methods: ClassVar[Methods] = {"get": _get, "keys": _keys, "values": _values, "items": _items, "update": _update,
+    methods: ClassVar[Methods] = {"get": _get, "keys": _keys, "values": _view(_VALUES, dict.values),
+               "items": _view(type({}.items()), dict.items), "update": _update,
                "copy": _copy_dict, "setdefault": _setdefault, "pop": _pop_key, "popitem": _pop_item,
                "clear": _clear_dict}
 

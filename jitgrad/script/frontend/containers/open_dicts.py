@@ -2,7 +2,7 @@
 
 A dict becomes one where a run-time key is set, or where branches or iterations bring different keys together. Its
 content in the state is then a `RunPairs`: the two lists, which grow as any list does (`lists.py`). What Python does
-with it is in `dictlib.py`.
+with it is in `dict_methods.py`.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,6 @@ from jitgrad.script.frontend.templates import locations, run_lists
 from jitgrad.script.frontend.values import protocol
 from jitgrad.script.frontend.values.protocol import call, is_dynamic, iterate, type_word
 from jitgrad.script.frontend.values.values import Iterable, Method, Number, Part, RunPairs, SymDict, SymList
-
-_REQUIRED = object()
 
 
 def is_open(context: Context, value: Any) -> bool:
@@ -67,19 +65,16 @@ def key_of(context: Context, key: Any) -> Any:
                           hint="use a number, or a tuple of numbers: `int(x)`")
 
 
-def getitem(context: Context, target: SymDict, key: Any) -> Any:
-    """`target[key]`."""
-    return call(context, dict_methods.getitem, *parts(context, target), key_of(context, key))
+def _keyed(function: Callable[..., Any], changes: bool) -> Callable[..., Any]:
+    """What runs a function of `dict_methods` for a key."""
+    def method(context: Context, target: SymDict, key: Any, *given: Any, **named: Any) -> Any:
+        held = _own(context, target) if changes else parts(context, target)
+        return call(context, function, *held, key_of(context, key), *given, **named)
+    return method
 
 
-def setitem(context: Context, target: SymDict, key: Any, value: Any) -> None:
-    """`target[key] = value`."""
-    call(context, dict_methods.setitem, *_own(context, target), key_of(context, key), value)
-
-
-def delitem(context: Context, target: SymDict, key: Any) -> None:
-    """`del target[key]`."""
-    call(context, dict_methods.pop, *_own(context, target), key_of(context, key))
+getitem, setitem = _keyed(dict_methods.getitem, False), _keyed(dict_methods.setitem, True)
+delitem = _keyed(dict_methods.pop, True)
 
 
 def contains(context: Context, target: SymDict, key: Any) -> Any:
@@ -103,20 +98,6 @@ def iterable(context: Context, target: SymDict) -> Iterable:
 
 
 # --- methods -------------------------------------------------------------------------------------------------------
-
-
-def _get(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
-    return call(context, dict_methods.get, *parts(context, target), key_of(context, key), default)
-
-
-def _setdefault(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
-    return call(context, dict_methods.setdefault, *_own(context, target), key_of(context, key), default)
-
-
-def _pop(context: Context, target: SymDict, key: Any, default: Any = _REQUIRED) -> Any:
-    if default is _REQUIRED:
-        return call(context, dict_methods.pop, *_own(context, target), key_of(context, key))
-    return call(context, dict_methods.pop_or, *_own(context, target), key_of(context, key), default)
 
 
 def _popitem(context: Context, target: SymDict) -> Any:
@@ -151,8 +132,9 @@ def _view(context: Context, target: SymDict, *which: int) -> Iterable:
 
 
 METHODS: dict[str, Callable[..., Any]] = {
-    "get": _get, "setdefault": _setdefault, "pop": _pop, "popitem": _popitem, "update": _update, "clear": _clear,
-    "copy": _copy, "keys": lambda cx, d: _view(cx, d, 0), "values": lambda cx, d: _view(cx, d, 1),
+    "get": _keyed(dict_methods.get, False), "setdefault": _keyed(dict_methods.setdefault, True),
+    "pop": delitem, "popitem": _popitem, "update": _update, "clear": _clear, "copy": _copy,
+    "keys": lambda cx, d: _view(cx, d, 0), "values": lambda cx, d: _view(cx, d, 1),
     "items": lambda cx, d: _view(cx, d, 0, 1),
 }
 #: methods that make a dict one whose keys are known at run time if they are given a run-time key

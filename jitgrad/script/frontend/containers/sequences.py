@@ -19,19 +19,8 @@ from jitgrad.script.frontend.templates import locations, run_lists
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.objects import bind, class_attribute, get_property, is_method
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import (
-    Kind,
-    Methods,
-    SizedKind,
-    argument,
-    call,
-    is_dynamic,
-    is_open,
-    items_of,
-    register,
-    truth,
-    type_word,
-)
+from jitgrad.script.frontend.values.protocol import (Kind, Methods, SizedKind, argument, call, is_dynamic, is_open,
+                                                     items_of, register, truth, type_word)
 from jitgrad.script.frontend.values.strings import listed
 from jitgrad.script.frontend.values.values import Iterable, Method, Number, RunItems, SymList, SymTuple, Tail, sequence
 

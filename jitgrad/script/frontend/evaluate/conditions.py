@@ -1,6 +1,7 @@
 """Conditions: the truth of an expression, and what is known of names where it holds."""
 
 import ast
+from collections.abc import Callable
 from typing import Any
 
 from jitgrad.script.frontend.state import dispatch
@@ -14,24 +15,40 @@ def condition(context: Context, node: ast.expr) -> Any:
     """The truth of an expression: a bool or a bool Number. Operands of `and` and `or` need no common type here."""
     if not isinstance(node, ast.BoolOp):
         return truth(context, dispatch.evaluate(context, node))
-    return _conditions(context, node.values, isinstance(node.op, ast.And))
+    return joined(context, node, condition)
 
 
-def _conditions(context: Context, nodes: list[ast.expr], conjunction: bool) -> Any:
-    test = condition(context, nodes[0])
+def joined(context: Context, node: ast.BoolOp, ask: Callable[[Context, ast.expr], Any]) -> Any:
+    """`a and b ...`, `a or b ...`; `ask` evaluates an operand."""
+    return _joined(context, node.values, isinstance(node.op, ast.And), ask)
+
+
+def _joined(context: Context, nodes: list[ast.expr], conjunction: bool,
+            ask: Callable[[Context, ast.expr], Any]) -> Any:
+    value = ask(context, nodes[0])
     if len(nodes) == 1:
-        return test
+        return value
+    test = truth(context, value)
     if not isinstance(test, Number):
-        return _conditions(context, nodes[1:], conjunction) if bool(test) == conjunction else test
+        return _joined(context, nodes[1:], conjunction, ask) if bool(test) == conjunction else value
+    boolean = isinstance(value, Number) and value.number_type is bool
 
     def rest() -> Any:
         narrow(context, nodes[0], test, conjunction)
-        return _conditions(context, nodes[1:], conjunction)
+        return _joined(context, nodes[1:], conjunction, ask)
 
     def keep() -> Any:
-        return not conjunction
+        return (not conjunction) if boolean else value
 
     return dispatch.branch(context, test, rest, keep) if conjunction else dispatch.branch(context, test, keep, rest)
+
+
+def side(context: Context, node: ast.expr, test: Any, outcome: bool, run: Callable[[], Any]) -> Callable[[], Any]:
+    """`run` where a condition has an outcome, with what that says of names."""
+    def narrowed() -> Any:
+        narrow(context, node, test, outcome)
+        return run()
+    return narrowed
 
 
 def narrow(context: Context, test: ast.expr, value: Any, outcome: bool, direct: bool = True) -> None:

@@ -8,18 +8,11 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitgrad.errors import (
-    InvalidOperation,
-    ScriptError,
-    ShapeMismatch,
-    TypeMismatch,
-    UnresolvedAttribute,
-    UnresolvedName,
-    UnsupportedCall,
-    UnsupportedSyntax,
-)
-from jitgrad.script.frontend.evaluate import conditions, control, merge, names
+from jitgrad.errors import (InvalidOperation, ScriptError, ShapeMismatch, TypeMismatch, UnresolvedAttribute,
+                            UnresolvedName, UnsupportedCall, UnsupportedSyntax)
+from jitgrad.script.frontend.evaluate import conditions, control
 from jitgrad.script.frontend.evaluate import expressions as ex
+from jitgrad.script.frontend.evaluate import merge, names
 from jitgrad.script.frontend.evaluate.attempts import Attempt, Classes, Handler, MayFail, thrown
 from jitgrad.script.frontend.source.liveness import exits
 from jitgrad.script.frontend.state import dispatch, effects

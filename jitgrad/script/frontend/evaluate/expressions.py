@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from jitgrad.errors import UnsupportedSyntax
@@ -13,19 +14,8 @@ from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers, strings
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import (
-    binary,
-    call,
-    compare,
-    contains,
-    get_attribute,
-    get_item,
-    identical,
-    items_of,
-    kind_of,
-    truth,
-    unary,
-)
+from jitgrad.script.frontend.values.protocol import (binary, call, compare, contains, get_attribute, get_item,
+                                                     identical, items_of, kind_of, truth, unary)
 from jitgrad.script.frontend.values.values import Function, Number
 
 UNARY: dict[type[ast.AST], str] = {ast.UAdd: "pos", **{
@@ -153,26 +143,7 @@ def _chain(context: Context, left: Any, rest: list[tuple[ast.cmpop, ast.expr]]) 
 
 
 def _bool_op(context: Context, node: ast.BoolOp) -> Any:
-    return _operands(context, node.values, isinstance(node.op, ast.And))
-
-
-def _operands(context: Context, nodes: list[ast.expr], conjunction: bool) -> Any:
-    value = evaluate(context, nodes[0])
-    if len(nodes) == 1:
-        return value
-    test = truth(context, value)
-    if not isinstance(test, Number):
-        return _operands(context, nodes[1:], conjunction) if bool(test) == conjunction else value
-    boolean = isinstance(value, Number) and value.number_type is bool
-
-    def rest() -> Any:
-        conditions.narrow(context, nodes[0], test, conjunction)
-        return _operands(context, nodes[1:], conjunction)
-
-    def keep() -> Any:
-        return (not conjunction) if boolean else value
-
-    return merge.branch(context, test, rest, keep) if conjunction else merge.branch(context, test, keep, rest)
+    return conditions.joined(context, node, evaluate)
 
 
 def _conditional(context: Context, node: ast.IfExp) -> Any:
@@ -180,13 +151,9 @@ def _conditional(context: Context, node: ast.IfExp) -> Any:
     if not isinstance(test, Number):
         return evaluate(context, node.body if test else node.orelse)
 
-    def side(expression: ast.expr, outcome: bool) -> Callable[[], Any]:
-        def run() -> Any:
-            conditions.narrow(context, node.test, test, outcome)
-            return evaluate(context, expression)
-        return run
-
-    return merge.branch(context, test, side(node.body, True), side(node.orelse, False))
+    then, other = (conditions.side(context, node.test, test, outcome, partial(evaluate, context, expression))
+                   for outcome, expression in ((True, node.body), (False, node.orelse)))
+    return merge.branch(context, test, then, other)
 
 
 def _named(context: Context, node: ast.NamedExpr) -> Any:

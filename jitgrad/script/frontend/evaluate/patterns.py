@@ -5,22 +5,15 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedSyntax
 from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.evaluate import conditions, control, merge, names
+from jitgrad.script.frontend.evaluate import conditions, control
 from jitgrad.script.frontend.evaluate import expressions as ex
+from jitgrad.script.frontend.evaluate import merge, names, targets
 from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import (
-    call,
-    class_of,
-    compare,
-    get_attribute,
-    has_attribute,
-    identical,
-    items_of,
-    truth,
-)
+from jitgrad.script.frontend.values.protocol import (call, class_of, compare, get_attribute, has_attribute, identical,
+                                                     items_of, truth)
 from jitgrad.script.frontend.values.values import Number, SymDict, SymList, SymTensor
 
 Bindings = list[tuple[str, Any]]
@@ -68,8 +61,9 @@ def _matches(context: Context, pattern: ast.pattern, subject: Any, bindings: Bin
         return truth(context, compare(context, "eq", subject, ex.evaluate(context, pattern.value)))
     if isinstance(pattern, ast.MatchSingleton):
         return identical(context, subject, pattern.value)
-    if isinstance(pattern, ast.MatchAs):
-        test = True if pattern.pattern is None else _matches(context, pattern.pattern, subject, bindings)
+    if isinstance(pattern, (ast.MatchAs, ast.MatchStar)):
+        inner = pattern.pattern if isinstance(pattern, ast.MatchAs) else None
+        test = True if inner is None else _matches(context, inner, subject, bindings)
         if pattern.name is not None:
             bindings.append((pattern.name, subject))
         return test
@@ -109,16 +103,9 @@ def _sequence(context: Context, pattern: ast.MatchSequence, subject: Any, bindin
     count = len(pattern.patterns)
     if len(items) != count if star is None else len(items) < count - 1:
         return False
-    parts: list[tuple[ast.pattern, Any]] = list(zip(pattern.patterns, items, strict=False))
     if star is not None:
-        after = count - star - 1
-        end = len(items) - after
-        name = getattr(pattern.patterns[star], "name", None)
-        if name is not None:
-            bindings.append((name, contents.new_list(context, items[star:end])))
-        parts = [*zip(pattern.patterns[:star], items, strict=False),
-                 *zip(pattern.patterns[star + 1:], items[end:], strict=True)]
-    return _all(context, parts, bindings)
+        items = targets.with_rest(context, items, star, count)
+    return _all(context, list(zip(pattern.patterns, items, strict=True)), bindings)
 
 
 def _all(context: Context, parts: list[tuple[ast.pattern, Any]], bindings: Bindings) -> Any:

@@ -7,23 +7,14 @@ branch certainly leaves, the rest of the block moves into the other side instead
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedSyntax
 from jitgrad.script.frontend.containers import generators
-from jitgrad.script.frontend.evaluate import (
-    attempts,
-    conditions,
-    control,
-    exceptions,
-    loops,
-    merge,
-    names,
-    patterns,
-    scopes,
-    targets,
-)
+from jitgrad.script.frontend.evaluate import attempts, conditions, control, exceptions
 from jitgrad.script.frontend.evaluate import expressions as ex
+from jitgrad.script.frontend.evaluate import loops, merge, names, patterns, scopes, targets
 from jitgrad.script.frontend.evaluate.carried.heads import Peel
 from jitgrad.script.frontend.source.liveness import always_leaves, exits
 from jitgrad.script.frontend.state import effects, unrolling
@@ -151,13 +142,9 @@ def _if(context: Context, s: ast.If, rest: Sequence[ast.stmt]) -> bool:
     elif rest and s.orelse and always_leaves(s.orelse):
         then, last, consumed = [*then, *rest], rest[-1], True
 
-    def side(statements: list[ast.stmt], outcome: bool) -> Callable[[], None]:
-        def run() -> None:
-            conditions.narrow(context, s.test, test, outcome)
-            run_block(context, statements)
-        return run
-
-    merge.branch(context, test, side(then, True), side(other, False), control.live_after(context, last))
+    true, false = (conditions.side(context, s.test, test, outcome, partial(run_block, context, statements))
+                   for outcome, statements in ((True, then), (False, other)))
+    merge.branch(context, test, true, false, control.live_after(context, last))
     return consumed
 
 

@@ -11,16 +11,8 @@ from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import run_lists
 from jitgrad.script.frontend.values import checks, numbers, protocol
-from jitgrad.script.frontend.values.protocol import (
-    delete_attribute,
-    delete_item,
-    get_attribute,
-    get_item,
-    in_place,
-    items_of,
-    set_attribute,
-    set_item,
-)
+from jitgrad.script.frontend.values.protocol import (delete_attribute, delete_item, get_attribute, get_item, in_place,
+                                                     items_of, set_attribute, set_item)
 from jitgrad.script.frontend.values.values import UNBOUND, Number, RunItems, SymList, SymTensor
 
 #: operators by their nodes
@@ -58,26 +50,21 @@ def _unpack(context: Context, target: ast.Tuple | ast.List, value: Any) -> None:
         items = [get_item(context, value, k) for k in range(wanted)]
     else:
         items = items_of(context, value)
-    if starred is None:
-        if len(items) != wanted:
-            text = (f"not enough values to unpack (expected {wanted}, got {len(items)})" if len(items) < wanted
-                    else f"too many values to unpack (expected {wanted})")
-            raise effects.raise_now(context, ValueError, (text,))
-        for t, v in zip(target.elts, items, strict=True):
-            assign(context, t, v)
-        return
-    after = wanted - starred - 1
-    if len(items) < wanted - 1:
-        raise effects.raise_now(context, ValueError, (
-            f"not enough values to unpack (expected at least {wanted - 1}, got {len(items)})",))
-    end = len(items) - after
-    for t, v in zip(target.elts[:starred], items[:starred], strict=True):
-        assign(context, t, v)
-    star = target.elts[starred]
-    assert isinstance(star, ast.Starred)
-    assign(context, star.value, contents.new_list(context, items[starred:end]))
-    for t, v in zip(target.elts[starred + 1:], items[end:], strict=True):
-        assign(context, t, v)
+    if len(items) < wanted - (starred is not None) or (starred is None and len(items) > wanted):
+        least = str(wanted) if starred is None else f"at least {wanted - 1}"
+        text = (f"too many values to unpack (expected {wanted})" if len(items) > wanted
+                else f"not enough values to unpack (expected {least}, got {len(items)})")
+        raise effects.raise_now(context, ValueError, (text,))
+    if starred is not None:
+        items = with_rest(context, items, starred, wanted)
+    for t, v in zip(target.elts, items, strict=True):
+        assign(context, t.value if isinstance(t, ast.Starred) else t, v)
+
+
+def with_rest(context: Context, items: list[Any], star: int, count: int) -> list[Any]:
+    """As many items as `count`: in place `star` is a list of those that are not taken one by one."""
+    end = len(items) - (count - star - 1)
+    return [*items[:star], contents.new_list(context, items[star:end]), *items[end:]]
 
 
 def _unpacked_list(context: Context, held: RunItems, wanted: int) -> list[Any]:

@@ -23,6 +23,7 @@ from jitgrad.script.frontend.state.context import RANDOM, Context, Restart
 from jitgrad.script.frontend.values import checks, heap, numbers
 from jitgrad.script.frontend.values.values import Number, SymTensor, size_number
 from jitgrad.script.graph.ir import Value
+from jitgrad.script.graph.namespace import GraphNamespace
 
 
 class SymbolicBackend:
@@ -48,40 +49,27 @@ class SymbolicBackend:
             return heap.view(context, operands[0], op.name, attrs, op.spec(*types, **attrs))
         where = placement.together(op, operands)
         values = [heap.read(context, x) for x in operands]
-        if op.spec is None and op.compose is not None:
-            return self._compose(op, values, attrs, where)
-        if op.name == "nonzero":  # the node brings its count into scope
+        compose = op.compose if op.spec is None else None
+        outputs: Sequence[Value]
+        if compose is not None:
+            namespace = GraphNamespace(context.builder)
+            composed = compose(namespace, *map(namespace.wrap, values), **attrs)
+            outputs = [y.value for y in (composed if isinstance(composed, tuple) else (composed,))]
+        elif op.name == "nonzero":  # the node brings its count into scope
             count = Symbol("n")
             type_ = TensorType(int64, (dims.dim(count), types[0].ndim))
             outputs = context.builder.emit(op.name, values, types=[type_], binds=(count,))
         else:
             outputs = context.builder.emit(op.name, values, **attrs)
-        if len(outputs) == 1:
-            result = heap.new_tensor(context, outputs[0])
-            result.storage.device = where
-            result.storage.made = backward_name(op)
-            if op.kind is POINTWISE and result.ndim > 1:
-                result.storage.ordered = all(heap.keeps_order(x) for x in operands)
-            return result
         results = tuple([heap.new_tensor(context, v) for v in outputs])
         for y in results:
-            y.storage.made, y.storage.device = backward_name(op), where
-        return results
-
-    def _compose(self, op: OpDef, values: Sequence[Value], attrs: dict[str, Any], where: device | None) -> Any:
-        from jitgrad.script.graph.namespace import GraphNamespace
-
-        assert op.compose is not None
-        F = GraphNamespace(self.context.builder)
-        result = op.compose(F, *[F.wrap(v) for v in values], **attrs)
-        if isinstance(result, tuple):
-            made = tuple([heap.new_tensor(self.context, r.value) for r in result])
-            for y in made:
-                y.storage.device = where
-            return made
-        one = heap.new_tensor(self.context, result.value)
-        one.storage.device = where
-        return one
+            y.storage.made, y.storage.device = backward_name(op) if compose is None else "", where
+        if len(results) > 1:
+            return results
+        (result,) = results
+        if compose is None and op.kind is POINTWISE and result.ndim > 1:
+            result.storage.ordered = all(heap.keeps_order(x) for x in operands)
+        return result
 
     def attribute(self, value: Any) -> Any:
         """An attr with symbolic ints as sizes, canonical."""

@@ -3,52 +3,30 @@
 import builtins
 import operator
 import types
+from collections.abc import Callable
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import backend
-from jitgrad.script.frontend.containers import contents, list_methods, lists, mappings, sequences
+from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.containers import iteration as it
+from jitgrad.script.frontend.containers import list_methods, lists, mappings, sequences
 from jitgrad.script.frontend.containers.generators import Generator
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.library.printing import print_
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
-from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles
+from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, by_parameters, handles, refused
 from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values import numbers, protocol, strings
 from jitgrad.script.frontend.values.checks import emit_check
 from jitgrad.script.frontend.values.plain import PLAIN, static
-from jitgrad.script.frontend.values.protocol import (
-    binary,
-    call,
-    class_of,
-    compare,
-    delete_attribute,
-    get_attribute,
-    has_attribute,
-    is_dynamic,
-    is_instance,
-    is_open,
-    items_of,
-    iterate,
-    set_attribute,
-    truth,
-    type_name,
-    type_word,
-)
-from jitgrad.script.frontend.values.values import (
-    Function,
-    Iterable,
-    Method,
-    Number,
-    Range,
-    Super,
-    SymList,
-    SymTensor,
-    sequence,
-)
+from jitgrad.script.frontend.values.protocol import (binary, call, class_of, compare, delete_attribute, get_attribute,
+                                                     has_attribute, is_dynamic, is_instance, is_open, items_of, iterate,
+                                                     set_attribute, truth, type_name, type_word)
+from jitgrad.script.frontend.values.values import (Function, Iterable, Method, Number, Range, Super, SymList, SymTensor,
+                                                   sequence)
 
 
 @handles(len)
@@ -111,11 +89,6 @@ def _iterable(context: Context, value: Any) -> Iterable:
     return found
 
 
-@handles(print)
-def _print(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    print_(context, args, kwargs)
-
-
 @handles(isinstance)
 def _isinstance(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     value, classes = args
@@ -143,25 +116,10 @@ def _type(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return unions.switch(context, args[0], of)
 
 
-@handles(slice)
-def _slice(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return effects.guarded(context, lambda: slice(*args))
-
-
-@handles(issubclass)
-def _issubclass(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return effects.guarded(context, lambda: issubclass(*args))
-
-
 @handles(callable)
 def _callable(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return unions.switch(context, args[0], lambda v: isinstance(v, (Function, Method)) or (
         not is_dynamic(v) and callable(v)))
-
-
-@handles(id)
-def _id(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    raise UnsupportedCall("`id` inside a script", context.span(), hint="compare objects with `is`")
 
 
 @handles(getattr)
@@ -173,19 +131,19 @@ def _getattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return get_attribute(context, args[0], name) if there else args[2]
 
 
-@handles(delattr)
-def _delattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    delete_attribute(context, args[0], static(context, args[1], "the attribute's name"))
+def _applied(context: Context, function: Any, *args: Any) -> Any:
+    return guarded(context, lambda: function(*args))
 
 
-@handles(hasattr)
-def _hasattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return has_attribute(context, args[0], static(context, args[1], "the attribute's name"))
+def _by_name(verb: Callable[..., Any]) -> Handler:
+    return by_parameters(lambda context, obj, name, *value: verb(
+        context, obj, static(context, name, "the attribute's name"), *value))
 
 
-@handles(setattr)
-def _setattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    set_attribute(context, args[0], static(context, args[1], "the attribute's name"), args[2])
+HANDLERS.update({print: print_, id: refused("id", "compare objects with `is`"), delattr: _by_name(delete_attribute),
+                 hasattr: _by_name(has_attribute), setattr: _by_name(set_attribute)})
+for _function in (slice, issubclass):
+    HANDLERS[_function] = by_parameters(_applied, _function)
 
 
 @handles(super)
@@ -239,9 +197,8 @@ def _bool(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 @handles(abs, operator.abs)
 def _abs(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     value = args[0]
-    if isinstance(value, SymTensor):
-        return effects.guarded(context, lambda: abs(value))
-    return effects.guarded(context, lambda: numbers.unary(context, "abs", value))
+    return guarded(context, lambda: abs(value) if isinstance(value, SymTensor) else numbers.unary(
+        context, "abs", value))
 
 
 @handles(round)
@@ -272,7 +229,7 @@ def _extreme(largest: bool) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         whole = lists.of_run_time_length(context, args[0]) if len(args) == 1 else None
         if whole is not None:
-            return call(context, list_methods.largest if largest else list_methods.smallest, whole, **kwargs)
+            return call(context, list_methods.extreme, whole, largest, **kwargs)
         items = items_of(context, args[0]) if len(args) == 1 else list(args)
         if not items:
             if "default" in kwargs:
@@ -381,12 +338,11 @@ def _sorted(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return run_lists.new(context, sequences.ordered(context, args[0], kwargs.get("key"), kwargs.get("reverse", False)))
 
 
-def _set_of(cls: type) -> Handler:
-    return lambda context, args, kwargs: contents.new_set(
-        context, items_of(context, args[0]) if args else [], cls)
+def _set_of(context: Context, cls: type, items: Any = ()) -> Any:
+    return contents.new_set(context, items_of(context, items), cls)
 
 
-HANDLERS[set], HANDLERS[frozenset] = _set_of(set), _set_of(frozenset)
+HANDLERS[set], HANDLERS[frozenset] = by_parameters(_set_of, set), by_parameters(_set_of, frozenset)
 
 
 @handles(filter)
@@ -431,13 +387,7 @@ def _format(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return strings.joined(context, [(args[0], "", spec)])
 
 
-def _refused(name: str) -> Handler:
-    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        raise UnsupportedCall(f"`{name}` inside a script", context.span(),
-                              hint="call it outside the script, or in a function marked `@jitgrad.ignore`")
-    return handler
-
-
 for _name in ("eval", "exec", "compile", "open", "input", "globals", "locals", "vars", "__import__",
               "breakpoint", "memoryview", "bytearray", "object"):
-    HANDLERS[getattr(builtins, _name)] = _refused(_name)
+    HANDLERS[getattr(builtins, _name)] = refused(
+        _name, "call it outside the script, or in a function marked `@jitgrad.ignore`")

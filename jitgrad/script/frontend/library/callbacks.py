@@ -1,6 +1,5 @@
 """Calls of marked functions: `@ignore` becomes a `callback` node, `@unused` a raise."""
 
-import collections.abc
 import inspect
 import types
 import typing
@@ -17,21 +16,13 @@ from jitgrad.script.call.callback import ARGUMENTS, NUMBERS, Callback, TensorRes
 from jitgrad.script.frontend.boundary import deferred_stores, placement
 from jitgrad.script.frontend.boundary.results import Results
 from jitgrad.script.frontend.containers import contents
+from jitgrad.script.frontend.library.transforms import leaves
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import RANDOM, Context
 from jitgrad.script.frontend.templates import locations, unions
 from jitgrad.script.frontend.values import heap, numbers
-from jitgrad.script.frontend.values.protocol import call, items_of, type_word
-from jitgrad.script.frontend.values.values import (
-    Function,
-    Method,
-    Number,
-    Storage,
-    SymDict,
-    SymList,
-    SymTensor,
-    size_number,
-)
+from jitgrad.script.frontend.values.protocol import call, type_word
+from jitgrad.script.frontend.values.values import Function, Method, Number, Storage, SymTensor, size_number
 from jitgrad.script.graph.ir import Value
 from jitgrad.script.graph.marks import BY_ANNOTATION, Mark
 
@@ -108,7 +99,7 @@ class _Emission:
         result = self.declared(mark)
         recorded = context.grad and any(isinstance(t, TensorType) and t.dtype.is_floating_point for t in self.types)
         arguments = _Arguments(context, recorded)
-        tree = arguments.tree((self.args, dict_of(context, self.kwargs)))
+        tree = arguments.tree((self.args, contents.new_dict(context, self.kwargs)))
         stores = arguments.stores()
         first = len(arguments.outputs)
         inputs = [*arguments.outputs, *self.sizes]
@@ -177,7 +168,8 @@ class _Emission:
 
     def like_first(self) -> Any:
         """A tensor of the first tensor argument's dtype and rank, of any size."""
-        first = next(_tensors((*self.args, *self.kwargs.values()), self.context), None)
+        first = next((v for v in leaves(self.context, (*self.args, *self.kwargs.values()))
+                      if isinstance(v, SymTensor)), None)
         if first is None:
             raise NotStatic(f"the dtype and rank of what the ignored function `{self.name}` returns are not known",
                             self.context.span(), hint=_RETURNS)
@@ -232,23 +224,3 @@ def _return_annotation(fn: types.FunctionType) -> Any:
         except (NameError, AttributeError, TypeError):  # another annotation that only a type checker can read
             annotation = {"None": None, "bool": bool, "int": int, "float": float}.get(annotation, annotation)
     return annotation
-
-
-def _tensors(values: collections.abc.Iterable[Any], context: Context) -> collections.abc.Iterator[SymTensor]:
-    """The tensors in arguments, in order."""
-    for value in values:
-        if isinstance(value, SymTensor):
-            yield value
-        elif isinstance(value, SymList):
-            yield from _tensors(items_of(context, value), context)
-        elif isinstance(value, tuple):
-            yield from _tensors(value, context)
-        elif isinstance(value, SymDict):
-            yield from _tensors(contents.dict_of(context, value).values(), context)
-
-
-def dict_of(context: Context, kwargs: dict[str, Any]) -> SymDict:
-    """Keyword arguments as a dict of the script."""
-    made = SymDict()
-    context.state.values[made] = kwargs
-    return made

@@ -15,7 +15,7 @@ from jitgrad.script.frontend.gradients import backward, customs
 from jitgrad.script.frontend.library import modules
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles
+from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, by_parameters, handles, refused
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import functions, numbers
 from jitgrad.script.frontend.values.protocol import call
@@ -59,15 +59,8 @@ def _get_autocast_dtype(context: Context, args: Any, kwargs: Any) -> Any:
     return autocast_mode.get_autocast_dtype(*args, **kwargs)
 
 
-def _no_region(name: str) -> Handler:
-    def handler(context: Context, args: Any, kwargs: Any) -> Any:
-        raise UnsupportedCall(f"`{name}` inside a script", context.span(), hint="write `with autocast(...):`")
-
-    return handler
-
-
 for _name in ("is_autocast_cache_enabled", "set_autocast_enabled", "set_autocast_dtype", "set_autocast_cache_enabled"):
-    HANDLERS[getattr(autocast_mode, _name)] = _no_region(_name)
+    HANDLERS[getattr(autocast_mode, _name)] = refused(_name, "write `with autocast(...):`")
 
 
 def _cast(function: Any) -> Handler:
@@ -132,8 +125,7 @@ def _refuse(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     raise UnsupportedCall(args[0], context.users_span(), hint=args[1])
 
 
-HANDLERS[engine.backward] = lambda context, args, kwargs: backward.backward_of(context, *args, **kwargs)
-HANDLERS[engine.grad] = lambda context, args, kwargs: backward.grad(context, *args, **kwargs)
+HANDLERS[engine.backward], HANDLERS[engine.grad] = by_parameters(backward.backward_of), by_parameters(backward.grad)
 HANDLERS[CustomFunction.apply.__func__] = customs.apply  # type: ignore[attr-defined]
 HANDLERS[is_scripting] = lambda context, args, kwargs: True
 HANDLERS.update(modules.handlers())

@@ -11,6 +11,7 @@ from jitgrad.nn import Module, hooks
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.gradients import module_hooks
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.handlers import Handler, by_parameters
 from jitgrad.script.frontend.values.plain import static
 
 Named = list[tuple[str, Any]]
@@ -97,10 +98,7 @@ METHODS: dict[str, Callable[..., Any]] = {
 }
 
 
-def handlers() -> dict[Any, Callable[[Context, tuple[Any, ...], dict[str, Any]], Any]]:
+def handlers() -> dict[Any, Handler]:
     """The functions of `nn.Module` that are answered here, and those around a module's call -> how."""
-    def handler(method: Callable[..., Any]) -> Callable[[Context, tuple[Any, ...], dict[str, Any]], Any]:
-        return lambda context, args, kwargs: method(context, *args, **kwargs)
-
-    found = {getattr(Module, name): handler(method) for name, method in METHODS.items()}
+    found = {getattr(Module, name): by_parameters(method) for name, method in METHODS.items()}
     return {**found, hooks.enter: module_hooks.enter, hooks.leave: module_hooks.leave}

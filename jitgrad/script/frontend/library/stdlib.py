@@ -6,7 +6,7 @@ import operator
 import warnings
 from typing import Any
 
-from jitgrad.errors import NotStatic, UnsupportedCall
+from jitgrad.errors import NotStatic
 from jitgrad.ops.numbers import NUMBERS, operator_of
 from jitgrad.script.frontend.containers import list_methods, lists
 from jitgrad.script.frontend.evaluate.expressions import UNARY
@@ -15,18 +15,10 @@ from jitgrad.script.frontend.library import mathematics
 from jitgrad.script.frontend.library.builtins import number_argument
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles
+from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, by_parameters, handles, refused
 from jitgrad.script.frontend.values import numbers
-from jitgrad.script.frontend.values.protocol import (
-    binary,
-    call,
-    compare,
-    get_attribute,
-    get_item,
-    identical,
-    items_of,
-    unary,
-)
+from jitgrad.script.frontend.values.protocol import (binary, call, compare, get_attribute, get_item, identical,
+                                                     items_of, unary)
 from jitgrad.script.frontend.values.values import Function, Method, Number
 
 
@@ -56,35 +48,12 @@ for _name in dir(math):
         HANDLERS[getattr(math, _name)] = _math(_name)
 
 
-def _operator(op: str) -> Handler:
-    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        return binary(context, op, args[0], args[1])
-    return handler
-
-
-def _unary_operator(op: str) -> Handler:
-    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        return unary(context, op, args[0])
-    return handler
-
-
-def _comparison(name: str) -> Handler:
-    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        return compare(context, name, args[0], args[1])
-    return handler
-
-
-for _name in UNARY.values():
-    HANDLERS[operator_of(_name)] = _unary_operator(_name)
-HANDLERS[operator.inv] = _unary_operator("invert")
-for _row in NUMBERS.values():
-    if _row.family == "comparison":
-        HANDLERS[_row.python] = _comparison(_row.name)
-
-
-@handles(operator.is_)
-def _is(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return identical(context, *args)
+for _verb, _names in ((unary, UNARY.values()), (binary, BINARY.values()),
+                      (compare, [row.name for row in NUMBERS.values() if row.family == "comparison"])):
+    for _name in _names:
+        HANDLERS[operator_of(_name)] = by_parameters(_verb, _name)
+HANDLERS[operator.inv] = HANDLERS[operator.invert]
+HANDLERS[operator.is_], HANDLERS[operator.getitem] = by_parameters(identical), by_parameters(get_item)
 
 
 @handles(operator.is_not)
@@ -136,21 +105,10 @@ def _wraps(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return Method("wraps", wrap)
 
 
-for _name in BINARY.values():
-    HANDLERS[operator_of(_name)] = _operator(_name)
-
-
-@handles(operator.getitem)
-def _getitem(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return get_item(context, args[0], args[1])
-
-
 @handles(functools.partial)
 def _partial(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     fn, given, named = args[0], args[1:], dict(kwargs)
     return Method("partial", lambda cx, more, extra: call(cx, fn, *given, *more, **{**named, **extra}))
 
 
-@handles(warnings.warn)
-def _warn(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    raise UnsupportedCall("`warnings.warn` inside a script", context.span(), hint="warn outside the script")
+HANDLERS[warnings.warn] = refused("warnings.warn", "warn outside the script")

@@ -16,7 +16,7 @@ from jitgrad.script.frontend.gradients import backward, carried_leaves, record
 from jitgrad.script.frontend.library import funclib, functionallib
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.state.handlers import HANDLERS, Args, handles
+from jitgrad.script.frontend.state.handlers import HANDLERS, Args, handles, refused
 from jitgrad.script.frontend.templates import run_lists
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.plain import static
@@ -96,7 +96,7 @@ def rebuilt(context: Context, tree: Any, change: Any, name: str) -> Any:
 
 
 def leaves(context: Context, tree: Any) -> Iterator[Any]:
-    """The tensors of a tree."""
+    """What is in a tree of tuples, lists and dicts."""
     if isinstance(tree, tuple):
         items: Any = tree
     elif isinstance(tree, SymList):
@@ -173,14 +173,6 @@ def _vjp(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return (output, Method("vjp_fn", pull), *([aux] if has_aux else []))
 
 
-def _refused(name: str) -> Any:
-    def refuse(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        raise UnsupportedCall(f"`{name}` inside a script", context.span(),
-                              hint="scripts know `func.grad`, `grad_and_value`, `vjp`, `jvp`, `jacrev`, `jacfwd` and "
-                                   "`hessian`; call the others outside, with the script as their function")
-    return refuse
-
-
 def _written(name: str, transform: Any, *options: str) -> Any:
     """A transform of `funclib`, for one argument and functions that give one tensor."""
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
@@ -213,6 +205,8 @@ HANDLERS[func.jacfwd] = _written("jacfwd", funclib.jacobian, "argnums")
 HANDLERS[func.hessian] = _written("hessian", funclib.hessian, "argnums")
 for _name in ("linearize", "vmap"):
     if hasattr(func, _name):
-        HANDLERS[getattr(func, _name)] = _refused(f"func.{_name}")
+        HANDLERS[getattr(func, _name)] = refused(
+            f"func.{_name}", "scripts know `func.grad`, `grad_and_value`, `vjp`, `jvp`, `jacrev`, `jacfwd` and "
+                             "`hessian`; call the others outside, with the script as their function")
 for _name in ("vjp", "jvp", "jacobian", "hessian", "vhp", "hvp"):
     HANDLERS[getattr(functional, _name)] = _functional(_name)

@@ -7,6 +7,7 @@ need to know the evaluation.
 from collections.abc import Callable
 from typing import Any
 
+from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.state.context import Context
 
 Args = tuple[Any, ...]
@@ -23,6 +24,18 @@ def handles(*functions: Any) -> Callable[[Handler], Handler]:
             HANDLERS[f] = handler
         return handler
     return register
+
+
+def by_parameters(function: Callable[..., Any], *first: Any) -> Handler:
+    """The handler that gives `function` the arguments as its own, behind what comes `first`."""
+    return lambda context, args, kwargs: function(context, *first, *args, **kwargs)
+
+
+def refused(name: str, hint: str) -> Handler:
+    """The handler of what scripts do not call."""
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        raise UnsupportedCall(f"`{name}` inside a script", context.span(), hint=hint)
+    return handler
 
 
 def handler_of(fn: Any) -> Handler | None:

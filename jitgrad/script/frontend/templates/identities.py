@@ -24,20 +24,8 @@ from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap
-from jitgrad.script.frontend.values.values import (
-    HELD,
-    UNBOUND,
-    Boxed,
-    Instance,
-    Number,
-    RunPairs,
-    Storage,
-    SymDict,
-    SymList,
-    SymTensor,
-    Text,
-    Union,
-)
+from jitgrad.script.frontend.values.values import (HELD, UNBOUND, Boxed, Instance, Number, RunPairs, Storage, SymDict,
+                                                   SymList, SymTensor, Text, Union)
 from jitgrad.script.graph.ir import Value, attr_symbols, map_attr
 from jitgrad.script.graph.irops import infer
 

@@ -17,19 +17,8 @@ from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import is_dynamic
-from jitgrad.script.frontend.values.values import (
-    Instance,
-    Number,
-    RunItems,
-    RunPairs,
-    SymDict,
-    SymList,
-    SymTensor,
-    SymTuple,
-    Tail,
-    Text,
-    Union,
-)
+from jitgrad.script.frontend.values.values import (Instance, Number, RunItems, RunPairs, SymDict, SymList, SymTensor,
+                                                   SymTuple, Tail, Text, Union)
 
 
 def template_of(context: Context, value: Any, general: bool = False, outside: Outside | None = None) -> Template:

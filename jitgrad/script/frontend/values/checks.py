@@ -43,7 +43,7 @@ class SymbolicChecker(Checker):
             raise error(message())
         if sizes.assume_equal(a, b) or context.recall(("equal", a, b)):
             return
-        self._node("eq", a, b, message, error)
+        self._check(numbers.compare(context, "eq", size_number(a), size_number(b)), message, error)
         context.remember(("equal", a, b), True)
         context.remember(("equal", b, a), True)
 
@@ -55,9 +55,7 @@ class SymbolicChecker(Checker):
         if is_not_one(a) and is_not_one(b):
             self.equal(a, b, message, error)
             return
-        if context.recall(("broadcast", a, b)) or context.recall(("equal", a, b)):
-            return
-        if sizes.assume_equal(a, b):
+        if context.recall(("broadcast", a, b)) or context.recall(("equal", a, b)) or sizes.assume_equal(a, b):
             return
         m, n = size_number(a), size_number(b)
         condition: Any = numbers.compare(context, "eq", m, n)
@@ -94,9 +92,6 @@ class SymbolicChecker(Checker):
         self._check(low, message, IndexError)
         self._check(high, message, IndexError)
         context.remember(key, True)
-
-    def _node(self, op: str, a: Size, b: Size, message: Message, error: type[Exception]) -> None:
-        self._check(numbers.compare(self.context, op, size_number(a), size_number(b)), message, error)
 
     def _check(self, condition: Any, message: Message, error: type[Exception]) -> None:
         if condition is True:

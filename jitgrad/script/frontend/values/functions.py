@@ -10,7 +10,7 @@ from typing import Any
 from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.library.core import is_library
 from jitgrad.script.call import signature as sig
-from jitgrad.script.frontend.containers import list_methods
+from jitgrad.script.frontend.containers import contents, list_methods
 from jitgrad.script.frontend.containers.generators import Consumer, Generator
 from jitgrad.script.frontend.source import recursion
 from jitgrad.script.frontend.source.source import Source, source_of
@@ -24,7 +24,7 @@ from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values.objects import ObjectKind
 from jitgrad.script.frontend.values.plain import PLAIN
 from jitgrad.script.frontend.values.protocol import Kind, argument, call, is_dynamic, register
-from jitgrad.script.frontend.values.values import Function, Method, SymDict, SymTensor
+from jitgrad.script.frontend.values.values import Function, Method, SymTensor
 from jitgrad.script.graph.marks import mark_of
 
 DEPTH = 64
@@ -251,17 +251,12 @@ def bind(context: Context, node: Any, name: str, args: tuple[Any, ...], kwargs: 
         bound.setdefault(p, v)
     for p, v in kw_defaults.items():
         bound.setdefault(p, v)
-    missing = [p for p in positional if p not in bound]
-    if missing:
-        listed = " and ".join(", ".join(f"'{m}'" for m in missing).rsplit(", ", 1))
-        raise TypeError(f"{name}() missing {len(missing)} required positional argument{'s' * (len(missing) > 1)}: "
-                        f"{listed}")
-    missing = [p for p in keyword_only if p not in bound]
-    if missing:
-        raise TypeError(f"{name}() missing {len(missing)} required keyword-only argument"
-                        f"{'s' * (len(missing) > 1)}: '{missing[0]}'")
+    for kind, wanted in (("positional", positional), ("keyword-only", keyword_only)):
+        missing = [p for p in wanted if p not in bound]
+        if missing:
+            listed = " and ".join(", ".join(f"'{m}'" for m in missing).rsplit(", ", 1))
+            raise TypeError(f"{name}() missing {len(missing)} required {kind} argument{'s' * (len(missing) > 1)}: "
+                            f"{listed}")
     if a.kwarg is not None:
-        made = SymDict()
-        context.state.values[made] = extra
-        bound[a.kwarg.arg] = made
+        bound[a.kwarg.arg] = contents.new_dict(context, extra)
     return bound

@@ -20,18 +20,8 @@ from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args
 from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates import locations
 from jitgrad.script.frontend.templates.unions import bound, may_be, undecided
-from jitgrad.script.frontend.values.objects import (
-    MISSING,
-    NamespaceKind,
-    ObjectKind,
-    bind,
-    class_attribute,
-    generated,
-    get_property,
-    is_method,
-    is_property,
-    set_property,
-)
+from jitgrad.script.frontend.values.objects import (MISSING, NamespaceKind, ObjectKind, bind, class_attribute,
+                                                    generated, get_property, is_method, is_property, set_property)
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import call, is_dynamic, register
 from jitgrad.script.frontend.values.strings import listed

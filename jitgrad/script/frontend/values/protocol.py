@@ -7,7 +7,7 @@ that of the first class in the MRO of its type that has one.
 
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
 from jitgrad.ops.numbers import NUMBERS, operator_of
@@ -64,8 +64,15 @@ class Kind:
         found = getattr(cls, name, None)
         return found if hasattr(found, "__code__") and not cls.__module__.startswith("jitgrad.script") else None
 
+    def _special(self, context: Context, obj: Any, name: str, complaint: str, *args: Any) -> Any:
+        """What a dunder of the value's class gives; where it has none, Python's TypeError about one of that name."""
+        method = self.method(obj, name)
+        if method is None:
+            raise effects.raise_now(context, TypeError, (complaint.format(self.type_name(obj)),))
+        return call(context, method, obj, *args)
+
     def argument(self, context: Context, obj: Any) -> Any:
-        """The value as the library takes it."""
+        """The value as the library takes it: lists as Python lists, unions as what they hold."""
         return obj
 
     # --- attributes ------------------------------------------------------------------------------------------------
@@ -122,38 +129,22 @@ class Kind:
 
     def get_item(self, context: Context, obj: Any, index: Any) -> Any:
         """`obj[index]`."""
-        method = self.method(obj, "__getitem__")
-        if method is None:
-            raise effects.raise_now(context, TypeError, (
-                f"'{self.type_name(obj)}' object is not subscriptable",))
-        return call(context, method, obj, index)
+        return self._special(context, obj, "__getitem__", "'{}' object is not subscriptable", index)
 
     def set_item(self, context: Context, obj: Any, index: Any, value: Any) -> None:
         """`obj[index] = value`."""
-        method = self.method(obj, "__setitem__")
-        if method is None:
-            raise effects.raise_now(context, TypeError, (
-                f"'{self.type_name(obj)}' object does not support item assignment",))
-        call(context, method, obj, index, value)
+        self._special(context, obj, "__setitem__", "'{}' object does not support item assignment", index, value)
 
     def delete_item(self, context: Context, obj: Any, index: Any) -> None:
         """`del obj[index]`."""
-        method = self.method(obj, "__delitem__")
-        if method is None:
-            raise effects.raise_now(context, TypeError, (
-                f"'{self.type_name(obj)}' object doesn't support item deletion",))
-        call(context, method, obj, index)
+        self._special(context, obj, "__delitem__", "'{}' object doesn't support item deletion", index)
 
     def length(self, context: Context, obj: Any) -> Any:
         """`len(obj)`."""
-        method = self.method(obj, "__len__")
-        if method is None:
-            raise effects.raise_now(context, TypeError, (
-                f"object of type '{self.type_name(obj)}' has no len()",))
-        return call(context, method, obj)
+        return self._special(context, obj, "__len__", "object of type '{}' has no len()")
 
     def iterate(self, context: Context, obj: Any) -> Iterable:
-        """What a `for` over it goes over."""
+        """What a `for` over it goes over. Raises TypeMismatch for something that is no iterable."""
         raise self.not_iterable(context, obj)
 
     def not_iterable(self, context: Context, obj: Any) -> Exception:
@@ -228,11 +219,8 @@ class Kind:
 
     def unary(self, context: Context, op: str, obj: Any) -> Any:
         """`op obj`; `op` is neg, pos or invert."""
-        method = self.method(obj, f"__{op}__")
-        if method is None:
-            raise effects.raise_now(context, TypeError, (
-                f"bad operand type for unary {SYMBOLS[op]}: '{self.type_name(obj)}'",))
-        return call(context, method, obj)
+        complaint = f"bad operand type for unary {SYMBOLS[op]}: '{{}}'"
+        return self._special(context, obj, f"__{op}__", complaint)
 
     def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
         """`a op b`, one of which is of this kind; NotImplemented where it has no meaning for the other one."""
@@ -262,6 +250,8 @@ class SizedKind(Kind):
 
 _KINDS: dict[type, Kind] = {}
 K = TypeVar("K", bound=type[Kind])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def register(*classes: type) -> Callable[[K], K]:
@@ -298,14 +288,38 @@ def _asked(a: Any, b: Any) -> tuple[Kind, ...]:
 # --- the verbs -----------------------------------------------------------------------------------------------------
 
 
+def _verb(method: Callable[Concatenate[Any, Context, Any, P], R]) -> Callable[Concatenate[Context, Any, P], R]:
+    """The function that asks the kind of a value for one of the methods above."""
+    name = method.__name__
+
+    def verb(context: Context, obj: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        found: R = getattr(kind_of_class(type(obj)), name)(context, obj, *args, **kwargs)
+        return found
+
+    verb.__name__, verb.__doc__ = name, method.__doc__
+    return verb
+
+
+is_instance = _verb(Kind.is_instance)
+argument = _verb(Kind.argument)
+get_attribute = _verb(Kind.get_attribute)
+has_attribute = _verb(Kind.has_attribute)
+set_attribute = _verb(Kind.set_attribute)
+delete_attribute = _verb(Kind.delete_attribute)
+get_item = _verb(Kind.get_item)
+set_item = _verb(Kind.set_item)
+delete_item = _verb(Kind.delete_item)
+length = _verb(Kind.length)
+is_open = _verb(Kind.is_open)
+contains = _verb(Kind.contains)
+truth = _verb(Kind.truth)
+text = _verb(Kind.text)
+iterate = _verb(Kind.iterate)
+
+
 def class_of(obj: Any) -> type:
     """The class of an object, made by the script or not."""
     return kind_of(obj).class_of(obj)
-
-
-def is_instance(context: Context, obj: Any, classes: tuple[type, ...]) -> Any:
-    """`isinstance(obj, classes)`: a bool or a run-time one."""
-    return kind_of(obj).is_instance(context, obj, classes)
 
 
 def type_name(obj: Any) -> str:
@@ -323,61 +337,6 @@ def is_dynamic(obj: Any) -> bool:
     return kind_of(obj).is_dynamic(obj)
 
 
-def argument(context: Context, obj: Any) -> Any:
-    """A value as the library takes it: lists as Python lists, unions as what they hold."""
-    return kind_of(obj).argument(context, obj)
-
-
-def get_attribute(context: Context, obj: Any, name: str) -> Any:
-    """`obj.name`."""
-    return kind_of(obj).get_attribute(context, obj, name)
-
-
-def has_attribute(context: Context, obj: Any, name: str) -> Any:
-    """`hasattr(obj, name)`: a bool or a run-time one."""
-    return kind_of(obj).has_attribute(context, obj, name)
-
-
-def set_attribute(context: Context, obj: Any, name: str, value: Any) -> None:
-    """`obj.name = value`."""
-    kind_of(obj).set_attribute(context, obj, name, value)
-
-
-def delete_attribute(context: Context, obj: Any, name: str) -> None:
-    """`del obj.name`."""
-    kind_of(obj).delete_attribute(context, obj, name)
-
-
-def get_item(context: Context, obj: Any, index: Any) -> Any:
-    """`obj[index]`."""
-    return kind_of(obj).get_item(context, obj, index)
-
-
-def set_item(context: Context, obj: Any, index: Any, value: Any) -> None:
-    """`obj[index] = value`."""
-    kind_of(obj).set_item(context, obj, index, value)
-
-
-def delete_item(context: Context, obj: Any, index: Any) -> None:
-    """`del obj[index]`."""
-    kind_of(obj).delete_item(context, obj, index)
-
-
-def length(context: Context, obj: Any) -> Any:
-    """`len(obj)`: an int or a run-time one."""
-    return kind_of(obj).length(context, obj)
-
-
-def iterate(context: Context, obj: Any) -> Iterable:
-    """What a `for` over it goes over. Raises TypeMismatch for something that is no iterable."""
-    return kind_of(obj).iterate(context, obj)
-
-
-def is_open(context: Context, obj: Any) -> bool:
-    """Whether it can be gone over more than once, and how many items it has is known only at run time."""
-    return kind_of(obj).is_open(context, obj)
-
-
 def items_of(context: Context, obj: Any) -> list[Any]:
     """The items of an iterable whose length is known. Raises NotStatic."""
     items = kind_of(obj).items(context, obj)
@@ -387,25 +346,10 @@ def items_of(context: Context, obj: Any) -> list[Any]:
     return items
 
 
-def contains(context: Context, obj: Any, item: Any) -> Any:
-    """`item in obj`: a bool or a run-time one."""
-    return kind_of(obj).contains(context, obj, item)
-
-
-def truth(context: Context, obj: Any) -> Any:
-    """`bool(obj)`: a bool or a run-time one."""
-    return kind_of(obj).truth(context, obj)
-
-
 def call(context: Context, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
     """`fn(*args, **kwargs)`."""
     handler = handler_of(fn)
     return kind_of(fn).call(context, fn, args, kwargs) if handler is None else handler(context, args, kwargs)
-
-
-def text(context: Context, obj: Any, conversion: str, spec: str) -> list[Any]:
-    """`format(obj, spec)`, `str`, `repr` or `ascii` of it first: strings, and (value, conversion, format)."""
-    return kind_of(obj).text(context, obj, conversion, spec)
 
 
 def unary(context: Context, op: str, obj: Any) -> Any:

@@ -19,17 +19,8 @@ from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates.unions import force
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.plain import PlainKind, static
-from jitgrad.script.frontend.values.protocol import (
-    Kind,
-    Methods,
-    get_attribute,
-    get_item,
-    is_dynamic,
-    items_of,
-    register,
-    text,
-    type_name,
-)
+from jitgrad.script.frontend.values.protocol import (Kind, Methods, get_attribute, get_item, is_dynamic, items_of,
+                                                     register, text, type_name)
 from jitgrad.script.frontend.values.values import Number, SymDict, SymTensor, Text
 from jitgrad.script.graph.ir import Value
 

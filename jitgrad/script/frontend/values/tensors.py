@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from jitgrad.device import CPU
@@ -47,19 +48,8 @@ def _enters(table: dict[str, Callable[..., Any]], name: str) -> Callable[[F], F]
     return enter
 
 
-def getter(name: str) -> Callable[[F], F]:
-    """Make the function that follows give the attribute `name` of tensors."""
-    return _enters(_GETTERS, name)
-
-
-def setter(name: str) -> Callable[[F], F]:
-    """Make the function that follows assign the attribute `name` of tensors."""
-    return _enters(_SETTERS, name)
-
-
-def method(name: str) -> Callable[[F], F]:
-    """Make the function that follows a method of tensors."""
-    return _enters(_METHODS, name)
+#: what makes the function that follows give the attribute of a name, assign it, or the method of a name
+getter, setter, method = (partial(_enters, table) for table in (_GETTERS, _SETTERS, _METHODS))
 
 
 def _made(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> Any:

@@ -11,19 +11,19 @@ from jitgrad.script.frontend.state.handlers import Args
 from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates.alternatives import Num, tag_of
 from jitgrad.script.frontend.templates.tensors import Tensor
-from jitgrad.script.frontend.templates.unions import (
-    certain,
-    force,
-    is_choice,
-    is_static,
-    opened,
-    optional,
-    switch,
-    undecided,
-)
+from jitgrad.script.frontend.templates.unions import (certain, force, is_choice, is_static, opened, optional, switch,
+                                                      undecided)
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.protocol import SYMBOLS, Kind, class_of, is_dynamic, register, type_name, type_word
 from jitgrad.script.frontend.values.values import HELD, Boxed, Iterable, Method, Number, SymList, SymTensor, Union
+
+
+def _of_each(verb: Callable[..., Any], what: str = "") -> Callable[..., Any]:
+    """The method that asks each alternative; with `what`, the value of the run, as `_of` does."""
+    def method(self: Kind, context: Context, obj: Union, *args: Any) -> Any:
+        held = certain(context, obj, what) if what else obj
+        return switch(context, held, lambda v: verb(context, v, *args))
+    return method
 
 
 @register(Union)
@@ -36,6 +36,12 @@ class UnionKind(Kind):
 
     dynamic = True
     rank = 4
+    is_instance, has_attribute = _of_each(protocol.is_instance), _of_each(protocol.has_attribute)
+    set_attribute, delete_attribute = _of_each(protocol.set_attribute), _of_each(protocol.delete_attribute)
+    truth, length, contains = _of_each(protocol.truth), _of_each(protocol.length), _of_each(protocol.contains)
+    get_item = _of_each(protocol.get_item, "'{}' object is not subscriptable")
+    set_item = _of_each(protocol.set_item, "'{}' object does not support item assignment")
+    delete_item = _of_each(protocol.delete_item, "'{}' object doesn't support item deletion")
 
     def class_of(self, obj: Union) -> type:
         classes = {class_of(s) for s in obj.statics} if obj.inner is None else set()
@@ -76,29 +82,6 @@ class UnionKind(Kind):
 
         return Method(name, each)
 
-    def has_attribute(self, context: Context, obj: Union, name: str) -> Any:
-        return switch(context, obj, lambda v: protocol.has_attribute(context, v, name))
-
-    def set_attribute(self, context: Context, obj: Union, name: str, value: Any) -> None:
-        switch(context, obj, lambda v: protocol.set_attribute(context, v, name, value))
-
-    def delete_attribute(self, context: Context, obj: Union, name: str) -> None:
-        switch(context, obj, lambda v: protocol.delete_attribute(context, v, name))
-
-    def get_item(self, context: Context, obj: Union, index: Any) -> Any:
-        return _of(context, obj, "'{}' object is not subscriptable", lambda v: protocol.get_item(context, v, index))
-
-    def set_item(self, context: Context, obj: Union, index: Any, value: Any) -> None:
-        _of(context, obj, "'{}' object does not support item assignment",
-            lambda v: protocol.set_item(context, v, index, value))
-
-    def delete_item(self, context: Context, obj: Union, index: Any) -> None:
-        _of(context, obj, "'{}' object doesn't support item deletion",
-            lambda v: protocol.delete_item(context, v, index))
-
-    def length(self, context: Context, obj: Union) -> Any:
-        return switch(context, obj, lambda v: protocol.length(context, v))
-
     def iterate(self, context: Context, obj: Union) -> Iterable:
         held = force(context, obj, "'{}' object is not iterable", several=True)
         if not isinstance(held, Union):
@@ -106,14 +89,8 @@ class UnionKind(Kind):
         length = switch(context, held, lambda v: protocol.iterate(context, v).length)
         return Iterable(length, lambda cx, k: switch(cx, held, lambda v: _item(cx, v, k)), False)
 
-    def contains(self, context: Context, obj: Union, item: Any) -> Any:
-        return switch(context, obj, lambda v: protocol.contains(context, v, item))
-
     def call(self, context: Context, obj: Union, args: Args, kwargs: dict[str, Any]) -> Any:
         return switch(context, obj, lambda v: protocol.call(context, v, *args, **kwargs))
-
-    def is_instance(self, context: Context, obj: Union, classes: tuple[type, ...]) -> Any:
-        return switch(context, obj, lambda v: protocol.is_instance(context, v, classes))
 
     def result(self, results: Leaving, obj: Union) -> sig.Result:
         copies.identify(results.context, obj)
@@ -135,9 +112,6 @@ class UnionKind(Kind):
     def in_place(self, context: Context, op: str, obj: Union, value: Any) -> Any:
         return _of(context, obj, f"unsupported operand type(s) for {SYMBOLS[op]}=: '{{}}' and '{type_name(value)}'",
                    lambda v: protocol.in_place(context, op, v, value))
-
-    def truth(self, context: Context, obj: Union) -> Any:
-        return switch(context, obj, lambda v: protocol.truth(context, v))
 
     def unary(self, context: Context, op: str, obj: Union) -> Any:
         return _of(context, obj, f"bad operand type for unary {SYMBOLS[op]}: '{{}}'",

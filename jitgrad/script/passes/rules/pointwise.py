@@ -9,17 +9,8 @@ from jitgrad.ops import OPS, Kind
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Node, Value
 from jitgrad.script.passes.rewrite import Rewriter
-from jitgrad.script.passes.rules.rules import (
-    RULES,
-    as_result,
-    constant,
-    is_float,
-    is_power_of_two,
-    row,
-    rule,
-    rule_of,
-    tensor,
-)
+from jitgrad.script.passes.rules.rules import (RULES, as_result, constant, is_float, is_power_of_two, row, rule,
+                                               rule_of, tensor)
 
 # --- identities with constants -------------------------------------------------------------------------------------
 

@@ -28,20 +28,8 @@ from jitgrad.script.stored.file.objects import LoadedModule, OwnDefault
 from jitgrad.script.stored.file.spans import attach, show_lines
 from jitgrad.script.stored.file.tree import Tensors, Tree
 from jitgrad.script.stored.records import Program
-from jitgrad.script.stored.values import (
-    Json,
-    boolean,
-    class_of,
-    device_of,
-    dtype_of,
-    fault,
-    from_plain,
-    identifier,
-    integer,
-    items,
-    need,
-    string,
-)
+from jitgrad.script.stored.values import (Json, boolean, class_of, device_of, dtype_of, fault, from_plain, identifier,
+                                          integer, items, need, string)
 from jitgrad.serialization import LoadError
 
 _KINDS: dict[str, type] = {"int": int, "float": float, "bool": bool}

@@ -10,18 +10,8 @@ from jitgrad.nn.parameter import Parameter
 from jitgrad.script.stored.file.archive import Contents
 from jitgrad.script.stored.file.objects import LoadedPart, SavedObject
 from jitgrad.script.stored.file.snapshot import FACTORIES, REGISTRIES
-from jitgrad.script.stored.values import (
-    Json,
-    boolean,
-    class_of,
-    device_of,
-    from_plain,
-    identifier,
-    integer,
-    items,
-    need,
-    string,
-)
+from jitgrad.script.stored.values import (Json, boolean, class_of, device_of, from_plain, identifier, integer, items,
+                                          need, string)
 from jitgrad.serialization import LoadError
 
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")

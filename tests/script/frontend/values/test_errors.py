@@ -46,3 +46,16 @@ def outcome(f: Any, given: Any, write: bool) -> str:
 def test_as_eager(f: Any, given: Any, write: bool, mode: str) -> None:
     with config.override(interpret=mode == "interpreted"):
         assert outcome(torch.script(f), given, write) == outcome(f, given, write)
+
+
+def summed(x: Any, *, left: Any, right: Any) -> Any:
+    return x + left + right
+
+
+def test_missing_keywords_are_all_named():
+    def calls(x: Any) -> Any:
+        return summed(x)  # type: ignore[call-arg]
+
+    for function in (calls, torch.script(calls)):
+        with pytest.raises(TypeError, match="missing 2 required keyword-only arguments: 'left' and 'right'"):
+            function(torch.ones(2))

@@ -309,7 +309,7 @@ class Head:
     def _join(self, key: Any, t: Template, before: Any, value: Any, end: State) -> Template:
         context = self.context
         new = merge.template(context, key, value, outside=self._outside(before))
-        t = _plain(context, t)
+        t = plain(context, t)
         if isinstance(t, Num) and isinstance(new, Tensor):
             if not new.dims:
                 self.weak = True
@@ -336,13 +336,10 @@ class Head:
         old, new = (state.values.get(v) if isinstance(v, HELD) else v for state, v in (
             (self.entry, before), (end, after)))
         if isinstance(t, Record) and isinstance(old, dict) and isinstance(new, dict):
-            return Record(t.type, t.names, tuple(
-                self._held(i, old.get(n), new.get(n), end) for n, i in zip(t.names, t.items, strict=True)))
-        if isinstance(t, Items) and isinstance(old, tuple) and isinstance(new, tuple) and (
-                len(old) == len(new) == len(t.items)):
-            return Items(t.type, tuple(self._held(i, x, y, end)
-                                          for i, x, y in zip(t.items, old, new, strict=True)))
-        return t
+            old, new = (tuple([held.get(n) for n in t.names]) for held in (old, new))
+        if not isinstance(old, tuple) or not isinstance(new, tuple) or not len(old) == len(new) == len(t.items):
+            return t
+        return t.of(tuple([self._held(i, x, y, end) for i, x, y in zip(t.items, old, new, strict=True)]))
 
     def _clash(self, key: Any, before: Any, value: Any, end: State, why: str) -> TypeMismatch:
         if isinstance(key, SymList):
@@ -389,27 +386,31 @@ class Head:
                 copies.of(context).chosen.update(copied(state, renamed, value))
             if key in self.listed or run_lists.is_listed(context, locations.fetch(context, self.entry, key)):
                 run_lists.freeze(context, value)
+        self._forget_clean(state)
+        return state
+
+    def _forget_clean(self, state: State) -> None:
+        """What the loop writes is not known to be as memory has it."""
         for key in list(state.values):
             if isinstance(key, tuple) and key[0] == "clean" and key[1] in self.templates:
                 del state.values[key]
-        return state
 
 
 def _staying(t: Template, remembered: Template, value: Any) -> Template:
     """The template of a container's content, with what stayed in place before taken to stay again."""
-    if isinstance(t, Record) and isinstance(remembered, Record) and isinstance(value, dict) and (
-            t.names == remembered.names == tuple(value)):
-        return Record(t.type, t.names, _items_staying(t.items, remembered.items, tuple(value.values())))
-    if isinstance(t, Items) and isinstance(remembered, Items) and isinstance(value, tuple) and (
-            len(t.items) == len(remembered.items) == len(value)):
-        return Items(t.type, _items_staying(t.items, remembered.items, value))
-    return t
+    held = tuple(value.values()) if isinstance(value, dict) else value
+    if not isinstance(t, (Items, Record)) or not isinstance(remembered, type(t)) or not isinstance(held, tuple) or not (
+            names_of(t) == names_of(remembered) == names_of(value)):
+        return t
+    return t.of(tuple([Same(v) if isinstance(r, Same) else i
+                       for i, r, v in zip(t.items, remembered.parts, held, strict=True)]))
 
 
-def _items_staying(items: tuple[Template, ...], remembered: tuple[Template, ...],
-                   values: tuple[Any, ...]) -> tuple[Template, ...]:
-    return tuple(Same(v) if isinstance(r, Same) else t
-                 for t, r, v in zip(items, remembered, values, strict=True))
+def names_of(held: Any) -> tuple[Any, ...]:
+    """The keys or indices of what a container holds, or of its template."""
+    if isinstance(held, (Record, dict)):
+        return held.names if isinstance(held, Record) else tuple(held)
+    return tuple(range(len(held.items if isinstance(held, Items) else held)))
 
 
 def _unchanged(before: Any, value: Any) -> bool:
@@ -422,15 +423,11 @@ def _unchanged(before: Any, value: Any) -> bool:
         _unchanged(a, b) for a, b in zip(before, value, strict=True))
 
 
-def _plain(context: Context, t: Template) -> Template:
-    """A template without the tensors that an earlier pass took to stay in place."""
+def plain(context: Context, t: Template, general: bool = False) -> Template:
+    """A template without the tensors and numbers that an earlier pass took to stay in place."""
     if isinstance(t, Same):
-        return template_of(context, t.value)
-    if isinstance(t, Items):
-        return Items(t.type, tuple(_plain(context, i) for i in t.items))
-    if isinstance(t, Record):
-        return Record(t.type, t.names, tuple(_plain(context, i) for i in t.items))
-    return t
+        return template_of(context, t.value, general)
+    return t.map(lambda i: plain(context, i, general)) if isinstance(t, (Items, Record)) else t
 
 
 def renamed_template(t: Template, fresh: dict[Symbol, Symbol]) -> Template:

@@ -15,15 +15,7 @@ from jitgrad.script.frontend.state import copies
 from jitgrad.script.frontend.state.context import Context, State
 from jitgrad.script.frontend.templates import locations
 from jitgrad.script.frontend.templates.alternatives import Static
-from jitgrad.script.frontend.templates.identities import (
-    Cell,
-    cell_of,
-    given,
-    like,
-    references,
-    replaced,
-    view_type,
-)
+from jitgrad.script.frontend.templates.identities import Cell, cell_of, given, like, references, replaced, view_type
 from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap

@@ -8,36 +8,16 @@ from typing import Any
 from jitgrad.dims import Symbol, dim, substitute, symbols
 from jitgrad.ops.types import INT, OptionalType, TensorType
 from jitgrad.script.frontend.evaluate import merge
-from jitgrad.script.frontend.evaluate.carried.heads import of, renamed_template
-from jitgrad.script.frontend.evaluate.carried.objects import (
-    MOVES,
-    NUMBERS,
-    SEVERAL,
-    ObjectHead,
-    inherit,
-    place_of,
-    referring_tensor,
-    type_of,
-)
+from jitgrad.script.frontend.evaluate.carried.heads import names_of, of, plain, renamed_template
+from jitgrad.script.frontend.evaluate.carried.objects import (MOVES, NUMBERS, SEVERAL, ObjectHead, inherit, place_of,
+                                                              referring_tensor, type_of)
 from jitgrad.script.frontend.state import copies, dispatch
-from jitgrad.script.frontend.state.context import Context, State
+from jitgrad.script.frontend.state.context import State
 from jitgrad.script.frontend.templates import item_origins, unions
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static, payload
-from jitgrad.script.frontend.templates.identities import (
-    Cell,
-    by_value,
-    cell_of,
-    content_of,
-    item_at,
-    item_by_item,
-    like,
-    references,
-    referring,
-    replaced,
-    view_type,
-)
+from jitgrad.script.frontend.templates.identities import (Cell, by_value, cell_of, content_of, item_at, item_by_item,
+                                                          like, references, referring, replaced, view_type)
 from jitgrad.script.frontend.templates.missing import read_if_there
-from jitgrad.script.frontend.templates.of_values import template_of
 from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.template import Clash, Template
@@ -179,12 +159,12 @@ class ReferenceHead(ObjectHead):
             if isinstance(key, Storage):
                 return t.join(self._content(key, value), self.widen)
             if not cell:
-                return _plain(context, t).join(referring(context, self.at_end(key, value)), self.widen)
+                return plain(context, t, True).join(referring(context, self.at_end(key, value)), self.widen)
             if before is None or item_by_item(before, value):
                 new = content_of(context, key, self.at_end(key, value))
                 if isinstance(t, Static):
                     return new
-                return self._staying(_plain(context, t).join(new, self.widen), before, value)
+                return self._staying(plain(context, t, True).join(new, self.widen), before, value)
             new = by_value(context, key, value)
             held = (by_value(context, key, before, True) if isinstance(t, (Items, Record)) else t).join(new, self.widen)
             return held.enlist(context, before, value)
@@ -195,10 +175,9 @@ class ReferenceHead(ObjectHead):
         """The template of a container's content: numbers that the body leaves in place stay what they are."""
         if not isinstance(t, (Items, Record)):
             return t
-        names = t.names if isinstance(t, Record) else range(len(t.items))
         return t.of(tuple([
             Same(old) if isinstance(old := _at(before, (n,)), NUMBERS) and old is _at(after, (n,)) else i
-            for n, i in zip(names, t.items, strict=True)]))
+            for n, i in zip(names_of(t), t.items, strict=True)]))
 
     def _live(self, end: State, besides: Union | None = None) -> Counter[Cell]:
         """How many places refer to each object of this iteration, `besides` not counted."""
@@ -378,9 +357,7 @@ class ReferenceHead(ObjectHead):
             state.values[made.get(key, key)] = replaced(value, after)
         for cell, n in self.origins.items():
             made[cell].origin = tuple([next(leaves) for _ in range(n)])
-        for key in list(state.values):
-            if isinstance(key, tuple) and key[0] == "clean" and key[1] in self.templates:
-                del state.values[key]
+        self._forget_clean(state)
         return state
 
 
@@ -414,10 +391,3 @@ def _at(held: Any, steps: tuple[Any, ...]) -> Any:
     for step in steps:
         held = item_at(held, step)
     return held
-
-
-def _plain(context: Context, t: Template) -> Template:
-    """A template without the numbers that an earlier pass took to stay in place."""
-    if isinstance(t, Same):
-        return template_of(context, t.value, True)
-    return t.map(lambda i: _plain(context, i)) if isinstance(t, (Items, Record)) else t
