@@ -44,7 +44,7 @@ def as_loop(sources: Sequence[Source]) -> Source:
     """The first of some functions that call one another, as a function with a loop. Raises NotALoop."""
     machine = _Machine(sources)
     node = copy.copy(sources[0].node)
-    node.body = machine.body()  # type: ignore[assignment]
+    node.body = machine.body()
     return sources[0].nested(node)
 
 
@@ -105,9 +105,11 @@ class _Machine:
         if isinstance(node, ast.Lambda) or node.args.vararg or node.args.kwarg or source.file != self.first.file:
             raise NotALoop
         local = set(self.parameters[index]).union(*map(names_bound, node.body))
+        if local & self.index.keys() or len(self.index) < len(self.nodes):
+            raise NotALoop
         for n in (n for s in node.body for n in ast.walk(s)):
-            if isinstance(n, (ast.FunctionDef, ast.Lambda, ast.GeneratorExp)) and names_read(n) & local or isinstance(
-                    n, (ast.Yield, ast.YieldFrom, ast.Nonlocal, ast.Global)):
+            closes = isinstance(n, (ast.FunctionDef, ast.Lambda, ast.GeneratorExp)) and names_read(n) & local
+            if closes or isinstance(n, (ast.Yield, ast.YieldFrom, ast.Nonlocal, ast.Global)):
                 raise NotALoop
         if index == 0:
             return list(node.body)
@@ -169,7 +171,7 @@ class _Machine:
             if any(self._calls(t) for t in getattr(s, "targets", ())):
                 raise NotALoop
             new = copy.copy(s)
-            block, new.value = self._hoist(s.value, block)  # type: ignore[assignment]
+            block, new.value = self._hoist(s.value, block)
             block.statements.append(new)
             return block
         raise NotALoop
@@ -201,6 +203,8 @@ class _Machine:
 
     def _for(self, s: ast.For, block: _Block) -> _Block | None:
         """A loop over what has a length and items."""
+        if isinstance(s.iter, ast.Call) and ast.unparse(s.iter.func) in ("enumerate", "zip", "map", "filter", "reversed"):
+            raise NotALoop
         block, over = self._hoist(s.iter, block)
         items, k = self._fresh("items"), self._fresh("place")
         start: ast.expr = ast.Constant(0)
@@ -226,36 +230,35 @@ class _Machine:
             return self._chosen(e, block)
         callee = self._callee(e)
         new = copy.copy(e)
-        parts: list[tuple[str, Any]] = list(ast.iter_fields(e))
-        if callee is not None:
-            parts = [(name, value) for name, value in parts if name != "func"]
-        slots = [(name, None, v) if isinstance(v, ast.AST) else (name, k, x) for name, v in parts
-                 for k, x in (enumerate(v) if isinstance(v, list) else [(0, v)]) if isinstance(x, ast.AST)]
-        for name, _ in parts:
-            if isinstance(getattr(new, name, None), list):
-                setattr(new, name, list(getattr(new, name)))
+        slots: list[tuple[Any, Any, ast.AST]] = []  # where each operand stands
+        for name, value in ast.iter_fields(e):
+            if isinstance(value, list):
+                new.__dict__[name] = copied = list(value)
+                slots += [(copied, k, x) for k, x in enumerate(copied) if isinstance(x, ast.AST)]
+            elif isinstance(value, ast.AST) and not (callee is not None and name == "func"):
+                slots.append((new.__dict__, name, value))
         last = max([i for i, (_, _, x) in enumerate(slots) if self._calls(x)], default=-1)
-        for i, (name, k, x) in enumerate(slots[:last + 1]):
-            inner = x.value if isinstance(x, (ast.keyword, ast.Starred)) else x
-            if self._calls(inner):
-                block, inner = self._hoist(inner, block)
-            elif not _simple(inner) and i < last:
-                block.statements.append(ast.copy_location(_set(temporary := self._fresh("value"), inner), inner))
-                inner = ast.copy_location(_name(temporary), inner)
-            if isinstance(x, (ast.keyword, ast.Starred)):
-                x = copy.copy(x)
-                x.value = inner
-                inner = x
-            if k is None:
-                setattr(new, name, inner)
-            else:
-                getattr(new, name)[k] = inner
+        for i, (holder, key, x) in enumerate(slots[:last + 1]):
+            block, holder[key] = self._hoist(x, block) if i == last or self._calls(x) else self._kept(x, block)
         if callee is None:
             return block, new
-        target, after = self._fresh("value"), _Block()
-        after.target = target
+        after = _Block(target=self._fresh("value"))
         block.end = ("call", callee, new, after)
-        return after, ast.copy_location(_name(target), e)
+        return after, ast.copy_location(_name(str(after.target)), e)
+
+    def _kept(self, x: Any, block: _Block) -> tuple[_Block, Any]:
+        """An operand as it is before a later one is evaluated."""
+        if _simple(x):
+            return block, x
+        if isinstance(x, (ast.keyword, ast.Starred, ast.FormattedValue)):
+            new = copy.copy(x)
+            block, new.value = self._kept(x.value, block)
+            return block, new
+        if not isinstance(x, ast.expr) or isinstance(x, ast.Slice):
+            raise NotALoop
+        target = self._fresh("value")
+        block.statements.append(ast.copy_location(_set(target, x), x))
+        return block, ast.copy_location(_name(target), x)
 
     def _chosen(self, e: ast.IfExp | ast.BoolOp, block: _Block) -> tuple[_Block, Any]:
         """`a if c else b`, `a and b`, `a or b`, as a branch that sets a variable."""
@@ -312,8 +315,7 @@ class _Machine:
             return set()
         calls = [self._bound(*b.end[1:3]) for b in self.blocks if b.end[0] == "call"]
         bound = set().union(*(names_bound(s) for b in self.blocks for s in b.statements))
-        return {p for p in self.parameters[0] if p not in bound and all(
-            isinstance(c[p], ast.Name) and c[p].id == p for c in calls)}
+        return {p for p in self.parameters[0] if p not in bound and all(ast.unparse(c[p]) == p for c in calls)}
 
     # --- blocks to statements --------------------------------------------------------------------------------------
 
@@ -365,8 +367,8 @@ class _Machine:
             for v in after.saved:
                 yield ast.Expr(_method(self._stack(after, v), "append", _name(v)))
             yield ast.Expr(_method(RETURNS, "append", self.apart.index(after)))
-            places, values = [_name(p, True) for p in given], list(given.values())
-            yield ast.copy_location(ast.Assign([ast.Tuple(places, ast.Store())], ast.Tuple(values, ast.Load())), call)
+            places = ast.Tuple([_name(p, True) for p in given], ast.Store())
+            yield ast.copy_location(ast.Assign([places], ast.Tuple(list(given.values()), ast.Load())), call)
             yield _set(BLOCK, self.apart.index(self.entries[callee]))
 
     def _bound(self, callee: int, call: ast.Call) -> Mapping[str, ast.expr]:
@@ -379,7 +381,8 @@ class _Machine:
         bound = dict(zip(plain, given, strict=False))
         bound.update({k.arg: k.value for k in call.keywords if k.arg})
         positional = [*args.posonlyargs, *args.args]
-        defaults = dict(zip([p.arg for p in positional[len(positional) - len(args.defaults):]], args.defaults, strict=True))
+        optional = positional[len(positional) - len(args.defaults):]
+        defaults = dict(zip([p.arg for p in optional], args.defaults, strict=True))
         defaults.update({p.arg: d for p, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None})
         bound = {**{p: d for p, d in defaults.items() if isinstance(d, ast.Constant)}, **bound}
         if set(bound) != set(plain):
