@@ -21,6 +21,9 @@ from jitgrad.script.frontend.source.source import Source, own_nodes
 RESULT, RETURNS, BLOCK, RUNNING = "the result", "the way back", "the block", "running"
 
 
+WITHOUT_LENGTH = ("enumerate", "zip", "map", "filter", "reversed", "iter")
+
+
 class NotALoop(Exception):
     """A function calls itself where that cannot be a jump, in a comprehension, `try` or `with`."""
 
@@ -203,7 +206,7 @@ class _Machine:
 
     def _for(self, s: ast.For, block: _Block) -> _Block | None:
         """A loop over what has a length and items."""
-        if isinstance(s.iter, ast.Call) and ast.unparse(s.iter.func) in ("enumerate", "zip", "map", "filter", "reversed"):
+        if isinstance(s.iter, ast.Call) and ast.unparse(s.iter.func) in WITHOUT_LENGTH:
             raise NotALoop
         block, over = self._hoist(s.iter, block)
         items, k = self._fresh("items"), self._fresh("place")
