@@ -103,7 +103,7 @@ def _analyse(node: FunctionNode) -> Scope:
     scope = Scope(parameters, frozenset(local), frozenset(captured & local), frozenset(free), frozenset(global_))
     if not isinstance(node, ast.Lambda):
         scope.yields = any(isinstance(n, (ast.Yield, ast.YieldFrom)) for s in node.body for n in own_nodes(s))
-        backwards = _Pass(scope, node.body)
+        backwards = Pass(scope, node.body)
         backwards.block(node.body, set(backwards.always), set(), set())
     return scope
 
@@ -123,7 +123,7 @@ def _only_called(body: Sequence[ast.stmt]) -> dict[int, ast.FunctionDef]:
         isinstance(n, (*NESTED, ast.Yield, ast.YieldFrom)) for n in ast.walk(f) if n is not f)}
 
 
-class _Pass:
+class Pass:
     """The backward pass: every method takes the names live after and gives those live before."""
 
     def __init__(self, scope: Scope, body: Sequence[ast.stmt]):

@@ -156,7 +156,7 @@ class Context:
         self.bodies_open: dict[Block, dict[Value, set[Value]]] = {}
         self._parts: dict[type, Any] = {}
         self._scopes: list[dict[Any, Any]] = [{}]
-        self.calls = 0
+        self.calls: list[Frame] = []  # the frames of inlined calls, innermost last
         self._frames = itertools.count()
         self.counters: list[tuple[Any, Any]] = []  # counters of loops of known length being evaluated, and where
         self.functions: dict[Any, None] = {}  # Python functions that were inlined

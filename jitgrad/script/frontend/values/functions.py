@@ -4,7 +4,7 @@ import contextlib
 import functools
 import types
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
@@ -12,10 +12,11 @@ from jitgrad.ops.library.core import is_library
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents, list_methods
 from jitgrad.script.frontend.containers.generators import Consumer, Generator
-from jitgrad.script.frontend.source.source import source_of
+from jitgrad.script.frontend.source import recursion
+from jitgrad.script.frontend.source.source import Source, source_of
 from jitgrad.script.frontend.source.syntax import check_source
 from jitgrad.script.frontend.state import dispatch, effects
-from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.handlers import Args
 from jitgrad.script.frontend.state.outside import Leaving
@@ -167,11 +168,11 @@ def library(context: Context, fn: Callable[..., Any], args: tuple[Any, ...], kwa
 
 def _inline(context: Context, node: Any, source: Any, fn: Any, outer: Frame | None, args: tuple[Any, ...],
             kwargs: dict[str, Any], defaults: tuple[Any, ...], kw_defaults: dict[str, Any]) -> Any:
-    if context.calls > DEPTH:
-        place = context.span()
-        raise UnsupportedCall(f"the calls are more than {DEPTH} deep", place and replace(place, caller=None),
-                              hint="recursion must end by something that is known while compiling; where the run "
-                                   "decides its depth, write a `while` loop with a list as the stack")
+    if len(context.calls) > DEPTH:
+        raise _too_deep(context, source, fn, outer)
+    for decision in context.decisions:
+        if isinstance(decision, Recursion) and decision.node is node:
+            source, node = decision.loop, decision.loop.node
     if source.scope is None:
         check_source(source, inlined=True)
     bound = effects.guarded(context, lambda: bind(context, node, source.name, args, kwargs, defaults, kw_defaults))
@@ -183,18 +184,44 @@ def _inline(context: Context, node: Any, source: Any, fn: Any, outer: Frame | No
         frame.consumer = consumer
         before = context.frame, context.node, context.modes
         context.frame = frame
-        context.calls += 1
+        context.calls.append(frame)
         try:
             result = dispatch.run_function(context, frame, node)
         finally:
             context.frame, context.node, context.modes = before
-            context.calls -= 1
+            context.calls.pop()
         values = context.state.values
         for name in frame.scope.local - frame.scope.captured:
             values.pop((frame.id, name), None)
         return result
 
     return Generator(context, run) if frame.scope.yields else run(context)
+
+
+@dataclass(frozen=True, eq=False)
+class Recursion:
+    """The decision that a function which calls itself, perhaps by way of others, is a loop."""
+
+    node: Any
+    loop: Source
+
+
+def _too_deep(context: Context, source: Source, fn: Any, outer: Frame | None) -> Exception:
+    """The evaluation in which a function that calls itself is a loop, or the refusal of calls so deep."""
+    chain = [*((f.source, f.function, f.outer) for f in context.calls), (source, fn, outer)]
+    nodes = [s.node for s, _, _ in chain]
+    last = next((k for k in reversed(range(len(chain))) if nodes[k] in nodes[:k]), 0)
+    begins = max((k for k in range(last) if nodes[k] is nodes[last]), default=last)
+    group = {s.node: s for s, _, _ in chain[begins:last]}
+    where = {(None if f is None else id(f.__globals__), o) for _, f, o in chain[begins:last]}
+    with contextlib.suppress(recursion.NotALoop):
+        if len(group) == 1 or len(where) == 1:
+            found = Recursion(nodes[last], recursion.as_loop(list(group.values())))
+            return Restart(found, f"`{found.loop.name}` calls itself as often as the run says")
+    place = context.span()
+    return UnsupportedCall(f"the calls are more than {DEPTH} deep", place and replace(place, caller=None),
+                           hint="a function may call itself in statements, branches and loops; where it does so in a "
+                                "comprehension, a `with` or a `try`, write a `while` loop with a list as the stack")
 
 
 def bind(context: Context, node: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any],
