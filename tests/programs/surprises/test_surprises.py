@@ -1,9 +1,20 @@
 """Every story, told three times: eagerly, interpreted and native."""
 
-from tests.programs.surprises import closures, containers, control, exceptions, identities, numbers, objects, tensors
+from tests.programs.surprises import (
+    closures,
+    containers,
+    control,
+    exceptions,
+    identities,
+    library,
+    numbers,
+    objects,
+    tensors,
+)
 from tests.script.frontend.agree import suite
 
-PROGRAMS = [case for module in (closures, containers, control, exceptions, identities, numbers, objects, tensors)
+PROGRAMS = [case for module in (closures, containers, control, exceptions, identities, library, numbers, objects,
+                            tensors)
             for case in module.PROGRAMS]
 
 test_programs = suite(PROGRAMS)

@@ -160,6 +160,11 @@ def read(items: Any) -> Any:
     return [x.item() for x in items]
 
 
+def of_rows(tensor: Any) -> Any:
+    """`tensor.tolist()`."""
+    return [row.tolist() for row in tensor]
+
+
 def sorted_by(items: Any, keys: Any, dtype: Any, reverse: bool) -> Any:
     """`items` in the order of `keys`, which are numbers; equal ones stay as they are."""
     if len(items) == 0:

@@ -70,7 +70,9 @@ def construct(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -
 def _written_in_python(cls: type) -> bool:
     """Whether instances of a class are what its Python source says: no base in C, no metaclass, no `__new__`."""
     new: Any = cls.__new__
-    if cls.__module__.split(".")[0] in ("jitgrad", "builtins") or new is not object.__new__:
+    module = cls.__module__
+    if module == "builtins" or new is not object.__new__ or (
+            module.startswith("jitgrad.") and not module.startswith("jitgrad.distributions.")):
         return False
     if any(c.__name__ == "Module" and c.__module__.startswith("jitgrad") for c in cls.__mro__):
         return False

@@ -1,0 +1,71 @@
+"""Objects of the library made in a script, and lists of what tensors hold."""
+
+import jitgrad as torch
+from jitgrad.distributions import Categorical, Independent, Normal, kl_divergence
+from tests.script.frontend.agree import registry, t
+
+PROGRAMS, program = registry()
+X, Y = t(3), t(3, seed=4)
+NS = tuple((X, n) for n in (0, 1, 2, 5))
+
+
+@program((X, Y), (Y, X), (t(5), t(5, seed=3)))
+def draws_of_a_normal_that_the_script_made(mu, s):
+    torch.manual_seed(3)
+    d = Independent(Normal(mu, s.exp()), 1)
+    drawn = d.rsample((2,))
+    return drawn, d.log_prob(drawn), d.mean, d.stddev
+
+
+@program((t(4, 3),), (t(4, 3, seed=3),), (t(6, 3),))
+def draws_of_a_categorical(logits):
+    torch.manual_seed(3)
+    d = Categorical(logits=logits)
+    a = d.sample()
+    print(d)
+    return a, d.log_prob(a), d.entropy()
+
+
+@program((X, Y), (Y, X))
+def divergence_of_two_distributions(mu, s):
+    return kl_divergence(Normal(mu, s.exp()), Normal(0.0, 1.0)), kl_divergence(
+        Categorical(logits=mu), Categorical(logits=s))
+
+
+@program((X, Y), (Y, X))
+def divergence_without_a_rule(mu, s):
+    return kl_divergence(Normal(mu, s.exp()), Categorical(logits=s))
+
+
+@program((X, X), (X, X.abs()))
+def a_scale_that_may_be_negative(mu, s):
+    return Normal(mu, s).rsample() * 0
+
+
+def policy(x, n):
+    return (Normal(x, 1.0) if n > 1 else Normal(x * 2, x.exp())), n
+
+
+@program(*NS, compilations=2)
+def a_distribution_that_a_branch_makes_is_returned(x, n):
+    d, n = policy(x, n)
+    total = d.log_prob(x + n)
+    for k in range(n):
+        d = Normal(d.mean + k, d.scale)
+    return d.mean, total
+
+
+@program((X,), (Y,), (t(6),), (X * 0,))
+def numbers_of_a_tensor_of_run_time_size(x):
+    total, at = 0.0, 0
+    for v in x[x > 0].tolist():
+        total += v * 2
+    for row in (x > 0).nonzero().tolist():
+        at += row[0]
+    return total, at, x[x > 0].tolist(), (x > 0).nonzero().tolist(), x
+
+
+@program((t(70, 2),), (t(90, 2),))
+def numbers_of_many_rows(x):
+    rows = x.tolist()
+    return len(rows), sum(r[0] for r in rows), rows[-1], x[:, 0].tolist(), x
