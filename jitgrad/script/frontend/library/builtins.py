@@ -17,7 +17,7 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles
 from jitgrad.script.frontend.templates import run_lists, unions
-from jitgrad.script.frontend.values import numbers, protocol, strings
+from jitgrad.script.frontend.values import functions, numbers, protocol, strings
 from jitgrad.script.frontend.values.checks import emit_check
 from jitgrad.script.frontend.values.plain import PLAIN, static
 from jitgrad.script.frontend.values.protocol import (
@@ -434,7 +434,8 @@ def _format(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 def _refused(name: str) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         raise UnsupportedCall(f"`{name}` inside a script", context.span(),
-                              hint="call it outside the script, or in a function marked `@jitgrad.ignore`")
+                              hint=functions.TO_STOP if name == "breakpoint" else "call it outside the script, or in "
+                              "a function marked `@jitgrad.ignore`")
     return handler
 
 

@@ -2,12 +2,20 @@
 
 import contextlib
 import functools
+import os
 import types
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
+from jitgrad.errors import (
+    NotStatic,
+    ScriptError,
+    SourceUnavailable,
+    UnresolvedAttribute,
+    UnsupportedCall,
+    UnsupportedSyntax,
+)
 from jitgrad.ops.library.core import is_library
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import list_methods
@@ -27,6 +35,8 @@ from jitgrad.script.frontend.values.values import Function, Method, SymDict, Sym
 from jitgrad.script.graph.marks import mark_of
 
 DEPTH = 64
+TO_STOP = "compiled code has no lines to stop at: run it as plain Python, by `f.eager(...)` or JITGRAD_JIT=0"
+_PYTHON = os.path.dirname(contextlib.__file__) + os.sep
 #: what `contextlib.contextmanager` makes of a generator function
 _CONTEXT_MANAGER = contextlib.contextmanager(iter).__code__
 
@@ -86,6 +96,20 @@ class PythonKind(ObjectKind):
             return dispatch.call_marked(context, obj, mark, args, kwargs)
         if (obj.__module__ or "").partition(".")[0] == "numpy":
             raise self.not_callable(context, obj)
+        try:
+            return self._inlined(context, obj, args, kwargs)
+        except (UnsupportedCall, UnsupportedSyntax, NotStatic, SourceUnavailable) as error:
+            refusal: ScriptError = error
+            if _of_python(obj.__code__.co_filename) and (error.span is None or _of_python(error.span.file)):
+                refusal = UnsupportedCall(f"call of `{obj.__qualname__}`, which is Python's own", context.span(), hint=(
+                    TO_STOP if obj.__module__ in ("bdb", "pdb") else "call it outside the script and pass the result, "
+                    "or in a function marked `@jitgrad.ignore`"))
+            elif error.span is None:
+                refusal = SourceUnavailable(error.message, context.span(), hint=error.hint)
+            refusal.blocks = error.blocks
+            raise refusal from None
+
+    def _inlined(self, context: Context, obj: Any, args: Args, kwargs: dict[str, Any]) -> Any:
         source = source_of(obj)
         context.functions[obj] = None
         for part in ("__code__", "__defaults__", "__kwdefaults__"):
@@ -94,6 +118,11 @@ class PythonKind(ObjectKind):
         kw_defaults = {k: _default(context, obj, "__kwdefaults__", k, v)
                        for k, v in (obj.__kwdefaults__ or {}).items()}
         return _inline(context, source.node, source, obj, None, args, kwargs, defaults, kw_defaults)
+
+
+def _of_python(file: str) -> bool:
+    """Whether a file is of Python's standard library."""
+    return file.startswith(("<frozen", _PYTHON)) and "site-packages" not in file
 
 
 def _default(context: Context, function: Any, name: str, key: Any, value: Any) -> Any:
