@@ -17,6 +17,7 @@ from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import describe
 from jitgrad.script.graph.ir import Block, Graph, walk
 from jitgrad.script.stored.values import (
+    CLASSES,
     Json,
     NotSavable,
     boolean,
@@ -169,6 +170,8 @@ class Encoder(ABC):
             case sig.Container(type_, keys, held, identity):
                 stored_keys = None if keys is None else [to_plain(k) for k in keys]
                 return ["container", self.class_name(type_), stored_keys, [self.result(r) for r in held], identity]
+            case sig.Object(type_, names, held, identity):
+                return ["object", self.class_name(type_), list(names), [self.result(r) for r in held], identity]
         raise NotSavable(f"a result of kind `{type(result).__name__}`: return tensors, numbers and containers of them")
 
     def _steps(self, path: Steps) -> Json:
@@ -403,6 +406,12 @@ class Decoder(ABC):
                      "a container")
                 need(len(found) == len(getattr(type_, "_fields", found)), "the fields of a named tuple")
                 return sig.Container(type_, made_keys, found, integer(identity, -1))
+            case ["object", cls, names, parts, identity]:
+                made = self.class_of(cls)
+                need(not issubclass(made, tuple(CLASSES.values())), "an object")
+                found = tuple(self.result(p, n_items) for p in items(parts))
+                return sig.Object(made, tuple(identifier(k) for k in items(names, len(found))), found,
+                                  integer(identity, -1))
         need(False, "a result of an unknown kind")
         raise AssertionError(stored)
 
