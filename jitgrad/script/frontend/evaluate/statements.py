@@ -16,6 +16,7 @@ from jitgrad.script.frontend.evaluate import (
     conditions,
     control,
     exceptions,
+    imports,
     loops,
     merge,
     names,
@@ -436,5 +437,6 @@ HANDLERS: dict[type[ast.AST], Callable[[Context, Any], Any]] = {
     ast.Delete: targets.delete, ast.While: _while, ast.For: _for, ast.Return: _return, ast.Break: _break,
     ast.Continue: _continue, ast.Expr: _expression, ast.Pass: _pass, ast.Nonlocal: _pass, ast.Global: _pass,
     ast.Assert: exceptions.assert_, ast.Raise: exceptions.raise_, ast.Try: exceptions.try_, ast.With: scopes.with_,
-    ast.FunctionDef: _function, ast.Match: patterns.match,
+    ast.FunctionDef: _function, ast.Match: patterns.match, ast.Import: imports.import_,
+    ast.ImportFrom: imports.import_from,
 }
