@@ -2,7 +2,7 @@
 
 import jitgrad as torch
 from jitgrad.distributions import Categorical, Independent, Normal, kl_divergence
-from tests.script.frontend.agree import registry, t
+from tests.script.frontend.agree import ints, registry, t
 
 PROGRAMS, program = registry()
 X, Y = t(3), t(3, seed=4)
@@ -69,3 +69,40 @@ def numbers_of_a_tensor_of_run_time_size(x):
 def numbers_of_many_rows(x):
     rows = x.tolist()
     return len(rows), sum(r[0] for r in rows), rows[-1], x[:, 0].tolist(), x
+
+
+@program((ints(1, 2, 3), 2), (ints(1, 2, 3), 5), (ints(4, 5), 5))
+def values_are_looked_for_in_a_tensor(x, n):
+    return n in x, 3 in x, (n + 1) not in x, x[0] in x
+
+
+@program(*NS)
+def a_letter_of_a_string(x, n):
+    letter = "abcde"[-n]
+    print(letter)
+    return letter, "aab"[n], x
+
+
+@program(*NS)
+def numbers_beside_letters_and_tensors(x, n):
+    found = []
+    for i, c in zip(range(n), "abc"):
+        print(i, c)
+        found.append(i)
+    for i, w in zip(range(n), [x, x * 2, x * 3]):
+        x = x + w * i
+    return x, found
+
+
+def halves(x, n):
+    k = 0
+    while k * k < n:
+        print(k)
+        yield x / (k + 1)
+        k += 1
+
+
+@program((X, 1), (X, 2), (X, 5))
+def items_of_a_generator_of_run_time_length(x, n):
+    found = list(halves(x, n))
+    return torch.stack(found), len(list(halves(x, n))), found

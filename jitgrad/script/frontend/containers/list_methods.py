@@ -200,6 +200,11 @@ def contains(items: Any, value: Any) -> bool:
     return False
 
 
+def in_tensor(tensor: Any, value: Any) -> bool:
+    """`value in tensor`."""
+    return bool((tensor == value).any())
+
+
 def range_length(start: int, stop: int, step: int) -> int:
     """`len(range(start, stop, step))`."""
     n = (stop - start + step - 1) // step if step > 0 else (start - stop - step - 1) // -step

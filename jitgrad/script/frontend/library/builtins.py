@@ -359,7 +359,7 @@ def _tuple(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 def _list(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     if args and isinstance(args[0], SymList):
         return run_lists.new(context, run_lists.content(context, args[0]))
-    if args and is_open(context, args[0]):
+    if args and (isinstance(args[0], Generator) or is_open(context, args[0])):
         return call(context, list_methods.collected, *args)
     return contents.new_list(context, items_of(context, args[0]) if args else [])
 

@@ -136,6 +136,9 @@ class TensorKind(Kind):
     def is_open(self, context: Context, obj: SymTensor) -> bool:
         return not isinstance(self.iterate(context, obj).length, int)
 
+    def contains(self, context: Context, obj: SymTensor, item: Any) -> Any:
+        return call(context, list_methods.in_tensor, obj, item)
+
     def truth(self, context: Context, obj: SymTensor) -> Any:
         return guarded(context, lambda: _truth(context, obj))
 
