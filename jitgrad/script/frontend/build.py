@@ -29,6 +29,7 @@ from jitgrad.script.frontend.library import (
     callbacks,
     iterators,  # noqa: F401
     jitgrad_functions,  # noqa: F401
+    numpylib,  # noqa: F401
     stdlib,  # noqa: F401
     transforms,  # noqa: F401
 )

@@ -1,5 +1,9 @@
 """Objects of the library made in a script, and lists of what tensors hold."""
 
+import math
+
+import numpy as np
+
 import jitgrad as torch
 from jitgrad.distributions import Categorical, Independent, Normal, kl_divergence
 from tests.script.frontend.agree import ints, registry, t
@@ -106,3 +110,13 @@ def halves(x, n):
 def items_of_a_generator_of_run_time_length(x, n):
     found = list(halves(x, n))
     return torch.stack(found), len(list(halves(x, n))), found
+
+
+@program((X, 0), (X, 2), (t(5), 3))
+def numpy_on_numbers(x, n):
+    return x * np.sqrt(4.0), x / np.sqrt(x.shape[-1]), np.log(2.0) * x, float(np.sqrt(n + 1.0)), x * np.maximum(3, 2)
+
+
+@program((X, 1.0), (X, 2.5), (X, math.inf))
+def numpy_on_a_number_of_the_run(x, v):
+    return float(np.sqrt(v)), float(np.exp(-v)), float(np.log(v)), x
