@@ -27,6 +27,7 @@ from jitgrad.script.frontend.gradients import backward, carried_leaves, carried_
 from jitgrad.script.frontend.library import (
     builtins,  # noqa: F401  (it registers handlers)
     callbacks,
+    dictionaries,  # noqa: F401
     iterators,  # noqa: F401
     jitgrad_functions,  # noqa: F401
     numpylib,  # noqa: F401

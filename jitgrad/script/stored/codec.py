@@ -395,7 +395,7 @@ class Decoder(ABC):
                 return sig.Repeated(places, self.result(item, len(places)), integer(identity, 0))
             case ["made", cls, parts, identity]:
                 made = self.class_of(cls)
-                need(issubclass(made, Sequence), "a container")
+                need(issubclass(made, (Sequence, dict)), "a container")
                 return sig.Made(made, tuple(self.result(p, n_items) for p in items(parts)),
                                 integer(identity, -1))
             case ["container", cls, keys, parts, identity]:

@@ -1,5 +1,6 @@
 """Objects of the library made in a script, and lists of what tensors hold."""
 
+import collections
 import math
 
 import numpy as np
@@ -120,3 +121,41 @@ def numpy_on_numbers(x, n):
 @program((X, 1.0), (X, 2.5), (X, math.inf))
 def numpy_on_a_number_of_the_run(x, v):
     return float(np.sqrt(v)), float(np.exp(-v)), float(np.log(v)), x
+
+
+@program(*NS)
+def a_dict_that_makes_its_items(x, n):
+    d = collections.defaultdict(list, a=[x])
+    for k, name in enumerate("abcab"):
+        d[name].append(x * k + n)
+    print(len(d), list(d), "z" in d, d.get("z"), isinstance(d, dict))
+    return d, d == dict(d), {**dict(d)}.keys() == d.keys(), d.pop("b")
+
+
+@program(*NS, compilations=None)
+def a_dict_that_counts_in_a_loop(x, n):
+    d, c = collections.defaultdict(int), collections.Counter()
+    for k in range(n):
+        d[k % 3] += k
+        c[k % 2] += 1
+    return d, d[7], len(d), c, c[9], len(c), x
+
+
+@program(*NS)
+def counters(x, n):
+    c = collections.Counter("abca")
+    c["a"] += n
+    c.update(["b", "b"])
+    c.update({"d": n}, e=1)
+    print(c["zz"], c.total(), sorted(c.items()))
+    return c, dict(c), collections.Counter("abracadabra").most_common(2), x
+
+
+@program(*NS)
+def a_branch_decides_what_a_dict_makes(x, n):
+    d = collections.defaultdict(lambda: x * n)
+    if n > 1:
+        d["a"] += 1
+    else:
+        d["a"] = x
+    return d["a"], d["b"], len(d)

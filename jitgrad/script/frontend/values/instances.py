@@ -57,7 +57,7 @@ def construct(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -
     if isinstance(cls, enum.EnumMeta):
         return guarded(context, lambda: cls(static(context, args[0], "the value of an enum member")))
     if _written_in_python(cls):
-        return _instance(context, cls, args, kwargs)
+        return instance(context, cls, args, kwargs)
     if hasattr(cls, "_parameters") or any(c.__name__ == "Module" for c in cls.__mro__):
         raise UnsupportedCall(f"making a module (`{cls.__name__}`) inside a script", context.span(),
                               hint="make modules outside the script")
@@ -82,7 +82,8 @@ def _written_in_python(cls: type) -> bool:
     return known and (own_setattr is None or dataclasses.is_dataclass(cls))
 
 
-def _instance(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> Instance:
+def instance(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> Instance:
+    """An object of a class written in Python."""
     made = Instance(cls)
     context.state.values[made] = {}
     if generated(cls, "__init__"):
@@ -178,7 +179,14 @@ class InstanceKind(ObjectKind):
 
     def result(self, results: Leaving, obj: Instance) -> sig.Result:
         found = {k: v for k, v in items_of(results.context, obj).items() if v is not UNBOUND}
-        return sig.Object(obj.cls, tuple(found), tuple(results.tree(v) for v in found.values()), results.identity(obj))
+        return sig.object_of(obj.cls, {k: results.tree(v) for k, v in found.items()}, results.identity(obj))
+
+    def method(self, obj: Instance, name: str) -> Any:
+        found = getattr(obj.cls, name, None)
+        return found if hasattr(found, "__code__") else None
+
+    def is_instance(self, context: Context, obj: Instance, classes: tuple[type, ...]) -> Any:
+        return issubclass(getattr(obj.cls, "stands_for", obj.cls), classes)
 
     def identical(self, context: Context, a: Any, b: Any) -> Any:
         return contents.identical(context, a, b)
