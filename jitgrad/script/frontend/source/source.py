@@ -105,7 +105,12 @@ _ANNOTATIONS = __future__.annotations.compiler_flag  # typed into an interpreter
 
 
 def _edited(file: str) -> bool:
-    """Whether a file was written after this module was loaded: functions loaded before may be older than the file."""
+    """Whether a file was written after this module was loaded: functions loaded before may be older than the file.
+
+    What `exec` runs has the name under which Python 3.13 keeps the text of `python -c`.
+    """
+    if file == "<string>":
+        return True
     try:
         return os.stat(file).st_mtime > _LOADED
     except OSError:
