@@ -147,7 +147,8 @@ def counters(x, n):
     c["a"] += n
     c.update(["b", "b"])
     c.update({"d": n}, e=1)
-    print(c["zz"], c.total(), sorted(c.items()))
+    del c["none"]
+    print(c["zz"], c.total(), sorted(c.items()), type(c) is collections.Counter, c == 3)
     return c, dict(c), collections.Counter("abracadabra").most_common(2), x
 
 

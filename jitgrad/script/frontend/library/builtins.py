@@ -138,7 +138,7 @@ def _type(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         found = class_of(value)
         if isinstance(value, Number) and found is object:
             raise numbers.type_unknown(context)
-        return found
+        return getattr(found, "stands_for", found)
 
     return unions.switch(context, args[0], of)
 

@@ -58,7 +58,7 @@ class _Held:
         self.held.clear()
 
 
-class _DefaultDict(_Held):
+class DefaultDict(_Held):
     stands_for, parts = collections.defaultdict, ("default_factory", "held")
 
     def __init__(self, default_factory: Any = None, given: Any = (), **named: Any):
@@ -78,7 +78,7 @@ class _DefaultDict(_Held):
         self.held.update(*given, **named)
 
 
-class _Counter(_Held):
+class Counter(_Held):
     stands_for, parts = collections.Counter, ("held",)
 
     def __init__(self, given: Any = (), **named: int):
@@ -87,6 +87,9 @@ class _Counter(_Held):
 
     def __getitem__(self, key: Any) -> Any:
         return self.held.get(key, 0)
+
+    def __delitem__(self, key: Any) -> None:
+        self.held.pop(key, None)
 
     def update(self, given: Any = (), **named: int) -> None:
         if hasattr(given, "keys"):
@@ -114,4 +117,4 @@ def _maker(stand_in: Any) -> Callable[[Context, type, Args, dict[str, Any]], Any
     return make
 
 
-CONSTRUCTORS.update({c.stands_for: _maker(c) for c in (_DefaultDict, _Counter)})
+CONSTRUCTORS.update({c.stands_for: _maker(c) for c in (DefaultDict, Counter)})

@@ -142,12 +142,13 @@ class InstanceKind(ObjectKind):
         if name in items:
             return bound(context, items[name], AttributeError, text)
         if name == "__class__":
-            return obj.cls
+            return getattr(obj.cls, "stands_for", obj.cls)
         if name == "__dict__":
             return contents.new_dict(context, dict(items))
         if attribute is MISSING and is_method(class_attribute(obj.cls, "__getattr__")):
             return call(context, self.get_attribute(context, obj, "__getattr__"), name)
         if attribute is MISSING:
+            self._left_out(context, obj, name)
             raise UnresolvedAttribute(f"`{obj.cls.__name__}` has no `{name}`", context.span())
         if is_method(attribute):
             context.inputs.define(obj.cls, name)
@@ -184,6 +185,20 @@ class InstanceKind(ObjectKind):
     def method(self, obj: Instance, name: str) -> Any:
         found = getattr(obj.cls, name, None)
         return found if hasattr(found, "__code__") else None
+
+    def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        found = super().binary(context, op, a, b)
+        for one in (a, b):
+            if found is NotImplemented and isinstance(one, Instance):
+                self._left_out(context, one, f"__{op}__")
+        return found
+
+    def _left_out(self, context: Context, obj: Instance, name: str) -> None:
+        """Refuse what the class has for which the object's stands."""
+        cls: Any = getattr(obj.cls, "stands_for", None)
+        if hasattr(cls, name):
+            raise UnsupportedCall(f"`{name}` of a `{cls.__name__}` that the script made", context.span(),
+                                  hint="use its items: `dict(d)`")
 
     def is_instance(self, context: Context, obj: Instance, classes: tuple[type, ...]) -> Any:
         return issubclass(getattr(obj.cls, "stands_for", obj.cls), classes)
