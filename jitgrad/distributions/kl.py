@@ -72,8 +72,8 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Rule], Rule]:
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     """The expectation under p of log p - log q, of the batch shape. NotImplementedError for pairs without a rule."""
-    rule = _RULES.get((type(p), type(q)))
-    if rule is None:
+    types = type(p), type(q)
+    if types not in _RULES:
         raise NotImplementedError(f"No KL(p || q) is implemented for p type {type(p).__name__} and q type "
                                   f"{type(q).__name__}")
-    return rule(p, q)
+    return _RULES[types](p, q)

@@ -30,6 +30,7 @@ from jitgrad.script.passes.decompose import decompose
 
 #: the versions of the operator set in which every row of the table means what it says
 OPSETS = range(18, 24)
+_RESULTS = "return tensors and numbers, in tuples, dicts, dataclasses, and lists of a length that is known"
 
 
 class ModelWriter:
@@ -167,15 +168,14 @@ class ModelWriter:
                 return names[0], numpy_type(type_), getattr(type_, "dims", ())
             case sig.Static(value):
                 if not isinstance(value, (bool, int, float)):
-                    raise UnsupportedOnnx(f"a result of type `{type(value).__name__}`", None,
-                                          hint="return tensors and numbers")
+                    raise UnsupportedOnnx(f"a result of type `{type(value).__name__}`", None, hint=_RESULTS)
                 array = np.asarray(value)
                 return self.e.constant(array), array.dtype, ()
             case sig.ViewOf():
                 return self._view(leaf)
             case sig.OneOf(tag, results):
                 return self._choice(self.writer.one(self.graph.outputs[tag]), results)
-        raise AssertionError(leaf)
+        raise UnsupportedOnnx(f"a result of kind `{type(leaf).__name__}`", None, hint=_RESULTS)
 
     def _view(self, leaf: sig.ViewOf) -> tuple[str, Any, Sequence[Size]]:
         """A view of an input or of another output: its path, as nodes."""
@@ -237,8 +237,8 @@ def _identifier(path: str) -> str:
 
 def _leaves(result: sig.Result, path: tuple[str, ...]) -> Any:
     """The tensors and numbers in a result tree, in order, with the dict keys and field names on their way."""
-    if isinstance(result, sig.Container):
-        keys = result.keys or getattr(result.type, "_fields", None)
+    if isinstance(result, (sig.Container, sig.Object)):
+        keys = result.names if isinstance(result, sig.Object) else result.keys or getattr(result.type, "_fields", None)
         for i, item in enumerate(result.items):
             step = (str(keys[i]),) if keys else (str(i),) if path else ()
             yield from _leaves(item, (*path, *step))

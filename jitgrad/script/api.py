@@ -5,6 +5,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from jitgrad.errors import ScriptError
+from jitgrad.script.call.tracebacks import refused
 from jitgrad.script.executor import Remat, Scripted, Shown, scripted
 from jitgrad.script.graph.marks import mark_of
 from jitgrad.script.inspect.face import BoundScript, ScriptFunction, Writable
@@ -79,7 +81,10 @@ def _checked(function: Callable[..., Any], check: bool = False, remat: Remat = N
 
     if is_library(function):
         function = _calling(function)
-    check_syntax(function)
+    try:
+        check_syntax(function)
+    except ScriptError as error:
+        raise refused(error) from None
     return ScriptFunction(function, check, remat)
 
 

@@ -26,6 +26,7 @@ from jitgrad.script.call import list_kinds
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import Unreadable, parameter_reader, resolve
 from jitgrad.script.call.specialisation import Specialisation
+from jitgrad.script.call.tracebacks import refused
 from jitgrad.script.stored import diskcache
 from jitgrad.script.stored.records import Program, program_of
 
@@ -169,10 +170,16 @@ class Dispatcher:
                         specialisations.remove(specialisation)
                         specialisations.insert(0, specialisation)
                 return specialisation.run(params, entered)
-        return self._first(params)
+        try:
+            specialisation, entered = self._first(params)
+        except ScriptError as error:
+            if config.current().debug:
+                raise
+            raise refused(error) from None
+        return self._run_first(specialisation, params, entered)
 
-    def _first(self, params: tuple[Any, ...]) -> Any:
-        """A call that no specialisation takes: compile one. Raises ScriptError; nothing is changed then."""
+    def _first(self, params: tuple[Any, ...]) -> tuple[Specialisation, Any]:
+        """A call that no specialisation takes: compile one, enter it. Raises ScriptError; nothing is changed then."""
         with self._lock:
             specialisation = self._specialise(params)
             entered = specialisation.enter(params)
@@ -183,7 +190,7 @@ class Dispatcher:
                                  + mismatch(specialisation, self.values_of(params)))
         for observe in observers:
             observe(self, params)
-        return self._run_first(specialisation, params, entered)
+        return specialisation, entered
 
     def _run_first(self, specialisation: Specialisation, params: tuple[Any, ...], entered: Any) -> Any:
         """The call that a specialisation was compiled for."""
@@ -264,13 +271,7 @@ class Dispatcher:
                 with suppress(ScriptError):  # one of them is needed as a constant, a list as separate objects
                     return self._finished(build(self.eager, args, kwargs, optimistic, any_grads, slots, kinds,
                                                 late_checks))
-        try:
-            script = build(self.eager, args, kwargs, optimistic, any_grads, late_checks=late_checks)
-        except ScriptError as error:
-            if config.current().debug:
-                raise
-            raise error.with_traceback(None) from None  # the message has the place; our own frames hide it
-        return self._finished(script)
+        return self._finished(build(self.eager, args, kwargs, optimistic, any_grads, late_checks=late_checks))
 
     def _varying(self, values: dict[str, Any]) -> frozenset[Any]:
         """Slots of ints that were taken to be constants and have changed since: better read at run time."""

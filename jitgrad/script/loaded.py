@@ -63,7 +63,8 @@ class LoadedFunction(ScriptFunction):
             if entered is not None:
                 self._hits += 1
                 return specialisation.run(params, entered)
-        return self._first(params)
+        specialisation, entered = self._first(params)
+        return specialisation.run(params, entered)
 
     def _prepare(self, params: tuple[Any, ...]) -> Specialisation:
         """The specialisation of the first program that takes the call. Raises NoProgram."""

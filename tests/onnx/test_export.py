@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import runpy
 import sys
@@ -18,6 +19,12 @@ from jitgrad import nn
 from jitgrad.errors import UnsupportedOnnx
 from jitgrad.nn import functional as F
 from tests.onnx.models import compare, session
+
+
+@dataclasses.dataclass
+class Both:
+    first: jitgrad.Tensor
+    rest: tuple[jitgrad.Tensor, jitgrad.Tensor]
 
 
 @pytest.fixture(autouse=True)
@@ -296,6 +303,16 @@ def refused(f, *args, match):
     assert "test_export.py:" in str(caught.value) or "jitgrad" in str(caught.value)
 
 
+def test_a_dataclass_gives_an_output_for_each_field():
+    class Model(nn.Linear):
+        def forward(self, x):
+            y = super().forward(x)
+            return Both(y.relu(), (y, y.sum()))
+
+    exported = jitgrad.onnx.export(Model(3, 2), (jitgrad.ones(4, 3),))
+    assert [o.name for o in exported.graph.output] == ["first", "rest.0", "rest.1"]
+
+
 def test_what_has_no_equivalent_is_refused_with_its_line():
     total = jitgrad.zeros(3)
 
@@ -328,6 +345,9 @@ def test_what_has_no_equivalent_is_refused_with_its_line():
     refused(gamma, x, match="the operation `lgamma` cannot be part")
     with pytest.raises(UnsupportedOnnx, match="a result that may be None"):
         nothing.export_onnx(None, x)
+    growing = jitgrad.script(lambda x, n: [x * k for k in range(n)])
+    with pytest.raises(UnsupportedOnnx, match="a result of kind `Repeated`"):
+        growing.export_onnx(None, x, 99)
     with pytest.raises(TypeError, match="script it first"):
         jitgrad.onnx.export_function(nn.Linear(2, 2), None, x)
 

@@ -13,7 +13,7 @@ import pytest
 
 import jitgrad
 import jitgrad as torch
-from jitgrad import config, nn
+from jitgrad import config, distributions, nn
 
 X = torch.linspace(-1, 1, 12).reshape(4, 3)
 
@@ -316,3 +316,22 @@ def test_eager_modes_reach_everything_that_is_nested():
     assert (outer(x).item(), fast(x).item()) == (3.0, 30.0)
     assert kind.eager(x).item() == 3.0
     assert fast.eager(x).item() == 30.0  # this call is plain Python, scripts that it calls are not
+
+
+def test_a_module_returns_distributions():
+    class Policy(nn.Linear):
+        def forward(self, x):
+            y = super().forward(x)
+            return distributions.Categorical(logits=y), distributions.Normal(y, 1.0)
+
+    model = Policy(3, 4)
+    x, found = jitgrad.ones(2, 3), []
+    for f in (model, jitgrad.script(model)):
+        jitgrad.manual_seed(0)
+        chosen, drawn = f(x)
+        action = chosen.sample()
+        (chosen.log_prob(action).sum() + drawn.rsample().sum()).backward()
+        found.append((action.tolist(), repr(chosen), model.weight.grad.sum().item()))
+        model.zero_grad()
+    assert found[0][:2] == found[1][:2]
+    assert found[0][2] == pytest.approx(found[1][2], abs=1e-5)

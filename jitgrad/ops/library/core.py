@@ -109,7 +109,7 @@ def number_type(x: Any) -> type:
         return int
     if isinstance(x, (float, np.floating)):
         return float
-    raise TypeError(f"expected a Tensor or a number, got `{type(x).__name__}`")
+    raise TypeError(f"expected a Tensor or a number, got `{class_word(x)}`")
 
 
 def result_dtype(*operands: Any) -> dtype:
@@ -190,10 +190,17 @@ def in_float32(fn: Callable[..., Any], d: dtype, *operands: Any, **numbers: Any)
     return cast(fn(*wide, **numbers), d)
 
 
+def class_word(x: Any) -> str:
+    """The name of an object's class in a message; another library's `Tensor` is not ours."""
+    cls = type(x)
+    return "Tensor" if isinstance(x, AnyTensor) else f"{cls.__module__}.Tensor" if cls.__name__ == "Tensor" else (
+        cls.__name__)
+
+
 def require_tensor(fn: str, x: Any, argument: str = "input", position: int = 1) -> Any:
     """`x`, or torch's TypeError for something that is no tensor."""
     if not isinstance(x, AnyTensor):
-        raise TypeError(f"{fn}(): argument '{argument}' (position {position}) must be Tensor, not {type(x).__name__}")
+        raise TypeError(f"{fn}(): argument '{argument}' (position {position}) must be Tensor, not {class_word(x)}")
     return x
 
 

@@ -252,6 +252,13 @@ class Made:
     identity: int = -1
 
 
+def object_of(cls: Any, attributes: dict[str, Result], identity: int = -1) -> Object | Made:
+    """An object with these attributes; of a class that stands for another one, one of that."""
+    if hasattr(cls, "stands_for"):
+        return Made(cls.stands_for, tuple([attributes[name] for name in cls.parts]), identity)
+    return Object(cls, tuple(attributes), tuple(attributes.values()), identity)
+
+
 @dataclass(frozen=True, slots=True)
 class Repeated:
     """A list with an item per element of the lists that the graph outputs `leaves` are, which are equally long.

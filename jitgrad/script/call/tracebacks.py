@@ -6,7 +6,7 @@ import os
 import types
 from typing import Any
 
-from jitgrad.errors import Span
+from jitgrad.errors import ScriptError, Span
 from jitgrad.script.graph import marks
 
 #: functions in here stand for Python's own, such as methods of lists, which have no frames
@@ -33,6 +33,14 @@ def show_lines(error: BaseException) -> None:
             following = _frame(at, following)
         at = at.caller
     error.__traceback__ = following
+
+
+def refused(error: ScriptError) -> ScriptError:
+    """What cannot be compiled, with the frames that plain Python would show: our own hide the line."""
+    error.__traceback__ = None
+    error.__dict__["_place"] = error.span
+    show_lines(error)
+    return error
 
 
 def _below(traceback: types.TracebackType | None) -> types.TracebackType | None:

@@ -23,8 +23,10 @@ from jitgrad.script.frontend.containers import sequences  # noqa: F401
 from jitgrad.script.frontend.evaluate import attempts, expressions, merge, statements
 from jitgrad.script.frontend.gradients import backward, carried_leaves, carried_losses, record, requires_grad
 from jitgrad.script.frontend.library import builtins  # noqa: F401  (it registers handlers)
+from jitgrad.script.frontend.library import dictionaries  # noqa: F401
 from jitgrad.script.frontend.library import iterators  # noqa: F401
 from jitgrad.script.frontend.library import jitgrad_functions  # noqa: F401
+from jitgrad.script.frontend.library import numpylib  # noqa: F401
 from jitgrad.script.frontend.library import stdlib  # noqa: F401
 from jitgrad.script.frontend.library import transforms  # noqa: F401
 from jitgrad.script.frontend.library import callbacks

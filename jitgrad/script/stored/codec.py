@@ -16,8 +16,8 @@ from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, 
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import describe
 from jitgrad.script.graph.ir import Block, Graph, walk
-from jitgrad.script.stored.values import (Json, NotSavable, boolean, device_of, dtype_of, fault, fault_name, from_plain,
-                                          identifier, integer, is_plain, items, need, string, to_plain)
+from jitgrad.script.stored.values import (CLASSES, Json, NotSavable, boolean, device_of, dtype_of, fault, fault_name,
+                                          from_plain, identifier, integer, is_plain, items, need, string, to_plain)
 
 LONGEST = 1 << 20  # no list of sizes, path or line number is longer
 _NUMBERS: dict[str, Type] = {"int": INT, "float": FLOAT, "bool": BOOL, "number": NUMBER}
@@ -154,6 +154,8 @@ class Encoder(ABC):
             case sig.Container(type_, keys, held, identity):
                 stored_keys = None if keys is None else [to_plain(k) for k in keys]
                 return ["container", self.class_name(type_), stored_keys, [self.result(r) for r in held], identity]
+            case sig.Object(type_, names, held, identity):
+                return ["object", self.class_name(type_), list(names), [self.result(r) for r in held], identity]
         raise NotSavable(f"a result of kind `{type(result).__name__}`: return tensors, numbers and containers of them")
 
     def _steps(self, path: Steps) -> Json:
@@ -377,7 +379,7 @@ class Decoder(ABC):
                 return sig.Repeated(places, self.result(item, len(places)), integer(identity, 0))
             case ["made", cls, parts, identity]:
                 made = self.class_of(cls)
-                need(issubclass(made, Sequence), "a container")
+                need(issubclass(made, (Sequence, dict)), "a container")
                 return sig.Made(made, tuple(self.result(p, n_items) for p in items(parts)),
                                 integer(identity, -1))
             case ["container", cls, keys, parts, identity]:
@@ -388,6 +390,12 @@ class Decoder(ABC):
                      "a container")
                 need(len(found) == len(getattr(type_, "_fields", found)), "the fields of a named tuple")
                 return sig.Container(type_, made_keys, found, integer(identity, -1))
+            case ["object", cls, names, parts, identity]:
+                made = self.class_of(cls)
+                need(not issubclass(made, tuple(CLASSES.values())), "an object")
+                found = tuple(self.result(p, n_items) for p in items(parts))
+                return sig.Object(made, tuple(identifier(k) for k in items(names, len(found))), found,
+                                  integer(identity, -1))
         need(False, "a result of an unknown kind")
         raise AssertionError(stored)
 

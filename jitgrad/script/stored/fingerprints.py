@@ -43,7 +43,9 @@ def fingerprint(value: Any) -> Json:
     if isinstance(value, (types.BuiltinFunctionType, types.BuiltinMethodType)):
         return ["builtin", value.__module__ or "", value.__qualname__]
     if isinstance(value, type):
-        return ["class", value.__module__, value.__qualname__]
+        made_by = value.__new__, value.__init__  # type: ignore[misc]  # they say what fields there are
+        return ["class", value.__module__, value.__qualname__, [
+            [code_hash(f), _stated(f.__defaults__)] for f in made_by if isinstance(f, types.FunctionType)]]
     if is_plain(value):
         return to_plain(value)
     if isinstance(value, tuple):

@@ -7,6 +7,7 @@ from tests.script.frontend.agree import registry, t
 
 PROGRAMS, program = registry()
 X = t(3)
+NS = tuple((X, n) for n in (0, 1, 2, 5))
 
 
 @program((X,))
@@ -228,3 +229,26 @@ def the_loop_variable_stays(x, n):
     for k in range(n):  # noqa: B007
         x = x + 1
     return k, x
+
+
+@program(*NS)
+def functions_of_a_comprehension_bind_late(x, n):
+    fs = [((lambda: i), [i * 2 for i in range(2)]) for i in range(3)]
+    return [f() for f, _ in fs], [b for _, b in fs], x * n
+
+
+@program(*NS)
+def generators_of_a_comprehension_bind_late(x, n):
+    gs = [(v * i for v in (1, 2)) for i in range(3)]
+    return [list(g) for g in gs], x * n
+
+
+@program(*NS)
+def defaults_of_functions_made_by_a_loop(x, n):
+    fs = []
+    for i in range(3):
+        def f(v, *, k=i):
+            return v * i + k
+        fs.append(f)
+    i = 100
+    return [f(x) for f in fs], [f(x, k=n) for f in fs]

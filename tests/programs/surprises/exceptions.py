@@ -288,3 +288,21 @@ def a_bare_except(x, k):
         return check(x, k).sum().item() > 1e9
     except:  # noqa: E722
         return "all"
+
+
+@program(*KS)
+def exceptions_of_different_arguments_are_shown(x, n):
+    try:
+        if n > 1:
+            raise KeyError(n)
+        raise ValueError("a", n)
+    except (KeyError, ValueError) as e:
+        print(repr(e), str(e), e, f"{e!r}")
+        return x
+
+
+@program(*KS)
+def exceptions_in_containers_are_shown(x, n):
+    e = ValueError()
+    print([e, KeyError("a")], e)
+    return repr(KeyError("k", 1)), x

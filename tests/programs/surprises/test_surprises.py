@@ -1,10 +1,10 @@
 """Every story, told three times: eagerly, interpreted and native."""
 
-from tests.programs.surprises import (apart, closures, containers, control, exceptions, identities, numbers, objects,
-                                      recursion, tensors)
+from tests.programs.surprises import (apart, closures, containers, control, exceptions, identities, library, numbers,
+                                      objects, recursion, tensors)
 from tests.script.frontend.agree import suite
 
-MODULES = (apart, closures, containers, control, exceptions, identities, numbers, objects, recursion, tensors)
+MODULES = (apart, closures, containers, control, exceptions, identities, library, numbers, objects, recursion, tensors)
 PROGRAMS = [case for module in MODULES for case in module.PROGRAMS]
 
 test_programs = suite(PROGRAMS)

@@ -98,3 +98,21 @@ def test_where_the_source_is_gone_the_note_stays():
     with pytest.raises(IndexError) as caught:
         scripted(jitgrad.ones(3), 5)
     assert "gone.py:2" in caught.value.__notes__[0]
+
+
+def unknown(x):
+    return x.nonsense
+
+
+def refused(x):
+    y = x * 2
+    return unknown(y)
+
+
+def test_a_refusal_ends_on_the_users_line():
+    with pytest.raises(jitgrad.errors.ScriptError) as caught:
+        jitgrad.script(refused)(jitgrad.ones(2))
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    lines = [("refused", "return unknown(y)"), ("unknown", "return x.nonsense")]
+    assert [(f.name, f.line) for f in frames[2:]] == lines
+    assert frames[1].name == "__call__"

@@ -77,8 +77,9 @@ def test_no_source() -> None:
         check_syntax(scope["f"])
     assert str(caught.value) == (
         "no source: the source of `f` cannot be read (`<string>`)\n"
-        "hint: define the function in a file (a module, a script or a notebook cell); functions typed into a bare "
-        "interpreter or made by `exec` have no source")
+        "hint: define the function in a file (a module, a script or a notebook cell); before an `exec(text)`, keep the "
+        "text: `linecache.cache[name] = len(text), None, text.splitlines(True), name`, and run `exec(compile(text, "
+        "name, 'exec'))` with a name of your own")
 
 
 def rewrite() -> None:

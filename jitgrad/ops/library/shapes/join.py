@@ -6,7 +6,8 @@ from typing import Any
 from jitgrad.dtypes import bool_
 from jitgrad.ops.autocast import widest
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor
-from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, expand_to, require_tensor, result_dtype
+from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, class_word, expand_to, require_tensor,
+                                      result_dtype)
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import axis, product, require, size_of
 
@@ -16,10 +17,10 @@ __library__ = True
 def _tensors(fn: str, tensors: Any) -> list[Any]:
     if isinstance(tensors, AnyTensor) or not isinstance(tensors, (tuple, list)):
         raise TypeError(f"{fn}(): argument 'tensors' (position 1) must be tuple of Tensors, not "
-                        f"{type(tensors).__name__}")
+                        f"{class_word(tensors)}")
     for i, x in enumerate(tensors):
         if not isinstance(x, AnyTensor):
-            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(x).__name__}")
+            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {class_word(x)}")
     if not tensors:
         raise (ValueError if fn == "cat" else RuntimeError)(f"{fn}(): expected a non-empty list of Tensors")
     return list(tensors)

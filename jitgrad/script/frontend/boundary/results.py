@@ -225,7 +225,9 @@ class Results:
             made = tuple(self._payload(i, leaves) for i in t.items)
             if t.type is RunPairs:
                 return sig.Pairs(made[0], made[1], self.identity(object()))
-            return sig.Container(dict, t.names, made) if t.type is SymDict else sig.Object(t.type, t.names, made)
+            if t.type is SymDict:
+                return sig.Container(dict, t.names, made)
+            return sig.object_of(t.type, dict(zip(t.names, made, strict=True)))
         if isinstance(t, Either) and t.tagged:
             tag = next(leaves)
             assert isinstance(tag, sig.Output)

@@ -1,19 +1,20 @@
 """Generators: a loop over the call of a generator function inlines the loop's body at every `yield`.
 
 So the consumer's statements run between those of the generator, in Python's order, whatever branches and loops stand
-around the `yield`. Everywhere else (`list(...)`, `zip`, `sum`) the items are collected, for which their number must be
-known while compiling.
+around the `yield`. Everywhere else (`zip`, `sum`) the items are collected before.
 """
 
 import types
 from collections.abc import Callable
 from typing import Any
 
-from jitgrad.errors import NotStatic, UnsupportedCall
+from jitgrad.errors import UnsupportedCall
+from jitgrad.script.frontend.containers import list_methods
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.state.frames import Frame
-from jitgrad.script.frontend.values.protocol import Kind, items_of, register
-from jitgrad.script.frontend.values.values import Iterable, Number, sequence
+from jitgrad.script.frontend.values.protocol import Kind, call, items_of, iterate, register
+from jitgrad.script.frontend.values.values import Iterable, Number
+from jitgrad.script.graph.nodes import within
 
 #: takes an item; whether the consumer is done (False, True or a run-time bool)
 Consumer = Callable[[Any], Any]
@@ -44,27 +45,15 @@ class GeneratorKind(Kind):
         return types.GeneratorType
 
     def iterate(self, context: Context, obj: Generator) -> Iterable:
-        return sequence(collect(context, obj))
+        return iterate(context, _collected(context, obj))
 
 
-def collect(context: Context, generator: Generator) -> list[Any]:
-    """All items. Raises NotStatic where their number is known only at run time."""
-    items: list[Any] = []
-    depth, block = context.depth, context.builder.block
+def _collected(context: Context, generator: Generator) -> Any:
+    """All items in a list; for who takes them one by one, so that nothing else may happen between them."""
+    block = context.builder.block
     begin = len(block.nodes)
-
-    def take(item: Any) -> bool:
-        if context.depth != depth:
-            if context.counters:
-                place = context.counters[-1][1]
-                raise Restart(("unroll", place), f"unrolled the loop at {place}: a generator's items are collected")
-            raise NotStatic("how many items this generator gives is known only at run time", context.span(),
-                            hint="loop over it with `for`")
-        items.append(item)
-        return False
-
-    generator.run(context, take)
-    if any(n.op in ("print", "commit") for n in block.nodes[begin:]):
+    items = call(context, list_methods.collected, generator)
+    if any(n.op in ("print", "commit") for n in within(block.nodes[begin:])):
         raise UnsupportedCall("a generator with effects is consumed elsewhere than by a `for` loop", context.span(),
                               hint="loop over it with `for`")
     return items

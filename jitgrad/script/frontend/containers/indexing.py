@@ -71,8 +71,8 @@ def _place(context: Context, n: int, index: Number, name: str) -> Any:
         raise TypeMismatch(f"a run-time index into {n} separate objects", context.span(),
                            hint="stack them in a tensor")
     ok = numbers.both(context, numbers.compare(context, "ge", index, -n), numbers.compare(context, "lt", index, n))
-    named = name in ("tuple", "list", "range", "list assignment")
-    text = f"{name} index out of range" if named else "index out of range"
+    named = {"str": "string"} | {w: w for w in ("tuple", "list", "range", "list assignment")}
+    text = f"{named[name]} index out of range" if name in named else "index out of range"
     if ok is False or not n:
         raise effects.raise_now(context, IndexError, (text,))
     if isinstance(ok, Number):

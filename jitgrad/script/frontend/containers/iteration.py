@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from jitgrad.errors import UnsupportedCall
+from jitgrad.errors import NotStatic, UnsupportedCall
+from jitgrad.script.frontend.containers.indexing import pick
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers
@@ -61,6 +62,14 @@ def enumerated(context: Context, inner: Iterable, start: Any) -> Iterable:
     return Iterable(inner.length, item, inner.unrolled, inner.now)
 
 
+def _chosen(inner: Iterable) -> Iterable:
+    """Separate objects of which a number of the run chooses one."""
+    def item(cx: Context, k: Any) -> Any:
+        return pick(cx, tuple([inner.item(cx, i) for i in range(inner.length)]), k)
+
+    return Iterable(inner.length, item, False)
+
+
 def zipped(context: Context, parts: list[Iterable], strict: bool) -> Iterable:
     """`zip`: as long as the shortest."""
     length: Any = parts[0].length if parts else 0
@@ -75,8 +84,10 @@ def zipped(context: Context, parts: list[Iterable], strict: bool) -> Iterable:
         else:
             length = numbers.minimum(context, length, p.length)
     if isinstance(length, Number) and any(p.unrolled for p in parts):
-        known = [p.length for p in parts if isinstance(p.length, int)]
-        length = min(guarded_int(length), *known)  # the first call's, guarded
+        try:
+            length = guarded_int(length)  # the first call's, guarded
+        except NotStatic:
+            parts = [_chosen(p) if p.unrolled else p for p in parts]
 
     def now(cx: Context) -> Any:
         counts = [p.now(cx) for p in parts]

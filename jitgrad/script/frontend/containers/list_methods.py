@@ -139,6 +139,11 @@ def read(items: Any) -> Any:
     return [x.item() for x in items]
 
 
+def of_rows(tensor: Any) -> Any:
+    """`tensor.tolist()`."""
+    return [row.tolist() for row in tensor]
+
+
 def sorted_by(items: Any, keys: Any, dtype: Any, reverse: bool) -> Any:
     """`items` in the order of `keys`, which are numbers; equal ones stay as they are."""
     if len(items) == 0:
@@ -172,6 +177,11 @@ def contains(items: Any, value: Any) -> bool:
         if x == value:
             return True
     return False
+
+
+def in_tensor(tensor: Any, value: Any) -> bool:
+    """`value in tensor`."""
+    return bool((tensor == value).any())
 
 
 def range_length(start: int, stop: int, step: int) -> int:

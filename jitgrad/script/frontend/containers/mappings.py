@@ -18,7 +18,8 @@ from jitgrad.script.frontend.values.objects import ObjectKind
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import Methods, SizedKind, call, is_dynamic, items_of, register, truth
 from jitgrad.script.frontend.values.strings import listed
-from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Number, SymDict, SymTensor, TensorMap, sequence
+from jitgrad.script.frontend.values.values import (UNBOUND, Instance, Iterable, Number, SymDict, SymTensor, TensorMap,
+                                                   sequence)
 
 
 def _get(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
@@ -106,6 +107,9 @@ def pairs(context: Context, value: Any) -> dict[Any, Any]:
     """What `dict(value)` holds."""
     if isinstance(value, (SymDict, dict)):
         return contents.dict_of(context, value)
+    if isinstance(value, Instance) and hasattr(value.cls, "keys"):
+        keys = call(context, protocol.get_attribute(context, value, "keys"))
+        return {static(context, k, "a dict key"): protocol.get_item(context, value, k) for k in items_of(context, keys)}
     found = {}
     for pair in items_of(context, value):
         k, v = items_of(context, pair)

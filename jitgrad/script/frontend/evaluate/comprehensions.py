@@ -67,7 +67,7 @@ def _searched(context: Context, node: ast.GeneratorExp, found: ast.stmt, end: as
     definition, source = known
     start = dispatch.evaluate(context, node.generators[0].iter)
     none = default or (None,)
-    return call(context, Function(definition, source, context.frame, (), {}), start, *none)
+    return call(context, Function(definition, source, context.frame.closed_over(), (), {}), start, *none)
 
 
 def _loop_of(node: ast.GeneratorExp, body: ast.stmt, end: ast.stmt) -> ast.FunctionDef:

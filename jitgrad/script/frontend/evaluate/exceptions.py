@@ -19,7 +19,7 @@ from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values import heap, strings
-from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.plain import PLAIN, static
 from jitgrad.script.frontend.values.protocol import is_dynamic, items_of
 from jitgrad.script.frontend.values.raised import ExceptionValue
 from jitgrad.script.frontend.values.values import UNBOUND, Number, SymList, SymTensor, Text
@@ -223,7 +223,7 @@ def _after(context: Context, s: ast.Try, flags: list[tuple[Handler, Any]]) -> No
 
         def run(error: tuple[Any, ...]) -> None:
             unions.each(context, error, lambda given: _take(context, handler, ExceptionValue(*given)),
-                        lambda v: unions.is_choice(v, object) and not unions.is_choice(v, type))
+                        lambda v: unions.is_choice(v, *PLAIN))
 
         unions.switch(context, unions.without(context, arrived, UNBOUND, known=True), run, live)
 

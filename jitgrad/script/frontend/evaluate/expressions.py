@@ -175,7 +175,7 @@ def make_function(context: Context, node: ast.Lambda | ast.FunctionDef) -> Funct
     source = cache.get(node)
     if source is None:
         source = cache[node] = context.frame.source.nested(node)
-    return Function(node, source, context.frame, defaults, kw)
+    return Function(node, source, context.frame.closed_over(), defaults, kw)
 
 
 def _callee(context: Context, node: ast.expr) -> Any:

@@ -14,7 +14,7 @@ from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedSyntax
 from jitgrad.script.frontend.containers import generators
 from jitgrad.script.frontend.evaluate import attempts, conditions, control, exceptions
 from jitgrad.script.frontend.evaluate import expressions as ex
-from jitgrad.script.frontend.evaluate import loops, merge, names, patterns, scopes, targets
+from jitgrad.script.frontend.evaluate import imports, loops, merge, names, patterns, scopes, targets
 from jitgrad.script.frontend.evaluate.carried.heads import Peel
 from jitgrad.script.frontend.source.liveness import always_leaves, exits
 from jitgrad.script.frontend.state import effects, unrolling
@@ -425,5 +425,6 @@ HANDLERS: dict[type[ast.AST], Callable[[Context, Any], Any]] = {
     ast.Delete: targets.delete, ast.While: _while, ast.For: _for, ast.Return: _return, ast.Break: _break,
     ast.Continue: _continue, ast.Expr: _expression, ast.Pass: _pass, ast.Nonlocal: _pass, ast.Global: _pass,
     ast.Assert: exceptions.assert_, ast.Raise: exceptions.raise_, ast.Try: exceptions.try_, ast.With: scopes.with_,
-    ast.FunctionDef: _function, ast.Match: patterns.match,
+    ast.FunctionDef: _function, ast.Match: patterns.match, ast.Import: imports.import_,
+    ast.ImportFrom: imports.import_from,
 }

@@ -19,7 +19,7 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, by_parameters, handles, refused
 from jitgrad.script.frontend.templates import run_lists, unions
-from jitgrad.script.frontend.values import numbers, protocol, strings
+from jitgrad.script.frontend.values import functions, numbers, protocol, strings
 from jitgrad.script.frontend.values.checks import emit_check
 from jitgrad.script.frontend.values.plain import PLAIN, static
 from jitgrad.script.frontend.values.protocol import (binary, call, class_of, compare, delete_attribute, get_attribute,
@@ -111,7 +111,7 @@ def _type(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         found = class_of(value)
         if isinstance(value, Number) and found is object:
             raise numbers.type_unknown(context)
-        return found
+        return getattr(found, "stands_for", found)
 
     return unions.switch(context, args[0], of)
 
@@ -316,7 +316,7 @@ def _tuple(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 def _list(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     if args and isinstance(args[0], SymList):
         return run_lists.new(context, run_lists.content(context, args[0]))
-    if args and is_open(context, args[0]):
+    if args and (isinstance(args[0], Generator) or is_open(context, args[0])):
         return call(context, list_methods.collected, *args)
     return contents.new_list(context, items_of(context, args[0]) if args else [])
 
@@ -390,4 +390,5 @@ def _format(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 for _name in ("eval", "exec", "compile", "open", "input", "globals", "locals", "vars", "__import__",
               "breakpoint", "memoryview", "bytearray", "object"):
     HANDLERS[getattr(builtins, _name)] = refused(
-        _name, "call it outside the script, or in a function marked `@jitgrad.ignore`")
+        _name, functions.TO_STOP if _name == "breakpoint" else
+        "call it outside the script, or in a function marked `@jitgrad.ignore`")

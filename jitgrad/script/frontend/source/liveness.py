@@ -69,6 +69,8 @@ def names_bound(node: ast.AST, but: set[int] | None = None) -> set[str]:
                 found.add(n.id)
         elif isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)):
             found.add(n.name)
+        elif isinstance(n, ast.alias):
+            found.add(n.asname or n.name.partition(".")[0])
         elif isinstance(n, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
             found.update([n.name] if n.name is not None else [])
         elif isinstance(n, ast.MatchMapping) and n.rest is not None:

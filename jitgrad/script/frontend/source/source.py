@@ -15,6 +15,7 @@ from types import CodeType
 from typing import Any
 
 from jitgrad.errors import SourceUnavailable, Span
+from jitgrad.script.frontend.source import unfiled
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 #: what has a scope of its own
@@ -75,15 +76,19 @@ def source_of(function: Callable[..., Any]) -> Source:
     return found
 
 
-def _lines(code: CodeType) -> list[str]:
-    """The lines of the file that a function was compiled from. Raises SourceUnavailable."""
+def _lines(code: CodeType) -> tuple[str, list[str]]:
+    """The file that a function was compiled from, or what stands for it, and its lines. Raises SourceUnavailable."""
     file = code.co_filename
+    for text in unfiled.texts(file):
+        if _has(text, code):
+            file = unfiled.keep(file, text)
+            return file, linecache.getlines(file)
     for attempt in range(2):
         if attempt:
             linecache.checkcache(file)  # the file may have changed since somebody last looked
         lines = linecache.getlines(file)
-        if len(lines) >= code.co_firstlineno and (not _edited(file) or _has(lines, code)):
-            return lines
+        if len(lines) >= code.co_firstlineno and (not _edited(file) or _has("".join(lines), code)):
+            return file, lines
     if len(lines) >= code.co_firstlineno or (os.path.exists(file) and linecache.getlines(file)):
         raise SourceUnavailable(
             f"the file of `{code.co_name}` was edited after the function was loaded (`{file}`)",
@@ -91,23 +96,30 @@ def _lines(code: CodeType) -> list[str]:
     raise SourceUnavailable(f"the source of `{code.co_name}` cannot be read (`{file}`)", hint=_NO_SOURCE)
 
 
-_NO_SOURCE = ("define the function in a file (a module, a script or a notebook cell); functions typed into a bare "
-              "interpreter or made by `exec` have no source")
+_NO_SOURCE = ("define the function in a file (a module, a script or a notebook cell); before an `exec(text)`, keep the "
+              "text: `linecache.cache[name] = len(text), None, text.splitlines(True), name`, and run "
+              "`exec(compile(text, name, 'exec'))` with a name of your own")
 _LOADED = time.time()
+_ANNOTATIONS = annotations.compiler_flag  # typed into an interpreter, it holds for all that follows
 
 
 def _edited(file: str) -> bool:
-    """Whether a file was written after this module was loaded: functions loaded before may be older than the file."""
+    """Whether a file was written after this module was loaded: functions loaded before may be older than the file.
+
+    What `exec` runs has the name under which Python 3.13 keeps the text of `python -c`.
+    """
+    if file == "<string>":
+        return True
     try:
         return os.stat(file).st_mtime > _LOADED
     except OSError:
         return False
 
 
-def _has(lines: list[str], code: CodeType) -> bool:
-    """Whether compiling `lines` gives the very code object."""
+def _has(text: str, code: CodeType) -> bool:
+    """Whether compiling `text` gives the very code object."""
     try:
-        pending = [compile("".join(lines), code.co_filename, "exec", dont_inherit=True)]
+        pending = [compile(text, code.co_filename, "exec", code.co_flags & _ANNOTATIONS, dont_inherit=True)]
     except (SyntaxError, ValueError):
         return False
     while pending:
@@ -119,7 +131,7 @@ def _has(lines: list[str], code: CodeType) -> bool:
 
 
 def _parse(code: CodeType) -> Source:
-    lines = _lines(code)
+    file, lines = _lines(code)
     if code.co_name == "<lambda>":
         node: Any = _find_lambda(code, lines)
         first = 0
@@ -128,7 +140,7 @@ def _parse(code: CodeType) -> Source:
         node, text = _definition(lines[code.co_firstlineno - 1:])
         first = code.co_firstlineno - (2 if text[:1] in " \t" else 1)
         text_ascii = text.isascii()
-    return Source(node, code.co_filename, first, code.co_name, text_ascii)
+    return Source(node, file, first, code.co_name, text_ascii)
 
 
 def _definition(lines: list[str]) -> tuple[Any, str]:

@@ -20,8 +20,6 @@ REFUSED: dict[type[ast.AST], tuple[str, str]] = {
     ast.YieldFrom: ("`yield from`", "return a tuple, or stack the results in a tensor"),
     ast.ClassDef: ("class definition", "define the class outside the scripted function"),
     ast.TryStar: ("`except*`", "use a plain `except`"),
-    ast.Import: ("`import` statement", "import at the top of the file"),
-    ast.ImportFrom: ("`import` statement", "import at the top of the file"),
 }
 
 

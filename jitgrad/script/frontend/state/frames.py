@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +40,14 @@ class Frame:
         self.loops: list[Any] = []
         self.spans: dict[int, Span] = {}
         self.consumer: Any = None
+
+    def closed_over(self) -> Frame:
+        """The frame as a function that is defined now closes over it: comprehensions keep their variables."""
+        if not self.names:
+            return self
+        found = copy.copy(self)
+        found.names = dict(self.names)
+        return found
 
     def span(self, node: ast.AST) -> Span | None:
         """The place of a node of this frame's code, with the chain of callers."""

@@ -2,12 +2,14 @@
 
 import contextlib
 import functools
+import os
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
+from jitgrad.errors import (NotStatic, ScriptError, SourceUnavailable, UnresolvedAttribute, UnsupportedCall,
+                            UnsupportedSyntax)
 from jitgrad.ops.library.core import is_library
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents, list_methods
@@ -28,6 +30,9 @@ from jitgrad.script.frontend.values.values import Function, Method, SymTensor
 from jitgrad.script.graph.marks import mark_of
 
 DEPTH = 64
+TO_STOP = "compiled code has no lines to stop at: run it as plain Python, by `f.eager(...)` or JITGRAD_JIT=0"
+_PYTHON = os.path.dirname(contextlib.__file__) + os.sep
+_OURS = os.path.dirname(sig.__file__).removesuffix("call")
 #: what `contextlib.contextmanager` makes of a generator function
 _CONTEXT_MANAGER = contextlib.contextmanager(iter).__code__
 
@@ -87,6 +92,12 @@ class PythonKind(ObjectKind):
             return dispatch.call_marked(context, obj, mark, args, kwargs)
         if (obj.__module__ or "").partition(".")[0] == "numpy":
             raise self.not_callable(context, obj)
+        try:
+            return self._inlined(context, obj, args, kwargs)
+        except ScriptError as error:
+            raise _blamed(context, obj, error) from error.__cause__
+
+    def _inlined(self, context: Context, obj: Any, args: Args, kwargs: dict[str, Any]) -> Any:
         source = source_of(obj)
         context.functions[obj] = None
         for part in ("__code__", "__defaults__", "__kwdefaults__"):
@@ -95,6 +106,31 @@ class PythonKind(ObjectKind):
         kw_defaults = {k: _default(context, obj, "__kwdefaults__", k, v)
                        for k, v in (obj.__kwdefaults__ or {}).items()}
         return _inline(context, source.node, source, obj, None, args, kwargs, defaults, kw_defaults)
+
+
+def _blamed(context: Context, fn: Any, error: ScriptError) -> ScriptError:
+    """A refusal in a function that was inlined, as the user is told: of Python's own lines, and of ours that stand for
+    what Python does, the call is to blame."""
+    library = _library(fn.__code__.co_filename)
+    if error.span is not None and (not library or library != _library(error.span.file)):
+        return error
+    if library in ("", _OURS):
+        found = type(error)(error.message, context.span(), hint=error.hint, notes=error.notes)
+    elif isinstance(error, (UnsupportedCall, UnsupportedSyntax, NotStatic, SourceUnavailable)):
+        found = UnsupportedCall(f"call of `{fn.__qualname__}`, which is Python's own", context.span(), hint=(
+            TO_STOP if fn.__module__ in ("bdb", "pdb") else "call it outside the script and pass the result, or in a "
+            "function marked `@jitgrad.ignore`"))
+    else:
+        return error
+    found.blocks = error.blocks
+    return found
+
+
+def _library(file: str) -> str:
+    """The folder of a file that is none of the user's; "" for others."""
+    if file.startswith(_OURS):
+        return _OURS
+    return _PYTHON if file.startswith(("<frozen", _PYTHON)) and "site-packages" not in file else ""
 
 
 def _default(context: Context, function: Any, name: str, key: Any, value: Any) -> Any:

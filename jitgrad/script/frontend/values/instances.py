@@ -47,7 +47,7 @@ def construct(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -
     if isinstance(cls, enum.EnumMeta):
         return guarded(context, lambda: cls(static(context, args[0], "the value of an enum member")))
     if _written_in_python(cls):
-        return _instance(context, cls, args, kwargs)
+        return instance(context, cls, args, kwargs)
     if hasattr(cls, "_parameters") or any(c.__name__ == "Module" for c in cls.__mro__):
         raise UnsupportedCall(f"making a module (`{cls.__name__}`) inside a script", context.span(),
                               hint="make modules outside the script")
@@ -60,7 +60,9 @@ def construct(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -
 def _written_in_python(cls: type) -> bool:
     """Whether instances of a class are what its Python source says: no base in C, no metaclass, no `__new__`."""
     new: Any = cls.__new__
-    if cls.__module__.split(".")[0] in ("jitgrad", "builtins") or new is not object.__new__:
+    module = cls.__module__
+    if module == "builtins" or new is not object.__new__ or (
+            module.startswith("jitgrad.") and not module.startswith("jitgrad.distributions.")):
         return False
     if any(c.__name__ == "Module" and c.__module__.startswith("jitgrad") for c in cls.__mro__):
         return False
@@ -70,7 +72,8 @@ def _written_in_python(cls: type) -> bool:
     return known and (own_setattr is None or dataclasses.is_dataclass(cls))
 
 
-def _instance(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> Instance:
+def instance(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> Instance:
+    """An object of a class written in Python."""
     made = Instance(cls)
     context.state.values[made] = {}
     if generated(cls, "__init__"):
@@ -129,12 +132,13 @@ class InstanceKind(ObjectKind):
         if name in items:
             return bound(context, items[name], AttributeError, text)
         if name == "__class__":
-            return obj.cls
+            return getattr(obj.cls, "stands_for", obj.cls)
         if name == "__dict__":
             return contents.new_dict(context, dict(items))
         if attribute is MISSING and is_method(class_attribute(obj.cls, "__getattr__")):
             return call(context, self.get_attribute(context, obj, "__getattr__"), name)
         if attribute is MISSING:
+            self._left_out(context, obj, name)
             raise UnresolvedAttribute(f"`{obj.cls.__name__}` has no `{name}`", context.span())
         if is_method(attribute):
             context.inputs.define(obj.cls, name)
@@ -166,7 +170,28 @@ class InstanceKind(ObjectKind):
 
     def result(self, results: Leaving, obj: Instance) -> sig.Result:
         found = {k: v for k, v in items_of(results.context, obj).items() if v is not UNBOUND}
-        return sig.Object(obj.cls, tuple(found), tuple(results.tree(v) for v in found.values()), results.identity(obj))
+        return sig.object_of(obj.cls, {k: results.tree(v) for k, v in found.items()}, results.identity(obj))
+
+    def method(self, obj: Instance, name: str) -> Any:
+        found = getattr(obj.cls, name, None)
+        return found if hasattr(found, "__code__") else None
+
+    def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        found = super().binary(context, op, a, b)
+        for one in (a, b):
+            if found is NotImplemented and isinstance(one, Instance):
+                self._left_out(context, one, f"__{op}__")
+        return found
+
+    def _left_out(self, context: Context, obj: Instance, name: str) -> None:
+        """Refuse what the class has for which the object's stands."""
+        cls: Any = getattr(obj.cls, "stands_for", None)
+        if hasattr(cls, name):
+            raise UnsupportedCall(f"`{name}` of a `{cls.__name__}` that the script made", context.span(),
+                                  hint="use its items: `dict(d)`")
+
+    def is_instance(self, context: Context, obj: Instance, classes: tuple[type, ...]) -> Any:
+        return issubclass(getattr(obj.cls, "stands_for", obj.cls), classes)
 
     def identical(self, context: Context, a: Any, b: Any) -> Any:
         return contents.identical(context, a, b)

@@ -6,6 +6,7 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args
 from jitgrad.script.frontend.values.protocol import Kind, register, text
+from jitgrad.script.frontend.values.strings import listed
 
 
 class ExceptionValue:
@@ -30,7 +31,7 @@ CONSTRUCTORS[BaseException] = _made
 
 def check_readable(context: Context, error: ExceptionValue) -> None:
     """Refuse to look into an exception whose arguments are decided by a class of the user's."""
-    for name in ("__new__", "__init__", "__str__"):
+    for name in ("__new__", "__init__", "__str__", "__repr__"):
         if hasattr(getattr(error.cls, name), "__code__"):
             raise UnsupportedCall(f"the arguments or text of a `{error.cls.__name__}`, whose class defines `{name}`",
                                   context.span(), hint="keep what the handler needs in a variable before the `raise`")
@@ -51,6 +52,8 @@ class ExceptionKind(Kind):
 
     def text(self, context: Context, obj: ExceptionValue, conversion: str, spec: str) -> list[Any]:
         check_readable(context, obj)
+        if conversion == "r":
+            return listed(context, f"{obj.cls.__name__}(", [("", a) for a in obj.args], ")")
         if not obj.args:
             return []
         quoted = issubclass(obj.cls, KeyError) and len(obj.args) == 1

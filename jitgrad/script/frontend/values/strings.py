@@ -12,6 +12,7 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import backend
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents
+from jitgrad.script.frontend.containers.indexing import pick
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
@@ -185,6 +186,10 @@ def _join(context: Context, separator: str, items: Any) -> Any:
 @register(str)
 class StringKind(PlainKind):
     """A string; some of its methods take values of the run."""
+
+    def get_item(self, context: Context, obj: str, index: Any) -> Any:
+        return pick(context, obj, index) if isinstance(index, Number) else super().get_item(context, obj, index)
+
 
     rank = 5
 

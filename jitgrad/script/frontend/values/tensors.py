@@ -13,7 +13,7 @@ from jitgrad.ops.backend import AnyTensor, backend
 from jitgrad.ops.library.creation import arange
 from jitgrad.ops.numbers import operator_of
 from jitgrad.script.call import signature as sig
-from jitgrad.script.frontend.containers import contents
+from jitgrad.script.frontend.containers import contents, list_methods
 from jitgrad.script.frontend.containers.ranges import range_length
 from jitgrad.script.frontend.state import copies, dispatch
 from jitgrad.script.frontend.state.context import Context
@@ -24,7 +24,7 @@ from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.objects import similar
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import Kind, argument, get_item, register
+from jitgrad.script.frontend.values.protocol import Kind, argument, call, get_item, register
 from jitgrad.script.frontend.values.values import Iterable, Number, Range, SymTensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -125,6 +125,9 @@ class TensorKind(Kind):
 
     def is_open(self, context: Context, obj: SymTensor) -> bool:
         return not isinstance(self.iterate(context, obj).length, int)
+
+    def contains(self, context: Context, obj: SymTensor, item: Any) -> Any:
+        return call(context, list_methods.in_tensor, obj, item)
 
     def truth(self, context: Context, obj: SymTensor) -> Any:
         return guarded(context, lambda: _truth(context, obj))
@@ -229,11 +232,12 @@ def _set_requires_grad(context: Context, tensor: SymTensor, value: Any) -> None:
 
 @method("tolist")
 def _to_list(context: Context, tensor: SymTensor) -> Any:
-    """`x.tolist()`: numbers in lists; the sizes are guarded."""
+    """`x.tolist()`: numbers in lists; small sizes that are known at entry are guarded."""
     if not tensor.ndim:
         return guarded(context, lambda: backend().item(tensor))
-    n = operator.index(tensor.shape[0])
-    if n > TO_LIST:
-        raise UnsupportedCall(f"`tolist` of more than {TO_LIST} rows", context.span(),
-                              hint="loop over the tensor, or do it outside the script")
+    size = tensor.shape[0]
+    hint = context.sizes.hint(size.size) if isinstance(size, Number) and size.size is not None else size
+    if not isinstance(hint, int) or hint > TO_LIST:
+        return call(context, list_methods.of_rows, tensor)
+    n = operator.index(size)
     return contents.new_list(context, [_to_list(context, get_item(context, tensor, k)) for k in range(n)])

@@ -127,8 +127,7 @@ def test_a_definition_is_found_whole(module, text, rest):
     assert source_of(f).node.lineno + source_of(f).first == f.__code__.co_firstlineno + len(node.decorator_list)
 
 
-@pytest.mark.parametrize("way", ["-c", "stdin"])
-def test_no_source_in_a_bare_interpreter(way):
+def test_no_source_of_what_comes_through_a_pipe():
     program = textwrap.dedent("""
         import jitgrad
         try:
@@ -138,7 +137,47 @@ def test_no_source_in_a_bare_interpreter(way):
         except OSError as error:
             print(error)
     """)
-    command = [sys.executable, "-c", program] if way == "-c" else [sys.executable, "-"]
-    out = subprocess.run(command, input=None if way == "-c" else program, capture_output=True, text=True, check=True)
-    assert out.stdout.startswith("no source: the source of `f` cannot be read (`<st")
-    assert "hint: define the function in a file" in out.stdout
+    out = python("-", input=program)
+    assert out.startswith("no source: the source of `f` cannot be read (`<st")
+    assert "hint: define the function in a file" in out
+
+
+PROGRAM = "import jitgrad\n\n@jitgrad.script\ndef f(x):\n    return x * 2\n\nprint(f(jitgrad.ones(2)).tolist())\n"
+
+
+def python(*arguments, **options):
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=60, **options)
+    return done.stdout + done.stderr
+
+
+def test_source_of_a_command_and_of_a_redirected_input(tmp_path):
+    assert python("-c", PROGRAM) == python("-Bc", PROGRAM) == "[2.0, 2.0]\n"
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    with open(path) as file:
+        assert python("-", stdin=file) == "[2.0, 2.0]\n"
+
+
+def test_what_exec_runs_is_not_taken_for_the_command():
+    inner = PROGRAM.replace("* 2", "* 3")
+    assert "no source" in python("-c", f"{PROGRAM}exec({inner!r})\n")
+    kept = "import linecache\n" + (
+        f"text, name = {inner!r}, 'mine'\n"
+        "linecache.cache[name] = len(text), None, text.splitlines(True), name\n"
+        "exec(compile(text, name, 'exec'))\n")
+    assert python("-c", kept) == "[3.0, 3.0]\n"
+
+
+def test_source_typed_into_an_interpreter():
+    readline = pytest.importorskip("readline")
+    history = ["import jitgrad", "def g(x):", "    return x + 1", "x = 1", "@jitgrad.script", "def f(x):",
+               "    return g(x) * 2"]
+    for line in history:
+        readline.add_history(line)
+    scope = {}
+    try:
+        for text in (history[0], "\n".join(history[1:3]), "\n".join(history[4:])):
+            exec(compile(text + "\n", "<stdin>", "single"), scope)
+        assert scope["f"](jitgrad.ones(1)).item() == 4.0
+    finally:
+        readline.clear_history()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import io
 import os
 import pickle
@@ -574,3 +575,15 @@ def test_strings_and_items_that_are_arguments():
     assert found[2] is b
     assert np.shares_memory(found[0].numpy(), a.numpy())
     same(found[3], a[2] * 2)
+
+
+@dataclasses.dataclass
+class Scores:
+    logits: jitgrad.Tensor
+
+
+def test_an_object_of_a_class_of_the_program_is_no_result():
+    f = jitgrad.script(lambda x: Scores(x * 2))
+    f(jitgrad.ones(2))
+    with pytest.raises(NotSavable, match=r"the class `Scores`: use tensors, .* and named tuples of them"):
+        f.save(io.BytesIO())

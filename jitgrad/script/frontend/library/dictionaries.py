@@ -1,0 +1,120 @@
+"""`collections.defaultdict` and `Counter` made in a script: objects of classes written in Python, which hold a dict.
+
+So branches and loops merge them as any object. What leaves the script is `stands_for`, called with the `parts`.
+"""
+
+import collections
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.errors import UnsupportedCall
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args
+from jitgrad.script.frontend.values.instances import instance
+
+
+class _Held:
+    """What is left to the dict."""
+
+    held: dict[Any, Any]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.held[key] = value
+
+    def __delitem__(self, key: Any) -> None:
+        del self.held[key]
+
+    def __contains__(self, key: Any) -> bool:
+        return key in self.held
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def __iter__(self) -> Any:
+        return iter(self.held)
+
+    def __eq__(self, other: Any) -> bool:
+        return hasattr(other, "keys") and bool(self.held == dict(other))
+
+    def keys(self) -> Any:
+        return self.held.keys()
+
+    def values(self) -> Any:
+        return self.held.values()
+
+    def items(self) -> Any:
+        return self.held.items()
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return self.held.get(key, default)
+
+    def pop(self, key: Any, *default: Any) -> Any:
+        return self.held.pop(key, *default)
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        return self.held.setdefault(key, default)
+
+    def clear(self) -> None:
+        self.held.clear()
+
+
+class DefaultDict(_Held):
+    stands_for, parts = collections.defaultdict, ("default_factory", "held")
+
+    def __init__(self, default_factory: Any = None, given: Any = (), **named: Any):
+        self.default_factory, self.held = default_factory, {**dict(given), **named}
+
+    def __getitem__(self, key: Any) -> Any:
+        if key not in self.held:
+            if self.default_factory is None:
+                raise KeyError(key)
+            self.held[key] = self.default_factory()
+        return self.held[key]
+
+    def __repr__(self) -> str:
+        return f"defaultdict({self.default_factory!r}, {self.held!r})"
+
+    def update(self, *given: Any, **named: Any) -> None:
+        self.held.update(*given, **named)
+
+
+class Counter(_Held):
+    stands_for, parts = collections.Counter, ("held",)
+
+    def __init__(self, given: Any = (), **named: int):
+        self.held: dict[Any, Any] = {}
+        self.update(given, **named)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.held.get(key, 0)
+
+    def __delitem__(self, key: Any) -> None:
+        self.held.pop(key, None)
+
+    def update(self, given: Any = (), **named: int) -> None:
+        if hasattr(given, "keys"):
+            for key, n in given.items():
+                self.held[key] = n + self.held.get(key, 0)
+        else:
+            for key in given:
+                self.held[key] = self.held.get(key, 0) + 1
+        for key, n in named.items():
+            self.held[key] = n + self.held.get(key, 0)
+
+    def total(self) -> Any:
+        return sum(self.held.values())
+
+    def most_common(self, n: Any = None) -> Any:
+        return sorted(self.held.items(), key=lambda pair: pair[1], reverse=True)[:n]
+
+
+def _maker(stand_in: Any) -> Callable[[Context, type, Args, dict[str, Any]], Any]:
+    def make(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> Any:
+        if cls is not stand_in.stands_for:
+            raise UnsupportedCall(f"making a `{cls.__name__}` inside a script", context.span(),
+                                  hint="make the object outside and pass it, or keep it in a closure")
+        return instance(context, stand_in, args, kwargs)
+    return make
+
+
+CONSTRUCTORS.update({c.stands_for: _maker(c) for c in (DefaultDict, Counter)})
