@@ -6,6 +6,7 @@ of an object. MCJIT is not used: it owns its target machine, and reusing that on
 """
 
 import itertools
+import mmap
 import os
 import struct
 import threading
@@ -33,6 +34,8 @@ def _after_fork() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 _numbering = itertools.count()
+#: bytes that LLVM may need for the smallest module
+ROOM = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +124,10 @@ def version() -> str:
 def optimise(text: str) -> Any:
     """Parse, verify and run the pass list (functions marked `optnone` are left alone); llvmlite's module.
 
-    Raises RuntimeError for malformed text.
+    Raises RuntimeError for malformed text, MemoryError.
     """
     llvm = _llvm()
+    _need_memory(len(text))
     with lock:
         module = llvm.binding.parse_assembly(text)
         module.triple = llvm.host.triple
@@ -132,6 +136,17 @@ def optimise(text: str) -> Any:
             if not function.is_declaration and not any(b"optnone" in a for a in function.attributes):
                 llvm.passes.run(function, llvm.pass_builder())
         return module
+
+
+def _need_memory(length: int) -> None:
+    """Raise MemoryError unless there is memory for LLVM to work on so much input.
+
+    Where LLVM is refused memory it ends the process, and its linker fails without the reason.
+    """
+    try:
+        mmap.mmap(-1, ROOM + 100 * length).close()
+    except OSError as error:
+        raise MemoryError("there is no memory for the compiler") from error
 
 
 def compile_module(text: str, quick: str = "") -> bytes:
@@ -177,11 +192,12 @@ class Loaded:
 def load(objects: bytes, symbols: Mapping[str, int], exports: Iterable[str] = ()) -> Loaded:
     """Link what `compile_module` made; `symbols` gives the addresses of what it leaves undefined.
 
-    Raises RuntimeError if one lacks.
+    Raises RuntimeError if one lacks, MemoryError.
     `exports` are names whose addresses are wanted at once (others are looked up on demand). More symbols than the
     object needs do no harm: those whose names do not occur in it are not even handed over.
     """
     llvm = _llvm()
+    _need_memory(len(objects))
     names = tuple(exports)
     symbols = {name: address for name, address in symbols.items() if name.encode() in objects}
     end = 8 + struct.unpack_from("=q", objects)[0]

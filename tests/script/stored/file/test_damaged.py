@@ -253,6 +253,17 @@ def mutate(value, rng):
         return
 
 
+@pytest.mark.parametrize(("member", "content"), [
+    ("program.json", b"[" * 100_000), ("program.json", b'{"a":' * 100_000), ("manifest.json", b"[" * 100_000),
+    ("program.json", b"9" * 100_000), ("graphs/0.txt", b"graph f(" + b"(" * 50_000),
+    ("graphs/0.txt", b"graph f():\n  %0: int = num.const(){value=" + b"(" * 50_000),
+    ("graphs/0.txt", b"graph f():\n  %0: int = num.const(){value=" + b"9" * 100_000 + b"}\n  return %0\n"),
+    ("graphs/0.txt", b"graph f(%x: " + b"list<" * 20_000), ("graphs/0.txt", b"\0" * 100_000),
+    ("graphs/0.txt", b"\xff" * 100)])
+def test_nesting_and_numbers_without_end(data, member, content):
+    refused(pack({**members(data), member: content}, manifest=member != "manifest.json"), "damaged")
+
+
 def test_arrays_come_back_as_they_were():
     for array in (np.zeros((0, 3), "f4"), np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.array(True),
                   np.arange(10, dtype="i8")[::2]):
