@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+from itertools import combinations
+from pathlib import Path
+
 import pytest
 
-from tests.fuzz import compare
+from tests.fuzz import compare, world
 from tests.fuzz.__main__ import kind
-from tests.fuzz.generator import Generator
+from tests.fuzz.features import Features
+from tests.fuzz.generator import BLOCK, program
 from tests.fuzz.shrink import shrink
 
 FIRST, COUNT, CHUNK = 20_000, 200, 10
@@ -24,31 +31,42 @@ def test_random_programs_agree_with_eager(first: int) -> None:
 
 #: gradients of a list that is read on two ways, where an element is absent on one of them, also of one number; a
 #: `.grad` that was there before the loop that makes another; an in-place operand of one of several types
-FOUND = (279, 1100, 1852, 31_026, 9082, 61_005, 62_101)
+FOUND = dict(re.findall(r"^=== (\d+)\n(.*?)(?=^===|\Z)", Path(__file__).with_name("fuzz").joinpath("found.case")
+                        .read_text(), re.MULTILINE | re.DOTALL))
 
 
 @pytest.mark.parametrize("mode", ["interpreted", "native"])
 @pytest.mark.parametrize("seed", FOUND)
-def test_programs_that_once_failed(seed: int, mode: str) -> None:
-    report = compare.check_program(seed, (mode,))
+def test_programs_that_once_failed(seed: str, mode: str) -> None:
+    second_order, cases = int(seed) % 10 == 0, list(world.arguments(int(seed), 3))
+    report = compare.check_source(FOUND[seed], f"found {seed}", second_order, cases, (mode,))
     assert not report.problem, report.problem
 
 
 def test_programs_are_reproducible() -> None:
-    assert Generator(5).program() == Generator(5).program()
+    again = subprocess.run([sys.executable, "-m", "tests.fuzz", "--show", str(FIRST + 5)], capture_output=True,
+                           text=True, check=True)
+    assert again.stdout == program(FIRST + 5).source + "\n"
+
+
+def test_programs_seek_pairs_of_features_that_were_not_tried() -> None:
+    features = Features()
+    for seed in range(FIRST, FIRST + BLOCK):
+        features.add(program(seed).features)
+    assert len(features.pairs) == len(list(combinations(features.single, 2)))
+    assert features.untried("new", ("branch", "call")) == 2
 
 
 def test_every_program_has_a_loop_and_a_branch() -> None:
     for seed in range(FIRST, FIRST + COUNT):
-        generator = Generator(seed)
-        source = generator.program()
-        compile(source, str(seed), "exec")
-        assert generator.loops, source
-        assert generator.branches, source
+        made = program(seed)
+        compile(made.source, str(seed), "exec")
+        assert made.loops, made.source
+        assert made.branches, made.source
 
 
 def test_shrinking_keeps_what_fails() -> None:
-    source = Generator(FIRST).program()
+    source = program(FIRST).source
     small = shrink(source, lambda s: "m0 = x * 0.5 + b" in s and "return" in s)
     assert "m0 = x * 0.5 + b" in small
     assert len(small) < len(source) / 2

@@ -1,6 +1,6 @@
 """Programs that we would not write: random Python functions run eagerly, interpreted and natively must agree.
 
-    make fuzz N=500 SEED=0       # or: python -m tests.fuzz --count 500 --seed 0 [--show 17] [--refusals]
+    make fuzz N=500 SEED=0       # or: python -m tests.fuzz --count 500 --seed 0 [--show 17]
 
 Compared are results, printed text, exceptions (type and message), the arguments and the object's attributes after the
 call, every `.grad` (None stays None); on every tenth program second-order gradients too.

@@ -7,12 +7,17 @@ import re
 import signal
 import sys
 import time
-from collections import Counter
+from collections import defaultdict
+from pathlib import Path
 
 from tests import fuzz
 from tests.fuzz import compare, world
-from tests.fuzz.generator import Generator
+from tests.fuzz.features import Features
+from tests.fuzz.generator import program
+from tests.fuzz.isolated import check
 from tests.fuzz.shrink import shrink
+
+CLEAR = "\r\033[K" if sys.stderr.isatty() else ""  # what a bar left on the line
 
 
 def kind(problem: str) -> str:
@@ -32,7 +37,7 @@ def shrunk(seed: int, problem: str) -> tuple[str, str]:
     modes = (mode,) if mode in ("interpreted", "native") else ("interpreted", "native")
     found = [problem]
     signal.signal(signal.SIGALRM, _too_long)
-    cases = list(world.arguments(seed, 3))
+    cases = world.sequence(seed)
     alone = [c for c in cases if not c.again and f"arguments {c}: " in problem]
     cases = alone or cases
 
@@ -49,7 +54,29 @@ def shrunk(seed: int, problem: str) -> tuple[str, str]:
             return True
         return False
 
-    return shrink(Generator(seed).program(), fails), found[0]
+    return shrink(program(seed).source, fails), found[0]
+
+
+def reason(refusal: str) -> str:
+    """A refusal without its program's names and numbers, and whether the refusals that are tested give this reason."""
+    def general(text: str) -> str:
+        return re.sub(r"`.*?`|'.*?'|\d+", "_", text)
+
+    why = general(refusal)
+    cases = Path(__file__).parents[1].joinpath("script", "refusals", "refusals.case").read_text()
+    listed = {general(m) for m in re.findall(r"^\w+: [\w<>]+\.py:\d+:\d+: (.*)$", cases, re.MULTILINE)}
+    return ("documented: " if why.partition(": ")[2] in listed else "not documented: ") + why
+
+
+def _progress(done: int, count: int, state: str, start: float) -> None:
+    """A bar on a terminal, a line now and then elsewhere."""
+    left = (time.monotonic() - start) / done * (count - done)
+    text = f"{done}/{count} programs, {state}, {left / 60:.0f} min left"
+    if sys.stderr.isatty():
+        bar = "#" * (30 * done // count)
+        print(f"{CLEAR}[{bar:<30}] {text}", end="\n" if done == count else "", file=sys.stderr, flush=True)
+    elif done % 50 == 0:
+        print(text, file=sys.stderr, flush=True)
 
 
 def main() -> int:
@@ -59,35 +86,33 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--show", type=int, help="print the program of this seed and stop")
     parser.add_argument("--modes", default="interpreted,native")
-    parser.add_argument("--refusals", action="store_true", help="print why programs were refused")
     parser.add_argument("--whole", action="store_true", help="print failing programs as they are, not made smaller")
     args = parser.parse_args()
     if args.show is not None:
-        print(Generator(args.show).program())
+        print(program(args.show).source)
         return 0
-    failures, refusals, compilations = 0, Counter[str](), 0
+    failures, compilations, features = 0, 0, Features()
+    refusals: dict[str, list[int]] = defaultdict(list)  # seeds by reason
     start = time.monotonic()
     for done, seed in enumerate(range(args.seed, args.seed + args.count), 1):
-        report = compare.check_program(seed, tuple(args.modes.split(",")))
+        features.add(program(seed).features)
+        report = check(seed, tuple(args.modes.split(",")))
         compilations += report.compilations
         if report.refused:
-            refusals[report.refused] += 1
+            refusals[reason(report.refused)].append(seed)
         if report.problem:
             failures += 1
-            source, problem = Generator(seed).program(), report.problem
-            if not args.whole:
+            source, problem = program(seed).source, report.problem
+            if not args.whole and not report.died:
                 source, problem = shrunk(seed, report.problem)
-            print(f"--- seed {seed}: {problem}\n{source}", flush=True)
-        if done % 50 == 0:
-            left = (time.monotonic() - start) / done * (args.count - done)
-            print(f"{done} programs, {failures} differ, {sum(refusals.values())} refused, {left / 60:.0f} min left",
-                  file=sys.stderr, flush=True)
-    refused = sum(refusals.values())
+            print(f"{CLEAR}--- seed {seed}: {problem}\n{source}", flush=True)
+        refused = sum(map(len, refusals.values()))
+        _progress(done, args.count, f"{failures} differ, {refused} refused", start)
     print(f"{args.count - failures - refused} agree, {failures} differ, {refused} refused "
           f"({100 * refused / max(args.count, 1):.1f}%), {compilations} compilations")
-    if args.refusals:
-        for reason, count in refusals.most_common():
-            print(f"{count:6d}  {reason}")
+    for why, seeds in sorted(refusals.items(), key=lambda item: -len(item[1])):
+        print(f"{len(seeds):6d}  {why} (seeds {', '.join(map(str, seeds[:4]))})")
+    print(features.table(args.count))
     return 1 if failures else 0
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import linecache
 import re
 import types
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +20,7 @@ from jitgrad import config
 from jitgrad.eager.tensor import Tensor
 from jitgrad.errors import ScriptError
 from tests.fuzz import world
-from tests.fuzz.generator import Generator
+from tests.fuzz.generator import program
 
 PARAMETERS = "x, y, w, b, c, n: int, s: float, flag, maybe, xs, box"
 ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
@@ -33,7 +35,7 @@ def compile_source(source: str, name: str) -> Callable[..., Any]:
     """Execute the source so that `inspect` can find it again."""
     filename = f"<fuzz {name}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    scope: dict[str, Any] = {"jitgrad": jitgrad, "State": world.State, "__name__": "fuzz"}
+    scope: dict[str, Any] = {"jitgrad": jitgrad, "State": world.State, "OFFSET": 1, "__name__": "fuzz"}
     exec(compile(source, filename, "exec"), scope)
     function: Callable[..., Any] = scope["f"]
     return function
@@ -80,12 +82,19 @@ def leaves(value: Any) -> list[Tensor]:
     return [t for v in value for t in leaves(v)] if isinstance(value, (tuple, list)) else []
 
 
+def _seeded(function: Callable[..., Any], seed: int, given: tuple[Any, ...]) -> Any:
+    """A call by another thread, whose generator of random numbers starts at the seed too."""
+    jitgrad.manual_seed(seed)
+    return function(*given)
+
+
 class Session:
     """Calls of one function in one mode; a box may live from one to the next."""
 
     def __init__(self, function: Callable[..., Any], second_order: bool, optimizer: str = "SGD"):
         self.function, self.second_order, self.optimizer = function, second_order, optimizer
         self.box: Any = None
+        self.scope = inspect.unwrap(function).__globals__
 
     def run(self, case: world.Case) -> Outcome:
         """Call, differentiate, catch."""
@@ -98,12 +107,28 @@ class Session:
         c = jitgrad.from_numpy(case.arrays[4].copy())
         maybe = jitgrad.from_numpy(case.arrays[1] * 0.5) if case.maybe else None
         xs = [jitgrad.from_numpy(case.arrays[3] * 0.3), jitgrad.from_numpy(case.arrays[3] - 0.2)]
+        if case.change == "y is x":
+            y = x
+        if case.change in ("no gradient of x", "no gradients"):
+            for t in (x,) if case.change == "no gradient of x" else (x, y, w, b):
+                t.requires_grad_(False)
+        if case.change == "maybe is c":
+            maybe = c
+        if case.change == "one tensor twice in xs":
+            xs[1] = xs[0]
+        self.scope["OFFSET"] = int(case.change[-1]) if case.change.startswith("OFFSET") else 1
+        mode = jitgrad.no_grad() if case.change == "no_grad" else contextlib.nullcontext()
         tensors = [x, y, w, b, box.p, box.q]
         printed = io.StringIO()
         jitgrad.manual_seed(case.n)
         try:
-            with contextlib.redirect_stdout(printed):
-                result = self.function(x, y, w, b, c, case.n, case.s, case.flag, maybe, xs, box)
+            with contextlib.redirect_stdout(printed), mode:
+                given = (x, y, w, b, c, case.n, case.s, case.flag, maybe, xs, box)
+                if case.change == "in a thread":
+                    with ThreadPoolExecutor(1) as pool:
+                        result = pool.submit(_seeded, self.function, case.n, given).result()
+                else:
+                    result = self.function(*given)
             outcome.value = plain(result)
         except ScriptError as error:
             outcome.refused, outcome.error = f"{type(error).__name__}: {error.message}", f"{error}"
@@ -229,6 +254,7 @@ class Report:
     problem: str = ""
     refused: str = ""
     compilations: int = 0
+    died: bool = False  # crashed or took too long, so that nothing makes it smaller here
 
 
 def check_source(source: str, name: str, second_order: bool, cases: Sequence[world.Case],
@@ -259,9 +285,8 @@ def check_source(source: str, name: str, second_order: bool, cases: Sequence[wor
 
 def check_program(seed: int, modes: tuple[str, ...] = ("interpreted", "native")) -> Report:
     """Generate and compare one program. A crash of the compiler is a problem like any other."""
-    source = Generator(seed).program()
     try:
-        return check_source(source, str(seed), seed % 10 == 0, list(world.arguments(seed, 3)), modes)
+        return check_source(program(seed).source, str(seed), seed % 10 == 0, world.sequence(seed), modes)
     except Exception as error:  # whatever it is, it is the finding
         return Report(f"{type(error).__name__}: {error}")
 

@@ -7,39 +7,51 @@ data-dependent branch, keeps its values small, and branches on nothing that roun
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 
 from tests.fuzz import world
-from tests.fuzz.containers import Containers
-from tests.fuzz.control import Control
-from tests.fuzz.effects import Effects
-from tests.fuzz.expressions import Frame, Scope
-from tests.fuzz.memory import Memory
-from tests.fuzz.steps import Steps
-from tests.fuzz.values import Values
+from tests.fuzz.features import Features
+from tests.fuzz.grammar.containers import Containers
+from tests.fuzz.grammar.control import Control
+from tests.fuzz.grammar.effects import Effects
+from tests.fuzz.grammar.expressions import Frame, Scope
+from tests.fuzz.grammar.functions import Functions
+from tests.fuzz.grammar.memory import Memory
+from tests.fuzz.grammar.steps import Steps
+from tests.fuzz.grammar.values import Values
 
 Statement = Callable[[Scope, int, bool], None]
+#: programs that share one account of what was tried: a seed names its program, whatever range it is run in
+BLOCK = 250
 
 
-class Generator(Values, Memory, Control, Containers, Effects, Steps):
+class Generator(Values, Functions, Memory, Control, Containers, Effects, Steps):
     """Writes `f`: x, y, c f64[N, D], w f64[D, D], b f64[D], an int, a float, a bool, a tensor or None, a list, a box.
     """
 
-    def __init__(self, seed: int):
+    def __init__(self, seed: int, tried: Features):
         super().__init__(seed)
+        self.tried = tried
         self.extra: list[str] = []
 
     def statement(self, scope: Scope, depth: int, in_loop: bool) -> None:
         kinds: list[Statement] = [*[self.assign] * 4, self.update, self.write, self.view, self.output, self.ternary,
                                   self.pack, self.silent, self.closure, self.call, self.give, self.text, self.alias,
-                                  self.data, self.attribute, self.attribute, self.argument_list, self.random_number]
+                                  self.data, self.attribute, self.attribute, self.argument_list, self.random_number,
+                                  self.global_counter, self.built_text, self.ranks, self.several_kinds, self.keyed]
         if depth < 4:
             kinds += [self.branch, self.branch, self.count_loop, self.while_loop, self.row_loop, self.static_loop,
                       self.other_loop, self.optional, self.collect, self.gather, self.gather, self.number_list,
-                      self.comprehension, self.table, self.named, self.function, self.handled, self.select]
+                      self.comprehension, self.table, self.named, self.function, self.handled, self.select,
+                      self.generated, self.recursive, self.raised_below]
             kinds += [self.training] * (5 if self.steps else 1)
         if in_loop:
             kinds += [self.leave_loop]
-        self.random.choice(kinds)(scope, depth, in_loop)
+        weights = [1 + self.tried.untried(kind.__name__, self.features) for kind in kinds]
+        (chosen,) = self.random.choices(kinds, weights)
+        self.features.add(chosen.__name__)
+        chosen(scope, depth, in_loop)
 
     def helper(self) -> None:
         """A function that `f` calls."""
@@ -88,4 +100,31 @@ class Generator(Values, Memory, Control, Containers, Effects, Steps):
         return "\n".join(self.lines) + "\n"
 
 
-__all__ = ["Generator"]
+@dataclass(frozen=True)
+class Program:
+    """A program's source and what is in it."""
+
+    source: str
+    features: frozenset[str]
+    loops: int
+    branches: int
+
+
+@cache
+def _block(first: int) -> tuple[list[Program], Features]:
+    return [], Features()
+
+
+def program(seed: int) -> Program:
+    """The program of a seed; feature pairs that its block's programs before it lack are likelier."""
+    first = seed - seed % BLOCK
+    programs, tried = _block(first)
+    while len(programs) <= seed - first:
+        generator = Generator(first + len(programs), tried)
+        source = generator.program()
+        tried.add(generator.features)
+        programs.append(Program(source, frozenset(generator.features), generator.loops, generator.branches))
+    return programs[seed - first]
+
+
+__all__ = ["Program", "program"]

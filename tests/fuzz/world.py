@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,13 +67,18 @@ class Case:
     flag: bool = True
     maybe: bool = False
     again: bool = False
+    change: str = ""  # one of CHANGES
 
     def __str__(self) -> str:
         again = ", the box of the call before" if self.again else ""
+        again += f", {self.change}" if self.change else ""
         return (f"{[a.shape for a in self.arrays]}, n={self.n}, s={self.s:.3f}, flag={self.flag}, "
                 f"maybe={'a tensor' if self.maybe else None}{again}")
 
 
+#: what another call of the same function may change
+CHANGES = ("y is x", "maybe is c", "one tensor twice in xs", "no gradient of x", "no gradients", "no_grad",
+           "OFFSET is 2", "OFFSET is 5", "in a thread")
 SIZES = ((3, 4, 2, False), (5, 2, 0, False), (1, 3, 4, False), (0, 2, 1, False), (4, 4, 3, True), (2, 1, 2, False))
 
 
@@ -90,4 +96,11 @@ def arguments(seed: int, count: int = len(SIZES)) -> Iterator[Case]:
         yield Case(arrays, n, *numbers, again=again and columns == 4)
 
 
-__all__ = ["OPTIMIZERS", "Box", "Case", "State", "arguments"]
+def sequence(seed: int) -> list[Case]:
+    """The calls of one program: three sets of arguments, the first of them with a change, and as it was."""
+    cases = list(arguments(seed, 3))
+    changed = replace(cases[0], change=random.Random(seed).choice(CHANGES))
+    return [*cases, changed, cases[0]]
+
+
+__all__ = ["OPTIMIZERS", "Box", "Case", "State", "arguments", "sequence"]

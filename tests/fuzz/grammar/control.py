@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from tests.fuzz.expressions import Scope
-from tests.fuzz.writer import Writer
+from tests.fuzz.grammar.expressions import Scope
+from tests.fuzz.grammar.writer import Writer
 
 
 class Control(Writer):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fuzz.expressions import Expressions, Scope
+from tests.fuzz.grammar.expressions import Expressions, Scope
 
 
 class Writer(Expressions):
@@ -12,6 +12,7 @@ class Writer(Expressions):
         super().__init__(seed)
         self.lines: list[str] = []
         self.counter = 0
+        self.features: set[str] = set()
         self.loops = self.branches = 0
         self.guarded = 0  # how many `try` are around; what may raise in them is refused
         self.left = 0  # statements that may still be written

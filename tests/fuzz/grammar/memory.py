@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.fuzz.expressions import Scope
-from tests.fuzz.writer import Writer
+from tests.fuzz.grammar.expressions import Scope
+from tests.fuzz.grammar.writer import Writer
 
 
 class Memory(Writer):

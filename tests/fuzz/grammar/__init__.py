@@ -1,0 +1,1 @@
+"""What programs may contain, a family of statements a module."""
