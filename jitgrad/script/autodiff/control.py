@@ -11,8 +11,8 @@ something is already known.
 from dataclasses import dataclass
 
 from jitgrad.dims import Symbol
-from jitgrad.ops.types import BOOL, INT, SeqType, TensorType, Type
-from jitgrad.script.autodiff.amend import abstract
+from jitgrad.ops.types import BOOL, INT, OptionalType, SeqType, TensorType, Type
+from jitgrad.script.autodiff.amend import abstract, generic
 from jitgrad.script.autodiff.cotangents import (Cotangent, Reached, as_reached, cotangent_type, either, holds_list,
                                                 masked, reach_type, restate, tells, zero)
 from jitgrad.script.autodiff.frame import Frame
@@ -59,9 +59,17 @@ def branches(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents)
                     values.append(as_reached(context, c.reached, type_, lambda m=mirror, w=w: m.fetch(w)))  # type: ignore[misc]
     for mirror, values in zip(mirrors, results, strict=True):
         mirror.finish(values)
-    types = [frame.type(v.type) if isinstance(v.type, TensorType) else v.type for v in results[0]]
-    outputs = iter(builder.emit(
-        "if", [frame.fetch(node.inputs[0])], blocks=[m.out for m in mirrors], types=types))
+    types: list[Type] = []
+    fresh: list[Symbol] = []
+    for one, other in zip(*results, strict=True):
+        if isinstance(one.type, OptionalType) and one.type != other.type:  # only what is there has sizes
+            type_, symbols = generic(one.type)
+            fresh += symbols
+        else:
+            type_ = frame.type(one.type) if isinstance(one.type, TensorType) else one.type
+        types.append(type_)
+    outputs = iter(builder.emit("if", [frame.fetch(node.inputs[0])], blocks=[m.out for m in mirrors], types=types,
+                                binds=tuple(fresh)))
     for w, (always, clean) in zip(touched, summary, strict=True):
         value = next(outputs)
         cotangents[w] = Cotangent(value, True if always else next(outputs), clean)

@@ -48,17 +48,15 @@ class Widener(Sizer):
         a, b = sizes.canonical(a), sizes.canonical(b)
         if a == b and self.visible(a):
             return a
-        for mine, other in ((a, b), (b, a)):
-            if isinstance(mine, Dim) and mine.symbol in self.fresh:
-                if not is_not_one(other) and mine.symbol.not_one:
-                    return self.new(False)
-                return mine
+        if isinstance(a, Dim) and a.symbol in self.fresh and (is_not_one(b) or not a.symbol.not_one):
+            return a  # a symbol is one location's: `b` may be another's, which goes on to be another size
         if self.visible(a) and self.visible(b) and sizes.assume_equal(a, b):
             return sizes.canonical(a)
         return self.new(is_not_one(a) and is_not_one(b))
 
     def alone(self, size: Size) -> Size:
-        return size if self.visible(size) else self.new(is_not_one(size))
+        known = self.visible(size) and not any(s in self.fresh for s in symbols(size))
+        return size if known else self.new(is_not_one(size))
 
     def new(self, not_one: bool) -> Size:
         symbol = Symbol(not_one=not_one)
