@@ -64,7 +64,7 @@ def reason(refusal: str) -> str:
 
     why = general(refusal)
     cases = Path(__file__).parents[1].joinpath("script", "refusals", "refusals.case").read_text()
-    listed = {general(m) for m in re.findall(r"^\w+: [\w<>]+\.py:\d+:\d+: (.*)$", cases, re.MULTILINE)}
+    listed = {general(m) for m in re.findall(r"^\w+: [\w<>]+\.py:\d+:\d+: [a-z ]+: (.*)$", cases, re.MULTILINE)}
     return ("documented: " if why.partition(": ")[2] in listed else "not documented: ") + why
 
 
