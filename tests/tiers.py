@@ -41,6 +41,7 @@ KINDS = {
     "machine code": Kind(32, "tests of kernels compiled to machine code for a GPU"),
     "random programs": Kind(10, "tests of tens of random programs"),
     "second order": Kind(8, "tests of second derivatives of programs whose first derivatives are tested"),
+    "stories": Kind(5, "tests of programs that mix what other tests look at one by one"),
     "tools": Kind(8, "tests of what the tools of developers find out of programs that are tested elsewhere"),
 }
 
