@@ -1,4 +1,4 @@
-"""Two hundred random programs: eager, interpreted and native agree."""
+"""Three hundred random programs: eager, interpreted and native agree."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.fuzz.features import Features
 from tests.fuzz.generator import BLOCK, program
 from tests.fuzz.shrink import shrink
 
-FIRST, COUNT, CHUNK = 20_000, 200, 10
+FIRST, COUNT, CHUNK = 20_000, 300, 5
 MODES = (("interpreted", "native"), ("interpreted",))  # native code takes four times as long
 
 
@@ -35,6 +35,7 @@ FOUND = dict(re.findall(r"^=== (\d+)\n(.*?)(?=^===|\Z)", Path(__file__).with_nam
                         .read_text(), re.MULTILINE | re.DOTALL))
 
 
+@pytest.mark.sampled("random programs")
 @pytest.mark.parametrize("mode", ["interpreted", "native"])
 @pytest.mark.parametrize("seed", FOUND)
 def test_programs_that_once_failed(seed: str, mode: str) -> None:

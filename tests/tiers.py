@@ -37,10 +37,12 @@ class Kind:
 
 KINDS = {
     "emulated GPU": Kind(20, "tests of kernels and programs on the emulated GPU"),
+    "faults": Kind(4, "tests of interrupts, full disks, no memory and crowds of processes"),
     "interpreter": Kind(12, "tests that run programs again by the interpreter"),
     "machine code": Kind(32, "tests of kernels compiled to machine code for a GPU"),
-    "random programs": Kind(10, "tests of tens of random programs"),
+    "random programs": Kind(20, "tests of random programs"),
     "second order": Kind(8, "tests of second derivatives of programs whose first derivatives are tested"),
+    "stories": Kind(5, "tests of programs that mix what other tests look at one by one"),
     "tools": Kind(8, "tests of what the tools of developers find out of programs that are tested elsewhere"),
 }
 

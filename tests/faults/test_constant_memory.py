@@ -8,6 +8,8 @@ import pytest
 
 import jitgrad
 
+pytestmark = pytest.mark.sampled("faults")
+
 SHAPES = [(1 + k % 8, 2 + k // 8) for k in range(40)]
 CALLS = 50_000 if os.environ.get("JITGRAD_TEST_ALL") == "1" else 4_000
 

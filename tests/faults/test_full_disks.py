@@ -12,7 +12,7 @@ from jitgrad import config, jit
 from jitgrad.codegen.run import store
 from tests.faults.processes import command, environment, run
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="limits are POSIX's")
+pytestmark = [pytest.mark.sampled("faults"), pytest.mark.skipif(sys.platform == "win32", reason="limits are POSIX's")]
 
 
 @jitgrad.script

@@ -9,7 +9,7 @@ import pytest
 
 from tests.faults.processes import command, environment
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
+pytestmark = [pytest.mark.sampled("faults"), pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")]
 
 PROGRAM = """
 import signal

@@ -6,7 +6,7 @@ import pytest
 
 from tests.faults.processes import run
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
+pytestmark = [pytest.mark.sampled("faults"), pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")]
 
 LIMITED = """
 import resource

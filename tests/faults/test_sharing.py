@@ -13,6 +13,8 @@ import jitgrad
 from jitgrad import config
 from tests.faults.processes import command, environment
 
+pytestmark = pytest.mark.sampled("faults")
+
 PROGRAM = """
 import jitgrad
 import functions

@@ -64,8 +64,9 @@ def reason(refusal: str) -> str:
 
     why = general(refusal)
     cases = Path(__file__).parents[1].joinpath("script", "refusals", "refusals.case").read_text()
-    listed = {general(m) for m in re.findall(r"^\w+: [\w<>]+\.py:\d+:\d+: (.*)$", cases, re.MULTILINE)}
-    return ("documented: " if why.partition(": ")[2] in listed else "not documented: ") + why
+    listed = {general(m) for m in re.findall(r"^\w+: [\w<>]+\.py:\d+:\d+: [a-z ]+: (.*)$", cases, re.MULTILINE)}
+    told = why.partition(": ")[2] in listed or compare.EMPTY_SUM in why
+    return ("documented: " if told else "not documented: ") + why
 
 
 def _progress(done: int, count: int, state: str, start: float) -> None:

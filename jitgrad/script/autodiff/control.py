@@ -62,7 +62,8 @@ def branches(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents)
     types: list[Type] = []
     fresh: list[Symbol] = []
     for one, other in zip(*results, strict=True):
-        if isinstance(one.type, OptionalType) and one.type != other.type:  # only what is there has sizes
+        optional = isinstance(one.type, OptionalType) and isinstance(one.type.elem, TensorType)
+        if optional and one.type != other.type:  # only what is there has sizes
             type_, symbols = generic(one.type)
             fresh += symbols
         else:

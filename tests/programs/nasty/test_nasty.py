@@ -10,6 +10,8 @@ import pytest
 import tests.programs.nasty
 from tests.programs.nasty.harness import PROGRAMS, check
 
+pytestmark = pytest.mark.sampled("stories")
+
 for _module in pkgutil.iter_modules(tests.programs.nasty.__path__):
     if not _module.name.startswith("test_"):
         importlib.import_module(f"tests.programs.nasty.{_module.name}")

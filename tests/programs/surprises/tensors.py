@@ -249,3 +249,36 @@ def swap_rows_by_indices(x, k):
 @program(*KS)
 def a_list_of_tensors_is_summed(x, k):
     return sum([x, x * 2, x * k]), sum(v.sum() for v in (x, x)), max(x.sum(), x.prod())
+
+
+@program((t(5),), (t(8),), (t(2),))
+def halves_from_stacks(x):
+    """Two tensors that may be missing, of other sizes, through one loop."""
+    ks, xs, done, way, block, running = [], [], [], [], 0, True
+    while running:
+        returned = True
+        if block == 0:
+            if x.shape[0] < 2:
+                result = x
+            else:
+                k = x.shape[0] // 2
+                ks.append(k)
+                xs.append(x)
+                way.append(1)
+                x = x[:k]
+                returned = False
+        elif block == 1:
+            first = result
+            k, x = ks.pop(), xs.pop()
+            done.append(first)
+            way.append(2)
+            x, block, returned = x[k:], 0, False
+        else:
+            first = done.pop()
+            result = torch.cat([first + result.sum(), result * 0.5])
+        if returned:
+            if len(way) == 0:
+                running = False
+            else:
+                block = way.pop()
+    return result

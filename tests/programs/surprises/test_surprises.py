@@ -1,5 +1,7 @@
 """Every story, told three times: eagerly, interpreted and native."""
 
+import pytest
+
 from tests.programs.surprises import (apart, closures, containers, control, exceptions, identities, library, numbers,
                                       objects, recursion, tensors)
 from tests.script.frontend.agree import suite
@@ -7,7 +9,7 @@ from tests.script.frontend.agree import suite
 MODULES = (apart, closures, containers, control, exceptions, identities, library, numbers, objects, recursion, tensors)
 PROGRAMS = [case for module in MODULES for case in module.PROGRAMS]
 
-test_programs = suite(PROGRAMS)
+test_programs = pytest.mark.sampled("stories")(suite(PROGRAMS))
 
 
 def test_there_are_two_hundred() -> None:

@@ -182,6 +182,20 @@ def test_an_unreached_gradient_stays_none():
         assert (y.grad is None) == (n == 2)
 
 
+def test_a_sum_of_no_tensors():
+    @torch.script
+    def total(x, n):
+        rows = []
+        for k in range(n):
+            rows.append(x * k)
+        return sum(rows)
+
+    x = torch.ones(3)
+    assert total(x, 3).tolist() == [3.0, 3.0, 3.0]
+    with pytest.raises(RuntimeError, match="empty list of tensors is a number in Python"):
+        total(x, 0)
+
+
 def test_results_are_new_lists_each_time():
     scripted = torch.script(programs.returned_structure)
     first, second = scripted(torch.ones(2), 3), scripted(torch.ones(2), 3)
