@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,7 @@ def eager_calls() -> dict[str, float]:
 
     a, b = jitgrad.ones(4), jitgrad.full((4,), 2.0)
     v, w = jitgrad.ones(4, requires_grad=True), jitgrad.full((4,), 2.0, requires_grad=True)
+    z = jitgrad.linspace(-3.0, 3.0, 100_000, dtype=jitgrad.float64)
     m, n = np.ones(4, np.float32), np.full(4, 2.0, np.float32)
     found = {
         "a * b, NumPy arrays": lambda: m * n,
@@ -82,7 +84,9 @@ def eager_calls() -> dict[str, float]:
         "a.tanh()": lambda: a.tanh(),
         "(a * b).sum().backward()": lambda: (v * w).sum().backward(),
     }
-    return {name: microseconds(call) for name, call in found.items()}
+    functions = {f"{f.__name__}, 100,000 float64": partial(f, z) for f in (jitgrad.erf, jitgrad.erfinv, jitgrad.lgamma)}
+    large = {name: microseconds(call, calls=5, rounds=10) for name, call in functions.items()}
+    return {**{name: microseconds(call) for name, call in found.items()}, **large}
 
 
 def imports(repeats: int = 10) -> dict[str, float]:

@@ -7,12 +7,11 @@ by the first compilation.
 
 import importlib as _importlib
 import os as _os
-from typing import TYPE_CHECKING
-from typing import Any as _Any
+from typing import TYPE_CHECKING, Any as _Any
 
 import jitgrad.script  # loaded before the decorator below takes the name
-from jitgrad.device import device as device  # the class; the module of that name must not take its place later
-from jitgrad.device import provide_kernels as _provide_kernels
+from jitgrad.device import (device as device,  # the class; the module of that name must not take its place later
+                            provide_kernels as _provide_kernels)
 
 if TYPE_CHECKING:
     from jitgrad import (accelerator, amp, autograd, backends, cpu, cuda, distributions, func, jit, linalg, nn, onnx,

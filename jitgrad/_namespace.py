@@ -6,8 +6,8 @@ The files of the library say in `__all__` which of their functions torch has und
 import math as _math
 
 from jitgrad.amp.autocast_mode import *
-from jitgrad.backends.cuda import get_float32_matmul_precision as get_float32_matmul_precision
-from jitgrad.backends.cuda import set_float32_matmul_precision as set_float32_matmul_precision
+from jitgrad.backends.cuda import (get_float32_matmul_precision as get_float32_matmul_precision,
+                                   set_float32_matmul_precision as set_float32_matmul_precision)
 from jitgrad.determinism import *
 from jitgrad.device import *
 from jitgrad.dtypes import *

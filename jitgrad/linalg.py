@@ -7,10 +7,8 @@ from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.autocast import lower
 from jitgrad.ops.library import reduce as _reduce
 from jitgrad.ops.library.core import apply, cast
-from jitgrad.ops.library.linear_algebra import decompositions as _decompositions
-from jitgrad.ops.library.linear_algebra import linalg as _linalg
-from jitgrad.ops.library.shapes import rearrange as _rearrange
-from jitgrad.ops.library.shapes import shape as _shape
+from jitgrad.ops.library.linear_algebra import decompositions as _decompositions, linalg as _linalg
+from jitgrad.ops.library.shapes import rearrange as _rearrange, shape as _shape
 from jitgrad.ops.library.sizes import axes
 
 __library__ = True

@@ -13,8 +13,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from jitgrad.device import has_gpu
-from jitgrad.dtypes import dtype as _dtype
-from jitgrad.dtypes import float64
+from jitgrad.dtypes import dtype as _dtype, float64
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops import autocast as _casts
 

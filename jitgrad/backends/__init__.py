@@ -1,6 +1,5 @@
 """torch.backends: what may be asked of the libraries behind the devices."""
 
-from jitgrad.backends import cuda as cuda
-from jitgrad.backends import cudnn as cudnn
+from jitgrad.backends import cuda as cuda, cudnn as cudnn
 
 __all__ = ["cuda", "cudnn"]

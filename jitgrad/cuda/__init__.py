@@ -6,8 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jitgrad.device import device as _device
-from jitgrad.device import has_gpu, require_gpu, resolve
+from jitgrad.device import device as _device, has_gpu, require_gpu, resolve
 from jitgrad.eager.arrays.arrays import settle
 from jitgrad.random import default_generator
 

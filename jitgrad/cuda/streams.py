@@ -7,8 +7,7 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet, finalize
 
-from jitgrad.device import device as _device
-from jitgrad.device import require_gpu, resolve
+from jitgrad.device import device as _device, require_gpu, resolve
 
 T = TypeVar("T")
 _kept: WeakSet[OfStreams[Any]] = WeakSet()

@@ -5,9 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.device import CPU
-from jitgrad.device import device as Device
-from jitgrad.device import require_gpu, resolve
+from jitgrad.device import CPU, device as Device, require_gpu, resolve
 from jitgrad.eager.construct import from_numpy
 
 #: a device for all; a device (or its name) for that which a tensor was saved from; or a function of a tensor on the CPU

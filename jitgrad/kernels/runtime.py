@@ -18,6 +18,13 @@ CIRCULAR = ("sin", "cos", "tan")
 THROUGH64 = tuple(name for name in (*unary64, *binary64, "tan", "fmod") if name not in unary32)
 
 
+def on_lanes(name: str, elem: str) -> Function:
+    """A function of one argument on any number of lanes of a float type; of float32 it may be float64's, rounded."""
+    if elem == "double" or name in unary32:
+        return (unary64 if elem == "double" else unary32)[name]
+    return lambda x: unary64[name](x.cast("fpext", "double")).cast("fptrunc", "float")
+
+
 class _Module:
     """Functions as text, with their shared declarations."""
 

@@ -5,8 +5,7 @@ from jitgrad.ops.library import (activation, combine, compare, convert, creation
                                  reduce)
 from jitgrad.ops.library.core import inplace
 from jitgrad.ops.library.linear_algebra import decompositions, linalg
-from jitgrad.ops.library.shapes import gather as gathering
-from jitgrad.ops.library.shapes import rearrange, shape
+from jitgrad.ops.library.shapes import gather as gathering, rearrange, shape
 
 
 class Methods(AnyTensor[Tensor]):

@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 from jitgrad import config, locks
 from jitgrad.eager.autograd.grad_mode import is_grad_enabled
 from jitgrad.errors import ScriptError
-from jitgrad.script.call import list_kinds
-from jitgrad.script.call import signature as sig
+from jitgrad.script.call import list_kinds, signature as sig
 from jitgrad.script.call.sources import Unreadable, parameter_reader, resolve
 from jitgrad.script.call.specialisation import Specialisation
 from jitgrad.script.call.tracebacks import refused

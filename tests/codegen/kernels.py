@@ -5,8 +5,7 @@ import ctypes
 import numpy as np
 
 from jitgrad import dtypes
-from jitgrad.codegen.llvm import engine
-from jitgrad.codegen.llvm import kernel as llvm_kernel
+from jitgrad.codegen.llvm import engine, kernel as llvm_kernel
 from jitgrad.codegen.program.kernel import Operand, Stmt
 from jitgrad.codegen.run import runtime
 from jitgrad.dims import Symbol, dim

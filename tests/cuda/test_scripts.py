@@ -18,9 +18,7 @@ from tests.codegen.cuda import host
 from tests.cuda.hosted import StandinDriver, gpu
 from tests.programs import test_programs
 from tests.programs.harness import Program, check
-from tools.devcheck.lecture import LATER, REFERENCE
-from tools.devcheck.lecture import programs as lecture
-from tools.devcheck.lecture import run
+from tools.devcheck.lecture import LATER, REFERENCE, programs as lecture, run
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ import pytest
 
 import jitgrad
 from jitgrad import config
-from tests.fuzz import compare as fuzz
-from tests.fuzz import world
+from tests.fuzz import compare as fuzz, world
 
 PROGRAMS = {
     "a gradient added to one that is there has no history": """

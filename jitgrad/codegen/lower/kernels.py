@@ -12,9 +12,7 @@ import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.codegen.program.access import IndexMap
-from jitgrad.codegen.program.kernel import Kernel
-from jitgrad.codegen.program.kernel import Operand as KernelOperand
-from jitgrad.codegen.program.kernel import Stmt
+from jitgrad.codegen.program.kernel import Kernel, Operand as KernelOperand, Stmt
 from jitgrad.codegen.program.step import Buffer, Ref
 from jitgrad.codegen.program.steps import KernelStep
 from jitgrad.dims import Size, Symbol, dim, product

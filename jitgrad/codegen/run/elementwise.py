@@ -7,18 +7,12 @@ result is float64's, rounded.
 import ctypes
 from collections.abc import Callable
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from jitgrad import kernels
 from jitgrad.codegen.llvm import engine
-from jitgrad.codegen.run import store
-from jitgrad.kernels import math32, math64_special  # noqa: F401  (math32 enters its functions)
-from jitgrad.kernels.functions import unary32, unary64
-from jitgrad.kernels.native import Native
-from jitgrad.kernels.values import V
+from jitgrad.codegen.run import runtime, store
 
 _ELEMENTS = {"float32": "float", "float64": "double"}
 
@@ -38,35 +32,32 @@ def computed(name: str, x: Any, order: int = 0) -> Any:
 @lru_cache(maxsize=64)
 def _loop(name: str, elem: str, order: int) -> tuple[engine.Loaded, Callable[[int, int, int], None]]:
     """`loop(to, source, count)`, and what keeps its code."""
-    machine = engine.host()
-    sources = [file.read_bytes() for file in (Path(__file__), *sorted(Path(kernels.__path__[0]).glob("*.py")))]
-    key = store.key_of("elementwise", engine.version(), machine.identity, name, elem, str(order), *sources)
     with engine.lock:
-        code = store.kept(key, lambda: engine.compile_module(_text(machine, name, elem, order)))
+        code = store.kept(runtime.key("elementwise", name, elem, str(order)),
+                          lambda: engine.compile_module(_text(engine.host(), name, elem, order)))
         loaded = engine.load(code, {})
     prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
     return loaded, prototype(loaded.address("jg_loop"))
 
 
 def _text(machine: engine.Host, name: str, elem: str, order: int) -> str:
+    from jitgrad.kernels.math64_special import polygamma  # only where the loop is not on disk
+    from jitgrad.kernels.native import Native
+    from jitgrad.kernels.runtime import on_lanes
+    from jitgrad.kernels.values import V
+
     f = Native(machine.has_fma, machine.has_avx512)
     to, source, count = V(f, "%to", "ptr", 1), V(f, "%source", "ptr", 1), V(f, "%count", "i64", 1)
-    bits = (machine.vector_bytes // (4 if elem == "float" else 8)).bit_length() - 1
-
-    def function(x: V) -> V:
-        if name == "polygamma":
-            return math64_special.polygamma(x, order)
-        if elem == "double" or name in unary32:
-            return (unary64 if elem == "double" else unary32)[name](x)
-        return unary64[name](x.cast("fpext", "double")).cast("fptrunc", "float")
+    size = 4 if elem == "float" else 8
+    bits = (machine.vector_bytes // size).bit_length() - 1
+    function = partial(polygamma, n=order) if name == "polygamma" else on_lanes(name, elem)
 
     def each(first: V, times: V, lanes: int) -> None:
-        aligned = f"align {4 if elem == 'float' else 8}"
         with f.each(times) as k:
-            place = partial(f.at, index=first + k.shl(bits if lanes > 1 else 0), elem=elem)
+            at = first + k.shl(bits if lanes > 1 else 0)
             kind = V(f, "", elem, lanes).type
-            result = function(f.emit(f"load {kind}, ptr {place(source).name}, {aligned}", elem, lanes))
-            f.line(f"store {kind} {result.name}, ptr {place(to).name}, {aligned}")
+            result = function(f.emit(f"load {kind}, ptr {f.at(source, at, elem).name}, align {size}", elem, lanes))
+            f.line(f"store {kind} {result.name}, ptr {f.at(to, at, elem).name}, align {size}")
 
     whole = count.lshr(bits)
     each(f.number(0), whole, 1 << bits)

@@ -10,15 +10,16 @@ from jitgrad.codegen.program import layout
 from jitgrad.codegen.run import store
 
 
-def key() -> str:
-    """The library's key in the disk cache.
+def key(*what: str) -> str:
+    """The key in the disk cache of the library, or of `what` else is made of the same package.
 
-    It holds the source of the package that writes its text: making the text costs more than loading the object.
+    It holds the source of the package that writes the text: making the text costs more than loading the object.
     """
     files = [Path(__file__), *[Path(str(m.__file__)) for m in (engine, layout, random)],
-             Path(__file__).with_name("helpers.py"), *sorted(Path(kernels.__path__[0]).glob("*.py"))]
+             *[Path(__file__).with_name(f"{name}.py") for name in ("helpers", "elementwise")],
+             *sorted(Path(kernels.__path__[0]).glob("*.py"))]
     sources = [file.read_bytes() for file in files]
-    return store.key_of("runtime", engine.version(), engine.host().identity, *sources)
+    return store.key_of(*(what or ("runtime",)), engine.version(), engine.host().identity, *sources)
 
 
 def compiled() -> tuple[bytes, list[str]]:

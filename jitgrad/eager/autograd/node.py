@@ -15,8 +15,7 @@ from typing import Any, TypeVar, Union
 import numpy as np
 
 from jitgrad import dtypes
-from jitgrad.device import CPU
-from jitgrad.device import device as Device
+from jitgrad.device import CPU, device as Device
 from jitgrad.dtypes import dtype
 from jitgrad.eager.arrays import arrays
 from jitgrad.eager.autograd.grad_mode import mode

@@ -16,19 +16,14 @@ from jitgrad.nn.functional.attention import *
 from jitgrad.nn.functional.bags import *
 from jitgrad.nn.functional.losses import *
 from jitgrad.nn.functional.spatial import *
-from jitgrad.ops.autocast import widen as _widen
-from jitgrad.ops.autocast import widest as _widest
-from jitgrad.ops.library import activation as _activation
-from jitgrad.ops.library import classes as _classes
-from jitgrad.ops.library import elementary as _elementary
-from jitgrad.ops.library import reduce as _reduce
+from jitgrad.ops.autocast import widen as _widen, widest as _widest
+from jitgrad.ops.library import (activation as _activation, classes as _classes, elementary as _elementary,
+                                 reduce as _reduce)
 from jitgrad.ops.library.core import library
 from jitgrad.ops.library.linear_algebra import linalg as _linalg
 from jitgrad.ops.library.random import dropout as _dropout
 from jitgrad.ops.library.shapes.join import pad_constant
-from jitgrad.ops.library.spatial import adaptive_pooling as _adaptive
-from jitgrad.ops.library.spatial import pooling as _pooling
-from jitgrad.ops.library.spatial import resampling as _resampling
+from jitgrad.ops.library.spatial import adaptive_pooling as _adaptive, pooling as _pooling, resampling as _resampling
 from jitgrad.ops.library.spatial.convolution import *
 from jitgrad.ops.library.spatial.resampling import *
 

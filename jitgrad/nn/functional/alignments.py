@@ -5,11 +5,9 @@ from typing import Any
 
 import jitgrad
 from jitgrad.eager.tensor import Tensor
-from jitgrad.nn.functional.losses import pairwise_distance as _pairwise_distance
-from jitgrad.nn.functional.losses import reduced as _reduced
+from jitgrad.nn.functional.losses import pairwise_distance as _pairwise_distance, reduced as _reduced
 from jitgrad.ops.autocast import widen as _widen
-from jitgrad.ops.library import activation as _activation
-from jitgrad.ops.library import classes as _classes
+from jitgrad.ops.library import activation as _activation, classes as _classes
 
 Number = bool | int | float
 

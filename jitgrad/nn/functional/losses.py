@@ -5,11 +5,8 @@ import math
 import jitgrad
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn.functional.norms import p_norm as _p_norm
-from jitgrad.ops.autocast import refuse as _refuse
-from jitgrad.ops.autocast import widen as _widen
-from jitgrad.ops.library import activation as _activation
-from jitgrad.ops.library import classes as _classes
-from jitgrad.ops.library import reduce as _reduce
+from jitgrad.ops.autocast import refuse as _refuse, widen as _widen
+from jitgrad.ops.library import activation as _activation, classes as _classes, reduce as _reduce
 
 Number = bool | int | float
 

@@ -12,9 +12,7 @@ from jitgrad.nn.functional import norms as _norms
 from jitgrad.ops.autocast import widen as _widen
 from jitgrad.ops.library import classes as _classes
 from jitgrad.ops.library.shapes.join import pad_constant
-from jitgrad.ops.library.spatial import adaptive_pooling as _adaptive
-from jitgrad.ops.library.spatial import pooling as _pooling
-from jitgrad.ops.library.spatial import resampling as _resampling
+from jitgrad.ops.library.spatial import adaptive_pooling as _adaptive, pooling as _pooling, resampling as _resampling
 
 Number = bool | int | float
 

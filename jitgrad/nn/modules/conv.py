@@ -7,8 +7,7 @@ from typing import Any
 import jitgrad
 from jitgrad.dtypes import dtype
 from jitgrad.eager.tensor import Tensor
-from jitgrad.nn import functional as F
-from jitgrad.nn import init
+from jitgrad.nn import functional as F, init
 from jitgrad.nn.module import Family
 from jitgrad.nn.parameter import Parameter, unset
 

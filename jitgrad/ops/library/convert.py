@@ -4,9 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad import dtypes
-from jitgrad.device import CPU
-from jitgrad.device import device as Device
-from jitgrad.device import resolve
+from jitgrad.device import CPU, device as Device, resolve
 from jitgrad.dtypes import dtype
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, expand_to, named, require_tensor,

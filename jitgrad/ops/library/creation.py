@@ -5,9 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad import dtypes
-from jitgrad.device import CPU
-from jitgrad.device import device as Device
-from jitgrad.device import resolve
+from jitgrad.device import CPU, device as Device, resolve
 from jitgrad.dtypes import dtype, float64, int64
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, create, expand_to, is_tensor, named,

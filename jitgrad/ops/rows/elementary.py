@@ -94,7 +94,6 @@ def _native(name: str) -> Any:
     return lambda xp, x, n=0: cpu_kernels().computed(name, x, n)
 
 
-
 function("erf", 1, "The error function.", _native("erf"), ref="scipy.special.erf",
          vjp=lambda F, g, y, x: (g * (2.0 / math.sqrt(math.pi)) * F.exp(-(x * x)),))
 function("erfc", 1, "1 - erf(x), accurate in the tail.", _native("erfc"), ref="scipy.special.erfc",

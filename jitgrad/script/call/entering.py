@@ -17,8 +17,7 @@ from jitgrad.device import FACTS, device
 from jitgrad.dims import Atom, Size, Symbol
 from jitgrad.eager.arrays.arrays import overlap
 from jitgrad.ops.types import ListType, TensorType
-from jitgrad.script.call import list_kinds
-from jitgrad.script.call import signature as sig
+from jitgrad.script.call import list_kinds, signature as sig
 from jitgrad.script.call.list_kinds import NOTHING
 from jitgrad.script.call.sources import MISSES, Unreadable, column_text, elem_of, memory_order, resolve, type_of_tensor
 from jitgrad.script.graph.ir import symbol_axes

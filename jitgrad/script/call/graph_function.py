@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitgrad import config, locks
 from jitgrad.determinism import are_deterministic_algorithms_enabled
-from jitgrad.device import CPU
-from jitgrad.device import device as Device
+from jitgrad.device import CPU, device as Device
 from jitgrad.eager.arrays.arrays import to_host
 from jitgrad.eager.construct import wrap
 from jitgrad.errors import ErrorName

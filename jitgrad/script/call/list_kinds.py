@@ -23,8 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.device import CPU
-from jitgrad.device import device as Device
+from jitgrad.device import CPU, device as Device
 from jitgrad.dtypes import by_name, dtype
 from jitgrad.ops.backend import AnyTensor
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jitgrad.device import CPU
-from jitgrad.device import device as Device
+from jitgrad.device import CPU, device as Device
 from jitgrad.dims import Size, Symbol
 from jitgrad.ops.types import Type
 from jitgrad.script.graph.ir import Graph

@@ -13,8 +13,7 @@ import numpy as np
 from jitgrad import dtypes, random
 from jitgrad.device import FACTS, device
 from jitgrad.ops.types import ListType
-from jitgrad.script.call import list_kinds
-from jitgrad.script.call import signature as sig
+from jitgrad.script.call import list_kinds, signature as sig
 
 #: What reading a path may raise when the user changed the object: the assumption failed, nothing else.
 MISSES = (AttributeError, KeyError, IndexError, TypeError, ValueError)

@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, Any
 from jitgrad import config, dtypes
 from jitgrad.dtypes import get_default_dtype
 from jitgrad.eager.arrays.arrays import library
-from jitgrad.eager.autograd.grad_mode import is_grad_enabled
-from jitgrad.eager.autograd.grad_mode import mode as grad_mode
+from jitgrad.eager.autograd.grad_mode import is_grad_enabled, mode as grad_mode
 from jitgrad.eager.autograd.node import Node
 from jitgrad.ops import autocast
 from jitgrad.ops.types import ListType, OptionalType, TensorType
 from jitgrad.random import default_generator
-from jitgrad.script.call import arrayguards
-from jitgrad.script.call import signature as sig
+from jitgrad.script.call import arrayguards, signature as sig
 from jitgrad.script.call.entering import EntryWriter, known_shapes, picker, separate
 from jitgrad.script.call.graph_function import GraphFunction
 from jitgrad.script.call.sources import (MISSES, SEQUENCES, Unreadable, argument_guards, broken, describe, problem,

@@ -17,19 +17,11 @@ from jitgrad.script.call.list_kinds import NOTHING, Kind
 from jitgrad.script.frontend.boundary import deferred_stores, list_arguments, placement
 from jitgrad.script.frontend.boundary.inputs import Inputs
 from jitgrad.script.frontend.boundary.results import Results
-from jitgrad.script.frontend.containers import deques  # noqa: F401  (it registers kinds)
-from jitgrad.script.frontend.containers import mappings  # noqa: F401
-from jitgrad.script.frontend.containers import sequences  # noqa: F401
+from jitgrad.script.frontend.containers import deques, mappings, sequences
 from jitgrad.script.frontend.evaluate import attempts, expressions, merge, statements
 from jitgrad.script.frontend.gradients import backward, carried_leaves, carried_losses, record, requires_grad
-from jitgrad.script.frontend.library import builtins  # noqa: F401  (it registers handlers)
-from jitgrad.script.frontend.library import dictionaries  # noqa: F401
-from jitgrad.script.frontend.library import iterators  # noqa: F401
-from jitgrad.script.frontend.library import jitgrad_functions  # noqa: F401
-from jitgrad.script.frontend.library import numpylib  # noqa: F401
-from jitgrad.script.frontend.library import stdlib  # noqa: F401
-from jitgrad.script.frontend.library import transforms  # noqa: F401
-from jitgrad.script.frontend.library import callbacks
+from jitgrad.script.frontend.library import (builtins, callbacks, dictionaries, iterators, jitgrad_functions, numpylib,
+                                             stdlib, transforms)
 from jitgrad.script.frontend.library.backend import SymbolicBackend
 from jitgrad.script.frontend.source.annotations import check as check_annotations
 from jitgrad.script.frontend.source.source import source_of
@@ -38,16 +30,14 @@ from jitgrad.script.frontend.state.context import APART, REFERENCES, Context, Re
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.memory import SHARED
 from jitgrad.script.frontend.state.sizes import Sizes
-from jitgrad.script.frontend.values import functions  # noqa: F401
-from jitgrad.script.frontend.values import instances  # noqa: F401
-from jitgrad.script.frontend.values import numeric  # noqa: F401
-from jitgrad.script.frontend.values import raised  # noqa: F401
-from jitgrad.script.frontend.values import strings  # noqa: F401
-from jitgrad.script.frontend.values import tensors  # noqa: F401
-from jitgrad.script.frontend.values import unions  # noqa: F401
-from jitgrad.script.frontend.values import heap, numbers
+from jitgrad.script.frontend.values import (functions, heap, instances, numbers, numeric, raised, strings, tensors,
+                                            unions)
 from jitgrad.script.frontend.values.values import Storage
 from jitgrad.script.graph.ir import Block, Graph, Value
+
+#: loaded for the kinds and handlers that they register
+REGISTERED = (deques, mappings, sequences, builtins, dictionaries, iterators, jitgrad_functions, numpylib, stdlib,
+              transforms, functions, instances, numeric, raised, strings, tensors, unions)
 
 dispatch.evaluate.fill(expressions.evaluate)
 dispatch.run_block.fill(statements.run_block)

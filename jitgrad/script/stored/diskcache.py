@@ -20,8 +20,7 @@ from jitgrad.codegen.run.serial import pack, unpack
 from jitgrad.determinism import are_deterministic_algorithms_enabled
 from jitgrad.device import get_default_device
 from jitgrad.ops import autocast
-from jitgrad.script.call import list_kinds
-from jitgrad.script.call import signature as sig
+from jitgrad.script.call import list_kinds, signature as sig
 from jitgrad.script.call.graph_function import GraphFunction
 from jitgrad.script.call.sources import argument_guards, describe
 from jitgrad.script.stored import fingerprints

@@ -19,8 +19,7 @@ from typing import Any
 from jitgrad.amp.autocast_mode import autocast
 from jitgrad.device import FACTS
 from jitgrad.dims import Symbol
-from jitgrad.script.call import list_kinds
-from jitgrad.script.call import signature as sig
+from jitgrad.script.call import list_kinds, signature as sig
 from jitgrad.script.call.sources import Unreadable, argument_guards, describe, resolve
 from jitgrad.script.stored.codec import Decoder, Encoder
 from jitgrad.script.stored.values import Json, NotSavable, from_plain, integer, is_plain, string, to_plain

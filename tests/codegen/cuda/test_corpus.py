@@ -20,8 +20,7 @@ from jitgrad.script.inspect.face import ScriptFunction
 from tests.codegen.cuda import machinecode
 from tests.observe import duplicate
 from tests.programs import test_programs
-from tools.devcheck.lecture import LATER
-from tools.devcheck.lecture import programs as lecture
+from tools.devcheck.lecture import LATER, programs as lecture
 from tools.devcheck.workloads import WORKLOADS
 
 PARTS = 32

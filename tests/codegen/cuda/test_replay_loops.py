@@ -11,9 +11,7 @@ from jitgrad.codegen.cuda.driver import launcher, runtime
 from jitgrad.codegen.cuda.graphs.replay import Replay
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.program.layout import Word
-from tests.codegen.cuda import fakedriver
-from tests.codegen.cuda import host as shim
-from tests.codegen.cuda import hostgraphs
+from tests.codegen.cuda import fakedriver, host as shim, hostgraphs
 
 KERNEL = """extern "C" __global__ void __launch_bounds__(32)
 jg_advance(i64* go, float* y) { if (threadIdx.x == 0) { y[0] += 0.5f * (float)go[0]; go[0] -= 1; } }

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import jitgrad
 from jitgrad.codegen.run.elementwise import computed
 
 # 40-digit values rounded to float64 (mpmath 1.3)
@@ -117,3 +118,17 @@ def test_shapes() -> None:
         for d in (np.float16, np.float32, np.float64):
             y = computed("lgamma", np.full(shape, 2.5, d))
             assert (y.shape, y.dtype) == (shape, d)
+
+
+@pytest.mark.parametrize("d", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["erf", "erfc", "erfinv", "lgamma", "digamma", "polygamma"])
+def test_a_value_does_not_depend_on_where_it_is_computed(name, d) -> None:
+    """In a vector or alone, eagerly or in a script: bit for bit."""
+    order = 2 if name == "polygamma" else 0
+    xs = np.random.default_rng(3).uniform(0.05, 0.95, 37).astype(d)
+    whole = computed(name, xs, order)
+    np.testing.assert_array_equal(whole, np.concatenate([computed(name, xs[k:k + 1], order) for k in range(37)]))
+    np.testing.assert_array_equal(whole[::3], computed(name, xs[::3], order))
+    function = {"polygamma": lambda x: jitgrad.polygamma(2, x)}.get(name, getattr(jitgrad, name, None))
+    scripted = jitgrad.script(lambda x: function(x))
+    np.testing.assert_array_equal(whole, scripted(jitgrad.from_numpy(xs)).numpy())

@@ -18,8 +18,7 @@ from jitgrad.codegen.cuda.host.module import DeviceModule
 from jitgrad.codegen.cuda.schedule.passes import prepared
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.program.layout import native_name
-from jitgrad.codegen.run import compile as cpu
-from jitgrad.codegen.run import launch, runtime
+from jitgrad.codegen.run import compile as cpu, launch, runtime
 from jitgrad.codegen.run.compiled import Compiled, Native
 from jitgrad.script.graph.ir import Graph
 

@@ -18,8 +18,7 @@ from importlib import resources
 from jitgrad.codegen.cuda.kernels import rows
 from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.columns import Columns
-from jitgrad.codegen.cuda.kernels.geometry import ANY, Form
-from jitgrad.codegen.cuda.kernels.geometry import scratch as scratch_of
+from jitgrad.codegen.cuda.kernels.geometry import ANY, Form, scratch as scratch_of
 from jitgrad.codegen.cuda.kernels.ordered import Ordered, is_ordered
 from jitgrad.codegen.cuda.kernels.pointwise import Pointwise
 from jitgrad.codegen.cuda.kernels.rows import Rows

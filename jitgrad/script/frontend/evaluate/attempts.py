@@ -149,15 +149,14 @@ class Split(Exception):
 def may_fail(context: Context, attempt: Attempt, condition: Number | None, error: effects.Raised
              ) -> ScriptError | MayFail | Split:
     """What to raise where an operation may fail with an error that `attempt` handles."""
-    step = next((s for s in reversed(context.steps) if s.frame is attempt.frame), None)
+    step: Step | None = next((s for s in reversed(context.steps) if s.frame is attempt.frame), None)
     here = step is not None and step.block is context.builder.block
     if step is None or ((condition is not None or not here) and step.observed()):  # it will be done again
         return _dynamic(context, error.error)
     if not here:
         if step.open is None or len(step.decided) == SPLITS:
             return _dynamic(context, error.error)
-        split: Split = step.split()
-        return split
+        return step.split()
     for loop in attempt.frame.loops[attempt.loops:]:
         if not loop.ends:
             raise Restart(("leaves", loop.place), f"an error may end the loop at {loop.place}")

@@ -10,9 +10,7 @@ from typing import Any
 
 from jitgrad.errors import (InvalidOperation, ScriptError, ShapeMismatch, TypeMismatch, UnresolvedAttribute,
                             UnresolvedName, UnsupportedCall, UnsupportedSyntax)
-from jitgrad.script.frontend.evaluate import conditions, control
-from jitgrad.script.frontend.evaluate import expressions as ex
-from jitgrad.script.frontend.evaluate import merge, names
+from jitgrad.script.frontend.evaluate import conditions, control, expressions as ex, merge, names
 from jitgrad.script.frontend.evaluate.attempts import Attempt, Classes, Handler, MayFail, thrown
 from jitgrad.script.frontend.source.liveness import exits
 from jitgrad.script.frontend.state import dispatch, effects

@@ -5,9 +5,7 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedSyntax
 from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.evaluate import conditions, control
-from jitgrad.script.frontend.evaluate import expressions as ex
-from jitgrad.script.frontend.evaluate import merge, names, targets
+from jitgrad.script.frontend.evaluate import conditions, control, expressions as ex, merge, names, targets
 from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers

@@ -10,9 +10,7 @@ from jitgrad.amp.autocast_mode import autocast
 from jitgrad.eager.autograd.grad_mode import _Scope
 from jitgrad.errors import NotStatic, UnsupportedCall, UnsupportedSyntax
 from jitgrad.script.frontend.containers.generators import Generator
-from jitgrad.script.frontend.evaluate import control
-from jitgrad.script.frontend.evaluate import expressions as ex
-from jitgrad.script.frontend.evaluate import merge, targets
+from jitgrad.script.frontend.evaluate import control, expressions as ex, merge, targets
 from jitgrad.script.frontend.evaluate.attempts import Handler, thrown
 from jitgrad.script.frontend.evaluate.exceptions import with_finish
 from jitgrad.script.frontend.source.source import source_of

@@ -12,9 +12,8 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedSyntax
 from jitgrad.script.frontend.containers import generators
-from jitgrad.script.frontend.evaluate import attempts, conditions, control, exceptions
-from jitgrad.script.frontend.evaluate import expressions as ex
-from jitgrad.script.frontend.evaluate import imports, loops, merge, names, patterns, scopes, targets
+from jitgrad.script.frontend.evaluate import (attempts, conditions, control, exceptions, expressions as ex, imports,
+                                              loops, merge, names, patterns, scopes, targets)
 from jitgrad.script.frontend.evaluate.carried.heads import Peel
 from jitgrad.script.frontend.source.liveness import always_leaves, exits
 from jitgrad.script.frontend.state import effects, unrolling

@@ -8,9 +8,7 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import backend
-from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.containers import iteration as it
-from jitgrad.script.frontend.containers import list_methods, lists, mappings, sequences
+from jitgrad.script.frontend.containers import contents, iteration as it, list_methods, lists, mappings, sequences
 from jitgrad.script.frontend.containers.generators import Generator
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.library.printing import print_

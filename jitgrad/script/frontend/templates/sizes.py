@@ -16,6 +16,7 @@ class Sizer:
 
     #: whether the sizes are those of a list's elements
     of_elements: ClassVar[bool]
+    #: whether what differs otherwise, as dicts by their keys, is better kept on either side of a branch
     apart = False
 
     def __init__(self, context: Context, mark: int):
@@ -31,10 +32,7 @@ class Sizer:
 
 
 class Widener(Sizer):
-    """Sizes of merged values: optimistic equality first, else a fresh symbol.
-
-    `apart`: what differs otherwise, as dicts by their keys, is better kept on either side of the branch.
-    """
+    """Sizes of merged values: optimistic equality first, else a fresh symbol."""
 
     of_elements = False
 

@@ -12,8 +12,7 @@ from jitgrad.dims import Symbol
 from jitgrad.dtypes import dtype, int64
 from jitgrad.eager.inplace import INFERENCE, NO_GRAD_VIEW
 from jitgrad.errors import UnsupportedCall
-from jitgrad.ops.tensorbase import Size as Shape
-from jitgrad.ops.tensorbase import TensorBase
+from jitgrad.ops.tensorbase import Size as Shape, TensorBase
 from jitgrad.ops.types import OptionalType, TensorType, short_name
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state import copies, layout

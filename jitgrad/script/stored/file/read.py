@@ -9,10 +9,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from jitgrad.device import CPU, FACTS
-from jitgrad.device import device as Device
-from jitgrad.dims import Size, Symbol, dim, substitute
-from jitgrad.dims import symbols as symbols_of
+from jitgrad.device import CPU, FACTS, device as Device
+from jitgrad.dims import Size, Symbol, dim, substitute, symbols as symbols_of
 from jitgrad.errors import Span
 from jitgrad.ops.autocast import Low, pair
 from jitgrad.ops.opdef import has_trait
