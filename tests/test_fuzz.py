@@ -30,7 +30,8 @@ def test_random_programs_agree_with_eager(first: int) -> None:
 
 
 #: gradients of a list that is read on two ways, where an element is absent on one of them, also of one number; a
-#: `.grad` that was there before the loop that makes another; an in-place operand of one of several types
+#: `.grad` that was there before the loop that makes another; an in-place operand of one of several types; a gradient's
+#: gradient from some of its results, which may read of a loop only what the gradient from all of them had saved
 FOUND = dict(re.findall(r"^=== (\d+)\n(.*?)(?=^===|\Z)", Path(__file__).with_name("fuzz").joinpath("found.case")
                         .read_text(), re.MULTILINE | re.DOTALL))
 

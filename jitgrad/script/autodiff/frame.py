@@ -104,6 +104,10 @@ class Frame(Sizes):
     def image(self, v: Value) -> Value:
         return v
 
+    def ready(self, v: Value) -> bool:
+        """Whether `v` can be had here without anything new being saved."""
+        return True
+
     # --- completion ---
 
     def finish(self, results: Sequence[Value]) -> None:
@@ -181,7 +185,6 @@ class Mirror(Frame):
         """Called before the forward is made to save `v`."""
 
     def ready(self, v: Value, depth: int = DEPTH) -> bool:
-        """Whether `v` can be had here without anything new being saved."""
         flow = self.context.flow
         if flow.home[v] is not self.block or v in self.saved or v in self.given or self.saved_already(v):
             return True

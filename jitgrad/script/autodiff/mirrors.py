@@ -177,8 +177,10 @@ class LoopFrame(Mirror):
         return found  # `v` itself where no iteration changes it
 
     def saved_already(self, v: Value) -> bool:
-        return super().saved_already(v) or (
-            self.context.amend.is_frozen(self.block) and self.carried_along(v) is not None)
+        if super().saved_already(v):
+            return True
+        carry = self.carried_along(v) if self.context.amend.is_frozen(self.block) else None
+        return carry is not None and self.parent is not None and self.parent.ready(carry[1])
 
     def bring_in(self) -> None:
         assert self.parent is not None
