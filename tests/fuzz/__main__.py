@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import signal
 import sys
@@ -14,7 +15,7 @@ from tests import fuzz
 from tests.fuzz import compare, world
 from tests.fuzz.features import Features
 from tests.fuzz.generator import program
-from tests.fuzz.isolated import check
+from tests.fuzz.isolated import THOROUGH, reports
 from tests.fuzz.shrink import shrink
 
 CLEAR = "\r\033[K" if sys.stderr.isatty() else ""  # what a bar left on the line
@@ -87,6 +88,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--show", type=int, help="print the program of this seed and stop")
     parser.add_argument("--modes", default="interpreted,native")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="programs at a time (all processors)")
     parser.add_argument("--whole", action="store_true", help="print failing programs as they are, not made smaller")
     args = parser.parse_args()
     if args.show is not None:
@@ -95,9 +97,9 @@ def main() -> int:
     failures, compilations, features = 0, 0, Features()
     refusals: dict[str, list[int]] = defaultdict(list)  # seeds by reason
     start = time.monotonic()
-    for done, seed in enumerate(range(args.seed, args.seed + args.count), 1):
+    seeds = range(args.seed, args.seed + args.count)
+    for done, (seed, report) in enumerate(reports(seeds, tuple(args.modes.split(",")), args.jobs), 1):
         features.add(program(seed).features)
-        report = check(seed, tuple(args.modes.split(",")))
         compilations += report.compilations
         if report.refused:
             refusals[reason(report.refused)].append(seed)
@@ -113,6 +115,7 @@ def main() -> int:
           f"({100 * refused / max(args.count, 1):.1f}%), {compilations} compilations")
     for why, seeds in sorted(refusals.items(), key=lambda item: -len(item[1])):
         print(f"{len(seeds):6d}  {why} (seeds {', '.join(map(str, seeds[:4]))})")
+    print(f"one program of {THOROUGH} was compiled with LLVM's optimisations")
     print(features.table(args.count))
     return 1 if failures else 0
 

@@ -1,18 +1,27 @@
-"""Runs one program in a process of its own, so that what crashes or never ends is a finding and not the end."""
+"""Runs programs each in a process of its own, so that what crashes or never ends is a finding and not the end."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-from multiprocessing.connection import Connection
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any
 
+from jitgrad.codegen.llvm import engine
 from tests.fuzz import compare
 
 SECONDS = 10.0  # of processor time, compilers included, in which a program must be done
 PATIENCE = 90.0  # after which one is ended, whatever it waits for
+THOROUGH = 5  # of so many programs one is compiled as users' are, the others without LLVM's optimisations
 
 
 def _work(seed: int, modes: tuple[str, ...], out: Connection) -> None:
+    if seed % THOROUGH:
+        llvm = engine._llvm()
+        llvm.machine = llvm.quick_machine
     report = compare.check_program(seed, modes)
     seconds = sum(os.times()[:4])
     if not report.problem and seconds > SECONDS:
@@ -20,25 +29,56 @@ def _work(seed: int, modes: tuple[str, ...], out: Connection) -> None:
     out.send(report)
 
 
-def check(seed: int, modes: tuple[str, ...]) -> compare.Report:
-    """`compare.check_program` elsewhere; a crash and a program of more than ten seconds are problems."""
+@dataclass
+class _Running:
+    """A program under way."""
+
+    seed: int
+    worker: Any
+    here: Connection
+    until: float
+
+    def end(self, report: compare.Report | None = None) -> compare.Report:
+        """What it sent, or `report`; or how its process ended."""
+        try:
+            return report or self.here.recv()
+        except EOFError:
+            self.worker.join()
+            return compare.Report(f"the process ended with status {self.worker.exitcode}", died=True)
+        finally:
+            self.worker.kill()
+            self.worker.join()
+            self.here.close()
+
+
+def _start(seed: int, modes: tuple[str, ...]) -> _Running:
     context = multiprocessing.get_context("fork")
-    there, here = context.Pipe()
+    here, there = context.Pipe(duplex=False)
     worker = context.Process(target=_work, args=(seed, modes, there))
     worker.start()
     there.close()
-    try:
-        if here.poll(PATIENCE):
-            report: compare.Report = here.recv()
-            return report
-        return compare.Report(f"did not end in {PATIENCE:.0f} s", died=True)
-    except EOFError:
-        worker.join()
-        return compare.Report(f"the process ended with status {worker.exitcode}", died=True)
-    finally:
-        worker.kill()
-        worker.join()
-        here.close()
+    return _Running(seed, worker, here, time.monotonic() + PATIENCE)
 
 
-__all__ = ["check"]
+def reports(seeds: Iterable[int], modes: tuple[str, ...], jobs: int) -> Iterator[tuple[int, compare.Report]]:
+    """`compare.check_program` of each seed, `jobs` at a time, in the order in which they are done.
+
+    A crash and a program of more than ten seconds are problems.
+    """
+    compare.check_program(0, modes)  # so that what it loads is there in every process
+    left, running = iter(seeds), list[_Running]()
+    while True:
+        while len(running) < jobs and (seed := next(left, None)) is not None:
+            running.append(_start(seed, modes))
+        if not running:
+            return
+        ready = wait([r.here for r in running], max(0.0, min(r.until for r in running) - time.monotonic()))
+        late = compare.Report(f"did not end in {PATIENCE:.0f} s", died=True)
+        now = time.monotonic()
+        done = [r for r in running if r.here in ready or now > r.until]
+        running = [r for r in running if r not in done]
+        for r in done:
+            yield r.seed, r.end(None if r.here in ready else late)
+
+
+__all__ = ["reports"]
