@@ -24,14 +24,21 @@ PARTS = frozenset({"select", "slice"})
 def chain(state: Lowering, block: Block, start: Value, end: Value,
           uses: Counter[Value] | None = None) -> list[Value] | None:
     """The values on the way from `start` to the block's result `end`, `start` included, if nobody else reads one."""
-    if not isinstance(start.type, TensorType) or state.holds(start) or start.type != end.type:
+    found = _way(state, block, start, uses if uses is not None else state.uses(block, block.nodes))
+    return found if found is not None and found[-1] is end else None
+
+
+def _way(state: Lowering, block: Block, start: Value, uses: Counter[Value]) -> list[Value] | None:
+    """The values on the way from `start` to whichever result of the block it leads to."""
+    if not isinstance(start.type, TensorType) or state.holds(start):
         return None
-    uses = uses if uses is not None else state.uses(block, block.nodes)
     found = [start]
     at = start
-    while at is not end:
+    while True:
         touching = [(i, n) for i, n in enumerate(block.nodes) if at in state.reads(n)]
         takers = [(i, n) for i, n in touching if n.op not in PARTS]
+        if not takers:
+            return found if uses[at] == 1 and at in block.results else None
         if len(takers) != 1 or uses[at] != len(touching):
             return None
         (place, taker), = takers
@@ -42,7 +49,6 @@ def chain(state: Lowering, block: Block, start: Value, end: Value,
             return None
         at, *inside = following
         found += [*inside, at]
-    return found if uses[at] == 1 else None
 
 
 def _through(state: Lowering, node: Node, at: Value) -> list[Value] | None:
@@ -58,13 +64,16 @@ def _through(state: Lowering, node: Node, at: Value) -> list[Value] | None:
 
 
 def _through_branches(state: Lowering, node: Node, at: Value) -> list[Value] | None:
-    for i, out in enumerate(node.outputs):
-        if out.type != at.type:
-            continue
-        sides = [chain(state, b, at, b.results[i]) for b in node.blocks]
-        if all(side is not None for side in sides):
-            return [out, *(v for side in sides if side is not None for v in side[1:])]
-    return None
+    inside: list[Value] = []
+    places: set[int] = set()
+    for block in node.blocks:
+        way = _way(state, block, at, state.uses(block, block.nodes))
+        if way is None:
+            return None
+        inside += way[1:]
+        places.add(block.results.index(way[-1]))
+    out = node.outputs[places.pop()]
+    return [out, *inside] if not places and out.type == at.type else None
 
 
 def _through_loop(state: Lowering, node: Node, at: Value) -> list[Value] | None:
