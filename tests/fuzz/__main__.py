@@ -97,26 +97,30 @@ def main() -> int:
     failures, compilations, features = 0, 0, Features()
     refusals: dict[str, list[int]] = defaultdict(list)  # seeds by reason
     start = time.monotonic()
-    seeds = range(args.seed, args.seed + args.count)
-    for done, (seed, report) in enumerate(reports(seeds, tuple(args.modes.split(",")), args.jobs), 1):
-        features.add(program(seed).features)
-        compilations += report.compilations
-        if report.refused:
-            refusals[reason(report.refused)].append(seed)
-        if report.problem:
-            failures += 1
-            source, problem = program(seed).source, report.problem
-            if not args.whole and not report.died:
-                source, problem = shrunk(seed, report.problem)
-            print(f"{CLEAR}--- seed {seed}: {problem}\n{source}", flush=True)
-        refused = sum(map(len, refusals.values()))
-        _progress(done, args.count, f"{failures} differ, {refused} refused", start)
-    print(f"{args.count - failures - refused} agree, {failures} differ, {refused} refused "
-          f"({100 * refused / max(args.count, 1):.1f}%), {compilations} compilations")
+    seeds, done = range(args.seed, args.seed + args.count), 0
+    try:
+        for done, (seed, report) in enumerate(reports(seeds, tuple(args.modes.split(",")), args.jobs), 1):
+            features.add(program(seed).features)
+            compilations += report.compilations
+            if report.refused:
+                refusals[reason(report.refused)].append(seed)
+            if report.problem:
+                failures += 1
+                source, problem = program(seed).source, report.problem
+                if not args.whole and not report.died:
+                    source, problem = shrunk(seed, report.problem)
+                print(f"{CLEAR}--- seed {seed}: {problem}\n{source}", flush=True)
+            refused = sum(map(len, refusals.values()))
+            _progress(done, args.count, f"{failures} differ, {refused} refused", start)
+    except KeyboardInterrupt:
+        print(f"{CLEAR}stopped after {done} of {args.count} programs")
+    refused = sum(map(len, refusals.values()))
+    print(f"{done - failures - refused} agree, {failures} differ, {refused} refused "
+          f"({100 * refused / max(done, 1):.1f}%), {compilations} compilations")
     for why, seeds in sorted(refusals.items(), key=lambda item: -len(item[1])):
         print(f"{len(seeds):6d}  {why} (seeds {', '.join(map(str, seeds[:4]))})")
     print(f"one program of {THOROUGH} was compiled with LLVM's optimisations")
-    print(features.table(args.count))
+    print(features.table(done))
     return 1 if failures else 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ THOROUGH = 5  # of so many programs one is compiled as users' are, the others wi
 
 
 def _work(seed: int, modes: tuple[str, ...], out: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that reports
     if seed % THOROUGH:
         llvm = engine._llvm()
         llvm.machine = llvm.quick_machine
@@ -67,18 +69,22 @@ def reports(seeds: Iterable[int], modes: tuple[str, ...], jobs: int) -> Iterator
     """
     compare.check_program(0, modes)  # so that what it loads is there in every process
     left, running = iter(seeds), list[_Running]()
-    while True:
-        while len(running) < jobs and (seed := next(left, None)) is not None:
-            running.append(_start(seed, modes))
-        if not running:
-            return
-        ready = wait([r.here for r in running], max(0.0, min(r.until for r in running) - time.monotonic()))
-        late = compare.Report(f"did not end in {PATIENCE:.0f} s", died=True)
-        now = time.monotonic()
-        done = [r for r in running if r.here in ready or now > r.until]
-        running = [r for r in running if r not in done]
-        for r in done:
-            yield r.seed, r.end(None if r.here in ready else late)
+    try:
+        while True:
+            while len(running) < jobs and (seed := next(left, None)) is not None:
+                running.append(_start(seed, modes))
+            if not running:
+                return
+            ready = wait([r.here for r in running], max(0.0, min(r.until for r in running) - time.monotonic()))
+            late = compare.Report(f"did not end in {PATIENCE:.0f} s", died=True)
+            now = time.monotonic()
+            done = [r for r in running if r.here in ready or now > r.until]
+            running = [r for r in running if r not in done]
+            for r in done:
+                yield r.seed, r.end(None if r.here in ready else late)
+    finally:
+        for r in running:
+            r.worker.kill()
 
 
 __all__ = ["reports"]

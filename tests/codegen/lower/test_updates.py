@@ -108,3 +108,26 @@ def test_time_is_linear_in_the_size(function):
 
     seconds(10)
     assert seconds(64000) < 35 * seconds(8000) + 0.02  # 8 times as large
+
+
+def written(outs, i, depth):
+    if depth == 0:
+        return
+    if i % (depth + 1) != 1:
+        written(outs, i, depth - 1)
+    else:
+        for out in outs:
+            out[0] += depth
+
+
+def many_in_nested_branches(x, n):
+    outs = [x * 0, x * 1, x * 2, x * 3, x * 4]
+    for i in range(n):
+        written(outs, i, 12)
+    return outs
+
+
+def test_ways_through_nested_branches_are_followed_once():  # by every output of every branch they took hours
+    x = torch.ones(3)
+    for a, b in zip(torch.script(many_in_nested_branches)(x, 9), many_in_nested_branches(x, 9), strict=True):
+        assert torch.equal(a, b)
