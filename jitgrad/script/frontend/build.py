@@ -21,7 +21,7 @@ from jitgrad.script.frontend.containers import deques, mappings, sequences
 from jitgrad.script.frontend.evaluate import attempts, expressions, merge, statements
 from jitgrad.script.frontend.gradients import backward, carried_leaves, carried_losses, record, requires_grad
 from jitgrad.script.frontend.library import (builtins, callbacks, dictionaries, iterators, jitgrad_functions, numpylib,
-                                             stdlib, transforms)
+                                             sets, stdlib, transforms)
 from jitgrad.script.frontend.library.backend import SymbolicBackend
 from jitgrad.script.frontend.source.annotations import check as check_annotations
 from jitgrad.script.frontend.source.source import source_of
@@ -36,8 +36,8 @@ from jitgrad.script.frontend.values.values import Storage
 from jitgrad.script.graph.ir import Block, Graph, Value
 
 #: loaded for the kinds and handlers that they register
-REGISTERED = (deques, mappings, sequences, builtins, dictionaries, iterators, jitgrad_functions, numpylib, stdlib,
-              transforms, functions, instances, numeric, raised, strings, tensors, unions)
+REGISTERED = (deques, mappings, sequences, builtins, dictionaries, iterators, jitgrad_functions, numpylib, sets,
+              stdlib, transforms, functions, instances, numeric, raised, strings, tensors, unions)
 
 dispatch.evaluate.fill(expressions.evaluate)
 dispatch.run_block.fill(statements.run_block)

@@ -5,9 +5,8 @@ from typing import Any
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.script.frontend.state import copies
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.templates import locations, run_lists
-from jitgrad.script.frontend.values.protocol import is_dynamic, type_word
+from jitgrad.script.frontend.values.protocol import type_word
 from jitgrad.script.frontend.values.values import RunPairs, SymDict, SymList, Tail
 
 
@@ -23,13 +22,6 @@ def new_dict(context: Context, items: dict[Any, Any]) -> SymDict:
     result = SymDict()
     context.state.values[result] = items
     return result
-
-
-def new_set(context: Context, items: list[Any], cls: type = set) -> Any:
-    """A set of static items: a plain Python set that nothing changes."""
-    if is_dynamic(items):
-        raise UnsupportedCall("a set of run-time values", context.span(), hint="use a list, or `torch.unique`")
-    return guarded(context, lambda: cls(items))
 
 
 def writable(context: Context, container: Any) -> None:

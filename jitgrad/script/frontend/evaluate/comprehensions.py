@@ -16,7 +16,7 @@ from jitgrad.script.frontend.values.protocol import call, iterate
 from jitgrad.script.frontend.values.values import Function, Iterable, Number
 
 
-def list_comprehension(context: Context, node: ast.ListComp | ast.GeneratorExp) -> Any:
+def list_comprehension(context: Context, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Any:
     """`[f(x) for x in xs if p(x)]`, of known length or not."""
     made = contents.new_list(context, [])
 
@@ -103,10 +103,8 @@ def dict_comprehension(context: Context, node: ast.DictComp) -> Any:
 
 
 def set_comprehension(context: Context, node: ast.SetComp) -> Any:
-    """`{f(x) for ...}`, its items known while compiling."""
-    items: list[Any] = []
-    _generate(context, node, node.generators, lambda: items.append(dispatch.evaluate(context, node.elt)), None)
-    return contents.new_set(context, items)
+    """`{f(x) for ...}`."""
+    return call(context, set, list_comprehension(context, node))
 
 
 def generator_expression(context: Context, node: ast.GeneratorExp) -> Any:

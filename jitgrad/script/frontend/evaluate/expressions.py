@@ -93,8 +93,8 @@ def _dict(context: Context, node: ast.Dict) -> Any:
 
 
 def _set(context: Context, node: ast.Set) -> Any:
-    """`{a, b}`, its items known while compiling."""
-    return contents.new_set(context, elements(context, node.elts))
+    """`{a, b}`."""
+    return call(context, set, contents.new_list(context, elements(context, node.elts)))
 
 
 def _attribute(context: Context, node: ast.Attribute) -> Any:

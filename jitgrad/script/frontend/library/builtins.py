@@ -336,13 +336,6 @@ def _sorted(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return run_lists.new(context, sequences.ordered(context, args[0], kwargs.get("key"), kwargs.get("reverse", False)))
 
 
-def _set_of(context: Context, cls: type, items: Any = ()) -> Any:
-    return contents.new_set(context, items_of(context, items), cls)
-
-
-HANDLERS[set], HANDLERS[frozenset] = by_parameters(_set_of, set), by_parameters(_set_of, frozenset)
-
-
 @handles(filter)
 def _filter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     kept: list[Any] = []

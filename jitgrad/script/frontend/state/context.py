@@ -36,6 +36,8 @@ RANDOM = ("random numbers and call-backs",)
 REFERENCES = ("references",)
 #: the decision that what no variable can hold after a branch is held on either side of it, with what follows
 APART = ("apart",)
+#: the decision that sets which the script makes may change
+SETS = ("sets",)
 #: the decision that a number of one type here and of another there is one of two, not a number of any type
 TYPES_APART = ("types of numbers",)
 #: the decision that it is asked where the elements of the caller's tensors lie, which says what a reshape copies

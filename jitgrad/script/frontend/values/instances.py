@@ -188,7 +188,7 @@ class InstanceKind(ObjectKind):
         cls: Any = getattr(obj.cls, "stands_for", None)
         if hasattr(cls, name):
             raise UnsupportedCall(f"`{name}` of a `{cls.__name__}` that the script made", context.span(),
-                                  hint="use its items: `dict(d)`")
+                                  hint=getattr(obj.cls, "instead", "use its items: `dict(d)`"))
 
     def is_instance(self, context: Context, obj: Instance, classes: tuple[type, ...]) -> Any:
         return issubclass(getattr(obj.cls, "stands_for", obj.cls), classes)
