@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
+from tests.script.frontend.agree import registry, suite, t
 
-import pytest
-
-import jitgrad as torch
+PROGRAMS, program = registry()
 
 
-def set_runtime(n):
+@program((3,), (0,), (5,), (8,))
+def set_runtime(n: int):
     s = set()
     for i in range(n):
         s.add(i * i % 4)
     return (len(s), sorted(s), 2 in s)
 
 
-def set_literal_rt(n):
+@program((3,), (0,), (5,), (8,))
+def set_literal_rt(n: int):
     s = {n, n % 3, 1}
     t = {1, 2, 3}
     return (len(s), sorted(s | t), sorted(s & t), sorted(s - t), n in t, sorted(t | s), t == s, s == t,
             s <= t, t >= s, s ^ t == {1}, isinstance(s, set))
 
 
-def set_comp(n):
+@program((3,), (0,), (5,), (8,))
+def set_comp(n: int):
     s = {i % 3 for i in range(n)}
     s.discard(1)
     return (len(s), sorted(s), s)
 
 
-def seen(n):
+@program((3,), (0,), (5,), (8,))
+def seen(n: int):
     seen = set()
     out = []
     k = n
@@ -41,7 +42,8 @@ def seen(n):
     return (out, len(seen), max(seen), min(seen))
 
 
-def errs(n):
+@program((3,), (0,), (5,), (8,))
+def errs(n: int):
     s = {n}
     try:
         s.remove(4)
@@ -52,7 +54,8 @@ def errs(n):
     return (len(s), sorted(s), s.isdisjoint({77}), s.issuperset([n]), len(s.difference([n])))
 
 
-def strs(n):
+@program((3,), (0,), (5,), (8,))
+def strs(n: int):
     s = {'a', 'b'}
     s.add('c')
     if n > 3:
@@ -60,7 +63,8 @@ def strs(n):
     return (len(s), 'd' in s, sorted(s))
 
 
-def tuples(n):
+@program((3,), (0,), (5,), (8,))
+def tuples(n: int):
     s = set()
     for i in range(n):
         for j in range(n):
@@ -68,7 +72,8 @@ def tuples(n):
     return (len(s), (1, n % 2) in s)
 
 
-def branch(n):
+@program((3,), (0,), (5,), (8,))
+def branch(n: int):
     s = {1, 2}
     if n > 3:
         s.add(n)
@@ -79,30 +84,35 @@ def branch(n):
     return (len(s), 100 in s, bool(s), not set())
 
 
-def fz(n):
+@program((3,), (0,), (5,), (8,))
+def fz(n: int):
     return (len(frozenset((n, 1, n))), frozenset([n]) == frozenset([3]))
 
 
-def copies(n):
+@program((3,), (0,), (5,), (8,))
+def copies(n: int):
     s = {n, 1}
     t = s.copy()
     t.add(7)
     return (s, t, s is t, t > s, s < t, s != t)
 
 
-def grown(n):
+@program((3,), (0,), (5,), (8,))
+def grown(n: int):
     s = {1, 2}
     for i in range(n):
         s = s | {i, 2}
     return (len(s), s == {1, 2, 0})
 
 
-def halves(n):
+@program((3,), (0,), (5,), (8,))
+def halves(n: int):
     s = {i * 0.5 for i in range(n)}
     return (len(s), 0.5 in s)
 
 
-def by_a_local_function(n):
+@program((3,), (0,), (5,), (8,))
+def by_a_local_function(n: int):
     s = set()
 
     def add(k):
@@ -112,14 +122,16 @@ def by_a_local_function(n):
     return len(s)
 
 
-def in_a_dict(n):
+@program((3,), (0,), (5,), (8,))
+def in_a_dict(n: int):
     d = {k: set() for k in range(2)}
     for i in range(n):
         d[i % 2].add(i)
     return [len(v) for v in d.values()]
 
 
-def graph(x, n):
+@program((t(4), 3), (t(4), 5))
+def graph(x, n: int):
     done, todo, acc = set(), [n % 4], x
     while todo:
         v = todo.pop()
@@ -133,7 +145,8 @@ def graph(x, n):
     return acc, len(done)
 
 
-def kept_columns(x, n):
+@program((t(4), 3), (t(4), 5))
+def kept_columns(x, n: int):
     keep = {i for i in range(4) if (i + n) % 2}
     y = x * 0
     for i in range(4):
@@ -142,34 +155,4 @@ def kept_columns(x, n):
     return y
 
 
-NUMBERS = [set_runtime, set_literal_rt, set_comp, seen, errs, strs, tuples, branch, fz,
-            copies, grown, halves, by_a_local_function, in_a_dict]
-
-
-def outcome(function, *args):
-    """What it returns and prints."""
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        return function(*args), printed.getvalue()
-
-
-@pytest.mark.parametrize("function", NUMBERS, ids=lambda f: f.__name__)
-def test_sets_are_as_in_eager(function):
-    scripted = torch.script(function)
-    for n in (3, 0, 5, 8):
-        assert outcome(scripted, n) == outcome(function, n)
-    assert scripted.cache_info().compilations <= 2
-
-
-@pytest.mark.parametrize("function", [graph, kept_columns])
-def test_sets_decide_what_is_differentiated(function):
-    scripted = torch.script(function)
-    for n in (3, 5):
-        results = []
-        for f in (scripted, function):
-            x = torch.arange(1.0, 5.0).requires_grad_()
-            value = f(x, n)
-            value, *rest = value if isinstance(value, tuple) else (value,)
-            value.sum().backward()
-            results.append((value.tolist(), rest, x.grad.tolist()))
-        assert results[0] == results[1]
+test_programs = suite(PROGRAMS)
