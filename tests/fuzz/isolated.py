@@ -56,7 +56,7 @@ class _Running:
 def _start(seed: int, modes: tuple[str, ...]) -> _Running:
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe(duplex=False)
-    worker = context.Process(target=_work, args=(seed, modes, there))
+    worker = context.Process(target=_work, args=(seed, modes, there), daemon=True)
     worker.start()
     there.close()
     return _Running(seed, worker, here, time.monotonic() + PATIENCE)
@@ -69,22 +69,18 @@ def reports(seeds: Iterable[int], modes: tuple[str, ...], jobs: int) -> Iterator
     """
     compare.check_program(0, modes)  # so that what it loads is there in every process
     left, running = iter(seeds), list[_Running]()
-    try:
-        while True:
-            while len(running) < jobs and (seed := next(left, None)) is not None:
-                running.append(_start(seed, modes))
-            if not running:
-                return
-            ready = wait([r.here for r in running], max(0.0, min(r.until for r in running) - time.monotonic()))
-            late = compare.Report(f"did not end in {PATIENCE:.0f} s", died=True)
-            now = time.monotonic()
-            done = [r for r in running if r.here in ready or now > r.until]
-            running = [r for r in running if r not in done]
-            for r in done:
-                yield r.seed, r.end(None if r.here in ready else late)
-    finally:
-        for r in running:
-            r.worker.kill()
+    while True:
+        while len(running) < jobs and (seed := next(left, None)) is not None:
+            running.append(_start(seed, modes))
+        if not running:
+            return
+        ready = wait([r.here for r in running], max(0.0, min(r.until for r in running) - time.monotonic()))
+        late = compare.Report(f"did not end in {PATIENCE:.0f} s", died=True)
+        now = time.monotonic()
+        done = [r for r in running if r.here in ready or now > r.until]
+        running = [r for r in running if r not in done]
+        for r in done:
+            yield r.seed, r.end(None if r.here in ready else late)
 
 
 __all__ = ["reports"]

@@ -1,10 +1,10 @@
 """What containers of a script hold: items of lists, dicts and other iterables, now."""
 
-from typing import Any
+from typing import Any, Never
 
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.script.frontend.state import copies
-from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.context import SETS, Context, Restart
 from jitgrad.script.frontend.templates import locations, run_lists
 from jitgrad.script.frontend.values.protocol import type_word
 from jitgrad.script.frontend.values.values import RunPairs, SymDict, SymList, Tail
@@ -22,6 +22,14 @@ def new_dict(context: Context, items: dict[Any, Any]) -> SymDict:
     result = SymDict()
     context.state.values[result] = items
     return result
+
+
+def set_changes(context: Context) -> Never:
+    """A Python set is about to change: one that the script made is made anew, as one that may."""
+    if SETS not in context.decisions:
+        raise Restart(SETS, "a set changes")
+    raise UnsupportedCall("a change of a set that the script did not make", context.span(),
+                          hint="change a copy: `set(s)`")
 
 
 def writable(context: Context, container: Any) -> None:

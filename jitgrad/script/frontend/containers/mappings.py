@@ -330,6 +330,11 @@ class SetKind(ObjectKind):
     def iterate(self, context: Context, obj: Any) -> Iterable:
         return sequence(list(obj))
 
+    def in_place(self, context: Context, op: str, obj: Any, value: Any) -> Any:
+        if isinstance(obj, set) and hasattr(obj, f"__i{op}__"):
+            contents.set_changes(context)
+        return super().in_place(context, op, obj, value)
+
     def contains(self, context: Context, obj: Any, item: Any) -> Any:
         if isinstance(item, Number):
             return protocol.contains(context, tuple(obj), item)

@@ -17,7 +17,7 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, by_parameters, handles, refused
 from jitgrad.script.frontend.templates import run_lists, unions
-from jitgrad.script.frontend.values import functions, numbers, protocol, strings
+from jitgrad.script.frontend.values import functions, instances, numbers, protocol, strings
 from jitgrad.script.frontend.values.checks import emit_check
 from jitgrad.script.frontend.values.plain import PLAIN, static
 from jitgrad.script.frontend.values.protocol import (binary, call, class_of, compare, delete_attribute, get_attribute,
@@ -109,7 +109,7 @@ def _type(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         found = class_of(value)
         if isinstance(value, Number) and found is object:
             raise numbers.type_unknown(context)
-        return getattr(found, "stands_for", found)
+        return instances.stood_for(found)
 
     return unions.switch(context, args[0], of)
 

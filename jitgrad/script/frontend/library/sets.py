@@ -12,7 +12,7 @@ from jitgrad.script.frontend.containers.generators import Generator
 from jitgrad.script.frontend.library import builtins
 from jitgrad.script.frontend.state.context import SETS, Context, Restart
 from jitgrad.script.frontend.state.effects import guarded
-from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, HANDLERS, Args, Handler, handles
+from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, HANDLERS, Args, by_parameters, handles
 from jitgrad.script.frontend.templates import run_lists
 from jitgrad.script.frontend.values.instances import instance
 from jitgrad.script.frontend.values.protocol import call, is_dynamic, items_of
@@ -31,7 +31,17 @@ def _no_order(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 
 def _items(other: Any) -> Any:
-    return other.held if hasattr(other, "held") else other
+    """What is gone over: of these sets a list of what they hold, for one may be updated by itself."""
+    raise AssertionError  # what a script calls is the handler
+
+
+@handles(_items)
+def _items_handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return call(context, _listed, args[0]) if _is_set(args[0]) else args[0]
+
+
+def _is_a_set(other: Any) -> bool:
+    return isinstance(other, (set, frozenset))
 
 
 class FrozenSet:
@@ -102,43 +112,43 @@ class FrozenSet:
         return made
 
     def __eq__(self, other: Any) -> Any:
-        return isinstance(other, (set, frozenset)) and len(self.held) == len(other) and self.issubset(other)
+        return _is_a_set(other) and len(self.held) == len(other) and self.issubset(other)
 
     def __le__(self, other: Any) -> Any:
-        return self.issubset(other) if isinstance(other, (set, frozenset)) else NotImplemented
+        return self.issubset(other) if _is_a_set(other) else NotImplemented
 
     def __lt__(self, other: Any) -> Any:
-        return len(self.held) < len(other) and self.issubset(other)
+        return len(self.held) < len(other) and self.issubset(other) if _is_a_set(other) else NotImplemented
 
     def __ge__(self, other: Any) -> Any:
-        return self.issuperset(other) if isinstance(other, (set, frozenset)) else NotImplemented
+        return self.issuperset(other) if _is_a_set(other) else NotImplemented
 
     def __gt__(self, other: Any) -> Any:
-        return len(self.held) > len(other) and self.issuperset(other)
+        return len(self.held) > len(other) and self.issuperset(other) if _is_a_set(other) else NotImplemented
 
     def __or__(self, other: Any) -> Any:
-        return self.union(other) if isinstance(other, (set, frozenset)) else NotImplemented
+        return self.union(other) if _is_a_set(other) else NotImplemented
 
     def __and__(self, other: Any) -> Any:
-        return self.intersection(other) if isinstance(other, (set, frozenset)) else NotImplemented
+        return self.intersection(other) if _is_a_set(other) else NotImplemented
 
     def __sub__(self, other: Any) -> Any:
-        return self.difference(other) if isinstance(other, (set, frozenset)) else NotImplemented
+        return self.difference(other) if _is_a_set(other) else NotImplemented
 
     def __xor__(self, other: Any) -> Any:
-        return self.symmetric_difference(other) if isinstance(other, (set, frozenset)) else NotImplemented
+        return self.symmetric_difference(other) if _is_a_set(other) else NotImplemented
 
     def __ror__(self, other: Any) -> Any:
-        return self.new(other).union(self)
+        return _like(other).union(self) if _is_a_set(other) else NotImplemented
 
     def __rand__(self, other: Any) -> Any:
-        return self.new(other).intersection(self)
+        return _like(other).intersection(self) if _is_a_set(other) else NotImplemented
 
     def __rsub__(self, other: Any) -> Any:
-        return self.new(other).difference(self)
+        return _like(other).difference(self) if _is_a_set(other) else NotImplemented
 
     def __rxor__(self, other: Any) -> Any:
-        return self.new(other).symmetric_difference(self)
+        return _like(other).symmetric_difference(self) if _is_a_set(other) else NotImplemented
 
 
 class Set(FrozenSet):
@@ -167,41 +177,65 @@ class Set(FrozenSet):
             for item in _items(other):
                 self.held[item] = True
 
+    def intersection_update(self, *others: Any) -> None:
+        self.held = self.intersection(*others).held
+
     def difference_update(self, *others: Any) -> None:
-        for other in others:
-            for item in _items(other):
-                self.discard(item)
+        self.held = self.difference(*others).held
+
+    def symmetric_difference_update(self, other: Any) -> None:
+        self.held = self.symmetric_difference(other).held
 
     def __ior__(self, other: Any) -> Any:
+        if not _is_a_set(other):
+            return NotImplemented
         self.update(other)
         return self
 
+    def __iand__(self, other: Any) -> Any:
+        if not _is_a_set(other):
+            return NotImplemented
+        self.intersection_update(other)
+        return self
+
     def __isub__(self, other: Any) -> Any:
+        if not _is_a_set(other):
+            return NotImplemented
         self.difference_update(other)
         return self
+
+    def __ixor__(self, other: Any) -> Any:
+        if not _is_a_set(other):
+            return NotImplemented
+        self.symmetric_difference_update(other)
+        return self
+
+
+def _like(other: Any) -> Any:
+    """A copy of a Python set, as one of these."""
+    return Set(other) if isinstance(other, set) else FrozenSet(other)
 
 
 def _is_set(value: Any) -> bool:
     return isinstance(value, Instance) and issubclass(value.cls, FrozenSet)
 
 
-def _items_of(value: Any) -> list[Any]:
+def _listed(value: Any) -> list[Any]:
     return list(value.held)
 
 
-def _maker(cls: Any) -> Handler:
-    def make(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        if SETS in context.decisions:
-            return instance(context, cls, args, kwargs)
-        run_length = any(isinstance(a, Generator) or run_lists.run_items(context, a) is not None for a in args)
-        items = None if run_length else items_of(context, args[0]) if args else ()
-        if items is None or is_dynamic(items):
-            raise Restart(SETS, "a set holds run-time values")
-        return guarded(context, lambda: cls.stands_for(items))
-    return make
+def _made(context: Context, cls: Any, items: Any = (), /) -> Any:
+    """`set(items)` or `frozenset(items)`."""
+    if SETS in context.decisions:
+        return instance(context, cls, (items,), {})
+    run_length = isinstance(items, Generator) or run_lists.run_items(context, items) is not None
+    known = None if run_length else items_of(context, items)
+    if known is None or is_dynamic(known):
+        raise Restart(SETS, "a set holds run-time values")
+    return guarded(context, lambda: cls.stands_for(known))
 
 
-HANDLERS[set], HANDLERS[frozenset] = _maker(Set), _maker(FrozenSet)
+HANDLERS[set], HANDLERS[frozenset] = by_parameters(_made, Set), by_parameters(_made, FrozenSet)
 CONSTRUCTORS[Set] = CONSTRUCTORS[FrozenSet] = instance
 
 
@@ -214,11 +248,10 @@ def _in_any_order(function: Callable[..., Any]) -> None:
             if "key" in kwargs:
                 raise UnsupportedCall(f"`{function.__name__}` of a set with a `key`", context.span(),
                                       hint="the order of equal keys is that of the set: `sorted(s)` first")
-            args = (call(context, _items_of, args[0]),)
+            args = (call(context, _listed, args[0]),)
         return plain(context, args, kwargs)
 
     HANDLERS[function] = handler
-
 
 
 #: loaded before, for its handlers are wrapped

@@ -20,7 +20,7 @@ from jitgrad.script.frontend.source.source import Source, own_nodes
 #: names that no program has
 RESULT, RETURNS, BLOCK, RUNNING = "the result", "the way back", "the block", "running"
 
-
+#: iterables that have no length to count to
 WITHOUT_LENGTH = ("enumerate", "zip", "map", "filter", "reversed", "iter")
 
 
@@ -78,7 +78,7 @@ class _Renamed(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> Any:
         if hasattr(node, "lineno"):
-            node.lineno, node.end_lineno = node.lineno + self.lines, node.end_lineno + self.lines  # type: ignore
+            node.lineno, node.end_lineno = node.lineno + self.lines, node.end_lineno + self.lines  # type: ignore[attr-defined]
         if isinstance(node, ast.Name) and node.id in self.names:
             node.id = f"{node.id} of {self.function}"
         return self.generic_visit(node)

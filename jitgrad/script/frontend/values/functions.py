@@ -18,7 +18,7 @@ from jitgrad.script.frontend.source import recursion
 from jitgrad.script.frontend.source.source import Source, source_of
 from jitgrad.script.frontend.source.syntax import check_source
 from jitgrad.script.frontend.state import dispatch, effects
-from jitgrad.script.frontend.state.context import SETS, Context, Restart
+from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.handlers import Args
 from jitgrad.script.frontend.state.outside import Leaving
@@ -165,11 +165,8 @@ class BuiltinKind(ObjectKind):
 
     def call(self, context: Context, obj: Any, args: Args, kwargs: dict[str, Any]) -> Any:
         owner = getattr(obj, "__self__", None)
-        if isinstance(owner, set) and obj.__name__ in ("add", "discard", "remove", "pop", "clear", "update"):
-            if SETS not in context.decisions:
-                raise Restart(SETS, "a set changes")
-            raise UnsupportedCall("a change of a set that the script did not make", context.span(),
-                                  hint="change a copy: `set(s)`")
+        if isinstance(owner, set) and not hasattr(frozenset, obj.__name__):
+            contents.set_changes(context)
         if any(is_dynamic(a) for a in (*args, *kwargs.values())):
             name = getattr(obj, "__qualname__", repr(obj))
             raise UnsupportedCall(f"call of the built-in `{name}` with run-time values", context.span(),

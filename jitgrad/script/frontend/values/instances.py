@@ -40,6 +40,12 @@ class ClassKind(NamespaceKind):
         return construct(context, obj, args, kwargs)
 
 
+def stood_for(cls: type) -> type:
+    """The class that Python sees: of one written in Python for scripts, the one that it stands for."""
+    found: type = getattr(cls, "stands_for", cls)
+    return found
+
+
 def construct(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> Any:
     """`cls(*args, **kwargs)` of a class without a constructor here."""
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
@@ -123,6 +129,9 @@ class InstanceKind(ObjectKind):
     def class_of(self, obj: Instance) -> type:
         return obj.cls
 
+    def type_name(self, obj: Instance) -> str:
+        return stood_for(obj.cls).__name__
+
     def get_attribute(self, context: Context, obj: Instance, name: str) -> Any:
         attribute = class_attribute(obj.cls, name)
         if is_property(attribute):
@@ -132,7 +141,7 @@ class InstanceKind(ObjectKind):
         if name in items:
             return bound(context, items[name], AttributeError, text)
         if name == "__class__":
-            return getattr(obj.cls, "stands_for", obj.cls)
+            return stood_for(obj.cls)
         if name == "__dict__":
             return contents.new_dict(context, dict(items))
         if attribute is MISSING and is_method(class_attribute(obj.cls, "__getattr__")):
@@ -179,7 +188,7 @@ class InstanceKind(ObjectKind):
     def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
         found = super().binary(context, op, a, b)
         for one in (a, b):
-            if found is NotImplemented and isinstance(one, Instance):
+            if found is NotImplemented and isinstance(one, Instance) and not hasattr(one.cls, f"__{op}__"):
                 self._left_out(context, one, f"__{op}__")
         return found
 
@@ -191,7 +200,7 @@ class InstanceKind(ObjectKind):
                                   hint=getattr(obj.cls, "instead", "use its items: `dict(d)`"))
 
     def is_instance(self, context: Context, obj: Instance, classes: tuple[type, ...]) -> Any:
-        return issubclass(getattr(obj.cls, "stands_for", obj.cls), classes)
+        return issubclass(stood_for(obj.cls), classes)
 
     def identical(self, context: Context, a: Any, b: Any) -> Any:
         return contents.identical(context, a, b)

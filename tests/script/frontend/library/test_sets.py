@@ -155,4 +155,66 @@ def kept_columns(x, n: int):
     return y
 
 
+@program((3,), (0,), (5,))
+def changed_in_place(n: int):
+    a, b, c, d = {n, 7}, {n, 7}, {n, 7}, {n, 7}
+    others = a, b, c, d
+    a |= {n + 1}
+    b &= {7, 9}
+    c -= c
+    d ^= {7, 8}
+    return [sorted(s) for s in others], a is others[0], b is others[1], c is others[2], d is others[3]
+
+
+@program((3,), (0,), (5,))
+def known_sets_changed_in_place(n: int):
+    s = {1}
+    t = s
+    s |= {2}
+    s.difference_update([1])
+    s.symmetric_difference_update({n, 9})
+    return sorted(t), t is s, n
+
+
+@program((3,), (1,))
+def updated_by_itself(n: int):
+    s = {n, 1}
+    s.update(s)
+    kept = s.copy()
+    s.difference_update(s)
+    kept.intersection_update([n], {n, 2})
+    return len(s), s == set(), sorted(kept)
+
+
+class Bag:
+    """Goes over something else than what it holds."""
+
+    def __init__(self):
+        self.held = [9]
+
+    def __iter__(self):
+        return iter([1, 2])
+
+
+BAG, GIVEN = Bag(), {5}
+
+
+@program((3,), (5,))
+def of_any_iterable(n: int):
+    s = {n}
+    s.update(BAG)
+    return sorted(s)
+
+
+@program((3,), (5,))
+def which_class(n: int):
+    return (type(frozenset({n}) | {1}) is frozenset, type({n} | frozenset({1})) is set, isinstance({n}, frozenset),
+            type(GIVEN | frozenset({n})) is set, {n} == [n], {n} != {n})
+
+
+@program((3,), (5,))
+def with_what_is_no_set(n: int):
+    return {n} | [1]
+
+
 test_programs = suite(PROGRAMS)
