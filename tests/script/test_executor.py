@@ -480,3 +480,33 @@ def test_the_collector_pauses_while_a_program_is_compiled(enabled, monkeypatch):
     finally:
         gc.enable()
     assert seen == [False]
+
+
+def _reaches_both(x, y):
+    (x * 2 + y.tanh() * 3).sum().backward()
+    return x * 1
+
+
+def _asks_for_one(x, y):
+    return jitgrad.autograd.grad((x * 2 + y * 3).sum(), [x])[0]
+
+
+def _assigns_one(x, y):
+    x.grad = jitgrad.ones(3)
+    return y.grad if y.grad is not None else x * 0
+
+
+@pytest.mark.parametrize("order", [(False, True), (True, False), (False, True, False)])
+@pytest.mark.parametrize("function", [_reaches_both, _asks_for_one, _assigns_one])
+def test_gradients_of_two_tensors_and_then_of_one_twice(function, order):
+    """A program compiled for two tensors does not take one tensor twice: that has one `.grad`."""
+    scripted = jitgrad.script(function)
+    for twice in order:
+        found = []
+        for f in (function, scripted):
+            x = jitgrad.arange(3.0).requires_grad_()
+            y = x if twice else jitgrad.ones(3).requires_grad_()
+            result = f(x, y)
+            found.append([None if t is None else t.tolist() for t in (result, x.grad, y.grad)])
+        assert found[0] == found[1]
+    assert len(scripted.recompilations) == 1

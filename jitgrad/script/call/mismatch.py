@@ -17,6 +17,7 @@ from jitgrad.script.graph.ir import symbol_axes
 #: reasons to compile again that no single guard has: how they begin
 SIZES = "sizes that were equal at the"
 SHARED = "a tensor that is written shares memory with another, and did not at the first call"
+TWICE = "a tensor is found on two paths, and gradients are taken; at the first call it was not"
 
 
 def other_modes(before: Any, grad_mode: bool = True) -> str:
@@ -43,7 +44,8 @@ def mismatch(specialisation: Specialisation, values: dict[str, Any]) -> str:
             return f"`{owner.__qualname__}.{name}` was assigned"
     if specialisation.may_share and not _separate(specialisation, values):
         return SHARED
-    return _size_mismatch(specialisation, values)
+    return _size_mismatch(specialisation, values) or (
+        TWICE if specialisation.script.apart else "something read on the way changed")
 
 
 def other_grads(specialisation: Specialisation, values: dict[str, Any]) -> bool:
@@ -85,7 +87,7 @@ def _size_mismatch(specialisation: Specialisation, values: dict[str, Any]) -> st
         objects = [resolve(s, values) for s in script.inputs]
     except Unreadable as missing:
         return f"{missing}"
-    return other_sizes(script, objects, "first") or "something read on the way changed"
+    return other_sizes(script, objects, "first")
 
 
 def _separate(specialisation: Specialisation, values: dict[str, Any]) -> bool:

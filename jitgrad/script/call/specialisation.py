@@ -22,7 +22,7 @@ from jitgrad.ops import autocast
 from jitgrad.ops.types import ListType, OptionalType, TensorType
 from jitgrad.random import default_generator
 from jitgrad.script.call import arrayguards, signature as sig
-from jitgrad.script.call.entering import EntryWriter, known_shapes, picker, separate
+from jitgrad.script.call.entering import EntryWriter, apart, known_shapes, picker, separate
 from jitgrad.script.call.graph_function import GraphFunction
 from jitgrad.script.call.sources import (MISSES, SEQUENCES, Unreadable, argument_guards, broken, describe, problem,
                                          resolve, type_of_tensor)
@@ -121,6 +121,9 @@ class Specialisation:
         lists = [i for i, t in enumerate(script.input_types)
                  if isinstance(t, ListType) and isinstance(t.elem, TensorType)]
         written = self.function.writes
+        if script.apart:
+            for condition in apart(script, names, [i for i in tensors if i not in written], lists):
+                writer.require(condition)
         self.may_share = bool(written) and len(tensors) + len(lists) > 1
         quick = None
         if self.function.is_native and self.function.device.type == "cpu":
