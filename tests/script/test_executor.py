@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import threading
 
 import numpy as np
@@ -11,7 +12,9 @@ import pytest
 import jitgrad
 from jitgrad import config
 from jitgrad.errors import ScriptError
+from jitgrad.script.call.mismatch import SHARED, TWICE
 from jitgrad.script.executor import ENTRIES
+from jitgrad.script.loaded import NoProgram
 
 
 def tensor(*values, **options):
@@ -491,6 +494,11 @@ def _asks_for_one(x, y):
     return jitgrad.autograd.grad((x * 2 + y * 3).sum(), [x])[0]
 
 
+def _writes_one(x, y):
+    x.mul_(2)
+    return y + 1
+
+
 def _assigns_one(x, y):
     x.grad = jitgrad.ones(3)
     return y.grad if y.grad is not None else x * 0
@@ -509,4 +517,36 @@ def test_gradients_of_two_tensors_and_then_of_one_twice(function, order):
             result = f(x, y)
             found.append([None if t is None else t.tolist() for t in (result, x.grad, y.grad)])
         assert found[0] == found[1]
-    assert len(scripted.recompilations) == 1
+    assert scripted.recompilations == [TWICE if order[1] else "`y` is another object than `x`"]
+    x, y = (jitgrad.ones(3).requires_grad_() for _ in range(2))
+    assert "no tensor is found on two paths" in str(scripted.explain(x, y))
+
+
+def test_gradients_of_a_tensor_that_is_also_in_a_list_of_any_length():
+    def total(x, xs):
+        found = x * 2
+        for each in xs:
+            found = found + each * each
+        return jitgrad.autograd.grad(found.sum(), [x])[0]
+
+    scripted = jitgrad.script(total)
+    for count, own in ((3, False), (4, False), (5, False), (5, True), (4, True)):
+        x = jitgrad.ones(3).requires_grad_()
+        xs = [x if own and k == 0 else jitgrad.ones(3).requires_grad_() for k in range(count)]
+        assert scripted(x, xs).tolist() == total(x, xs).tolist()
+    assert TWICE in scripted.recompilations
+
+
+@pytest.mark.parametrize(("function", "reason"), [(_asks_for_one, TWICE), (_writes_one, SHARED)])
+def test_a_saved_program_for_two_tensors_refuses_one_twice(function, reason):
+    scripted = jitgrad.script(function)
+    x, y = jitgrad.ones(3), jitgrad.ones(3)
+    needs = function is _asks_for_one
+    scripted(x.requires_grad_(needs), y.requires_grad_(needs))
+    file = io.BytesIO()
+    jitgrad.jit.save(scripted, file)
+    file.seek(0)
+    loaded = jitgrad.jit.load(file)
+    loaded(x, y)
+    with pytest.raises(NoProgram, match=reason):
+        loaded(x, x)

@@ -6,7 +6,7 @@ few attribute reads and comparisons, not an interpretation of the guards.
 """
 
 import operator
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -367,28 +367,10 @@ def _owner(array: Any, base: Any) -> int | None:
     return id(base) if type(base) is type(array) and base.base is None else None
 
 
-def apart(script: sig.ScriptGraph, names: Sequence[str], tensors: Sequence[int], lists: Sequence[int]) -> list[str]:
-    """The conditions that no tensor is found on two paths, as Python; types tell most of them apart.
-
-    Args:
-        names: the variables of the inputs.
-        tensors: the inputs that are tensors whose memory nothing else says to be their own.
-        lists: the inputs that are lists of tensors; one may hold a tensor twice, but none of the others.
-    """
-    def alike(inputs: Sequence[int]) -> dict[tuple[Any, int], list[str]]:
-        found: dict[tuple[Any, int], list[str]] = {}
-        for i in inputs:
-            type_ = elem_of(script.input_types[i])
-            found.setdefault((type_.dtype, len(type_.dims)), []).append(names[i])
-        return found
-
-    listed, conditions = alike(lists), []
-    for kind, group in alike(tensors).items():
-        ids = f"{{{', '.join(f'id({name})' for name in group)}}}"
-        if len(group) > 1:
-            conditions.append(f"len({ids}) == {len(group)}")
-        conditions += [f"{ids}.isdisjoint(map(id, {name}))" for name in listed.get(kind, ())]
-    return conditions
+def distinct(tensors: Sequence[Any], listed: Iterable[Any] = ()) -> bool:
+    """Whether no tensor is two of `tensors`, nor one of them and one of `listed`, where one may occur twice."""
+    found = set(map(id, tensors))
+    return len(found) == len(tensors) and found.isdisjoint(map(id, listed))
 
 
 def picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:

@@ -9,7 +9,7 @@ from jitgrad.dtypes import get_default_dtype
 from jitgrad.eager.autograd.grad_mode import is_grad_enabled
 from jitgrad.ops import autocast
 from jitgrad.script.call import signature as sig
-from jitgrad.script.call.entering import separate
+from jitgrad.script.call.entering import distinct, separate
 from jitgrad.script.call.sources import Unreadable, broken, elem_of, first_broken, resolve, type_of_tensor
 from jitgrad.script.call.specialisation import Specialisation
 from jitgrad.script.graph.ir import symbol_axes
@@ -42,10 +42,13 @@ def mismatch(specialisation: Specialisation, values: dict[str, Any]) -> str:
             return f"`{name}` was the builtin"
         if found is not sig.ABSENT and operator.attrgetter(name)(owner) is not found:
             return f"`{owner.__qualname__}.{name}` was assigned"
-    if specialisation.may_share and not _separate(specialisation, values):
-        return SHARED
-    return _size_mismatch(specialisation, values) or (
-        TWICE if specialisation.script.apart else "something read on the way changed")
+    script = specialisation.script
+    try:
+        objects = [resolve(s, values) for s in script.inputs]
+    except Unreadable as missing:
+        return f"{missing}"
+    return (sharing(script, specialisation.function.writes, objects) or other_sizes(script, objects, "first")
+            or "something read on the way changed")
 
 
 def other_grads(specialisation: Specialisation, values: dict[str, Any]) -> bool:
@@ -81,18 +84,11 @@ def other_sizes(script: sig.ScriptGraph, objects: Sequence[Any], call: str) -> s
     return ""
 
 
-def _size_mismatch(specialisation: Specialisation, values: dict[str, Any]) -> str:
-    script = specialisation.script
-    try:
-        objects = [resolve(s, values) for s in script.inputs]
-    except Unreadable as missing:
-        return f"{missing}"
-    return other_sizes(script, objects, "first")
-
-
-def _separate(specialisation: Specialisation, values: dict[str, Any]) -> bool:
-    objects = [resolve(s, values) for s in specialisation.script.inputs]
-    written = specialisation.function.writes
-    others = [x._data for i, o in enumerate(objects) if i not in written for x in (o if type(o) is list else (o,))
-              if isinstance(x, type_of_tensor())]
-    return separate([objects[i]._data for i in written], others)
+def sharing(script: sig.ScriptGraph, written: Sequence[int], objects: Sequence[Any]) -> str:
+    """Which of the inputs that a program takes to be separate are one tensor, or one memory, in words."""
+    tensors = [(i, o) for i, o in enumerate(objects) if isinstance(o, type_of_tensor())]
+    listed = [x for o in objects if type(o) is list for x in o if isinstance(x, type_of_tensor())]
+    others = [x._data for x in (*[o for i, o in tensors if i not in written], *listed)]
+    if not separate([objects[i]._data for i in written], others):
+        return SHARED
+    return "" if not script.distinct or distinct([o for _, o in tensors], listed) else TWICE

@@ -365,7 +365,7 @@ class ScriptGraph:
             cache compares their code).
         definitions: (class, method) or (function, part of it) -> what it was; (function, name of a builtin that its
             module has not) -> `ABSENT`.
-        apart: whether no tensor may be found on two of the paths that are inputs: each has a `.grad` of its own.
+        distinct: whether no tensor may be found on two of the paths in `inputs`: each has a `.grad` of its own.
         calls_back: whether it calls ignored functions.
         gradient_state: whether the script looks at the grad mode or at what needs a gradient.
         device_state: whether it looks at where tensors are, so that it may do something else on another device.
@@ -398,7 +398,7 @@ class ScriptGraph:
     recipes: list[tuple[tuple[Place, Result], ...]] = field(default_factory=list)
     unread: list[Source] = field(default_factory=list)
     lists: dict[Source, Any] = field(default_factory=dict)
-    apart: bool = False
+    distinct: bool = False
     calls_back: bool = False
     log: list[str] = field(default_factory=list)
     gradient_state: bool = False

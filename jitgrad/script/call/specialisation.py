@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import types
 import weakref
@@ -22,10 +23,10 @@ from jitgrad.ops import autocast
 from jitgrad.ops.types import ListType, OptionalType, TensorType
 from jitgrad.random import default_generator
 from jitgrad.script.call import arrayguards, signature as sig
-from jitgrad.script.call.entering import EntryWriter, apart, known_shapes, picker, separate
+from jitgrad.script.call.entering import EntryWriter, distinct, known_shapes, picker, separate
 from jitgrad.script.call.graph_function import GraphFunction
-from jitgrad.script.call.sources import (MISSES, SEQUENCES, Unreadable, argument_guards, broken, describe, problem,
-                                         resolve, type_of_tensor)
+from jitgrad.script.call.sources import (MISSES, SEQUENCES, Unreadable, argument_guards, broken, describe, elem_of,
+                                         problem, resolve, type_of_tensor)
 from jitgrad.script.call.storing import Leave, commit_writer, gather, leave_writer
 from jitgrad.script.graph import effects
 
@@ -121,9 +122,8 @@ class Specialisation:
         lists = [i for i, t in enumerate(script.input_types)
                  if isinstance(t, ListType) and isinstance(t.elem, TensorType)]
         written = self.function.writes
-        if script.apart:
-            for condition in apart(script, names, [i for i in tensors if i not in written], lists):
-                writer.require(condition)
+        if script.distinct:
+            writer.require(self._distinction(writer, names, tensors, lists))
         self.may_share = bool(written) and len(tensors) + len(lists) > 1
         quick = None
         if self.function.is_native and self.function.device.type == "cpu":
@@ -154,6 +154,18 @@ class Specialisation:
         if separation and (quick is None or not quick.separates):
             writer.require(separation)
         return writer.finish(f"(({''.join(n + ', ' for n in names)}), r)")
+
+    def _distinction(self, writer: EntryWriter, names: Sequence[str], tensors: Sequence[int],
+                     lists: Sequence[int]) -> str:
+        """The condition that no tensor is found on two paths. Those of other types are not one, and what is written
+        has memory of its own."""
+        left = [i for i in tensors if i not in self.function.writes]
+        kinds = {i: (type_.dtype, len(type_.dims)) for i in (*left, *lists)
+                 for type_ in [elem_of(self.script.input_types[i])]}
+        count = collections.Counter(kinds.values())
+        one, listed = (", ".join([prefix + names[i] for i in some if count[kinds[i]] > 1])
+                       for some, prefix in ((left, ""), (lists, "*")))
+        return f"{writer.constant(distinct)}([{one}], [{listed}])" if one else "True"
 
     def _separation(self, writer: EntryWriter, tensors: Sequence[int], lists: Sequence[str]) -> str:
         """The condition that what is written has memory of its own; `r` is the list of the program's inputs."""

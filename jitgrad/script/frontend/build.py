@@ -209,8 +209,8 @@ def _graph_of(context: Context, inputs: Inputs, function: Callable[..., Any], ar
                 i for i in differentiable if not isinstance(graph.outputs[i].type, ListType)]),
             stores=stores, recipes=inputs.recipes, unread=inputs.unread(),
             lists=inputs.lists_taken(), functions=[function, *context.functions], definitions=inputs.definitions,
-            apart=inputs.memory.apart, calls_back=context.called_back, gradient_state=context.gradient_state,
-            device_state=context.device_state, log=[*log, *context.log],
+            distinct=inputs.memory.distinct, calls_back=context.called_back,
+            gradient_state=context.gradient_state, device_state=context.device_state, log=[*log, *context.log],
             device=context.device, on_host=tuple(sorted(results.on_host)),
             expected=expected)
 

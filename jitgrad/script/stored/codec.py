@@ -68,7 +68,7 @@ class Encoder(ABC):
             "stores": self._stores(script.stores),
             "recipes": [self._stores(r) for r in script.recipes],
             "log": list(script.log),
-            "apart": script.apart,
+            "distinct": script.distinct,
             "gradient_state": script.gradient_state,
             "device_state": script.device_state,
             "device": str(script.device),
@@ -217,7 +217,7 @@ class Decoder(ABC):
             alone=self._outputs(stored.get("alone", [])),
             stores=self._stores(stored["stores"]), recipes=self._recipes(stored.get("recipes", [])),
             log=[string(line) for line in items(stored["log"])], gradient_state=boolean(stored["gradient_state"]),
-            apart=boolean(stored.get("apart", False)), device_state=boolean(stored.get("device_state", False)),
+            distinct=boolean(stored.get("distinct", False)), device_state=boolean(stored.get("device_state", False)),
             device=device_of(stored["device"]) if "device" in stored else CPU,
             on_host=self._outputs(stored.get("on_host", [])),
             expected=[self._expected(e) for e in items(stored.get("expected", []))])

@@ -41,6 +41,18 @@ def test_a_second_function_is_loaded(folder):
         np.testing.assert_allclose(a, eager, rtol=1e-5)
 
 
+def test_a_program_for_two_tensors_is_not_one_for_one_twice(folder):
+    def both(x, y):
+        return jitgrad.autograd.grad((x * 2 + y * 3).sum(), [x])[0]
+
+    for twice in (False, True):
+        scripted = jitgrad.script(both)
+        x = jitgrad.ones(3).requires_grad_()
+        assert scripted(x, x if twice else jitgrad.ones(3).requires_grad_()).tolist() == [5.0 if twice else 2.0] * 3
+        assert scripted.cache_info().disk_hits == 0
+    assert list(folder.iterdir())
+
+
 def test_a_program_for_another_blas_is_a_miss(folder, monkeypatch, capsys):
     expected = gradient(jitgrad.script(layer))
 

@@ -4,7 +4,7 @@ Two inputs that share memory are right as long as neither is written. Where one 
 one input (`Restart`, with the decision `SHARED`), and other shared memory is refused.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jitgrad.eager.arrays.arrays import library, overlap
@@ -23,7 +23,7 @@ class Memory:
         tensors: graph input -> the tensor of the first call.
 
     Attributes:
-        apart: whether every tensor must be found on one path only.
+        distinct: whether every tensor must be found on one path only.
     """
 
     def __init__(self, context: Context, tensors: Mapping[int, Any]):
@@ -32,15 +32,14 @@ class Memory:
         self._neighbours: dict[int, list[int]] = {}  # owner of memory -> the graph inputs in it
         self._listed: list[Any] = []  # tensors in lists of any length: their memory is not written
         self._written: dict[int, None] = {}
-        self.apart = False
+        self.distinct = False
 
     def add(self, index: int) -> None:
         """There is one more tensor input."""
         tensor = self._tensors[index]
-        if self._places.setdefault(id(tensor), index) != index and self.apart:
+        self._places.setdefault(id(tensor), index)
+        if self.distinct:
             self.one_each()
-        if self.apart:
-            self._refuse_in_lists((id(tensor),))
         neighbours = self._neighbours.setdefault(_owner(tensor), [])
         for other in neighbours:
             if other in self._written:
@@ -53,8 +52,10 @@ class Memory:
 
     def one_each(self) -> None:
         """From now on a tensor that is found on two paths is one: it has one `.grad`."""
-        self.apart = True
-        self._refuse_in_lists(self._places)
+        self.distinct = True
+        if not {id(x) for x in self._listed}.isdisjoint(self._places):
+            raise UnsupportedCall("gradients are taken of a tensor that is also an item of a list of run-time length",
+                                  self._context.span(), hint="pass it once")
         if SHARED not in self._context.decisions and len(self._places) < len(self._tensors):
             raise Restart(SHARED, "the same tensor is found on two paths, and gradients are taken")
 
@@ -71,8 +72,8 @@ class Memory:
     def list(self, tensors: Sequence[Any]) -> None:
         """These are in a list of any length: nothing writes to their memory."""
         self._listed += tensors
-        if self.apart:
-            self._refuse_in_lists(self._places)
+        if self.distinct:
+            self.one_each()
         for index in self._written:
             self._refuse_listed(index)
 
@@ -92,12 +93,6 @@ class Memory:
         array = _array(self._tensors[written])
         if any(overlap(array, _array(x)) for x in self._listed):
             raise self._refused("an item of a list of run-time length shares")
-
-    def _refuse_in_lists(self, places: Iterable[int]) -> None:
-        """Refuse gradients where a tensor input is in a list of any length, too: its `.grad` would be two."""
-        if not {id(x) for x in self._listed}.isdisjoint(places):
-            raise UnsupportedCall("gradients are taken of a tensor that is also an item of a list of run-time length",
-                                  self._context.span(), hint="pass it once")
 
     def _refused(self, whose: str) -> UnsupportedCall:
         return UnsupportedCall(f"this in-place write goes to memory that {whose}", self._context.span(),

@@ -28,6 +28,8 @@ def guards(specialisation: Specialisation) -> list[str]:
               for a, b in script.trip_guards]
     if specialisation.may_share:
         lines.append("what is written shares no memory with other tensors")
+    if script.distinct:
+        lines.append("no tensor is found on two paths")
     return lines
 
 

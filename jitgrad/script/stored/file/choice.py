@@ -4,15 +4,16 @@ A program that was saved where gradients are recorded also runs where fewer are 
 parameter), unless it looks at the grad mode or at `requires_grad`. It never runs where more are asked for.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from jitgrad.eager.autograd.grad_mode import is_grad_enabled
 from jitgrad.script.autodiff.flow import Flow, reachable
 from jitgrad.script.call import signature as sig
-from jitgrad.script.call.mismatch import other_modes, other_sizes
+from jitgrad.script.call.mismatch import other_modes, other_sizes, sharing
 from jitgrad.script.call.sources import Unreadable, broken, first_broken, resolve, tensor_key, type_of_tensor
-from jitgrad.script.graph.ir import Graph, Node, Value, rewritten
+from jitgrad.script.graph.ir import Graph, Node, Value, committed, rewritten
 from jitgrad.script.stored.records import Program
 
 
@@ -39,7 +40,12 @@ def refusal(program: Program, values: dict[str, Any]) -> str:
     guards = (*program.arguments, *program.script.guards)
     return (program.refusal or other_modes(program, exact or not program.grad_mode)
             or first_broken(guards, values, lambda guard, found: _problem(guard, found, exact))
-            or other_sizes(program.script, [resolve(s, values) for s in program.script.inputs], "saved"))
+            or _inputs_refused(program.script, [resolve(s, values) for s in program.script.inputs]))
+
+
+def _inputs_refused(script: sig.ScriptGraph, objects: Sequence[Any]) -> str:
+    written = [i for i in committed(script.graph.block) if isinstance(objects[i], type_of_tensor())]
+    return sharing(script, written, objects) or other_sizes(script, objects, "saved")
 
 
 def _problem(guard: sig.Guard, found: Any, exact: bool) -> str:
