@@ -1,4 +1,4 @@
-"""Three hundred random programs: eager, interpreted and native agree."""
+"""Three hundred random programs: eager, interpreted and native agree, and what comes from a disk cache or a file."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz import compare, world
+from tests.fuzz import compare, session, world
 from tests.fuzz.__main__ import kind
 from tests.fuzz.features import Features
 from tests.fuzz.generator import BLOCK, program
 from tests.fuzz.shrink import shrink
 
 FIRST, COUNT, CHUNK = 20_000, 300, 5
-MODES = (("interpreted", "native"), ("interpreted",))  # native code takes four times as long
 
 
 @pytest.mark.sampled("random programs")
 @pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, CHUNK))
 def test_random_programs_agree_with_eager(first: int) -> None:
-    reports = {seed: compare.check_program(seed, MODES[seed % 2]) for seed in range(first, first + CHUNK)}
+    reports = {seed: compare.check_program(seed, () if seed % 2 == 0 else ("interpreted",))  # native takes four times
+               for seed in range(first, first + CHUNK)}
     problems = [f"seed {seed}: {report.problem}" for seed, report in reports.items() if report.problem]
     assert not problems, "\n".join(problems)
     assert sum(bool(r.refused) for r in reports.values()) <= CHUNK // 2
@@ -80,3 +80,27 @@ def test_kinds_of_problems_ignore_numbers() -> None:
     assert kind(a) == kind(b) != kind(a.replace("native", "interpreted"))
     crash = "InterpretError: `opt.get` of `%{}: optional<f64[s{}]>`, which is absent"
     assert kind(crash.format(12, 7)) == kind(crash.format(305, 41))
+
+
+def test_every_mode_is_tried_on_some_programs() -> None:
+    assert {m for seed in range(5) for m in compare.modes_of(seed)} == set(compare.MODES)
+    source = program(FIRST).source
+    assert "def f(box, x, y" in session.as_method(source)
+
+
+@pytest.mark.parametrize("mode", compare.MODES)
+def test_every_mode_sees_a_difference(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = f"def f({session.PARAMETERS}):\n    box.count += 1\n    return (x * 2).sum()\n"
+    cases = list(world.arguments(3, 2))
+    report = compare.check_source(source, "right", False, cases, (mode,))
+    assert (report.problem, report.refused, report.unsaved) == ("", "", [])
+    assert (report.from_disk > 0, report.saved) == (mode == "stored", 2 * (mode == "saved"))
+    eager = session.Session.run
+
+    def other(self: session.Session, case: world.Case) -> session.Outcome:
+        outcome = eager(self, case)
+        outcome.state[8] += hasattr(self.function, "cache_info")
+        return outcome
+
+    monkeypatch.setattr(session.Session, "run", other)
+    assert compare.check_source(source, "wrong", False, cases, (mode,)).problem.startswith(f"{mode}, arguments")

@@ -14,7 +14,7 @@ from jitgrad import config
 from tests.codegen.cuda import host
 from tests.cuda.hosted import StandinDriver, gpu
 from tests.cuda.nets import CLASSES, Net, Nets
-from tests.fuzz.compare import compile_source
+from tests.fuzz.session import compile_source
 
 pytestmark = host.emulated
 

@@ -3,5 +3,7 @@
     make fuzz N=500 SEED=0       # or: python -m tests.fuzz --count 500 --seed 0 [--show 17]
 
 Compared are results, printed text, exceptions (type and message), the arguments and the object's attributes after the
-call, every `.grad` (None stays None); on every tenth program second-order gradients too.
+call with their flags, every `.grad` (None stays None); on every tenth program second-order gradients too. Of five
+programs one is also verified between passes, one run again from a disk cache of its own, and one run from files, saved
+for each call as a method of the object.
 """

@@ -8,11 +8,12 @@ import re
 import signal
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
+from dataclasses import fields
 from pathlib import Path
 
 from tests import fuzz
-from tests.fuzz import compare, world
+from tests.fuzz import compare, session, world
 from tests.fuzz.features import Features
 from tests.fuzz.generator import program
 from tests.fuzz.isolated import THOROUGH, reports
@@ -35,7 +36,7 @@ def _too_long(number: int, frame: object) -> None:
 def shrunk(seed: int, problem: str) -> tuple[str, str]:
     """A small program that differs in the same way, and how."""
     mode = problem.partition(",")[0]
-    modes = (mode,) if mode in ("interpreted", "native") else ("interpreted", "native")
+    modes = (mode,) if mode in compare.MODES else ("interpreted", "native")
     found = [problem]
     signal.signal(signal.SIGALRM, _too_long)
     cases = world.sequence(seed)
@@ -58,15 +59,17 @@ def shrunk(seed: int, problem: str) -> tuple[str, str]:
     return shrink(program(seed).source, fails), found[0]
 
 
+def general(reason: str) -> str:
+    """A reason without its program's names and numbers."""
+    return re.sub(r"`.*?`|'.*?'|\d+", "_", reason)
+
+
 def reason(refusal: str) -> str:
     """A refusal without its program's names and numbers, and whether the refusals that are tested give this reason."""
-    def general(text: str) -> str:
-        return re.sub(r"`.*?`|'.*?'|\d+", "_", text)
-
     why = general(refusal)
     cases = Path(__file__).parents[1].joinpath("script", "refusals", "refusals.case").read_text()
     listed = {general(m) for m in re.findall(r"^\w+: [\w<>]+\.py:\d+:\d+: [a-z ]+: (.*)$", cases, re.MULTILINE)}
-    told = why.partition(": ")[2] in listed or compare.EMPTY_SUM in why
+    told = why.partition(": ")[2] in listed or session.EMPTY_SUM in why
     return ("documented: " if told else "not documented: ") + why
 
 
@@ -87,21 +90,25 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--show", type=int, help="print the program of this seed and stop")
-    parser.add_argument("--modes", default="interpreted,native")
+    parser.add_argument("--modes", help=f"some of {','.join(compare.MODES)}, for every program (interpreted,native; of "
+                        "five programs one verified, one stored, one saved)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="programs at a time (all processors)")
     parser.add_argument("--whole", action="store_true", help="print failing programs as they are, not made smaller")
     args = parser.parse_args()
     if args.show is not None:
         print(program(args.show).source)
         return 0
-    failures, compilations, features = 0, 0, Features()
+    modes = tuple(args.modes.split(",")) if args.modes else ()
+    failures, features, totals = 0, Features(), Counter[str]()
+    unsaved: Counter[str] = Counter()
     refusals: dict[str, list[int]] = defaultdict(list)  # seeds by reason
     start = time.monotonic()
     seeds, done = range(args.seed, args.seed + args.count), 0
     try:
-        for done, (seed, report) in enumerate(reports(seeds, tuple(args.modes.split(",")), args.jobs), 1):
+        for done, (seed, report) in enumerate(reports(seeds, modes, args.jobs), 1):
             features.add(program(seed).features)
-            compilations += report.compilations
+            totals += Counter({f.name: n for f in fields(report) if type(n := getattr(report, f.name)) is int})
+            unsaved.update(map(general, report.unsaved))
             if report.refused:
                 refusals[reason(report.refused)].append(seed)
             if report.problem:
@@ -116,9 +123,12 @@ def main() -> int:
         print(f"{CLEAR}stopped after {done} of {args.count} programs")
     refused = sum(map(len, refusals.values()))
     print(f"{done - failures - refused} agree, {failures} differ, {refused} refused "
-          f"({100 * refused / max(done, 1):.1f}%), {compilations} compilations")
+          f"({100 * refused / max(done, 1):.1f}%), {totals['compilations']} compilations, {totals['from_disk']} from "
+          f"disk, {totals['saved']} calls from files")
     for why, seeds in sorted(refusals.items(), key=lambda item: -len(item[1])):
         print(f"{len(seeds):6d}  {why} (seeds {', '.join(map(str, seeds[:4]))})")
+    for why, count in unsaved.most_common():
+        print(f"{count:6d}  calls not from files: {why}")
     print(f"one program of {THOROUGH} was compiled with LLVM's optimisations")
     print(features.table(done))
     return 1 if failures else 0

@@ -1,15 +1,13 @@
-"""Runs one program in one mode and says everything that an observer can see; compares two such observations."""
+"""Compares what an observer sees of a program in each mode with what eager shows."""
 
 from __future__ import annotations
 
 import contextlib
-import inspect
-import io
-import linecache
+import os
 import re
+import tempfile
 import types
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,156 +15,9 @@ import numpy as np
 
 import jitgrad
 from jitgrad import config
-from jitgrad.eager.tensor import Tensor
-from jitgrad.errors import ScriptError
 from tests.fuzz import world
 from tests.fuzz.generator import program
-
-PARAMETERS = "x, y, w, b, c, n: int, s: float, flag, maybe, xs, box"
-ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
-#: eager refuses a gradient that needs a value which is gone; a script, whose values never change, has it
-OVERWRITTEN = "modified by an inplace operation"
-#: errors by which a script refuses at run time
-EMPTY_SUM = "is a number in Python, a tensor in a script"
-FROM_ARGUMENTS = "create_graph=True computes a scripted function's gradient from its arguments"
-
-
-def compile_source(source: str, name: str) -> Callable[..., Any]:
-    """Execute the source so that `inspect` can find it again."""
-    filename = f"<fuzz {name}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    scope: dict[str, Any] = {"jitgrad": jitgrad, "State": world.State, "OFFSET": 1, "__name__": "fuzz"}
-    exec(compile(source, filename, "exec"), scope)
-    function: Callable[..., Any] = scope["f"]
-    return function
-
-
-def optimizer_of(source: str) -> str:
-    """The optimizer that the program's first line names."""
-    first = source.partition("\n")[0]
-    return first[2:] if first[2:] in world.OPTIMIZERS else "SGD"
-
-
-@dataclass
-class Outcome:
-    """What one run of a program did."""
-
-    value: Any = None
-    gradients: list[Any] = field(default_factory=list)
-    second: list[Any] = field(default_factory=list)
-    error: str = ""
-    printed: str = ""
-    state: Any = None
-    refused: str = ""
-    overwritten: bool = False
-
-
-def plain(value: Any, depth: int = 0) -> Any:
-    """Tensors as copied arrays, objects as dicts of what they hold."""
-    if isinstance(value, Tensor):
-        return value.detach().numpy().copy()
-    if isinstance(value, (tuple, list)):
-        return [type(value).__name__, *(plain(v, depth + 1) for v in value)]
-    if isinstance(value, dict):
-        return {str(k) if not isinstance(k, Tensor) else f"key {i}": plain(v, depth + 1)
-                for i, (k, v) in enumerate(value.items())}
-    return value
-
-
-def leaves(value: Any) -> list[Tensor]:
-    """The tensors in a result."""
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, dict):
-        value = list(value.values())
-    return [t for v in value for t in leaves(v)] if isinstance(value, (tuple, list)) else []
-
-
-def _seeded(function: Callable[..., Any], seed: int, given: tuple[Any, ...]) -> Any:
-    """A call by another thread, whose generator of random numbers starts at the seed too."""
-    jitgrad.manual_seed(seed)
-    return function(*given)
-
-
-class Session:
-    """Calls of one function in one mode; a box may live from one to the next."""
-
-    def __init__(self, function: Callable[..., Any], second_order: bool, optimizer: str = "SGD"):
-        self.function, self.second_order, self.optimizer = function, second_order, optimizer
-        self.box: Any = None
-        self.scope = inspect.unwrap(function).__globals__
-
-    def run(self, case: world.Case) -> Outcome:
-        """Call, differentiate, catch."""
-        outcome = Outcome()
-        columns = case.arrays[0].shape[1]
-        if not case.again or self.box is None:
-            self.box = world.Box(columns, self.optimizer, case.n)
-        box = self.box
-        x, y, w, b = [jitgrad.from_numpy(a.copy()).requires_grad_() for a in case.arrays[:4]]
-        c = jitgrad.from_numpy(case.arrays[4].copy())
-        maybe = jitgrad.from_numpy(case.arrays[1] * 0.5) if case.maybe else None
-        xs = [jitgrad.from_numpy(case.arrays[3] * 0.3), jitgrad.from_numpy(case.arrays[3] - 0.2)]
-        if case.change == "y is x":
-            y = x
-        if case.change in ("no gradient of x", "no gradients"):
-            for t in (x,) if case.change == "no gradient of x" else (x, y, w, b):
-                t.requires_grad_(False)
-        if case.change == "maybe is c":
-            maybe = c
-        if case.change == "one tensor twice in xs":
-            xs[1] = xs[0]
-        self.scope["OFFSET"] = int(case.change[-1]) if case.change.startswith("OFFSET") else 1
-        mode = jitgrad.no_grad() if case.change == "no_grad" else contextlib.nullcontext()
-        tensors = [x, y, w, b, box.p, box.q]
-        printed = io.StringIO()
-        jitgrad.manual_seed(case.n)
-        try:
-            with contextlib.redirect_stdout(printed), mode:
-                given = (x, y, w, b, c, case.n, case.s, case.flag, maybe, xs, box)
-                if case.change == "in a thread":
-                    with ThreadPoolExecutor(1) as pool:
-                        result = pool.submit(_seeded, self.function, case.n, given).result()
-                else:
-                    result = self.function(*given)
-            outcome.value = plain(result)
-        except ScriptError as error:
-            outcome.refused, outcome.error = f"{type(error).__name__}: {error.message}", f"{error}"
-        except ERRORS as error:
-            outcome.error = f"{type(error).__name__}: {error}"
-            if EMPTY_SUM in outcome.error:
-                outcome.refused = outcome.error
-        else:
-            try:
-                self._differentiate(result, tensors, outcome)
-            except ERRORS as error:
-                outcome.error = f"{type(error).__name__}: {error}"
-                outcome.overwritten = OVERWRITTEN in outcome.error
-                if FROM_ARGUMENTS in outcome.error:
-                    outcome.refused = outcome.error
-        outcome.printed = printed.getvalue()
-        outcome.state = plain([c, xs, maybe, box.p, box.q, box.total, box.count, box.scale, box.last,
-                               *(t.grad for t in tensors), dict(box.opt.state.items()),
-                               box.opt.param_groups[0]["lr"]])
-        return outcome
-
-    def _differentiate(self, result: Any, tensors: list[Any], outcome: Outcome) -> None:
-        found = [t for t in leaves(result) if t.requires_grad and t.grad_fn is not None]
-        if not found:
-            return
-        value = sum(((t * (0.5 + 0.25 * i)).sum() for i, t in enumerate(found)),
-                    jitgrad.zeros((), dtype=jitgrad.float64))
-        if not self.second_order:
-            value.backward()
-            outcome.gradients = [None if t.grad is None else t.grad.numpy().copy() for t in tensors]
-            return
-        first = jitgrad.autograd.grad(value, tensors, create_graph=True, allow_unused=True)
-        outcome.gradients = [None if g is None else g.detach().numpy() for g in first]
-        total = sum(((g * g).sum() for g in first if g is not None), jitgrad.zeros((), dtype=jitgrad.float64))
-        outcome.second = [None] * len(tensors)
-        if total.requires_grad:
-            second = jitgrad.autograd.grad(total, tensors, allow_unused=True)
-            outcome.second = [None if g is None else g.numpy() for g in second]
+from tests.fuzz.session import Outcome, SavedSession, Session, as_method, compile_source, optimizer_of
 
 
 def close(a: Any, b: Any) -> bool:
@@ -234,7 +85,7 @@ def _presence(gradient: Any) -> str:
 #: what an exception leaves as eager does: memory and numbers
 KEPT = ("c", "maybe", "box.p", "box.q", "box.count", "box.scale")
 STATE = ("list", "c", "xs", "maybe", "box.p", "box.q", "box.total", "box.count", "box.scale", "box.last", "x.grad",
-         "y.grad", "w.grad", "b.grad", "p.grad", "q.grad", "optimizer", "lr")
+         "y.grad", "w.grad", "b.grad", "p.grad", "q.grad", "optimizer", "lr", "flags")
 
 
 def differing(a: Any, b: Any) -> str:
@@ -254,7 +105,32 @@ class Report:
     problem: str = ""
     refused: str = ""
     compilations: int = 0
+    from_disk: int = 0  # of those of the second turn of "stored"
+    saved: int = 0  # calls that ran from a file
+    unsaved: list[str] = field(default_factory=list)  # why others did not
+    seconds: float = 0.0  # of processor time, for what every program goes through
     died: bool = False  # crashed or took too long, so that nothing makes it smaller here
+
+
+#: how a program is run: by the interpreter, its graphs verified between passes or not; as native code, compiled, or
+#: compiled and then run again from a disk cache of its own; from a file, as a method of the box
+MODES = ("interpreted", "verified", "native", "stored", "saved")
+
+
+def modes_of(seed: int) -> tuple[str, ...]:
+    """The modes of a seed's program: of five, one is verified, one stored and one saved."""
+    return (("verified", "native"), ("interpreted", "stored"), ("interpreted", "native", "saved"),
+            *[("interpreted", "native")] * 2)[seed % 5]
+
+
+@contextlib.contextmanager
+def _knobs(mode: str) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        knobs: dict[str, Any] = {"interpret": mode in ("interpreted", "verified"), "verify": int(mode == "verified")}
+        if mode == "stored":
+            knobs["cache"] = stack.enter_context(tempfile.TemporaryDirectory())
+        stack.enter_context(config.override(**knobs))
+        yield
 
 
 def check_source(source: str, name: str, second_order: bool, cases: Sequence[world.Case],
@@ -265,30 +141,56 @@ def check_source(source: str, name: str, second_order: bool, cases: Sequence[wor
     expected = [eager.run(case) for case in cases]
     report = Report()
     for mode in modes:
-        with config.override(interpret=mode == "interpreted"):
-            scripted = jitgrad.script(function)
-            session = Session(scripted, second_order, optimizer)
-            for i, (case, wanted) in enumerate(zip(cases, expected, strict=True)):
-                if case.again and (expected[i - 1].error or expected[i - 1].overwritten):
-                    break  # the state after a failed gradient is not compared, so nothing may build on it
-                outcome = session.run(case)
-                if outcome.refused and not foreseen(wanted, outcome):
-                    report.refused = outcome.refused
+        with _knobs(mode):
+            for turn in range(2 if mode == "stored" else 1):
+                if mode == "saved":
+                    scripted = jitgrad.script(compile_source(as_method(source), f"{name} as a method"))
+                    session: Session = SavedSession(scripted, second_order, optimizer)
+                else:
+                    scripted = jitgrad.script(function)
+                    session = Session(scripted, second_order, optimizer)
+                started = sum(os.times()[:4])
+                _compare(session, mode, cases, expected, report)
+                if not turn and mode not in ("verified", "saved"):
+                    report.seconds += sum(os.times()[:4]) - started
+                if report.refused or report.problem:
                     return report
-                found = difference(wanted, outcome)
-                if found:
-                    report.problem = f"{mode}, arguments {case}: {found}"
-                    return report
-            report.compilations = scripted.cache_info().compilations
+                if turn:
+                    report.from_disk = scripted.cache_info().disk_hits
+                elif mode != "saved":
+                    report.compilations = scripted.cache_info().compilations
     return report
 
 
-def check_program(seed: int, modes: tuple[str, ...] = ("interpreted", "native")) -> Report:
-    """Generate and compare one program. A crash of the compiler is a problem like any other."""
+def _compare(session: Session, mode: str, cases: Sequence[world.Case], expected: Sequence[Outcome], report: Report,
+             ) -> None:
+    for i, (case, wanted) in enumerate(zip(cases, expected, strict=True)):
+        if case.again and mode == "saved":
+            continue  # each file has a box of its own
+        if case.again and (expected[i - 1].error or expected[i - 1].overwritten):
+            return  # the state after a failed gradient is not compared, so nothing may build on it
+        outcome = session.run(case)
+        if outcome.unsaved:
+            report.unsaved.append(outcome.unsaved)
+            continue
+        if outcome.refused and not foreseen(wanted, outcome):
+            report.refused = outcome.refused
+            return
+        report.saved += mode == "saved"
+        found = difference(wanted, outcome)
+        if found:
+            report.problem = f"{mode}, arguments {case}: {found}"
+            return
+
+
+def check_program(seed: int, modes: Sequence[str] = ()) -> Report:
+    """Generate and compare one program, in `modes` or `modes_of` it. A crash of the compiler is a problem too."""
+    modes = modes or modes_of(seed)
     try:
         return check_source(program(seed).source, str(seed), seed % 10 == 0, world.sequence(seed), modes)
     except Exception as error:  # whatever it is, it is the finding
         return Report(f"{type(error).__name__}: {error}")
 
 
-__all__ = ["Outcome", "Report", "Session", "check_program", "check_source", "compile_source", "difference"]
+__all__ = ["MODES", "Outcome", "Report", "Session", "check_program", "check_source", "compile_source", "difference",
+           "modes_of"]

@@ -97,10 +97,14 @@ def arguments(seed: int, count: int = len(SIZES)) -> Iterator[Case]:
 
 
 def sequence(seed: int) -> list[Case]:
-    """The calls of one program: three sets of arguments, the first of them with a change, and as it was."""
-    cases = list(arguments(seed, 3))
-    changed = replace(cases[0], change=random.Random(seed).choice(CHANGES))
-    return [*cases, changed, cases[0]]
+    """The calls of one program: three sets of arguments; the first also with one change, of half the programs with the
+    same box, and at the end as it was.
+    """
+    first, *others = arguments(seed, 3)
+    rng = random.Random(seed)
+    changed = replace(first, change=rng.choice(CHANGES), again=rng.random() < 0.5)
+    return [first, changed, *(replace(c, again=False) for c in others), first] if changed.again else [
+        first, *others, changed, first]
 
 
 __all__ = ["OPTIMIZERS", "Box", "Case", "State", "arguments", "sequence"]

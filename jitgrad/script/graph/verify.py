@@ -115,6 +115,15 @@ class Verifier(Checker):
                 pending.append((node.inputs[0], not t))
             elif (node.op == "num.and" and t) or (node.op == "num.or" and not t):
                 pending.extend((i, t) for i in node.inputs)
+            elif node.op == "if":  # a side that gives the other constant was not taken
+                i = node.outputs.index(v)
+                pending.extend((node.inputs[0], block is not node.blocks[0]) for block in node.blocks
+                               if self.constant(block.results[i]) is (not t))
+
+    def constant(self, value: Value) -> Any:
+        """A number that is a constant; None for any other value."""
+        node = self.defined.get(value)
+        return node.attrs["value"] if node is not None and node.op == "num.const" else None
 
     # --- nodes -------------------------------------------------------------------------------------------------------
 

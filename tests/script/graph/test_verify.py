@@ -53,6 +53,28 @@ GOOD = [
     else:
       yield %x
   return %r""",
+    """graph f(%c: bool, %x: f32[]) -> f32[]:
+  %o: optional<f32[]> = if(%c):
+    then:
+      %s: optional<f32[]> = opt.some(%x)
+      yield %s
+    else:
+      %z: optional<f32[]> = opt.none(){type=f32[]}
+      yield %z
+  %fine: bool = if(%c):
+    then:
+      %t: bool = num.const(){value=True}
+      yield %t
+    else:
+      %u: bool = num.const(){value=False}
+      yield %u
+  %r: f32[] = if(%fine):
+    then:
+      %g: f32[] = opt.get(%o)
+      yield %g
+    else:
+      yield %x
+  return %r""",
     """graph f(%s: seq<f32[E]>, %k: int) -> f32[G]:
   %e: f32[G] = seq.get(%s, %k) binds G
   return %e""",

@@ -4,53 +4,100 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.script.frontend.containers.indexing import pick
-from jitgrad.script.frontend.state import effects
-from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state import dispatch, effects
+from jitgrad.script.frontend.state.context import Context, Restart
+from jitgrad.script.frontend.templates import locations
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.protocol import Kind, register
 from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Number, guarded_int
 
 
 class Iterator(Iterable):
-    """What `iter`, `zip`, `map` and kin give: an item that was taken is gone."""
+    """What `iter`, `zip`, `map` and kin give: an item that was taken is gone.
 
-    __slots__ = ("_depth", "_loops", "_taken", "_used")
+    How many are is part of the state, as a variable is. A loop counts those that it takes only if the iterator is used
+    again (`Restart`).
+    """
+
+    __slots__ = ("_around", "_counted", "_key", "_loop", "_place", "_spent")
 
     def __init__(self, context: Context, inner: Iterable):
         super().__init__(inner.length, inner.item, inner.unrolled, inner.now)
-        self._depth, self._loops, self._taken, self._used = context.depth, len(context.bodies_open), 0, False
+        self._place, self._key = context.span(), ("taken", context.new_id())
+        self._counted, self._spent = ("counted", self._place) in context.decisions, False
+        self._around = len(context.bodies_open)  # run-time loops
+        self._loop: Any = None  # the body of that which goes over it
+
+    def _taken(self, context: Context) -> Any:
+        """How many items are gone."""
+        if self._spent or (len(context.bodies_open) > self._around and not self._counted):
+            raise Restart(("counted", self._place), f"the iterator made at {self._place} is used again")
+        if self._loop in context.bodies_open:
+            raise self._shared(context)
+        return locations.fetch(context, context.state, self._key)
+
+    def _shared(self, context: Context) -> Exception:
+        return UnsupportedCall("an iterator that a loop goes over gives items elsewhere in that loop", context.span(),
+                               hint="make a list of it, `list(...)`, and use indices")
+
+    def _at(self, context: Context, k: Any) -> Any:
+        """Item k, of which a number of the run may choose."""
+        if isinstance(k, Number) and self.unrolled:
+            return _chosen(self).item(context, k)
+        return self.item(context, k)
 
     def rest(self, context: Context) -> Iterable:
-        """The items that are left, which are taken with that. Where those of a loop that was left are, nobody knows."""
-        if self._used or len(context.bodies_open) > self._loops or (self._taken and context.depth > self._depth):
-            raise UnsupportedCall("an iterator that may have been used already", context.span(),
-                                  hint="make a list of it, `list(...)`, or make the iterator where it is used")
-        self._used, taken, item = True, self._taken, self.item
-        if not taken:
-            return Iterable(self.length, item, self.unrolled, self.now)
+        """The items that are left, which are taken with that."""
+        begin = self._taken(context)
+        self._spent = not self._counted
+        if begin == 0 and self._spent:
+            return Iterable(self.length, self.item, self.unrolled, self.now)
+        given, left_at = 0, begin  # by iterations one by one, between which it may give items elsewhere
 
-        def left(cx: Context) -> Any:
-            return numbers.minimum(cx, 0, numbers.binary(cx, "sub", self.now(cx), taken), largest=True)
+        def take(cx: Context, k: Any) -> Any:
+            nonlocal given, left_at
+            at = k if begin == 0 else numbers.binary(cx, "add", begin, k)
+            if isinstance(k, int) and self._counted:
+                taken = locations.fetch(cx, cx.state, self._key)
+                if taken is not left_at and not (isinstance(taken, int) and isinstance(self.length, int)
+                                                 and taken < self.length):
+                    raise self._shared(cx)
+                at, given = taken, k + 1
+            elif self._counted:
+                self._loop = next(reversed(cx.bodies_open))
+            if self._counted:
+                cx.state.values[self._key] = left_at = numbers.binary(cx, "add", at, 1)
+            return self._at(cx, at)
 
-        return Iterable(left(context), lambda cx, k: item(cx, numbers.binary(cx, "add", k, taken)), self.unrolled, left)
+        def now(cx: Context) -> Any:
+            taken = locations.fetch(cx, cx.state, self._key) if self._counted else begin
+            return numbers.binary(cx, "add", given, _left(cx, self.now(cx), taken))
+
+        return Iterable(_left(context, self.now(context), begin), take, self.unrolled, now)
 
     def next(self, context: Context, default: Any = UNBOUND) -> Any:
         """The next item; `default` or StopIteration where there is none."""
-        if self._used or context.depth > self._depth:
-            raise UnsupportedCall("`next` of an iterator that may have been used already", context.span(),
-                                  hint="call it where the iterator is made, or use an index")
-        there = numbers.compare(context, "lt", self._taken, self.now(context))
+        taken = self._taken(context)
+        there = numbers.compare(context, "lt", taken, self.now(context))
+
+        def take() -> Any:
+            context.state.values[self._key] = numbers.binary(context, "add", taken, 1)
+            return self._at(context, taken)
+
+        if default is not UNBOUND:
+            return dispatch.branch(context, there, take, lambda: default)
         if there is False:
-            if default is not UNBOUND:
-                return default
             raise effects.raise_now(context, StopIteration, ())
         if isinstance(there, Number):
-            if default is not UNBOUND:
-                raise UnsupportedCall("`next` with a default, of a length known at run time", context.span(),
-                                      hint="write an `if` with the length")
             effects.emit(context, "check", there.value, error=StopIteration, template=None)
-        self._taken += 1
-        return self.item(context, self._taken - 1)
+        return take()
+
+
+def _left(context: Context, length: Any, taken: Any) -> Any:
+    """Of so many items, those that are left."""
+    if taken == 0:
+        return length
+    return numbers.minimum(context, 0, numbers.binary(context, "sub", length, taken), largest=True)
 
 
 def enumerated(context: Context, inner: Iterable, start: Any) -> Iterable:

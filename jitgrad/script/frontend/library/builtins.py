@@ -22,9 +22,9 @@ from jitgrad.script.frontend.values.checks import emit_check
 from jitgrad.script.frontend.values.plain import PLAIN, static
 from jitgrad.script.frontend.values.protocol import (binary, call, class_of, compare, delete_attribute, get_attribute,
                                                      has_attribute, is_dynamic, is_instance, is_open, items_of, iterate,
-                                                     set_attribute, truth, type_name, type_word)
+                                                     set_attribute, truth, type_name)
 from jitgrad.script.frontend.values.values import (Function, Iterable, Method, Number, Range, Super, SymList, SymTensor,
-                                                   sequence)
+                                                   Union, sequence)
 
 
 @handles(len)
@@ -75,11 +75,17 @@ def _iter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(next)
 def _next(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    if not isinstance(args[0], it.Iterator):
-        what = "a generator" if isinstance(args[0], Generator) else type_word(args[0])
-        raise UnsupportedCall(f"`next` of {what}", context.span(),
-                              hint="write a `for` loop that is left with `break`")
-    return args[0].next(context, *args[1:])
+    source, *default = args
+    if isinstance(source, Union):
+        raise UnsupportedCall("`next` of an iterator that a branch chose", context.span(),
+                              hint="call `next` in the branch, or choose between lists before `iter`")
+    if isinstance(source, Generator):
+        raise UnsupportedCall("`next` of a generator", context.span(),
+                              hint="write a `for` loop that is left with `break`, or make an iterator of its items: "
+                                   "`iter(list(...))`")
+    if not isinstance(source, it.Iterator):
+        raise effects.raise_now(context, TypeError, (f"'{type_name(source)}' object is not an iterator",))
+    return source.next(context, *default)
 
 
 def _iterable(context: Context, value: Any) -> Iterable:
