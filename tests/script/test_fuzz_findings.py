@@ -6,7 +6,7 @@ import pytest
 
 import jitgrad
 from jitgrad import config
-from tests.fuzz import compare as fuzz, world
+from tests.fuzz import compare as fuzz, session, world
 
 PROGRAMS = {
     "a gradient added to one that is there has no history": """
@@ -226,7 +226,7 @@ PROGRAMS = {
     pytest.param(False, id="first"), pytest.param(True, id="second", marks=pytest.mark.sampled("second order"))])
 @pytest.mark.parametrize("what", PROGRAMS)
 def test_agrees_with_eager(what: str, second_order: bool, mode: str) -> None:
-    source = f"def f({fuzz.PARAMETERS}):" + PROGRAMS[what].replace("\n    ", "\n").rstrip() + "\n"
+    source = f"def f({session.PARAMETERS}):" + PROGRAMS[what].replace("\n    ", "\n").rstrip() + "\n"
     function = fuzz.compile_source(source, what)
     with config.override(interpret=mode == "interpreted", verify=1):
         scripted = jitgrad.script(function)

@@ -22,7 +22,7 @@ from jitgrad.script.frontend.values.checks import emit_check
 from jitgrad.script.frontend.values.plain import PLAIN, static
 from jitgrad.script.frontend.values.protocol import (binary, call, class_of, compare, delete_attribute, get_attribute,
                                                      has_attribute, is_dynamic, is_instance, is_open, items_of, iterate,
-                                                     set_attribute, truth, type_name)
+                                                     set_attribute, truth, type_name, type_word)
 from jitgrad.script.frontend.values.values import (Function, Iterable, Method, Number, Range, Super, SymList, SymTensor,
                                                    Union, sequence)
 
@@ -83,9 +83,15 @@ def _next(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         raise UnsupportedCall("`next` of a generator", context.span(),
                               hint="write a `for` loop that is left with `break`, or make an iterator of its items: "
                                    "`iter(list(...))`")
-    if not isinstance(source, it.Iterator):
+    if isinstance(source, it.Iterator):
+        return source.next(context, *default)
+    following = getattr(class_of(source), "__next__", None)
+    if following is None:
         raise effects.raise_now(context, TypeError, (f"'{type_name(source)}' object is not an iterator",))
-    return source.next(context, *default)
+    if default or not isinstance(following, types.FunctionType):
+        raise UnsupportedCall(f"`next` of {type_word(source)}" + " with a default" * bool(default), context.span(),
+                              hint="write a `for` loop that is left with `break`")
+    return call(context, get_attribute(context, source, "__next__"))
 
 
 def _iterable(context: Context, value: Any) -> Iterable:

@@ -161,4 +161,48 @@ def next_of_a_list(x):
     return next([x])
 
 
+class Count:
+    def __init__(self, end: int):
+        self.k, self.end = 0, end
+
+    def __next__(self):
+        if self.k >= self.end:
+            raise StopIteration
+        self.k += 1
+        return self.k
+
+
+@program((t(3), 0), (t(3), 1), (t(3), 4), compilations=None)
+def next_of_an_object(x, n: int):
+    counter = Count(n)
+    return x * next(counter) + next(counter)
+
+
+@program((t(3),))
+def several_at_a_time(x):
+    total = 0
+    for it in [iter([1, 2, 3]), iter([4, 5])]:
+        total = total + next(it) * 10
+        for v in it:
+            total = total + v
+    return x * total
+
+
+@program((t(3), 0), (t(3), 2), (t(3), 9), compilations=None)
+def zipped_and_left(x, n: int):
+    pairs, found = zip([x, x * 2, x * 3], range(n), strict=False), []
+    for v, k in pairs:
+        if k == 1:
+            break
+        found.append(v * k)
+    return found, [v + k for v, k in pairs]
+
+
+@program((t(3),))
+def unpacked_and_summed(x):
+    it, numbers = iter([x, x + 1, x + 2]), iter(range(3))
+    first, *others = it
+    return first, len(others), next(it, None), sum(numbers), sum(numbers)
+
+
 test_iterators = suite(PROGRAMS)
