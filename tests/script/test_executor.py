@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import sys
 import threading
 
 import numpy as np
@@ -14,6 +15,7 @@ from jitgrad import config
 from jitgrad.errors import ScriptError
 from jitgrad.script.call.mismatch import SHARED, TWICE
 from jitgrad.script.executor import ENTRIES
+from jitgrad.script.frontend import build
 from jitgrad.script.loaded import NoProgram
 
 
@@ -128,6 +130,22 @@ def test_threads_share_one_compilation():
         t.join()
     assert results == [True] * 4
     assert f.cache_info().compilations == 1
+
+
+def test_two_threads_that_compile_leave_the_recursion_limit_as_it_was() -> None:
+    before, inside = sys.getrecursionlimit(), threading.Barrier(2)
+
+    def work() -> None:
+        with build._deep_stack:
+            inside.wait()
+
+    other = threading.Thread(target=work)
+    other.start()
+    with build._deep_stack:
+        inside.wait()
+        assert sys.getrecursionlimit() >= build.STACK
+    other.join()
+    assert sys.getrecursionlimit() == before
 
 
 def test_a_refused_call_changes_nothing():

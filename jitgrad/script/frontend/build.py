@@ -3,9 +3,11 @@
 import ast
 import inspect
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
+from jitgrad import locks
 from jitgrad.device import FACTS, asked
 from jitgrad.errors import NotStatic, ScriptError, SourceUnavailable, TypeMismatch, UnsupportedCall
 from jitgrad.ops import autocast
@@ -59,6 +61,30 @@ RESTARTS = 64
 STACK = 10_000  # Python frames: inlined calls and nested branches take about fifteen each
 
 
+class _DeepStack:
+    """Python's limit of recursion is higher while any thread is inside, and then what it was before the first."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._before = threading.RLock(), 0, 0
+        locks.new_in_children(self)
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._before = sys.getrecursionlimit()
+                sys.setrecursionlimit(max(self._before, STACK))
+            self._inside += 1
+
+    def __exit__(self, *raised: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                sys.setrecursionlimit(self._before)
+
+
+_deep_stack = _DeepStack()
+
+
 def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
           optimistic: bool = True, any_grads: bool = False, numbers: frozenset[Any] = frozenset(),
           lists: Mapping[sig.Source, Kind] = NOTHING, late_checks: bool = False) -> sig.ScriptGraph:
@@ -87,9 +113,8 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
         decisions.add(SHARED)
     log: list[str] = []
     refusal: BaseException | None = None  # so far
-    limit, modes = sys.getrecursionlimit(), autocast.state()
-    sys.setrecursionlimit(max(limit, STACK))
-    try:
+    modes = autocast.state()
+    with _deep_stack:
         for _ in range(RESTARTS):
             try:
                 return _evaluate(function, bound.arguments, decisions, log, optimistic, any_grads, lists, late_checks)
@@ -101,8 +126,6 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
                 raise _told(refusal, error, decisions) or error from None
             finally:
                 autocast.restore(modes)
-    finally:
-        sys.setrecursionlimit(limit)
     raise NotStatic("too many loops would have to be unrolled", source_of(function).span(source_of(function).node))
 
 
