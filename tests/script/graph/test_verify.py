@@ -8,6 +8,15 @@ from jitgrad.script.graph.ir import Block, Graph, Node, Value
 from jitgrad.script.graph.parse import parse
 from jitgrad.script.graph.verify import InvalidGraph, verify
 
+MAYBE = """graph f(%c: bool, %x: f32[]) -> f32[]:
+  %o: optional<f32[]> = if(%c):
+    then:
+      %s: optional<f32[]> = opt.some(%x)
+      yield %s
+    else:
+      %z: optional<f32[]> = opt.none(){type=f32[]}
+      yield %z
+"""
 GOOD = [
     "graph f(%x: f32[N, 4], %w: f32[4, K]) -> f32[N, K]:\n  %0: f32[N, K] = matmul(%x, %w)\n  return %0",
     """graph f(%x: f32[N], %c: bool, %n: int) -> (f32[N], seq<f32[N]>):
@@ -38,30 +47,14 @@ GOOD = [
   check(%b){error=$ValueError, template=None}
   %v: f32[N] = opt.get(%o)
   return %v""",
-    """graph f(%c: bool, %x: f32[]) -> f32[]:
-  %o: optional<f32[]> = if(%c):
-    then:
-      %s: optional<f32[]> = opt.some(%x)
-      yield %s
-    else:
-      %z: optional<f32[]> = opt.none(){type=f32[]}
-      yield %z
-  %r: f32[] = if(%c):
+    MAYBE + """  %r: f32[] = if(%c):
     then:
       %g: f32[] = opt.get(%o)
       yield %g
     else:
       yield %x
   return %r""",
-    """graph f(%c: bool, %x: f32[]) -> f32[]:
-  %o: optional<f32[]> = if(%c):
-    then:
-      %s: optional<f32[]> = opt.some(%x)
-      yield %s
-    else:
-      %z: optional<f32[]> = opt.none(){type=f32[]}
-      yield %z
-  %fine: bool = if(%c):
+    MAYBE + """  %fine: bool = if(%c):
     then:
       %t: bool = num.const(){value=True}
       yield %t

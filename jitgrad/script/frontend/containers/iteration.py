@@ -52,26 +52,33 @@ class Iterator(Iterable):
         self._spent = not self._counted
         if begin == 0 and self._spent:
             return Iterable(self.length, self.item, self.unrolled, self.now)
-        given, left_at = 0, begin  # by iterations one by one, between which it may give items elsewhere
+        if not self._counted:
+            def left(cx: Context) -> Any:
+                return _left(cx, self.now(cx), begin)
+
+            return Iterable(left(context), lambda cx, k: self._at(cx, numbers.binary(cx, "add", begin, k)),
+                            self.unrolled, left)
+        return self._counting(context, begin)
+
+    def _counting(self, context: Context, begin: Any) -> Iterable:
+        """The items that are left; each counts where it is taken."""
+        given, following = 0, begin  # by iterations one by one, between which the iterator may give items elsewhere
 
         def take(cx: Context, k: Any) -> Any:
-            nonlocal given, left_at
+            nonlocal given, following
             at = k if begin == 0 else numbers.binary(cx, "add", begin, k)
-            if isinstance(k, int) and self._counted:
-                taken = locations.fetch(cx, cx.state, self._key)
-                if taken is not left_at and not (isinstance(taken, int) and isinstance(self.length, int)
-                                                 and taken < self.length):
+            if isinstance(k, int):
+                at, given = locations.fetch(cx, cx.state, self._key), k + 1
+                there = isinstance(at, int) and isinstance(self.length, int) and at < self.length
+                if at is not following and not there:
                     raise self._shared(cx)
-                at, given = taken, k + 1
-            elif self._counted:
+            else:
                 self._loop = next(reversed(cx.bodies_open))
-            if self._counted:
-                cx.state.values[self._key] = left_at = numbers.binary(cx, "add", at, 1)
+            cx.state.values[self._key] = following = numbers.binary(cx, "add", at, 1)
             return self._at(cx, at)
 
         def now(cx: Context) -> Any:
-            taken = locations.fetch(cx, cx.state, self._key) if self._counted else begin
-            return numbers.binary(cx, "add", given, _left(cx, self.now(cx), taken))
+            return numbers.binary(cx, "add", given, _left(cx, self.now(cx), locations.fetch(cx, cx.state, self._key)))
 
         return Iterable(_left(context, self.now(context), begin), take, self.unrolled, now)
 

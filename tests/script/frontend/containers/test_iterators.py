@@ -95,7 +95,8 @@ def pairs_of_one(x):
 
 @program((t(3), 0), (t(3), 3), compilations=None)
 def items_of_a_generator(x, n: int):
-    made = iter(list(x * j for j in range(n)))  # noqa: C400
+    rows = (x * j for j in range(n))
+    made = iter(list(rows))
     first = next(made, x)
     return first, list(made), next(made, None)
 
@@ -103,7 +104,11 @@ def items_of_a_generator(x, n: int):
 @program((t(3), 3), compilations=None)
 def what_is_mapped_is_read_when_taken(x, n: int):
     k, rows = 2.0, [x, x * 2]
-    it = map(lambda v: v * k, rows)  # noqa: C417
+
+    def scaled(v):
+        return v * k
+
+    it = map(scaled, rows)
     first = next(it)
     k = 5.0
     rows[1] = x - 1
