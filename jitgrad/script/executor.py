@@ -151,6 +151,8 @@ class Dispatcher:
         self._objects: dict[sig.Source, weakref.ref[Any]] = {}  # objects that were compiled for
         self._by_class: set[sig.Source] = set()  # objects that were seen to differ between calls
         self._constants: dict[sig.Source, int] = {}  # ints that were taken to be constants
+        #: what abandoned evaluations found out about the source, and in words, by what is taken by its kind
+        self._decided: dict[frozenset[sig.Source], dict[Any, str]] = {}
         self._lock = threading.RLock()
         locks.new_in_children(self)
         self._hits = self._misses = self._compilations = self._disk_hits = 0
@@ -222,13 +224,14 @@ class Dispatcher:
         key = diskcache.key(self.eager, values, mode, lists)
         specialisation = self._stored(key, params, values)
         from_disk = specialisation is not None
+        decided = self._decided.setdefault(frozenset(lists), {})
         if specialisation is None:
-            script = self.build(values, optimistic, any_grads, lists)
+            script = self.build(values, optimistic, any_grads, lists, decided)
             specialisation = Specialisation(script, self.parameters, values, self.__name__)
             if script.lists.keys() != lists.keys():  # some are separate objects after all
                 key = diskcache.key(self.eager, values, mode, script.lists)
             diskcache.save(key, self.eager, values, script, specialisation.function)
-        specialisation.options = optimistic, any_grads, specialisation.script.lists
+        specialisation.options = optimistic, any_grads, specialisation.script.lists, dict(decided)
         specialisation.timing = 1e3 * (time.perf_counter() - started)
         specialisation.owner = self.specialisations
         for guard in specialisation.assumptions:
@@ -259,18 +262,22 @@ class Dispatcher:
 
     def build(self, values: dict[str, Any], optimistic: bool, any_grads: bool,
               lists: Mapping[sig.Source, list_kinds.Kind] = list_kinds.NOTHING,
-              late_checks: bool = False) -> sig.ScriptGraph:
+              decided: dict[Any, str] | None = None, late_checks: bool = False) -> sig.ScriptGraph:
         """The graph for parameters with these values, from source; see `frontend.build`. Raises ScriptError."""
         from jitgrad.script.frontend.build import build  # only here: a stored program runs without the frontend
 
         args, kwargs = self.call_arguments(values)
         numbers = self._varying(values)
-        for slots, kinds in ((numbers, lists), (frozenset[Any](), lists), (numbers, list_kinds.NOTHING)):
-            if slots or kinds:
+        decided = {} if decided is None else decided
+        both = [(frozenset[Any](), lists), (numbers, list_kinds.NOTHING)] if numbers and lists else []
+        for slots, kinds in [(numbers, lists), *both]:
+            if slots or kinds or decided:
                 with suppress(ScriptError):  # one of them is needed as a constant, a list as separate objects
                     return self._finished(build(self.eager, args, kwargs, optimistic, any_grads, slots, kinds,
-                                                late_checks))
-        return self._finished(build(self.eager, args, kwargs, optimistic, any_grads, late_checks=late_checks))
+                                                late_checks, decided))
+        decided.clear()
+        return self._finished(build(self.eager, args, kwargs, optimistic, any_grads, late_checks=late_checks,
+                                    decided=decided))
 
     def _varying(self, values: dict[str, Any]) -> frozenset[Any]:
         """Slots of ints that were taken to be constants and have changed since: better read at run time."""

@@ -124,10 +124,12 @@ class Flow:
             sources = node.inputs[1:]
         elif OPS[node.op].vjp is NONDIFF if node.op in OPS else node.op not in _PASSING:
             return
+        passing = [x for x in sources if is_differentiable(x.type)]
         for v in targets:
-            if is_differentiable(v.type):
-                for x in sources:
-                    self._edge(x, v)
+            if passing and is_differentiable(v.type):
+                self.backward.setdefault(v, []).extend(passing)
+                for x in passing:
+                    self.forward.setdefault(x, []).append(v)
 
     def _edge(self, source: Value, target: Value) -> None:
         if is_differentiable(source.type) and is_differentiable(target.type):

@@ -71,7 +71,7 @@ class Specialisation:
                              or script.expected or script.recorded)
         self.timing = 0.0
         #: `optimistic`, `any_grads` and `lists` of the frontend
-        self.options: tuple[bool, bool, Mapping[sig.Source, Any]] = True, False, {}
+        self.options: tuple[bool, bool, Mapping[sig.Source, Any], dict[Any, str]] = True, False, {}, {}
         #: tangent programs, by the inputs that have directions (see `pushforward`)
         self.tangents: dict[Any, tuple[GraphFunction, tuple[int, ...]]] = {}
 

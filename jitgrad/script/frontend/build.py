@@ -87,7 +87,8 @@ _deep_stack = _DeepStack()
 
 def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
           optimistic: bool = True, any_grads: bool = False, numbers: frozenset[Any] = frozenset(),
-          lists: Mapping[sig.Source, Kind] = NOTHING, late_checks: bool = False) -> sig.ScriptGraph:
+          lists: Mapping[sig.Source, Kind] = NOTHING, late_checks: bool = False,
+          decided: dict[Any, str] | None = None) -> sig.ScriptGraph:
     """Specialise `function` for arguments like these; nothing is executed and no object is changed.
 
     Args:
@@ -98,6 +99,7 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
         lists: lists and tuples that are taken with any length, and the kind of their items.
         any_grads: whether each call may find a `.grad` or None on each tensor; else they are as at the first call.
         late_checks: whether indices on the CPU are checked as those on a GPU, when the host next waits.
+        decided: decisions to begin with, and what they are in words; gains those that another call will need, too.
 
     Raises:
         ScriptError: the function cannot be compiled.
@@ -108,20 +110,26 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     bound = inspect.signature(function, follow_wrapped=False).bind(*args, **kwargs)
     bound.apply_defaults()
     check_annotations(function, bound.arguments)
-    decisions: set[Any] = set(numbers)
+    found = dict(decided or {})
+    decisions: set[Any] = {*numbers, *found}
     if _takes_gradients(function):
         decisions.add(SHARED)
-    log: list[str] = []
+    log = list(found.values())
     refusal: BaseException | None = None  # so far
     modes = autocast.state()
     with _deep_stack:
         for _ in range(RESTARTS):
             try:
-                return _evaluate(function, bound.arguments, decisions, log, optimistic, any_grads, lists, late_checks)
+                script = _evaluate(function, bound.arguments, decisions, log, optimistic, any_grads, lists, late_checks)
+                if decided is not None:
+                    decided.update(found)
+                return script
             except Restart as restart:
                 refusal = _told(refusal, restart.__cause__, decisions)
                 decisions.add(restart.decision)
                 log.append(restart.text)
+                if not restart.of_call:
+                    found[restart.decision] = restart.text
             except ScriptError as error:
                 raise _told(refusal, error, decisions) or error from None
             finally:

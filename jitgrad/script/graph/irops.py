@@ -39,6 +39,8 @@ EFFECTS: Mapping[str, Effect] = {
     "pending": Effect.MARKS,
     "callback": Effect.CALLS | Effect.RAISES,
 }
+#: what calls Python
+CALLING = frozenset(op for op, does in EFFECTS.items() if Effect.CALLS in does)
 
 
 def effect(op: str, attrs: Mapping[str, Any]) -> Effect:

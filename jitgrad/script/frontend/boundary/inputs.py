@@ -382,9 +382,9 @@ class Inputs(Entries):
         kind = value.number_type if isinstance(value, Number) else type(value)
         if kind in KINDS and type(before) in KINDS and ("any type", slot) not in context.decisions:
             if type(before) is not kind:
-                raise Restart(("any type", slot), f"`{name_of(path)}` becomes a number of another type")
+                raise Restart(("any type", slot), f"`{name_of(path)}` becomes a number of another type", of_call=True)
             if slot in self._static_reads:
-                raise Restart(slot, f"`{name_of(path)}` is written, so it is read at run time")
+                raise Restart(slot, f"`{name_of(path)}` is written, so it is read at run time", of_call=True)
             if slot not in self._slots:
                 context.decisions.add(slot)
                 self.guard(path, "type", kind)

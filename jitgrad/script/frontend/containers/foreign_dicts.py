@@ -110,7 +110,7 @@ def change(context: Context, target: SymDict, items: dict[Any, Any]) -> None:
             if isinstance(value, (Number, int)) and type(before.get(key)) in (int, bool):
                 decision = ("item", id(context.inputs.original(target)), key)
                 if decision not in context.decisions and value is not before[key]:
-                    raise Restart(decision, f"the item `{key}` is written, so it is read at run time")
+                    raise Restart(decision, f"the item `{key}` is written, so it is read at run time", of_call=True)
         context.inputs.changed[target] = None
     context.state.values[target] = items
 

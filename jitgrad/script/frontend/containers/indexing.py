@@ -35,7 +35,7 @@ def _unroll_counter(context: Context, index: Number) -> None:
     counter = next((c for c in context.counters if c[0] is index), None)
     if counter is not None:
         raise Restart(("unroll", counter[1]), f"unrolled the loop at {counter[1]}: its counter is an index into "
-                                              "separate objects")
+                                              "separate objects", of_call=True)
 
 
 def assign_at(context: Context, items: Sequence[Any], index: Number, value: Any) -> tuple[Any, ...]:

@@ -27,8 +27,8 @@ from jitgrad.script.frontend.templates import run_lists
 from jitgrad.script.frontend.values import heap, numbers, strings
 from jitgrad.script.frontend.values.raised import ExceptionValue
 from jitgrad.script.frontend.values.values import Number
-from jitgrad.script.graph.ir import Block, Value, walk
-from jitgrad.script.graph.irops import Effect, effect
+from jitgrad.script.graph.ir import Node, Value, within
+from jitgrad.script.graph.irops import CALLING
 
 Classes = tuple[type[BaseException], ...]
 
@@ -116,15 +116,24 @@ class Step:
 
     def ends_apart(self, context: Context) -> bool:
         """Whether what follows the branch in the statement that is being evaluated may be done on either side of it."""
-        if APART not in context.decisions or self.open is None or context.paths == PATHS or self.observed():
+        if APART not in context.decisions or self.open is None or context.paths == PATHS or (
+                len(self.decided) == SPLITS):
             return False
         inside = context.path[context.path.index(self.block) + 1:]
-        return len(self.decided) < SPLITS and not any(b in context.bodies_open for b in inside)
+        return not any(b in context.bodies_open for b in inside) and not self.observed(context)
 
-    def observed(self) -> bool:
+    def observed(self, context: Context) -> bool:
         """Whether the statement has called Python so far, which it must not do again."""
-        made = Block(nodes=self.block.nodes[self.start:])
-        return any(effect(n.op, n.attrs) & Effect.CALLS for n in walk(made))
+        known = context.part(_Callers)
+        return any(known[n] if n.blocks else n.op in CALLING for n in self.block.nodes[self.start:])
+
+
+class _Callers(dict[Node, bool]):
+    """Whether the blocks of a node call Python; statements inside one another ask again and again."""
+
+    def __missing__(self, node: Node) -> bool:
+        found = self[node] = any(n.op in CALLING for n in within((node,)))
+        return found
 
 
 class MayFail(Exception):
@@ -151,7 +160,7 @@ def may_fail(context: Context, attempt: Attempt, condition: Number | None, error
     """What to raise where an operation may fail with an error that `attempt` handles."""
     step: Step | None = next((s for s in reversed(context.steps) if s.frame is attempt.frame), None)
     here = step is not None and step.block is context.builder.block
-    if step is None or ((condition is not None or not here) and step.observed()):  # it will be done again
+    if step is None or ((condition is not None or not here) and step.observed(context)):  # it will be done again
         return _dynamic(context, error.error)
     if not here:
         if step.open is None or len(step.decided) == SPLITS:

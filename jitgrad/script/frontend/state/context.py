@@ -45,11 +45,14 @@ LAYOUT = ("layout",)
 
 
 class Restart(Exception):
-    """Evaluation must start over with one more decision (a loop to unroll, an attribute that is written)."""
+    """Evaluation must start over with one more decision (a loop to unroll, an attribute that is written).
 
-    def __init__(self, decision: Any, text: str):
+    `of_call`: the decision is about the call's objects; another call of the same program may do without it.
+    """
+
+    def __init__(self, decision: Any, text: str, of_call: bool = False):
         super().__init__(text)
-        self.decision, self.text = decision, text
+        self.decision, self.text, self.of_call = decision, text, of_call
 
 
 class State:

@@ -57,7 +57,7 @@ class Memory:
             raise UnsupportedCall("gradients are taken of a tensor that is also an item of a list of run-time length",
                                   self._context.span(), hint="pass it once")
         if SHARED not in self._context.decisions and len(self._places) < len(self._tensors):
-            raise Restart(SHARED, "the same tensor is found on two paths, and gradients are taken")
+            raise Restart(SHARED, "the same tensor is found on two paths, and gradients are taken", of_call=True)
 
     def write(self, index: int) -> None:
         """A tensor input is written: no other input may be the same memory."""
@@ -85,7 +85,7 @@ class Memory:
         """Two inputs, one of them written: the same object is one input (Restart), shared memory is refused."""
         tensor, another = self._tensors[written], self._tensors[other]
         if tensor is another:
-            raise Restart(SHARED, "the same tensor is found on two paths, and it is written")
+            raise Restart(SHARED, "the same tensor is found on two paths, and it is written", of_call=True)
         if overlap(_array(tensor), _array(another)):
             raise self._refused("two tensors share")
 

@@ -70,5 +70,6 @@ def goes_on(context: Context, iterable: Any, k: int) -> bool:
 def instead(context: Context, refusal: ScriptError) -> Restart | None:
     """The evaluation that may do without a refusal, if there is a loop to unroll."""
     if context.part(Unrolling).possible and SHORT_LOOPS not in context.decisions:
-        return Restart(SHORT_LOOPS, f"unrolled the loops of at most {UNROLL_LIMIT} iterations: {refusal.message}")
+        return Restart(SHORT_LOOPS, f"unrolled the loops of at most {UNROLL_LIMIT} iterations: {refusal.message}",
+                       of_call=True)
     return None
