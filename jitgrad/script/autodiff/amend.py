@@ -12,7 +12,8 @@ from typing import Any
 from jitgrad.dims import Dim, Size, Symbol, dim, substitute, symbols
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, Type, map_dims
 from jitgrad.script.autodiff.flow import Flow
-from jitgrad.script.graph.ir import Block, Builder, Loop, Node, Value, map_attr, type_symbols, walk
+from jitgrad.script.graph.ir import (Block, Builder, Loop, Node, Value, map_attr, payload, symbol_axes, type_symbols,
+                                     walk)
 
 NUMBERS = (BOOL, INT, FLOAT, NUMBER)
 
@@ -34,8 +35,11 @@ def abstract(type_: Type, local: Collection[Symbol]) -> tuple[Type, tuple[Symbol
 
 
 def generic(type_: Type) -> tuple[Type, tuple[Symbol, ...]]:
-    """`type_` with a fresh symbol for every size that is not a number; the fresh symbols."""
-    return abstract(type_, type_symbols(type_))
+    """`type_` with a fresh symbol for every size that is not a number; those that a value of it binds: the sizes in a
+    sequence may differ from element to element."""
+    made, fresh = abstract(type_, type_symbols(type_))
+    own = {symbol for _, symbol in symbol_axes(payload(made))}
+    return made, tuple([s for s in fresh if s in own])
 
 
 class Sizes:

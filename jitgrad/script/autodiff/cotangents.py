@@ -183,8 +183,7 @@ def _elements(context: Context, xs: list[Value],
         assert isinstance(x.type, SeqType)
         type_, fresh = generic(x.type.elem)
         params.append(Value(type_))
-        if not isinstance(type_, SeqType):  # an inner sequence's sizes may differ from element to element
-            binds.extend(fresh)
+        binds.extend(fresh)
     block = Block(tuple(params), binds=tuple(binds))
     with builder.into(block):
         block.results = tuple(body(params[0], params[1:]))

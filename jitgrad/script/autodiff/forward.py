@@ -16,7 +16,6 @@ output depends, have none. A tangent has its value's type: of an Optional it is 
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.dims import Symbol
 from jitgrad.errors import NonDifferentiable
 from jitgrad.ops import NONDIFF, OPS
 from jitgrad.ops.opdef import POINTWISE, OpDef
@@ -97,9 +96,8 @@ class Forward:
         if isinstance(type_, ListType):
             return self.zeros(v, type_)
         assert isinstance(type_, SeqType)
-        elem, fresh = generic(type_.elem)
+        elem, binds = generic(type_.elem)
         x = Value(elem)
-        binds: tuple[Symbol, ...] = () if isinstance(elem, SeqType) else fresh
         with builder.into(Block((Value(INT, "k"), x), binds=binds)) as body:
             body.results = (self.zero(x),)
         return builder.emit("scan", [builder.one("seq.len", v), v], blocks=[body], types=[type_], n_carries=0,

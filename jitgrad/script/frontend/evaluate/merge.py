@@ -247,8 +247,9 @@ def _merge_references(context: Context, condition: Value, sides: list[_Side], li
     identities.bound_elsewhere(bound_by([x for _, t, _ in plan for x in t.types()], widen.fresh))
     leaves = iter(_emit(context, condition, sides, plan, widen, identities))
     context.state = merged
-    for key in [k for k in merged.values if isinstance(k, (Storage, *HELD)) and not identities.is_older(k)]:
-        del merged.values[key]
+    for key in first.values.keys() ^ second.values.keys():  # what one side made is known by its cell of this merge
+        if isinstance(key, (Storage, *HELD)) and not identities.is_older(key):
+            merged.values.pop(key, None)
     for key, t, (a, _) in plan:
         value = rebuild_location(context, key, t, leaves, a)
         if key is RESULT:

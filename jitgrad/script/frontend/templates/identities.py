@@ -343,11 +343,14 @@ class Identities:
 
     def _origins(self) -> Iterator[tuple[Storage, int]]:
         """Tensors that may be items of lists, and how many ints say so."""
-        for made, _ in self._fresh:
-            if isinstance(made, Storage) and not made.unknown:
-                n = max([len(c.origin) for after in self._after for c, m in after.items() if m is made], default=0)
-                if n:
-                    yield made, n
+        counts: dict[Cell, int] = {}
+        for after in self._after:
+            for cell, made in after.items():
+                if isinstance(cell, Storage) and cell.origin:
+                    counts[made] = max(counts.get(made, 0), len(cell.origin))
+        for made, _ in self._fresh if counts else ():
+            if isinstance(made, Storage) and not made.unknown and made in counts:
+                yield made, counts[made]
 
     @property
     def types(self) -> list[Type]:
