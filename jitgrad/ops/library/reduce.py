@@ -13,7 +13,7 @@ from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
 from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, floating, require_tensor, result_dtype, word
 from jitgrad.ops.library.shapes.shape import take_slice
-from jitgrad.ops.library.sizes import axes, axis, product, require, static_int
+from jitgrad.ops.library.sizes import axes, axis, product, require, static_int, static_number
 
 __library__ = True
 
@@ -108,7 +108,7 @@ def var(input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepd
         raise RuntimeError("std and var: only support floating point and complex dtypes")
     dim, unbiased = _split_unbiased(dim, unbiased)
     return apply("var", input, axes=axes(dim, input.ndim), keepdim=bool(keepdim),
-                 correction=int(unbiased) if correction is None else correction)
+                 correction=int(unbiased) if correction is None else static_number(correction))
 
 
 def std(input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,

@@ -15,6 +15,14 @@ from jitgrad.ops.backend import AnyTensor, SymNumber, backend, select_number
 # --- static arguments ----------------------------------------------------------------------------------------------
 
 
+def static_number(x: Any) -> Any:
+    """`x` as a number that is known now."""
+    if not isinstance(x, SymNumber):
+        return x
+    symbolic: Any = x
+    return float(symbolic) if x.number_type is float else operator.index(symbolic)
+
+
 def static_int(x: Any) -> int:
     """`x` as an int that is known now. A symbolic number answers `__index__` with a guarded value or a refusal."""
     return x if type(x) is int else operator.index(x)

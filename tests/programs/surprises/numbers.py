@@ -181,3 +181,19 @@ def augmented_assignment_of_everything(x, k):
     n <<= 1
     n |= 1
     return n, x
+
+
+@program((t(4, 3), 0), (t(2, 5), 0), (t(2, 5), 1), compilations=2)
+def an_axis_that_is_an_argument(x, axis):
+    """What must be known while compiling is what it is at the first call, and guarded."""
+    return x.sum(axis), x.softmax(axis), x.cumsum(axis - 2)
+
+
+@program((t(6, 4), 2, True), (t(9, 4), 2, True), (t(6, 4), 3, True), (t(6, 4), 2, False), compilations=3)
+def parts_and_flags_that_are_arguments(x, n, keep):
+    return [part.sum(1, keepdim=keep) for part in x.chunk(n)], [part * n for part in x.tensor_split(n + 1)]
+
+
+@program((X, 2), (X, 2), (X, 3), compilations=2)
+def a_key_that_is_an_argument(x, k):
+    return {k: x, 2 * k + 1: x * k}

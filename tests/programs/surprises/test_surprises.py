@@ -2,11 +2,12 @@
 
 import pytest
 
-from tests.programs.surprises import (apart, closures, containers, control, exceptions, identities, library, numbers,
-                                      objects, recursion, tensors)
+from tests.programs.surprises import (algorithms, apart, closures, containers, control, exceptions, identities, library,
+                                      numbers, objects, recursion, tensors)
 from tests.script.frontend.agree import suite
 
-MODULES = (apart, closures, containers, control, exceptions, identities, library, numbers, objects, recursion, tensors)
+MODULES = (algorithms, apart, closures, containers, control, exceptions, identities, library, numbers, objects,
+           recursion, tensors)
 PROGRAMS = [case for module in MODULES for case in module.PROGRAMS]
 
 test_programs = pytest.mark.sampled("stories")(suite(PROGRAMS))

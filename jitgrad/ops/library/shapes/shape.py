@@ -357,8 +357,8 @@ def tensor_split(input: AnyTensor[Tensor], indices_or_sections: Any, dim: int = 
     """Parts of axis dim: as many as given, sizes differing by at most one, or cut at the indices given."""
     a = axis(dim, input.ndim)
     n = input.shape[a]
-    if isinstance(indices_or_sections, int):
-        count = indices_or_sections
+    if isinstance(indices_or_sections, (int, SymNumber)):
+        count = static_int(indices_or_sections)
         cuts = [n // count * i + minimum(i, n % count) for i in range(count + 1)]
     else:
         cuts = [0, *[minimum(select_number(i < 0, maximum(i + n, 0), i), n) for i in indices_or_sections], n]

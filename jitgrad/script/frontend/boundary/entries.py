@@ -6,6 +6,7 @@ Ints and bools at entry are known by what they are in the first call, for what h
 from typing import Any
 
 from jitgrad.dims import Size, Symbol, dim
+from jitgrad.ops.numbers import NUMBERS
 from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import memory_order
@@ -15,6 +16,7 @@ from jitgrad.script.frontend.state.memory import SHARED, Memory
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.values import Number, Storage, SymTensor
 from jitgrad.script.graph.ir import Value
+from jitgrad.script.graph.numbers import compute
 
 KINDS: dict[type, Type] = {bool: BOOL, int: INT, float: FLOAT}
 
@@ -44,8 +46,7 @@ class Entries:
         self.given: list[Value] = []
         self.extents: dict[Symbol, sig.Extent] = {}
         self.found: dict[sig.Source, Any] = {}  # what has been read, as the script sees it
-        self._ints: dict[Value, tuple[int, int]] = {}  # ints at entry -> graph input, value at the first call
-        self._bools: dict[Value, tuple[sig.Source, bool]] = {}  # bools at entry -> where, what at the first call
+        self._numbers: dict[Value, tuple[int, Any]] = {}  # numbers at entry -> graph input, value at the first call
 
     def guard(self, source: sig.Source, kind: str, value: Any) -> None:
         """Assume something of the object at `source`, once."""
@@ -127,23 +128,51 @@ class Entries:
             return found
         number = Number(self.context, self.add(KINDS[type(value)], source, name), type(value))
         self.found[source] = number
-        if type(value) is int:
-            self._ints[number.value] = (len(self.values) - 1, value)
-        elif type(value) is bool:
-            self._bools[number.value] = source, value
+        self._numbers[number.value] = (len(self.values) - 1, value)
         return number
 
     def number_of_items(self, value: Any, source: sig.Source) -> Value:
         """The length of a list of any length, an int that is known at entry."""
         return self.number(len(value), sig.Length(source), f"{name_of(source)}_len").value
 
-    def assumed(self, number: Number) -> bool | None:
-        """What a bool at entry is at the first call, and must be from now on; None for what is no such bool."""
-        found = self._bools.get(number.value)
+    def assumed(self, number: Number) -> Any:
+        """What a number that is computed from numbers and sizes at entry is at the first call: these must be what they
+        are then from now on. None for other numbers."""
+        read: list[tuple[sig.Source, Any]] = []
+        sizes: list[tuple[Size, int]] = []
+        found = self._at_entry(number.value, read, sizes)
         if found is None:
             return None
-        self.guard(found[0], "equal", found[1])
-        return found[1]
+        for source, value in read:
+            self.guard(source, "equal", value)
+            self.context.log.append(f"guarded `{name_of(source)}` == {value}: a constant is needed")
+        for size, value in sizes:
+            self.context.sizes.fix(size, value)
+            self.context.log.append(f"guarded the size {size} == {value}")
+        return found
+
+    def _at_entry(self, value: Value, read: list[tuple[sig.Source, Any]], sizes: list[tuple[Size, int]]) -> Any:
+        """A number at the first call, and which inputs and sizes it is computed from; None where others are needed."""
+        if value in self._numbers:
+            index, found = self._numbers[value]
+            source = self.sources[index]
+            if isinstance(source, sig.RngState) or found != found:
+                return None
+            read.append((source, found))
+            return found
+        node = next((n for block in self.context.path for n in block.nodes if value in n.outputs), None)
+        if node is None:
+            return None
+        if node.op == "dim.value":
+            size = self.context.sizes.canonical(node.attrs["dim"])
+            hint = self.context.sizes.hint(size)
+            if hint is not None:
+                sizes.append((size, hint))
+            return hint
+        if node.op == "num.const" or node.op not in NUMBERS:
+            return node.attrs.get("value") if node.op == "num.const" else None
+        operands = tuple([self._at_entry(v, read, sizes) for v in node.inputs])
+        return None if None in operands else compute(node.op, operands, node.attrs, node.output.type)
 
     def entry_size(self, number: Number) -> tuple[Size, int] | None:
         """An int that is known at entry, as a size for guards and its value at the first call; None for others."""
@@ -152,8 +181,8 @@ class Entries:
         if size is not None:
             hint = self.context.sizes.hint(size)
             return None if hint is None else (size, hint)
-        found = self._ints.get(number.value)
-        if found is None:
+        found = self._numbers.get(number.value)
+        if found is None or type(found[1]) is not int:
             return None
         index, value = found
         symbol = next((s for s, i in self.int_symbols.items() if i == index), None)

@@ -59,7 +59,7 @@ def _autocast(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -
 
 
 def _known(context: Context, value: Any) -> Any:
-    """`value`, or what a bool is that the call's arguments gave: assumed from then on. Raises NotStatic for others."""
+    """`value`, or what it is at the first call where that is known at entry, and assumed. Raises NotStatic."""
     found = context.inputs.assumed(value) if isinstance(value, Number) else None
     if found is None and is_dynamic(value):
         raise NotStatic(f"an argument of `autocast` must be known while compiling, but this is {type_word(value)}",

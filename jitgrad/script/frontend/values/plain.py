@@ -12,7 +12,7 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.values.protocol import Kind, argument, is_dynamic, register, type_word
-from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Union, sequence
+from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Number, Union, sequence
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), dtypes.dtype, slice, range, type(Ellipsis), device)
 #: objects whose operators are Python's own
@@ -20,7 +20,9 @@ _OPERANDS = (*PLAIN, set, frozenset, type, types.UnionType, types.GenericAlias)
 
 
 def static(context: Context, value: Any, what: str) -> Any:
-    """`value`, which must be known now. Raises NotStatic."""
+    """`value`, which must be known now; a number that is known at entry is assumed from then on. Raises NotStatic."""
+    if isinstance(value, Number) and (found := context.inputs.assumed(value)) is not None:
+        return found
     if is_dynamic(value):
         raise NotStatic(f"{what} must be known while compiling, but this is {type_word(value)}", context.span(),
                         hint="" if "key" not in what else "use a list or a tensor, which a run-time int can index")

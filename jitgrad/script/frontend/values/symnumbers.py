@@ -1,5 +1,6 @@
 """Numbers of a script: graph values, and sizes, on which the library computes as on Python's."""
 
+import operator
 from typing import Any
 
 from jitgrad.dims import Dim, Size, is_not_one
@@ -180,22 +181,31 @@ class Number(SymNumber):
         return NotStatic(f"{what}, but this number is known only at run time", self.context.span(),
                          hint="use a literal or an attribute here, or compute the value outside the script")
 
+    def _assumed(self, what: str) -> Any:
+        """The value at the first call, guarded, where it is known at entry. Raises NotStatic."""
+        found = self.context.inputs.assumed(self)
+        if found is None:
+            raise self._not_static(what)
+        return found
+
     def __bool__(self) -> bool:
         if self.size_equality:
             return False
-        raise self._not_static("a truth value is needed while compiling")
+        return bool(self._assumed("a truth value is needed while compiling"))
 
     def __index__(self) -> int:
         size = self.size
         if isinstance(size, int):
             return size
-        return guarded_int(self)
+        if size is not None and self.context.sizes.hint(size) is not None:
+            return guarded_int(self)
+        return operator.index(self._assumed("a constant int is needed here"))
 
     def __int__(self) -> int:
         return self.__index__()
 
     def __float__(self) -> float:
-        raise self._not_static("a constant float is needed here")
+        return float(self._assumed("a constant float is needed here"))
 
 
 def guarded_int(number: Number) -> int:
