@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
+import heapq
 import inspect
 import io
+import itertools
 import linecache
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +33,8 @@ def compile_source(source: str, name: str) -> Callable[..., Any]:
     """Execute the source so that `inspect` can find it again."""
     filename = f"<fuzz {name}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    scope: dict[str, Any] = {"jitgrad": jitgrad, "State": world.State, "OFFSET": 1, "__name__": "fuzz"}
+    scope: dict[str, Any] = {"jitgrad": jitgrad, "State": world.State, "OFFSET": 1, "__name__": "fuzz", "heapq": heapq,
+                             "bisect": bisect, "itertools": itertools}
     exec(compile(source, filename, "exec"), scope)
     function: Callable[..., Any] = scope["f"]
     return function
