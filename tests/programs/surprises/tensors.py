@@ -282,3 +282,23 @@ def halves_from_stacks(x):
             else:
                 block = way.pop()
     return result
+
+
+@program((t(4, 3), 3), (-t(4, 3).abs(), 3), (t(4, 3), 0))
+def sums_of_what_a_condition_kept(x, n):
+    """Of no tensor it is the number 0."""
+    kept = []
+    for i in range(n):
+        if x[i].sum() > 0:
+            kept.append(x[i] * 2)
+    return sum(kept) * 2 + x.sum(), sum(kept)
+
+
+@program((t(4, 3), 3), (-t(4, 3).abs(), 3), (t(4, 3), 0))
+def sums_of_a_filtered_generator(x, n):
+    return sum(r * 2 for r in x[:n] if r.sum() > 0), sum((r.sum() for r in x[:n] if r.sum() > 0), 1.5)
+
+
+@program((t(4, 3), 3), (t(4, 3), 1), (t(4, 3), 0))
+def sums_of_rows(x, n):
+    return sum(x[i].sum() for i in range(n)), sum([x[i] for i in range(n)], start=x[0])

@@ -86,9 +86,12 @@ def total(items: Any, start: Any) -> Any:
 
 
 def total_of_tensors(items: Any, start: Any) -> Any:
-    """`sum(items, start)` of tensors."""
-    if len(items) == 0:
-        raise RuntimeError("sum() of an empty list of tensors is a number in Python, a tensor in a script")
+    """`sum(items, start)` of tensors: a number where there is none."""
+    return start if len(items) == 0 else total_of_some(items, start)
+
+
+def total_of_some(items: Any, start: Any) -> Any:
+    """`sum(items, start)` of tensors of which there is one."""
     result = start + items[0]
     for k in range(1, len(items)):
         result = result + items[k]

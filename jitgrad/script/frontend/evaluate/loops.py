@@ -27,18 +27,20 @@ class NoTrip(Exception):
     """The loop does not run at the first call, and that decides the types after it: guarded, the loop is left out."""
 
 
-def require_trip(context: Context, trips: Any) -> None:
-    """Guard that a loop runs at least once, if its length is known at entry. Raises NoTrip where it does not run."""
+def require_trip(context: Context, trips: Any) -> bool:
+    """Guard that a loop runs at least once, if its length is known at entry; whether it is. Raises NoTrip where it does
+    not run."""
     if not isinstance(trips, Number):
-        return
+        return False
     found = context.inputs.entry_size(trips)
     if found is None:
-        return
+        return False
     size, hint = found
     if hint < 1:
         context.sizes.trips.append((call("max", size, 0), 0))
         raise NoTrip
     context.sizes.trips.append((call("max", size, 1), size))
+    return True
 
 
 def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozenset[str],

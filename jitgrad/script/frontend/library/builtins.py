@@ -10,7 +10,7 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import backend
 from jitgrad.script.frontend.containers import contents, iteration as it, list_methods, lists, mappings, sequences
 from jitgrad.script.frontend.containers.generators import Generator
-from jitgrad.script.frontend.evaluate import merge
+from jitgrad.script.frontend.evaluate import loops, merge
 from jitgrad.script.frontend.library.printing import print_
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
@@ -286,11 +286,17 @@ HANDLERS[min], HANDLERS[max] = _extreme(False), _extreme(True)
 @handles(sum)
 def _sum(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     result: Any = kwargs.get("start", args[1] if len(args) > 1 else 0)
-    whole = lists.of_run_time_length(context, args[0])
+    items = call(context, list_methods.collected, args[0]) if isinstance(args[0], Generator) else args[0]
+    whole = lists.of_run_time_length(context, items)
     if whole is not None:
-        function = list_methods.total_of_tensors if lists.holds_tensors(context, whole) else list_methods.total
-        return call(context, function, whole, result)
-    for x in items_of(context, args[0]):
+        if not lists.holds_tensors(context, whole):
+            return call(context, list_methods.total, whole, result)
+        try:
+            some = loops.require_trip(context, protocol.length(context, whole))
+        except loops.NoTrip:
+            return result
+        return call(context, list_methods.total_of_some if some else list_methods.total_of_tensors, whole, result)
+    for x in items_of(context, items):
         result = binary(context, "add", result, x)
     return result
 
