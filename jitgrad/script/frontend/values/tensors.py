@@ -91,12 +91,15 @@ class TensorKind(Kind):
         if name in _NO_TAPE:
             what, instead = _NO_TAPE[name]
             raise NonDifferentiable(what, context.span(), hint=instead)
+        if hasattr(Tensor, name) and not hasattr(type(obj), name):
+            raise UnsupportedCall(f"`{name}` of a tensor, which is about its memory", context.span(),
+                                  hint="ask for it outside the script")
         if not hasattr(type(obj), name):
             raise effects.no_attribute(context, "Tensor", name, hint=similar(name, dir(type(obj))))
         return guarded(context, lambda: getattr(obj, name))
 
     def has_attribute(self, context: Context, obj: SymTensor, name: str) -> Any:
-        return hasattr(type(obj), name) or name in _NO_TAPE or name in _GETTERS or name in _METHODS
+        return hasattr(Tensor, name)
 
     def set_attribute(self, context: Context, obj: SymTensor, name: str, value: Any) -> None:
         if name not in _SETTERS:
