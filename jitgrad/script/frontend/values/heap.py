@@ -258,7 +258,8 @@ def apply_view(context: Context, value: Value, op: str, attrs: Mapping[str, Any]
 
 def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], type_: TensorType) -> SymTensor:
     """A tensor that shares memory with `tensor`."""
-    if op == "expand" and all(map(context.sizes.equal, type_.dims, tensor.type_.dims)) and type_.ndim == tensor.ndim:
+    same = op == "expand" and type_.ndim == tensor.ndim and all(map(context.sizes.equal, type_.dims, tensor.type_.dims))
+    if same or (op == "slice" and not attrs["start"] and paths_equal(((op, attrs),), tensor.path[-1:])):  # `x[:k][:k]`
         op, attrs = "alias", {}
     steps: Path = () if op == "alias" and tensor.path else ((op, attrs),)
     if not context.grad and tensor.requires_grad:
