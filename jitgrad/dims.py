@@ -201,7 +201,11 @@ def call(fn: str, *args: Size) -> Size:
             for a in distinct:
                 if is_not_one(a):
                     return a  # the other is 1 or equal, by the check that precedes every broadcast
-        args = distinct
+            args = distinct
+        else:
+            args = _flat(fn, distinct)
+            if len(args) == 1:
+                return args[0]
     if fn == "floordiv":
         quotient = _exact_quotient(args[0], args[1])
         if quotient is not None:
@@ -211,6 +215,21 @@ def call(fn: str, *args: Size) -> Size:
     if fn == "mod" and _exact_quotient(args[0], args[1]) is not None:
         return 0
     return Dim((((Call(fn, tuple(args)),), 1),))
+
+
+def _flat(fn: str, args: tuple[Size, ...]) -> tuple[Size, ...]:
+    """The operands of a `min` or `max` in another one beside the others, if these are two at most: min(min(a, 2), 3)
+    is min(a, 2)."""
+    parts: list[Size] = []
+    for a in args:
+        atoms = a.terms[0][0] if isinstance(a, Dim) and len(a.terms) == 1 and a.terms[0][1] == 1 else ()
+        inner = atoms[0] if len(atoms) == 1 and isinstance(atoms[0], Call) and atoms[0].fn == fn else None
+        parts += [a] if inner is None else inner.args
+    known = [a for a in parts if isinstance(a, int)]
+    found: tuple[Size, ...] = tuple(dict.fromkeys(a for a in parts if not isinstance(a, int)))
+    if known:
+        found = (*found, FUNCTIONS[fn](known))
+    return found if len(found) <= 2 else args
 
 
 def _split_quotient(a: Size, n: int) -> Size:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import jitgrad
-from jitgrad.dims import Symbol, dim, is_not_one
+from jitgrad.dims import Symbol, call, dim, is_not_one
 
 
 def test_a_multiple_is_not_one() -> None:
@@ -26,3 +26,12 @@ def test_sizes_that_nest_deeply_compile_in_time() -> None:
         args = jitgrad.randn(n, d), jitgrad.randn(d // 2, 7) * 0.3, jitgrad.randn(7, d) * 0.3
         assert jitgrad.allclose(scripted(*args), coupling(*args), rtol=1e-4, atol=1e-5)
     assert scripted.cache_info().compilations == 1
+
+
+def test_minima_of_minima() -> None:
+    n, m = dim(Symbol("n")), dim(Symbol("m"))
+    assert call("min", call("min", n, 2), 2) == call("min", n, 2) == call("min", 3, call("min", 2, n))
+    assert call("min", call("min", n, m), n) == call("min", n, m)
+    assert call("max", call("max", n, 0), call("max", 1, n)) == call("max", n, 1)
+    assert call("min", call("min", n, 2), m) != call("min", n, 2)
+    assert call("max", call("min", n, 2), 2) != call("min", n, 2)

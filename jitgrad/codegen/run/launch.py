@@ -13,7 +13,7 @@ import struct
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -144,7 +144,7 @@ def callback_symbols() -> dict[str, int]:
     return {"jg_callback": ctypes.cast(_callback_function, ctypes.c_void_p).value or 0}
 
 
-def raise_status(status: int, workspace: Workspace) -> None:
+def raise_status(status: int, workspace: Workspace) -> NoReturn:
     """Turn a native status into the exception that it means."""
     block = workspace.block
     if status == Status.NO_MEMORY:
@@ -217,7 +217,7 @@ class Launcher:
         lines += self.numbers()
         lines.append("    status = native(w.address, id(items) + TUPLE)")
         lines.append("    if status:")
-        lines.append(f"        failed(status, w, items, {len(arrays)}, on_commit)")
+        lines.append(f"        items = failed(status, w, items, {len(arrays)}, on_commit)")
         if face.commits:
             lines.append("    commits(w, on_commit)")
         return "\n".join([*lines, *self.ending()])
@@ -309,8 +309,11 @@ class Launcher:
                 on_commit(k, decode(workspace.block, word + 1, shown, workspace.memory)[0])
 
     def failed(self, status: int, workspace: Workspace, items: tuple[Any, ...], n_arrays: int,
-               on_commit: Callable[[int, Any], None] | None) -> None:
-        """Anything but success: contiguous copies and another try, or an exception."""
+               on_commit: Callable[[int, Any], None] | None) -> tuple[Any, ...]:
+        """Anything but success: contiguous copies and another try, or an exception.
+
+        The arrays that the program has seen at last: a result that is one of the inputs is read from their memory.
+        """
         if status == Status.NOT_CONTIGUOUS:
             copies = tuple(np.require(a, requirements=["C", "A"]) for a in items[:n_arrays])
             again = (*copies, *items[n_arrays:])
@@ -320,7 +323,7 @@ class Launcher:
                 if k in self.interface.written and copy is not given:
                     put_back(given, copy)
             if not status:
-                return
+                return again
         if self.interface.commits:
             self.commits(workspace, on_commit)
         raise_status(status, workspace)

@@ -6,15 +6,14 @@ from typing import Any, Protocol
 from jitgrad.dtypes import bool_
 from jitgrad.ops.autocast import lower, widen
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor
-from jitgrad.ops.library.core import Number, apply, as_operand, inplace, named, require_tensor, word
+from jitgrad.ops.library.core import Number, apply, as_operand, inplace, named, require_floating, require_tensor
 from jitgrad.ops.library.pointwise import mul
 
 __library__ = True
 
 
 def _floats(name: str, x: Any) -> Any:
-    if not require_tensor(name, x).dtype.is_floating_point:
-        raise NotImplementedError(f'"{name}_cpu" not implemented for \'{word(x.dtype)}\'')
+    require_floating(name, require_tensor(name, x).dtype)
     return x
 
 

@@ -143,6 +143,13 @@ def floating(d: dtype) -> dtype:
     return d if d.is_floating_point else dtypes.get_default_dtype()
 
 
+def require_floating(name: str, d: dtype) -> dtype:
+    """`d`, or torch's NotImplementedError where that is no floating-point dtype."""
+    if not d.is_floating_point:
+        raise NotImplementedError(f'"{name}_cpu" not implemented for \'{word(d)}\'')
+    return d
+
+
 def pair_dtype(a: Any, b: Any) -> dtype:
     """`result_dtype` of two operands, with the common cases first."""
     if isinstance(a, AnyTensor):

@@ -8,7 +8,7 @@ import numpy as np
 from jitgrad.dtypes import dtype, int32, int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, create, result_dtype
+from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, create, require_floating, result_dtype
 from jitgrad.ops.library.reduce import ValuesAndIndices, result_of
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import axis, product, require, size_of
@@ -72,6 +72,7 @@ cummin = bind(_running, cummin_result, "cummin",
 def logcumsumexp(input: AnyTensor[Tensor], dim: int) -> Tensor:
     """log of the running sums of exp(input) along dim, without overflow."""
     x: Any = input
+    require_floating("logcumsumexp_out", x.dtype)
     if x.ndim == 0:
         return x
     a = axis(dim, x.ndim)

@@ -8,7 +8,7 @@ from jitgrad.ops import OPS
 from jitgrad.ops.autocast import mode, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, binary, bind, cast, floating, in_float32, inplace,
-                                      number_type, pair_dtype, pairwise, require_tensor, result_dtype, rounds)
+                                      number_type, pair_dtype, require_floating, require_tensor, result_dtype, rounds)
 from jitgrad.ops.library.elementary import reciprocal, sin, trunc
 from jitgrad.ops.library.sizes import require
 
@@ -244,7 +244,14 @@ def atan2(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor
     return apply("atan2", as_operand(input, d), as_operand(other, d))
 
 
-logaddexp = pairwise("logaddexp", "log(exp(input) + exp(other)) without overflow.")
+
+
+def logaddexp(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
+    """log(exp(input) + exp(other)) without overflow. NotImplementedError where both are integers."""
+    require_floating("logaddexp", pair_dtype(input, other))
+    return binary("logaddexp", input, other)
+
+
 
 
 @overload

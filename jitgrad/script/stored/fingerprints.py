@@ -21,7 +21,8 @@ from jitgrad.device import FACTS
 from jitgrad.dims import Symbol
 from jitgrad.script.call import list_kinds, signature as sig
 from jitgrad.script.call.sources import Unreadable, argument_guards, describe, resolve
-from jitgrad.script.stored.codec import Decoder, Encoder
+from jitgrad.script.stored.decoder import Decoder
+from jitgrad.script.stored.encoder import Encoder
 from jitgrad.script.stored.values import Json, NotSavable, from_plain, integer, is_plain, string, to_plain
 from jitgrad.serialization import LoadError
 

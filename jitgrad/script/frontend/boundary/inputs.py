@@ -14,7 +14,7 @@ import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.device import device
-from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
+from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import OptionalType
 from jitgrad.script.call import signature as sig
@@ -22,6 +22,7 @@ from jitgrad.script.call.list_kinds import BY_CLASS, NOTHING, Kind
 from jitgrad.script.call.sources import is_itself, is_numpy_number
 from jitgrad.script.frontend.boundary import list_arguments
 from jitgrad.script.frontend.boundary.entries import KINDS, Entries, name_of
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values.protocol import kind_of
@@ -312,8 +313,8 @@ class Inputs(Entries):
         try:
             value = getattr(obj, name)
         except AttributeError as error:
-            raise UnresolvedAttribute(f"{_called(obj)} has no `{name}`", self.context.span(),
-                                      hint=_similar(obj, name)) from error
+            raise effects.no_attribute(self.context, "", name, what=f"{_called(obj)} has no `{name}`", says=str(error),
+                                       hint=_similar(obj, name)) from error
         source = self.source(obj)
         if source is None:
             return self.constant(value)

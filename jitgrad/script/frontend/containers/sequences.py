@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
+from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.library.sizes import product
 from jitgrad.ops.numbers import operator_of
 from jitgrad.script.call import signature as sig
@@ -400,7 +400,7 @@ class TupleKind(_SequenceKind):
         return super().get_attribute(context, obj, name)
 
     def no_attribute(self, context: Context, obj: Any, name: str) -> Exception:
-        return UnresolvedAttribute(f"`tuple` has no `{name}`", context.span())
+        return effects.no_attribute(context, "tuple", name)
 
     def get_item(self, context: Context, obj: tuple[Any, ...], index: Any) -> Any:
         if isinstance(index, slice) and any(isinstance(p, Number) for p in (index.start, index.stop)):

@@ -8,8 +8,8 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitgrad.errors import (InvalidOperation, ScriptError, ShapeMismatch, TypeMismatch, UnresolvedAttribute,
-                            UnresolvedName, UnsupportedCall, UnsupportedSyntax)
+from jitgrad.errors import (InvalidOperation, ScriptError, ShapeMismatch, TypeMismatch, UnresolvedName, UnsupportedCall,
+                            UnsupportedSyntax)
 from jitgrad.script.frontend.evaluate import conditions, control, expressions as ex, merge, names
 from jitgrad.script.frontend.evaluate.attempts import Attempt, Classes, Handler, MayFail, thrown
 from jitgrad.script.frontend.source.liveness import exits
@@ -256,8 +256,6 @@ def _classes(context: Context, handler: ast.ExceptHandler) -> Classes:
 
 def _python_error(error: ScriptError) -> ExceptionValue | None:
     """What Python would have raised where compilation found an error; None for a refusal."""
-    if isinstance(error, UnresolvedAttribute):
-        return ExceptionValue(AttributeError, (error.message,))
     if isinstance(error, UnresolvedName):
         return ExceptionValue(NameError, (f"name {error.message.replace('`', chr(39))} is not defined",))
     cause = error.__cause__

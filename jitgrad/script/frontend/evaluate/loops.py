@@ -21,6 +21,8 @@ from jitgrad.script.frontend.values.values import Number, SymList
 from jitgrad.script.graph.ir import Block, Value
 
 PASSES = 8
+#: after how many of them all that still changes is widened at once
+WIDEN = 3
 
 
 class NoTrip(Exception):
@@ -101,6 +103,8 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
             if changed:
                 if count >= PASSES - 2:
                     raise head.unsettled_error()
+                if count == WIDEN - 1:
+                    head.widen_views(begin)
                 continue
             results = head.lower(end)
             if trips is None:

@@ -3,13 +3,14 @@
 from typing import Any
 
 from jitgrad.dims import Dim, Symbol, dim, substitute
-from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
+from jitgrad.errors import UnsupportedCall
 from jitgrad.ops import autocast
 from jitgrad.ops.types import TensorType, Type, map_dims
 from jitgrad.script.autodiff.flow import is_differentiable
 from jitgrad.script.autodiff.inner import free_values
 from jitgrad.script.autodiff.prepare import pure
 from jitgrad.script.autodiff.regions import Rename
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import heap
@@ -61,7 +62,7 @@ class CtxKind(Kind):
         if name in _METHODS:
             return Method(name, lambda cx, args, kwargs: obj.tell(cx, name, args))
         if name not in obj.values:
-            raise UnresolvedAttribute(f"`ctx` has no attribute `{name}`", context.span())
+            raise effects.no_attribute(context, "FunctionCtx", name, what=f"`ctx` has no attribute `{name}`")
         return obj.values[name]
 
     def has_attribute(self, context: Context, obj: SymFunctionCtx, name: str) -> Any:

@@ -6,14 +6,15 @@ Elsewhere `Context.has_history` is enough: it may say yes of a value that has no
 from collections.abc import Sequence
 from typing import Any
 
+from jitgrad.errors import UnsupportedCall
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import backward_name
 from jitgrad.script.autodiff import history
 from jitgrad.script.frontend.gradients import record
-from jitgrad.script.frontend.state import effects
+from jitgrad.script.frontend.state import copies, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import heap, numbers
-from jitgrad.script.frontend.values.tensors import getter
+from jitgrad.script.frontend.values.tensors import getter, method
 from jitgrad.script.frontend.values.values import SymTensor
 from jitgrad.script.graph.ir import Block, Value
 
@@ -44,6 +45,32 @@ def requires_grad(context: Context, tensor: SymTensor) -> Any:
         return tensor.requires_grad
     (found,) = exactly(context, [heap.current_value(context, tensor.storage)])
     return numbers.wrap(context, found) if isinstance(found, Value) else found
+
+
+@method("detach_")
+def detach_in_place(context: Context, tensor: SymTensor) -> SymTensor:
+    """`tensor.detach_()`: its names show it without history, views that were made of it before keep theirs."""
+    storage, path = tensor.storage, tensor.path
+    if path and (path[-1][0] != "detach" or tensor.unrecorded):
+        if tensor.copied:
+            heap.writable(context, tensor)
+        raise effects.raise_now(context, RuntimeError, ("Can't detach views in-place. Use detach() instead.",))
+    if not tensor.requires_grad:
+        return tensor
+    heap.writable(context, tensor)
+    copies.identify(context, tensor)
+    if storage.input >= 0 or storage.retains_grad:
+        what = "retains its gradient" if storage.retains_grad else "the script did not make"
+        raise UnsupportedCall(f"`detach_` of a tensor that {what}", context.span(), hint="write `x = x.detach()`")
+    if storage.requires_grad:
+        return heap.require_grad(context, tensor, False)
+    if heap.renamed(context, tensor, tensor):
+        detached = tensor.detach()
+        heap.renamed(context, tensor, detached)
+        storage.alias = "it was detached in place, and there were views of it"
+        return detached
+    context.state.values[storage] = context.one("detach", heap.current_value(context, storage))
+    return tensor
 
 
 def require(context: Context, tensor: SymTensor, message: str) -> bool:

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitgrad.errors import InvalidOperation, JitgradError, ShapeMismatch, TypeMismatch, UnsupportedCall
+from jitgrad.errors import (InvalidOperation, JitgradError, ShapeMismatch, TypeMismatch, UnresolvedAttribute,
+                            UnsupportedCall)
 from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.graph.ir import Value
@@ -58,6 +59,19 @@ def raise_now(context: Context, error: type[BaseException], template: tuple[Any,
     dispatch.announce_stores(context)
     context.builder.emit("check", (false, *values), error=error, template=template)
     return Raised()
+
+
+def no_attribute(context: Context, owner: str, name: str, *, what: str = "", says: str = "", hint: str = ""
+                 ) -> Exception:
+    """What to raise where an `owner` has no attribute `name`: a refusal, Python's exception where a `try` handles it.
+
+    Args:
+        owner: the name of its class.
+        what: the refusal's words, `says`: Python's; by default those about an object.
+    """
+    if any(attempt.handler(AttributeError) is not None for attempt in context.tries):
+        return raise_now(context, AttributeError, (says or f"'{owner}' object has no attribute '{name}'",))
+    return UnresolvedAttribute(what or f"`{owner}` has no `{name}`", context.span(), hint=hint)
 
 
 def guarded(context: Context, operation: Callable[[], Any]) -> Any:

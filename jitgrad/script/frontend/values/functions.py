@@ -8,8 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jitgrad.errors import (NotStatic, ScriptError, SourceUnavailable, UnresolvedAttribute, UnsupportedCall,
-                            UnsupportedSyntax)
+from jitgrad.errors import NotStatic, ScriptError, SourceUnavailable, UnsupportedCall, UnsupportedSyntax
 from jitgrad.ops.library.core import is_library
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents, list_methods
@@ -50,7 +49,7 @@ class _OwnKind(Kind):
         raise results.refusal(obj)
 
     def no_attribute(self, context: Context, obj: Any, name: str) -> Exception:
-        return UnresolvedAttribute(f"function has no `{name}`", context.span())
+        return effects.no_attribute(context, "function", name)
 
 
 @register(Function)

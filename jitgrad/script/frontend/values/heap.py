@@ -137,10 +137,10 @@ class SymTensor(TensorBase["SymTensor"]):
                                    "computed variable in a subgraph that doesn't require differentiation use "
                                    "var_no_grad = var.detach().")
             return self
-        if not self.dtype.is_floating_point:
+        if requires_grad and not self.dtype.is_floating_point:
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
-        if requires_grad is not (self.requires_grad and self.is_leaf):
-            return require_grad(current(), self, requires_grad)
+        if bool(requires_grad) is not (self.requires_grad and self.is_leaf):
+            return require_grad(current(), self, bool(requires_grad))
         return self
 
     def numpy(self, *, force: bool = False) -> Any:
@@ -258,7 +258,8 @@ def apply_view(context: Context, value: Value, op: str, attrs: Mapping[str, Any]
 
 def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], type_: TensorType) -> SymTensor:
     """A tensor that shares memory with `tensor`."""
-    if op == "expand" and all(map(context.sizes.equal, type_.dims, tensor.type_.dims)) and type_.ndim == tensor.ndim:
+    same = op == "expand" and type_.ndim == tensor.ndim and all(map(context.sizes.equal, type_.dims, tensor.type_.dims))
+    if same or (op == "slice" and not attrs["start"] and paths_equal(((op, attrs),), tensor.path[-1:])):  # `x[:k][:k]`
         op, attrs = "alias", {}
     steps: Path = () if op == "alias" and tensor.path else ((op, attrs),)
     if not context.grad and tensor.requires_grad:
@@ -283,7 +284,7 @@ def keeps_order(tensor: SymTensor) -> bool:
 def write(context: Context, tensor: SymTensor, value: Value) -> None:
     """Replace what `tensor` shows by `value` (same shape and dtype); every view of the storage sees it."""
     storage = tensor.storage
-    _writable(context, tensor)
+    writable(context, tensor)
     if storage.inference and not context.inference:
         raise raise_now(context, RuntimeError, (INFERENCE,))
     base = current_value(context, storage)
@@ -311,7 +312,7 @@ def write(context: Context, tensor: SymTensor, value: Value) -> None:
         context.inputs.stores[slot] = sig.Attr(context.inputs.sources[slot[1].input], "grad")
 
 
-def _writable(context: Context, tensor: SymTensor) -> None:
+def writable(context: Context, tensor: SymTensor) -> None:
     """Refuse a write to memory of which not all names are known."""
     storage = tensor.storage
     if storage in copies.of(context).shared:
@@ -322,7 +323,8 @@ def _writable(context: Context, tensor: SymTensor) -> None:
     if storage in layout.of(context).doubtful:
         if LAYOUT not in context.decisions:
             raise Restart(LAYOUT, "memory is written of which there is a reshape: is that a view or a copy?")
-        raise _may_be_copy(context)
+        raise UnsupportedCall("this in-place write goes to a reshaped tensor that may be a copy, or to what it may "
+                              "show", context.span(), hint=_CLONE)
 
 
 def _computed_from(context: Context, value: Value, base: Value) -> bool:
@@ -372,13 +374,22 @@ def _detached_leaf(context: Context, tensor: SymTensor) -> SymTensor:
     leaf = new_tensor(context, read(context, tensor))
     require_grad(context, leaf, True)
     copies.identify(context, tensor)
-    elsewhere = storage.input >= 0
+    if renamed(context, tensor, leaf) or storage.input >= 0:
+        storage.alias = leaf.storage.alias = "a leaf was made of it by `detach` and `requires_grad_`"
+        if storage.input >= 0:
+            of(context).borrowed[leaf.storage] = None
+    return leaf
+
+
+def renamed(context: Context, tensor: SymTensor, other: SymTensor) -> bool:
+    """Put `other` in place of `tensor` wherever that is; whether its memory is shown in another way somewhere."""
+    elsewhere = False
 
     def replaced(value: Any) -> Any:
         nonlocal elsewhere
-        if isinstance(value, SymTensor) and value.storage is storage:
+        if isinstance(value, SymTensor) and value.storage is tensor.storage:
             if same_reference(value, tensor) and value.copied is tensor.copied:
-                return leaf
+                return other
             elsewhere = True
         if isinstance(value, tuple) and not hasattr(value, "_fields"):
             items = [replaced(v) for v in value]
@@ -391,17 +402,7 @@ def _detached_leaf(context: Context, tensor: SymTensor) -> SymTensor:
     state = context.state.values
     for key, value in list(state.items()):
         state[key] = replaced(value)
-    if elsewhere:
-        storage.alias = leaf.storage.alias = "a leaf was made of it by `detach` and `requires_grad_`"
-        if storage.input >= 0:
-            of(context).borrowed[leaf.storage] = None
-    return leaf
-
-
-
-def _may_be_copy(context: Context) -> UnsupportedCall:
-    return UnsupportedCall("this in-place write goes to a reshaped tensor that may be a copy, or to what it may show",
-                           context.span(), hint=_CLONE)
+    return elsewhere
 
 
 def raise_leaf(context: Context, view_of: bool) -> None:

@@ -10,7 +10,7 @@ import inspect
 import types
 from typing import Any
 
-from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
+from jitgrad.errors import UnsupportedCall
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.state import effects
@@ -148,7 +148,7 @@ class InstanceKind(ObjectKind):
             return call(context, self.get_attribute(context, obj, "__getattr__"), name)
         if attribute is MISSING:
             self._left_out(context, obj, name)
-            raise UnresolvedAttribute(f"`{obj.cls.__name__}` has no `{name}`", context.span())
+            raise effects.no_attribute(context, obj.cls.__name__, name)
         if is_method(attribute):
             context.inputs.define(obj.cls, name)
             return bind(obj, attribute)

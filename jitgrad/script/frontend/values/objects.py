@@ -9,10 +9,11 @@ import enum
 import types
 from typing import Any
 
-from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
+from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.numbers import NUMBERS, operator_of
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers.indexing import pick
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.handlers import Args
@@ -62,6 +63,15 @@ def similar(name: str, names: list[str]) -> str:
     return f"did you mean `{close[0]}`?" if close else ""
 
 
+def _complaint(obj: Any, name: str) -> str:
+    """What Python says where an object has no such attribute."""
+    try:
+        getattr(obj, name)
+    except AttributeError as error:
+        return str(error)
+    raise AssertionError(name)
+
+
 @register(object)
 class ObjectKind(Kind):
     """An object of any class."""
@@ -90,7 +100,7 @@ class ObjectKind(Kind):
                 return context.inputs.attribute(obj, name)
         if name not in instance and attribute is MISSING and not hasattr(obj, name):
             hint = similar(name, [*dir(obj), *instance.get("_modules", ()), *instance.get("_parameters", ())])
-            raise UnresolvedAttribute(f"`{type(obj).__name__}` has no `{name}`", context.span(), hint=hint)
+            raise effects.no_attribute(context, type(obj).__name__, name, says=_complaint(obj, name), hint=hint)
         return context.inputs.attribute(obj, name)
 
     def has_attribute(self, context: Context, obj: Any, name: str) -> Any:
@@ -235,7 +245,8 @@ def get_property(context: Context, obj: Any, name: str, attribute: Any) -> Any:
     if not isinstance(attribute, property):
         return call(context, type(attribute).__get__, context.inputs.unnamed(attribute), obj, class_of(obj))
     if attribute.fget is None:
-        raise UnresolvedAttribute(f"`{name}` is write-only", context.span())
+        raise effects.no_attribute(context, "", name, what=f"`{name}` is write-only",
+                                   says=f"property '{name}' of '{class_of(obj).__name__}' object has no getter")
     return call(context, attribute.fget, obj)
 
 
@@ -245,7 +256,8 @@ def set_property(context: Context, obj: Any, name: str, attribute: Any, value: A
         call(context, type(attribute).__set__, context.inputs.unnamed(attribute), obj, value)
         return
     if attribute.fset is None:
-        raise UnresolvedAttribute(f"`{name}` cannot be assigned", context.span())
+        raise effects.no_attribute(context, "", name, what=f"`{name}` cannot be assigned",
+                                   says=f"property '{name}' of '{class_of(obj).__name__}' object has no setter")
     call(context, attribute.fset, obj, value)
 
 
@@ -335,4 +347,4 @@ class SuperKind(Kind):
                 if isinstance(instance, Instance):
                     return Method(name, lambda cx, args, kwargs: None)  # `object.__init__` and kin
                 return getattr(super(obj.owner, instance), name)
-        raise UnresolvedAttribute(f"no base class has `{name}`", context.span())
+        raise effects.no_attribute(context, "super", name, what=f"no base class has `{name}`")

@@ -5,7 +5,7 @@ from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.device import device
-from jitgrad.errors import NotStatic, TypeMismatch, UnresolvedAttribute, UnsupportedCall
+from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
 from jitgrad.ops.numbers import operator_of
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state.context import Context
@@ -42,12 +42,9 @@ class PlainKind(Kind):
 
     def get_attribute(self, context: Context, obj: Any, name: str) -> Any:
         context.look(obj)
-        if name not in self.methods and hasattr(obj, name):
-            return getattr(obj, name)
-        return super().get_attribute(context, obj, name)
-
-    def no_attribute(self, context: Context, obj: Any, name: str) -> Exception:
-        return UnresolvedAttribute(f"`{type(obj).__name__}` has no `{name}`", context.span())
+        if name in self.methods:
+            return super().get_attribute(context, obj, name)
+        return guarded(context, lambda: getattr(obj, name))
 
     def get_item(self, context: Context, obj: Any, index: Any) -> Any:
         if is_dynamic(index) and hasattr(type(obj), "__getitem__"):
@@ -86,6 +83,12 @@ class NoneKind(PlainKind):
 
     def not_iterable(self, context: Context, obj: Any) -> Exception:
         return TypeMismatch("iteration over None", context.span())
+
+    def set_attribute(self, context: Context, obj: Any, name: str, value: Any) -> None:
+        guarded(context, lambda: setattr(obj, name, value))
+
+    def delete_attribute(self, context: Context, obj: Any, name: str) -> None:
+        guarded(context, lambda: delattr(obj, name))
 
 
 @register(type(UNBOUND))

@@ -8,14 +8,14 @@ from typing import Any, TypeVar, cast
 from jitgrad.device import CPU
 from jitgrad.dims import product
 from jitgrad.eager.tensor import Tensor
-from jitgrad.errors import NonDifferentiable, NotStatic, TypeMismatch, UnresolvedAttribute, UnsupportedCall
+from jitgrad.errors import NonDifferentiable, NotStatic, TypeMismatch, UnsupportedCall
 from jitgrad.ops.backend import AnyTensor, backend
 from jitgrad.ops.library.creation import arange
 from jitgrad.ops.numbers import operator_of
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents, list_methods
 from jitgrad.script.frontend.containers.ranges import range_length
-from jitgrad.script.frontend.state import copies, dispatch
+from jitgrad.script.frontend.state import copies, dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args
@@ -91,12 +91,15 @@ class TensorKind(Kind):
         if name in _NO_TAPE:
             what, instead = _NO_TAPE[name]
             raise NonDifferentiable(what, context.span(), hint=instead)
+        if hasattr(Tensor, name) and not hasattr(type(obj), name):
+            raise UnsupportedCall(f"`{name}` of a tensor, which is about its memory", context.span(),
+                                  hint="ask for it outside the script")
         if not hasattr(type(obj), name):
-            raise UnresolvedAttribute(f"`Tensor` has no `{name}`", context.span(), hint=similar(name, dir(type(obj))))
+            raise effects.no_attribute(context, "Tensor", name, hint=similar(name, dir(type(obj))))
         return guarded(context, lambda: getattr(obj, name))
 
     def has_attribute(self, context: Context, obj: SymTensor, name: str) -> Any:
-        return hasattr(type(obj), name) or name in _NO_TAPE or name in _GETTERS or name in _METHODS
+        return hasattr(Tensor, name)
 
     def set_attribute(self, context: Context, obj: SymTensor, name: str, value: Any) -> None:
         if name not in _SETTERS:

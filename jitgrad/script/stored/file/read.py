@@ -20,7 +20,7 @@ from jitgrad.script.call.sources import resolve
 from jitgrad.script.graph.ir import Graph, walk
 from jitgrad.script.graph.parse import parse
 from jitgrad.script.graph.verify import verify
-from jitgrad.script.stored.codec import LONGEST, Decoder
+from jitgrad.script.stored.decoder import LONGEST, Decoder
 from jitgrad.script.stored.file.archive import Contents
 from jitgrad.script.stored.file.objects import LoadedModule, OwnDefault
 from jitgrad.script.stored.file.spans import attach, show_lines
@@ -66,6 +66,7 @@ class ProgramReader(Decoder):
             script.differentiable = self._outputs(stored["differentiable"])
         self._cover(script, arguments)
         self._bound(script)
+        self._changed(script, arguments)
         return Program(graph.name, script, arguments, boolean(stored["grad_mode"]), dtype_of(stored["default_dtype"]),
                        _low(stored["autocast"]))
 
@@ -98,6 +99,24 @@ class ProgramReader(Decoder):
         known |= set(script.int_symbols)
         need(all(symbols_of(s) <= known for pair in script.trip_guards for s in pair), "a guard on an unknown size")
 
+    def _changed(self, script: sig.ScriptGraph, arguments: list[sig.Guard]) -> None:
+        """Of arguments only the `.grad` of tensors is set; the content that is changed is a list's or a dict's."""
+        known = {g.source: g.value for g in (*arguments, *script.guards) if g.kind in ("tensor", "type")}
+        places = [p for stores in (script.stores, *script.recipes) for p, _ in stores]
+        for place in (*places, *script.commits.values()):
+            if isinstance(place, sig.Attr) and place.name == "grad" and self._is_argument(place):
+                need(isinstance(known.get(place.base), sig.TensorKey), "a gradient of what is no tensor")
+            if isinstance(place, (sig.Content, sig.Tail)):
+                cls = known.get(place.base) if self._is_argument(place) else type(
+                    resolve(place.base, {self.names[0]: self.tree.build(0)}))
+                need(isinstance(cls, type) and issubclass(cls, (list, dict)), "content of what is no container")
+
+    def _is_argument(self, place: sig.Place) -> bool:
+        base: Any = place
+        while not isinstance(base, sig.Arg):
+            base = base.base
+        return base.name != self.names[0]
+
     # --- sources and guards ------------------------------------------------------------------------------------------
 
     def source(self, stored: Json, target: bool = False) -> sig.Source:
@@ -117,8 +136,8 @@ class ProgramReader(Decoder):
                 return sig.Machine(fact), None, False
             case ["attr" | "item" | "at" as kind, base, key]:
                 start, node, in_tree = self._path(base, False)
-                need(in_tree or (kind == "item" and isinstance(start, (sig.Arg, sig.Item))),
-                     "a path to an attribute of an argument")
+                need(in_tree or (isinstance(start, (sig.Arg, sig.Item)) and (
+                    kind == "item" or (kind == "attr" and key == "grad"))), "a path to an attribute of an argument")
                 found = self._step(start, kind, key)
                 if in_tree and not (target and kind == "attr" and not self._is_taken(key)):
                     node = (self.tree.step(node, "item", self._key(found.key)) if isinstance(found, sig.At)

@@ -137,6 +137,8 @@ class Snapshot:
             case sig.Attr(base, name):
                 path = self.path(source)
                 if self.is_argument(base):
+                    if name == "grad" and isinstance(base, (sig.Arg, sig.Item)):
+                        return path  # of a tensor: files do not name what else has attributes
                     raise NotSavable(f"`{describe(source)}`, an attribute of an argument, is read: pass the value "
                                      "itself, or make the object part of the function's closure")
                 holder = self.current(base)

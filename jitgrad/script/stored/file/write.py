@@ -10,7 +10,7 @@ from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import broken, describe, problem
 from jitgrad.script.graph.ir import Graph, walk
 from jitgrad.script.graph.text import to_text
-from jitgrad.script.stored.codec import Encoder
+from jitgrad.script.stored.encoder import Encoder
 from jitgrad.script.stored.file.snapshot import Snapshot
 from jitgrad.script.stored.file.spans import SpanWriter
 from jitgrad.script.stored.records import Program

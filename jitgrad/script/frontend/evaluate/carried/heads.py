@@ -270,6 +270,9 @@ class Head:
                 self.exits.add(key)
             yield key, before, value
 
+    def widen_views(self, head: State) -> None:
+        """The passes so far did not settle: names that refer to another view in every one of them hold copies."""
+
     def unsettled_error(self) -> ScriptError:
         """The refusal of a loop whose variables get other types with every evaluation."""
         key = self.unsettled

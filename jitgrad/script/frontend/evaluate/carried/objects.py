@@ -50,6 +50,7 @@ class ObjectHead(Head):
         self._copies: dict[Place, Cell] = {}  # places that hold a copy of what an iteration's view shows
         self._numbers: set[Place] = set()  # places where a number before the loop becomes a tensor
         self._views: list[SymTensor] = []
+        self._known: list[SymTensor] | None = None  # the views that there were when the passes did not settle
         self._wider = False  # whether what a tensor of the loop may be has grown
         self._counts = Counter(cell_of(v) for held in entry.values.values() for _, v in references(held))
 
@@ -131,11 +132,18 @@ class ObjectHead(Head):
         """Whether an object of the loop may stand for what is there before it: nothing else refers to that."""
         return cell_of(before) is not None and type_of(before) == kind and not self._is_shared(cell_of(before))
 
+    def widen_views(self, head: State) -> None:
+        self._known = [v for key in self.templates for _, v in references(head.values.get(key))
+                       if isinstance(v, SymTensor)]
+
     def _moves(self, ref: Any) -> bool:
-        """Whether a reference is a view that is another one in every iteration."""
-        return isinstance(ref, SymTensor) and not all(
-            self.widen.visible(dim(s)) for _, attrs in ref.path for a in attrs.values()
-            for s in attr_symbols(map_attr(a, self.context.sizes.canonical)))
+        """Whether a reference is a view that is another one in every iteration, or for all that the passes found."""
+        if not isinstance(ref, SymTensor):
+            return False
+        if self._known is not None and ref.path and self._is_older(ref.storage):
+            return not any(heap.same_reference(ref, v) for v in self._known)
+        return not all(self.widen.visible(dim(s)) for _, attrs in ref.path for a in attrs.values()
+                       for s in attr_symbols(map_attr(a, self.context.sizes.canonical)))
 
     def _view(self, storage: Storage, path: Any) -> SymTensor:
         """A reference to a tensor of the loop: one object for equal ones, so that templates are equal."""

@@ -1,169 +1,24 @@
-"""A ScriptGraph as plain data, and back: all but its graph, of which the stores keep the text.
+"""What `encoder.py` made of a ScriptGraph, read back without belief.
 
-What the disk cache and files name differently is theirs to say: how a value is found again (`source`, `target`), what a
-class is called, and what is assumed of objects (`guard`). Reading believes nothing: numbers, names and types are
-checked, indices too where the graph is known. All that is wrong raises LoadError.
+Numbers, names and types are checked, indices too where the graph is known. All that is wrong raises LoadError.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.device import CPU
 from jitgrad.dims import FUNCTIONS, Call, Dim, Size, Symbol, dim
 from jitgrad.dtypes import int64
-from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, TensorType, Type
 from jitgrad.script.call import signature as sig
-from jitgrad.script.call.sources import describe
 from jitgrad.script.graph.ir import Block, Graph, walk
-from jitgrad.script.stored.values import (CLASSES, Json, NotSavable, boolean, device_of, dtype_of, fault, fault_name,
-                                          from_plain, identifier, integer, is_plain, items, need, string, to_plain)
+from jitgrad.script.stored.encoder import HOLDERS
+from jitgrad.script.stored.values import (CLASSES, Json, boolean, device_of, dtype_of, fault, from_plain, identifier,
+                                          integer, items, need, string)
 
 LONGEST = 1 << 20  # no list of sizes, path or line number is longer
 _NUMBERS: dict[str, Type] = {"int": INT, "float": FLOAT, "bool": BOOL, "number": NUMBER}
-#: types that hold another one, by their words
-HOLDERS: dict[str, type[Any]] = {"optional": OptionalType, "list": ListType, "seq": SeqType}
-
-Steps = Sequence[tuple[str, Mapping[str, Any]]]
-
-
-class Encoder(ABC):
-    """The parts of a ScriptGraph as JSON. Raises NotSavable for what has no form."""
-
-    def __init__(self) -> None:
-        self.symbols: dict[Symbol, int] = {}
-
-    @abstractmethod
-    def source(self, source: sig.Source) -> Json:
-        """A path."""
-
-    @abstractmethod
-    def class_name(self, cls: Any) -> Json:
-        """What a class is called."""
-
-    @abstractmethod
-    def guard(self, guard: sig.Guard) -> Json:
-        """An assumption."""
-
-    def target(self, source: sig.Source) -> Json:
-        """A path to which the script assigns."""
-        return self.source(source)
-
-    def script(self, script: sig.ScriptGraph) -> dict[str, Json]:
-        """All but the graph."""
-        return {
-            "inputs": [self.source(s) for s in script.inputs],
-            "input_types": [self.type(t) for t in script.input_types],
-            "guards": [self.guard(g) for g in script.guards],
-            "size_guards": [[self.size(a), self.size(b)] for a, b in script.size_guards],
-            "trip_guards": [[self.size(a), self.size(b)] for a, b in script.trip_guards],
-            "int_symbols": self._symbol_pairs(script.int_symbols),
-            "result": self.result(script.result),
-            "commits": [[i, self.target(s)] for i, s in script.commits.items()],
-            "written": [list(pair) for pair in script.written.items()],
-            "freed": list(script.freed),
-            "results": script.results,
-            "recorded": [list(pair) for pair in script.recorded.items()],
-            "alone": list(script.alone),
-            "stores": self._stores(script.stores),
-            "recipes": [self._stores(r) for r in script.recipes],
-            "log": list(script.log),
-            "distinct": script.distinct,
-            "gradient_state": script.gradient_state,
-            "device_state": script.device_state,
-            "device": str(script.device),
-            "on_host": list(script.on_host),
-            "expected": [[i, fault_name(error), head, tail] for i, error, head, tail in script.expected],
-        }
-
-    def _stores(self, stores: Sequence[tuple[sig.Place, sig.Result]]) -> Json:
-        return [[self._place(s), self.result(r)] for s, r in stores]
-
-    def _place(self, place: sig.Place) -> Json:
-        if isinstance(place, (sig.Content, sig.Tail)):
-            raise NotSavable(f"a change of the container `{describe(place.base)}`")
-        return self.target(place)
-
-    def assumed(self, guard: sig.Guard) -> Json:
-        """What a guard says of values, tensors and memory; None for kinds that say all by their name."""
-        value = guard.value
-        match guard.kind:
-            case "tensor":
-                where = [] if value.device.type == "cpu" else [str(value.device)]
-                return [value.dtype.name, value.ndim, list(value.ones), value.requires_grad, *where]
-            case "same" | "other":
-                return self.source(value)
-            case "equal" | "optional" | "order":
-                return to_plain(value)
-            case "len" | "contiguous":
-                return value
-        return None
-
-    # --- sizes, types, results ---------------------------------------------------------------------------------------
-
-    def symbol(self, symbol: Symbol) -> int:
-        return self.symbols.setdefault(symbol, len(self.symbols))
-
-    def size(self, size: Size) -> Json:
-        if isinstance(size, int):
-            return size
-        return [[coefficient, [self._atom(a) for a in monomial]] for monomial, coefficient in size.terms]
-
-    def _atom(self, atom: Symbol | Call) -> Json:
-        return self.symbol(atom) if isinstance(atom, Symbol) else [atom.fn, [self.size(a) for a in atom.args]]
-
-    def type(self, type_: Type) -> Json:
-        if isinstance(type_, TensorType):
-            return ["tensor", type_.dtype.name, [self.size(d) for d in type_.dims]]
-        word = next((word for word, holder in HOLDERS.items() if isinstance(type_, holder)), None)
-        return [str(type_)] if word is None else [word, self.type(type_.elem)]  # type: ignore[union-attr]
-
-    def _attr(self, value: Any) -> Json:
-        """An attribute of a view."""
-        if isinstance(value, Dim):
-            return {"size": self.size(value)}
-        if isinstance(value, tuple):
-            return {"items": [self._attr(v) for v in value]}
-        return {"plain": to_plain(value)}
-
-    def result(self, result: sig.Result) -> Json:
-        match result:
-            case sig.Output(index):
-                return ["output", index]
-            case sig.Same(index):
-                return ["same", index]
-            case sig.Static(value):
-                if not is_plain(value):
-                    raise NotSavable(f"its result, an object of class `{type(value).__qualname__}`: return tensors, "
-                                     "numbers, strings, and tuples, lists and dicts of them")
-                return ["static", to_plain(value)]
-            case sig.Leaf(index, grad):
-                return ["leaf", index, self.result(grad)]
-            case sig.Given(source):
-                return ["given", self.source(source)]
-            case sig.ViewOf(index, path, sizes, made):
-                return ["view", index, self._steps(path), self._symbol_pairs(sizes), made]
-            case sig.Referred(index, origin, references, path, sizes):
-                known = [[r.root, r.of, self._steps(r.path), [self.symbol(s) for s in r.symbols]] for r in references]
-                return ["referred", index, list(origin), known, self._steps(path), self._symbol_pairs(sizes)]
-            case sig.Text(parts):
-                return ["text", [p if isinstance(p, str) else [self.result(p[0]), *p[1:]] for p in parts]]
-            case sig.Repeated(leaves, item, identity):
-                return ["repeated", list(leaves), self.result(item), identity]
-            case sig.Made(type_, held, identity):
-                return ["made", self.class_name(type_), [self.result(r) for r in held], identity]
-            case sig.Container(type_, keys, held, identity):
-                stored_keys = None if keys is None else [to_plain(k) for k in keys]
-                return ["container", self.class_name(type_), stored_keys, [self.result(r) for r in held], identity]
-            case sig.Object(type_, names, held, identity):
-                return ["object", self.class_name(type_), list(names), [self.result(r) for r in held], identity]
-        raise NotSavable(f"a result of kind `{type(result).__name__}`: return tensors, numbers and containers of them")
-
-    def _steps(self, path: Steps) -> Json:
-        return [[op, {k: self._attr(v) for k, v in attrs.items()}] for op, attrs in path]
-
-    def _symbol_pairs(self, numbers: Mapping[Any, int]) -> Json:
-        return [[self.symbol(s), i] for s, i in numbers.items()]
 
 
 class Decoder(ABC):
@@ -216,6 +71,7 @@ class Decoder(ABC):
             results=integer(stored.get("results", self._count()), 0, self._count() + 1),
             alone=self._outputs(stored.get("alone", [])),
             stores=self._stores(stored["stores"]), recipes=self._recipes(stored.get("recipes", [])),
+            unread=[self.source(s) for s in items(stored.get("unread", []))],
             log=[string(line) for line in items(stored["log"])], gradient_state=boolean(stored["gradient_state"]),
             distinct=boolean(stored.get("distinct", False)), device_state=boolean(stored.get("device_state", False)),
             device=device_of(stored["device"]) if "device" in stored else CPU,
@@ -223,7 +79,14 @@ class Decoder(ABC):
             expected=[self._expected(e) for e in items(stored.get("expected", []))])
 
     def _stores(self, stored: Json) -> list[tuple[sig.Place, sig.Result]]:
-        return [(self.source(s, target=True), self.result(r)) for s, r in _pairs(stored)]
+        return [(self._place(s), self.result(r)) for s, r in _pairs(stored)]
+
+    def _place(self, stored: Json) -> sig.Place:
+        if type(stored) is not dict:
+            return self.source(stored, target=True)
+        need(len(stored) == 1 and stored.keys() <= {"content", "tail"}, "where something is stored")
+        (kind, base), = stored.items()
+        return (sig.Tail if kind == "tail" else sig.Content)(self.source(base))
 
     def _recipes(self, stored: Json) -> list[tuple[tuple[sig.Place, sig.Result], ...]]:
         """What `pending` nodes store, each checked against all nodes that say so; nothing where there is none."""
@@ -260,10 +123,8 @@ class Decoder(ABC):
                 return from_plain(value)
             case "optional":
                 return dtype_of(from_plain(value).name)
-            case "len":
-                return integer(value)
-            case "contiguous":
-                return boolean(value)
+            case "len" | "contiguous":
+                return integer(value) if kind == "len" else boolean(value)
         need(kind in ("unhooked", "absent"), "a guard of an unknown kind")
         return None
 
@@ -397,6 +258,18 @@ class Decoder(ABC):
                 found = tuple(self.result(p, n_items) for p in items(parts))
                 return sig.Object(made, tuple(identifier(k) for k in items(names, len(found))), found,
                                   integer(identity, -1))
+        return self._of_the_run(stored, n_items)
+
+    def _of_the_run(self, stored: Json, n_items: int | None) -> sig.Result:
+        n = self._count() if n_items is None else n_items
+        match items(stored):
+            case ["one of", tag, choices]:
+                need(n_items is not None or self._output_type(integer(tag, 0, n)) in (None, INT), "which one it is")
+                return sig.OneOf(integer(tag, 0, n), tuple(self.result(r, n_items) for r in choices))
+            case ["pairs", keys, values, identity]:
+                return sig.Pairs(self.result(keys, n_items), self.result(values, n_items), integer(identity, -1))
+            case ["nothing"]:
+                return sig.Nothing()
         need(False, "a result of an unknown kind")
         raise AssertionError(stored)
 
