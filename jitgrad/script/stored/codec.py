@@ -12,7 +12,7 @@ from typing import Any
 from jitgrad.device import CPU
 from jitgrad.dims import FUNCTIONS, Call, Dim, Size, Symbol, dim
 from jitgrad.dtypes import int64
-from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, TEXT, ListType, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import describe
 from jitgrad.script.graph.ir import Block, Graph, walk
@@ -20,7 +20,7 @@ from jitgrad.script.stored.values import (CLASSES, Json, NotSavable, boolean, de
                                           from_plain, identifier, integer, is_plain, items, need, string, to_plain)
 
 LONGEST = 1 << 20  # no list of sizes, path or line number is longer
-_NUMBERS: dict[str, Type] = {"int": INT, "float": FLOAT, "bool": BOOL, "number": NUMBER}
+_NUMBERS: dict[str, Type] = {t.name: t for t in (INT, FLOAT, BOOL, NUMBER, TEXT)}
 #: types that hold another one, by their words
 HOLDERS: dict[str, type[Any]] = {"optional": OptionalType, "list": ListType, "seq": SeqType}
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, TensorType, Type, map_dims
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, TEXT, ListType, OptionalType, TensorType, Type, map_dims
 from jitgrad.script.frontend.state.context import TYPES_APART, Context, current
 from jitgrad.script.frontend.templates.sizes import Elements, Sizer
 from jitgrad.script.frontend.templates.template import Clash, Template
@@ -246,8 +246,8 @@ class Either(Template):
                      self.copied)
 
 
-def _union(a: Template, b: Template, widen: Sizer) -> Either:
-    """The union of two templates, at least one of them an alternative."""
+def _union(a: Template, b: Template, widen: Sizer) -> Template:
+    """The union of two templates, at least one of them an alternative. Beside a string of the run, every string is one."""
     statics: list[Any] = []
     inners: list[Template] = []
     for t in (a, b):
@@ -267,6 +267,10 @@ def _union(a: Template, b: Template, widen: Sizer) -> Either:
         inner = inner.renamed(widen.alone)
     if isinstance(inner, Static):
         inner = Num(type(inner.value))
+    if inner is not None and inner.text is not None and str in map(type, statics):
+        inner, statics = inner.text, [s for s in statics if type(s) is not str]
+        if not statics:
+            return inner
     if len(statics) > _MOST:
         raise Clash(f"more than {_MOST} different objects")
     return Either(tuple(statics), inner, any(isinstance(t, Either) and t.copied for t in (a, b)))
@@ -322,6 +326,8 @@ def _placeholder(context: Context, type_: Type) -> Value:
         return _absent(context, type_.elem)
     if isinstance(type_, ListType):
         return context.one("list.new", type=type_)
+    if type_ == TEXT:
+        return context.one("text", fn="format", args=(("text",),))
     if isinstance(type_, TensorType):
         shape = tuple([d if isinstance(d, int) else 0 for d in type_.dims])
         return context.one("fill", context.constant(0), shape=shape, dtype=type_.dtype)

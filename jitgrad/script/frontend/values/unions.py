@@ -52,6 +52,8 @@ class UnionKind(Kind):
     def type_name(self, obj: Union) -> str:
         if isinstance(obj.inner, Tensor):
             return "Tensor"
+        if obj.inner is not None and obj.inner.text is not None:
+            return "str"
         return obj.inner.kind.__name__ if isinstance(obj.inner, Num) else "Union"
 
     def type_word(self, obj: Union) -> str:
