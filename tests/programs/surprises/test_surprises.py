@@ -3,10 +3,10 @@
 import pytest
 
 from tests.programs.surprises import (apart, closures, containers, control, exceptions, identities, library, numbers,
-                                      objects, recursion, tensors)
+                                      objects, recursion, tensors, texts)
 from tests.script.frontend.agree import suite
 
-MODULES = (apart, closures, containers, control, exceptions, identities, library, numbers, objects, recursion, tensors)
+MODULES = (apart, closures, containers, control, exceptions, identities, library, numbers, objects, recursion, tensors, texts)
 PROGRAMS = [case for module in MODULES for case in module.PROGRAMS]
 
 test_programs = pytest.mark.sampled("stories")(suite(PROGRAMS))

@@ -8,6 +8,7 @@ from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, TEXT, ListType, Optional
 from jitgrad.script.frontend.state.context import TYPES_APART, Context, current
 from jitgrad.script.frontend.templates.sizes import Elements, Sizer
 from jitgrad.script.frontend.templates.template import Clash, Template
+from jitgrad.script.frontend.templates.texts import Str
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.protocol import type_word
 from jitgrad.script.frontend.values.values import HELD, SymTensor, Union
@@ -271,9 +272,23 @@ def _union(a: Template, b: Template, widen: Sizer) -> Template:
         inner, statics = inner.text, [s for s in statics if type(s) is not str]
         if not statics:
             return inner
+    joined: Template = Either(tuple(statics), inner, any(isinstance(t, Either) and t.copied for t in (a, b)))
     if len(statics) > _MOST:
+        joined = of_the_run(joined)
+    if isinstance(joined, Either) and len(joined.statics) > _MOST:
         raise Clash(f"more than {_MOST} different objects")
-    return Either(tuple(statics), inner, any(isinstance(t, Either) and t.copied for t in (a, b)))
+    return joined
+
+
+def of_the_run(t: Template) -> Template:
+    """A template with any string in place of one of several that are known."""
+    if not isinstance(t, Either) or str not in map(type, t.statics):
+        return t.map(of_the_run)
+    rest = tuple([s for s in t.statics if type(s) is not str])
+    inner = Str() if t.inner is None else t.inner
+    if inner.text is None:
+        return t
+    return Either(rest, inner.text, t.copied) if rest else inner.text
 
 
 def same_static(a: Any, b: Any) -> bool:

@@ -14,7 +14,7 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates.sizes import Elements, Sizer
 from jitgrad.script.frontend.templates.template import Clash, Compound, Template
 from jitgrad.script.frontend.values import heap
-from jitgrad.script.frontend.values.values import Number, RunText, Text
+from jitgrad.script.frontend.values.values import Number, RunText, Text, Union
 from jitgrad.script.graph.ir import Value
 
 
@@ -31,10 +31,13 @@ def templated(context: Context, parts: Sequence[Any], values: list[Value]) -> tu
     return tuple(template)
 
 
-def value_of(context: Context, text: str | Text | RunText) -> Value:
-    """A string as a graph value."""
+def value_of(context: Context, text: str | Text | RunText | Union) -> Value:
+    """A string, perhaps one of several, as a graph value."""
     if isinstance(text, RunText):
         return text.value
+    if isinstance(text, Union):
+        assert text.tag is not None
+        return context.one("text", text.tag, fn="format", args=(("text", (0, text.statics, "")),))
     values: list[Value] = []
     template = templated(context, [text] if isinstance(text, str) else text.parts, values)
     return context.one("text", *values, fn="format", args=(("text", *template),))
