@@ -1,8 +1,8 @@
 """Texts made of values, and the graph's op on strings, `text`: Python computes it, in native code too.
 
-The attr `fn` names a row, which says what one function does. A node is total: where Python raises what the row lists, the
-result is empty or 0, and with the attr `error`, the name of a class, the result is what Python says when it raises that
-(or nothing), for the check before. The attr `args` says what the operands are, over the node's inputs:
+The attr `fn` names a row, which says what one function does. A node is total: where Python raises what the row lists,
+the result is empty or 0, and with the attr `error`, the name of a class, the result is what Python says when it raises
+that (or nothing), for the check before. The attr `args` says what the operands are, over the node's inputs:
 
     ("is", x)        x: a number, a string, None
     ("value", i)     input i: a number, a string, a list of strings
@@ -50,7 +50,8 @@ METHODS: set[str] = set()
 LISTS, TRIPLES = frozenset({"split", "rsplit", "splitlines"}), frozenset({"partition", "rpartition"})
 
 
-def _methods(names: str, result: Type = TEXT, raises: tuple[type[Exception], ...] = (), by_itself: bool = False) -> None:
+def _methods(names: str, result: Type = TEXT, raises: tuple[type[Exception], ...] = (),
+             by_itself: bool = False) -> None:
     for name in names.split():
         TEXTS[name] = TextOp(name, getattr(str, name), result, raises, by_itself)
         METHODS.add(name)
@@ -61,8 +62,8 @@ def _functions(result: Type, *raises: type[Exception], **functions: Callable[...
         TEXTS[name] = TextOp(name, python, result, raises, bool(raises))
 
 
-_methods("capitalize casefold expandtabs lower lstrip removeprefix removesuffix replace rstrip strip swapcase title upper "
-         "zfill")
+_methods("capitalize casefold expandtabs lower lstrip removeprefix removesuffix replace rstrip strip swapcase title "
+         "upper zfill")
 _methods("center ljust rjust", raises=(TypeError,))
 _methods("isalnum isalpha isascii isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle isupper "
          "startswith endswith", BOOL)
@@ -101,7 +102,7 @@ _functions(INT, ValueError, OverflowError, int=_int)
 _functions(FLOAT, ValueError, float=float)
 _functions(BOOL, eq=operator.eq, lt=operator.lt, le=operator.le, contains=operator.contains)
 
-# --- what nodes compute ----------------------------------------------------------------------------------------------
+# --- what nodes compute -----------------------------------------------------------------------------------------------
 
 _NOTHING: dict[Type, Any] = {BOOL: False, INT: 0, FLOAT: 0.0}
 
@@ -137,7 +138,7 @@ def grows(attrs: Mapping[str, Any]) -> bool:
     return len(parts) > 1 and tuple(parts[0]) == (0, "", "")
 
 
-# --- texts of values ---------------------------------------------------------------------------------------------------
+# --- texts of values --------------------------------------------------------------------------------------------------
 
 _CONVERSIONS: dict[str, Callable[[Any], str]] = {"s": str, "r": repr, "a": ascii}
 

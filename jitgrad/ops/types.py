@@ -29,8 +29,9 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class NumberType:
-    """A Python int or float of 64 bits, a bool, a number whose kind is known at run time (a tag and 64 bits), or a string:
-    in native code a handle, in which the number ops see nothing but whether it is empty.
+    """A Python int or float of 64 bits, a bool, or a number whose kind is known at run time: a tag and 64 bits.
+
+    Also a string: in native code a handle, of which the number ops see nothing but whether it is empty.
     """
 
     name: str

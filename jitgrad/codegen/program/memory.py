@@ -1,7 +1,7 @@
 """Native memory seen from Python: arrays over it, numbers and strings in its words.
 
-A value travels as its *kind* says (`kind_of`). A string is a handle, the address of Python's object; 0 is the empty string.
-Whoever makes a handle keeps the object: the workspace of a call those that its sites made, until the call ends.
+A value travels as its *kind* says (`kind_of`). A string is a handle, the address of Python's object; 0 is the empty
+string. Whoever makes a handle keeps the object: the workspace of a call those that its sites made, until the call ends.
 """
 
 import ctypes
@@ -63,7 +63,7 @@ class Memory:
 HOST = Memory()
 
 
-# --- strings -----------------------------------------------------------------------------------------------------------
+# --- strings ----------------------------------------------------------------------------------------------------------
 
 #: from here on a string that parts are put behind is not copied each time
 LONG = 1024
@@ -124,7 +124,7 @@ def read_text(handle: int) -> Any:
     return str(found) if isinstance(found, Grown) else found
 
 
-# --- words -------------------------------------------------------------------------------------------------------------
+# --- words ------------------------------------------------------------------------------------------------------------
 
 
 def read_number(block: Any, word: int, kind: Any) -> tuple[Any, int]:
@@ -172,7 +172,9 @@ def payload(kind: Any) -> Any:
 
 
 def kind_of(type_: Type) -> Any:
-    """How a value of a type travels: "t:float32:2", "int", "float", "bool", "number", "str", ("optional", k) or ("seq", k)."""
+    """How a value of a type travels: "t:float32:2", "int", "float", "bool", "number", "str", ("optional", k) or
+    ("seq", k).
+    """
     if isinstance(type_, TensorType):
         return f"t:{type_.dtype.name}:{type_.ndim}"
     if isinstance(type_, OptionalType):

@@ -221,6 +221,6 @@ def _attr(value: Any, sizes: Sequence[int]) -> Any:
 
 #: what runs at a site; what it gives lives as long as the call
 RUN: dict[str, Callable[[Site, Any, int, Memory], Any]] = {
-    "print": run_print, "text": run_text, "arithmetic": run_arithmetic, "library": run_library, "callback": run_callback,
-    "fetch": run_fetch, "callback.vjp": run_callback_vjp,
+    "print": run_print, "text": run_text, "arithmetic": run_arithmetic, "library": run_library,
+    "callback": run_callback, "fetch": run_fetch, "callback.vjp": run_callback_vjp,
 }

@@ -212,8 +212,7 @@ class LoopStep(Step):
 class CallStep(Step):
     """A `check` (raise unless the condition), a `print` or a library call: values are numbers or windows.
 
-    `before`: steps that bring a failing check's values to memory; `results`: numbers that Python leaves where the values
-    were.
+    `before`: steps that bring a failing check's values to memory; `results`: numbers that Python leaves in their place.
     """
 
     SETS = ("results",)

@@ -32,7 +32,7 @@ from jitgrad.script.frontend.state.context import APART, REFERENCES, Context, Re
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.memory import SHARED
 from jitgrad.script.frontend.state.sizes import Sizes
-from jitgrad.script.frontend.values import (functions, heap, instances, numbers, numeric, raised, tensors, unions)
+from jitgrad.script.frontend.values import functions, heap, instances, numbers, numeric, raised, tensors, unions
 from jitgrad.script.frontend.values.values import Storage
 from jitgrad.script.graph.ir import Block, Graph, Value
 

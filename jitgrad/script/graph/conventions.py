@@ -287,7 +287,8 @@ CONVENTIONS: Mapping[str, Convention] = {
     "list.new": takes(), "list.put": takes(ListType, INT, ANY, more=list_put),
     **dict.fromkeys(("list.get", "list.take"), takes(ListType, INT)),
     **dict.fromkeys(("list.len", "list.copy"), takes(ListType)),
-    "custom": custom, "text": text, "check": check, "print": print_node, "commit": takes(ANY, more=commit), "pending": pending,
+    "custom": custom, "text": text, "check": check, "print": print_node,
+    "commit": takes(ANY, more=commit), "pending": pending,
     **dict.fromkeys(("region.begin", "region.end", "callback"), lambda checker, node: None),
     "callback.vjp": callback_vjp,
 }

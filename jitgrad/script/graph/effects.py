@@ -13,6 +13,7 @@ from typing import Any
 
 from jitgrad.ops.texts import is_array, render, tensor_of
 
+
 def exception(error: type[BaseException], template: Sequence[Any] | None, values: Sequence[Any]) -> BaseException:
     """The exception of a `check`: without arguments, of one text, or (a template that starts with None) of several."""
     if template is None:

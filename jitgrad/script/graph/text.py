@@ -31,7 +31,8 @@ from typing import Any, Literal, Protocol
 from jitgrad import dtypes
 from jitgrad.dims import FUNCTIONS, Call, Dim, Size, Symbol
 from jitgrad.errors import Span
-from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, TEXT, ListType, OptionalType, SeqType, TensorType, Type, short_name
+from jitgrad.ops.types import (BOOL, FLOAT, INT, NUMBER, TEXT, ListType, OptionalType, SeqType, TensorType, Type,
+                               short_name)
 from jitgrad.script.graph.nodes import Block, Nested, Node, Value, payload, symbol_axes, unnested
 
 SCALARS: dict[str, Type] = {t.name: t for t in (INT, FLOAT, BOOL, NUMBER, TEXT)}

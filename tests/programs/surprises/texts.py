@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import jitgrad as torch
 from tests.script.frontend.agree import registry, t
 
 PROGRAMS, program = registry()
@@ -13,7 +12,8 @@ NS = tuple((X, n) for n in (3, 0, 1, 12))
 @program(*NS)
 def comparisons(x, n):
     s = f"{n}"
-    return s == "3", s != "3", "3" == s, s < "2", s <= f"{n + 1}", s > "1", s >= "12", s == n, x * (1 if s == "12" else 2)
+    return (s == "3", s != "3", "3" == s, s < "2", s <= f"{n + 1}", s > "1", s >= "12", s == n,
+            x * (1 if s == "12" else 2))
 
 
 @program(*NS)
@@ -47,16 +47,17 @@ def grows_in_a_while(x, n):
 @program(*NS)
 def methods(x, n):
     s = f" aB{n}c "
-    return (s.ljust(9) + "|", s.rjust(9, "."), s.center(11, "*"), s.upper(), s.lower(), s.title(), s.swapcase(), s.strip(),
-            s.lstrip(), s.rstrip(" c"), f"{n}".zfill(4), s.replace("B", f"<{n}>"), s.replace(" ", "", 1), s.capitalize(),
-            s.casefold(), s.removeprefix(" a"), s.removesuffix("c "), f"{n}\t.".expandtabs(4))
+    return (s.ljust(9) + "|", s.rjust(9, "."), s.center(11, "*"), s.upper(), s.lower(), s.title(), s.swapcase(),
+            s.strip(), s.lstrip(), s.rstrip(" c"), f"{n}".zfill(4), s.replace("B", f"<{n}>"), s.replace(" ", "", 1),
+            s.capitalize(), s.casefold(), s.removeprefix(" a"), s.removesuffix("c "), f"{n}\t.".expandtabs(4))
 
 
 @program(*NS)
 def questions(x, n):
     s = f"a{n}b"
-    return (s.startswith("a1"), s.endswith(("2b", "3b")), s.startswith("1", 1), s.isdigit(), f"{n}".isdigit(), s.isalpha(),
-            s.isalnum(), s.isupper(), s.islower(), s.isspace(), s.isidentifier(), s.find("b"), s.rfind("x"), s.count("1"),
+    return (s.startswith("a1"), s.endswith(("2b", "3b")), s.startswith("1", 1), s.isdigit(), f"{n}".isdigit(),
+            s.isalpha(), s.isalnum(), s.isupper(), s.islower(), s.isspace(), s.isidentifier(), s.find("b"),
+            s.rfind("x"), s.count("1"),
             f"{n}".isnumeric(), f"{n}".isdecimal(), s.isascii(), s.isprintable(), s.istitle(), len(s))
 
 
@@ -78,7 +79,8 @@ def split_and_joined(x, n):
 
 @program(*NS)
 def split_with_names(x, n):
-    return f"a,{n},b".split(",", maxsplit=1), f"a,{n},b".rsplit(sep=",", maxsplit=1), f"a\n{n}".splitlines(keepends=True)
+    return (f"a,{n},b".split(",", maxsplit=1), f"a,{n},b".rsplit(sep=",", maxsplit=1),
+            f"a\n{n}".splitlines(keepends=True))
 
 
 @program(*NS)
@@ -244,8 +246,8 @@ def appended_for_the_caller(x, n, out):
 @program(*NS)
 def read_as_numbers(x, n):
     s = f"{n}"
-    return int(s), float(s + ".5"), int(f"-{n}"), int(f"1{n % 2}", 2), float(f"{n}e2"), ord(s[0]), chr(65 + n), bool(s), bool(
-        s[9:]), x * float(s)
+    return (int(s), float(s + ".5"), int(f"-{n}"), int(f"1{n % 2}", 2), float(f"{n}e2"), ord(s[0]), chr(65 + n),
+            bool(s), bool(s[9:]), x * float(s))
 
 
 @program(*NS)

@@ -141,6 +141,6 @@ def arena_copy(state: Lowering, value: Value, flags: Sequence[Value | Ref]) -> R
 
 
 RULES: dict[str, Callable[[Any, Node], None]] = {
-    "item": item, "dim.value": plain, "dim.bind": plain, "check": check, "print": print_node, "text": text, "commit": commit,
-    "callback": callback, "callback.vjp": callback_vjp, "pending": pending,
+    "item": item, "dim.value": plain, "dim.bind": plain, "check": check, "print": print_node, "text": text,
+    "commit": commit, "callback": callback, "callback.vjp": callback_vjp, "pending": pending,
 }

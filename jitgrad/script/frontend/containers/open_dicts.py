@@ -14,7 +14,8 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import locations, run_lists
 from jitgrad.script.frontend.values import protocol
 from jitgrad.script.frontend.values.protocol import call, is_dynamic, iterate, type_word
-from jitgrad.script.frontend.values.values import Iterable, Method, Number, Part, RunPairs, RunText, SymDict, SymList, Text
+from jitgrad.script.frontend.values.values import (Iterable, Method, Number, Part, RunPairs, RunText, SymDict, SymList,
+                                                   Text)
 
 
 def is_open(context: Context, value: Any) -> bool:

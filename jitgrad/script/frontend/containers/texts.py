@@ -5,28 +5,32 @@ from typing import Any, ClassVar
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.texts import LISTS, METHODS, TRIPLES
 from jitgrad.script.call import signature as sig
-from jitgrad.script.frontend.containers import list_methods
 from jitgrad.script.frontend.containers.indexing import pick
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates import run_lists
-from jitgrad.script.frontend.templates.texts import Str, value_of
-from jitgrad.script.frontend.values import numbers, protocol
+from jitgrad.script.frontend.templates.alternatives import of_the_run
+from jitgrad.script.frontend.templates.texts import value_of
+from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.plain import PlainKind
-from jitgrad.script.frontend.values.protocol import Kind, Methods, call, is_dynamic, register, type_name
+from jitgrad.script.frontend.values.protocol import SYMBOLS, Kind, Methods, call, is_dynamic, register, type_name
 from jitgrad.script.frontend.values.strings import STRINGS, ask, formatted, joined, parts_of, percent, sure
-from jitgrad.script.frontend.values.values import Iterable, Method, Number, RunText, SymTensor, Text
+from jitgrad.script.frontend.values.values import Iterable, Method, Number, RunItems, RunText, SymList, SymTensor, Text
 
 
 def _join(context: Context, separator: Any, items: Any) -> Any:
     """`separator.join(items)`."""
-    known = guarded(context, lambda: protocol.kind_of(items).items(context, items))
-    if known is None:
-        return _join_list(context, separator, items)
+    made = call(context, list, items)
+    held = run_lists.content(context, made)
+    if isinstance(held, RunItems):
+        strings = of_the_run(held.elem)
+        if strings.text is None:
+            raise UnsupportedCall(f"`join` of a list whose items are {held.elem}", context.span(), hint="join strings")
+        return ask(context, "join", separator, run_lists.lower(context, strings, held)[0])
     parts: list[Any] = []
-    for i, item in enumerate(known):
+    for i, item in enumerate(held):
         if not isinstance(item, STRINGS):
             raise effects.raise_now(context, TypeError, (
                 f"sequence item {i}: expected str instance, {type_name(item)} found",))
@@ -34,23 +38,12 @@ def _join(context: Context, separator: Any, items: Any) -> Any:
     return joined(context, parts)
 
 
-def _join_list(context: Context, separator: Any, items: Any) -> Any:
-    """The same of a number of items that is known only at run time."""
-    held = run_lists.run_items(context, items) or run_lists.run_items(
-        context, call(context, list_methods.collected, items))
-    if held is None:  # nothing was put into it
-        return ""
-    if held.elem.text is None and set(map(type, held.elem.tags() and held.elem.tags()[0])) != {str}:
-        raise UnsupportedCall(f"`join` of a list whose items are {held.elem}", context.span(), hint="join strings")
-    return ask(context, "join", separator, run_lists.lower(context, Str(), held)[0])
-
-
 def _of_the_run(name: str, context: Context, obj: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """A method of a string, where something is known only at run time."""
     found = ask(context, name, obj, *args, **named)
     if name in TRIPLES:
         return tuple([sure(context, "getitem", found, k) for k in range(3)])
-    return call(context, list_methods.collected, _items(context, found)) if name in LISTS else found
+    return call(context, list, _items(context, found)) if name in LISTS else found
 
 
 def _items(context: Context, obj: Any) -> Iterable:
@@ -90,7 +83,11 @@ def _binary(context: Context, op: str, a: Any, b: Any) -> Any:
 
 def _compare(context: Context, op: str, a: Any, b: Any) -> Any:
     if not (isinstance(a, STRINGS) and isinstance(b, STRINGS)):
-        return NotImplemented
+        other = b if isinstance(a, STRINGS) else a
+        if op in ("eq", "ne") or not isinstance(other, (int, float, Number, tuple, SymList, type(None))):
+            return NotImplemented
+        raise effects.raise_now(context, TypeError, (
+            f"'{SYMBOLS[op]}' not supported between instances of '{type_name(a)}' and '{type_name(b)}'",))
     if a is b and op in ("eq", "ne"):
         return op == "eq"
     if op == "ne":
@@ -160,7 +157,7 @@ class TextKind(Kind):
         return [(RunText(value_of(context, obj)), conversion, spec)]
 
     def truth(self, context: Context, obj: Any) -> Any:
-        if any(isinstance(p, str) or not isinstance(p[0], RunText) and all(p[1]) for p in parts_of(obj)):
+        if any(isinstance(p, str) or (not isinstance(p[0], RunText) and all(p[1])) for p in parts_of(obj)):
             return True  # numbers and tensors have texts that are not empty
         return numbers.wrap(context, context.one("num.cast", value_of(context, obj), to="bool"))
 
@@ -196,5 +193,6 @@ class TextKind(Kind):
     def no_attribute(self, context: Context, obj: Any, name: str) -> Exception:
         if not hasattr(str, name):
             return effects.raise_now(context, AttributeError, (f"'str' object has no attribute '{name}'",))
-        return UnsupportedCall(f"`{name}` of a string that is known only at run time", context.span(),
-                               hint="call it outside the script, or in a function marked `@jitgrad.ignore`")
+        return UnsupportedCall(f"`{name}` of a string that is known only at run time", context.span(), hint=(
+            "use an f-string" if name in ("format", "format_map") else
+            "call it outside the script, or in a function marked `@jitgrad.ignore`"))

@@ -24,7 +24,8 @@ from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.protocol import type_word
-from jitgrad.script.frontend.values.values import HELD, UNBOUND, Instance, Number, RunItems, Storage, SymDict, SymList, SymTensor
+from jitgrad.script.frontend.values.values import (HELD, UNBOUND, Instance, Number, RunItems, Storage, SymDict, SymList,
+                                                   SymTensor)
 from jitgrad.script.graph.ir import Block, Node, Value, sizes_of
 from jitgrad.script.graph.irops import GUARDED, Effect, effect
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import backend
+from jitgrad.ops.texts import METHODS
 from jitgrad.script.frontend.containers import contents, iteration as it, list_methods, lists, mappings, sequences
 from jitgrad.script.frontend.containers.generators import Generator
 from jitgrad.script.frontend.evaluate import merge
@@ -386,6 +387,18 @@ def _map(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     joined = it.zipped(context, parts, False)
     return it.Iterator(context, Iterable(
         joined.length, lambda cx, k: call(cx, args[0], *joined.item(cx, k)), joined.unrolled, joined.now))
+
+
+def _unbound(name: str) -> Handler:
+    """`str.upper` and kin as functions."""
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        if not args or class_of(args[0]) is not str:
+            return guarded(context, lambda: getattr(str, name)(*args, **kwargs))
+        return call(context, get_attribute(context, args[0], name), *args[1:], **kwargs)
+    return handler
+
+
+HANDLERS.update({getattr(str, name): _unbound(name) for name in (*METHODS, "join", "format")})
 
 
 def _text(conversion: str) -> Handler:

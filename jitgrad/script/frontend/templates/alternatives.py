@@ -248,7 +248,7 @@ class Either(Template):
 
 
 def _union(a: Template, b: Template, widen: Sizer) -> Template:
-    """The union of two templates, at least one of them an alternative. Beside a string of the run, every string is one."""
+    """The union of two templates, at least one of them an alternative. Beside a string of the run, all strings are."""
     statics: list[Any] = []
     inners: list[Template] = []
     for t in (a, b):

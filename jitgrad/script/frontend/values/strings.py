@@ -1,7 +1,7 @@
 """Strings with run-time parts: made by f-strings, `str`, `%`, `format`, `+`, `join`; printed, raised, returned.
 
-A part is a string, or (value, conversion, format) of a number, a string of the run, or a tensor as it was when the string
-was made. `ask` is how everything else comes about that is computed of strings.
+A part is a string, or (value, conversion, format) of a number, a string of the run, or a tensor as it was when the
+string was made. `ask` is how everything else comes about that is computed of strings.
 """
 
 import re
@@ -21,7 +21,8 @@ from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.templates.texts import templated
 from jitgrad.script.frontend.templates.unions import force
 from jitgrad.script.frontend.values import numbers
-from jitgrad.script.frontend.values.protocol import get_attribute, get_item, is_dynamic, text, type_name
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import get_attribute, get_item, is_dynamic, text, truth, type_name
 from jitgrad.script.frontend.values.values import Number, RunText, SymDict, SymTensor, Text
 from jitgrad.script.graph.ir import Value
 
@@ -52,11 +53,13 @@ def _pieces(context: Context, value: Any, conversion: str, spec: Any) -> list[An
     if not is_dynamic(spec):
         return text(context, value, conversion, spec)
     value = force(context, value, "text of None instead of '{}'")
-    if isinstance(value, SymTensor) and not conversion:
+    if conversion:
+        value = joined(context, [(value, conversion, "")])
+    elif isinstance(value, SymTensor) and not value.type_.dims and truth(context, spec) is True:
         tensor = value
         value = guarded(context, lambda: backend().item(tensor))
-    if conversion or not isinstance(value, (*STRINGS, int, float, Number)):
-        value = joined(context, [(value, conversion, "")])
+    elif not isinstance(value, (Text, RunText, Number)) and type(value) not in _KNOWN:
+        spec = static(context, spec, "the format of anything but strings and numbers")
     return [(ask(context, "formatted", value, spec), "", "")]
 
 
@@ -80,7 +83,7 @@ def listed(context: Context, opening: str, items: Iterable[tuple[str, Any]], clo
     return [*found, closing]
 
 
-# --- what is computed of strings ---------------------------------------------------------------------------------------
+# --- what is computed of strings -------------------------------------------------------------------------------------
 
 
 def ask(context: Context, fn: str, *args: Any, **named: Any) -> Any:
@@ -156,7 +159,7 @@ def _operand(context: Context, value: Any, values: list[Value]) -> tuple[Any, ..
     raise effects.raise_now(context, TypeError, (f"a string or a number is needed here, not '{type_name(value)}'",))
 
 
-# --- formats -----------------------------------------------------------------------------------------------------------
+# --- formats ---------------------------------------------------------------------------------------------------------
 
 _PERCENT = re.compile(r"%(?:\((?P<name>[^)]*)\))?(?P<flags>[-+ #0]*)(?P<width>\d*)(?:\.(?P<precision>\d+))?"
                       r"(?P<kind>[diouxXeEfFgGcrsa%])")

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from jitgrad.script.frontend.templates.template import Template
 
 __all__ = ["HELD", "TYPES", "UNBOUND", "Borrowed", "Function", "Instance", "Iterable", "Method", "Number", "Part",
-           "Path", "Range", "RunItems", "RunPairs", "RunText", "Storage", "Super", "SymDict", "SymList", "SymTensor", "SymTuple",
-           "Tail", "TensorMap", "Text", "Union", "guarded_int", "sequence", "size_number"]
+           "Path", "Range", "RunItems", "RunPairs", "RunText", "Storage", "Super", "SymDict", "SymList", "SymTensor",
+           "SymTuple", "Tail", "TensorMap", "Text", "Union", "guarded_int", "sequence", "size_number"]
 
 
 class _Unbound:
