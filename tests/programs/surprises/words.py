@@ -1,6 +1,7 @@
 """Strings that only the run knows, in containers, called functions, exceptions, and beside gradients."""
 
 import collections
+import enum
 
 import jitgrad as torch
 from jitgrad.utils.checkpoint import checkpoint
@@ -360,3 +361,19 @@ def left_by_a_return(x, n):
         if w.isdigit():
             return w, int(w) * x
     return None
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+@program(*NS)
+def text_of_one_of_several(x, n):
+    number = n if n > 2 else None
+    row = x if n > 2 else None
+    mixed = x if n > 2 else 3.5
+    word = f"{n}" if n > 2 else None
+    pair = (n, f"{n}") if n > 2 else None
+    colour = Colour.RED if n > 2 else Colour.BLUE
+    return f"{number}", f"<{row}>", f"{mixed}", f"{word}|{word!r:>6}", f"{pair}", f"{colour}", str(word) + str(number)

@@ -15,9 +15,11 @@ from jitgrad.script.frontend.templates.alternatives import of_the_run
 from jitgrad.script.frontend.templates.texts import value_of
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.plain import PlainKind
-from jitgrad.script.frontend.values.protocol import SYMBOLS, Kind, Methods, call, is_dynamic, register, type_name
+from jitgrad.script.frontend.values.protocol import (SYMBOLS, Kind, Methods, call, is_dynamic, kind_of, register,
+                                                     type_name)
 from jitgrad.script.frontend.values.strings import STRINGS, ask, formatted, joined, parts_of, percent, sure
-from jitgrad.script.frontend.values.values import Iterable, Method, Number, RunItems, RunText, SymList, SymTensor, Text
+from jitgrad.script.frontend.values.values import (Iterable, Method, Number, RunItems, RunText, SymList, SymTensor,
+                                                   Text, Union)
 
 
 def _join(context: Context, separator: Any, items: Any) -> Any:
@@ -181,6 +183,12 @@ class TextKind(Kind):
 
     def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
         return _compare(context, op, a, b)
+
+    def identical(self, context: Context, a: Any, b: Any) -> Any:
+        other = b if isinstance(a, (Text, RunText)) else a
+        if a is b or not isinstance(other, STRINGS):
+            return a is b or (isinstance(other, Union) and kind_of(other).identical(context, a, b))
+        raise UnsupportedCall("`is` between strings that are known only at run time", context.span(), hint="use `==`")
 
     def get_attribute(self, context: Context, obj: Any, name: str) -> Any:
         if name in METHODS:
