@@ -22,7 +22,7 @@ from jitgrad.script.graph.ir import Block, Loop, Node, Value, payload, symbol_ax
 Parts = tuple[str, ...]
 _REFUSED = {
     "print": "`print`", "commit": "a write to state (a buffer, an attribute, an argument, the random generator)",
-    "callback": "a call of an ignored Python function", "random.uniform": "random numbers",
+    "callback": "a call of an ignored Python function", "text": "a string", "random.uniform": "random numbers",
     "random.bits": "random numbers",
 }
 _HINTS = {

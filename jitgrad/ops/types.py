@@ -29,7 +29,10 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class NumberType:
-    """A Python int or float of 64 bits, a bool, or a number whose kind is known at run time: a tag and 64 bits."""
+    """A Python int or float of 64 bits, a bool, or a number whose kind is known at run time: a tag and 64 bits.
+
+    Also a string: in native code a handle, of which the number ops see nothing but whether it is empty.
+    """
 
     name: str
 
@@ -70,6 +73,7 @@ class OptionalType:
 
 Type = TensorType | NumberType | SeqType | OptionalType
 INT, FLOAT, BOOL, NUMBER = NumberType("int"), NumberType("float"), NumberType("bool"), NumberType("number")
+TEXT = NumberType("str")
 
 _SHORT = {"bool": "b8", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
           "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}

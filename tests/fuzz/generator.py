@@ -46,7 +46,7 @@ class Generator(Values, Functions, Memory, Control, Containers, Effects, Library
             kinds += [self.branch, self.branch, self.count_loop, self.while_loop, self.row_loop, self.static_loop,
                       self.other_loop, self.optional, self.collect, self.gather, self.gather, self.number_list,
                       self.comprehension, self.table, self.named, self.function, self.handled, self.select,
-                      self.generated, self.recursive, self.raised_below, self.ordered, self.choices]
+                      self.generated, self.recursive, self.raised_below, self.ordered, self.choices, self.strings]
             kinds += [self.training] * (5 if self.steps else 1)
         if in_loop:
             kinds += [self.leave_loop]

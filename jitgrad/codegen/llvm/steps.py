@@ -126,6 +126,9 @@ def call_step(p: Printer, step: CallStep) -> None:
     if step.kind != "check":
         p.pass_values(step.values)
         p.call_python(step.site)
+        for value in step.results:
+            (kind,) = part_types(value.type)
+            p.define(value, p.load_word(p.layout.payload, kind))
         return
     assert step.condition is not None
     with p.code.unless(p.one(step.condition)):

@@ -1,6 +1,7 @@
-"""Native memory seen from Python: arrays over it, and numbers in its words.
+"""Native memory seen from Python: arrays over it, numbers and strings in its words.
 
-A value travels as its *kind* says (`kind_of`).
+A value travels as its *kind* says (`kind_of`). A string is a handle, the address of Python's object; 0 is the empty
+string. Whoever makes a handle keeps the object: the workspace of a call those that its sites made, until the call ends.
 """
 
 import ctypes
@@ -14,7 +15,7 @@ import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.dtypes import dtype
-from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, TensorType, Type
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, TEXT, OptionalType, SeqType, TensorType, Type
 
 
 def _flat(address: int, size: int, d: dtype) -> np.ndarray[Any, Any]:
@@ -62,6 +63,70 @@ class Memory:
 HOST = Memory()
 
 
+# --- strings ----------------------------------------------------------------------------------------------------------
+
+#: from here on a string that parts are put behind is not copied each time
+LONG = 1024
+
+
+class _Buffer:
+    """Characters that strings share which begin alike: `text` and, not joined to it yet, `tail`."""
+
+    __slots__ = ("length", "tail", "text")
+
+    def __init__(self, text: str):
+        self.text, self.length = text, len(text)
+        self.tail: list[str] = []
+
+
+class Grown:
+    """The first `length` characters of a buffer."""
+
+    __slots__ = ("buffer", "length")
+
+    def __init__(self, buffer: _Buffer, length: int):
+        self.buffer, self.length = buffer, length
+
+    def __str__(self) -> str:
+        buffer = self.buffer
+        if buffer.tail:
+            buffer.text = "".join((buffer.text, *buffer.tail))
+            buffer.tail.clear()
+        return buffer.text if self.length == buffer.length else buffer.text[:self.length]
+
+
+def extended(long: Any, more: str) -> Any:
+    """A long string with `more` behind it: n pieces, one by one, take memory for their characters, not n times that."""
+    buffer = long.buffer if isinstance(long, Grown) and long.length == long.buffer.length else _Buffer(str(long))
+    buffer.tail.append(more)
+    buffer.length += len(more)
+    return Grown(buffer, buffer.length)
+
+
+def is_long(value: Any) -> bool:
+    """Whether it pays to share what a string begins with."""
+    return isinstance(value, Grown) or len(value) >= LONG
+
+
+def handle(value: Any) -> int:
+    """The handle of a string (or of several, a tuple) that somebody keeps."""
+    return id(value) if value != "" else 0
+
+
+def object_of(handle: int) -> Any:
+    """The object behind a handle."""
+    return ctypes.cast(ctypes.c_void_p(handle), ctypes.py_object).value if handle else ""
+
+
+def read_text(handle: int) -> Any:
+    """The string, or strings, behind a handle."""
+    found = object_of(handle)
+    return str(found) if isinstance(found, Grown) else found
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
 def read_number(block: Any, word: int, kind: Any) -> tuple[Any, int]:
     """A number and the word after it."""
     if kind == "float":
@@ -70,15 +135,19 @@ def read_number(block: Any, word: int, kind: Any) -> tuple[Any, int]:
         return bool(block[word]), word + 1
     if kind == "number":
         return read_number(block, word + 1, ("bool", "int", "float")[block[word]])
+    if kind == "str":
+        return read_text(block[word]), word + 1
     return block[word], word + 1
 
 
-def write_number(block: Any, word: int, kind: Any, value: bool | int | float) -> int:
-    """Write a number; the word after it."""
+def write_number(block: Any, word: int, kind: Any, value: Any) -> int:
+    """Write a number, or a string that the caller keeps; the word after it."""
     if kind == "number":
         kind = "float" if isinstance(value, float) else "int"
         block[word] = 2 if kind == "float" else 0 if isinstance(value, bool) else 1
         word += 1
+    if kind == "str":
+        value = handle(value)
     struct.pack_into("=d" if kind == "float" else "=q", block, 8 * word, value)
     return word + 1
 
@@ -103,7 +172,9 @@ def payload(kind: Any) -> Any:
 
 
 def kind_of(type_: Type) -> Any:
-    """How a value of a type travels: "t:float32:2", "int", "float", "bool", "number", ("optional", k) or ("seq", k)."""
+    """How a value of a type travels: "t:float32:2", "int", "float", "bool", "number", "str", ("optional", k) or
+    ("seq", k).
+    """
     if isinstance(type_, TensorType):
         return f"t:{type_.dtype.name}:{type_.ndim}"
     if isinstance(type_, OptionalType):
@@ -113,4 +184,4 @@ def kind_of(type_: Type) -> Any:
     return _NUMBER_KINDS[type_]
 
 
-_NUMBER_KINDS: dict[Type, str] = {INT: "int", FLOAT: "float", BOOL: "bool", NUMBER: "number"}
+_NUMBER_KINDS: dict[Type, str] = {t: t.name for t in (INT, FLOAT, BOOL, NUMBER, TEXT)}

@@ -18,7 +18,8 @@ from jitgrad.script.graph.ir import Node, Value
 class CallSite:
     """Where native code leaves for Python: a failing check, a print, a library call."""
 
-    kind: Literal["check", "print", "library", "arithmetic", "memory", "callback", "fetch", "callback.vjp", "pending"]
+    kind: Literal["check", "print", "text", "library", "arithmetic", "memory", "callback", "fetch", "callback.vjp",
+                  "pending"]
     node: Node
 
 

@@ -9,7 +9,7 @@ import math
 import struct
 from typing import Any
 
-from jitgrad.codegen.program.memory import HOST, Memory, is_tensor, payload, read_number, tensor_kind
+from jitgrad.codegen.program.memory import HOST, Memory, handle, is_tensor, payload, read_number, tensor_kind
 
 _free = ctypes.CDLL(None).free
 _free.argtypes, _free.restype = [ctypes.c_void_p], None
@@ -161,5 +161,8 @@ def _store(data: Any, at: int, kind: Any, value: Any, flag: bool, owners: list[A
     elif kind == "number":
         tag = 2 if isinstance(value, float) else 0 if isinstance(value, bool) else 1
         struct.pack_into("=qd" if tag == 2 else "=qq", data, at, tag, value)
+    elif kind == "str":
+        owners.append(value)
+        struct.pack_into("=q", data, at, handle(value))
     else:
         struct.pack_into("=d" if kind == "float" else "=q", data, at, value)

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.codegen.program.memory import HOST, Memory, is_tensor, read_number, tensor_kind, write_number
+from jitgrad.codegen.program.memory import (HOST, Memory, extended, is_long, is_tensor, object_of, read_number,
+                                            tensor_kind, write_number)
 from jitgrad.codegen.program.sequences import to_list
 from jitgrad.errors import ErrorName, Span
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, Type
@@ -25,11 +26,11 @@ class Site:
     """One place.
 
     Attributes:
-        kind: "check", "print", "arithmetic", "library", "callback", "fetch", "callback.vjp" or "pending".
+        kind: "check", "print", "text", "arithmetic", "library", "callback", "fetch", "callback.vjp" or "pending".
         op: the node's op.
         attrs: its attrs; sizes are replaced by `("dim", i)`: the i-th passed size.
         types: kinds of the values passed (see `kind_of`), or "size".
-        result: kind of an arithmetic node's output.
+        result: kind of the output of an arithmetic or text node.
         n_inputs: how many of the values a library row reads; the rest it writes.
         span: the user's line.
     """
@@ -60,8 +61,13 @@ def read(block: Any, word: int, kind: Any, memory: Memory = HOST) -> tuple[Any, 
 
 def values(site: Site, block: Any, word: int, memory: Memory = HOST) -> list[Any]:
     """Everything that a site passes."""
+    return several(site.types, block, word, memory)
+
+
+def several(kinds: Sequence[Any], block: Any, word: int, memory: Memory) -> list[Any]:
+    """Values passed one behind the other."""
     result = []
-    for kind in site.types:
+    for kind in kinds:
         value, word = read(block, word, kind, memory)
         result.append(value)
     return result
@@ -109,17 +115,30 @@ def annotated(error: BaseException, site: Site) -> BaseException:
 
 
 def run_print(site: Site, block: Any, word: int, memory: Memory) -> None:
-    from jitgrad.script.graph.effects import render
+    from jitgrad.ops.texts import render
 
     found = values(site, block, word, memory)
     getattr(sys, site.attrs.get("stream", "stdout")).write(render(site.attrs["template"], found))
+
+
+def run_text(site: Site, block: Any, word: int, memory: Memory) -> Any:
+    """Compute a string, or what is asked of one; a string for the caller to keep."""
+    from jitgrad.ops.texts import compute, grows
+
+    long = object_of(block[word]) if site.types[:1] == ["str"] and grows(site.attrs) else ""
+    if is_long(long):
+        result = extended(long, compute(site.attrs, ["", *several(site.types[1:], block, word + 1, memory)]))
+    else:
+        result = compute(site.attrs, values(site, block, word, memory))
+    write_number(block, word, site.result, result)
+    return result if site.result == "str" else None
 
 
 def run_arithmetic(site: Site, block: Any, word: int, memory: Memory) -> None:
     """Compute a checked number node as Python does; the result goes where the operands were."""
     from jitgrad.script.graph import numbers
 
-    types: dict[str, Type] = {"int": INT, "float": FLOAT, "bool": BOOL, "number": NUMBER}
+    types: dict[str, Type] = {t.name: t for t in (INT, FLOAT, BOOL, NUMBER)}
     result = numbers.compute(site.op, tuple(values(site, block, word)), site.attrs, types[site.result])
     if site.result == "int" and isinstance(result, float):
         raise TypeError(f"`{site.op}` gave a float where the program was compiled for an int")
@@ -200,7 +219,8 @@ def _attr(value: Any, sizes: Sequence[int]) -> Any:
     return value
 
 
-RUN: dict[str, Callable[[Site, Any, int, Memory], None]] = {
-    "print": run_print, "arithmetic": run_arithmetic, "library": run_library, "callback": run_callback,
-    "fetch": run_fetch, "callback.vjp": run_callback_vjp,
+#: what runs at a site; what it gives lives as long as the call
+RUN: dict[str, Callable[[Site, Any, int, Memory], Any]] = {
+    "print": run_print, "text": run_text, "arithmetic": run_arithmetic, "library": run_library,
+    "callback": run_callback, "fetch": run_fetch, "callback.vjp": run_callback_vjp,
 }

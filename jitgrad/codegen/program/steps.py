@@ -212,15 +212,18 @@ class LoopStep(Step):
 class CallStep(Step):
     """A `check` (raise unless the condition), a `print` or a library call: values are numbers or windows.
 
-    `before`: steps that bring a failing check's values to memory.
+    `before`: steps that bring a failing check's values to memory; `results`: numbers that Python leaves in their place.
     """
 
+    SETS = ("results",)
+
     site: int
-    kind: Literal["check", "print", "library", "callback"]
+    kind: Literal["check", "print", "library", "callback", "text"]
     condition: Value | None
     values: tuple[Value | Ref | Size, ...]
     before: list[Any] = field(default_factory=list)
     leaving: Leaving | None = None
+    results: tuple[Value, ...] = ()
 
     @property
     def memory(self) -> Touched | None:

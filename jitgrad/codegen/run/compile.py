@@ -92,7 +92,7 @@ def interface(program: Program, layout: Layout) -> Interface:
 def site(place: CallSite, call: CallStep | None, left: tuple[int, int] | None) -> Site:
     """A call site as plain data. `left`: see `Layout`."""
     node = place.node
-    result = kind_of(node.outputs[0].type) if place.kind == "arithmetic" else None
+    result = kind_of(node.outputs[0].type) if place.kind in ("arithmetic", "text") else None
     inputs = node.inputs[1:] if place.kind == "check" else node.inputs
     kinds: list[Any] = [kind_of(v.type) for v in inputs]
     if place.kind == "library":

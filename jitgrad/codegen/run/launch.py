@@ -92,7 +92,7 @@ _free.argtypes, _free.restype = [ctypes.c_void_p], None
 class Workspace:
     """The memory of one call under way; used again by later calls."""
 
-    __slots__ = ("__weakref__", "address", "block", "error", "interface")
+    __slots__ = ("__weakref__", "address", "block", "error", "interface", "texts")
     memory: Memory = HOST
 
     def __init__(self, interface: Interface):
@@ -102,6 +102,7 @@ class Workspace:
         self.block[Word.DATA_OFFSET], self.block[Word.DIMS_OFFSET], self.block[Word.FLAGS_OFFSET] = (
             ARRAY_DATA, ARRAY_DIMS, ARRAY_FLAGS)
         self.error: BaseException | None = None
+        self.texts: list[Any] = []  # what the handles of strings stand for
         live[self.address] = self
 
     def __del__(self, release: Any = free_chunks) -> None:
@@ -128,7 +129,9 @@ def _callback(address: int, number: int) -> int:
         site = workspace.interface.sites[number]
         if site.kind != "arithmetic":
             workspace.flush()
-        sites.RUN[site.kind](site, workspace.block, Word.FIRST_FREE, workspace.memory)
+        kept = sites.RUN[site.kind](site, workspace.block, Word.FIRST_FREE, workspace.memory)
+        if kept is not None:
+            workspace.texts.append(kept)
     except BaseException as error:
         workspace.error = sites.annotated(error, workspace.interface.sites[number])
         return 0
@@ -260,6 +263,8 @@ class Launcher:
             found = ", ".join(f"o{k}" for k in seqs)
             given = "".join(f"i{k}, " for k, kind in enumerate(face.inputs) if has_sequence(kind))
             lines.append(f"    {found}, = handles(w, [{found}], ({given}))")
+        if any(s.kind == "text" for s in face.sites):
+            lines.append("    w.texts = []")
         lines.append("    pool.append(w)")
         lines.append(f"    return [{', '.join(f'o{k}' for k in range(len(face.outputs)))}]")
         return lines
@@ -294,7 +299,7 @@ class Launcher:
         """Sequences that leave the program: they take the call's arena with them."""
         arena = Arena(workspace.block[Word.ARENA], self.arenas)
         workspace.block[Word.ARENA] = self.arenas.pop() if self.arenas else 0
-        owners = (arena, *(i for i in inputs if isinstance(i, SeqHandle)))
+        owners = (arena, workspace.texts, *(i for i in inputs if isinstance(i, SeqHandle)))
         kinds = [payload(o.kind) for o in self.interface.outputs if has_sequence(o.kind)]
         memory = workspace.memory
         return [None if a is None else SeqHandle(a, k, owners, memory) for a, k in zip(addresses, kinds, strict=True)]
@@ -361,7 +366,7 @@ def words(kind: Kind) -> int:
     """How many words of the block a value of a kind takes."""
     if isinstance(kind, tuple):
         return 1 if kind[0] == "seq" else 1 + words(kind[1])
-    if kind in _FORMAT:
+    if kind in _FORMAT or kind == "str":
         return 1
     return 2 if kind == "number" else 1 + tensor_kind(kind)[1]
 

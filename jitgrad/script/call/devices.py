@@ -50,8 +50,8 @@ def is_there(objects: Sequence[Any], i: int) -> bool:
 
 def interpreted(graph: Graph, where: device) -> Callable[..., list[Any]]:
     """A program that interprets `graph`: arrays of the device in and out, and what it writes is written there."""
+    from jitgrad.ops.texts import tensors_on
     from jitgrad.script.call import callback
-    from jitgrad.script.graph.effects import tensors_on
     from jitgrad.script.graph.interpret import interpret
 
     written = committed(graph.block)

@@ -19,7 +19,7 @@ from jitgrad.script.call.list_kinds import NOTHING, Kind
 from jitgrad.script.frontend.boundary import deferred_stores, list_arguments, placement
 from jitgrad.script.frontend.boundary.inputs import Inputs
 from jitgrad.script.frontend.boundary.results import Results
-from jitgrad.script.frontend.containers import deques, mappings, ordered_lists, sequences
+from jitgrad.script.frontend.containers import deques, mappings, ordered_lists, sequences, texts
 from jitgrad.script.frontend.evaluate import attempts, expressions, merge, statements
 from jitgrad.script.frontend.gradients import backward, carried_leaves, carried_losses, record, requires_grad
 from jitgrad.script.frontend.library import (builtins, callbacks, dictionaries, iterators, jitgrad_functions, numpylib,
@@ -32,14 +32,13 @@ from jitgrad.script.frontend.state.context import APART, REFERENCES, Context, Re
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.memory import SHARED
 from jitgrad.script.frontend.state.sizes import Sizes
-from jitgrad.script.frontend.values import (functions, heap, instances, numbers, numeric, raised, strings, tensors,
-                                            unions)
+from jitgrad.script.frontend.values import functions, heap, instances, numbers, numeric, raised, tensors, unions
 from jitgrad.script.frontend.values.values import Storage
 from jitgrad.script.graph.ir import Block, Graph, Value
 
 #: loaded for the kinds and handlers that they register
-REGISTERED = (deques, mappings, ordered_lists, sequences, builtins, dictionaries, iterators, jitgrad_functions,
-              numpylib, sets, stdlib, transforms, functions, instances, numeric, raised, strings, tensors, unions)
+REGISTERED = (deques, mappings, ordered_lists, sequences, texts, builtins, dictionaries, iterators, jitgrad_functions,
+              numpylib, sets, stdlib, transforms, functions, instances, numeric, raised, tensors, unions)
 
 dispatch.evaluate.fill(expressions.evaluate)
 dispatch.run_block.fill(statements.run_block)

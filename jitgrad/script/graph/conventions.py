@@ -6,7 +6,8 @@ from typing import Any
 from jitgrad.dims import Dim
 from jitgrad.ops import OPS, Kind
 from jitgrad.ops.numbers import FUNCTIONS, NUMBERS
-from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType
+from jitgrad.ops.texts import TEXTS
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, TEXT, ListType, OptionalType, SeqType, TensorType
 from jitgrad.script.graph.checker import Checker, compatible, types_of
 from jitgrad.script.graph.ir import Block, Loop, Node, Value, type_symbols
 from jitgrad.script.graph.numbers import wrap
@@ -22,8 +23,9 @@ def number_op(checker: Checker, node: Node) -> None:
     if row is None:
         checker.fail(f"`{node.op}` is not an op")
         return
+    asks = node.op == "num.not" or (node.op == "num.cast" and node.attrs.get("to") == "bool")
     for i in range(len(node.inputs)):
-        checker.operand(node, i, *_NUMBERS)
+        checker.operand(node, i, *_NUMBERS, *[TEXT] * asks)  # of a string: whether it is empty
     if row.arity is not None:
         checker.count(node, row.arity)
     if node.op == "num.select":
@@ -184,6 +186,29 @@ def print_node(checker: Checker, node: Node) -> None:
     _template(checker, checker.attr(node, "template"), len(node.inputs))
 
 
+def text(checker: Checker, node: Node) -> None:
+    row = TEXTS.get(checker.attr(node, "fn"))
+    if row is None:
+        checker.fail(f"`fn` is {node.attrs['fn']!r}, which is no function of strings")
+        return
+    error = node.attrs.get("error")
+    if error is not None and error not in [e.__name__ for e in row.raises]:
+        checker.fail(f"`{row.name}` raises no {error}")
+    for operand in checker.attr(node, "args"):
+        _operand(checker, operand, len(node.inputs))
+
+
+def _operand(checker: Checker, operand: Any, n: int) -> None:
+    kind, *rest = operand if isinstance(operand, tuple) else (None,)
+    if kind == "text":
+        _template(checker, tuple(rest), n)
+    elif kind == "tuple":
+        for part in rest:
+            _operand(checker, part, n)
+    elif kind not in ("is", "value") or len(rest) != 1 or (kind == "value" and not 0 <= rest[0] < n):
+        checker.fail(f"`args` has {operand!r}, of {n} values")
+
+
 def custom(checker: Checker, node: Node) -> None:
     call = checker.attr(node, "call")
     if [v.type for v in node.outputs] != [v.type for v in node.inputs[:call.results]]:
@@ -262,7 +287,8 @@ CONVENTIONS: Mapping[str, Convention] = {
     "list.new": takes(), "list.put": takes(ListType, INT, ANY, more=list_put),
     **dict.fromkeys(("list.get", "list.take"), takes(ListType, INT)),
     **dict.fromkeys(("list.len", "list.copy"), takes(ListType)),
-    "custom": custom, "check": check, "print": print_node, "commit": takes(ANY, more=commit), "pending": pending,
+    "custom": custom, "text": text, "check": check, "print": print_node,
+    "commit": takes(ANY, more=commit), "pending": pending,
     **dict.fromkeys(("region.begin", "region.end", "callback"), lambda checker, node: None),
     "callback.vjp": callback_vjp,
 }

@@ -7,38 +7,11 @@ from there.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jitgrad.ops.backend import backend
-
-_CONVERSIONS: dict[str, Callable[[Any], str]] = {"s": str, "r": repr, "a": ascii}
-
-
-def render(template: Sequence[Any], values: Sequence[Any]) -> str:
-    """The text of a `check` or `print`: literal parts, and (index, conversion, format) of values.
-
-    A conversion is "s", "r", "a" or "", or the texts of which an int chooses one. After its letter it may say what is
-    shown of a tensor besides its elements (see `Tensor._text`).
-    """
-    parts = []
-    for part in template:
-        if isinstance(part, str):
-            parts.append(part)
-            continue
-        index, conversion, spec = part
-        value = values[index]
-        if _is_array(value):
-            value = _tensor(value)
-        if isinstance(conversion, tuple):
-            value = conversion[value]
-        elif conversion:
-            value = value._text(conversion[1:]) if conversion[1:] else _CONVERSIONS[conversion](value)
-        parts.append(format(value, spec))
-    return "".join(parts)
+from jitgrad.ops.texts import is_array, render, tensor_of
 
 
 def exception(error: type[BaseException], template: Sequence[Any] | None, values: Sequence[Any]) -> BaseException:
@@ -56,40 +29,12 @@ def _argument(stated: Any, values: Sequence[Any]) -> Any:
         return None
     if isinstance(stated, int):
         value = values[stated]
-        return _tensor(value.copy()) if _is_array(value) else value
+        return tensor_of(value.copy()) if is_array(value) else value
     kind, *parts = stated
     if kind == "text":
         return render(parts, values)
     found = [_argument(a, values) for a in parts]
     return found if kind == "list" else tuple(found)
-
-
-def _is_array(value: Any) -> bool:
-    """Whether a value is an array, of any library, and no tensor."""
-    return hasattr(value, "dtype") and not hasattr(value, "requires_grad")
-
-
-class _Shown(threading.local):
-    where: Any = None
-
-
-_shown = _Shown()
-
-
-@contextmanager
-def tensors_on(where: Any) -> Iterator[None]:
-    """Inside, what is printed and raised has tensors of this device: of a program that is interpreted on the host."""
-    before, _shown.where = _shown.where, where
-    try:
-        yield
-    finally:
-        _shown.where = before
-
-
-def _tensor(array: Any) -> Any:
-    """The eager tensor of an array, on its device, that formats as the user expects."""
-    found = backend().from_data(array, None)
-    return found if _shown.where is None else found.to(_shown.where)
 
 
 @dataclass(frozen=True, slots=True)

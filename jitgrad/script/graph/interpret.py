@@ -16,9 +16,10 @@ from jitgrad.dims import Dim, Symbol
 from jitgrad.eager.inplace import put_back
 from jitgrad.errors import JitgradError
 from jitgrad.ops.namespaces import ArrayNamespace
-from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type
+from jitgrad.ops.texts import compute, render
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, TEXT, ListType, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.graph import numbers
-from jitgrad.script.graph.effects import Pending, exception, render
+from jitgrad.script.graph.effects import Pending, exception
 from jitgrad.script.graph.ir import (Block, Graph, Loop, Nested, Node, Value, committed, map_attr, payload,
                                      type_symbols, unnested)
 from jitgrad.script.graph.text import describe
@@ -203,7 +204,7 @@ class _Run:
             if value is None:
                 return ""
             return self.mismatch(type_.elem, value.value, local) if isinstance(value, Some) else "not wrapped"
-        wanted = {BOOL: (bool,), INT: (int,), FLOAT: (float,), NUMBER: (bool, int, float)}[type_]
+        wanted = {BOOL: (bool,), INT: (int,), FLOAT: (float,), NUMBER: (bool, int, float), TEXT: (str, tuple)}[type_]
         return "" if type(value) in wanted else f"a {type(value).__name__} ({value!r})"
 
     # --- nodes ---
@@ -324,6 +325,7 @@ _SPECIAL: dict[str, Callable[[_Run, Node, list[Any]], Sequence[Any]]] = {
     **dict.fromkeys(("seq.len", "list.len"), lambda run, node, inputs: (len(inputs[0]),)),
     **dict.fromkeys(("leaf", "list.copy", "custom"), lambda run, node, inputs: inputs[:len(node.outputs)]),
     **dict.fromkeys(("region.begin", "region.end"), lambda run, node, inputs: ()),
+    "text": lambda run, node, inputs: (compute(node.attrs, inputs),),
     "check": _Run.check_node, "print": _Run.print_node, "commit": _Run.commit,
     "callback": _Run.callback, "callback.vjp": _Run.callback_vjp,
 }

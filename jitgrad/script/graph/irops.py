@@ -10,7 +10,8 @@ from typing import Any
 
 from jitgrad.ops import OPS
 from jitgrad.ops.numbers import NUMBERS
-from jitgrad.ops.types import BOOL, FLOAT, INT, OptionalType, SeqType, TensorType, Type
+from jitgrad.ops.texts import TEXTS
+from jitgrad.ops.types import BOOL, FLOAT, INT, TEXT, OptionalType, SeqType, TensorType, Type
 
 
 class Effect(enum.Flag):
@@ -76,6 +77,7 @@ RULES: Mapping[str, Rule] = {
     "opt.has": lambda types, attrs: BOOL,
     "item": _item,
     "leaf": lambda types, attrs: types[0],
+    "text": lambda types, attrs: TEXT if attrs.get("error") else TEXTS[attrs["fn"]].result,
     "opt.some": lambda types, attrs: OptionalType(types[0]),
     "opt.none": lambda types, attrs: OptionalType(attrs["type"]),
 }

@@ -31,10 +31,11 @@ from typing import Any, Literal, Protocol
 from jitgrad import dtypes
 from jitgrad.dims import FUNCTIONS, Call, Dim, Size, Symbol
 from jitgrad.errors import Span
-from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type, short_name
+from jitgrad.ops.types import (BOOL, FLOAT, INT, NUMBER, TEXT, ListType, OptionalType, SeqType, TensorType, Type,
+                               short_name)
 from jitgrad.script.graph.nodes import Block, Nested, Node, Value, payload, symbol_axes, unnested
 
-SCALARS: dict[str, Type] = {"int": INT, "float": FLOAT, "bool": BOOL, "number": NUMBER}
+SCALARS: dict[str, Type] = {t.name: t for t in (INT, FLOAT, BOOL, NUMBER, TEXT)}
 DTYPES = {short_name(d): d for d in dtypes.ALL}
 HOLDERS: dict[str, Callable[[Type], Type]] = {"seq": SeqType, "list": ListType, "optional": OptionalType}
 _RESERVED = frozenset({*SCALARS, *DTYPES, *FUNCTIONS, *HOLDERS, "None", "True", "False", "inf", "nan"})
@@ -221,7 +222,7 @@ class _Printer:
             return short_name(a)
         if isinstance(a, Symbol):
             return "@" + self.symbol(a)
-        if isinstance(a, (TensorType, SeqType, OptionalType)) or a in (INT, FLOAT, BOOL, NUMBER):
+        if isinstance(a, (TensorType, SeqType, OptionalType)) or a in SCALARS.values():
             return self.type(a)
         known = self.object_names.get(id(a))
         if known is None:

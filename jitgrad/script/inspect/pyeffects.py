@@ -18,7 +18,7 @@ def _check(p: Operands, node: Node) -> str:
     elif template[:1] == (None,):
         message = ", ".join(_argument(p, a, node.inputs[1:]) for a in template[1:])
     else:
-        message = _template(p, template, node.inputs[1:])
+        message = template_text(p, template, node.inputs[1:])
     if condition[0] == "False":
         return f"raise {error}({message})"
     return f"if not {wrap(condition, 5)}: raise {error}({message})"
@@ -28,8 +28,8 @@ def _print(p: Operands, node: Node) -> str:
     template = list(node.attrs["template"])
     if template and isinstance(template[-1], str) and template[-1].endswith("\n"):
         template[-1] = template[-1][:-1]
-        return f"print({_template(p, template, node.inputs)})"
-    return f"print({_template(p, template, node.inputs)}, end='')"
+        return f"print({template_text(p, template, node.inputs)})"
+    return f"print({template_text(p, template, node.inputs)}, end='')"
 
 
 def _argument(p: Operands, stated: Any, values: Sequence[Value]) -> str:
@@ -38,12 +38,12 @@ def _argument(p: Operands, stated: Any, values: Sequence[Value]) -> str:
         return "None" if stated is None else p.text(values[stated])
     kind, *parts = stated
     if kind == "text":
-        return _template(p, parts, values)
+        return template_text(p, parts, values)
     items = [_argument(p, a, values) for a in parts]
     return f"[{', '.join(items)}]" if kind == "list" else f"({''.join(i + ', ' for i in items)})"
 
 
-def _template(p: Operands, template: Sequence[Any], values: Sequence[Value]) -> str:
+def template_text(p: Operands, template: Sequence[Any], values: Sequence[Value]) -> str:
     """A template as an f-string; texts of which a number chooses are added to it."""
     pieces, parts, plain = [], [""], True
 

@@ -13,9 +13,11 @@ from jitgrad.dtypes import dtype, int64
 from jitgrad.ops import OPS
 from jitgrad.ops.numbers import FUNCTIONS, NUMBERS, may_divide_by_zero
 from jitgrad.ops.opdef import POINTWISE
+from jitgrad.ops.texts import METHODS, TEXTS
 from jitgrad.ops.types import ListType, OptionalType, TensorType
 from jitgrad.script.graph.ir import Node
 from jitgrad.script.graph.irops import TYPED
+from jitgrad.script.inspect.pyeffects import template_text
 from jitgrad.script.inspect.pynames import (ATOM, BINDS, COMPARE, NOT, TERNARY, UNARY, Expression, Operands, literal,
                                             wrap)
 
@@ -167,6 +169,33 @@ def _where(p: Operands, node: Node) -> Expression:
     return f"jitgrad.where({', '.join(texts)})", ATOM
 
 
+#: functions of strings that are no methods: their text
+_TEXTS = {"join": "{}.join({})", "len": "len({})", "contains": "{1} in {0}", "eq": "{} == {}", "lt": "{} < {}",
+          "le": "{} <= {}", "repeat": "{} * {}"}
+
+
+def _text(p: Operands, node: Node) -> Expression | None:
+    """What cannot raise as Python's users write it."""
+    fn, args, names = node.attrs["fn"], node.attrs["args"], node.attrs.get("names", ())
+
+    def operand(stated: Any) -> str:
+        kind, *rest = stated
+        if kind == "text":
+            return template_text(p, rest, node.inputs)
+        if kind == "tuple":
+            return f"({''.join(operand(a) + ', ' for a in rest)})"
+        return wrap(p.take(node.inputs[rest[0]]), ATOM) if kind == "value" else repr(rest[0])
+
+    if TEXTS[fn].raises or names:
+        return None
+    if fn == "format":
+        return operand(args[0]), ATOM
+    first, *rest = map(operand, args)
+    if fn in METHODS:
+        return f"{first}.{fn}({', '.join(rest)})", ATOM
+    return _TEXTS[fn].format(first, *rest), ATOM if fn in ("join", "len") else COMPARE
+
+
 #: what is written in another way, by op; None: as any other
 RULES: dict[str, Callable[[Operands, Node], Expression | None]] = {
     "neg": lambda p, node: (f"-{wrap(p.strong(node.inputs[0]), UNARY)}", UNARY),
@@ -174,5 +203,6 @@ RULES: dict[str, Callable[[Operands, Node], Expression | None]] = {
     **dict.fromkeys(("leaf", "opt.get", "opt.some"), lambda p, node: p.strong(node.inputs[0])),
     **dict.fromkeys(("maximum", "minimum"), _bounded),
     "slice": _slice,
+    "text": _text,
     "where": _where,
 }

@@ -12,6 +12,7 @@ from jitgrad.eager.tensor import Tensor
 from jitgrad.ops import OPS
 from jitgrad.ops.backend import backend
 from jitgrad.ops.numbers import NUMBERS
+from jitgrad.ops.texts import compute
 from jitgrad.ops.types import FLOAT, INT
 from jitgrad.script.graph import numbers
 
@@ -36,6 +37,11 @@ class _Rows:
     def list_take(items: list[Any], k: int) -> list[Any]:
         """The first k elements."""
         return items[:max(k, 0)]
+
+    @staticmethod
+    def text(*operands: Any, **attrs: Any) -> Any:
+        """What is computed of strings; see `jitgrad.ops.texts`."""
+        return compute(attrs, operands)
 
     def __getattr__(self, name: str) -> Any:
         row = OPS.get(name) or OPS.get(name.replace("_", ".", 1))

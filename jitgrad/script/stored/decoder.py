@@ -10,7 +10,7 @@ from typing import Any
 from jitgrad.device import CPU
 from jitgrad.dims import FUNCTIONS, Call, Dim, Size, Symbol, dim
 from jitgrad.dtypes import int64
-from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, TensorType, Type
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, TEXT, ListType, TensorType, Type
 from jitgrad.script.call import signature as sig
 from jitgrad.script.graph.ir import Block, Graph, walk
 from jitgrad.script.stored.encoder import HOLDERS
@@ -18,7 +18,7 @@ from jitgrad.script.stored.values import (CLASSES, Json, boolean, device_of, dty
                                           integer, items, need, string)
 
 LONGEST = 1 << 20  # no list of sizes, path or line number is longer
-_NUMBERS: dict[str, Type] = {"int": INT, "float": FLOAT, "bool": BOOL, "number": NUMBER}
+_NUMBERS: dict[str, Type] = {t.name: t for t in (INT, FLOAT, BOOL, NUMBER, TEXT)}
 
 
 class Decoder(ABC):

@@ -89,3 +89,42 @@ class Functions(Writer):
         name = self.fresh("text")
         self.line(depth, f"{name} = f'{{{self.pick(scope.ints)}}}:' + str({self.integer(scope)})")
         self.line(depth, f"print({name}, '|' + {name})")
+
+    def strings(self, scope: Scope, depth: int, in_loop: bool) -> None:
+        """A string known only at run time: grown by a loop, chosen by a branch, cut, and asked for numbers."""
+        name, other, table = self.fresh("s"), self.fresh("s"), self.fresh("d")
+        start = self.pick(["''", "f'{" + self.integer(scope) + "}'", "'ab'"])
+        self.line(depth, f"{name} = {start}")
+        if self.chance(0.6):
+            self.loops += 1
+            k = self.fresh("k")
+            grown = self.pick([f"{name} + f'{{{k}}}.'", f"f'<{{{name}}}' + 'x' * {k}"])
+            self.line(depth, f"for {k} in range({self.pick(scope.ints)} % 4):")
+            self.line(depth + 1, f"{name} = {grown}")
+            if self.chance(0.3):
+                self.line(depth + 1, f"if len({name}) > 5:")
+                self.line(depth + 2, "break")
+        cut = self.pick([".upper()", "[1:]", "[::-1]", ".rjust(4)", ".lstrip('1')"])
+        self.line(depth, f"{other} = {name}{cut}")
+        if self.chance(0.6):
+            self.branches += 1
+            self.line(depth, f"if {self.condition(scope)}:")
+            self.line(depth + 1, f"{name} = {self.pick([other, repr('left'), f'{name} + {other}'])}")
+        use = self.pick(["if", "print", "count", "key", "number", "split"])
+        if use == "if":
+            asked = self.pick([f"'1' in {name}", f"{name} == {other}", name, f"{name}.endswith('.')"])
+            self.line(depth, f"if {asked}:")
+            self.line(depth + 1, f"m0 = (m0 + {self.matrix(scope, 1)}).tanh()")
+        elif use == "count":
+            self.line(depth, f"i0 = (i0 + len({name}) + {name}.count('1')) % 7")
+        elif use == "key":
+            self.line(depth, f"{table} = {{'left': 1, {name}: 2}}")
+            self.line(depth, f"m0 = m0 * (0.1 * {table}.get({other}, 3))")
+        elif use == "number":
+            self.line(depth, "try:")
+            self.line(depth + 1, f"i0 = int({name}) % 7")
+            self.line(depth, "except ValueError as error:")
+            self.line(depth + 1, "print('no number', error)")
+        elif use == "split":
+            self.line(depth, f"print({name}.split('.'), '-'.join([c + '!' for c in {other}]))")
+        self.line(depth, f"print({name}, {other})")

@@ -3,11 +3,11 @@
 import pytest
 
 from tests.programs.surprises import (algorithms, apart, closures, containers, control, exceptions, identities, library,
-                                      numbers, objects, recursion, tensors)
+                                      numbers, objects, recursion, tensors, texts, words)
 from tests.script.frontend.agree import suite
 
 MODULES = (algorithms, apart, closures, containers, control, exceptions, identities, library, numbers, objects,
-           recursion, tensors)
+           recursion, tensors, texts, words)
 PROGRAMS = [case for module in MODULES for case in module.PROGRAMS]
 
 test_programs = pytest.mark.sampled("stories")(suite(PROGRAMS))

@@ -46,6 +46,11 @@ def print_node(state: Lowering, node: Node) -> None:
     state.emit(CallStep(state.site("print", node), "print", None, passed(state, node.inputs)))
 
 
+def text(state: Lowering, node: Node) -> None:
+    """Python computes a string, or what is asked of one."""
+    state.emit(CallStep(state.site("text", node), "text", None, passed(state, node.inputs), results=node.outputs))
+
+
 def callback(state: Lowering, node: Node) -> None:
     """A Python function. Numbers and sizes come back in memory of one element; results of sizes that only the call
     decides are fetched by a second call, when there is room for them.
@@ -136,6 +141,6 @@ def arena_copy(state: Lowering, value: Value, flags: Sequence[Value | Ref]) -> R
 
 
 RULES: dict[str, Callable[[Any, Node], None]] = {
-    "item": item, "dim.value": plain, "dim.bind": plain, "check": check, "print": print_node, "commit": commit,
-    "callback": callback, "callback.vjp": callback_vjp, "pending": pending,
+    "item": item, "dim.value": plain, "dim.bind": plain, "check": check, "print": print_node, "text": text,
+    "commit": commit, "callback": callback, "callback.vjp": callback_vjp, "pending": pending,
 }

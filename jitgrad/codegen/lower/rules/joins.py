@@ -12,7 +12,7 @@ from jitgrad.codegen.program.access import contiguous_strides
 from jitgrad.codegen.program.step import Buffer, Ref
 from jitgrad.codegen.program.steps import Assign, NumberStep, Point
 from jitgrad.dims import Dim, Size, Symbol, product
-from jitgrad.ops.types import BOOL, INT, NUMBER, OptionalType, SeqType, TensorType, Type
+from jitgrad.ops.types import BOOL, INT, NUMBER, TEXT, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.graph.ir import Node, Value
 from jitgrad.script.graph.irops import infer
 
@@ -38,7 +38,7 @@ def stored(state: Lowering, payload: Value | None, type_: Type) -> Value | Ref:
         return state.allocate(type_.dtype, (0,) * len(type_.dims)) if payload is None else state.ref(payload)
     if payload is not None:
         return payload
-    whole = type_ in (INT, NUMBER) or isinstance(type_, SeqType)
+    whole = type_ in (INT, NUMBER, TEXT) or isinstance(type_, SeqType)
     return constant(state, False if type_ == BOOL else 0 if whole else 0.0)
 
 

@@ -14,10 +14,11 @@ from jitgrad.script.frontend.state import copies, layout
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import item_origins, locations, missing
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
-from jitgrad.script.frontend.templates.records import Record, Words
+from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
+from jitgrad.script.frontend.templates.texts import Str, Words
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import is_dynamic, kind_of, kind_of_class, type_word
 from jitgrad.script.frontend.values.values import (Instance, Part, RunItems, RunPairs, Storage, SymDict, SymList,
@@ -85,7 +86,7 @@ class Results:
             made = sig.Repeated(columns, self._item(t.elem, iter(range(len(columns)))), identity)
             return kind_of_class(t.type).whole(self, t.type, made, identity)
         held = t.inner if isinstance(t, Either) and t.statics == (None,) and not t.tagged else t
-        if isinstance(held, (Tensor, Num)):
+        if isinstance(held, (Tensor, Num, Str)):
             leaf = next(number)
             if not isinstance(held, Tensor) or held.origin < 1:
                 return sig.Output(leaf)
@@ -212,7 +213,7 @@ class Results:
         if isinstance(t, Tensor) and t.origin == item_origins.UNKNOWN:
             raise UnsupportedCall("a script cannot return this tensor: it may be memory of an argument, and only the "
                                   "run knows of which", self.context.span(), hint="write `.clone()`")
-        if isinstance(t, (Tensor, Num)):
+        if isinstance(t, (Tensor, Num, Str)):
             return next(leaves)
         if isinstance(t, (Same, Static)):
             return self.tree(t.value)

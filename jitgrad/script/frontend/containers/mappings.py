@@ -18,8 +18,8 @@ from jitgrad.script.frontend.values.objects import ObjectKind
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import Methods, SizedKind, call, is_dynamic, items_of, register, truth
 from jitgrad.script.frontend.values.strings import listed
-from jitgrad.script.frontend.values.values import (UNBOUND, Instance, Iterable, Number, SymDict, SymTensor, TensorMap,
-                                                   sequence)
+from jitgrad.script.frontend.values.values import (UNBOUND, Instance, Iterable, Number, RunText, SymDict, SymTensor,
+                                                   TensorMap, Text, sequence)
 
 
 def _get(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
@@ -336,6 +336,6 @@ class SetKind(ObjectKind):
         return super().in_place(context, op, obj, value)
 
     def contains(self, context: Context, obj: Any, item: Any) -> Any:
-        if isinstance(item, Number):
+        if isinstance(item, (Number, Text, RunText)):
             return protocol.contains(context, tuple(obj), item)
         return super().contains(context, obj, item)

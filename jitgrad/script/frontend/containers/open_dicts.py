@@ -14,7 +14,8 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import locations, run_lists
 from jitgrad.script.frontend.values import protocol
 from jitgrad.script.frontend.values.protocol import call, is_dynamic, iterate, type_word
-from jitgrad.script.frontend.values.values import Iterable, Method, Number, Part, RunPairs, SymDict, SymList
+from jitgrad.script.frontend.values.values import (Iterable, Method, Number, Part, RunPairs, RunText, SymDict, SymList,
+                                                   Text)
 
 
 def is_open(context: Context, value: Any) -> bool:
@@ -24,7 +25,7 @@ def is_open(context: Context, value: Any) -> bool:
 
 def finds(context: Context, target: SymDict, key: Any) -> bool:
     """Whether a key is looked for at run time in a list of keys; a number in few known ones is a branch for each."""
-    return is_open(context, target) or (isinstance(key, tuple) and is_dynamic(key))
+    return is_open(context, target) or (isinstance(key, (tuple, Text, RunText)) and is_dynamic(key))
 
 
 def takes(context: Context, target: SymDict, key: Any) -> bool:
@@ -33,7 +34,7 @@ def takes(context: Context, target: SymDict, key: Any) -> bool:
 
 
 def _of_the_run(key: Any) -> bool:
-    return isinstance(key, (Number, tuple)) and is_dynamic(key)
+    return isinstance(key, (Number, Text, RunText, tuple)) and is_dynamic(key)
 
 
 def parts(context: Context, target: SymDict | dict[Any, Any]) -> tuple[SymList, SymList]:
@@ -56,7 +57,7 @@ def _own(context: Context, target: SymDict) -> tuple[SymList, SymList]:
 
 def key_of(context: Context, key: Any) -> Any:
     """A key, checked: numbers, strings, and tuples of them."""
-    if isinstance(key, (Number, str, int, float, bytes, type(None))):
+    if isinstance(key, (Number, str, Text, RunText, int, float, bytes, type(None))):
         return key
     if isinstance(key, tuple):
         return type(key)(*(key_of(context, k) for k in key)) if hasattr(key, "_fields") else tuple(

@@ -19,14 +19,14 @@ from typing import Any
 
 from jitgrad.errors import ScriptError, UnsupportedCall
 from jitgrad.ops.numbers import FUNCTIONS, NUMBERS, may_divide_by_zero
-from jitgrad.ops.types import FLOAT, INT, TensorType
+from jitgrad.ops.types import FLOAT, INT, TEXT, TensorType
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import APART, Context, Restart, State
 from jitgrad.script.frontend.templates import run_lists
 from jitgrad.script.frontend.values import heap, numbers, strings
 from jitgrad.script.frontend.values.raised import ExceptionValue
-from jitgrad.script.frontend.values.values import Number
+from jitgrad.script.frontend.values.values import Number, RunText
 from jitgrad.script.graph.ir import Node, Value, within
 from jitgrad.script.graph.irops import CALLING
 
@@ -296,6 +296,8 @@ def thrown(context: Context, error: effects.Raised) -> ExceptionValue:
     if error.template is None:
         return ExceptionValue(error.error, ())
     def held(value: Value) -> Any:
+        if value.type == TEXT:
+            return RunText(value)
         return heap.new_tensor(context, value) if isinstance(value.type, TensorType) else numbers.wrap(context, value)
 
     def text(template: Sequence[Any]) -> Any:

@@ -20,7 +20,7 @@ from jitgrad.script.frontend.values import heap, strings
 from jitgrad.script.frontend.values.plain import PLAIN, static
 from jitgrad.script.frontend.values.protocol import is_dynamic, items_of
 from jitgrad.script.frontend.values.raised import ExceptionValue
-from jitgrad.script.frontend.values.values import UNBOUND, Number, SymList, SymTensor, Text
+from jitgrad.script.frontend.values.values import UNBOUND, Number, RunText, SymList, SymTensor, Text
 from jitgrad.script.graph.ir import Value
 
 # --- raising -------------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def raised(context: Context, error: ExceptionValue) -> effects.Raised:
     if not error.args:
         return effects.raise_now(context, error.cls, None)
     values: list[Value] = []
-    if len(error.args) == 1 and isinstance(error.args[0], (str, Text)):
+    if len(error.args) == 1 and isinstance(error.args[0], (str, Text, RunText)):
         template, values = strings.template_of(context, error.args)
     else:
         template = (None, *[_stated(context, a, values) for a in error.args])

@@ -13,9 +13,9 @@ from jitgrad.script.frontend.evaluate.targets import BINARY
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers, strings
-from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import (binary, call, compare, contains, get_attribute, get_item,
-                                                     identical, items_of, kind_of, truth, unary)
+                                                     identical, is_dynamic, is_open, items_of, kind_of, set_item, truth,
+                                                     unary)
 from jitgrad.script.frontend.values.values import Function, Number
 
 UNARY: dict[type[ast.AST], str] = {ast.UAdd: "pos", **{
@@ -83,13 +83,24 @@ def _list(context: Context, node: ast.List) -> Any:
 
 def _dict(context: Context, node: ast.Dict) -> Any:
     items: dict[Any, Any] = {}
+    made: Any = None  # once a key is known only at run time
     for k, v in zip(node.keys, node.values, strict=True):
         if k is None:
-            items.update(contents.dict_of(context, evaluate(context, v)))
+            more = evaluate(context, v)
+            if made is None and not is_open(context, more):
+                items.update(contents.dict_of(context, more))
+                continue
+            made = made or contents.new_dict(context, items)
+            call(context, get_attribute(context, made, "update"), more)
+            continue
+        key, value = evaluate(context, k), evaluate(context, v)
+        if made is None and is_dynamic(key):
+            made = contents.new_dict(context, items)
+        if made is None:
+            items[key] = value
         else:
-            key = static(context, evaluate(context, k), "a dict key")
-            items[key] = evaluate(context, v)
-    return contents.new_dict(context, items)
+            set_item(context, made, key, value)
+    return contents.new_dict(context, items) if made is None else made
 
 
 def _set(context: Context, node: ast.Set) -> Any:
@@ -225,7 +236,7 @@ def _joined(context: Context, node: ast.JoinedStr) -> Any:
         spec = ""
         if part.format_spec is not None:
             assert isinstance(part.format_spec, ast.JoinedStr)
-            spec = static(context, _joined(context, part.format_spec), "a format specification")
+            spec = _joined(context, part.format_spec)
         parts.append((value, "" if part.conversion == -1 else chr(part.conversion), spec))
     return strings.joined(context, parts)
 

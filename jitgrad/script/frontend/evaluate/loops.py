@@ -95,6 +95,7 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
                 dead = True
                 context.frame, context.node, context.modes = frame, node, modes
             end = begin if dead else context.state
+            head.passes = count + 1
             try:
                 changed = not dead and (head.grow(begin, end, names) or _newly_listed(context, entry, listed))
             except Peel:

@@ -24,7 +24,8 @@ from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.protocol import type_word
-from jitgrad.script.frontend.values.values import HELD, UNBOUND, Instance, Number, Storage, SymDict, SymList, SymTensor
+from jitgrad.script.frontend.values.values import (HELD, UNBOUND, Instance, Number, RunItems, Storage, SymDict, SymList,
+                                                   SymTensor)
 from jitgrad.script.graph.ir import Block, Node, Value, sizes_of
 from jitgrad.script.graph.irops import GUARDED, Effect, effect
 
@@ -391,7 +392,9 @@ def clash_error(context: Context, key: Any, a: Any, b: Any, place_a: Span | None
                 why: str) -> TypeMismatch:
     """The refusal of a variable whose two values no variable can hold."""
     if isinstance(key, SymList):
-        return TypeMismatch(f"a list has {len(a)} items on one side of this branch and {len(b)} on the other",
+        same = isinstance(a, RunItems) or isinstance(b, RunItems)
+        return TypeMismatch(f"a list cannot hold its items after this branch: {why}" if same else
+                            f"a list has {len(a)} items on one side of this branch and {len(b)} on the other",
                             context.span(), hint="append on both sides, or keep a tensor and a count")
     what = f"`{key[1]}`" if _is_variable(key) else "the result" if key is RESULT else (
         "the returned value" if isinstance(key, tuple) and key[1:] == (("result",),) else "a value")

@@ -11,9 +11,9 @@ from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import run_lists
 from jitgrad.script.frontend.values import checks, numbers, protocol
-from jitgrad.script.frontend.values.protocol import (delete_attribute, delete_item, get_attribute, get_item, in_place,
-                                                     items_of, set_attribute, set_item)
-from jitgrad.script.frontend.values.values import UNBOUND, Number, RunItems, SymList, SymTensor
+from jitgrad.script.frontend.values.protocol import (call, delete_attribute, delete_item, get_attribute, get_item,
+                                                     in_place, items_of, set_attribute, set_item)
+from jitgrad.script.frontend.values.values import UNBOUND, Number, RunItems, RunText, SymList, SymTensor, Text
 
 #: operators by their nodes
 BINARY: dict[type[ast.AST], str] = {ast.MatMult: "matmul", **{
@@ -42,10 +42,14 @@ def assign(context: Context, target: ast.expr, value: Any) -> None:
 def _unpack(context: Context, target: ast.Tuple | ast.List, value: Any) -> None:
     wanted = len(target.elts)
     starred = next((i for i, e in enumerate(target.elts) if isinstance(e, ast.Starred)), None)
+    if isinstance(value, (Text, RunText)):
+        value = call(context, list, value)
     held = run_lists.run_items(context, value) if isinstance(value, SymList) else None
-    if held is not None and starred is None:
-        items = _unpacked_list(context, held, wanted)
-    elif isinstance(value, SymTensor) and isinstance(protocol.length(context, value), Number) and starred is None:
+    if held is not None:
+        for t, v in zip(target.elts, _unpacked_list(context, value, held, wanted, starred), strict=True):
+            assign(context, t.value if isinstance(t, ast.Starred) else t, v)
+        return
+    if isinstance(value, SymTensor) and isinstance(protocol.length(context, value), Number) and starred is None:
         _check_count(context, protocol.length(context, value), wanted)
         items = [get_item(context, value, k) for k in range(wanted)]
     else:
@@ -67,15 +71,26 @@ def with_rest(context: Context, items: list[Any], star: int, count: int) -> list
     return [*items[:star], contents.new_list(context, items[star:end]), *items[end:]]
 
 
-def _unpacked_list(context: Context, held: RunItems, wanted: int) -> list[Any]:
-    _check_count(context, run_lists.length(context, held), wanted)
-    return list(lists.unpacked(context, held, wanted))
+def _unpacked_list(context: Context, value: SymList, held: RunItems, wanted: int, starred: int | None) -> list[Any]:
+    """The items of a list of run-time length, those of a starred name in a list."""
+    n = run_lists.length(context, held)
+    if starred is None:
+        _check_count(context, n, wanted)
+        return list(lists.unpacked(context, held, wanted))
+    after = wanted - starred - 1
+    _check_least(context, n, wanted - 1, "at least ")
+    return [*lists.unpacked(context, held, starred), get_item(context, value, slice(starred, -after or None)),
+            *[get_item(context, value, k - after) for k in range(after)]]
+
+
+def _check_least(context: Context, n: Number, wanted: int, words: str = "") -> None:
+    checks.emit_check(context, numbers.compare(context, "ge", n, wanted), ValueError,
+               (f"not enough values to unpack (expected {words}", str(wanted), ", got ", n, ")"))
 
 
 def _check_count(context: Context, n: Number, wanted: int) -> None:
     """Python's complaint about a number of values known at run time."""
-    checks.emit_check(context, numbers.compare(context, "ge", n, wanted), ValueError,
-               ("not enough values to unpack (expected ", str(wanted), ", got ", n, ")"))
+    _check_least(context, n, wanted)
     checks.emit_check(context, numbers.compare(context, "le", n, wanted), ValueError,
                (f"too many values to unpack (expected {wanted})",))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import backend
+from jitgrad.ops.texts import METHODS
 from jitgrad.script.frontend.containers import contents, iteration as it, list_methods, lists, mappings, sequences
 from jitgrad.script.frontend.containers.generators import Generator
 from jitgrad.script.frontend.evaluate import loops, merge
@@ -186,6 +187,8 @@ def _conversion(to: type) -> Handler:
             return to()
         if unions.undecided(args[0]):
             return unions.switch(context, args[0], lambda v: convert(context, (v, *args[1:]), kwargs))
+        if is_dynamic(args[0]) and class_of(args[0]) is str:
+            return strings.ask(context, to.__name__, *args, **kwargs)
         value = number_argument(context, args[0], f"{to.__name__}()")
         if isinstance(value, Number):
             return numbers.cast(context, value, to)
@@ -197,6 +200,17 @@ def _conversion(to: type) -> Handler:
 
 
 HANDLERS[int], HANDLERS[float] = _conversion(int), _conversion(float)
+
+
+def _character(function: Any) -> Handler:
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        if any(map(is_dynamic, args)):
+            return strings.ask(context, function.__name__, *args, **kwargs)
+        return guarded(context, lambda: function(*args, **kwargs))
+    return handler
+
+
+HANDLERS[ord], HANDLERS[chr] = _character(ord), _character(chr)
 
 
 @handles(bool)
@@ -381,6 +395,18 @@ def _map(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         joined.length, lambda cx, k: call(cx, args[0], *joined.item(cx, k)), joined.unrolled, joined.now))
 
 
+def _unbound(name: str) -> Handler:
+    """`str.upper` and kin as functions."""
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        if not args or class_of(args[0]) is not str:
+            return guarded(context, lambda: getattr(str, name)(*args, **kwargs))
+        return call(context, get_attribute(context, args[0], name), *args[1:], **kwargs)
+    return handler
+
+
+HANDLERS.update({getattr(str, name): _unbound(name) for name in (*METHODS, "join", "format")})
+
+
 def _text(conversion: str) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         return strings.joined(context, [(args[0], conversion, "")] if args else [])
@@ -392,8 +418,7 @@ HANDLERS[str], HANDLERS[repr], HANDLERS[ascii] = _text("s"), _text("r"), _text("
 
 @handles(format)
 def _format(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    spec = static(context, args[1], "a format specification") if len(args) > 1 else ""
-    return strings.joined(context, [(args[0], "", spec)])
+    return strings.joined(context, [(args[0], "", args[1] if len(args) > 1 else "")])
 
 
 for _name in ("eval", "exec", "compile", "open", "input", "globals", "locals", "vars", "__import__",

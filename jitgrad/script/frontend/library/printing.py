@@ -9,7 +9,6 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import strings
 from jitgrad.script.frontend.values.objects import STANDS_FOR
-from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import kind_of
 
 
@@ -32,8 +31,7 @@ def print_(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
     if stream is not None and not isinstance(stream, Stream):
         raise UnsupportedCall("`print` to a file", context.span(),
                               hint="scripts print to standard output and standard error")
-    sep = static(context, kwargs.get("sep", " "), "`sep`")
-    end = static(context, kwargs.get("end", "\n"), "`end`")
+    sep, end = kwargs.get("sep", " "), kwargs.get("end", "\n")
 
     def run(values: tuple[Any, ...]) -> None:
         parts: list[Any] = []

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, TensorType, Type, map_dims
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, TEXT, ListType, OptionalType, TensorType, Type, map_dims
 from jitgrad.script.frontend.state.context import TYPES_APART, Context, current
 from jitgrad.script.frontend.templates.sizes import Elements, Sizer
 from jitgrad.script.frontend.templates.template import Clash, Template
+from jitgrad.script.frontend.templates.texts import Str
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.protocol import type_word
 from jitgrad.script.frontend.values.values import HELD, SymTensor, Union
@@ -246,8 +247,8 @@ class Either(Template):
                      self.copied)
 
 
-def _union(a: Template, b: Template, widen: Sizer) -> Either:
-    """The union of two templates, at least one of them an alternative."""
+def _union(a: Template, b: Template, widen: Sizer) -> Template:
+    """The union of two templates, at least one of them an alternative. Beside a string of the run, all strings are."""
     statics: list[Any] = []
     inners: list[Template] = []
     for t in (a, b):
@@ -267,9 +268,27 @@ def _union(a: Template, b: Template, widen: Sizer) -> Either:
         inner = inner.renamed(widen.alone)
     if isinstance(inner, Static):
         inner = Num(type(inner.value))
+    if inner is not None and inner.text is not None and str in map(type, statics):
+        inner, statics = inner.text, [s for s in statics if type(s) is not str]
+        if not statics:
+            return inner
+    joined: Template = Either(tuple(statics), inner, any(isinstance(t, Either) and t.copied for t in (a, b)))
     if len(statics) > _MOST:
+        joined = of_the_run(joined)
+    if isinstance(joined, Either) and len(joined.statics) > _MOST:
         raise Clash(f"more than {_MOST} different objects")
-    return Either(tuple(statics), inner, any(isinstance(t, Either) and t.copied for t in (a, b)))
+    return joined
+
+
+def of_the_run(t: Template) -> Template:
+    """A template with any string in place of one of several that are known."""
+    if not isinstance(t, Either) or str not in map(type, t.statics):
+        return t.map(of_the_run)
+    rest = tuple([s for s in t.statics if type(s) is not str])
+    inner = Str() if t.inner is None else t.inner
+    if inner.text is None:
+        return t
+    return Either(rest, inner.text, t.copied) if rest else inner.text
 
 
 def same_static(a: Any, b: Any) -> bool:
@@ -322,6 +341,8 @@ def _placeholder(context: Context, type_: Type) -> Value:
         return _absent(context, type_.elem)
     if isinstance(type_, ListType):
         return context.one("list.new", type=type_)
+    if type_ == TEXT:
+        return context.one("text", fn="format", args=(("text",),))
     if isinstance(type_, TensorType):
         shape = tuple([d if isinstance(d, int) else 0 for d in type_.dims])
         return context.one("fill", context.constant(0), shape=shape, dtype=type_.dtype)

@@ -24,8 +24,8 @@ from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap
-from jitgrad.script.frontend.values.values import (HELD, UNBOUND, Boxed, Instance, Number, RunPairs, Storage, SymDict,
-                                                   SymList, SymTensor, Text, Union)
+from jitgrad.script.frontend.values.values import (HELD, UNBOUND, Boxed, Instance, Number, RunPairs, RunText, Storage,
+                                                   SymDict, SymList, SymTensor, Text, Union)
 from jitgrad.script.graph.ir import Value, attr_symbols, map_attr
 from jitgrad.script.graph.irops import infer
 
@@ -291,8 +291,8 @@ class Identities:
         return a, b
 
     def _boxed(self, side: int, value: Any) -> Any:
-        if not isinstance(value, (tuple, Text, Number, int, float) if TYPES_APART in self.context.decisions
-                          else (tuple, Text)):
+        if not isinstance(value, (tuple, Text, RunText, Number, int, float) if TYPES_APART in self.context.decisions
+                          else (tuple, Text, RunText)):
             return value
         box = Boxed(str(self._in(side, referring, value)))
         self.states[side].values[box] = {"value": value}

@@ -9,16 +9,17 @@ from jitgrad.errors import NotStatic
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import item_origins
 from jitgrad.script.frontend.templates.alternatives import PYTHON_KINDS, Either, Num, Static
-from jitgrad.script.frontend.templates.records import Record, Words
+from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.references import Outside
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
+from jitgrad.script.frontend.templates.texts import Str, Words
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import is_dynamic
-from jitgrad.script.frontend.values.values import (Instance, Number, RunItems, RunPairs, SymDict, SymList, SymTensor,
-                                                   SymTuple, Tail, Text, Union)
+from jitgrad.script.frontend.values.values import (Instance, Number, RunItems, RunPairs, RunText, SymDict, SymList,
+                                                   SymTensor, SymTuple, Tail, Text, Union)
 
 
 def template_of(context: Context, value: Any, general: bool = False, outside: Outside | None = None) -> Template:
@@ -132,4 +133,5 @@ def _kept(context: Context, value: Union, outside: Outside) -> Either:
 _MAKERS: dict[type, Callable[[Context, Any, bool], Template]] = {
     SymTensor: _tensor, Number: _number, int: _python_number, float: _python_number, tuple: _tuple, slice: _slice,
     SymList: _list, SymDict: _held, Instance: _held, Text: _text, Union: _union,
+    RunText: lambda context, value, general: Str(),
 }

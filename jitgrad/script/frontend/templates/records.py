@@ -1,4 +1,4 @@
-"""Templates of dicts, objects and strings."""
+"""Templates of dicts and objects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jitgrad.script.frontend.templates.alternatives import Static
 from jitgrad.script.frontend.templates.sequences import Items
 from jitgrad.script.frontend.templates.sizes import Sizer
 from jitgrad.script.frontend.templates.template import Clash, Compound, Template
-from jitgrad.script.frontend.values.values import UNBOUND, Instance, Part, RunPairs, SymDict, SymList, Text
+from jitgrad.script.frontend.values.values import UNBOUND, Instance, Part, RunPairs, SymDict, SymList
 from jitgrad.script.graph.ir import Value
 
 
@@ -87,27 +87,3 @@ class Record(Compound):
         items = tuple([t.enlist(context, *(c.get(name) for c in contents))
                        for name, t in zip(self.names, self.items, strict=True)])
         return self if items == self.items else self.of(items)
-
-
-@dataclass(frozen=True, slots=True)
-class Words(Compound):
-    """A string: strings and (conversion, format), and the templates of what the latter show."""
-
-    frame: tuple[Any, ...]
-    items: tuple[Template, ...]
-
-    def __str__(self) -> str:
-        return "a string with run-time parts"
-
-    def joined(self, other: Template, widen: Sizer) -> Template:
-        if not isinstance(other, Words) or self.frame != other.frame:
-            raise Clash(f"{self} and {other}")
-        return self.of(tuple([x.join(y, widen) for x, y in zip(self.items, other.items, strict=True)]))
-
-    def lower(self, context: Context, value: Any) -> list[Value]:
-        shown = [p[0] for p in value.parts if not isinstance(p, str)]
-        return [x for t, v in zip(self.items, shown, strict=True) for x in t.lower(context, v)]
-
-    def rebuild(self, context: Context, leaves: Iterator[Value]) -> Text:
-        shown = iter([t.rebuild(context, leaves) for t in self.items])
-        return Text([p if isinstance(p, str) else (next(shown), *p) for p in self.frame])

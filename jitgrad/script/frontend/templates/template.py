@@ -10,7 +10,8 @@ makes the merged value from the block's outputs.
     Num        a number of one kind, or of a kind known at run time
     Items      a tuple (or namedtuple), or a list, of templates
     ListOf     a list whose length is known at run time: the template of its elements
-    Words      a string whose run-time parts differ
+    Str        a string known at run time
+    Words      one that is made alike of other values
     Record     a dict with static keys, or the attributes of an object, by name
     Either     static alternatives and perhaps one run-time template: None-or-value, unbound-or-value, objects
 """
@@ -82,6 +83,11 @@ class Template:
     @property
     def number_kind(self) -> type | None:
         """The kind of number that the value is; None for others."""
+        return None
+
+    @property
+    def text(self) -> Template | None:
+        """Of a string of the run: the template of any string."""
         return None
 
     @property

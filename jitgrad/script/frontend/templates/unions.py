@@ -10,6 +10,7 @@ from jitgrad.script.frontend.state.context import Context, current
 from jitgrad.script.frontend.templates.alternatives import Either, Num, payload, same_static, tag_of
 from jitgrad.script.frontend.templates.references import CHOSEN, copied
 from jitgrad.script.frontend.templates.tensors import Tensor
+from jitgrad.script.frontend.templates.texts import Str
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.values import HELD, UNBOUND, Boxed, SymTensor, Union
 from jitgrad.script.graph.ir import Value
@@ -47,7 +48,7 @@ def untagged(value: Any, absent: Any) -> bool:
 
 def optional(value: Any) -> Value | None:
     """None or a value of one leaf: the graph's Optional that says so."""
-    if not untagged(value, None) or not isinstance(value.inner, (Tensor, Num)) or len(value.leaves) != 1:
+    if not untagged(value, None) or not isinstance(value.inner, (Tensor, Num, Str)) or len(value.leaves) != 1:
         return None
     leaf: Value = value.leaves[0]
     return leaf

@@ -1,30 +1,34 @@
 """Strings with run-time parts: made by f-strings, `str`, `%`, `format`, `+`, `join`; printed, raised, returned.
 
-A part is a string, or (value, conversion, format) of a number or a tensor as it was when the string was made.
+A part is a string, or (value, conversion, format) of a number, a string of the run, or a tensor as it was when the
+string was made. `ask` is how everything else comes about that is computed of strings.
 """
 
 import re
 import string
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import backend
-from jitgrad.script.call import signature as sig
+from jitgrad.ops.texts import TEXTS, TextOp
+from jitgrad.ops.types import TEXT
 from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.containers.indexing import pick
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
-from jitgrad.script.frontend.state.outside import Leaving
+from jitgrad.script.frontend.templates import unions
+from jitgrad.script.frontend.templates.texts import templated
 from jitgrad.script.frontend.templates.unions import force
-from jitgrad.script.frontend.values import heap, numbers
-from jitgrad.script.frontend.values.plain import PlainKind, static
-from jitgrad.script.frontend.values.protocol import (Kind, Methods, get_attribute, get_item, is_dynamic, items_of,
-                                                     register, text, type_name)
-from jitgrad.script.frontend.values.values import Number, SymDict, SymTensor, Text
+from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import get_attribute, get_item, is_dynamic, text, truth, type_name
+from jitgrad.script.frontend.values.values import Number, RunText, SymDict, SymTensor, Text
 from jitgrad.script.graph.ir import Value
 
+STRINGS = (str, Text, RunText)
+#: what an operand may be that is known while compiling
+_KNOWN = (bool, int, float, str, type(None))
 _formatter_split: Any = string.Formatter.get_field.__globals__["_string"].formatter_field_name_split
 
 
@@ -32,29 +36,43 @@ def joined(context: Context, parts: Sequence[Any]) -> Any:
     """Parts, of any values, joined: a string where all is known, else a Text."""
     flat: list[Any] = []
     for part in parts:
-        for piece in [part] if isinstance(part, str) else text(context, *part):
+        for piece in [part] if isinstance(part, str) else _pieces(context, *part):
             if isinstance(piece, str) and flat and isinstance(flat[-1], str):
                 flat[-1] += piece
             elif piece != "":
                 flat.append(piece)
     if not flat:
         return ""
-    return flat[0] if len(flat) == 1 and isinstance(flat[0], str) else Text(flat)
+    if len(flat) == 1 and (isinstance(flat[0], str) or (isinstance(flat[0][0], RunText) and flat[0][1:] == ("", ""))):
+        return flat[0] if isinstance(flat[0], str) else flat[0][0]
+    return Text(flat)
+
+
+def _pieces(context: Context, value: Any, conversion: str, spec: Any) -> list[Any]:
+    """The text of a value, in a format that may be a string of the run."""
+    if not is_dynamic(spec):
+        return text(context, value, conversion, spec)
+    value = force(context, value, "text of None instead of '{}'")
+    if conversion:
+        value = joined(context, [(value, conversion, "")])
+    elif isinstance(value, SymTensor) and not value.type_.dims and truth(context, spec) is True:
+        tensor = value
+        value = guarded(context, lambda: backend().item(tensor))
+    elif not isinstance(value, (Text, RunText, Number)) and type(value) not in _KNOWN:
+        spec = static(context, spec, "the format of anything but strings and numbers")
+    return [(ask(context, "formatted", value, spec), "", "")]
 
 
 def template_of(context: Context, parts: Sequence[Any]) -> tuple[tuple[Any, ...], list[Value]]:
     """Values of any kind, joined, as the template of a `check` or `print` and the graph values that it names."""
-    template: list[Any] = []
     values: list[Value] = []
     found = joined(context, [(p, "s", "") for p in parts])
-    for part in [found] if isinstance(found, str) else found.parts:
-        if isinstance(part, str):
-            template.append(part)
-            continue
-        value, conversion, spec = part
-        template.append((len(values), conversion, spec))
-        values.append(value.value if isinstance(value, Number) else heap.read(context, value))
-    return tuple(template), values
+    return templated(context, parts_of(found), values), values
+
+
+def parts_of(value: Any) -> list[Any]:
+    """The parts of a string."""
+    return [value] if isinstance(value, str) else value.parts if isinstance(value, Text) else [(value, "", "")]
 
 
 def listed(context: Context, opening: str, items: Iterable[tuple[str, Any]], closing: str) -> list[Any]:
@@ -65,22 +83,83 @@ def listed(context: Context, opening: str, items: Iterable[tuple[str, Any]], clo
     return [*found, closing]
 
 
-# --- operations ----------------------------------------------------------------------------------------------------
+# --- what is computed of strings -------------------------------------------------------------------------------------
 
 
-def binary(context: Context, op: str, a: Any, b: Any) -> Any:
-    """`a op b` where one is a string; NotImplemented where Python has no such operation."""
-    if op == "mod" and isinstance(a, str):
-        return percent(context, a, b)
-    if op == "add" and isinstance(a, (str, Text)) and isinstance(b, (str, Text)):
-        return joined(context, [(a, "", ""), (b, "", "")])
-    if op == "mul":
-        words, times = (a, b) if isinstance(a, (str, Text)) else (b, a)
-        if isinstance(words, (str, Text)) and numbers.kind_of(times) in (int, bool):
-            times = static(context, times, "how often a string is repeated")
-            return joined(context, [(words, "", "")] * times)
-    return NotImplemented
+def ask(context: Context, fn: str, *args: Any, **named: Any) -> Any:
+    """What a row of `ops.texts` computes; what it may raise, the script raises before."""
+    names = tuple(named)
+    return unions.each(context, (*args, *named.values()), lambda given: _asked(context, TEXTS[fn], given, names, True))
 
+
+def sure(context: Context, fn: str, *args: Any) -> Any:
+    """The same of what is known to raise nothing."""
+    return _asked(context, TEXTS[fn], args, (), False)
+
+
+def _asked(context: Context, row: TextOp, args: tuple[Any, ...], names: tuple[str, ...], checked: bool) -> Any:
+    values: list[Value] = []
+    attrs: dict[str, Any] = {"fn": row.name, "args": tuple([_operand(context, a, values) for a in args])}
+    if names:
+        attrs["names"] = names
+    if checked and _may_raise(context, row, args, names):
+        for error in row.raises:
+            said = context.one("text", *values, **attrs, error=error.__name__)
+            empty = numbers.negate(context, numbers.wrap(context, context.one("num.cast", said, to="bool")))
+            effects.emit(context, "check", empty.value, said, error=error, template=((0, "", ""),))
+    found = context.one("text", *values, **attrs)
+    if row.result == TEXT:
+        return RunText(found)
+    number = numbers.wrap(context, found)
+    if row.name == "len":
+        number.low = 0
+    return number
+
+
+def _may_raise(context: Context, row: TextOp, args: tuple[Any, ...], names: tuple[str, ...]) -> bool:
+    """Whether a function may raise one of its errors for values that only the run knows. What it raises for all values
+    of their types is raised here."""
+    n = len(args) - len(names)
+    samples = [_sample(a) for a in args]
+    may = row.by_itself or any(map(is_dynamic, args[1:]))
+
+    def tried() -> None:
+        try:
+            row.python(*samples[:n], **dict(zip(names, samples[n:], strict=True)))
+        except row.raises:
+            if not may:
+                raise
+
+    guarded(context, tried)
+    return bool(row.raises) and may
+
+
+def _sample(value: Any) -> Any:
+    """A value of the same type."""
+    if isinstance(value, (Text, RunText)):
+        return "x"
+    if isinstance(value, Number):
+        return 1 if value.number_type is object else value.number_type(1)
+    if isinstance(value, tuple):
+        return tuple(map(_sample, value))
+    return ["x"] if isinstance(value, Value) else value
+
+
+def _operand(context: Context, value: Any, values: list[Value]) -> tuple[Any, ...]:
+    """An operand of a `text` node; the graph values in it are added to `values`."""
+    if isinstance(value, Text):
+        return ("text", *templated(context, value.parts, values))
+    if isinstance(value, (RunText, Number, Value)):
+        values.append(value if isinstance(value, Value) else value.value)
+        return ("value", len(values) - 1)
+    if isinstance(value, tuple):
+        return ("tuple", *[_operand(context, v, values) for v in value])
+    if isinstance(value, _KNOWN):
+        return ("is", value)
+    raise effects.raise_now(context, TypeError, (f"a string or a number is needed here, not '{type_name(value)}'",))
+
+
+# --- formats ---------------------------------------------------------------------------------------------------------
 
 _PERCENT = re.compile(r"%(?:\((?P<name>[^)]*)\))?(?P<flags>[-+ #0]*)(?P<width>\d*)(?:\.(?P<precision>\d+))?"
                       r"(?P<kind>[diouxXeEfFgGcrsa%])")
@@ -162,8 +241,7 @@ def _fields_of(context: Context, template: str, args: Sequence[Any], kwargs: dic
         value = args[first] if isinstance(first, int) else kwargs[first]
         for is_attribute, key in rest:
             value = get_attribute(context, value, key) if is_attribute else get_item(context, value, key)
-        inner = static(context, joined(context, _fields_of(context, spec or "", args, kwargs, count)),
-                       "a format specification")
+        inner = joined(context, _fields_of(context, spec or "", args, kwargs, count))
         parts.append((value, conversion or "", inner))
     return parts
 
@@ -171,75 +249,3 @@ def _fields_of(context: Context, template: str, args: Sequence[Any], kwargs: dic
 def _split(field: str) -> tuple[Any, list[tuple[bool, Any]]]:
     first, rest = _formatter_split(field)
     return first, list(rest)
-
-
-def _join(context: Context, separator: str, items: Any) -> Any:
-    parts: list[Any] = []
-    for i, item in enumerate(items_of(context, items)):
-        if not isinstance(item, (str, Text)):
-            raise effects.raise_now(context, TypeError, (
-                f"sequence item {i}: expected str instance, {type_name(item)} found",))
-        parts += [separator * (i > 0), (item, "", "")]
-    return joined(context, parts)
-
-
-@register(str)
-class StringKind(PlainKind):
-    """A string; some of its methods take values of the run."""
-
-    def get_item(self, context: Context, obj: str, index: Any) -> Any:
-        return pick(context, obj, index) if isinstance(index, Number) else super().get_item(context, obj, index)
-
-
-    rank = 5
-
-    methods: ClassVar[Methods] = {
-        "join": _join, "format": lambda cx, template, *args, **kwargs: formatted(cx, template, args, kwargs)}
-
-    def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
-        found = binary(context, op, a, b)
-        return super().binary(context, op, a, b) if found is NotImplemented else found
-
-
-@register(Text)
-class TextKind(Kind):
-    """A string with run-time parts."""
-
-    dynamic = True
-    rank = 5
-
-    def class_of(self, obj: Text) -> type:
-        return str
-
-    def type_word(self, obj: Text) -> str:
-        return "a string with run-time parts"
-
-    def argument(self, context: Context, obj: Text) -> Any:
-        raise UnsupportedCall("a string that is known only at run time, as an argument of the library", context.span())
-
-    def truth(self, context: Context, obj: Text) -> Any:
-        return True  # numbers and tensors have texts that are not empty
-
-    def result(self, results: Leaving, obj: Text) -> sig.Result:
-        return sig.Text(tuple(p if isinstance(p, str) else (results.tree(p[0]), *p[1:]) for p in obj.parts))
-
-    def text(self, context: Context, obj: Text, conversion: str, spec: str) -> list[Any]:
-        if spec or conversion in ("r", "a"):
-            raise UnsupportedCall("a format of a string that is known only at run time", context.span(),
-                                  hint="format the number itself: `f'{x:>8}'`")
-        return obj.parts
-
-    def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
-        return binary(context, op, a, b)
-
-    def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
-        if a is b and op in ("eq", "ne"):
-            return op == "eq"
-        if not (isinstance(a, (str, Text)) and isinstance(b, (str, Text))):
-            return NotImplemented
-        raise UnsupportedCall("a comparison of strings that are known only at run time", context.span(),
-                              hint="compare the numbers that they are made of")
-
-    def no_attribute(self, context: Context, obj: Any, name: str) -> Exception:
-        return UnsupportedCall(f"`{name}` of a string that is known only at run time", context.span(),
-                               hint="format the number itself (`f'{x:>8}'`), or work on the string outside the script")

@@ -15,6 +15,7 @@ from jitgrad.script.frontend.templates.unions import (certain, force, is_choice,
                                                       undecided)
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.protocol import SYMBOLS, Kind, class_of, is_dynamic, register, type_name, type_word
+from jitgrad.script.frontend.values.strings import joined, parts_of
 from jitgrad.script.frontend.values.values import HELD, Boxed, Iterable, Method, Number, SymList, SymTensor, Union
 
 
@@ -52,6 +53,8 @@ class UnionKind(Kind):
     def type_name(self, obj: Union) -> str:
         if isinstance(obj.inner, Tensor):
             return "Tensor"
+        if obj.inner is not None and obj.inner.text is not None:
+            return "str"
         return obj.inner.kind.__name__ if isinstance(obj.inner, Num) else "Union"
 
     def type_word(self, obj: Union) -> str:
@@ -103,11 +106,8 @@ class UnionKind(Kind):
         if is_choice(obj, str, int, float, type(None)):
             texts = tuple(["".join(protocol.text(context, s, conversion, spec)) for s in obj.statics])
             return [(numbers.wrap(context, tag_of(context, obj)), texts, "")]
-        held = force(context, obj, "text of None instead of '{}'")
-        if undecided(held):
-            raise UnsupportedCall(f"the text of {self.type_word(obj)}, decided at run time", context.span(),
-                                  hint="write the `if` around the statement")
-        return protocol.text(context, held, conversion, spec)
+        found = switch(context, obj, lambda v: joined(context, [(v, conversion, spec)]))
+        return self.text(context, found, "", "") if undecided(found) else parts_of(found)
 
     def in_place(self, context: Context, op: str, obj: Union, value: Any) -> Any:
         return _of(context, obj, f"unsupported operand type(s) for {SYMBOLS[op]}=: '{{}}' and '{type_name(value)}'",

@@ -4,6 +4,7 @@ A plain Python object stands for itself (static); a tuple is a Python tuple of v
 
     SymTensor   a reference: storage and view path; read when an op consumes it
     Number      a bool, int, float, or number of any kind, as a graph value or a size
+    Text        a string by what it is made of, strings and run-time values; RunText, one as a graph value
     Union       one of several static objects, or one run-time value: a tag decides (None or a tensor, ...)
     SymList, SymDict   containers made by the script; items live in the heap: a tuple, a dict, or (a list whose length
                 is known at run time) RunItems
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from jitgrad.script.frontend.templates.template import Template
 
 __all__ = ["HELD", "TYPES", "UNBOUND", "Borrowed", "Function", "Instance", "Iterable", "Method", "Number", "Part",
-           "Path", "Range", "RunItems", "RunPairs", "Storage", "Super", "SymDict", "SymList", "SymTensor", "SymTuple",
-           "Tail", "TensorMap", "Text", "Union", "guarded_int", "sequence", "size_number"]
+           "Path", "Range", "RunItems", "RunPairs", "RunText", "Storage", "Super", "SymDict", "SymList", "SymTensor",
+           "SymTuple", "Tail", "TensorMap", "Text", "Union", "guarded_int", "sequence", "size_number"]
 
 
 class _Unbound:
@@ -167,12 +168,22 @@ HELD = (SymList, SymDict, Instance)
 
 
 class Text:
-    """A string with run-time parts: strings, and (value, conversion, format) of numbers and tensors (strings.py)."""
+    """A string with run-time parts: strings, and (value, conversion, format) of numbers, tensors and RunTexts
+    (strings.py)."""
 
     __slots__ = ("parts",)
 
     def __init__(self, parts: list[Any]):
         self.parts = parts
+
+
+class RunText:
+    """A string of the run, as a graph value (`containers/texts.py`)."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value):
+        self.value = value
 
 
 class Function:

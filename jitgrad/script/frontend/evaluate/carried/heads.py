@@ -11,7 +11,7 @@ from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.state import copies
 from jitgrad.script.frontend.state.context import Context, State
 from jitgrad.script.frontend.templates import locations, run_lists
-from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
+from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static, of_the_run
 from jitgrad.script.frontend.templates.identities import cell_of, given, references
 from jitgrad.script.frontend.templates.of_values import template_of
 from jitgrad.script.frontend.templates.records import Record
@@ -22,9 +22,11 @@ from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import type_word
-from jitgrad.script.frontend.values.values import HELD, UNBOUND, Number, Storage, SymDict, SymList, SymTensor, Text
+from jitgrad.script.frontend.values.values import HELD, UNBOUND, Number, Storage, SymDict, SymList, SymTensor
 from jitgrad.script.graph.ir import Value
 
+#: a variable that is yet another known string after so many evaluations of the body becomes a string of the run
+STRINGS_KNOWN = 5
 _FLAGS = ("return", "break", "continue", ("result",))
 
 
@@ -62,6 +64,7 @@ class Head:
         self.kept = of(context).kept_references.setdefault(key, set())  # names that stay the tensor that they were
         self.weak = False  # a number at the entry becomes a 0-dim tensor: right if there is an iteration
         self.unsettled: Any = None  # the location whose template changed last
+        self.passes = 0  # how often the body was evaluated
         self.listed: set[Any] = set()  # locations of lists that the body puts into a list of run-time length
         self.copies: set[Any] = set()  # locations that hold a copy of what something else refers to
         self.chosen: set[Any] = set()  # locations that the body makes refer to what the script was given
@@ -322,12 +325,16 @@ class Head:
                 isinstance(new, Num) or type(new.value) in (int, float, bool)) and not t.dims:
             return t
         try:
-            joined = t.join(new, self.widen).enlist(context, before, value)
+            joined = self.wider(t, t.join(new, self.widen)).enlist(context, before, value)
         except Clash as clash:
             raise self._clash(key, before, value, end, str(clash)) from None
         if isinstance(joined, (Items, Record)):
             return self._held(joined, before, value, end)
         return joined
+
+    def wider(self, t: Template, joined: Template) -> Template:
+        """The template that `t` becomes."""
+        return of_the_run(joined) if self.passes >= STRINGS_KNOWN and joined != t else joined
 
     def _held(self, t: Template, before: Any, after: Any, end: State) -> Template:
         """A container's template: what the body leaves in place stays what it is."""
@@ -352,11 +359,6 @@ class Head:
             return TypeMismatch(f"a dict changes its keys in this loop: {why}", self.context.span(),
                                 hint="put every key in before the loop, or use a tensor")
         name = f"`{key[-1]}`" if isinstance(key, tuple) and isinstance(key[-1], str) else "a value"
-        if isinstance(value, Text):
-            return TypeMismatch(f"{name} is a string that grows in this loop, by parts known at run time",
-                                self.context.span(),
-                                hint="print each part in the loop, or collect the numbers in a list and join them "
-                                     "outside the script")
         notes = []
         for v, place in ((before, self.entry.where.get(key)), (value, end.where.get(key))):
             if place is not None:

@@ -69,7 +69,7 @@ class ReferenceHead(ObjectHead):
         changed |= self._note_origins()
         self._share(head, end)
         for key, t in list(self.templates.items()):
-            joined = self._fitted(key, t, end)
+            joined = self.wider(t, self._fitted(key, t, end))
             if joined is not t and joined != t:
                 self.templates[key] = joined
                 self.unsettled = key
