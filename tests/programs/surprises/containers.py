@@ -201,3 +201,14 @@ def grouped_by_setdefault(x, n):
     for k in (1, 2, 3, 4):
         groups.setdefault("even" if k % 2 == 0 else "odd", []).append(k * n)
     return groups, sorted(groups), x
+
+
+@program(*NS)
+def parts_of_what_is_empty_at_first(x, n):
+    kept, nothing = [], ()
+    for k in range(n):
+        start = len(kept) - k % 2
+        print(len(kept[start:]), len(kept[:k]), len(nothing[k:n]))
+        del kept[start:]
+        kept.append(x * k)
+    return kept[n - 1:], [][n:], len(nothing[:n])

@@ -171,3 +171,31 @@ def a_list_that_all_calls_fill(x, n):
     out = [0]
     filled(out, n)
     return x * sum(out), len(out)
+
+
+def spread(x, n):
+    if n == 0:
+        return x.sum()
+    parts = [spread(x * (k + 1), n - 1 - k) for k in range(n) if k != 1]
+    total = x.mean()
+    for k in range(len(parts)):
+        total = total + parts[k] * (k + 1)
+    return total
+
+
+@program(*((M, n) for n in (0, 1, 2, 4)))
+def calls_in_a_comprehension(x, n):
+    return spread(x, n)
+
+
+def lengths(n):
+    if n < 2:
+        return n + 1
+    found = [lengths(k) for k in range(n)]
+    return sum(found) + len(found)
+
+
+@program(*CALLS)
+def numbers_in_a_comprehension(x, n):
+    print(lengths(n))
+    return x * lengths(n % 4)

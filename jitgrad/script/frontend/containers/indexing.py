@@ -21,13 +21,22 @@ def pick(context: Context, obj: Any, index: Any) -> Any:
     if isinstance(index, SymTensor):
         index = guarded(context, lambda: backend().item(index))
     if not isinstance(index, Number):
-        if isinstance(index, slice):
+        items = obj if isinstance(obj, (tuple, range)) else items_of(context, obj)
+        if isinstance(index, slice) and not is_empty(items, index):
             index = slice(*(None if p is None else static(context, p, "a slice of a list or tuple")
                             for p in (index.start, index.stop, index.step)))
-        items = obj if isinstance(obj, (tuple, range)) else items_of(context, obj)
+        elif isinstance(index, slice):
+            index = slice(None)
         return guarded(context, lambda: items[index])
     _unroll_counter(context, index)
     return _switch(context, items_of(context, obj), index, type_name(obj))
+
+
+def is_empty(items: Sequence[Any], index: Any) -> bool:
+    """Whether an index is a slice in which there is nothing, for there are no items: wherever its ends are."""
+    return isinstance(index, slice) and not len(items) and index.step is None and all(
+        p is None or type(p) is int or (isinstance(p, Number) and p.number_type is int)
+        for p in (index.start, index.stop))
 
 
 def _unroll_counter(context: Context, index: Number) -> None:

@@ -19,24 +19,34 @@ class Iterator(Iterable):
     again (`Restart`).
     """
 
-    __slots__ = ("_around", "_counted", "_key", "_loop", "_place", "_spent")
+    __slots__ = ("_around", "_block", "_counted", "_key", "_loop", "_place", "_spent")
 
     def __init__(self, context: Context, inner: Iterable):
         super().__init__(inner.length, inner.item, inner.unrolled, inner.now)
         self._place, self._key = context.span(), ("taken", context.new_id())
         self._counted, self._spent = ("counted", self._place) in context.decisions, False
         self._around = len(context.bodies_open)  # run-time loops
+        self._block = context.path[-1]  # where what it goes over is known
         self._loop: Any = None  # the body of that which goes over it
 
     def _taken(self, context: Context) -> Any:
         """How many items are gone."""
+        if self._block not in context.path:
+            raise UnsupportedCall("an iterator that was made in a branch or loop, used after it", context.span(),
+                                  hint="make it before, or choose between lists and make the iterator after")
         if self._spent or (len(context.bodies_open) > self._around and not self._counted):
             raise Restart(("counted", self._place), f"the iterator made at {self._place} is used again")
         if self._loop in context.bodies_open:
             raise self._shared(context)
         return locations.fetch(context, context.state, self._key)
 
+    def is_shared(self, context: Context) -> bool:
+        """Whether a loop that goes over it and what is in that loop take its items by turns."""
+        return ("shared", self._place) in context.decisions
+
     def _shared(self, context: Context) -> Exception:
+        if not self.is_shared(context):
+            return Restart(("shared", self._place), f"the iterator made at {self._place} is taken from in its loop")
         return UnsupportedCall("an iterator that a loop goes over gives items elsewhere in that loop", context.span(),
                                hint="make a list of it, `list(...)`, and use indices")
 
@@ -78,26 +88,33 @@ class Iterator(Iterable):
             return self._at(cx, at)
 
         def now(cx: Context) -> Any:
-            return numbers.binary(cx, "add", given, _left(cx, self.now(cx), locations.fetch(cx, cx.state, self._key)))
+            taken = locations.fetch(cx, cx.state, self._key)
+            if isinstance(given, int) and not isinstance(taken, int) and isinstance(self.length, int):
+                raise self._shared(cx)  # by iterations one by one, the run says how many
+            return numbers.binary(cx, "add", given, _left(cx, self.now(cx), taken))
 
         return Iterable(_left(context, self.now(context), begin), take, self.unrolled, now)
 
     def next(self, context: Context, default: Any = UNBOUND) -> Any:
         """The next item; `default` or StopIteration where there is none."""
-        taken = self._taken(context)
-        there = numbers.compare(context, "lt", taken, self.now(context))
-
-        def take() -> Any:
-            context.state.values[self._key] = numbers.binary(context, "add", taken, 1)
-            return self._at(context, taken)
-
+        there = self.more(context)
         if default is not UNBOUND:
-            return dispatch.branch(context, there, take, lambda: default)
+            return dispatch.branch(context, there, lambda: self.take(context), lambda: default)
         if there is False:
             raise effects.raise_now(context, StopIteration, ())
         if isinstance(there, Number):
             effects.emit(context, "check", there.value, error=StopIteration, template=None)
-        return take()
+        return self.take(context)
+
+    def more(self, context: Context) -> Any:
+        """Whether there is another item."""
+        return numbers.compare(context, "lt", self._taken(context), self.now(context))
+
+    def take(self, context: Context) -> Any:
+        """The next item, which is there."""
+        taken = self._taken(context)
+        context.state.values[self._key] = numbers.binary(context, "add", taken, 1)
+        return self._at(context, taken)
 
 
 def _left(context: Context, length: Any, taken: Any) -> Any:

@@ -10,7 +10,7 @@ from jitgrad.ops.library.sizes import product
 from jitgrad.ops.numbers import operator_of
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents, list_methods, lists
-from jitgrad.script.frontend.containers.indexing import assign_at, pick
+from jitgrad.script.frontend.containers.indexing import assign_at, is_empty, pick
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
@@ -243,8 +243,10 @@ class ListKind(_SequenceKind):
         if held is not None:
             context.state.values[obj] = lists.delete(context, held, index)
             return
-        place = static(context, index, "the place of a `del`")
         items = list(contents.context_items(context, obj))
+        if is_empty(items, index):
+            return
+        place = static(context, index, "the place of a `del`")
         guarded(context, lambda: operator.delitem(items, place))
         context.state.values[obj] = tuple(items)
 
@@ -403,7 +405,8 @@ class TupleKind(_SequenceKind):
         return effects.no_attribute(context, "tuple", name)
 
     def get_item(self, context: Context, obj: tuple[Any, ...], index: Any) -> Any:
-        if isinstance(index, slice) and any(isinstance(p, Number) for p in (index.start, index.stop)):
+        if isinstance(index, slice) and not is_empty(obj, index) and any(
+                isinstance(p, Number) for p in (index.start, index.stop)):
             return lists.get(context, lists.as_run(context, obj), index, SymTuple)
         return pick(context, obj, index)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedSyntax
 from jitgrad.script.frontend.containers import generators
+from jitgrad.script.frontend.containers.iteration import Iterator
 from jitgrad.script.frontend.evaluate import (attempts, conditions, control, exceptions, expressions as ex, imports,
                                               loops, merge, names, patterns, scopes, targets)
 from jitgrad.script.frontend.evaluate.carried.heads import Peel
@@ -194,23 +195,25 @@ def _finish(context: Context, s: ast.While | ast.For, loop: _Loop) -> None:
 
 
 def _while(context: Context, s: ast.While) -> None:
-    first = conditions.condition(context, s.test)
+    _as_long(context, s, lambda: conditions.condition(context, s.test), lambda: None)
+
+
+def _as_long(context: Context, s: ast.While | ast.For, test: Callable[[], Any], begin: Callable[[], None]) -> None:
+    """A loop that goes on as long as `test` says; `begin` is the start of an iteration."""
+    first = test()
     loop = _Loop(context, s)
     if first is False:
         _finish(context, s, loop)
         return
 
     def body(counter: Number | None) -> Any:
+        begin()
         leave = _body(context, loop, s.body)
         if leave is True:
             return False
-
-        def again() -> Any:
-            return conditions.condition(context, s.test)
-
         if leave is False:
-            return again()
-        return merge.branch(context, leave, lambda: False, again, _names(context, s))
+            return test()
+        return merge.branch(context, leave, lambda: False, test, _names(context, s))
 
     _run(context, s, loop, body, None, first)
     _finish(context, s, loop)
@@ -232,6 +235,10 @@ def _for(context: Context, s: ast.For) -> None:
     context.node = s.iter
     if isinstance(source, generators.Generator):
         _generated(context, s, source)
+        return
+    if isinstance(source, Iterator) and source.is_shared(context):
+        _as_long(context, s, lambda: source.more(context),
+                 lambda: targets.assign(context, s.target, source.take(context)))
         return
     iterable = effects.guarded(context, lambda: iterate(context, source))
     context.node = s

@@ -78,8 +78,7 @@ def _iter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 def _next(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     source, *default = args
     if isinstance(source, Union):
-        raise UnsupportedCall("`next` of an iterator that a branch chose", context.span(),
-                              hint="call `next` in the branch, or choose between lists before `iter`")
+        return unions.switch(context, source, lambda one: _next(context, (one, *default), kwargs))
     if isinstance(source, Generator):
         raise UnsupportedCall("`next` of a generator", context.span(),
                               hint="write a `for` loop that is left with `break`, or make an iterator of its items: "

@@ -25,7 +25,7 @@ WITHOUT_LENGTH = ("enumerate", "zip", "map", "filter", "reversed", "iter")
 
 
 class NotALoop(Exception):
-    """A function calls itself where that cannot be a jump, in a comprehension, `try` or `with`."""
+    """A function calls itself where that cannot be a jump, in a generator expression, `try` or `with`."""
 
 
 @dataclass(eq=False)
@@ -93,6 +93,7 @@ class _Machine:
         self.index = {n.name: k for k, n in enumerate(self.nodes)}
         self.parameters = [list(parameters_of(n)) for n in self.nodes]
         self.made = 0
+        self.shared: list[str] = []  # lists that all calls fill, each of them the end
         bodies = [self._own(s, k) for k, s in enumerate(sources)]
         self.entries = [_Block() for _ in sources]
         for self.function, body in enumerate(bodies):
@@ -226,9 +227,11 @@ class _Machine:
         """An expression without the calls in it, which are made before; the block where it is evaluated."""
         if not self._calls(e):
             return block, e
-        if isinstance(e, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.NamedExpr)) or (
+        if isinstance(e, (ast.Lambda, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.NamedExpr)) or (
                 isinstance(e, ast.Compare) and len(e.ops) > 1):
             raise NotALoop
+        if isinstance(e, ast.ListComp):
+            return self._collected(e, block)
         if isinstance(e, (ast.IfExp, ast.BoolOp)):
             return self._chosen(e, block)
         callee = self._callee(e)
@@ -283,6 +286,36 @@ class _Machine:
         assert after is not None
         return after, ast.copy_location(_name(target), e)
 
+    def _collected(self, e: ast.ListComp, block: _Block) -> tuple[_Block, Any]:
+        """A comprehension as loops, its variables by names of their own. The list that is being filled is the end of
+        one that all calls share: what a call inside puts there is taken away before it returns.
+        """
+        if any(isinstance(n, (ast.Lambda, ast.GeneratorExp, ast.NamedExpr)) for n in ast.walk(e)) or any(
+                g.is_async for g in e.generators):
+            raise NotALoop
+        shared, start, target = self._fresh("items"), self._fresh("start"), self._fresh("value")
+        self.shared.append(shared)
+        steps: list[ast.stmt] = [ast.Expr(_method(shared, "append", e.elt))]
+        for g in reversed(e.generators):
+            for test in reversed(g.ifs):
+                steps = [ast.If(test, steps, [])]
+            steps = [ast.For(g.target, g.iter, steps, [])]
+        loop: Any = copy.deepcopy(steps[0])
+        first, loop.iter = loop.iter, ast.Constant(None)  # which is evaluated outside
+        own = {n.id: self._fresh(n.id) for g in e.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+        for n in (n for n in ast.walk(loop) if isinstance(n, ast.Name)):
+            n.id = own.get(n.id, n.id)
+        loop.iter = first
+        mine = ast.Slice(_name(start))
+        made = [_set(start, ast.Call(_name("len"), [_name(shared)], [])), loop,
+                _set(target, ast.Subscript(_name(shared), mine, ast.Load())),
+                ast.Delete([ast.Subscript(_name(shared), mine, ast.Del())])]
+        for part in (p for s in made for p in ast.walk(s) if isinstance(p, (ast.stmt, ast.expr))):
+            ast.copy_location(part, part if hasattr(part, "lineno") else e)
+        after = self._lower(made, block)
+        assert after is not None
+        return after, ast.copy_location(_name(target), e)
+
     # --- what is saved ---------------------------------------------------------------------------------------------
 
     def _reached(self) -> list[_Block]:
@@ -327,6 +360,7 @@ class _Machine:
         before = [n for b in self.blocks for n in b.next()]
         self.apart = [b for b in self.blocks if b in self.entries or b.target or before.count(b) > 1]
         lists = [_set(self._stack(b, v), ast.List([], ast.Load())) for b in self.apart for v in b.saved]
+        lists += [_set(name, ast.List([], ast.Load())) for name in self.shared]
         steps: list[ast.stmt] = []
         for k, b in reversed([*enumerate(self.apart)]):
             test = ast.Compare(_name(BLOCK), [ast.Eq()], [ast.Constant(k)])

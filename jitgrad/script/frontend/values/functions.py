@@ -254,8 +254,9 @@ def _too_deep(context: Context, source: Source, fn: Any, outer: Frame | None) ->
             return Restart(found, f"`{found.loop.name}` calls itself as often as the run says")
     place = context.span()
     return UnsupportedCall(f"the calls are more than {DEPTH} deep", place and replace(place, caller=None),
-                           hint="a function may call itself in statements, branches and loops; where it does so in a "
-                                "comprehension, a `with` or a `try`, write a `while` loop with a list as the stack")
+                           hint="a function may call itself in statements, branches, loops and lists; where it does so "
+                                "in a generator expression, `with` or `try`, write a `while` loop with a list as the "
+                                "stack")
 
 
 def bind(context: Context, node: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any],

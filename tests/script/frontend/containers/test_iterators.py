@@ -210,4 +210,85 @@ def unpacked_and_summed(x):
     return first, len(others), next(it, None), sum(numbers), sum(numbers)
 
 
+NS = tuple((t(3), n) for n in (0, 1, 2, 3, 5, 20, 80))
+
+
+@program(*NS)
+def pairs_by_next(x, n: int):
+    items = iter(range(n))
+    for k in items:
+        x = x * (k % 3) + next(items, 0)
+    return x
+
+
+@program((t(4), 3), (t(5), 1), (t(2), 4), (t(0), 3))
+def pairs_of_elements(x, n: int):
+    it, s = iter(x), x.sum() * 0
+    for v in it:
+        if n > 2:
+            s = s + v * next(it, 10.0)
+        else:
+            s = s - v
+        if s > 100:
+            break
+    else:
+        s = s + 1000
+    return s, len(list(it))
+
+
+@program(*NS)
+def ended_by_the_body(x, n: int):
+    it, out = iter(range(n)), []
+    for k in it:
+        if k % 3 == 0:
+            continue
+        try:
+            j = next(it)
+        except StopIteration:
+            print("end", k)
+            break
+        out.append(k * j)
+        for m in it:
+            if m > 7:
+                break
+            out.append(m)
+    return sum(out), x * len(out)
+
+
+@program(*NS)
+def objects_by_turns(x, n: int):
+    it = iter([x, x * 2, x * 3])
+    for v in it:
+        for _ in range(n):
+            x = (x + v * next(it, 1.0)) * 0.1
+    return x
+
+
+@program(*NS)
+def taken_in_some_iterations(x, n: int):
+    it = iter([1, 2, 3, 4])
+    for k in it:
+        if k < n:
+            x = x * next(it, 9)
+        x = x + k
+    return x
+
+
+@program((t(3), 2), (t(3, seed=1), 2), (-t(3), 1), (t(3), 0))
+def a_chosen_iterator(x, n: int):
+    items, others = iter(range(n)), iter(x)
+    if x.sum() > 0:
+        items = others
+    return next(items, 7), next(items, 8), x, len(list(others))
+
+
+@program(*NS)
+def one_of_two_by_turns(x, n: int):
+    p, q = iter(x), iter(x * 2)
+    for k in range(n):
+        it = p if k % 2 else q
+        x = x + next(it, 0.5)
+    return x, list(p), list(q)
+
+
 test_iterators = suite(PROGRAMS)

@@ -91,6 +91,30 @@ def test_loops_with_calls() -> None:
         assert mine == theirs
 
 
+def in_a_comprehension(n: int) -> list[Any]:
+    return [in_a_comprehension(k) for k in range(n)]
+
+
+def in_comprehensions(n: Any, log: list[str]) -> Any:
+    log.append(f"in {n}")
+    k = n * 2
+    if n < 1:
+        return n
+    found = [k, [in_comprehensions(n - k - 1, log) for k in range(n) if k % 2 == 0 for m in [k, str(in_comprehensions(
+        k, log))] if m != 1], [(k, in_comprehensions(n - 2, log)) for n in [n, n - 1]], k, n]
+    log.append(f"out {n}")
+    return found
+
+
+@pytest.mark.parametrize("n", range(5))
+def test_comprehensions(n: int) -> None:
+    assert looped(in_a_comprehension)(n) == in_a_comprehension(n)
+    mine: list[Any] = []
+    theirs: list[Any] = []
+    assert looped(in_comprehensions)(n, mine) == in_comprehensions(n, theirs)
+    assert mine == theirs
+
+
 def test_python_s_limit() -> None:
     def endless(n: int) -> int:
         return endless(n + 1)
@@ -99,8 +123,8 @@ def test_python_s_limit() -> None:
         looped(endless)(0)
 
 
-def in_a_comprehension(n: int) -> list[Any]:
-    return [in_a_comprehension(k) for k in range(n)]
+def in_a_generator(n: int) -> int:
+    return sum(in_a_generator(k) for k in range(n))
 
 
 def in_a_try(n: int) -> int:
@@ -119,7 +143,7 @@ def with_any_arguments(*n: int) -> int:
     return with_any_arguments(*n[1:]) if n else 0
 
 
-@pytest.mark.parametrize("function", [in_a_comprehension, in_a_try, seen_by_a_closure, with_any_arguments])
+@pytest.mark.parametrize("function", [in_a_generator, in_a_try, seen_by_a_closure, with_any_arguments])
 def test_what_is_no_jump(function: Callable[..., Any]) -> None:
     with pytest.raises(NotALoop):
         looped(function)
