@@ -78,6 +78,12 @@ def update(keys: Any, values: Any, more: Any, theirs: Any) -> None:
         setitem(keys, values, k, value)
 
 
+def clear(keys: Any, values: Any) -> None:
+    """`d.clear()`."""
+    keys.clear()
+    values.clear()
+
+
 def equal(keys: Any, values: Any, more: Any, theirs: Any) -> bool:
     """`d == other`."""
     if len(keys) != len(more):
