@@ -11,11 +11,11 @@ from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.dims import Symbol
-from jitgrad.errors import TypeMismatch, UnsupportedCall
+from jitgrad.errors import Span, TypeMismatch, UnsupportedCall
 from jitgrad.ops.types import INT
 from jitgrad.script.frontend.containers import contents, list_methods
 from jitgrad.script.frontend.state import dispatch, effects
-from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.templates import locations, pools, run_lists
 from jitgrad.script.frontend.templates.alternatives import Num
 from jitgrad.script.frontend.templates.of_values import content_template, template_of
@@ -104,18 +104,19 @@ def get(context: Context, held: RunItems, index: Any, cls: type[SymList] = SymLi
     return run_lists.item_at(context, held, place(context, held, index, "list index out of range"))
 
 
-class ChangesWhileLooped(UnsupportedCall):
-    """The refusal of a change of a list that a loop goes over, where how it changes is known only at run time."""
+def changes_while_looped(context: Context, target: SymList, place: Span | None) -> Exception:
+    """A list changes while a loop goes over it, as only the run knows: a `for` at `place` takes item by item then."""
+    if type(target) is SymList and ("live", place) not in context.decisions:
+        return Restart(("live", place), "a loop changes the list that it goes over: item by item")
+    return UnsupportedCall("a list that changes while a loop goes over it", context.span(),
+                           hint="loop over a copy: `for x in xs.copy()`")
 
-    def __init__(self, context: Context, target: SymList):
-        super().__init__("a list that changes while a loop goes over it", context.span(),
-                         hint="loop over a copy: `for x in xs.copy()`")
-        self.target = target
 
-
-def live(context: Context, value: SymList) -> Any:
-    """What a `for` goes over if its body changes the list: the items that are there when their turn comes."""
-    return call(context, list_methods.live, value)
+def gone_over(context: Context, value: Any) -> Any:
+    """What a `for` goes over: of a list that its body changes, the items that are there when their turn comes."""
+    if type(value) is SymList and ("live", context.span()) in context.decisions:
+        return call(context, list_methods.live, value)
+    return value
 
 
 def _version(context: Context, value: SymList) -> Any:
@@ -126,11 +127,11 @@ def _version(context: Context, value: SymList) -> Any:
 
 def iterable(context: Context, value: SymList, held: RunItems) -> Iterable:
     """What a `for` over the list goes over."""
-    version = _version(context, value)
+    version, place = _version(context, value), context.span()
 
     def item(cx: Context, k: Any) -> Any:
         if _version(cx, value) is not version:
-            raise ChangesWhileLooped(cx, value)
+            raise changes_while_looped(cx, value, place)
         return run_lists.item_at(cx, held, numbers.value_of(cx, k))
 
     return Iterable(run_lists.length(context, held), item, False)

@@ -260,10 +260,12 @@ class ListKind(_SequenceKind):
         if not isinstance(held, tuple):
             return lists.iterable(context, obj, held)
 
+        place = context.span()
+
         def now(cx: Context) -> tuple[Any, ...]:
             found = run_lists.content(cx, obj)
             if not isinstance(found, tuple):
-                raise lists.ChangesWhileLooped(cx, obj)
+                raise lists.changes_while_looped(cx, obj, place)
             return found
 
         return Iterable(len(held), lambda cx, k: now(cx)[k], True, lambda cx: len(now(cx)))

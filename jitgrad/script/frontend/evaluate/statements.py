@@ -17,12 +17,12 @@ from jitgrad.script.frontend.evaluate import (attempts, conditions, control, exc
 from jitgrad.script.frontend.evaluate.carried.heads import Peel
 from jitgrad.script.frontend.source.liveness import always_leaves, exits
 from jitgrad.script.frontend.state import effects, unrolling
-from jitgrad.script.frontend.state.context import APART, Context, Restart
+from jitgrad.script.frontend.state.context import APART, Context
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.protocol import call, iterate
-from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Number, SymList
+from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Number
 
 
 class _Loop:
@@ -230,9 +230,7 @@ def _rebound(context: Context, s: ast.While | ast.For) -> frozenset[str]:
 def _for(context: Context, s: ast.For) -> None:
     source = ex.evaluate(context, s.iter)
     context.node = s.iter
-    place = context.span(s)
-    if isinstance(source, SymList) and ("live", place) in context.decisions:
-        source = lists.live(context, source)
+    source = lists.gone_over(context, source)
     if isinstance(source, generators.Generator):
         _generated(context, s, source)
         return
@@ -240,6 +238,7 @@ def _for(context: Context, s: ast.For) -> None:
     context.node = s
     assert iterable is not None
     loop = _Loop(context, s)
+    place = context.span(s)
     wanted = ("unroll", place) in context.decisions
     separate = iterable.unrolled and isinstance(iterable.length, int)
     trips = iterable.length if separate else unrolling.trips(context, iterable.length, wanted)
@@ -254,12 +253,7 @@ def _for(context: Context, s: ast.For) -> None:
                             f"to be unrolled: it has {iterable.length} iterations, and at most "
                             f"{unrolling.UNROLL_LIMIT} are unrolled, those of loops around it multiplied",
                             context.span(s), hint="loop over the objects themselves")
-        try:
-            _counted(context, s, iterable, loop)
-        except lists.ChangesWhileLooped as refusal:
-            if refusal.target is not source:
-                raise
-            raise Restart(("live", place), "a loop changes the list that it goes over: item by item") from refusal
+        _counted(context, s, iterable, loop)
         _finish(context, s, loop)
 
 

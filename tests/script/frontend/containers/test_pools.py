@@ -132,7 +132,7 @@ class Node:
         self.right = right
 
 
-@program((ints(4, 2, 6, 1, 3),), (ints(1,),), (ints(3, 2, 1, 5, 9, 4),))
+@program((ints(4, 2, 6, 1, 3),), (ints(1,),), (ints(3, 2, 1, 5, 9, 4),), compilations=2)
 def tree(x):
     root = Node(int(x[0]))
     for i in range(1, len(x)):
