@@ -10,7 +10,7 @@ from jitgrad.ops.types import OptionalType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import NOTHING
 from jitgrad.script.frontend.gradients import backward
-from jitgrad.script.frontend.state import copies, layout
+from jitgrad.script.frontend.state import copies, layout, pooling
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import item_origins, locations, missing
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
@@ -21,8 +21,8 @@ from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import is_dynamic, kind_of, kind_of_class, type_word
-from jitgrad.script.frontend.values.values import (Part, Pool, RunItems, RunPairs, Storage, SymDict, SymTensor, is_entry,
-                                                   is_held)
+from jitgrad.script.frontend.values.values import (Part, Pool, RunItems, RunPairs, Storage, SymDict, SymTensor, SymTuple,
+                                                   is_entry, is_held)
 from jitgrad.script.graph.ir import Value, attr_symbols
 
 
@@ -108,6 +108,8 @@ class Results:
         if isinstance(t, Items):
             return kind_of_class(t.type).recipe(self, t.type, tuple([self._item(i, number) for i in t.items]))
         if isinstance(t, ListOf):
+            if t.type is not SymTuple:  # which of them are one, pools know
+                pooling.begin(self.context)
             columns = tuple([next(number) for _ in t.types()])
             identity = self.identity(object())
             made = sig.Repeated(columns, self._item(t.elem, iter(range(len(columns)))), identity)

@@ -256,10 +256,11 @@ def meet(context: Context, key: Any, one: tuple[Any, State], other: tuple[Any, S
     for value, state in (one, other):
         for held in _lists(key, value, state):
             for v in _items(held):
-                if is_held(v) and v.source is None and not isinstance(v, (SymList, Boxed)):
-                    pooling.begin(context)
-                    if pooling.wanted(context):
-                        pooling.ask(context, v)
+                for made in v.statics if isinstance(v, Union) else (v,):
+                    if is_held(made) and made.source is None and not isinstance(made, Boxed):
+                        pooling.begin(context)
+                        if pooling.wanted(context):
+                            pooling.ask(context, made)
     if not pooling.wanted(context):
         return
     for (a, mine), (b, theirs) in ((one, other), (other, one)):

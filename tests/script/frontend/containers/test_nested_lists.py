@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import jitgrad as torch
-from jitgrad.errors import ScriptError
 from tests.script.frontend.agree import agree, registry, suite, t
 
 PROGRAMS, program = registry()

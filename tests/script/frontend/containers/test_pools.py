@@ -251,4 +251,316 @@ def changed_while_looped(n: int):
     return adj
 
 
+class Ring:
+    def __init__(self, size):
+        self.data = [0] * size
+        self.at = 0
+
+    def push(self, v):
+        self.data[self.at % len(self.data)] = v
+        self.at += 1
+
+
+@program((3, 5), (1, 4), (2, 0))
+def ring_buffers(n: int, m: int):
+    rings = []
+    for _ in range(n):
+        rings.append(Ring(3))
+    for i in range(m):
+        rings[i * i % n].push(i)
+    return [r.data for r in rings], [r.at for r in rings]
+
+
+@program((t(4, 3), 3), (t(2, 3), 5), (t(3, 3), 0))
+def tensors_by_key(x, n: int):
+    groups = {}
+    for i in range(x.shape[0]):
+        groups.setdefault(i % 2, []).append(x[i] * (i + 1))
+    for _ in range(n):
+        groups[0].append(groups[0][-1] * 0.5)
+    s = torch.zeros(3)
+    for k, rows in groups.items():
+        for r in rows:
+            s = s + r * r * (k + 1)
+    return s, groups
+
+
+@program((6,), (1,), (0,))
+def union_find(n: int):
+    sets = []
+    where = []
+    for i in range(n):
+        s = [i]
+        sets.append(s)
+        where.append(s)
+    for i in range(n - 1):
+        if i % 3 != 2:
+            a, b = where[i], where[i + 1]
+            if a is not b:
+                for v in b:
+                    a.append(v)
+                    where[v] = a
+    return where, [len(s) for s in where]
+
+
+@program((ints(5, 3, 9, 1, 7, 12, 0), 4), (ints(2, 8), 3))
+def bucket_sort(x, k: int):
+    buckets = [[] for _ in range(k)]
+    for v in x.tolist():
+        buckets[min(v * k // 13, k - 1)].append(v)
+    out = []
+    for b in buckets:
+        b.sort()
+        out.extend(b)
+    return out
+
+
+@program((7,), (1,), (2,))
+def memo_of_lists(n: int):
+    memo = {0: [0]}
+    for i in range(1, n):
+        memo[i] = memo[i // 2] + [i]
+        memo[i // 2].append(-i)
+    return memo
+
+
+@program((5,), (1,), (0,))
+def dicts_in_dict(n: int):
+    counts = {}
+    for i in range(n):
+        for j in range(i):
+            row = counts.setdefault(i % 2, {})
+            row[j] = row.get(j, 0) + 1
+    return counts
+
+
+@program((5,), (66,), (1,))
+def default_of_dicts(n: int):
+    counts = defaultdict(dict)
+    for i in range(n):
+        counts[i % 3][i % 2] = i
+    return {k: counts[k] for k in (0,)}, len(counts)
+
+
+@program((5,), (1,), (0,))
+def tuples_with_lists(n: int):
+    beams = []
+    for i in range(n):
+        beams.append(([i], i * 0.5))
+    for seq, score in beams:
+        seq.append(int(score))
+    for i, (seq, score) in enumerate(beams):
+        seq[0] = i * 2
+    return beams
+
+
+@dataclass
+class Hypothesis:
+    tokens: list
+    score: float
+    done: bool = False
+
+
+@program((3, 4), (2, 0), (1, 3))
+def beams_of_objects(k: int, steps: int):
+    beams = [Hypothesis([0], 0.0)]
+    for s in range(steps):
+        grown = []
+        for h in beams:
+            for t in range(3):
+                new = Hypothesis(h.tokens.copy(), h.score + t * 0.5)
+                new.tokens.append(t)
+                grown.append(new)
+        beams = sorted(grown, key=lambda h: -h.score)[:k]
+    beams[0].done = True
+    return beams
+
+
+@program((4, True), (4, False), (1, True))
+def in_a_branch(n: int, c: bool):
+    rows = []
+    for i in range(n):
+        rows.append([i])
+    row = rows[0]
+    if c:
+        row = rows[n - 1]
+        rows[0] = [7]
+    row.append(3)
+    if n > 2:
+        rows.append(row)
+    return rows, row
+
+
+@program((4,), (1,))
+def matrix_of_tensors(n: int):
+    grid = [[torch.zeros(2) for _ in range(n)] for _ in range(n)]
+    for i in range(n):
+        for j in range(n):
+            grid[i][j] = grid[i][j] + i * 10 + j
+    return grid
+
+
+@program((t(3), 4), (t(3), 1))
+def reversed_rows(x, n: int):
+    rows = []
+    for i in range(n):
+        rows.append([x * i, x + i])
+    for row in rows:
+        row.reverse()
+    rows[-1][0] = x
+    s = torch.zeros(3)
+    for a, b in rows:
+        s = s + a * b
+    return s
+
+
+@program((5,), (1,), (0,))
+def printed(n: int):
+    rows = [[] for _ in range(n)]
+    for i in range(n):
+        rows[i // 2].append(i)
+    for r in rows:
+        print(len(r), sum(r), r == [0, 1], 3 in r)
+    print(rows)
+    return [sum(r) for r in rows], [max(r, default=-1) for r in rows]
+
+
+@program(([1], 3), ([], 2), ([5, 6], 0), compilations=2)
+def into_an_argument(out, n: int):
+    rows = []
+    for i in range(n):
+        row = [i]
+        rows.append(row)
+    for r in rows:
+        r.append(9)
+        out.append(len(r))
+    return rows
+
+
+@program(([], 3), ([], 1), compilations=2)
+def rows_into_an_argument(out, n: int):
+    row = [0]
+    for i in range(n):
+        row.append(i)
+        out.append(row)
+    row.append(-1)
+    return row
+
+
+@program((3,), (9,), (1,))
+def raised_between(n: int):
+    rows = []
+    for i in range(n):
+        rows.append([i])
+    rows[0].append(5)
+    if len(rows) > 5:
+        raise ValueError(f"{len(rows[0])} items")
+    return rows
+
+
+@program((3, 1), (3, 7), (1, 0))
+def index_error(n: int, k: int):
+    rows = [[0] * 2 for _ in range(n)]
+    rows[k % n][k] = 1
+    return rows
+
+
+class Leaf:
+    def __init__(self, key, value):
+        self.key = key
+        self.value = value
+        self.next = None
+
+
+@program((4,), (1,), (0,))
+def linked_list(n: int):
+    head = None
+    for i in range(n):
+        node = Leaf(i, i * i)
+        node.next = head
+        head = node
+    out = []
+    while head is not None:
+        out.append(head.value)
+        head = head.next
+    return out
+
+
+@program((t(3), 4), (t(3), 1))
+def trees_of_tensors(x, n: int):
+    nodes = []
+    for i in range(n):
+        nodes.append(Leaf(i, x * i))
+    for i in range(1, n):
+        nodes[i].next = nodes[i // 2]
+        nodes[i // 2].value = nodes[i // 2].value + torch.tanh(nodes[i].value)
+    s = torch.zeros(3)
+    for v in nodes:
+        if v.next is not None:
+            s = s + v.value * v.next.value
+    return s
+
+
+@program((4,), (1,), (0,))
+def sets_in_list(n: int):
+    seen = [set() for _ in range(n)]
+    for i in range(n * 2):
+        seen[i % n].add(i // 3)
+    return [len(s) for s in seen], [1 in s for s in seen]
+
+
+@program((4,), (1,), (7,))
+def deques_in_dict(n: int):
+    waiting = {}
+    for i in range(n):
+        waiting.setdefault(i % 2, deque(maxlen=2)).append(i)
+    out = []
+    for k in range(2):
+        if k in waiting:
+            out.append(waiting[k].popleft())
+    return out, waiting
+
+
+@program((5,), (2,), (1,))
+def paths_by_dfs(n: int):
+    after = {}
+    for i in range(n):
+        after[i] = []
+        for j in range(i + 1, min(i + 3, n)):
+            after[i].append(j)
+    stack = [[0]]
+    found = []
+    while stack:
+        path = stack.pop()
+        last = path[-1]
+        if last == n - 1:
+            found.append(path)
+            continue
+        for j in after[last]:
+            longer = list(path)
+            longer.append(j)
+            stack.append(longer)
+    return found
+
+
+@program((4,), (2,))
+def given_nothing_shared(n: int):
+    a = [0] * n
+    rows = [a, a[:], list(a)]
+    for i in range(n):
+        rows.append(rows[i])
+    rows[0][0] = 1
+    rows[3][1] = 2
+    return rows, a
+
+
+@program((6,), (1,), (0,))
+def counted_by_loop_over_itself(n: int):
+    xs = list(range(n))
+    for v in xs:
+        if v > 1:
+            xs.append(v // 2)
+    return xs
+
+
 test_programs = suite(PROGRAMS)
