@@ -11,7 +11,7 @@ from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import NOTHING
 from jitgrad.script.frontend.gradients import backward
 from jitgrad.script.frontend.state import copies, layout, pooling
-from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.context import REFERENCES, Context
 from jitgrad.script.frontend.templates import item_origins, locations, missing
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
 from jitgrad.script.frontend.templates.pools import Ref
@@ -77,6 +77,8 @@ class Results:
         """The recipe for one value."""
         if is_entry(value):
             return self._entry(value.entry.pool, self.output(value.entry.index))
+        if is_held(value) and REFERENCES not in self.context.decisions and value in copies.of(self.context).shared:
+            raise copies.changed(self.context, value)  # which objects are one is seen outside
         return kind_of(value).result(self, value)
 
     def _entry(self, pool: Pool, index: int) -> sig.Result:

@@ -112,11 +112,9 @@ def changes_while_looped(context: Context, target: SymList, place: Span | None) 
                            hint="loop over a copy: `for x in xs.copy()`")
 
 
-def gone_over(context: Context, value: Any) -> Any:
-    """What a `for` goes over: of a list that its body changes, the items that are there when their turn comes."""
-    if type(value) is SymList and ("live", context.span()) in context.decisions:
-        return call(context, list_methods.live, value)
-    return value
+def is_live(context: Context) -> bool:
+    """Whether the loop over what is evaluated here changes that."""
+    return ("live", context.span()) in context.decisions
 
 
 def _version(context: Context, value: SymList) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
-from jitgrad.script.frontend.containers import contents, dict_methods, iteration, list_methods
+from jitgrad.script.frontend.containers import contents, dict_methods, iteration, list_methods, lists
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import pools, run_lists
 from jitgrad.script.frontend.values import protocol
@@ -104,8 +104,23 @@ def equal(context: Context, a: Any, b: Any) -> Any:
 
 
 def iterable(context: Context, target: SymDict) -> Iterable:
-    """What a `for` over the dict goes over."""
+    """What a loop over the dict goes over."""
     return iterate(context, parts(context, target)[0])
+
+
+def gone_over(context: Context, target: SymDict, which: tuple[int, ...] = (0,)) -> Any:
+    """What a `for` goes over, of keys (0), values (1) or both, if its body changes the dict; else None."""
+    if not lists.is_live(context):
+        return None
+
+    def item(cx: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        found = tuple([protocol.get_item(cx, parts(cx, target)[w], *args) for w in which])
+        return found if len(which) > 1 else found[0]
+
+    size = Method("size", lambda cx, args, kwargs: length(cx, target))
+    key = Method("key", lambda cx, args, kwargs: protocol.get_item(cx, parts(cx, target)[0], *args))
+    before = run_lists.new(context, run_lists.content(context, parts(context, target)[0]))
+    return call(context, dict_methods.live, size, key, Method("item", item), before)
 
 
 # --- methods -------------------------------------------------------------------------------------------------------
@@ -135,7 +150,10 @@ def _copy(context: Context, target: SymDict) -> SymDict:
     return made
 
 
-def _view(context: Context, target: SymDict, *which: int) -> Iterable:
+def _view(context: Context, target: SymDict, *which: int) -> Any:
+    live = gone_over(context, target, which)
+    if live is not None:
+        return live
     chosen = [iterate(context, parts(context, target)[k]) for k in which]
     return chosen[0] if len(chosen) == 1 else iteration.zipped(context, chosen, strict=False)
 

@@ -9,7 +9,7 @@ from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.library.sizes import product
 from jitgrad.ops.numbers import operator_of
 from jitgrad.script.call import signature as sig
-from jitgrad.script.frontend.containers import contents, list_methods, lists
+from jitgrad.script.frontend.containers import contents, list_methods, lists, open_dicts
 from jitgrad.script.frontend.containers.indexing import assign_at, pick
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
@@ -26,6 +26,15 @@ from jitgrad.script.frontend.values.values import Iterable, Method, Number, RunI
 
 #: how many run-time numbers are sorted by comparing neighbours, so that the length stays known
 SORTED = 16
+
+
+def gone_over(context: Context, value: Any) -> Any:
+    """What a `for` goes over: of a list or dict that its body changes, the items there are when their turn comes."""
+    if type(value) is SymList and lists.is_live(context):
+        return call(context, list_methods.live, value)
+    if open_dicts.is_open(context, value):
+        return open_dicts.gone_over(context, value) or value
+    return value
 
 
 def _change(context: Context, target: SymList, items: list[Any]) -> None:

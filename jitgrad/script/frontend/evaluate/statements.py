@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedSyntax
-from jitgrad.script.frontend.containers import generators, lists
+from jitgrad.script.frontend.containers import generators, sequences
 from jitgrad.script.frontend.evaluate import (attempts, conditions, control, exceptions, expressions as ex, imports,
                                               loops, merge, names, patterns, scopes, targets)
 from jitgrad.script.frontend.evaluate.carried.heads import Peel
@@ -230,7 +230,7 @@ def _rebound(context: Context, s: ast.While | ast.For) -> frozenset[str]:
 def _for(context: Context, s: ast.For) -> None:
     source = ex.evaluate(context, s.iter)
     context.node = s.iter
-    source = lists.gone_over(context, source)
+    source = sequences.gone_over(context, source)
     if isinstance(source, generators.Generator):
         _generated(context, s, source)
         return

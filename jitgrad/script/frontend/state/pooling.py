@@ -24,9 +24,9 @@ def wanted(context: Context) -> bool:
 
 
 def begin(context: Context) -> None:
-    """Begin again with pools, if that has not been tried."""
-    if POOLS not in context.decisions and SHORT_LOOPS not in context.decisions:
-        raise Restart(POOLS, _WHY)
+    """Begin again with pools, if that has not been tried; names refer to objects then."""
+    if {POOLS, SHORT_LOOPS}.isdisjoint(context.decisions):
+        raise Restart(REFERENCES if REFERENCES not in context.decisions else POOLS, _WHY)
 
 
 def is_pooled(context: Context, site: Any) -> bool:
@@ -37,10 +37,7 @@ def is_pooled(context: Context, site: Any) -> bool:
 def ask(context: Context, container: Any) -> None:
     """Begin again with a container in a pool from where it is made, if that has not been tried."""
     site = container.site
-    if site is None:
-        if REFERENCES not in context.decisions:
-            raise Restart(REFERENCES, "a container in a pool was chosen by a branch or loop: names refer to objects")
-    elif not is_pooled(context, site):
+    if site is not None and not is_pooled(context, site):
         raise Restart(("pool", site), f"what {site[0]} makes lives in a pool")
 
 

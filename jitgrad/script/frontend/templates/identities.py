@@ -311,7 +311,9 @@ class Identities:
         if all(h is not None for h in pair) and not item_by_item(*pair):
             one, other = (self._in(side, by_value, cell, h) for side, h in enumerate(pair))
             t = one.join(other, self.widen)
-            return t.enlist(self.context, *pair) if isinstance(t, (ListOf, Record)) else t, pair
+            for side, h in enumerate(pair):  # which knows what the lists in it hold
+                t = self._in(side, t.enlist, h) if isinstance(t, (ListOf, Record)) else t
+            return t, pair
         held = (self.refer(0, pair[0]), self.refer(1, pair[1]))
         found = [self._in(side, content_of, cell, h) for side, h in enumerate(held) if h is not None]
         t = found[0] if len(found) == 1 else found[0].join(found[1], self.widen)

@@ -303,7 +303,7 @@ def union_find(n: int):
     return where, [len(s) for s in where]
 
 
-@program((ints(5, 3, 9, 1, 7, 12, 0), 4), (ints(2, 8), 3))
+@program((ints(5, 3, 9, 1, 7, 12, 0), 4), (ints(2, 8), 3), compilations=2)
 def bucket_sort(x, k: int):
     buckets = [[] for _ in range(k)]
     for v in x.tolist():
@@ -425,7 +425,7 @@ def printed(n: int):
     return [sum(r) for r in rows], [max(r, default=-1) for r in rows]
 
 
-@program(([1], 3), ([], 2), ([5, 6], 0), compilations=2)
+@program(([1], 3), ([], 2), ([5, 6], 0), compilations=3)
 def into_an_argument(out, n: int):
     rows = []
     for i in range(n):
@@ -561,6 +561,56 @@ def counted_by_loop_over_itself(n: int):
         if v > 1:
             xs.append(v // 2)
     return xs
+
+
+@program((5,), (1,), (0,))
+def dict_of_lists_normalised(n: int):
+    d = {}
+    for i in range(n * 2):
+        d.setdefault(i % n, []).append(i)
+    for k in d:
+        d[k] = d[k] + [k]
+    for k, v in d.items():
+        d[k] = v[1:]
+        v.append(100)
+    return d
+
+
+@program((5,), (1,), (0,))
+def dict_grown_by_its_loop(n: int):
+    d = {}
+    for i in range(n):
+        d[i] = i
+    for k in d:
+        d[k + 1] = k
+    return d
+
+
+@program((5,), (1,), (0,))
+def dict_shrunk_by_its_loop(n: int):
+    d = {}
+    for i in range(n):
+        d[i] = i
+    s = 0
+    for k in d:
+        s += k
+        if k == n - 1:
+            d.pop(k)
+    return d, s
+
+
+@program((5,), (1,), (0,))
+def values_changed(n: int):
+    d = {}
+    for i in range(n):
+        d[i] = i * 0.5 + 1.0
+    total = sum(d.values())
+    for k, v in d.items():
+        d[k] = v / total
+    for k in d:
+        if d[k] > 0.2:
+            d[k] *= 2
+    return d
 
 
 test_programs = suite(PROGRAMS)

@@ -9,7 +9,7 @@ from jitgrad.dims import Dim, Symbol, dim, substitute
 from jitgrad.errors import ScriptError, TypeMismatch
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.state import copies
-from jitgrad.script.frontend.state.context import Context, State
+from jitgrad.script.frontend.state.context import SETS, Context, Restart, State
 from jitgrad.script.frontend.templates import locations, pools, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
 from jitgrad.script.frontend.templates.identities import cell_of, given, references
@@ -273,6 +273,8 @@ class Head:
     def unsettled_error(self) -> ScriptError:
         """The refusal of a loop whose variables get other types with every evaluation."""
         key = self.unsettled
+        if SETS not in self.context.decisions and any(map(_holds_a_set, self.templates.values())):
+            raise Restart(SETS, "a loop makes sets: they are objects")
         found = self.templates.get(key)
         what = "the types of this loop's variables do not settle"
         if isinstance(key, tuple) and isinstance(key[-1], str) and found is not None:
@@ -412,6 +414,11 @@ def names_of(held: Any) -> tuple[Any, ...]:
     if isinstance(held, (Record, dict)):
         return held.names if isinstance(held, Record) else tuple(held)
     return tuple(range(len(held.items if isinstance(held, Items) else held)))
+
+
+def _holds_a_set(t: Template) -> bool:
+    statics = t.statics if isinstance(t, Either) else (t.value,) if isinstance(t, Static) else ()
+    return any(isinstance(s, (set, frozenset)) for s in statics) or any(map(_holds_a_set, t.parts))
 
 
 def _unchanged(before: Any, value: Any) -> bool:
