@@ -68,6 +68,30 @@ def leaves(value: Any) -> list[Any]:
     return [x for k, v in sorted(getattr(value, "__dict__", {}).items()) if not k.startswith("_") for x in leaves(v)]
 
 
+def sharing(*values: Any) -> list[int]:
+    """Which mutable containers in values are one: a number for each, in the order in which they are met."""
+    numbers: dict[int, int] = {}
+    found: list[int] = []
+
+    def meet(value: Any) -> None:
+        mutable = isinstance(value, (list, dict, set, collections.deque)) or dataclasses.is_dataclass(value)
+        if mutable and not isinstance(value, type):
+            known = id(value) in numbers
+            found.append(numbers.setdefault(id(value), len(numbers)))
+            if known:
+                return
+        if isinstance(value, (list, tuple, set, collections.deque)):
+            for v in value:
+                meet(v)
+        elif isinstance(value, dict) or mutable:
+            for v in (value if isinstance(value, dict) else vars(value)).values():
+                meet(v)
+
+    for value in values:
+        meet(value)
+    return found
+
+
 def state(value: Any) -> Any:
     """What of an argument, or of a module, a call can change."""
     if isinstance(value, (tuple, list, collections.deque)):

@@ -1,6 +1,7 @@
 """Rebuilding what the Python function returns from graph outputs: one generated function per specialisation."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jitgrad.dims import Dim, Size, substitute
@@ -12,15 +13,16 @@ from jitgrad.script.graph.ir import map_attr
 NOTHING = sig.Nothing()
 
 
-def result_writer(result: sig.Result) -> Callable[[Sequence[Any], Sequence[Any]], Any]:
-    """`leave(objects, outputs)`: the function's result, where nothing in it is read from the parameters.
+def result_writer(result: sig.Result) -> Callable[[Sequence[Any], Sequence[Any], Any], Any]:
+    """`leave(objects, outputs, pools)`: an item of a result, where nothing in it is read from the parameters.
 
     Args:
         result: the result tree; its indices refer to the graph's inputs (as objects) and outputs.
     """
-    writer = ResultWriter(EntryWriter((), {}))
+    writer = ResultWriter(EntryWriter((), {}), inside=True)
     expression = writer.expression(result)
-    leave: Callable[[Sequence[Any], Sequence[Any]], Any] = writer.finish("leave", "i, o", [f"return {expression}"])
+    leave: Callable[[Sequence[Any], Sequence[Any], Any], Any] = writer.finish(
+        "leave", "i, o, pools", [f"return {expression}"])
     return leave
 
 
@@ -29,16 +31,18 @@ class ResultWriter:
 
     Attributes:
         reader: reads, before all else, what is found by path from the parameters `p`.
+        inside: whether what is written makes an item of a result.
         lines: what the expressions refer to: an object that occurs twice is made once.
         first, part: results may be parts with outputs and identities of their own: the number of the first output, and
             the part's.
     """
 
-    def __init__(self, reader: EntryWriter):
-        self.reader = reader
+    def __init__(self, reader: EntryWriter, inside: bool = False):
+        self.reader, self.inside = reader, inside
         self.lines: list[str] = []
         self.first = self.part = 0
         self._shared: dict[tuple[int, int], str] = {}
+        self._pooled: set[int] = set()  # the parts of which the pools are made
         self.constant = reader.constant
 
     def finish(self, name: str, parameters: str, last: Sequence[str]) -> Any:
@@ -97,9 +101,28 @@ class ResultWriter:
                 return self._once(result.identity, lambda: self._container(result))
             case sig.Repeated(leaves, item, identity):
                 return self._once(identity, lambda: self._repeated([self._output(k) for k in leaves], item))
+            case sig.Entry(pool, index):
+                return f"pools[{pool}][{self._output(index)}]"
+            case sig.Pools(pools, inner):
+                self._make(pools)
+                return self.expression(inner)
             case sig.Pairs(keys, values, identity):
                 return self._once(identity, lambda: f"dict(zip({self.expression(keys)}, {self.expression(values)}))")
         raise AssertionError(result)
+
+    def _make(self, pools: Sequence[sig.Pool]) -> None:
+        """Make the containers of the pools, once for all that leaves together: they may refer to one another."""
+        if self.part in self._pooled:
+            return
+        self._pooled.add(self.part)
+        columns = [f"list(zip({', '.join(map(self._output, pool.leaves))}))" for pool in pools]
+        self.lines.append(f"e = ({', '.join(columns)},)")
+        makers = [self.constant(pool.make) for pool in pools]
+        self.lines.append(f"pools = [[make() for _ in c] for c, make in zip(e, ({', '.join(makers)},))]")
+        for k, pool in enumerate(pools):
+            leave = self.constant(result_writer(pool.item))
+            self.lines.append(f"for one, c in zip(pools[{k}], e[{k}]): "
+                              f"{self.constant(_fill)}(one, {leave}(i, c, pools))")
 
     def _piece(self, part: Any) -> str:
         if isinstance(part, str):
@@ -117,7 +140,8 @@ class ResultWriter:
     def _repeated(self, leaves: Sequence[str], item: sig.Result) -> str:
         if item == sig.Output(0):
             return f"list({leaves[0]})"
-        return f"[{self.constant(result_writer(item))}(i, e) for e in zip({', '.join(leaves)})]"
+        pools = "pools" if self._pooled or self.inside else "None"
+        return f"[{self.constant(result_writer(item))}(i, e, {pools}) for e in zip({', '.join(leaves)})]"
 
     def _container(self, result: sig.Container | sig.Object) -> str:
         items = [self.expression(item) for item in result.items]
@@ -149,6 +173,27 @@ def _made(cls: Any, attributes: dict[str, Any]) -> Any:
     for name, value in attributes.items():
         object.__setattr__(made, name, value)
     return made
+
+
+def _fill(container: Any, made: Any) -> None:
+    """Give a new container what another one holds."""
+    if isinstance(container, (dict, set)):
+        container.update(made)
+        if hasattr(made, "default_factory"):
+            container.default_factory = made.default_factory
+    elif isinstance(container, (list, deque)):
+        container.extend(made)
+    else:
+        for name in (*getattr(made, "__dict__", ()), *_slots(type(made))):
+            object.__setattr__(container, name, object.__getattribute__(made, name))
+
+
+def _slots(cls: type) -> Iterator[str]:
+    for base in cls.__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__"):
+                yield name
 
 
 def _referrer(references: Sequence[sig.Reference]) -> Callable[[Sequence[Any], Any, Sequence[Any]], Any]:

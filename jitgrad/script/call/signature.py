@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -280,6 +280,34 @@ class Pairs:
 
 
 @dataclass(frozen=True, slots=True)
+class Entry:
+    """Container number `index` (an output) of a pool of the `Pools` around it."""
+
+    pool: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Containers that others refer to by number: of each, `item` is what it holds, as in `Repeated`.
+
+    `make` gives an empty one.
+    """
+
+    make: Callable[[], Any]
+    leaves: tuple[int, ...]
+    item: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """A result that refers to containers in pools; what leaves together has the same ones."""
+
+    pools: tuple[Pool, ...]
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
 class Reference:
     """A tensor that the caller has, by ints known at run time.
 
@@ -329,7 +357,7 @@ class Text:
 
 
 Result = (Output | Leaf | Same | ViewOf | Static | Given | Container | Object | Made | OneOf | Nothing | Text
-          | Repeated | Pairs | Referred)
+          | Repeated | Pairs | Referred | Entry | Pools)
 
 
 @dataclass(slots=True)

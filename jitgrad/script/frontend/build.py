@@ -32,6 +32,7 @@ from jitgrad.script.frontend.state.context import APART, REFERENCES, Context, Re
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.memory import SHARED
 from jitgrad.script.frontend.state.sizes import Sizes
+from jitgrad.script.frontend.templates import pools
 from jitgrad.script.frontend.values import functions, heap, instances, numbers, numeric, raised, tensors, unions
 from jitgrad.script.frontend.values.values import Storage
 from jitgrad.script.graph.ir import Block, Graph, Value
@@ -161,7 +162,8 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
         with asked() as facts:
             return _graph_of(context, inputs, function, arguments, log, facts)
     except ScriptError as refusal:
-        again = _of_several_types(context, refusal) or _apart(context, refusal) or unrolling.instead(context, refusal)
+        again = _of_several_types(context, refusal) or _apart(context, refusal) or pools.instead(
+            context, refusal) or unrolling.instead(context, refusal)
         if again is None:
             raise
         raise again from refusal
@@ -199,7 +201,9 @@ def _graph_of(context: Context, inputs: Inputs, function: Callable[..., Any], ar
             changes = deferred_stores.changes(context)
             results.expect((value, *(c.value if c.content is None else c.content for c in changes)))
             tree: sig.Result = results.tree(value)
-            stores += [(change.place, change.recipe(results)) for change in changes]
+            recipes = [change.recipe(results) for change in changes]
+            tree = results.with_pools(tree)
+            stores += [(c.place, results.with_pools(r)) for c, r in zip(changes, recipes, strict=True)]
             inputs.keep_apart()
             written = _written(context, results)
             effects.commit_dirty(context)

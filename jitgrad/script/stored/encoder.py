@@ -161,6 +161,9 @@ class Encoder(ABC):
                 return ["pairs", self.result(keys), self.result(values), identity]
             case sig.Nothing():
                 return ["nothing"]
+            case sig.Pools() | sig.Entry():
+                raise NotSavable("a result with lists, dicts or objects in a list of run-time length: return tensors, "
+                                 "numbers and lists of them")
         raise AssertionError(result)
 
     def _steps(self, path: Steps) -> Json:

@@ -22,7 +22,7 @@ import jitgrad as torch
 from jitgrad import config
 from jitgrad.eager.tensor import Tensor
 from jitgrad.script.frontend.source.source import source_of
-from tests.observe import duplicate, leaves, plain, state
+from tests.observe import duplicate, leaves, plain, sharing, state
 from tests.script.frontend.harness import same
 
 
@@ -78,7 +78,7 @@ def run(function: Any, args: tuple[Any, ...], *, fresh: bool = True) -> dict[str
         except Exception as error:  # which exception it is, is compared
             observed["error"] = error
         else:
-            observed["value"] = plain(result)
+            observed["value"], observed["sharing"] = plain(result), sharing(result, *args)
             reached = [r for r in leaves(result) if r.requires_grad]
             observed["recorded"] = [r.requires_grad for r in leaves(result)]
             observed["aliases"] = [[r is a for a in inputs] for r in leaves(result)]

@@ -13,8 +13,8 @@ from jitgrad.script.frontend.boundary.results import Results
 from jitgrad.script.frontend.containers import foreign_dicts
 from jitgrad.script.frontend.gradients import backward
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.templates import locations
-from jitgrad.script.frontend.values.values import HELD, RunItems, RunPairs, SymTensor, Tail
+from jitgrad.script.frontend.templates import locations, pools
+from jitgrad.script.frontend.values.values import RunItems, RunPairs, SymTensor, Tail, is_held, refers
 
 
 @dataclass(slots=True)
@@ -111,8 +111,8 @@ def announce(context: Context) -> None:
         context.remember(_KEY, _Record(now, marks))
         return
     if more:  # what shares an object with something new is said again with it
-        held = {id(x) for p in new for x in now[p] if isinstance(x, (SymTensor, *HELD))}
-        more = not any(id(x) in held for stamp in before.values() for x in stamp)
+        held = {id(x) for p in new for x in now[p] if refers(x)}
+        more = not pools.of(context).by_site and not any(id(x) in held for stamp in before.values() for x in stamp)
     places = new if more else list(now)
     _emit(context, [found[p] for p in places], more)
     for scope in context.scopes:
@@ -127,7 +127,8 @@ def announce(context: Context) -> None:
 def _emit(context: Context, found: list[Change], more: bool) -> None:
     results = Results(context)  # its outputs are the node's inputs
     grad, context.grad = context.grad, True  # history that a value has, `no_grad` does not take
-    recipe = tuple([c.recipe(results) for c in found])
+    made = [c.recipe(results) for c in found]
+    recipe = tuple([results.with_pools(r) for r in made])
     context.grad = grad
     values = results.outputs
     carried = tuple(i for i, v in enumerate(values) if context.has_history(v))
@@ -181,9 +182,11 @@ def _walk(context: Context, value: Any, found: list[Any]) -> None:
             found[-1] = len(value)
             found += value
             pending += value.values()
-        elif isinstance(value, HELD) and getattr(value, "source", None) is None and id(value) not in seen:
+        elif is_held(value) and getattr(value, "source", None) is None and id(value) not in seen:
             seen.add(id(value))
             pending.append(values.get(value))
+    for pool in pools.of(context).by_site.values():
+        found += locations.fetch(context, context.state, pool).leaves
 
 
 def _same(before: list[Any] | None, now: list[Any]) -> bool:

@@ -10,10 +10,11 @@ from jitgrad.ops.types import OptionalType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import NOTHING
 from jitgrad.script.frontend.gradients import backward
-from jitgrad.script.frontend.state import copies, layout
-from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state import copies, layout, pooling
+from jitgrad.script.frontend.state.context import REFERENCES, Context
 from jitgrad.script.frontend.templates import item_origins, locations, missing
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
+from jitgrad.script.frontend.templates.pools import Ref
 from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.template import Template
@@ -21,8 +22,8 @@ from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.templates.texts import Str, Words
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import is_dynamic, kind_of, kind_of_class, type_word
-from jitgrad.script.frontend.values.values import (Instance, Part, RunItems, RunPairs, Storage, SymDict, SymList,
-                                                   SymTensor)
+from jitgrad.script.frontend.values.values import (Part, Pool, RunItems, RunPairs, Storage, SymDict, SymTensor,
+                                                   SymTuple, is_entry, is_held)
 from jitgrad.script.graph.ir import Value, attr_symbols
 
 
@@ -37,6 +38,7 @@ class Results:
         self._tensors: dict[Any, Value] = {}
         self._identities: dict[Any, int] = {}
         self._parted: set[Storage] = set()
+        self._pools: dict[Pool, int] = {}
         self.leaves: dict[Storage, Span | None] = {}  # leaves that the script made, and where they leave it
 
     def expect(self, value: Any) -> None:
@@ -50,7 +52,7 @@ class Results:
                 paths.setdefault(v.storage, set()).add(tuple(map(str, v.path)))
             elif isinstance(v, (tuple, dict)):
                 pending += v.values() if isinstance(v, dict) else v
-            elif isinstance(v, (SymList, SymDict, Instance)) and getattr(v, "source", None) is None and v not in seen:
+            elif is_held(v) and v.source is None and v not in seen:
                 seen.add(v)
                 held = locations.fetch(self.context, self.context.state, v)
                 pending += held.values() if isinstance(held, dict) else held if isinstance(held, tuple) else ()
@@ -74,18 +76,54 @@ class Results:
 
     def tree(self, value: Any) -> sig.Result:
         """The recipe for one value."""
+        if is_entry(value):
+            return self._entry(value.entry.pool, self.output(value.entry.index))
+        if is_held(value) and REFERENCES not in self.context.decisions and value in copies.of(self.context).shared:
+            raise copies.changed(self.context, value)  # which objects are one is seen outside
         return kind_of(value).result(self, value)
+
+    def _entry(self, pool: Pool, index: int) -> sig.Result:
+        """The recipe for a container in a pool: the pools are made once for all that leaves together."""
+        known = self._pools.setdefault(pool, len(self._pools))
+        return sig.Entry(known, index)
+
+    def with_pools(self, tree: sig.Result) -> sig.Result:
+        """A recipe with those of the pools that it refers to; after all others that leave together are made."""
+        if not self._pools:
+            return tree
+        found: list[sig.Pool] = []
+        while len(found) < len(self._pools):  # which may refer to others
+            pool = list(self._pools)[len(found)]
+            held: RunItems = locations.fetch(self.context, self.context.state, pool)
+            if held.elem.caller_memory():
+                raise self._memory()
+            item = self._item(held.elem.parts[1], iter(range(1, len(held.leaves))))
+            found.append(sig.Pool(kind_of(pool.prototype).maker(pool.prototype), tuple(self.output(v) for v in held.leaves), item))
+        return sig.Pools(tuple(found), tree)
+
+    def _memory(self) -> UnsupportedCall:
+        return UnsupportedCall("a script cannot return this list: an item may be the memory of an argument, "
+                               "which one is known only at run time", self.context.span(),
+                               hint="put `x.clone()` into the list")
 
     def _item(self, t: Template, number: Iterator[int]) -> sig.Result:
         """The recipe for an element from its leaves."""
         if isinstance(t, Items):
             return kind_of_class(t.type).recipe(self, t.type, tuple([self._item(i, number) for i in t.items]))
         if isinstance(t, ListOf):
+            if t.type is not SymTuple:  # which of them are one, pools know
+                pooling.begin(self.context)
             columns = tuple([next(number) for _ in t.types()])
             identity = self.identity(object())
             made = sig.Repeated(columns, self._item(t.elem, iter(range(len(columns)))), identity)
             return kind_of_class(t.type).whole(self, t.type, made, identity)
+        if isinstance(t, Ref):
+            return self._entry(t.pool, next(number))
+        if isinstance(t, Record):
+            return self._record(t, tuple([self._item(i, number) for i in t.items]))
         held = t.inner if isinstance(t, Either) and t.statics == (None,) and not t.tagged else t
+        if isinstance(held, Ref):
+            return self._entry(held.pool, next(number))
         if isinstance(held, (Tensor, Num, Str)):
             leaf = next(number)
             if not isinstance(held, Tensor) or held.origin < 1:
@@ -107,9 +145,7 @@ class Results:
         if not isinstance(content, RunItems):
             return sig.Container(list, None, tuple(self.tree(v) for v in content), identity)
         if content.elem.caller_memory():
-            raise UnsupportedCall("a script cannot return this list: an item may be the memory of an argument, "
-                                  "which one is known only at run time", self.context.span(),
-                                  hint="put `x.clone()` into the list")
+            raise self._memory()
         item = self._item(content.elem, iter(range(len(content.leaves))))
         return sig.Repeated(tuple(self.output(v) for v in content.leaves), item, self.identity(container))
 
@@ -204,6 +240,14 @@ class Results:
         payload = () if inner is None else (self._payload(inner, leaves),)
         return sig.OneOf(self.output(tag), (*(self.tree(s) for s in statics), *payload))
 
+    def _record(self, t: Record, made: tuple[sig.Result, ...]) -> sig.Result:
+        """The recipe for a dict or an object, from those of what it holds."""
+        if t.type is RunPairs:
+            return sig.Pairs(made[0], made[1], self.identity(object()))
+        if t.type is SymDict:
+            return sig.Container(dict, t.names, made)
+        return sig.object_of(t.type, dict(zip(t.names, made, strict=True)))
+
     def _payload(self, t: Template, leaves: Iterator[sig.Result]) -> sig.Result:
         """The recipe for the run-time value of a union, from the outputs that are its leaves."""
         if isinstance(t, Tensor) and t.origin > 0:
@@ -222,13 +266,12 @@ class Results:
             return sig.Text(tuple(p if isinstance(p, str) else (next(shown), *p) for p in t.frame))
         if isinstance(t, Items):
             return kind_of_class(t.type).recipe(self, t.type, tuple([self._payload(i, leaves) for i in t.items]))
+        if isinstance(t, Ref):
+            index = next(leaves)
+            assert isinstance(index, sig.Output)
+            return self._entry(t.pool, index.index)
         if isinstance(t, Record):
-            made = tuple(self._payload(i, leaves) for i in t.items)
-            if t.type is RunPairs:
-                return sig.Pairs(made[0], made[1], self.identity(object()))
-            if t.type is SymDict:
-                return sig.Container(dict, t.names, made)
-            return sig.object_of(t.type, dict(zip(t.names, made, strict=True)))
+            return self._record(t, tuple([self._payload(i, leaves) for i in t.items]))
         if isinstance(t, Either) and t.tagged:
             tag = next(leaves)
             assert isinstance(tag, sig.Output)

@@ -3,11 +3,12 @@
 from typing import Any, Never
 
 from jitgrad.errors import NotStatic, UnsupportedCall
-from jitgrad.script.frontend.state import copies
+from jitgrad.script.frontend.state import copies, pooling
 from jitgrad.script.frontend.state.context import SETS, Context, Restart
 from jitgrad.script.frontend.templates import locations, run_lists
+from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.protocol import type_word
-from jitgrad.script.frontend.values.values import RunPairs, SymDict, SymList, Tail
+from jitgrad.script.frontend.values.values import RunPairs, SymDict, SymList, is_entry
 
 
 def new_list(context: Context, items: list[Any]) -> SymList:
@@ -34,7 +35,10 @@ def set_changes(context: Context) -> Never:
 
 def writable(context: Context, container: Any) -> None:
     """Refuse a change of a container that may or may not be another one, or that is in a list of run-time length."""
+    if container.entry is not None:
+        return
     if container in context.listed:
+        pooling.begin(context)
         raise UnsupportedCall("a change of a list that is an item of a list of run-time length", context.span(),
                               hint="put a new list in its place: `rows[i] = rows[i] + [x]`, or a copy into the list: "
                                    "`rows.append(row.copy())`")
@@ -42,9 +46,15 @@ def writable(context: Context, container: Any) -> None:
         raise copies.changed(context, container)
 
 
-def identical(context: Context, a: Any, b: Any) -> bool:
-    """Whether two containers are one."""
+def identical(context: Context, a: Any, b: Any) -> Any:
+    """Whether two containers are one: a bool, or one of the run."""
+    if is_entry(a) and is_entry(b):
+        if a.entry.pool is not b.entry.pool:
+            return False
+        return numbers.compare(context, "eq", *(numbers.wrap(context, c.entry.index) for c in (a, b)))
     if a is not b:
+        if a in context.listed and b in context.listed:
+            pooling.begin(context)
         for container in (a, b):
             if container in copies.of(context).shared:
                 raise copies.changed(context, container)
@@ -53,19 +63,24 @@ def identical(context: Context, a: Any, b: Any) -> bool:
 
 def context_items(context: Context, value: SymList) -> tuple[Any, ...]:
     """The items of a list now."""
-    items = locations.fetch(context, context.state, value)
-    if isinstance(items, Tail):
-        items = context.state.values[value] = (*context.inputs.items(value), *items)
+    items = run_lists.content(context, value)
     if not isinstance(items, tuple):
 
         raise run_lists.not_static(context)
     return items
 
 
+def unread(context: Context, target: SymList) -> Any:
+    """What a list holds: only what was appended (`Tail`) where its items at entry were not read."""
+    if target.entry is not None:
+        return run_lists.content(context, target)
+    return locations.fetch(context, context.state, target)
+
+
 def dict_of(context: Context, value: Any) -> dict[Any, Any]:
     """The items of a dict now."""
     if isinstance(value, SymDict):
-        items: dict[Any, Any] = locations.fetch(context, context.state, value)
+        items: dict[Any, Any] = run_lists.content(context, value)
         if isinstance(items, RunPairs):
             raise NotStatic("the keys of this dict are known only at run time", context.span(),
                             hint="loop over it with `for`, or keep two lists")

@@ -193,6 +193,9 @@ class DequeKind(ListKind):
         number = identity if identity < 0 else results.identity((cls, identity))  # the list of its items has that one
         return sig.Made(collections.deque, (items, sig.Static(cls.maxlen)), number)
 
+    def maker(self, obj: Deque) -> Callable[[], Any]:
+        return functools.partial(collections.deque, (), obj.maxlen)
+
     def text(self, context: Context, obj: Any, conversion: str, spec: str) -> list[Any]:
         self.no_format(context, obj, spec)
         return listed(context, "deque([", [("", v) for v in items_of(context, obj)], _closing(obj))

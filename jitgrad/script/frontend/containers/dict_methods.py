@@ -78,6 +78,26 @@ def update(keys: Any, values: Any, more: Any, theirs: Any) -> None:
         setitem(keys, values, k, value)
 
 
+def clear(keys: Any, values: Any) -> None:
+    """`d.clear()`."""
+    keys.clear()
+    values.clear()
+
+
+def live(size: Any, key: Any, item: Any, before: Any) -> Any:
+    """What a loop over a dict gives whose body changes it: `item(k)`, for as long as the keys stay what they were."""
+    k = 0
+    while True:
+        if size() != len(before):
+            raise RuntimeError("dictionary changed size during iteration")
+        if k == len(before):
+            return
+        if key(k) != before[k]:
+            raise RuntimeError("dictionary keys changed during iteration")
+        yield item(k)
+        k += 1
+
+
 def equal(keys: Any, values: Any, more: Any, theirs: Any) -> bool:
     """`d == other`."""
     if len(keys) != len(more):

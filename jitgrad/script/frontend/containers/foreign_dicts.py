@@ -16,7 +16,7 @@ from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.state.unrolling import UNROLL_LIMIT
-from jitgrad.script.frontend.templates import locations
+from jitgrad.script.frontend.templates import locations, pools
 from jitgrad.script.frontend.templates.unions import bound
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.plain import static
@@ -112,7 +112,7 @@ def change(context: Context, target: SymDict, items: dict[Any, Any]) -> None:
                 if decision not in context.decisions and value is not before[key]:
                     raise Restart(decision, f"the item `{key}` is written, so it is read at run time", of_call=True)
         context.inputs.changed[target] = None
-    context.state.values[target] = items
+    pools.write(context, target, items)
 
 
 def look_up(context: Context, items: dict[Any, Any], key: Number, otherwise: Callable[[], Any] | None = None) -> Any:

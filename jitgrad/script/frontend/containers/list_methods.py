@@ -52,6 +52,14 @@ def collected(items: Any) -> Any:
     return out
 
 
+def live(items: Any) -> Any:
+    """What `for x in items` gives where its body changes `items`."""
+    k = 0
+    while k < len(items):
+        yield items[k]
+        k += 1
+
+
 def repeated(items: Any, n: int) -> Any:
     """`items * n`."""
     out = []

@@ -11,12 +11,12 @@ from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.dims import Symbol
-from jitgrad.errors import TypeMismatch, UnsupportedCall
+from jitgrad.errors import Span, TypeMismatch, UnsupportedCall
 from jitgrad.ops.types import INT
 from jitgrad.script.frontend.containers import contents, list_methods
 from jitgrad.script.frontend.state import dispatch, effects
-from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.templates import locations, run_lists
+from jitgrad.script.frontend.state.context import Context, Restart
+from jitgrad.script.frontend.templates import locations, pools, run_lists
 from jitgrad.script.frontend.templates.alternatives import Num
 from jitgrad.script.frontend.templates.of_values import content_template, template_of
 from jitgrad.script.frontend.templates.sequences import ListOf, list_of
@@ -35,7 +35,7 @@ _EMPTY = "the type of this list's items is not known: nothing is put into it bef
 def change(context: Context, target: SymList, items: Any) -> None:
     """Let a list hold something else."""
     contents.own(context, target)
-    context.state.values[target] = items
+    pools.write(context, target, items)
 
 
 def of_run_time_length(context: Context, value: Any) -> SymTensor | SymList | None:
@@ -45,7 +45,7 @@ def of_run_time_length(context: Context, value: Any) -> SymTensor | SymList | No
     if isinstance(value, (SymTensor, SymList)):
         return value
     if isinstance(value, SymDict):
-        keys: SymList = locations.fetch(context, context.state, value)[Part.KEYS]
+        keys: SymList = run_lists.content(context, value)[Part.KEYS]
         return keys
     found = call(context, list_methods.collected, value)
     assert isinstance(found, SymList)
@@ -104,17 +104,32 @@ def get(context: Context, held: RunItems, index: Any, cls: type[SymList] = SymLi
     return run_lists.item_at(context, held, place(context, held, index, "list index out of range"))
 
 
-def changes_while_looped(context: Context) -> UnsupportedCall:
-    """The refusal of a change of a list that a loop goes over, where how it changes is known only at run time."""
+def changes_while_looped(context: Context, target: SymList, place: Span | None) -> Exception:
+    """A list changes while a loop goes over it, as only the run knows: a `for` at `place` takes item by item then."""
+    if type(target) is SymList and ("live", place) not in context.decisions:
+        return Restart(("live", place), "a loop changes the list that it goes over: item by item")
     return UnsupportedCall("a list that changes while a loop goes over it", context.span(),
                            hint="loop over a copy: `for x in xs.copy()`")
 
 
+def is_live(context: Context) -> bool:
+    """Whether the loop over what is evaluated here changes that."""
+    return ("live", context.span()) in context.decisions
+
+
+def _version(context: Context, value: SymList) -> Any:
+    """What stays the same object while a list is not changed."""
+    return run_lists.content(context, value) if value.entry is None else locations.fetch(
+        context, context.state, value.entry.pool)
+
+
 def iterable(context: Context, value: SymList, held: RunItems) -> Iterable:
     """What a `for` over the list goes over."""
+    version, place = _version(context, value), context.span()
+
     def item(cx: Context, k: Any) -> Any:
-        if cx.state.values.get(value) is not held and run_lists.content(cx, value) is not held:
-            raise changes_while_looped(cx)
+        if _version(cx, value) is not version:
+            raise changes_while_looped(cx, value, place)
         return run_lists.item_at(cx, held, numbers.value_of(cx, k))
 
     return Iterable(run_lists.length(context, held), item, False)
@@ -125,6 +140,7 @@ def iterable(context: Context, value: SymList, held: RunItems) -> Iterable:
 
 def _wider(context: Context, held: RunItems, item: Any) -> RunItems:
     """What a list holds, of a type that can hold `item` too."""
+    pools.enter(context, item)
     run_lists.mark(context, item)
     elements = Elements(context, Symbol().number)
     try:
@@ -311,6 +327,7 @@ def extend(context: Context, held: Any, other: Any) -> Any:
 
 def as_run(context: Context, items: tuple[Any, ...], like: RunItems | None = None) -> RunItems:
     """Items of a known number as a list of run-time length; an empty one is of the type of `like`."""
+    pools.enter(context, items)
     if not items:
         if like is None:
             raise TypeMismatch(_EMPTY, context.span(), hint="put an item into it first")

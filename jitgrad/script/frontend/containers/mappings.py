@@ -182,6 +182,9 @@ class DictKind(SizedKind):
     def class_of(self, obj: SymDict) -> type:
         return dict
 
+    def maker(self, obj: SymDict) -> Callable[[], Any]:
+        return dict
+
     def result(self, results: Leaving, obj: SymDict) -> sig.Result:
         if obj.source is not None:
             return sig.Given(obj.source)

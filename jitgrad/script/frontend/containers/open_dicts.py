@@ -11,7 +11,7 @@ from typing import Any
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.containers import contents, dict_methods, iteration, list_methods, lists
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.templates import locations, run_lists
+from jitgrad.script.frontend.templates import pools, run_lists
 from jitgrad.script.frontend.values import protocol
 from jitgrad.script.frontend.values.protocol import call, is_dynamic, iterate, type_word
 from jitgrad.script.frontend.values.values import (Iterable, Method, Number, Part, RunPairs, RunText, SymDict, SymList,
@@ -20,7 +20,7 @@ from jitgrad.script.frontend.values.values import (Iterable, Method, Number, Par
 
 def is_open(context: Context, value: Any) -> bool:
     """Whether a value is a dict whose keys are known at run time."""
-    return isinstance(value, SymDict) and isinstance(locations.fetch(context, context.state, value), RunPairs)
+    return isinstance(value, SymDict) and isinstance(run_lists.content(context, value), RunPairs)
 
 
 def finds(context: Context, target: SymDict, key: Any) -> bool:
@@ -39,7 +39,7 @@ def _of_the_run(key: Any) -> bool:
 
 def parts(context: Context, target: SymDict | dict[Any, Any]) -> tuple[SymList, SymList]:
     """The keys and the values of a dict, to be read."""
-    held = locations.fetch(context, context.state, target) if isinstance(target, SymDict) else target
+    held = run_lists.content(context, target) if isinstance(target, SymDict) else target
     if isinstance(held, RunPairs):
         return held[Part.KEYS], held[Part.VALUES]
     return contents.new_list(context, list(held)), contents.new_list(context, list(held.values()))
@@ -49,10 +49,20 @@ def _own(context: Context, target: SymDict) -> tuple[SymList, SymList]:
     """The keys and the values of a dict that is about to change."""
     contents.writable(context, target)
     keys, values = parts(context, target)
-    context.state.values[target] = RunPairs({Part.KEYS: keys, Part.VALUES: values})
+    if target.entry is None:
+        context.state.values[target] = RunPairs({Part.KEYS: keys, Part.VALUES: values})
     if target.source is not None:
         context.inputs.rewritten[target] = context.inputs.changed[target] = None
     return keys, values
+
+
+def _changed(context: Context, target: SymDict, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """What a function of `dict_methods` gives, which changes the keys and the values of a dict."""
+    keys, values = _own(context, target)
+    found = call(context, function, keys, values, *args, **named)
+    if target.entry is not None:
+        pools.write(context, target, RunPairs({Part.KEYS: keys, Part.VALUES: values}))
+    return found
 
 
 def key_of(context: Context, key: Any) -> Any:
@@ -69,8 +79,9 @@ def key_of(context: Context, key: Any) -> Any:
 def _keyed(function: Callable[..., Any], changes: bool) -> Callable[..., Any]:
     """What runs a function of `dict_methods` for a key."""
     def method(context: Context, target: SymDict, key: Any, *given: Any, **named: Any) -> Any:
-        held = _own(context, target) if changes else parts(context, target)
-        return call(context, function, *held, key_of(context, key), *given, **named)
+        if changes:
+            return _changed(context, target, function, key_of(context, key), *given, **named)
+        return call(context, function, *parts(context, target), key_of(context, key), *given, **named)
     return method
 
 
@@ -94,15 +105,30 @@ def equal(context: Context, a: Any, b: Any) -> Any:
 
 
 def iterable(context: Context, target: SymDict) -> Iterable:
-    """What a `for` over the dict goes over."""
+    """What a loop over the dict goes over."""
     return iterate(context, parts(context, target)[0])
+
+
+def gone_over(context: Context, target: SymDict, which: tuple[int, ...] = (0,)) -> Any:
+    """What a `for` goes over, of keys (0), values (1) or both, if its body changes the dict; else None."""
+    if not lists.is_live(context):
+        return None
+
+    def item(cx: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        found = tuple([protocol.get_item(cx, parts(cx, target)[w], *args) for w in which])
+        return found if len(which) > 1 else found[0]
+
+    size = Method("size", lambda cx, args, kwargs: length(cx, target))
+    key = Method("key", lambda cx, args, kwargs: protocol.get_item(cx, parts(cx, target)[0], *args))
+    before = run_lists.new(context, run_lists.content(context, parts(context, target)[0]))
+    return call(context, dict_methods.live, size, key, Method("item", item), before)
 
 
 # --- methods -------------------------------------------------------------------------------------------------------
 
 
 def _popitem(context: Context, target: SymDict) -> Any:
-    return call(context, dict_methods.popitem, *_own(context, target))
+    return _changed(context, target, dict_methods.popitem)
 
 
 def _update(context: Context, target: SymDict, other: Any = None, **named: Any) -> None:
@@ -111,13 +137,11 @@ def _update(context: Context, target: SymDict, other: Any = None, **named: Any) 
             if not isinstance(more, (SymDict, dict)):
                 raise UnsupportedCall(f"`update` of a dict whose keys are known at run time with {type_word(more)}",
                                       context.span(), hint="write a loop")
-            call(context, dict_methods.update, *_own(context, target), *parts(context, more))
+            _changed(context, target, dict_methods.update, *parts(context, more))
 
 
 def _clear(context: Context, target: SymDict) -> None:
-    for part in _own(context, target):
-        held = run_lists.run_items(context, part)
-        lists.change(context, part, () if held is None else lists.cleared(context, held))
+    _changed(context, target, dict_methods.clear)
 
 
 def _copy(context: Context, target: SymDict) -> SymDict:
@@ -127,7 +151,10 @@ def _copy(context: Context, target: SymDict) -> SymDict:
     return made
 
 
-def _view(context: Context, target: SymDict, *which: int) -> Iterable:
+def _view(context: Context, target: SymDict, *which: int) -> Any:
+    live = gone_over(context, target, which)
+    if live is not None:
+        return live
     chosen = [iterate(context, parts(context, target)[k]) for k in which]
     return chosen[0] if len(chosen) == 1 else iteration.zipped(context, chosen, strict=False)
 

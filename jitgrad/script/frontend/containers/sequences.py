@@ -9,13 +9,13 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.library.sizes import product
 from jitgrad.ops.numbers import operator_of
 from jitgrad.script.call import signature as sig
-from jitgrad.script.frontend.containers import contents, list_methods, lists
+from jitgrad.script.frontend.containers import contents, list_methods, lists, open_dicts
 from jitgrad.script.frontend.containers.indexing import assign_at, is_empty, pick
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.outside import Leaving
-from jitgrad.script.frontend.templates import locations, run_lists
+from jitgrad.script.frontend.templates import pools, run_lists
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.objects import bind, class_attribute, get_property, is_method
 from jitgrad.script.frontend.values.plain import static
@@ -28,9 +28,18 @@ from jitgrad.script.frontend.values.values import Iterable, Method, Number, RunI
 SORTED = 16
 
 
+def gone_over(context: Context, value: Any) -> Any:
+    """What a `for` goes over: of a list or dict that its body changes, the items there are when their turn comes."""
+    if type(value) is SymList and lists.is_live(context):
+        return call(context, list_methods.live, value)
+    if open_dicts.is_open(context, value):
+        return open_dicts.gone_over(context, value) or value
+    return value
+
+
 def _change(context: Context, target: SymList, items: list[Any]) -> None:
     contents.own(context, target)
-    context.state.values[target] = tuple(items)
+    pools.write(context, target, tuple(items))
 
 
 def append(context: Context, target: SymList, value: Any) -> None:
@@ -46,7 +55,7 @@ def extend(context: Context, target: SymList, values: Any) -> None:
     """`list.extend`."""
     if not isinstance(values, SymList) and is_open(context, values):
         values = call(context, list_methods.collected, values)
-    held, more = locations.fetch(context, context.state, target), run_lists.run_items(context, values)
+    held, more = contents.unread(context, target), run_lists.run_items(context, values)
     if isinstance(held, RunItems) or more is not None:
         given = more if more is not None else tuple(items_of(context, values))
         held = contents.context_items(context, target) if isinstance(held, Tail) else held
@@ -54,7 +63,7 @@ def extend(context: Context, target: SymList, values: Any) -> None:
         return
     new = items_of(context, values)
     contents.own(context, target)
-    context.state.values[target] = type(held)((*held, *new))
+    pools.write(context, target, type(held)((*held, *new)))
 
 
 def _insert(context: Context, target: SymList, index: Any, value: Any) -> None:
@@ -185,6 +194,9 @@ class ListKind(_SequenceKind):
         items = results.content(obj, run_lists.content(results.context, obj))
         return self.whole(results, type(obj), items, results.identity(obj))
 
+    def maker(self, obj: SymList) -> Callable[[], Any]:
+        return list
+
     def recipe(self, results: Leaving, cls: type, items: tuple[sig.Result, ...]) -> sig.Result:
         return self.whole(results, cls, sig.Container(list, None, items), -1)
 
@@ -226,29 +238,29 @@ class ListKind(_SequenceKind):
         if held is None and isinstance(index, slice):
             held = lists.about_to_change(context, obj, index, value)
         if held is not None:
-            context.state.values[obj] = lists.set_item(context, held, index, value)
+            pools.write(context, obj, lists.set_item(context, held, index, value))
             return
         items = list(contents.context_items(context, obj))
         if isinstance(index, Number):
-            context.state.values[obj] = assign_at(context, items, index, value)
+            pools.write(context, obj, assign_at(context, items, index, value))
             return
         place = static(context, index, "a list index")
         new = items_of(context, value) if isinstance(place, slice) else value
         guarded(context, lambda: operator.setitem(items, place, new))
-        context.state.values[obj] = tuple(items)
+        pools.write(context, obj, tuple(items))
 
     def delete_item(self, context: Context, obj: SymList, index: Any) -> None:
         contents.own(context, obj)
         held = lists.about_to_change(context, obj, index)
         if held is not None:
-            context.state.values[obj] = lists.delete(context, held, index)
+            pools.write(context, obj, lists.delete(context, held, index))
             return
         items = list(contents.context_items(context, obj))
         if is_empty(items, index):
             return
         place = static(context, index, "the place of a `del`")
         guarded(context, lambda: operator.delitem(items, place))
-        context.state.values[obj] = tuple(items)
+        pools.write(context, obj, tuple(items))
 
     def length(self, context: Context, obj: SymList) -> Any:
         held = run_lists.content(context, obj)
@@ -259,10 +271,12 @@ class ListKind(_SequenceKind):
         if not isinstance(held, tuple):
             return lists.iterable(context, obj, held)
 
+        place = context.span()
+
         def now(cx: Context) -> tuple[Any, ...]:
             found = run_lists.content(cx, obj)
             if not isinstance(found, tuple):
-                raise lists.changes_while_looped(cx)
+                raise lists.changes_while_looped(cx, obj, place)
             return found
 
         return Iterable(len(held), lambda cx, k: now(cx)[k], True, lambda cx: len(now(cx)))

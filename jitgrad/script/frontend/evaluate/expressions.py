@@ -12,11 +12,12 @@ from jitgrad.script.frontend.evaluate import comprehensions, conditions, merge, 
 from jitgrad.script.frontend.evaluate.targets import BINARY
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.templates import pools
 from jitgrad.script.frontend.values import numbers, strings
 from jitgrad.script.frontend.values.protocol import (binary, call, compare, contains, get_attribute, get_item,
                                                      identical, is_dynamic, is_open, items_of, kind_of, set_item, truth,
                                                      unary)
-from jitgrad.script.frontend.values.values import Function, Number
+from jitgrad.script.frontend.values.values import Container, Function, Number
 
 UNARY: dict[type[ast.AST], str] = {ast.UAdd: "pos", **{
     row.syntax: row.name for row in NUMBERS.values() if row.syntax and row.family == "unary"}}
@@ -41,9 +42,16 @@ def evaluate(context: Context, node: ast.expr) -> Any:
         handler = HANDLERS.get(type(node))
         if handler is None:
             raise UnsupportedSyntax(f"`{type(node).__name__}` expression", context.span())
-        return handler(context, node)
+        value = handler(context, node)
+        if isinstance(value, Container) and isinstance(node, _MAKERS):
+            pools.made(context, value)
+        return value
     finally:
         context.node = before
+
+
+#: expressions that may make a container
+_MAKERS = (ast.List, ast.Dict, ast.Call, ast.BinOp, ast.Subscript, ast.ListComp, ast.DictComp)
 
 
 def _constant(context: Context, node: ast.Constant) -> Any:

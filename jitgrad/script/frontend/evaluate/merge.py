@@ -12,7 +12,7 @@ from jitgrad.errors import Span, TypeMismatch
 from jitgrad.ops.types import OptionalType, TensorType
 from jitgrad.script.frontend.state import copies, effects
 from jitgrad.script.frontend.state.context import REFERENCES, Context, State
-from jitgrad.script.frontend.templates import locations, run_lists
+from jitgrad.script.frontend.templates import locations, pools, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Same, placeholders
 from jitgrad.script.frontend.templates.identities import Identities, cell_of, given
 from jitgrad.script.frontend.templates.of_values import content_template, record, template_of
@@ -25,7 +25,7 @@ from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.protocol import type_word
 from jitgrad.script.frontend.values.values import (HELD, UNBOUND, Instance, Number, RunItems, Storage, SymDict, SymList,
-                                                   SymTensor)
+                                                   SymTensor, is_held)
 from jitgrad.script.graph.ir import Block, Node, Value, sizes_of
 from jitgrad.script.graph.irops import GUARDED, Effect, effect
 
@@ -148,7 +148,7 @@ def _merge(context: Context, condition: Value, sides: list[_Side], live: frozens
             result = value
             continue
         merged.values[key] = value
-        held = isinstance(a, HELD) and isinstance(b, HELD)
+        held = is_held(a) and is_held(b)
         for other in references.get(_pair(a, b), ())[1:] if both or held else ():
             merged.values[other] = value
     return result
@@ -215,7 +215,7 @@ def _plan(context: Context, condition: Value, sides: list[_Side], live: frozense
     plan: Plan = []
     references: dict[tuple[Any, ...], list[Any]] = {}
     for key, a, b in _differing(context, condition, sides, live, merged):
-        held = isinstance(a, HELD) and isinstance(b, HELD)
+        held = is_held(a) and is_held(b)
         if held or (isinstance(a, SymTensor) and isinstance(b, SymTensor)):
             sharing = references.setdefault(_pair(a, b), [])
             sharing.append(key)
@@ -272,6 +272,7 @@ def _referring(context: Context, identities: Identities, key: Any, a: Any, b: An
     try:
         return joined(a, b)
     except Clash:
+        pools.meet(context, key, (a, identities.states[0]), (b, identities.states[1]))
         try:
             return joined(*identities.apart(a, b))
         except Clash as clash:
@@ -362,6 +363,7 @@ def _joined(context: Context, key: Any, a: Any, b: Any, widen: Widener, first: S
             context.state = before
         return _refine(context, joined, a, b, first, second)
     except Clash as clash:
+        pools.meet(context, key, (a, first), (b, second))
         raise clash_error(context, key, a, b, first.where.get(key), second.where.get(key), str(clash)) from None
 
 
@@ -414,7 +416,7 @@ def template(context: Context, key: Any, value: Any, general: bool = False,
         history = context.has_history(value) and not key.requires_grad  # a leaf's content has none
         return Tensor(value.type.dtype, tuple(context.sizes.canonical(d) for d in value.type.dims), history)
     if isinstance(key, SymList):
-        return content_template(context, value, general)
+        return content_template(context, value, general, type(key))
     if isinstance(key, (SymDict, Instance)):
         return record(context, key, value, general)
     return template_of(context, value, general, outside)

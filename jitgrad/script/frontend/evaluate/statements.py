@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedSyntax
-from jitgrad.script.frontend.containers import generators
+from jitgrad.script.frontend.containers import generators, sequences
 from jitgrad.script.frontend.containers.iteration import Iterator
 from jitgrad.script.frontend.evaluate import (attempts, conditions, control, exceptions, expressions as ex, imports,
                                               loops, merge, names, patterns, scopes, targets)
@@ -233,6 +233,7 @@ def _rebound(context: Context, s: ast.While | ast.For) -> frozenset[str]:
 def _for(context: Context, s: ast.For) -> None:
     source = ex.evaluate(context, s.iter)
     context.node = s.iter
+    source = sequences.gone_over(context, source)
     if isinstance(source, generators.Generator):
         _generated(context, s, source)
         return

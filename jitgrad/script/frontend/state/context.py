@@ -26,10 +26,13 @@ from jitgrad.script.frontend.state.sizes import Sizes
 from jitgrad.script.graph.ir import Block, Builder, Node, Value
 from jitgrad.script.graph.irops import infer
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+#: the folder of this package
+PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 T = TypeVar("T")
 
 
+#: numbers the containers of all evaluations: which was made before which
+NUMBERS = itertools.count()
 #: the decision that call-backs and draws of random numbers alternate
 RANDOM = ("random numbers and call-backs",)
 #: the decision that what branches and loops bring together stays a choice of objects, not a copy of what they hold
@@ -157,6 +160,7 @@ class Context:
         self.inputs: Outside = None  # type: ignore[assignment]
         self.ranges: dict[Symbol, tuple[int, Size | None]] = {}
         self.path: list[Block] = [self.builder.block]  # the blocks under construction, outermost first
+        self.begun = [next(NUMBERS)]  # for each of them a number: what was made in it has a higher one
         #: those of them that are bodies of loops: parameter -> what it is in the first iteration
         self.bodies_open: dict[Block, dict[Value, set[Value]]] = {}
         self._parts: dict[type, Any] = {}
@@ -208,7 +212,7 @@ class Context:
     def users_span(self) -> Span | None:
         """The place where user's code called what is being evaluated."""
         span = self.span()
-        while span is not None and span.caller is not None and span.file.startswith(_PACKAGE):
+        while span is not None and span.caller is not None and span.file.startswith(PACKAGE):
             span = span.caller
         return span
 
@@ -237,6 +241,7 @@ class Context:
         """Emit into `block`, with `loop` the body of one; what is cached inside is forgotten afterwards."""
         self._scopes.append({})
         self.path.append(block)
+        self.begun.append(next(NUMBERS))
         if loop:
             self.bodies_open[block] = {}
         self.depth += 1
@@ -249,6 +254,7 @@ class Context:
         finally:
             self.depth -= 1
             self._scopes.pop()
+            self.begun.pop()
             self.bodies_open.pop(self.path.pop(), None)
 
     def recall(self, key: Any) -> Any:

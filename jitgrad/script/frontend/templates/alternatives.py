@@ -11,7 +11,7 @@ from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.texts import Str
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.protocol import type_word
-from jitgrad.script.frontend.values.values import HELD, SymTensor, Union
+from jitgrad.script.frontend.values.values import SymTensor, Union, is_held
 from jitgrad.script.graph.ir import Block, Value
 
 PYTHON_KINDS = (bool, int, float)
@@ -169,7 +169,7 @@ class Either(Template):
         return _union(first, self, widen)
 
     def as_element(self, elements: Elements) -> Template:
-        if any(isinstance(s, HELD) for s in self.statics):
+        if any(is_held(s) for s in self.statics):
             raise Clash(f"a list of run-time length that holds {self}")
         return self.map(lambda t: t.as_optional().as_element(elements))
 

@@ -24,8 +24,8 @@ from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap
-from jitgrad.script.frontend.values.values import (HELD, UNBOUND, Boxed, Instance, Number, RunPairs, RunText, Storage,
-                                                   SymDict, SymList, SymTensor, Text, Union)
+from jitgrad.script.frontend.values.values import (UNBOUND, Boxed, Instance, Number, RunPairs, RunText, Storage,
+                                                   SymDict, SymList, SymTensor, Text, Union, is_held, refers)
 from jitgrad.script.graph.ir import Value, attr_symbols, map_attr
 from jitgrad.script.graph.irops import infer
 
@@ -37,12 +37,12 @@ def cell_of(value: Any) -> Cell:
     """What a value refers to; None for what is no reference."""
     if isinstance(value, SymTensor):
         return value.storage
-    return value if isinstance(value, HELD) else None
+    return value if is_held(value) else None
 
 
 def references(value: Any, steps: Steps = ()) -> Iterator[tuple[Steps, Any]]:
     """The references in a value, those in what a union may be included, and the way to each."""
-    if isinstance(value, (SymTensor, *HELD)):
+    if refers(value):
         yield steps, value
     elif isinstance(value, RunPairs):  # its lists are its own
         return
@@ -66,7 +66,7 @@ def _referenced(t: Template, steps: Steps) -> Iterator[tuple[Steps, Any]]:
 
 def replaced(value: Any, change: Callable[[Any, Steps], Any], steps: Steps = ()) -> Any:
     """A value with `change` applied to the references in it; it is given the way to each, too."""
-    if isinstance(value, (SymTensor, *HELD)):
+    if refers(value):
         return change(value, steps)
     if isinstance(value, tuple):
         items = [replaced(v, change, (*steps, k)) for k, v in enumerate(value)]
@@ -104,7 +104,7 @@ def given(cell: Cell) -> bool:
 
 def referring(context: Context, value: Any, general: bool = False) -> Template:
     """The template of a value in which references stay references."""
-    if isinstance(value, (SymTensor, *HELD)):
+    if refers(value):
         return Static(value)
     if isinstance(value, tuple):
         return Items(type(value), tuple([referring(context, v, general) for v in value]))
@@ -133,7 +133,7 @@ def by_value(context: Context, cell: Cell, held: Any, general: bool = False) -> 
     """The template of what a container holds, of which the items are copied: they become items of a list of run-time
     length, or keys and values of such a dict."""
     if isinstance(cell, SymList):
-        return content_template(context, held, general)
+        return content_template(context, held, general, type(cell))
     return record(context, cell, held, general)
 
 
@@ -311,7 +311,9 @@ class Identities:
         if all(h is not None for h in pair) and not item_by_item(*pair):
             one, other = (self._in(side, by_value, cell, h) for side, h in enumerate(pair))
             t = one.join(other, self.widen)
-            return t.enlist(self.context, *pair) if isinstance(t, (ListOf, Record)) else t, pair
+            for side, h in enumerate(pair):  # which knows what the lists in it hold
+                t = self._in(side, t.enlist, h) if isinstance(t, (ListOf, Record)) else t
+            return t, pair
         held = (self.refer(0, pair[0]), self.refer(1, pair[1]))
         found = [self._in(side, content_of, cell, h) for side, h in enumerate(held) if h is not None]
         t = found[0] if len(found) == 1 else found[0].join(found[1], self.widen)

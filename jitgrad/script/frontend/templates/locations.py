@@ -3,7 +3,7 @@
 from typing import Any
 
 from jitgrad.script.frontend.state.context import Context, State
-from jitgrad.script.frontend.values.values import HELD, UNBOUND, Storage
+from jitgrad.script.frontend.values.values import HELD, UNBOUND, Pool, Storage
 
 
 def fetch(context: Context, state: State, key: Any) -> Any:
@@ -11,6 +11,8 @@ def fetch(context: Context, state: State, key: Any) -> Any:
     values = state.values
     if key in values:
         return values[key]
+    if isinstance(key, Pool):
+        return key.initial
     if isinstance(key, (Storage, *HELD)):
         return context.inputs.initial(key)
     initial = getattr(key, "initial", None)

@@ -19,7 +19,7 @@ from jitgrad.script.frontend.templates.texts import Str, Words
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import is_dynamic
 from jitgrad.script.frontend.values.values import (Instance, Number, RunItems, RunPairs, RunText, SymDict, SymList,
-                                                   SymTensor, SymTuple, Tail, Text, Union)
+                                                   SymTensor, SymTuple, Tail, Text, Union, is_entry)
 
 
 def template_of(context: Context, value: Any, general: bool = False, outside: Outside | None = None) -> Template:
@@ -32,11 +32,21 @@ def template_of(context: Context, value: Any, general: bool = False, outside: Ou
                                              for k, v in enumerate(value)]))
         if isinstance(value, Union):
             return _kept(context, value, outside)
+    if is_entry(value):
+        return _ENTRIES[0](value)
     for cls in type(value).__mro__:
         make = _MAKERS.get(cls)
         if make is not None:
             return make(context, value, general)
     return Static(value)
+
+
+_ENTRIES: list[Callable[[Any], Template]] = []
+
+
+def register_entry(make: Callable[[Any], Template]) -> None:
+    """Say what the template of a container in a pool is."""
+    _ENTRIES.append(make)
 
 
 def _of_all(context: Context, values: Any, general: bool) -> tuple[Template, ...]:

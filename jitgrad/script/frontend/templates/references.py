@@ -19,7 +19,7 @@ from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.sizes import Sizer
 from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
-from jitgrad.script.frontend.values.values import HELD, UNBOUND, RunPairs, SymTensor, Union
+from jitgrad.script.frontend.values.values import UNBOUND, RunPairs, SymTensor, Union, is_held, refers
 
 #: why a copy is not written
 CHOSEN = "a branch or a loop chose it"
@@ -34,11 +34,11 @@ def copied(state: State, t: Template, value: Any) -> Iterator[Any]:
         if t.inner is not None and not isinstance(value, Union) and not any(same_static(s, value) for s in t.statics):
             yield from copied(state, t.inner, value)
     elif isinstance(t, ListOf):
-        if isinstance(value, HELD):
+        if is_held(value):
             yield value
     elif isinstance(t, (Items, Record)):
         held = value
-        if isinstance(value, HELD):
+        if is_held(value):
             yield value
             held = state.values.get(value)
         if isinstance(t, Record) and t.type is RunPairs:
@@ -72,11 +72,11 @@ class Outside:
 
     def refers(self, value: Any) -> bool:
         """Whether the merged name may refer to `value` itself: a container beside None or an object of another kind."""
-        return isinstance(value, HELD) and self.older(value) and not isinstance(self.beside, HELD)
+        return is_held(value) and self.older(value) and not is_held(self.beside)
 
     def ends(self, value: Any) -> bool:
         """Whether an alternative of a union is a tensor or container that ends here: what it holds goes on."""
-        return isinstance(value, (SymTensor, *HELD)) and not self.older(value)
+        return refers(value) and not self.older(value)
 
     def item(self, k: int) -> Outside:
         """The same for the item of a tuple."""

@@ -6,23 +6,36 @@ from typing import Any
 from jitgrad.dims import Dim, Size, Symbol, dim
 from jitgrad.errors import NotStatic
 from jitgrad.ops.types import INT, ListType, OptionalType, Type, map_dims
-from jitgrad.script.frontend.state import copies, layout
+from jitgrad.script.frontend.state import copies, layout, pooling
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import locations
 from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.values import numbers
-from jitgrad.script.frontend.values.values import Number, RunItems, SymList, SymTensor, Tail
+from jitgrad.script.frontend.values.values import Container, Entry, Number, RunItems, SymList, SymTensor, Tail, Union
 from jitgrad.script.graph.ir import Block, Value, sizes_of
 
 #: why nobody writes to a tensor that was read from a list, or put into one
 ELEMENT = "it is an element of a list"
 
 
-def content(context: Context, value: SymList) -> Any:
-    """What a list holds now: a tuple or RunItems."""
+def content(context: Context, value: Container) -> Any:
+    """What a list, dict or object holds now: of a list, a tuple or RunItems."""
+    if value.entry is not None:
+        return _in_pool(context, value.entry)
     found = locations.fetch(context, context.state, value)
     if isinstance(found, Tail):
         found = context.state.values[value] = (*context.inputs.items(value), *found)
+    return found
+
+
+def _in_pool(context: Context, entry: Entry) -> Any:
+    """What a container in a pool holds: its lists are its own."""
+    held: RunItems = locations.fetch(context, context.state, entry.pool)
+    _, made = item_at(context, held, entry.index)
+    found = context.state.values.pop(made)
+    if type(found) is dict:  # one object is known
+        return {k: v.statics[0] if isinstance(v, Union) and v.inner is None and len(v.statics) == 1 else v
+                for k, v in found.items()}
     return found
 
 
@@ -60,7 +73,9 @@ def mark(context: Context, value: Any) -> None:
     elif isinstance(value, tuple):
         for v in value:
             mark(context, v)
-    elif isinstance(value, SymList):
+    elif isinstance(value, SymList) and value.entry is None:
+        if pooling.wanted(context) and value.source is None:
+            pooling.ask(context, value)
         context.listed[value] = None
         held = content(context, value)
         if not isinstance(held, RunItems):
@@ -77,7 +92,7 @@ def is_listed(context: Context, value: Any) -> bool:
 
 def freeze(context: Context, value: Any) -> None:
     """Note the lists of a value that was read from a list of run-time length: they are not changed."""
-    if isinstance(value, SymList):
+    if isinstance(value, SymList) and value.entry is None:
         context.listed[value] = None
     for v in value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else ():
         freeze(context, v)
@@ -85,8 +100,10 @@ def freeze(context: Context, value: Any) -> None:
 
 def lower(context: Context, elem: Template, held: Any) -> list[Value]:
     """What a list holds as graph lists of elements that are `elem`."""
-    wanted = _types(elem)
+    wanted = types_of(elem)
     if isinstance(held, RunItems):
+        if held.elem.uninhabited and not elem.uninhabited:
+            return empty(context, elem)
         if len(held.leaves) == len(wanted) and all(
                 _same_kind(v.type, w) for v, w in zip(held.leaves, wanted, strict=True)) and (
                 held.elem.tags() == elem.tags()):
@@ -101,14 +118,14 @@ def lower(context: Context, elem: Template, held: Any) -> list[Value]:
     return leaves
 
 
-def _types(elem: Template) -> list[Type]:
+def types_of(elem: Template) -> list[Type]:
     """The graph types of a list of elements."""
     return [ListType(t) for t in elem.types()]
 
 
 def empty(context: Context, elem: Template) -> list[Value]:
     """The graph lists of a list without elements."""
-    return [context.one("list.new", type=t) for t in _types(elem)]
+    return [context.one("list.new", type=t) for t in types_of(elem)]
 
 
 def leaves_of(context: Context, elem: Template, item: Any) -> list[Value]:
@@ -123,7 +140,7 @@ def leaves_of(context: Context, elem: Template, item: Any) -> list[Value]:
 def put(context: Context, elem: Template, leaves: Sequence[Value], k: Value, item: Any) -> list[Value]:
     """Lists whose element at a position is an item."""
     result = []
-    for leaf, type_, value in zip(leaves, _types(elem), leaves_of(context, elem, item), strict=True):
+    for leaf, type_, value in zip(leaves, types_of(elem), leaves_of(context, elem, item), strict=True):
         (out,) = context.builder.emit("list.put", (leaf, k, value), types=(type_,))
         result.append(out)
     return result
@@ -185,7 +202,7 @@ def length(context: Context, held: RunItems) -> Number:
 def gathered(context: Context, elem: Template, count: Value, starts: Sequence[Value],
              item: Callable[[Value], tuple[Value, Any]]) -> RunItems:
     """The list `starts` with `count` more elements: `item` gives the position and the value of each, by its number."""
-    wanted = _types(elem)
+    wanted = types_of(elem)
     k, carried = Value(INT, "k"), [Value(w) for w in wanted]
     context.mark_history(carried, elem.histories())
     block = Block((k, *carried))

@@ -8,11 +8,12 @@ from typing import Any, TypeGuard
 
 from jitgrad.dims import Size
 from jitgrad.ops.types import ListType, Type
+from jitgrad.script.frontend.state import pooling
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import run_lists
 from jitgrad.script.frontend.templates.sizes import Elements, Sizer
 from jitgrad.script.frontend.templates.template import Clash, Compound, Template
-from jitgrad.script.frontend.values.values import RunItems, SymList
+from jitgrad.script.frontend.values.values import Pool, RunItems, SymList
 from jitgrad.script.graph.ir import Value
 
 
@@ -106,12 +107,15 @@ class ListOf(Template):
         return run_lists.new(context, RunItems(self.elem, tuple([next(leaves) for _ in self.types()])), self.type)
 
     def enlist(self, context: Context, *values: Any) -> Template:
-        if self.elem.holds_nothing():
-            raise Clash("a list of empty lists, of which nothing says what they will hold")
+        if issubclass(self.type, Pool):
+            return self
         for v in values:
             held = context.state.values.get(v) if isinstance(v, SymList) else v
             if isinstance(held, tuple):
                 run_lists.mark(context, held)
+        if self.elem.holds_nothing():
+            pooling.begin(context)
+            raise Clash("a list of empty lists, of which nothing says what they will hold")
         return self
 
 

@@ -61,6 +61,11 @@ class Template:
         """Whether an element is an empty list, or has one in it: its items are not known."""
         return any(t.holds_nothing() for t in self.parts)
 
+    @property
+    def uninhabited(self) -> bool:
+        """Whether there is no such element: a list of them is empty."""
+        return any(t.uninhabited for t in self.parts)
+
     def caller_memory(self) -> bool:
         """Whether what is described may be memory of an argument, and nothing says of which."""
         return any(t.caller_memory() for t in self.parts)

@@ -12,7 +12,7 @@ from jitgrad.script.frontend.templates.references import CHOSEN, copied
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.templates.texts import Str
 from jitgrad.script.frontend.values import heap, numbers
-from jitgrad.script.frontend.values.values import HELD, UNBOUND, Boxed, SymTensor, Union
+from jitgrad.script.frontend.values.values import UNBOUND, Boxed, SymTensor, Union, refers
 from jitgrad.script.graph.ir import Value
 
 
@@ -84,7 +84,7 @@ def settle(context: Context, value: Union, known: bool = False) -> Any:
         cells = set(copied(context.state, value.inner, made))
         copies.share(context, CHOSEN, *cells)
         copies.of(context).chosen |= cells
-    if not isinstance(made, (SymTensor, *HELD)):
+    if not refers(made):
         return made
     context.remember(key, made)
     for place, held in values.items():
@@ -148,7 +148,7 @@ def certain(context: Context, value: Any, what: str, error: type[Exception] = Ty
     """
     if not isinstance(value, Union):
         return value
-    missing = [s for s in value.statics if not isinstance(s, (SymTensor, *HELD))]
+    missing = [s for s in value.statics if not refers(s)]
     if value.inner is None and not any(isinstance(s, SymTensor) for s in value.statics):
         return value
     absent: Any = False

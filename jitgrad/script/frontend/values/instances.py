@@ -8,6 +8,8 @@ import dataclasses
 import enum
 import inspect
 import types
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
@@ -18,7 +20,7 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args
 from jitgrad.script.frontend.state.outside import Leaving
-from jitgrad.script.frontend.templates import locations
+from jitgrad.script.frontend.templates import pools, run_lists
 from jitgrad.script.frontend.templates.unions import bound, may_be, undecided
 from jitgrad.script.frontend.values.objects import (MISSING, NamespaceKind, ObjectKind, bind, class_attribute,
                                                     generated, get_property, is_method, is_property, set_property)
@@ -115,7 +117,7 @@ def _dataclass(context: Context, made: Instance, args: Args, kwargs: dict[str, A
 
 def items_of(context: Context, obj: Instance) -> dict[str, Any]:
     """The attributes of a made object now."""
-    items: dict[str, Any] = locations.fetch(context, context.state, obj)
+    items: dict[str, Any] = run_lists.content(context, obj)
     return items
 
 
@@ -170,16 +172,19 @@ class InstanceKind(ObjectKind):
             set_property(context, obj, name, attribute, value)
             return
         _writable(context, obj, f"cannot assign to field '{name}'")
-        context.state.values[obj] = {**items_of(context, obj), name: value}
+        pools.write(context, obj, {**items_of(context, obj), name: value})
 
     def delete_attribute(self, context: Context, obj: Instance, name: str) -> None:
         _writable(context, obj, f"cannot delete field '{name}'")
         self.get_attribute(context, obj, name)
-        context.state.values[obj] = {k: v for k, v in items_of(context, obj).items() if k != name}
+        pools.write(context, obj, {k: v for k, v in items_of(context, obj).items() if k != name})
 
     def result(self, results: Leaving, obj: Instance) -> sig.Result:
         found = {k: v for k, v in items_of(results.context, obj).items() if v is not UNBOUND}
         return sig.object_of(obj.cls, {k: results.tree(v) for k, v in found.items()}, results.identity(obj))
+
+    def maker(self, obj: Instance) -> Callable[[], Any]:
+        return getattr(obj.cls, "stands_for", None) or partial(obj.cls.__new__, obj.cls)
 
     def method(self, obj: Instance, name: str) -> Any:
         found = getattr(obj.cls, name, None)

@@ -121,6 +121,10 @@ class Kind:
         """The same of the recipe for the list of its items."""
         return items
 
+    def maker(self, obj: Any) -> Callable[[], Any]:
+        """Of a container of the script: what makes an empty one of Python's."""
+        raise NotImplementedError
+
     def given(self, inputs: Outside, obj: Any, source: sig.Source, item: Callable[[Any, sig.Source, int], Any]) -> Any:
         """What stands for an object of the caller, of items that `item` reads; None where that object itself does."""
         return None

@@ -16,7 +16,8 @@ from jitgrad.script.frontend.templates.unions import (certain, force, is_choice,
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.protocol import SYMBOLS, Kind, class_of, is_dynamic, register, type_name, type_word
 from jitgrad.script.frontend.values.strings import joined, parts_of
-from jitgrad.script.frontend.values.values import HELD, Boxed, Iterable, Method, Number, SymList, SymTensor, Union
+from jitgrad.script.frontend.values.values import (HELD, Boxed, Iterable, Method, Number, SymList, SymTensor, Union,
+                                                   is_entry, refers)
 
 
 def _of_each(verb: Callable[..., Any], what: str = "") -> Callable[..., Any]:
@@ -38,7 +39,7 @@ class UnionKind(Kind):
     dynamic = True
     rank = 4
     is_instance, has_attribute = _of_each(protocol.is_instance), _of_each(protocol.has_attribute)
-    set_attribute, delete_attribute = _of_each(protocol.set_attribute), _of_each(protocol.delete_attribute)
+    delete_attribute = _of_each(protocol.delete_attribute)
     truth, length, contains = _of_each(protocol.truth), _of_each(protocol.length), _of_each(protocol.contains)
     get_item = _of_each(protocol.get_item, "'{}' object is not subscriptable")
     set_item = _of_each(protocol.set_item, "'{}' object does not support item assignment")
@@ -73,6 +74,11 @@ class UnionKind(Kind):
         if all(s is None or isinstance(s, SymTensor) for s in obj.statics):
             obj = certain(context, obj, f"'{{}}' object has no attribute '{name}'", AttributeError)
         return switch(context, obj, lambda v: _attribute(context, v, name))
+
+    def set_attribute(self, context: Context, obj: Union, name: str, value: Any) -> None:
+        if all(s is None or isinstance(s, HELD) for s in obj.statics):
+            obj = certain(context, obj, f"'{{}}' object has no attribute '{name}'", AttributeError)
+        switch(context, obj, lambda v: protocol.set_attribute(context, v, name, value))
 
     def callee(self, context: Context, obj: Union, name: str) -> Any:
         if obj.inner is not None and all(s is None for s in obj.statics):
@@ -130,9 +136,9 @@ class UnionKind(Kind):
 
     def identical(self, context: Context, a: Any, b: Any) -> Any:
         union, other = (a, b) if isinstance(a, Union) else (b, a)
-        if isinstance(other, Union):
+        if isinstance(other, Union) or is_entry(other):
             return switch(context, union, lambda v: protocol.identical(context, v, other))
-        if is_dynamic(other) and not isinstance(other, (SymTensor, *HELD)):
+        if is_dynamic(other) and not refers(other):
             raise NotStatic("`is` between values that are known only at run time", context.span())
         test = is_static(context, union, other)
         if isinstance(test, Number):

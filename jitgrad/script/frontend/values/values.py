@@ -17,8 +17,9 @@ from __future__ import annotations
 import ast
 import enum
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
+from jitgrad.script.frontend.state.context import NUMBERS
 from jitgrad.script.frontend.values.heap import Path, Storage, SymTensor
 from jitgrad.script.frontend.values.symnumbers import TYPES, Number, guarded_int, size_number
 from jitgrad.script.graph.ir import Value
@@ -29,9 +30,43 @@ if TYPE_CHECKING:
     from jitgrad.script.frontend.state.frames import Frame
     from jitgrad.script.frontend.templates.template import Template
 
-__all__ = ["HELD", "TYPES", "UNBOUND", "Borrowed", "Function", "Instance", "Iterable", "Method", "Number", "Part",
-           "Path", "Range", "RunItems", "RunPairs", "RunText", "Storage", "Super", "SymDict", "SymList", "SymTensor",
-           "SymTuple", "Tail", "TensorMap", "Text", "Union", "guarded_int", "sequence", "size_number"]
+__all__ = [
+    "HELD",
+    "TYPES",
+    "UNBOUND",
+    "Borrowed",
+    "Boxed",
+    "Container",
+    "Entry",
+    "Function",
+    "Instance",
+    "Iterable",
+    "Method",
+    "Number",
+    "Part",
+    "Path",
+    "Pool",
+    "Range",
+    "RunItems",
+    "RunPairs",
+    "RunText",
+    "Storage",
+    "Super",
+    "SymDict",
+    "SymList",
+    "SymTensor",
+    "SymTuple",
+    "Tail",
+    "TensorMap",
+    "Text",
+    "Union",
+    "guarded_int",
+    "is_entry",
+    "is_held",
+    "refers",
+    "sequence",
+    "size_number",
+]
 
 
 class _Unbound:
@@ -63,13 +98,52 @@ class Union:
         return f"<one of {self.statics} {self.inner or ''}>"
 
 
-class SymList:
-    """A list made by the script; its items are in the state under the object itself."""
+class Entry(NamedTuple):
+    """Where a container is that lives in a pool: the pool, and its number there."""
 
-    __slots__ = ("source",)
+    pool: Pool
+    index: Value
+
+
+class Container:
+    """A list, dict or object of the script; its content is in the state under the object itself.
+
+    Attributes:
+        source: where it is found outside, if it was given; else None.
+        entry: its place in a pool; its content is there then, and this object is one of many references to it.
+        site: the expression that made it, as a key that other evaluations have too.
+        number: containers made later have higher ones.
+    """
+
+    __slots__ = ("entry", "number", "site", "source")
 
     def __init__(self, source: Any = None):
         self.source = source
+        self.entry: Entry | None = None
+        self.site: Any = None
+        self.number = next(NUMBERS)
+
+
+class SymList(Container):
+    """A list."""
+
+    __slots__ = ()
+
+
+class Pool(SymList):
+    """The containers that some expressions make, as a list of run-time length of what they hold (`pools.py`).
+
+    Attributes:
+        initial: what it holds when the script is entered: nothing.
+        prototype: an object of the containers' class.
+    """
+
+    __slots__ = ("initial", "prototype")
+
+    def __init__(self) -> None:
+        super().__init__("pool")
+        self.initial: RunItems = None  # type: ignore[assignment]
+        self.prototype: Any = None
 
 
 class SymTuple(SymList):
@@ -111,13 +185,10 @@ class RunPairs(dict[Any, Any]):
     __slots__ = ()
 
 
-class SymDict:
-    """A dict made by the script; its items, or RunPairs, are in the state under the object itself."""
+class SymDict(Container):
+    """A dict; it holds a dict, or RunPairs."""
 
-    __slots__ = ("source",)
-
-    def __init__(self, source: Any = None):
-        self.source = source
+    __slots__ = ()
 
 
 class TensorMap:
@@ -129,14 +200,14 @@ class TensorMap:
         self.real, self.source = real, source
 
 
-class Instance:
-    """An object made by the script: its class; its attributes are in the state under the object itself."""
+class Instance(Container):
+    """An object made by the script: its class; it holds a dict of its attributes."""
 
-    __slots__ = ("cls", "source")
+    __slots__ = ("cls",)
 
     def __init__(self, cls: type):
+        super().__init__()
         self.cls = cls
-        self.source: Any = None
 
 
 class Boxed(Instance):
@@ -163,8 +234,23 @@ class Borrowed:
         self.real, self.source = real, source
 
 
-#: containers whose content is in the state
-HELD = (SymList, SymDict, Instance)
+#: what has a content in the state
+HELD = (Container,)
+
+
+def is_held(value: Any) -> TypeGuard[Container]:
+    """Whether a value is a container whose content is in the state: no entry of a pool, which is a number there."""
+    return isinstance(value, Container) and value.entry is None
+
+
+def refers(value: Any) -> TypeGuard[SymTensor | Container]:
+    """Whether a value is a reference to something of which the content is in the state."""
+    return isinstance(value, SymTensor) or is_held(value)
+
+
+def is_entry(value: Any) -> TypeGuard[Container]:
+    """Whether a value is a container that lives in a pool."""
+    return isinstance(value, Container) and value.entry is not None
 
 
 class Text:

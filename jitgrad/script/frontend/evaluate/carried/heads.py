@@ -9,8 +9,8 @@ from jitgrad.dims import Dim, Symbol, dim, substitute
 from jitgrad.errors import ScriptError, TypeMismatch
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.state import copies
-from jitgrad.script.frontend.state.context import Context, State
-from jitgrad.script.frontend.templates import locations, run_lists
+from jitgrad.script.frontend.state.context import SETS, Context, Restart, State
+from jitgrad.script.frontend.templates import locations, pools, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static, of_the_run
 from jitgrad.script.frontend.templates.identities import cell_of, given, references
 from jitgrad.script.frontend.templates.of_values import template_of
@@ -22,7 +22,7 @@ from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import type_word
-from jitgrad.script.frontend.values.values import HELD, UNBOUND, Number, Storage, SymDict, SymList, SymTensor
+from jitgrad.script.frontend.values.values import UNBOUND, Number, Storage, SymDict, SymList, SymTensor, is_held
 from jitgrad.script.graph.ir import Value
 
 #: a variable that is yet another known string after so many evaluations of the body becomes a string of the run
@@ -189,7 +189,7 @@ class Head:
             roots = {storage.root, self.context.inputs.values[storage.input] if storage.input >= 0 else None}
             own = {v for v in (self.entry.values.get(storage), *roots) if v is not None}
             return [own, *(set() for _ in range(t.origin))]
-        held = self.entry.values.get(value) if isinstance(value, HELD) else value
+        held = self.entry.values.get(value) if is_held(value) else value
         if isinstance(t, Items) and isinstance(held, tuple) and len(held) == len(t.items):
             return [x for i, v in zip(t.items, held, strict=True) for x in self._parts(i, v)]
         if isinstance(t, Record) and isinstance(held, dict):
@@ -211,7 +211,7 @@ class Head:
                 self.listed.add(key)
                 changed = True
             if value is head.values.get(key) and key not in self.exits and not (
-                    isinstance(value, HELD) and head.values.get(value) is not end.values.get(value)):
+                    is_held(value) and head.values.get(value) is not end.values.get(value)):
                 continue
             begun = head.values.get(key)
             if isinstance(begun, SymTensor) and isinstance(value, SymTensor) and heap.same_reference(begun, value):
@@ -279,6 +279,8 @@ class Head:
     def unsettled_error(self) -> ScriptError:
         """The refusal of a loop whose variables get other types with every evaluation."""
         key = self.unsettled
+        if SETS not in self.context.decisions and any(map(_holds_a_set, self.templates.values())):
+            raise Restart(SETS, "a loop makes sets: they are objects")
         found = self.templates.get(key)
         what = "the types of this loop's variables do not settle"
         if isinstance(key, tuple) and isinstance(key[-1], str) and found is not None:
@@ -343,7 +345,7 @@ class Head:
             return Same(before)
         if not isinstance(t, (Items, Record)):
             return t
-        old, new = (state.values.get(v) if isinstance(v, HELD) else v for state, v in (
+        old, new = (state.values.get(v) if is_held(v) else v for state, v in (
             (self.entry, before), (end, after)))
         if isinstance(t, Record) and isinstance(old, dict) and isinstance(new, dict):
             old, new = (tuple([held.get(n) for n in t.names]) for held in (old, new))
@@ -352,6 +354,7 @@ class Head:
         return t.of(tuple([self._held(i, x, y, end) for i, x, y in zip(t.items, old, new, strict=True)]))
 
     def _clash(self, key: Any, before: Any, value: Any, end: State, why: str) -> TypeMismatch:
+        pools.meet(self.context, key, (before, self.entry), (value, end))
         if isinstance(key, SymList):
             return TypeMismatch(f"a list that changes in this loop cannot hold its items: {why}", self.context.span(),
                                 hint="let it hold tensors of one dtype and rank, or numbers, or tuples of these")
@@ -416,6 +419,11 @@ def names_of(held: Any) -> tuple[Any, ...]:
     if isinstance(held, (Record, dict)):
         return held.names if isinstance(held, Record) else tuple(held)
     return tuple(range(len(held.items if isinstance(held, Items) else held)))
+
+
+def _holds_a_set(t: Template) -> bool:
+    statics = t.statics if isinstance(t, Either) else (t.value,) if isinstance(t, Static) else ()
+    return any(isinstance(s, (set, frozenset)) for s in statics) or any(map(_holds_a_set, t.parts))
 
 
 def _unchanged(before: Any, value: Any) -> bool:

@@ -19,7 +19,7 @@ from jitgrad.script.frontend.templates.identities import Cell, cell_of, given, l
 from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap
-from jitgrad.script.frontend.values.values import HELD, Number, Storage, SymTensor
+from jitgrad.script.frontend.values.values import HELD, Number, Storage, SymTensor, is_held, refers
 from jitgrad.script.graph.ir import attr_symbols, map_attr
 
 NUMBERS = (Number, int, float)  # a bool is an int
@@ -162,7 +162,7 @@ class ObjectHead(Head):
             return self._number_as(key)
 
         def one(v: Any, steps: tuple[Any, ...]) -> Any:
-            made = self._before.get(cell_of(v)) if isinstance(v, (SymTensor, *HELD)) else None
+            made = self._before.get(cell_of(v)) if refers(v) else None
             return v if made is None else self._view(made, ()) if isinstance(v, SymTensor) else made
 
         return replaced(value, one)
@@ -176,7 +176,7 @@ class ObjectHead(Head):
             return t.value
 
         def one(v: Any, steps: tuple[Any, ...]) -> Any:
-            if not isinstance(v, (SymTensor, *HELD)):
+            if not refers(v):
                 return v
             copy = self._copies.get(place_of(key, steps))
             made = copy or self._after.get(cell_of(v))
@@ -201,7 +201,7 @@ class ObjectHead(Head):
         if key in self.entry.values or not isinstance(key, (Storage, *HELD)) or given(key):
             return locations.fetch(self.context, state, key)
         found = held.get(key)
-        return state.values[found] if isinstance(found, HELD) else found
+        return state.values[found] if is_held(found) else found
 
 
 def referring_tensor(context: Context, value: SymTensor) -> Tensor:

@@ -23,7 +23,7 @@ from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap, numbers
-from jitgrad.script.frontend.values.values import HELD, UNBOUND, Storage, SymTensor, Union
+from jitgrad.script.frontend.values.values import HELD, UNBOUND, Storage, SymTensor, Union, is_held, refers
 from jitgrad.script.graph.ir import Value, map_attr
 
 
@@ -104,7 +104,7 @@ class ReferenceHead(ObjectHead):
                 if made not in self.templates:
                     self.templates[made] = self._first(made, self._entry(made))
                     changed = True
-                if made not in work and isinstance(made, HELD):
+                if made not in work and is_held(made):
                     work.append(made)
         return changed or self._wider
 
@@ -192,7 +192,7 @@ class ReferenceHead(ObjectHead):
                 cell = cell_of(ref)
                 if not self._is_older(cell):
                     counts[cell] += 1
-                    if counts[cell] == 1 and isinstance(cell, HELD):
+                    if counts[cell] == 1 and is_held(cell):
                         held.append(end.values.get(cell))
         return counts
 
@@ -228,7 +228,7 @@ class ReferenceHead(ObjectHead):
                 if len(made) > 1:
                     self._make_one(end, union, made)
             for _, ref in references(end.values.get(key)):
-                if isinstance(ref, HELD) and not self._is_older(ref) and ref not in keys:
+                if is_held(ref) and not self._is_older(ref) and ref not in keys:
                     keys.append(ref)
 
     def _is_made(self, value: Any) -> bool:
@@ -344,7 +344,7 @@ class ReferenceHead(ObjectHead):
                 copies.share(context, copies.of(context).shared[cell], made[cell])
 
         def after(v: Any, steps: tuple[Any, ...]) -> Any:
-            cell = made.get(cell_of(v)) if isinstance(v, (SymTensor, *HELD)) else None
+            cell = made.get(cell_of(v)) if refers(v) else None
             if cell is None or not isinstance(v, SymTensor):
                 return v if cell is None else cell
             path = tuple([(op, {k: map_attr(a, lambda d: substitute(d, mapping)) for k, a in attrs.items()})
