@@ -18,7 +18,7 @@ from jitgrad.dims import Symbol
 from jitgrad.errors import ScriptError, TypeMismatch, UnsupportedCall
 from jitgrad.ops.types import INT, Type
 from jitgrad.script.frontend.state import copies, pooling
-from jitgrad.script.frontend.state.context import PACKAGE, REFERENCES, Context, Restart, State
+from jitgrad.script.frontend.state.context import PACKAGE, Context, Restart, State
 from jitgrad.script.frontend.state.unrolling import SHORT_LOOPS
 from jitgrad.script.frontend.templates import locations, run_lists
 from jitgrad.script.frontend.templates.alternatives import Num
@@ -184,7 +184,7 @@ def _is_object(container: Container) -> bool:
 def instead(context: Context, refusal: ScriptError) -> Restart | None:
     """The evaluation that may do without a refusal, if all objects are in pools: a list or tree of them is built."""
     if of(context).objects and not {pooling.OBJECTS, SHORT_LOOPS} & context.decisions:
-        return Restart(pooling.OBJECTS if REFERENCES in context.decisions else REFERENCES, f"objects live in pools: {refusal.message}")
+        return Restart(pooling.OBJECTS, f"objects live in pools: {refusal.message}")
     return None
 
 
