@@ -157,6 +157,8 @@ class Encoder(ABC):
                 return ["container", self.class_name(type_), stored_keys, [self.result(r) for r in held], identity]
             case sig.Object(type_, names, held, identity):
                 return ["object", self.class_name(type_), list(names), [self.result(r) for r in held], identity]
+            case sig.Pools():
+                raise NotSavable("its result: lists, dicts or objects that it changes in lists of run-time length")
         raise NotSavable(f"a result of kind `{type(result).__name__}`: return tensors, numbers and containers of them")
 
     def _steps(self, path: Steps) -> Json:

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from jitgrad.script.frontend.state.frames import Frame
     from jitgrad.script.frontend.templates.template import Template
 
-__all__ = ["HELD", "TYPES", "UNBOUND", "Borrowed", "Boxed", "Container", "Entry", "Function", "Instance", "Iterable", "Method", "Number", "Part", "Path", "Pool", "Range", "RunItems", "RunPairs", "Storage", "Super", "SymDict", "SymList", "SymTensor", "SymTuple", "Tail", "TensorMap", "Text", "Union", "guarded_int", "is_entry", "is_held", "refers", "sequence", "size_number"]
+__all__ = ["HELD", "TYPES", "UNBOUND", "Borrowed", "Boxed", "Container", "Entry", "Function", "Instance", "Iterable",
+           "Method", "Number", "Part", "Path", "Pool", "Range", "RunItems", "RunPairs", "Storage", "Super", "SymDict",
+           "SymList", "SymTensor", "SymTuple", "Tail", "TensorMap", "Text", "Union", "guarded_int", "is_entry",
+           "is_held", "refers", "sequence", "size_number"]
 
 
 class _Unbound:
@@ -62,10 +65,10 @@ class Union:
 
 
 class Entry(NamedTuple):
-    """Where a container is that lives in a pool: the pool, and its number there."""
+    """Where a container is that lives in a pool: the pool, and its place there."""
 
     pool: Pool
-    index: Value
+    place: Value
 
 
 class Container:
