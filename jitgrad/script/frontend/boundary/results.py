@@ -114,8 +114,8 @@ class Results:
             if not own and t.type is not SymTuple:  # which of them are one, pools know
                 pooling.begin(self.context)
                 if pooling.wanted(self.context):
-                    raise UnsupportedCall("a script cannot return a list of lists of which only the run knows which are "
-                                          "one", self.context.span(), hint="put copies into it: `list(xs)`")
+                    raise UnsupportedCall("a script cannot return lists of which only the run knows which are one",
+                                          self.context.span(), hint="put copies into it: `list(xs)`")
             columns = tuple([next(number) for _ in t.types()])
             identity = self.identity(object())
             made = sig.Repeated(columns, self._item(t.elem, iter(range(len(columns)))), identity)

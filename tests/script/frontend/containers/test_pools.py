@@ -621,6 +621,19 @@ def values_changed(n: int):
     return d
 
 
+@program((t(3), 3), (t(3), 1), (t(3), 0))
+def lists_of_an_iteration_chosen_after_it(x, n: int):
+    a = [x]
+    b = [x + 1]
+    for i in range(n):
+        b = [x * i]
+        b.append(x * i + 1)
+        a = b[:]
+    c = a if n > 1 else b
+    c.append(x)
+    return a, b
+
+
 test_programs = suite(PROGRAMS)
 
 
