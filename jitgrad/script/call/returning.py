@@ -1,6 +1,6 @@
 """Rebuilding what the Python function returns from graph outputs: one generated function per specialisation."""
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -72,14 +72,16 @@ class ResultWriter:
     def expression(self, result: sig.Result) -> str:
         """An expression for a result."""
         match result:
+            case sig.Entry(pool, index):
+                return f"{self._pools}[{pool}][{self._output(index)}]"
             case sig.Given(source):
                 return self.reader.read(source)
             case sig.Output(index):
                 return self._output(index)
             case sig.Same(index):
                 return f"i[{index}]"
-            case sig.Static(value):
-                return self.reader.literal(value)
+            case sig.Static() | sig.Nothing():
+                return self.reader.literal(result.value) if isinstance(result, sig.Static) else self.constant(NOTHING)
             case sig.ViewOf(index, path, sizes, made):
                 return self._viewed(self._output(index) if made else f"i[{index}]", path, sizes)
             case sig.Referred(index, origin, references, path, sizes):
@@ -91,8 +93,6 @@ class ResultWriter:
             case sig.OneOf(tag, results):
                 choices = ", ".join(f"lambda: {self.expression(r)}" for r in results)
                 return f"({choices},)[{self._output(tag)}]()"
-            case sig.Nothing():
-                return self.constant(NOTHING)
             case sig.Text(parts):
                 return f"''.join(({''.join(self._piece(p) + ', ' for p in parts)}))"
             case sig.Made(cls, items, identity):
@@ -101,28 +101,33 @@ class ResultWriter:
                 return self._once(result.identity, lambda: self._container(result))
             case sig.Repeated(leaves, item, identity):
                 return self._once(identity, lambda: self._repeated([self._output(k) for k in leaves], item))
-            case sig.Entry(pool, index):
-                return f"pools[{pool}][{self._output(index)}]"
-            case sig.Pools(pools, inner):
-                self._make(pools)
-                return self.expression(inner)
             case sig.Pairs(keys, values, identity):
                 return self._once(identity, lambda: f"dict(zip({self.expression(keys)}, {self.expression(values)}))")
         raise AssertionError(result)
 
+    @property
+    def _pools(self) -> str:
+        return "pools" if self.inside else f"pools{self.part}"
+
+    def within_pools(self, result: sig.Result) -> sig.Result:
+        """What is in a `Pools`. Their containers are made once for all that leaves together: they may refer to one
+        another."""
+        if isinstance(result, sig.Pools):
+            if self.part not in self._pooled:
+                self._pooled.add(self.part)
+                self._make(result.pools)
+            return result.result
+        return result
+
     def _make(self, pools: Sequence[sig.Pool]) -> None:
-        """Make the containers of the pools, once for all that leaves together: they may refer to one another."""
-        if self.part in self._pooled:
-            return
-        self._pooled.add(self.part)
         columns = [f"list(zip({', '.join(map(self._output, pool.leaves))}))" for pool in pools]
         self.lines.append(f"e = ({', '.join(columns)},)")
         makers = [self.constant(pool.make) for pool in pools]
-        self.lines.append(f"pools = [[make() for _ in c] for c, make in zip(e, ({', '.join(makers)},))]")
+        self.lines.append(f"{self._pools} = [[make() for _ in c] for c, make in zip(e, ({', '.join(makers)},))]")
         for k, pool in enumerate(pools):
             leave = self.constant(result_writer(pool.item))
-            self.lines.append(f"for one, c in zip(pools[{k}], e[{k}]): "
-                              f"{self.constant(_fill)}(one, {leave}(i, c, pools))")
+            self.lines.append(f"for one, c in zip({self._pools}[{k}], e[{k}]): "
+                              f"{self.constant(_fill)}(one, {leave}(i, c, {self._pools}))")
 
     def _piece(self, part: Any) -> str:
         if isinstance(part, str):
@@ -140,7 +145,7 @@ class ResultWriter:
     def _repeated(self, leaves: Sequence[str], item: sig.Result) -> str:
         if item == sig.Output(0):
             return f"list({leaves[0]})"
-        pools = "pools" if self._pooled or self.inside else "None"
+        pools = self._pools if self.inside or self.part in self._pooled else "None"
         return f"[{self.constant(result_writer(item))}(i, e, {pools}) for e in zip({', '.join(leaves)})]"
 
     def _container(self, result: sig.Container | sig.Object) -> str:
@@ -179,7 +184,7 @@ def _fill(container: Any, made: Any) -> None:
     """Give a new container what another one holds."""
     if isinstance(container, (dict, set)):
         container.update(made)
-        if hasattr(made, "default_factory"):
+        if isinstance(container, defaultdict):
             container.default_factory = made.default_factory
     elif isinstance(container, (list, deque)):
         container.extend(made)

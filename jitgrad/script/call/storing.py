@@ -35,11 +35,12 @@ def leave_writer(params: Sequence[str], values: dict[str, Any], inputs: Sequence
     """
     reader = EntryWriter(params, values, {source: f"i[{k}]" for k, source in enumerate(inputs)})
     writer = ResultWriter(reader)
-    made = writer.expression(result)
+    made = writer.expression(writer.within_pools(result))
     assignments: list[str] = []
     for k, (place, what) in enumerate(stores):
         if parts:
             writer.first, writer.part = parts[k]
+        what = writer.within_pools(what)
         value = writer.expression(what)
         if not isinstance(what, (sig.Output, sig.Given, sig.Same)):
             writer.lines.append(f"x{k} = {value}")

@@ -27,7 +27,7 @@ from jitgrad.script.frontend.library import (builtins, callbacks, dictionaries, 
 from jitgrad.script.frontend.library.backend import SymbolicBackend
 from jitgrad.script.frontend.source.annotations import check as check_annotations
 from jitgrad.script.frontend.source.source import source_of
-from jitgrad.script.frontend.state import dispatch, effects, unrolling
+from jitgrad.script.frontend.state import dispatch, effects, pooling, unrolling
 from jitgrad.script.frontend.state.context import APART, REFERENCES, Context, Restart, activated
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.memory import SHARED
@@ -126,7 +126,7 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
                 return script
             except Restart as restart:
                 refusal = _told(refusal, restart.__cause__, decisions)
-                decisions.add(restart.decision)
+                decisions |= {restart.decision, pooling.IMPLIED.get(restart.decision, restart.decision)}
                 log.append(restart.text)
                 if not restart.of_call:
                     found[restart.decision] = restart.text

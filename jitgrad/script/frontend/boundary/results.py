@@ -22,8 +22,8 @@ from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.templates.texts import Str, Words
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import is_dynamic, kind_of, kind_of_class, type_word
-from jitgrad.script.frontend.values.values import (Part, Pool, RunItems, RunPairs, Storage, SymDict, SymTensor,
-                                                   SymTuple, is_entry, is_held)
+from jitgrad.script.frontend.values.values import (Container, Part, Pool, RunItems, RunPairs, Storage, SymDict,
+                                                   SymTensor, SymTuple, is_held)
 from jitgrad.script.graph.ir import Value, attr_symbols
 
 
@@ -76,8 +76,8 @@ class Results:
 
     def tree(self, value: Any) -> sig.Result:
         """The recipe for one value."""
-        if is_entry(value):
-            return self._entry(value.entry.pool, self.output(value.entry.index))
+        if isinstance(value, Container) and value.entry is not None:
+            return self._entry(value.entry.pool, self.output(value.entry.place))
         if is_held(value) and REFERENCES not in self.context.decisions and value in copies.of(self.context).shared:
             raise copies.changed(self.context, value)  # which objects are one is seen outside
         return kind_of(value).result(self, value)
@@ -97,8 +97,9 @@ class Results:
             held: RunItems = locations.fetch(self.context, self.context.state, pool)
             if held.elem.caller_memory():
                 raise self._memory()
-            item = self._item(held.elem.parts[1], iter(range(1, len(held.leaves))))
-            found.append(sig.Pool(kind_of(pool.prototype).maker(pool.prototype), tuple(self.output(v) for v in held.leaves), item))
+            item = self._item(held.elem.parts[1], iter(range(1, len(held.leaves))), own=True)
+            make = kind_of(pool.prototype).maker(pool.prototype)
+            found.append(sig.Pool(make, tuple(self.output(v) for v in held.leaves), item))
         return sig.Pools(tuple(found), tree)
 
     def _memory(self) -> UnsupportedCall:
@@ -106,13 +107,16 @@ class Results:
                                "which one is known only at run time", self.context.span(),
                                hint="put `x.clone()` into the list")
 
-    def _item(self, t: Template, number: Iterator[int]) -> sig.Result:
-        """The recipe for an element from its leaves."""
+    def _item(self, t: Template, number: Iterator[int], own: bool = False) -> sig.Result:
+        """The recipe for an element from its leaves; `own`: a list is no object, but what one object holds."""
         if isinstance(t, Items):
             return kind_of_class(t.type).recipe(self, t.type, tuple([self._item(i, number) for i in t.items]))
         if isinstance(t, ListOf):
-            if t.type is not SymTuple:  # which of them are one, pools know
+            if not own and t.type is not SymTuple:  # which of them are one, pools know
                 pooling.begin(self.context)
+                if pooling.wanted(self.context):
+                    raise UnsupportedCall("a script cannot return lists of which only the run knows which are one",
+                                          self.context.span(), hint="put copies into it: `list(xs)`")
             columns = tuple([next(number) for _ in t.types()])
             identity = self.identity(object())
             made = sig.Repeated(columns, self._item(t.elem, iter(range(len(columns)))), identity)
@@ -120,7 +124,7 @@ class Results:
         if isinstance(t, Ref):
             return self._entry(t.pool, next(number))
         if isinstance(t, Record):
-            return self._record(t, tuple([self._item(i, number) for i in t.items]))
+            return self._record(t, tuple([self._item(i, number, t.type is RunPairs) for i in t.items]))
         held = t.inner if isinstance(t, Either) and t.statics == (None,) and not t.tagged else t
         if isinstance(held, Ref):
             return self._entry(held.pool, next(number))

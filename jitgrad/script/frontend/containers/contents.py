@@ -48,10 +48,10 @@ def writable(context: Context, container: Any) -> None:
 
 def identical(context: Context, a: Any, b: Any) -> Any:
     """Whether two containers are one: a bool, or one of the run."""
-    if is_entry(a) and is_entry(b):
-        if a.entry.pool is not b.entry.pool:
-            return False
-        return numbers.compare(context, "eq", *(numbers.wrap(context, c.entry.index) for c in (a, b)))
+    one, other = (c.entry if is_entry(c) else None for c in (a, b))
+    if one is not None and other is not None:
+        return one.pool is other.pool and numbers.compare(
+            context, "eq", numbers.wrap(context, one.place), numbers.wrap(context, other.place))
     if a is not b:
         if a in context.listed and b in context.listed:
             pooling.begin(context)

@@ -193,7 +193,7 @@ class DequeKind(ListKind):
         number = identity if identity < 0 else results.identity((cls, identity))  # the list of its items has that one
         return sig.Made(collections.deque, (items, sig.Static(cls.maxlen)), number)
 
-    def maker(self, obj: Deque) -> Callable[[], Any]:
+    def maker(self, obj: Any) -> Callable[[], Any]:
         return functools.partial(collections.deque, (), obj.maxlen)
 
     def text(self, context: Context, obj: Any, conversion: str, spec: str) -> list[Any]:

@@ -15,6 +15,8 @@ from jitgrad.script.frontend.state.unrolling import SHORT_LOOPS
 POOLS = ("pools",)
 #: the decision that all objects of a class of the user's are in one pool, wherever they are made
 OBJECTS = ("objects in pools",)
+#: names refer to objects then, which may be entries
+IMPLIED = {POOLS: REFERENCES, OBJECTS: REFERENCES}
 _WHY = "a list, dict or object in a list of run-time length is changed: such containers live in pools"
 
 
@@ -26,7 +28,7 @@ def wanted(context: Context) -> bool:
 def begin(context: Context) -> None:
     """Begin again with pools, if that has not been tried; names refer to objects then."""
     if {POOLS, SHORT_LOOPS}.isdisjoint(context.decisions):
-        raise Restart(REFERENCES if REFERENCES not in context.decisions else POOLS, _WHY)
+        raise Restart(POOLS, _WHY)
 
 
 def is_pooled(context: Context, site: Any) -> bool:

@@ -18,7 +18,7 @@ from jitgrad.dims import Symbol
 from jitgrad.errors import ScriptError, TypeMismatch, UnsupportedCall
 from jitgrad.ops.types import INT, Type
 from jitgrad.script.frontend.state import copies, pooling
-from jitgrad.script.frontend.state.context import PACKAGE, REFERENCES, Context, Restart, State
+from jitgrad.script.frontend.state.context import PACKAGE, Context, Restart, State
 from jitgrad.script.frontend.state.unrolling import SHORT_LOOPS
 from jitgrad.script.frontend.templates import locations, run_lists
 from jitgrad.script.frontend.templates.alternatives import Num
@@ -78,7 +78,7 @@ class Ref(Template):
         return [False]
 
     def lower(self, context: Context, value: Any) -> list[Value]:
-        return [value.entry.index]
+        return [value.entry.place]
 
     def rebuild(self, context: Context, leaves: Iterator[Value]) -> Any:
         made = copy(self.pool.prototype)
@@ -184,7 +184,7 @@ def _is_object(container: Container) -> bool:
 def instead(context: Context, refusal: ScriptError) -> Restart | None:
     """The evaluation that may do without a refusal, if all objects are in pools: a list or tree of them is built."""
     if of(context).objects and not {pooling.OBJECTS, SHORT_LOOPS} & context.decisions:
-        return Restart(pooling.OBJECTS if REFERENCES in context.decisions else REFERENCES, f"objects live in pools: {refusal.message}")
+        return Restart(pooling.OBJECTS, f"objects live in pools: {refusal.message}")
     return None
 
 
@@ -226,7 +226,7 @@ def write(context: Context, container: Container, content: Any) -> None:
         context.state.values[container] = content
         return
     _enter_items(context, content)
-    _put(context, container.entry.pool, container.entry.index, content)
+    _put(context, container.entry.pool, container.entry.place, content)
 
 
 def _put(context: Context, pool: Pool, index: Value, content: Any) -> None:
@@ -264,7 +264,7 @@ def meet(context: Context, key: Any, one: tuple[Any, State], other: tuple[Any, S
     if not pooling.wanted(context):
         return
     for (a, mine), (b, theirs) in ((one, other), (other, one)):
-        if any(is_entry(v) for v in _containers(a, mine)):
+        if any(is_entry(v) or isinstance(v, Pool) for v in _containers(a, mine)):
             for v in _containers(b, theirs):
                 if is_held(v) and v.source is None:
                     pooling.ask(context, v)
@@ -287,7 +287,7 @@ def _items(value: Any) -> Iterator[Any]:
 
 
 def _containers(value: Any, state: State) -> Iterator[Any]:
-    """The containers in a value, and one of each pool that it refers to."""
+    """The containers in a value, and the pools that it refers to."""
     pending, seen = [value], set()
     while pending:
         v = pending.pop()
@@ -310,8 +310,6 @@ def _containers(value: Any, state: State) -> Iterator[Any]:
 
 def _references(t: Template) -> Iterator[Any]:
     if isinstance(t, Ref):
-        made = copy(t.pool.prototype)
-        made.entry = Entry(t.pool, None)
-        yield made
+        yield t.pool
     for part in t.parts:
         yield from _references(part)

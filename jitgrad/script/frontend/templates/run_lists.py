@@ -31,7 +31,7 @@ def content(context: Context, value: Container) -> Any:
 def _in_pool(context: Context, entry: Entry) -> Any:
     """What a container in a pool holds: its lists are its own."""
     held: RunItems = locations.fetch(context, context.state, entry.pool)
-    _, made = item_at(context, held, entry.index)
+    _, made = item_at(context, held, entry.place)
     found = context.state.values.pop(made)
     if type(found) is dict:  # one object is known
         return {k: v.statics[0] if isinstance(v, Union) and v.inner is None and len(v.statics) == 1 else v

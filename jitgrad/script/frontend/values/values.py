@@ -99,10 +99,10 @@ class Union:
 
 
 class Entry(NamedTuple):
-    """Where a container is that lives in a pool: the pool, and its number there."""
+    """Where a container is that lives in a pool: the pool, and its place there."""
 
     pool: Pool
-    index: Value
+    place: Value
 
 
 class Container:

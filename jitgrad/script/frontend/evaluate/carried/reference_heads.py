@@ -23,7 +23,7 @@ from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap, numbers
-from jitgrad.script.frontend.values.values import HELD, UNBOUND, Storage, SymTensor, Union, is_held, refers
+from jitgrad.script.frontend.values.values import HELD, UNBOUND, RunPairs, Storage, SymTensor, Union, is_held, refers
 from jitgrad.script.graph.ir import Value, map_attr
 
 
@@ -317,6 +317,8 @@ class ReferenceHead(ObjectHead):
                         value = (read_if_there if isinstance(t, Either) else heap.read)(context, value)
                     else:
                         value = context.one("fill", numbers.value_of(context, value), shape=(), dtype=key.type.dtype)
+            elif isinstance(key, HELD) and (isinstance(t, ListOf) or (isinstance(t, Record) and t.type is RunPairs)):
+                pass  # what the items hold now, not objects of the loop, which are those of the next iteration
             elif value is not None or not isinstance(key, HELD):
                 value = self.at_entry(key, value) if entry else self.at_end(key, value)
             result += merge.lower_location(context, key, t, value)
