@@ -162,8 +162,7 @@ class Encoder(ABC):
             case sig.Nothing():
                 return ["nothing"]
             case sig.Pools() | sig.Entry():
-                raise NotSavable("a result with lists, dicts or objects in a list of run-time length: return tensors, "
-                                 "numbers and lists of them")
+                raise NotSavable("its result: lists, dicts or objects that it changes in lists of run-time length")
         raise AssertionError(result)
 
     def _steps(self, path: Steps) -> Json:
