@@ -78,8 +78,11 @@ class Results:
         """The recipe for one value."""
         if isinstance(value, Container) and value.entry is not None:
             return self._entry(value.entry.pool, self.output(value.entry.place))
-        if is_held(value) and REFERENCES not in self.context.decisions and value in copies.of(self.context).shared:
-            raise copies.changed(self.context, value)  # which objects are one is seen outside
+        if is_held(value) and value.source is None:  # which objects are one is seen outside
+            if REFERENCES not in self.context.decisions and value in copies.of(self.context).shared:
+                raise copies.changed(self.context, value)
+            if value in self.context.listed:
+                pooling.begin(self.context)
         return kind_of(value).result(self, value)
 
     def _entry(self, pool: Pool, index: int) -> sig.Result:
