@@ -10,6 +10,7 @@ from typing import Any
 from jitgrad import func
 from jitgrad.autograd import functional
 from jitgrad.errors import UnsupportedCall
+from jitgrad.func import transforms
 from jitgrad.script.autodiff import inner
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.gradients import backward, carried_leaves, record
@@ -115,7 +116,7 @@ def _filled(context: Context, tree: Any, found: Iterator[Any], name: str) -> Any
         context, tree, lambda item: _filled(context, item, found, name), name)
 
 
-@handles(func._both)
+@handles(transforms._both)
 def _both(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     """What `grad`, `grad_and_value` and `value_and_grad` call: (gradient, value, aux)."""
     function, argnums, has_aux, name, given, named = args
