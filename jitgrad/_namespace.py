@@ -38,6 +38,7 @@ from jitgrad.ops.library.spatial.convolution import *
 from jitgrad.ops.library.spatial.pooling import *
 from jitgrad.ops.library.spatial.resampling import *
 from jitgrad.ops.tensorbase import Size as Size
+from jitgrad.func.vectorize import vmap as vmap
 from jitgrad.random import Generator as Generator
 
 bool = _bool

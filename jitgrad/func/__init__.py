@@ -1,6 +1,8 @@
-"""Functions of functions, by torch.func's names: derivatives, and `vmap`."""
+"""Functions of functions, by torch.func's names: derivatives, `vmap`, and modules as functions of their parameters."""
 
+from .stateless import functional_call, stack_module_state
 from .transforms import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, value_and_grad, vjp
 from .vectorize import vmap
 
-__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "value_and_grad", "vjp", "vmap"]
+__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "stack_module_state",
+           "value_and_grad", "vjp", "vmap"]

@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from jitgrad import config
 from jitgrad.eager.batched import BatchedTensor
 from jitgrad.eager.interop import get_rng_state, set_rng_state
 from jitgrad.func import batches
@@ -49,7 +50,11 @@ def _mapped(func: Callable[..., Any], options: tuple[Any, Any, str, int | None],
     def run(items: tuple[Any, ...]) -> Any:
         if state is not None:  # every chunk draws what the first one did
             set_rng_state(state)
-        return func(*items, **kwargs)
+        before, config.mode.eager = config.mode.eager, True  # a program has no batch
+        try:
+            return func(*items, **kwargs)
+        finally:
+            config.mode.eager = before
 
     return batches.mapped(run, BatchedTensor, batches.Options(name, in_dims, out_dims, randomness, chunk_size), args)
 
