@@ -23,8 +23,9 @@ from jitgrad.script.frontend.containers import deques, mappings, sequences
 from jitgrad.script.frontend.evaluate import attempts, expressions, merge, statements
 from jitgrad.script.frontend.gradients import backward, carried_leaves, carried_losses, record, requires_grad
 from jitgrad.script.frontend.library import (builtins, callbacks, dictionaries, iterators, jitgrad_functions, numpylib,
-                                             sets, stdlib, transforms)
+                                             sets, stdlib)
 from jitgrad.script.frontend.library.backend import SymbolicBackend
+from jitgrad.script.frontend.library.functionals import mapping, transforms
 from jitgrad.script.frontend.source.annotations import check as check_annotations
 from jitgrad.script.frontend.source.source import source_of
 from jitgrad.script.frontend.state import dispatch, effects, unrolling
@@ -32,14 +33,14 @@ from jitgrad.script.frontend.state.context import APART, REFERENCES, Context, Re
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.memory import SHARED
 from jitgrad.script.frontend.state.sizes import Sizes
-from jitgrad.script.frontend.values import (functions, heap, instances, numbers, numeric, raised, strings, tensors,
-                                            unions)
+from jitgrad.script.frontend.values import (functions, heap, instances, item_kind, numbers, numeric, raised, strings,
+                                            tensors, unions)
 from jitgrad.script.frontend.values.values import Storage
 from jitgrad.script.graph.ir import Block, Graph, Value
 
 #: loaded for the kinds and handlers that they register
 REGISTERED = (deques, mappings, sequences, builtins, dictionaries, iterators, jitgrad_functions, numpylib, sets,
-              stdlib, transforms, functions, instances, numeric, raised, strings, tensors, unions)
+              stdlib, mapping, transforms, functions, instances, item_kind, numeric, raised, strings, tensors, unions)
 
 dispatch.evaluate.fill(expressions.evaluate)
 dispatch.run_block.fill(statements.run_block)

@@ -21,6 +21,7 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import locations, unions
 from jitgrad.script.frontend.templates.tensors import ARGUMENT
 from jitgrad.script.frontend.values import checks, heap, numbers
+from jitgrad.script.frontend.values.items import check_none
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import argument, items_of, type_name, type_word
 from jitgrad.script.frontend.values.tensors import getter, method, setter
@@ -150,6 +151,7 @@ def _tensors(context: Context, given: Any) -> list[SymTensor]:
     for t in found:
         if not isinstance(t, SymTensor):
             raise UnsupportedCall(f"a gradient of {type_word(t)}", context.span(), hint="give tensors")
+    check_none(context, found, "a gradient of an item, but by `func.grad` and kin,")
     return found
 
 

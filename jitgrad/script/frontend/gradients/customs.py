@@ -13,6 +13,7 @@ from jitgrad.script.autodiff.regions import Rename
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import heap
+from jitgrad.script.frontend.values.items import check_none
 from jitgrad.script.frontend.values.protocol import Kind, call, register
 from jitgrad.script.frontend.values.values import Method, SymTensor
 from jitgrad.script.graph.custom import CustomDerivative
@@ -81,6 +82,7 @@ def apply(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         raise UnsupportedCall(f"`{cls.__name__}.apply` of a value that may be None", context.span(),
                               hint="check for None before the call")
     context.gradient_state = True
+    check_none(context, given, "a custom `autograd.Function`")
     needs = tuple([isinstance(a, SymTensor) and context.grad and a.requires_grad for a in given])
     ctx = SymFunctionCtx(context, needs, cls.__name__)
     recorded, context.grad = context.grad, False

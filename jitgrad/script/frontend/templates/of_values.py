@@ -16,6 +16,7 @@ from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap
+from jitgrad.script.frontend.values.items import batches
 from jitgrad.script.frontend.values.protocol import is_dynamic
 from jitgrad.script.frontend.values.values import (Instance, Number, RunItems, RunPairs, SymDict, SymList, SymTensor,
                                                    SymTuple, Tail, Text, Union)
@@ -48,7 +49,7 @@ def _tensor(context: Context, value: SymTensor, general: bool) -> Tensor:
     place = item_origins.count(context, value)
     origin = place if storage.origin or storage.unknown else 0
     return Tensor(type_.dtype, type_.dims, value.requires_grad, storage.alias, heap.keeps_order(value), leaf, origin,
-                  place, storage.device)
+                  place, storage.device, batches(value))
 
 
 def _number(context: Context, value: Number, general: bool) -> Template:

@@ -11,6 +11,7 @@ from jitgrad.script.frontend.templates.alternatives import Either, Num, payload,
 from jitgrad.script.frontend.templates.references import CHOSEN, copied
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap, numbers
+from jitgrad.script.frontend.values.items import batches
 from jitgrad.script.frontend.values.values import HELD, UNBOUND, Boxed, SymTensor, Union
 from jitgrad.script.graph.ir import Value
 
@@ -179,9 +180,11 @@ def force(context: Context, value: Any, what: str, several: bool = False) -> Any
 
 def _of_one_type(value: Union) -> bool:
     """Whether a union is a tensor of one dtype, rank and device: what it holds is read, which is one value."""
-    types = {(s.dtype, len(s.type_.dims), s.device) if isinstance(s, SymTensor) else None for s in value.statics}
+    types = {(s.dtype, len(s.type_.dims), s.device, batches(s)) if isinstance(s, SymTensor) else None
+             for s in value.statics}
     if isinstance(value.inner, Tensor):
-        types.add((value.inner.dtype, len(value.inner.dims), value.inner.device or current().device))
+        inner = value.inner
+        types.add((inner.dtype, len(inner.dims), inner.device or current().device, inner.batches))
     elif value.inner is not None:
         types.add(None)
     return len(types) == 1 and None not in types

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from jitgrad import dims
 from jitgrad.device import device as Device
@@ -24,6 +24,8 @@ from jitgrad.script.graph.ir import Block, Value
 _CLONE = "write `.clone()` where the tensor is made, so that it has memory of its own"
 
 Path = tuple[tuple[str, Mapping[str, Any]], ...]
+#: the attribute of an alias by which a path says that the tensor is one item of a batch (`items.py`)
+ITEM = "item"
 
 
 class Storage:
@@ -67,6 +69,11 @@ class SymTensor(TensorBase["SymTensor"]):
     """A tensor of the script: a view of a storage."""
 
     __slots__ = ("_type", "copied", "path", "storage", "unrecorded")
+    #: the class of tensors whose path says that they are items; `items.py` sets it
+    of_item: ClassVar[type[SymTensor]]
+
+    def __new__(cls, storage: Storage, path: Path, *more: Any) -> SymTensor:
+        return object.__new__(SymTensor.of_item if path and ITEM in path[-1][1] else SymTensor)
 
     def __init__(self, storage: Storage, path: Path, type_: TensorType, copied: bool = False,
                  unrecorded: bool = False):
@@ -216,7 +223,7 @@ def copy(context: Context, tensor: SymTensor, value: Value | None = None) -> Sym
     storage.block, storage.inference = context.path[-1], context.inference
     storage.ordered, storage.device = keeps_order(tensor), tensor.storage.device
     context.state.values[storage] = read(context, tensor) if value is None else value
-    return SymTensor(storage, (), storage.type)
+    return SymTensor(storage, marks(tensor.path), storage.type)
 
 
 def read(context: Context, tensor: SymTensor) -> Value:
@@ -273,6 +280,11 @@ def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], ty
             layout.doubt(context, tensor.storage)
     unrecorded = op != "detach" and (tensor.unrecorded or not context.grad)
     return SymTensor(tensor.storage, (*tensor.path, *steps), type_, copied, unrecorded)
+
+
+def marks(path: Path) -> Path:
+    """What of a path says of which batches the tensor is an item."""
+    return tuple([step for step in path if ITEM in step[1]])
 
 
 def keeps_order(tensor: SymTensor) -> bool:
