@@ -16,6 +16,7 @@ from jitgrad.eager import Tensor as Tensor
 from jitgrad.eager.autograd.grad_mode import *
 from jitgrad.eager.factories import *
 from jitgrad.eager.interop import *
+from jitgrad.func.vectorize import vmap as vmap
 from jitgrad.ops.library.activation import *
 from jitgrad.ops.library.combine import *
 from jitgrad.ops.library.compare import *
@@ -38,7 +39,6 @@ from jitgrad.ops.library.spatial.convolution import *
 from jitgrad.ops.library.spatial.pooling import *
 from jitgrad.ops.library.spatial.resampling import *
 from jitgrad.ops.tensorbase import Size as Size
-from jitgrad.func.vectorize import vmap as vmap
 from jitgrad.random import Generator as Generator
 
 bool = _bool

@@ -6,7 +6,7 @@ from typing import Any
 
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.batching.backend import ESCAPED, BatchBackend
-from jitgrad.ops.batching.tensors import BACKWARD, DATA, NO_STORAGE, Item
+from jitgrad.ops.batching.tensors import BACKWARD, DATA, NO_STORAGE, REQUIRES_GRAD, Item
 
 
 class BatchedTensor(Item, Tensor):
@@ -24,18 +24,30 @@ class BatchedTensor(Item, Tensor):
         raise RuntimeError(ESCAPED if self.level.over else words)
 
     @property
-    def _data(self) -> Any:  # type: ignore[override]
+    def _data(self) -> Any:
         return self._refuse(NO_STORAGE)
 
+    @_data.setter
+    def _data(self, array: Any) -> None:
+        self._refuse(NO_STORAGE)
+
     @property
-    def data(self) -> Any:  # type: ignore[override]
+    def data(self) -> Any:
         """RuntimeError, as torch's."""
         return self._refuse(DATA)
 
+    @data.setter
+    def data(self, value: Any) -> None:
+        self._refuse(DATA)
+
     @property
-    def requires_grad(self) -> bool:  # type: ignore[override]
+    def requires_grad(self) -> bool:
         """Whether operations are recorded."""
         return self.value.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self._refuse(REQUIRES_GRAD)
 
     @property
     def grad_fn(self) -> Any:

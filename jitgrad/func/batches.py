@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jitgrad.ops.backend import AnyTensor, Batched, backend
-from jitgrad.ops.batching.backend import BatchBackend, entered, repeated
+from jitgrad.ops.batching.backend import BatchBackend, entered
+from jitgrad.ops.batching.rules import repeated
 from jitgrad.ops.library.core import alias
 from jitgrad.ops.library.shapes.join import cat
 from jitgrad.ops.library.shapes.shape import movedim, narrow
@@ -109,8 +110,9 @@ def _size(flat: list[Any], dims: list[int | None]) -> Any:
     if not sizes:
         raise ValueError("vmap: at least one of the inputs must have an in_dim that is not None")
     for size in sizes[1:]:
-        require_equal(sizes[0], size, lambda: "vmap: Expected all tensors to have the same size in the mapped dimension,"
-                      f" got sizes [{', '.join(map(str, sizes))}] for the mapped dimension", ValueError)
+        require_equal(sizes[0], size, lambda: (
+            "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+            f"[{', '.join(map(str, sizes))}] for the mapped dimension"), ValueError)
     return sizes[0]
 
 

@@ -80,8 +80,8 @@ def with_tied(own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any
         if not there:
             continue
         if any(given[n] is not given[there[0]] for n in there):
-            raise ValueError("functional_call got multiple values for keys {}, which are tied. Consider using "
-                             "tie_weights=False".format(sorted(there)))
+            raise ValueError(f"functional_call got multiple values for keys {sorted(there)}, which are tied. Consider "
+                             "using tie_weights=False")
         found.update(dict.fromkeys(names, given[there[0]]))
     return found
 

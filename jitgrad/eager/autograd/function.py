@@ -12,8 +12,8 @@ from jitgrad.device import CPU
 from jitgrad.dtypes import FLOAT_KINDS
 from jitgrad.eager.arrays.arrays import transfer
 from jitgrad.eager.autograd.grad_mode import enable_grad, mode, no_grad
-from jitgrad.eager.autograd.node import SECOND_BACKWARD, Meta, Node, changed, storage_of, version_of
 from jitgrad.eager.autograd.items import apply_to_items
+from jitgrad.eager.autograd.node import SECOND_BACKWARD, Meta, Node, changed, storage_of, version_of
 from jitgrad.eager.construct import wrap
 from jitgrad.eager.inplace import LEAF, rebase
 from jitgrad.eager.tensor import Tensor

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from jitgrad.ops.backend import Batched, backend, using
-from jitgrad.ops.batching.backend import BatchBackend, repeated
+from jitgrad.ops.batching.backend import BatchBackend
+from jitgrad.ops.batching.rules import repeated
 from jitgrad.ops.library.shapes.join import stack
 from jitgrad.ops.library.shapes.shape import movedim
 
@@ -19,7 +20,7 @@ class VmapInfo(NamedTuple):
 
 def apply_to_items(cls: Any, ruled: bool, args: tuple[Any, ...]) -> Any:
     """`cls.apply(*args)`, where arguments are items of batches; `ruled`: the class has a rule for batches."""
-    level: BatchBackend = backend()  # type: ignore[assignment]
+    level: Any = backend()
     if not isinstance(level, BatchBackend):  # its vmap has returned
         return next(a for a in args if isinstance(a, Batched))._data  # type: ignore[attr-defined]
     batched = [level.has(a) for a in args]

@@ -14,9 +14,9 @@ from jitgrad.ops.library.random import compose
 from jitgrad.ops.namespaces import Namespace, Number
 from jitgrad.ops.opdef import OpDef
 
-ITEM = ("vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, "
-        "please try to rewrite what you're doing with other operations. If error is occurring somewhere inside PyTorch "
-        "internals, please file a bug report.")
+ITEM = ("vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a "
+        "Tensor, please try to rewrite what you're doing with other operations. If error is occurring somewhere inside "
+        "PyTorch internals, please file a bug report.")
 BRANCH = ("vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support "
           "that yet, please file an issue at https://github.com/pytorch/pytorch/issues .")
 IN_PLACE = (

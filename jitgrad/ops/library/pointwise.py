@@ -8,8 +8,7 @@ from jitgrad.ops import OPS
 from jitgrad.ops.autocast import mode, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, binary, bind, cast, floating, in_float32, inplace,
-                                      number_type, pair_dtype, pairwise, require_tensor, result_dtype, rounds,
-                                      whole)
+                                      number_type, pair_dtype, pairwise, require_tensor, result_dtype, rounds, whole)
 from jitgrad.ops.library.elementary import reciprocal, sin, trunc
 from jitgrad.ops.library.sizes import require
 

@@ -85,7 +85,8 @@ def _var_vjp(F: Any, g: Any, y: Any, x: Any, axes: tuple[int, ...], keepdim: boo
 _reduce("var", "The mean squared distance from the mean, with `correction` taken off the divisor.", compose=_var,
         vjp=_var_vjp, samples=_samples({"correction": 0}, {"correction": 1}))
 register("sum_to", 1, REDUCE, "x summed over the axes along which `shape` was repeated to x's shape.", dtypes="any",
-         impl=lambda xp, x, shape: unbroadcast(x, shape), spec=specs.reshaped, traits={"passes", "in_library"}, batch=batching.sum_to,
+         impl=lambda xp, x, shape: unbroadcast(x, shape), spec=specs.reshaped, traits={"passes", "in_library"},
+         batch=batching.sum_to,
          vjp=lambda F, g, y, x, shape: (F.expand_like(g, x),),
          samples=lambda rng: [((rng.normal(size=(2, 3, 4)),), {"shape": s}) for s in ((3, 4), (1, 4), (2, 1, 4), ())])
 

@@ -125,7 +125,8 @@ def _written(view: str) -> Any:
 
 
 register("select_scatter", 2, GATHER, "x with src written at one index of an axis.", dtypes="any", spec=specs.same,
-         impl=_write("select", False), batch=batching.write_back(-1), traits={"updates"}, samples=_written("select"), check=checks.select,
+         impl=_write("select", False),
+         batch=batching.write_back(-1), traits={"updates"}, samples=_written("select"), check=checks.select,
          vjp=each(lambda F, g, y, x, src, **where: F.select_scatter(g, F.zeros_like(src), **where),
                   lambda F, g, y, x, src, **where: F.select(g, **where)))
 register("slice_scatter", 2, GATHER, "x with src written to a slice of an axis.", dtypes="any", spec=specs.same,
@@ -133,11 +134,13 @@ register("slice_scatter", 2, GATHER, "x with src written to a slice of an axis."
          vjp=each(lambda F, g, y, x, src, **where: F.slice_scatter(g, F.zeros_like(src), **where),
                   lambda F, g, y, x, src, **where: F.slice(g, **where)))
 register("select_add", 2, GATHER, "x with src added at one index of an axis.", dtypes="any", spec=specs.same,
-         impl=_write("select", True), batch=batching.write_back(-1), traits={"updates", "accumulates"}, samples=_written("select"),
+         impl=_write("select", True),
+         batch=batching.write_back(-1), traits={"updates", "accumulates"}, samples=_written("select"),
          check=checks.select,
          vjp=each(lambda F, g, y, x, src, **where: g, lambda F, g, y, x, src, **where: F.select(g, **where)))
 register("slice_add", 2, GATHER, "x with src added to a slice of an axis.", dtypes="any", spec=specs.same,
-         impl=_write("slice", True), batch=batching.write_back(0), traits={"updates", "accumulates"}, samples=_written("slice"),
+         impl=_write("slice", True),
+         batch=batching.write_back(0), traits={"updates", "accumulates"}, samples=_written("slice"),
          vjp=each(lambda F, g, y, x, src, **where: g, lambda F, g, y, x, src, **where: F.slice(g, **where)))
 
 

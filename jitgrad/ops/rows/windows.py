@@ -111,5 +111,6 @@ def _pool_samples(rng: np.random.Generator) -> Any:
 
 
 register("max_pool", 1, REDUCE, "(values, flat indices in the plane) of the maxima in windows of (N, C, *spatial).",
-         dtypes="number", traits={"reads_memory"}, impl=_max_pool, batch=batching.max_pool, vjp=_max_pool_vjp, spec=specs.max_pool,
+         dtypes="number", traits={"reads_memory"}, impl=_max_pool,
+         batch=batching.max_pool, vjp=_max_pool_vjp, spec=specs.max_pool,
          samples=_pool_samples)

@@ -16,6 +16,7 @@ from jitgrad.ops.types import ListType, TensorType
 from jitgrad.script.autodiff import inner
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import NOTHING, Kind
+from jitgrad.script.frontend.batches import kind
 from jitgrad.script.frontend.boundary import deferred_stores, list_arguments, placement
 from jitgrad.script.frontend.boundary.inputs import Inputs
 from jitgrad.script.frontend.boundary.results import Results
@@ -33,14 +34,14 @@ from jitgrad.script.frontend.state.context import APART, REFERENCES, Context, Re
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.memory import SHARED
 from jitgrad.script.frontend.state.sizes import Sizes
-from jitgrad.script.frontend.values import (functions, heap, instances, item_kind, numbers, numeric, raised, strings,
-                                            tensors, unions)
+from jitgrad.script.frontend.values import (functions, heap, instances, numbers, numeric, raised, strings, tensors,
+                                            unions)
 from jitgrad.script.frontend.values.values import Storage
 from jitgrad.script.graph.ir import Block, Graph, Value
 
 #: loaded for the kinds and handlers that they register
 REGISTERED = (deques, mappings, sequences, builtins, dictionaries, iterators, jitgrad_functions, numpylib, sets,
-              stdlib, mapping, transforms, functions, instances, item_kind, numeric, raised, strings, tensors, unions)
+              stdlib, kind, mapping, transforms, functions, instances, numeric, raised, strings, tensors, unions)
 
 dispatch.evaluate.fill(expressions.evaluate)
 dispatch.run_block.fill(statements.run_block)

@@ -14,6 +14,7 @@ from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
 from jitgrad.script.autodiff import inner
 from jitgrad.script.call import signature as sig
+from jitgrad.script.frontend.batches.items import check_none
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.gradients import carried_leaves, hooks, record, requires_grad
 from jitgrad.script.frontend.state import effects
@@ -21,7 +22,6 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import locations, unions
 from jitgrad.script.frontend.templates.tensors import ARGUMENT
 from jitgrad.script.frontend.values import checks, heap, numbers
-from jitgrad.script.frontend.values.items import check_none
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import argument, items_of, type_name, type_word
 from jitgrad.script.frontend.values.tensors import getter, method, setter

@@ -10,10 +10,10 @@ from jitgrad.script.autodiff.flow import is_differentiable
 from jitgrad.script.autodiff.inner import free_values
 from jitgrad.script.autodiff.prepare import pure
 from jitgrad.script.autodiff.regions import Rename
+from jitgrad.script.frontend.batches.items import check_none
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import heap
-from jitgrad.script.frontend.values.items import check_none
 from jitgrad.script.frontend.values.protocol import Kind, call, register
 from jitgrad.script.frontend.values.values import Method, SymTensor
 from jitgrad.script.graph.custom import CustomDerivative

@@ -11,10 +11,10 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.nn import hooks
+from jitgrad.script.frontend.batches.items import check_none
 from jitgrad.script.frontend.gradients import customs
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import heap
-from jitgrad.script.frontend.values.items import check_none
 from jitgrad.script.frontend.values.protocol import is_dynamic
 from jitgrad.script.frontend.values.values import SymTensor
 from jitgrad.script.graph.custom import CustomDerivative

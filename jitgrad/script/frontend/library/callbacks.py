@@ -13,6 +13,7 @@ from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.callback import ARGUMENTS, NUMBERS, Callback, TensorResult, TupleResult
+from jitgrad.script.frontend.batches.items import check_none
 from jitgrad.script.frontend.boundary import deferred_stores, placement
 from jitgrad.script.frontend.boundary.results import Results
 from jitgrad.script.frontend.containers import contents
@@ -21,7 +22,6 @@ from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import RANDOM, Context
 from jitgrad.script.frontend.templates import locations, unions
 from jitgrad.script.frontend.values import heap, numbers
-from jitgrad.script.frontend.values.items import check_none
 from jitgrad.script.frontend.values.protocol import call, type_word
 from jitgrad.script.frontend.values.values import Function, Method, Number, Storage, SymTensor, size_number
 from jitgrad.script.graph.ir import Value

@@ -6,6 +6,7 @@ from typing import Any
 
 from jitgrad.dims import Symbol
 from jitgrad.errors import NotStatic
+from jitgrad.script.frontend.batches.items import batches
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import item_origins
 from jitgrad.script.frontend.templates.alternatives import PYTHON_KINDS, Either, Num, Static
@@ -16,7 +17,6 @@ from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap
-from jitgrad.script.frontend.values.items import batches
 from jitgrad.script.frontend.values.protocol import is_dynamic
 from jitgrad.script.frontend.values.values import (Instance, Number, RunItems, RunPairs, SymDict, SymList, SymTensor,
                                                    SymTuple, Tail, Text, Union)

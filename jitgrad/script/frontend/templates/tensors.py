@@ -11,6 +11,7 @@ from jitgrad.dims import Size
 from jitgrad.dtypes import dtype
 from jitgrad.ops.batching.backend import BatchBackend, spread
 from jitgrad.ops.types import INT, TensorType, Type
+from jitgrad.script.frontend.batches.items import marked
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import item_origins, missing
 from jitgrad.script.frontend.templates.run_lists import ELEMENT
@@ -18,7 +19,6 @@ from jitgrad.script.frontend.templates.sizes import Elements, Sizer
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.heap import tensor_word
-from jitgrad.script.frontend.values.items import marked
 from jitgrad.script.frontend.values.protocol import argument
 from jitgrad.script.frontend.values.values import SymTensor, Union
 from jitgrad.script.graph.ir import Value
@@ -87,7 +87,7 @@ class Tensor(Template):
         if batches[:len(self.batches)] != self.batches or self.origin or self.place:
             raise Clash(f"an item of one vmap and one of another, {self}")
         n = len(self.batches)
-        sizes = tuple([b.size if isinstance(b.size, int) else numbers.size_of(b.size) for b in batches[n:]])
+        sizes: Any = [b.size if isinstance(b.size, int) else numbers.size_of(b.size) for b in batches[n:]]
         return replace(self, dims=(*self.dims[:n], *sizes, *self.dims[n:]), batches=batches, alias="", leaf=False)
 
     def as_optional(self) -> Tensor:

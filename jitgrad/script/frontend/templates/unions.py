@@ -5,13 +5,13 @@ from typing import Any
 
 from jitgrad.errors import TypeMismatch
 from jitgrad.ops.types import TensorType
+from jitgrad.script.frontend.batches.items import batches
 from jitgrad.script.frontend.state import copies, dispatch, effects
 from jitgrad.script.frontend.state.context import Context, current
 from jitgrad.script.frontend.templates.alternatives import Either, Num, payload, same_static, tag_of
 from jitgrad.script.frontend.templates.references import CHOSEN, copied
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap, numbers
-from jitgrad.script.frontend.values.items import batches
 from jitgrad.script.frontend.values.values import HELD, UNBOUND, Boxed, SymTensor, Union
 from jitgrad.script.graph.ir import Value
 

@@ -18,14 +18,11 @@ from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state import copies, layout
 from jitgrad.script.frontend.state.context import LAYOUT, Context, Restart, current
 from jitgrad.script.frontend.state.effects import raise_now
+from jitgrad.script.frontend.state.paths import ITEM, Path, marks, paths_equal
 from jitgrad.script.frontend.values.symnumbers import size_number
 from jitgrad.script.graph.ir import Block, Value
 
 _CLONE = "write `.clone()` where the tensor is made, so that it has memory of its own"
-
-Path = tuple[tuple[str, Mapping[str, Any]], ...]
-#: the attribute of an alias by which a path says that the tensor is one item of a batch (`items.py`)
-ITEM = "item"
 
 
 class Storage:
@@ -282,11 +279,6 @@ def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], ty
     return SymTensor(tensor.storage, (*tensor.path, *steps), type_, copied, unrecorded)
 
 
-def marks(path: Path) -> Path:
-    """What of a path says of which batches the tensor is an item."""
-    return tuple([step for step in path if ITEM in step[1]])
-
-
 def keeps_order(tensor: SymTensor) -> bool:
     """Whether what is computed from this operand, element by element, lies in row order in eager's memory."""
     return tensor.storage.ordered and not any(op == "permute" for op, _ in tensor.path)
@@ -410,7 +402,6 @@ def _detached_leaf(context: Context, tensor: SymTensor) -> SymTensor:
     return leaf
 
 
-
 def _may_be_copy(context: Context) -> UnsupportedCall:
     return UnsupportedCall("this in-place write goes to a reshaped tensor that may be a copy, or to what it may show",
                            context.span(), hint=_CLONE)
@@ -455,7 +446,3 @@ def _put(context: Context, x: Value, path: Path, value: Value) -> Value:
 def same_reference(a: SymTensor, b: SymTensor) -> bool:
     """Whether two tensors are the same memory seen in the same way."""
     return a.storage is b.storage and paths_equal(a.path, b.path)
-
-
-def paths_equal(a: Path, b: Path) -> bool:
-    return len(a) == len(b) and all(x == y and dict(m) == dict(n) for (x, m), (y, n) in zip(a, b, strict=True))

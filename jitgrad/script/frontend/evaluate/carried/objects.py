@@ -10,16 +10,17 @@ from typing import Any
 
 from jitgrad.dims import dim
 from jitgrad.ops.types import TensorType
+from jitgrad.script.frontend.batches.items import batches
 from jitgrad.script.frontend.evaluate.carried.heads import Head, Peel
 from jitgrad.script.frontend.state import copies
 from jitgrad.script.frontend.state.context import Context, State
+from jitgrad.script.frontend.state.paths import marks
 from jitgrad.script.frontend.templates import locations
 from jitgrad.script.frontend.templates.alternatives import Static
 from jitgrad.script.frontend.templates.identities import Cell, cell_of, given, like, references, replaced, view_type
 from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap
-from jitgrad.script.frontend.values.items import batches
 from jitgrad.script.frontend.values.values import HELD, Number, Storage, SymTensor
 from jitgrad.script.graph.ir import attr_symbols, map_attr
 
@@ -124,7 +125,7 @@ class ObjectHead(Head):
             self._after[cell] = made
             if isinstance(ref, SymTensor) and count > 1:
                 self._whole.add(cell)
-                ref = SymTensor(cell, heap.marks(ref.path), cell.type)
+                ref = SymTensor(cell, marks(ref.path), cell.type)
         self.ended[made] = ref
         return made
 
@@ -156,7 +157,7 @@ class ObjectHead(Head):
 
         def one(v: Any, steps: tuple[Any, ...]) -> Any:
             made = self._before.get(cell_of(v)) if isinstance(v, (SymTensor, *HELD)) else None
-            return v if made is None else self._view(made, heap.marks(v.path)) if isinstance(v, SymTensor) else made
+            return v if made is None else self._view(made, marks(v.path)) if isinstance(v, SymTensor) else made
 
         return replaced(value, one)
 
@@ -175,7 +176,7 @@ class ObjectHead(Head):
             made = copy or self._after.get(cell_of(v))
             if made is None or not isinstance(v, SymTensor):
                 return v if made is None else made
-            return self._view(made, v.path if copy is None and v.storage in self._whole else heap.marks(v.path))
+            return self._view(made, v.path if copy is None and v.storage in self._whole else marks(v.path))
 
         return replaced(value, one)
 

@@ -32,8 +32,8 @@ def item_by_item(pull: Any, given: Any, batched: Any, likes: Any, n: int) -> Any
     """What `pull` gives, shaped as `likes`, for each of n items of those of the `given` tensors that are `batched`."""
     rows = tuple([x.new_zeros(n, *x.shape) for x in likes])
     for i in range(n):
-        found = pull(*[g[i] if b else g for g, b in zip(given, batched)])
-        for row, y in zip(rows, found):
+        found = pull(*[g[i] if b else g for g, b in zip(given, batched, strict=True)])
+        for row, y in zip(rows, found, strict=True):
             row[i] = y
     return rows
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.func import batches, stateless, vectorize
+from jitgrad.script.frontend.batches.items import item_of
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.library.functionals.transforms import in_batches
 from jitgrad.script.frontend.library.modules import METHODS
@@ -11,7 +12,7 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.handlers import Args, by_parameters, handles
 from jitgrad.script.frontend.templates import run_lists, unions
-from jitgrad.script.frontend.values.items import item_of
+from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import argument, call, get_attribute, items_of, set_item
 from jitgrad.script.frontend.values.values import Function, SymDict, SymList, SymTensor, Union
@@ -30,7 +31,7 @@ def _python(context: Context, tree: Any) -> Any:
         return {k: _python(context, v) for k, v in contents.dict_of(context, tree).items()}
     tree = argument(context, tree)
     if isinstance(tree, Union) and tree.statics and all(isinstance(v, SymTensor) for v in tree.statics):
-        return unions.switch(context, tree, in_batches)  # items of different batches: all of one type
+        return unions.switch(context, tree, lambda v: heap.copy(context, in_batches(v)))  # one has more batches
     return tree
 
 

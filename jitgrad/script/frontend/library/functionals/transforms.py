@@ -15,6 +15,7 @@ from jitgrad.ops.backend import using
 from jitgrad.ops.batching.backend import BatchBackend, levels, spread
 from jitgrad.ops.library.creation import ones_like
 from jitgrad.script.autodiff import inner
+from jitgrad.script.frontend.batches.items import marked
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.gradients import backward, carried_leaves, record
 from jitgrad.script.frontend.library.functionals import funclib, functionallib
@@ -23,7 +24,6 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, handles
 from jitgrad.script.frontend.templates import run_lists
 from jitgrad.script.frontend.values import heap
-from jitgrad.script.frontend.values.items import marked
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import call, items_of, type_name, type_word
 from jitgrad.script.frontend.values.values import Method, SymDict, SymList, SymTensor

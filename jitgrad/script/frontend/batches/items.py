@@ -1,7 +1,8 @@
 """Tensors of a script that are one item of a batch: what `func.vmap` shows its function.
 
 An item is a reference as every other one; at the end of its path there is a mark for each vmap around it, an alias that
-names the vmap's backend. Its type is that of all items: what looks at storages, paths and types knows nothing of batches.
+names the vmap's backend. Its type is that of all items: what looks at storages, paths and types knows nothing of
+batches.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from jitgrad.ops.backend import Batched
 from jitgrad.ops.batching.backend import BatchBackend
 from jitgrad.ops.batching.tensors import Item
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values.heap import ITEM, SymTensor
+from jitgrad.script.frontend.state.paths import ITEM
+from jitgrad.script.frontend.values.heap import SymTensor
+
 
 class SymItem(Item, SymTensor):
     """One item of a batch."""
@@ -22,12 +25,12 @@ class SymItem(Item, SymTensor):
     __slots__ = ()
 
     @property
-    def value(self) -> Any:  # type: ignore[override]
+    def value(self) -> Any:
         """All items."""
         return SymTensor(self.storage, self.path[:-1], self._type, self.copied, self.unrecorded)
 
     @property
-    def level(self) -> BatchBackend:  # type: ignore[override]
+    def level(self) -> BatchBackend:
         """The vmap."""
         found: BatchBackend = self.path[-1][1][ITEM]
         return found
