@@ -16,7 +16,6 @@ from jitgrad.eager import Tensor as Tensor
 from jitgrad.eager.autograd.grad_mode import *
 from jitgrad.eager.factories import *
 from jitgrad.eager.interop import *
-from jitgrad.func.vectorize import vmap as vmap
 from jitgrad.ops.library.activation import *
 from jitgrad.ops.library.combine import *
 from jitgrad.ops.library.compare import *

@@ -1,12 +1,16 @@
 """Modules as functions of their parameters and buffers."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jitgrad.eager.tensor import Tensor
-from jitgrad.nn.module import Module
 from jitgrad.ops.library.shapes.join import stack
+
+if TYPE_CHECKING:
+    from jitgrad.nn.module import Module
 
 
 def functional_call(module: Module, parameter_and_buffer_dicts: Any, args: Any = None,
