@@ -19,7 +19,8 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jitgrad.script.frontend.values.heap import Path, Storage, SymTensor
+from jitgrad.script.frontend.state.paths import Path
+from jitgrad.script.frontend.values.heap import Storage, SymTensor
 from jitgrad.script.frontend.values.symnumbers import TYPES, Number, guarded_int, size_number
 from jitgrad.script.graph.ir import Value
 
