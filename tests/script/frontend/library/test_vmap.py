@@ -197,7 +197,7 @@ def cube(x):
 
 @program((t(3),), (t(4),))
 def rows_of_jacobians(x):
-    y, pull = vjp(cube, x)
+    _, pull = vjp(cube, x)
     units = torch.eye(x.shape[0])
     return vmap(pull)(units)[0], vmap(lambda u: jvp(cube, (x,), (u,))[1])(units), vmap(vmap(pull))(
         units.reshape(1, *units.shape))[0]
