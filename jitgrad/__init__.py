@@ -18,6 +18,7 @@ if TYPE_CHECKING:
                          optim, testing, utils)
     from jitgrad._namespace import *
     from jitgrad.eager.format import set_printoptions
+    from jitgrad.func.vectorize import vmap
     from jitgrad.script.executor import eager_mode
     from jitgrad.script.graph.marks import ignore
     from jitgrad.serialization import load, save
@@ -28,7 +29,7 @@ _PUBLIC = ("accelerator", "amp", "autograd", "backends", "cpu", "cuda", "distrib
            "onnx", "optim", "testing", "utils")
 _MODULES = frozenset(name.removesuffix(".py") for name in _os.listdir(_os.path.dirname(__file__)))
 _LATE = {"save": "serialization", "load": "serialization", "eager_mode": "script.executor",
-         "ignore": "script.graph.marks", "set_printoptions": "eager.format"}
+         "ignore": "script.graph.marks", "set_printoptions": "eager.format", "vmap": "func.vectorize"}
 
 
 def __getattr__(name: str) -> _Any:

@@ -5,12 +5,22 @@ A value that a knob cannot take raises ValueError on import; an unknown JITGRAD_
 
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 
 PREFIX = "JITGRAD_"
+
+
+class _Mode(threading.local):
+    """Of a thread: whether scripted functions run as plain Python."""
+
+    eager = False
+
+
+mode = _Mode()
 #: what the tests read, and not this module
 TESTS = ("JITGRAD_TEST_", "JITGRAD_REQUIRE_")
 

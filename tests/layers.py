@@ -36,7 +36,7 @@ STOREYS = (
     ("script.call",),
     ("script.frontend.source",),
     ("script.frontend.state",),
-    ("script.frontend.values", "script.frontend.templates", "script.frontend.containers"),
+    ("script.frontend.batches", "script.frontend.values", "script.frontend.templates", "script.frontend.containers"),
     ("script.frontend.evaluate",),
     ("script.frontend.gradients",),
     ("script.frontend.boundary",),

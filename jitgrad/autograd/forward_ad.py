@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from jitgrad.eager.tensor import Tensor
-from jitgrad.func import Level, push_through
+from jitgrad.func.transforms import Level, push_through
 
 _levels: list[_Duals] = []
 

@@ -38,6 +38,19 @@ class AnyTensor(Generic[Tensor]):
     is_cuda: Any
 
 
+class Batched:
+    """Mark of tensors that are one item of a batch, as `func.vmap` shows them to its function.
+
+    Attributes:
+        value: the items as a tensor, along axis 0; of a `vmap` around, it may be batched itself.
+        level: the backend of the `vmap` that made it (`ops.batching.backend`).
+    """
+
+    __slots__ = ()
+    value: Any
+    level: Any
+
+
 class SymNumber:
     """Root of run-time numbers: the frontend's subclass stands for a bool, int or float that a script computes.
 

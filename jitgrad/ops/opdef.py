@@ -43,7 +43,15 @@ class _NonDiff:
         return "NONDIFF"
 
 
+class _Dynamic:
+    """Says aloud that an op cannot be applied to a batch: its items would have results of several shapes."""
+
+    def __repr__(self) -> str:
+        return "DYNAMIC"
+
+
 NONDIFF = _NonDiff()
+DYNAMIC = _Dynamic()
 Rule = Callable[..., Any]
 
 #: facts that a row may claim: what each promises, and where it is read
@@ -90,6 +98,8 @@ class OpDef:
         compose: `(F, *xs, **attrs)` -> the op as an expression in other ops; no backend ever hears of such a row.
         spec: `(*types, **attrs)` -> TensorType or tuple of them; works on symbolic sizes.
         check: `(C, *specs, **attrs)`, the preconditions on sizes: calls `C.equal(a, b, message)` and kin.
+        batch: how it is applied to a batch of operands, where its kind does not say it (`batching/rules.py`); DYNAMIC
+            where it cannot be.
         traits: the facts of `TRAITS` that hold; `has_trait` asks for one.
         infix: the Python operator that means this row on tensors, or "".
         fold: of a reduction that kernels do themselves: how they join two parts (`Stmt.fn`), or "".
@@ -111,6 +121,7 @@ class OpDef:
     compose: Rule | None = None
     spec: Callable[..., Any] | None = None
     check: Rule | None = None
+    batch: Rule | _Dynamic | None = None
     traits: frozenset[str] = frozenset()
     infix: str = ""
     fold: str = ""

@@ -87,26 +87,19 @@ class Shown:
         return self if instance is None else getattr(instance._bound(), self.name)
 
 
-class _Mode(threading.local):
-    eager = False
-
-
-_mode = _Mode()
-
-
 @contextmanager
 def eager_mode() -> Any:
     """Run every scripted function as plain Python inside the `with` block (in this thread)."""
-    before, _mode.eager = _mode.eager, True
+    before, config.mode.eager = config.mode.eager, True
     try:
         yield
     finally:
-        _mode.eager = before
+        config.mode.eager = before
 
 
 def is_eager() -> bool:
     """Whether scripted functions run as plain Python here and now."""
-    return _mode.eager or not config.current().jit
+    return config.mode.eager or not config.current().jit
 
 
 @contextmanager
@@ -158,7 +151,7 @@ class Dispatcher:
         self._hits = self._misses = self._compilations = self._disk_hits = 0
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if _mode.eager or not config._current.jit:  # `is_eager()` without its two frames
+        if config.mode.eager or not config._current.jit:  # `is_eager()` without its two frames
             return self.eager(*args, **kwargs)
         params = args if not kwargs and len(args) == self._positional else self._bind(*args, **kwargs)
         specialisations = self.specialisations

@@ -12,10 +12,12 @@ from jitgrad.device import CPU
 from jitgrad.dtypes import FLOAT_KINDS
 from jitgrad.eager.arrays.arrays import transfer
 from jitgrad.eager.autograd.grad_mode import enable_grad, mode, no_grad
+from jitgrad.eager.autograd.items import apply_to_items
 from jitgrad.eager.autograd.node import SECOND_BACKWARD, Meta, Node, changed, storage_of, version_of
 from jitgrad.eager.construct import wrap
 from jitgrad.eager.inplace import LEAF, rebase
 from jitgrad.eager.tensor import Tensor
+from jitgrad.ops.backend import Batched
 
 Backward = TypeVar("Backward", bound=Callable[..., Any])
 
@@ -207,9 +209,20 @@ class Function:
     `forward` may leave out `ctx` where the class has `setup_context(ctx, inputs, output)`. `backward` gets one gradient
     per output and returns one, or None, per argument of `apply`; it is recorded with `create_graph=True`, so that
     differentiable operations in it can be differentiated again.
+
+    Attributes:
+        generate_vmap_rule: inside `func.vmap` the function is applied to each item. Otherwise a static method
+            `vmap(info, in_dims, *args)` says what it is of all items: (results, their axes).
     """
 
     _node_type: type[FunctionCtx]
+    generate_vmap_rule: bool = False
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
+        """The function of batches; a class that has one overrides this."""
+        raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap staticmethod "
+                                  "or set generate_vmap_rule=True.")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -237,6 +250,8 @@ class Function:
     @classmethod
     def apply(cls, *args: Any) -> Any:
         """Run `forward` and record the result as one step."""
+        if any(isinstance(a, Batched) for a in args):
+            return apply_to_items(cls, cls.vmap is not Function.vmap, args)
         ctx = cls._node_type(args)
         split = cls.setup_context is not Function.setup_context
         with no_grad():

@@ -5,7 +5,7 @@ from typing import Any
 
 from jitgrad.dtypes import int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import apply, cast, create
+from jitgrad.ops.library.core import apply, cast, create, whole
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.sizes import joined, product, require, require_equal, text
 
@@ -54,7 +54,8 @@ def _valid(i: Any, n: Any) -> Any:
     expected = backend().expect_range(i, 0, n, IndexError, "Target ", " is out of bounds.")
     if expected is not None:
         return expected
-    line = apply("pad", apply("reshape", i, shape=(product(i.shape),)), pads=((1, 0),), value=0)
+    asked = whole(i)
+    line = apply("pad", apply("reshape", asked, shape=(product(asked.shape),)), pads=((1, 0),), value=0)
     low, high = (backend().item(apply(name, line, axes=(0,), keepdim=False)) for name in ("amin", "amax"))
     require(low >= 0, IndexError, "Target ", low, " is out of bounds.")
     require(high < n, IndexError, "Target ", high, " is out of bounds.")

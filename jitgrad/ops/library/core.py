@@ -15,7 +15,7 @@ import numpy as np
 from jitgrad import dtypes
 from jitgrad.dtypes import dtype
 from jitgrad.ops import OPS, autocast
-from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
+from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend
 from jitgrad.ops.library.sizes import require_equal, same_shape, text
 
 Number = bool | int | float | SymNumber
@@ -79,6 +79,13 @@ def apply(name: str, *operands: Any, **attrs: Any) -> Any:
 def create(name: str, where: Any, **attrs: Any) -> Any:
     """Run or emit the op called `name`, which has no operands: a tensor on a device, or where another tensor is."""
     return backend().create(OPS[name], where, attrs)
+
+
+def whole(x: Any) -> Any:
+    """The items of a batch as one tensor, for what is asked of them all; x itself where it is no item of one."""
+    while isinstance(x, Batched):
+        x = x.value
+    return x
 
 
 def alias(x: Any) -> Any:

@@ -56,18 +56,15 @@ empty = _constant("empty", 0, "A tensor whose contents are unspecified (zeros he
 def full(size: Any, fill_value: Any, *, dtype: dtype | None = None, device: Any = None,
          requires_grad: bool = False) -> Any:
     """A number repeated; without dtype that of the number."""
-    sizes = _size((size,))
-    if isinstance(fill_value, AnyTensor):
-        d = dtype or fill_value.dtype
-        return _leaf(backend().move(clone(expand_to(cast(fill_value, d), sizes)), resolve(device)), requires_grad)
-    d = dtype or dtypes.of_number(number_type(fill_value))
-    return _leaf(_filled(fill_value, sizes, d, resolve(device)), requires_grad)
+    d = dtype or (fill_value.dtype if isinstance(fill_value, AnyTensor) else dtypes.of_number(number_type(fill_value)))
+    return _leaf(_filled(fill_value, _size((size,)), d, resolve(device)), requires_grad)
 
 
 def _filled(value: Any, sizes: tuple[Any, ...], d: dtype, where: Any) -> Any:
-    if isinstance(value, SymNumber):
+    if isinstance(value, (SymNumber, AnyTensor)):
         there = where if isinstance(where, Device) else where.device
         return backend().move(clone(expand_to(as_operand(value, d), sizes)), there)
+    number_type(value)
     return create("full", where, value=value, shape=sizes, dtype=d)
 
 
@@ -85,26 +82,24 @@ empty_like = bind(_constant_like, 0, "empty_like", "An uninitialised tensor of i
 def full_like(input: AnyTensor[Tensor], fill_value: Any, *, dtype: dtype | None = None, device: Any = None,
               requires_grad: bool = False, memory_format: Any = None) -> Tensor:
     """A number repeated to input's shape, in its dtype."""
-    return full(tuple(input.shape), fill_value, dtype=dtype or input.dtype,
-                device=input.device if device is None else device, requires_grad=requires_grad)
+    return _leaf(_filled(fill_value, tuple(input.shape), dtype or input.dtype, _near(input, device)), requires_grad)
 
 
-def _new(make: Callable[..., Any], input: AnyTensor[Tensor], *size: Any, dtype: dtype | None = None,
-         device: Any = None, requires_grad: bool = False) -> Tensor:
-    return make(*size, dtype=dtype or input.dtype,
-                device=input.device if device is None else device, requires_grad=requires_grad)
+def _new(value: int, input: AnyTensor[Tensor], *size: Any, dtype: dtype | None = None, device: Any = None,
+         requires_grad: bool = False) -> Tensor:
+    return _leaf(create("full", _near(input, device), value=value, shape=_size(size),
+                        dtype=dtype or input.dtype), requires_grad)
 
 
-new_zeros = bind(_new, zeros, "new_zeros", "Zeros of another size in input's dtype.")
-new_ones = bind(_new, ones, "new_ones", "Ones of another size in input's dtype.")
-new_empty = bind(_new, empty, "new_empty", "An uninitialised tensor of another size in input's dtype (zeros here).")
+new_zeros = bind(_new, 0, "new_zeros", "Zeros of another size in input's dtype.")
+new_ones = bind(_new, 1, "new_ones", "Ones of another size in input's dtype.")
+new_empty = bind(_new, 0, "new_empty", "An uninitialised tensor of another size in input's dtype (zeros here).")
 
 
 def new_full(input: AnyTensor[Tensor], size: Any, fill_value: Any, *, dtype: dtype | None = None, device: Any = None,
              requires_grad: bool = False) -> Tensor:
     """A number repeated to another size in input's dtype."""
-    return full(size, fill_value, dtype=dtype or input.dtype, device=input.device if device is None else device,
-                requires_grad=requires_grad)
+    return _leaf(_filled(fill_value, _size((size,)), dtype or input.dtype, _near(input, device)), requires_grad)
 
 
 def new_tensor(input: AnyTensor[Tensor], data: Any, *, dtype: dtype | None = None, device: Any = None,

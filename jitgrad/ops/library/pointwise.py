@@ -8,7 +8,8 @@ from jitgrad.ops import OPS
 from jitgrad.ops.autocast import mode, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, binary, bind, cast, floating, in_float32, inplace,
-                                      number_type, pair_dtype, require_floating, require_tensor, result_dtype, rounds)
+                                      number_type, pair_dtype, require_floating, require_tensor, result_dtype, rounds,
+                                      whole)
 from jitgrad.ops.library.elementary import reciprocal, sin, trunc
 from jitgrad.ops.library.sizes import require
 
@@ -117,10 +118,11 @@ def _divided(name: str, input: Any, other: Any) -> Any:
     """A division with a remainder; of integers by zero, on the CPU, it raises torch's error."""
     if not pair_dtype(input, other).is_floating_point and not any(isinstance(x, AnyTensor) and x.is_cuda
                                                                   for x in (input, other)):
-        whole = other != 0
+        nonzero = other != 0
         if isinstance(other, AnyTensor):
-            whole = backend().item(apply("all", other, axes=tuple(range(other.ndim)), keepdim=False))
-        require(whole, RuntimeError, "ZeroDivisionError")
+            asked = whole(other)
+            nonzero = backend().item(apply("all", asked, axes=tuple(range(asked.ndim)), keepdim=False))
+        require(nonzero, RuntimeError, "ZeroDivisionError")
     return binary(name, input, other)
 
 

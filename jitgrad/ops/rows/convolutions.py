@@ -15,6 +15,7 @@ from typing import Any
 
 from jitgrad.ops import checks, specs
 from jitgrad.ops.opdef import CONTRACT, register
+from jitgrad.ops.rows import _batching as batching
 from jitgrad.ops.rules import each
 
 #: columns are made for so many images at a time that they have about this many elements
@@ -131,15 +132,18 @@ def _windows_shape(x: tuple[int, ...], w: tuple[int, ...], stride: Any, padding:
 
 
 register("conv", 2, CONTRACT, "The convolution (correlation) of x with w.", dtypes="number", impl=_conv,
+         batch=batching.conv,
          traits={"stored", "reads_memory"}, vjp=_conv_vjp, spec=specs.conv, check=checks.conv, samples=lambda rng: [
              ((rng.normal(size=x), rng.normal(size=w)), _attrs(*how)) for x, w, *how in _CASES])
 register("conv_transpose", 2, CONTRACT, "The gradient of a convolution with respect to x, of `shape`, from y's and w.",
-         dtypes="number", traits={"stored", "reads_memory"}, impl=_conv_transpose, vjp=_transpose_vjp,
+         dtypes="number", traits={"stored", "reads_memory"}, impl=_conv_transpose,
+         batch=batching.conv_transpose, vjp=_transpose_vjp,
          spec=specs.shaped, samples=lambda rng: [
              ((rng.normal(size=_windows_shape(x, w, *how[:3])), rng.normal(size=w)), {"shape": x, **_attrs(*how)})
              for x, w, *how in _CASES])
 register("conv_weight", 2, CONTRACT, "The gradient of a convolution with respect to w, of `shape`, from y's and x.",
-         dtypes="number", traits={"stored", "reads_memory"}, impl=_conv_weight, vjp=_weight_vjp,
+         dtypes="number", traits={"stored", "reads_memory"}, impl=_conv_weight,
+         batch=batching.conv_weight, vjp=_weight_vjp,
          spec=specs.shaped, samples=lambda rng: [
              ((rng.normal(size=_windows_shape(x, w, *how[:3])), rng.normal(size=x)), {"shape": w, **_attrs(*how)})
              for x, w, *how in _CASES])

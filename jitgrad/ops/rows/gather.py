@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from jitgrad.ops import checks, specs
-from jitgrad.ops.opdef import GATHER, JOIN, NONDIFF, register
+from jitgrad.ops.opdef import DYNAMIC, GATHER, JOIN, NONDIFF, register
+from jitgrad.ops.rows import _batching as batching
 from jitgrad.ops.rules import each
 
 # --- cat and pad ---------------------------------------------------------------------------------------------------
@@ -43,7 +44,8 @@ def _pad_vjp(F: Any, g: Any, y: Any, x: Any, pads: tuple[tuple[Any, Any], ...], 
     return (g,)
 
 
-register("pad", 1, JOIN, "x with `value` around it; pads are not negative.", vjp=_pad_vjp, impl=_pad, dtypes="any",
+register("pad", 1, JOIN, "x with `value` around it; pads are not negative.",
+         batch=batching.pad, vjp=_pad_vjp, impl=_pad, dtypes="any",
          spec=specs.pad, samples=lambda rng: [
              ((rng.normal(size=(2, 3)),), {"pads": ((1, 0), (0, 2)), "value": 1.5}),
              ((rng.normal(size=(0, 3)),), {"pads": ((1, 1), (0, 0)), "value": 0.0}),
@@ -108,11 +110,13 @@ def _index_put_samples(rng: np.random.Generator) -> Any:
 
 
 register("index", None, GATHER, "x at integer tensors along axes, which broadcast together.", dtypes="any",
-         impl=_index, adds_back=("index_put", {"accumulate": True}), first_index=1, spec=specs.index,
+         impl=_index,
+         batch=batching.index, adds_back=("index_put", {"accumulate": True}), first_index=1, spec=specs.index,
          check=checks.index, samples=_index_samples, vjp=lambda F, g, y, x, *indices, axes: (
              F.index_put(F.zeros_like(x), g, *indices, axes=axes, accumulate=True), *(None,) * len(indices)))
 register("index_put", None, GATHER, "x with v written (or added) at integer tensors along axes.", dtypes="any",
-         impl=_index_put, spec=specs.same, check=checks.index_put, first_index=2, samples=_index_put_samples,
+         impl=_index_put,
+         batch=batching.index_put, spec=specs.same, check=checks.index_put, first_index=2, samples=_index_put_samples,
          traits={"stored", "updates", "accumulates"}, vjp=each(
              lambda F, g, y, x, v, *indices, axes, accumulate: g if accumulate else F.index_put(
                  g, F.zeros_like(v), *indices, axes=axes, accumulate=False),
@@ -162,6 +166,6 @@ register("scatter_add", 3, GATHER, "x with src (of i's shape) added at index i a
          vjp=each(lambda F, g, y, x, i, src, axis: g, None,
                   lambda F, g, y, x, i, src, axis: F.gather(g, i, axis=axis)))
 register("nonzero", 1, GATHER, "The indices of nonzero elements, int64[n, rank].", vjp=NONDIFF, dtypes="any",
-         traits={"in_library"},
+         traits={"in_library"}, batch=DYNAMIC,
          impl=lambda xp, x: xp.argwhere(x).astype(np.int64), spec=specs.nonzero,
          samples=lambda rng: [((rng.integers(0, 2, (3, 4)),), {}), ((rng.integers(0, 2, (5,)),), {})])

@@ -13,6 +13,7 @@ from jitgrad.dims import product
 from jitgrad.ops import checks, specs
 from jitgrad.ops.namespaces import summed, unbroadcast
 from jitgrad.ops.opdef import NONDIFF, REDUCE, register
+from jitgrad.ops.rows import _batching as batching
 
 
 def _samples(*attrs: dict[str, Any], positive: bool = False) -> Any:
@@ -85,6 +86,7 @@ _reduce("var", "The mean squared distance from the mean, with `correction` taken
         vjp=_var_vjp, samples=_samples({"correction": 0}, {"correction": 1}))
 register("sum_to", 1, REDUCE, "x summed over the axes along which `shape` was repeated to x's shape.", dtypes="any",
          impl=lambda xp, x, shape: unbroadcast(x, shape), spec=specs.reshaped, traits={"passes", "in_library"},
+         batch=batching.sum_to,
          vjp=lambda F, g, y, x, shape: (F.expand_like(g, x),),
          samples=lambda rng: [((rng.normal(size=(2, 3, 4)),), {"shape": s}) for s in ((3, 4), (1, 4), (2, 1, 4), ())])
 

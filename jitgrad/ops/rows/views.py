@@ -7,6 +7,7 @@ import numpy as np
 from jitgrad import dtypes
 from jitgrad.ops import checks, specs
 from jitgrad.ops.opdef import GATHER, NONDIFF, VIEW, register
+from jitgrad.ops.rows import _batching as batching
 from jitgrad.ops.rules import each
 
 
@@ -23,15 +24,18 @@ _view("alias", "A view that changes nothing.", lambda xp, x: x[...], spec=specs.
       samples=_samples(((2, 3), {}), ((), {}), ((0, 3), {})))
 _view("reshape", "The elements in order in another shape.", lambda xp, x, shape: x.reshape(shape), spec=specs.reshaped,
       traits={"cheap", "view", "affine", "in_order", "lossless", "reads_memory"}, check=checks.reshape,
+      batch=batching.reshape,
       vjp=lambda F, g, y, x, shape: (F.reshape_like(g, x),),
       samples=_samples(((2, 6), {"shape": (3, 4)}), ((1,), {"shape": ()}), ((), {"shape": (1, 1)}),
                        ((0, 3), {"shape": (3, 0, 2)})))
 _view("permute", "Axes in another order.", lambda xp, x, axes: x.transpose(axes), spec=specs.permute,
+      batch=batching.permute,
       traits={"cheap", "view", "affine", "lossless", "total"},
       vjp=lambda F, g, y, x, axes: (F.permute(g, axes=tuple(axes.index(i) for i in range(len(axes)))),),
       samples=_samples(((2, 3, 4), {"axes": (2, 0, 1)}), ((), {"axes": ()})))
 _view("expand", "Axes of size one repeated, and new leading axes.", lambda xp, x, shape: xp.broadcast_to(x, shape),
       spec=specs.reshaped, check=checks.expand,
+      batch=batching.expand,
       traits={"cheap", "view", "affine", "lossless"}, vjp=lambda F, g, y, x, shape: (F.sum_to(g, shape=x.shape),),
       samples=_samples(((3, 1), {"shape": (2, 3, 4)}), ((3,), {"shape": (3,)}), ((), {"shape": (2,)})))
 _view("unsqueeze", "A new axis of size one.", lambda xp, x, axis: xp.expand_dims(x, axis), spec=specs.unsqueeze,
@@ -121,19 +125,22 @@ def _written(view: str) -> Any:
 
 
 register("select_scatter", 2, GATHER, "x with src written at one index of an axis.", dtypes="any", spec=specs.same,
-         impl=_write("select", False), traits={"updates"}, samples=_written("select"), check=checks.select,
+         impl=_write("select", False),
+         batch=batching.write_back(-1), traits={"updates"}, samples=_written("select"), check=checks.select,
          vjp=each(lambda F, g, y, x, src, **where: F.select_scatter(g, F.zeros_like(src), **where),
                   lambda F, g, y, x, src, **where: F.select(g, **where)))
 register("slice_scatter", 2, GATHER, "x with src written to a slice of an axis.", dtypes="any", spec=specs.same,
-         impl=_write("slice", False), traits={"updates"}, samples=_written("slice"),
+         impl=_write("slice", False), batch=batching.write_back(0), traits={"updates"}, samples=_written("slice"),
          vjp=each(lambda F, g, y, x, src, **where: F.slice_scatter(g, F.zeros_like(src), **where),
                   lambda F, g, y, x, src, **where: F.slice(g, **where)))
 register("select_add", 2, GATHER, "x with src added at one index of an axis.", dtypes="any", spec=specs.same,
-         impl=_write("select", True), traits={"updates", "accumulates"}, samples=_written("select"),
+         impl=_write("select", True),
+         batch=batching.write_back(-1), traits={"updates", "accumulates"}, samples=_written("select"),
          check=checks.select,
          vjp=each(lambda F, g, y, x, src, **where: g, lambda F, g, y, x, src, **where: F.select(g, **where)))
 register("slice_add", 2, GATHER, "x with src added to a slice of an axis.", dtypes="any", spec=specs.same,
-         impl=_write("slice", True), traits={"updates", "accumulates"}, samples=_written("slice"),
+         impl=_write("slice", True),
+         batch=batching.write_back(0), traits={"updates", "accumulates"}, samples=_written("slice"),
          vjp=each(lambda F, g, y, x, src, **where: g, lambda F, g, y, x, src, **where: F.slice(g, **where)))
 
 
@@ -148,7 +155,7 @@ def _diagonal_scatter(F: Any, x: Any, src: Any, offset: int, axis1: int, axis2: 
 
 
 register("diagonal_scatter", 2, GATHER, "x with src written to a diagonal.", dtypes="any", spec=specs.same,
-         compose=_diagonal_scatter, samples=_written("diagonal"),
+         compose=_diagonal_scatter, batch=batching.diagonal_scatter, samples=_written("diagonal"),
          vjp=each(lambda F, g, y, x, src, **where: F.diagonal_scatter(g, F.zeros_like(src), **where),
                   lambda F, g, y, x, src, **where: F.diagonal(g, **where)))
 register("overwrite", 2, GATHER, "src, the new content of x, which a gradient of zeros reaches.", dtypes="any",

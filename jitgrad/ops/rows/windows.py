@@ -8,6 +8,7 @@ import numpy as np
 from jitgrad.dims import product
 from jitgrad.ops import checks, specs
 from jitgrad.ops.opdef import GATHER, REDUCE, VIEW, register
+from jitgrad.ops.rows import _batching as batching
 from jitgrad.ops.rules import each
 
 # --- windows along one axis ----------------------------------------------------------------------------------------
@@ -44,6 +45,7 @@ register("windows", 1, VIEW, "Windows of `size` elements along an axis, the wind
          vjp=lambda F, g, y, x, **how: (F.windows_add(F.zeros_like(x), g, **how),),
          samples=lambda rng: [((rng.normal(size=s),), how) for s, how in _WINDOWS])
 register("windows_add", 2, GATHER, "x with src added to its windows along an axis.", dtypes="number", impl=_windows_add,
+         batch=batching.write_back(1),
          spec=specs.same,
          vjp=each(lambda F, g, y, x, src, **how: g, lambda F, g, y, x, src, **how: F.windows(g, **how)),
          samples=lambda rng: [((rng.normal(size=s), rng.normal(size=_windows(np, np.empty(s), **how).shape)), how)
@@ -109,5 +111,6 @@ def _pool_samples(rng: np.random.Generator) -> Any:
 
 
 register("max_pool", 1, REDUCE, "(values, flat indices in the plane) of the maxima in windows of (N, C, *spatial).",
-         dtypes="number", traits={"reads_memory"}, impl=_max_pool, vjp=_max_pool_vjp, spec=specs.max_pool,
+         dtypes="number", traits={"reads_memory"}, impl=_max_pool,
+         batch=batching.max_pool, vjp=_max_pool_vjp, spec=specs.max_pool,
          samples=_pool_samples)

@@ -16,6 +16,7 @@ from jitgrad.ops.types import ListType, TensorType
 from jitgrad.script.autodiff import inner
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import NOTHING, Kind
+from jitgrad.script.frontend.batches import kind
 from jitgrad.script.frontend.boundary import deferred_stores, list_arguments, placement
 from jitgrad.script.frontend.boundary.inputs import Inputs
 from jitgrad.script.frontend.boundary.results import Results
@@ -23,8 +24,9 @@ from jitgrad.script.frontend.containers import deques, mappings, ordered_lists, 
 from jitgrad.script.frontend.evaluate import attempts, expressions, merge, statements
 from jitgrad.script.frontend.gradients import backward, carried_leaves, carried_losses, record, requires_grad
 from jitgrad.script.frontend.library import (builtins, callbacks, dictionaries, iterators, jitgrad_functions, numpylib,
-                                             sets, stdlib, transforms)
+                                             sets, stdlib)
 from jitgrad.script.frontend.library.backend import SymbolicBackend
+from jitgrad.script.frontend.library.functionals import mapping, transforms
 from jitgrad.script.frontend.source.annotations import check as check_annotations
 from jitgrad.script.frontend.source.source import source_of
 from jitgrad.script.frontend.state import dispatch, effects, pooling, unrolling
@@ -39,7 +41,7 @@ from jitgrad.script.graph.ir import Block, Graph, Value
 
 #: loaded for the kinds and handlers that they register
 REGISTERED = (deques, mappings, ordered_lists, sequences, texts, builtins, dictionaries, iterators, jitgrad_functions,
-              numpylib, sets, stdlib, transforms, functions, instances, numeric, raised, tensors, unions)
+              numpylib, sets, stdlib, kind, mapping, transforms, functions, instances, numeric, raised, tensors, unions)
 
 dispatch.evaluate.fill(expressions.evaluate)
 dispatch.run_block.fill(statements.run_block)

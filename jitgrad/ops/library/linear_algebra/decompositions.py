@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import apply, expand_to, word
+from jitgrad.ops.library.core import apply, expand_to, whole, word
 from jitgrad.ops.library.sizes import product, require, require_equal, same_shape
 
 __library__ = True
@@ -42,7 +42,8 @@ def _square(fn: str, A: Any) -> Any:
 def _found(result: Any, given: Any, message: str) -> Any:
     """The result, or LinAlgError where it is NaN though nothing given was."""
     def spoiled(x: Any) -> Any:
-        line = apply("reshape", apply("ne", x, x), shape=(product(x.shape),))
+        asked = whole(x)
+        line = apply("reshape", apply("ne", asked, asked), shape=(product(asked.shape),))
         return backend().item(apply("any", line, axes=(0,), keepdim=False))
 
     broken, excused = spoiled(result), spoiled(given)

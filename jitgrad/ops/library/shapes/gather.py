@@ -5,7 +5,7 @@ from typing import Any
 
 from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.autocast import widest
-from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
+from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend
 from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, expand_to, require_tensor, word
 from jitgrad.ops.library.shapes.indexing import checked_indices, index_put_value, mask_indices
 from jitgrad.ops.library.shapes.shape import take_slice
@@ -234,6 +234,9 @@ def masked_select(input: AnyTensor[Tensor], mask: AnyTensor[Tensor]) -> Tensor:
     """The elements where mask (which broadcasts with input) is True, as a vector."""
     if mask.dtype is not bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
+    if isinstance(mask, Batched):
+        raise RuntimeError("vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support "
+                           "this because for each batch this would return a differently shaped Tensor.")
     if not same_shape(input.shape, mask.shape):
         from jitgrad.ops.library.shapes.join import broadcast_tensors
 

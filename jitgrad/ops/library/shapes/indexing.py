@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from jitgrad.dtypes import bool_, int64, uint8
-from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, select_number
-from jitgrad.ops.library.core import OPERAND, alias, apply, as_operand, cast, create, expand_to
+from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend, select_number
+from jitgrad.ops.library.core import OPERAND, alias, apply, as_operand, cast, create, expand_to, whole
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import (ceil_div, is_one, maximum, minimum, product, require, require_equal, text,
                                        wrap_index)
@@ -31,7 +31,6 @@ def checked_indices(i: Any, n: Any, dim: int, *, negative: bool = True, error: t
     i = cast(i, int64)
     if backend().counts_to(i, n):
         return i
-    count = product(i.shape)
     tail = f" is out of bounds for dimension {dim} with size "
     about = f"{tail}{n}" if isinstance(n, int) else f" is out of bounds for dimension {dim}"
     expected = backend().expect_range(i, -n if negative else 0, n, error, "index ", about)
@@ -40,13 +39,14 @@ def checked_indices(i: Any, n: Any, dim: int, *, negative: bool = True, error: t
         if not negative:
             return i
         return apply("where", apply("lt", i, as_operand(0, int64)), apply("add", i, as_operand(n, int64)), i)
-    everywhere = tuple(range(i.ndim))
+    asked = whole(i)
+    count, everywhere = product(asked.shape), tuple(range(asked.ndim))
     if isinstance(count, int):
         if not count:
             return i
-        low, high = (apply(name, i, axes=everywhere, keepdim=False) for name in ("amin", "amax"))
+        low, high = (apply(name, asked, axes=everywhere, keepdim=False) for name in ("amin", "amax"))
     else:  # it may be empty: an element that passes goes in front
-        line = apply("reshape", i, shape=(count,))
+        line = apply("reshape", asked, shape=(count,))
         low = apply("amin", apply("pad", line, pads=((1, 0),), value=0), axes=(0,), keepdim=False)
         high = apply("amax", apply("pad", line, pads=((1, 0),), value=-1), axes=(0,), keepdim=False)
     least, most = backend().item(low), backend().item(high)
@@ -60,6 +60,9 @@ def checked_indices(i: Any, n: Any, dim: int, *, negative: bool = True, error: t
 
 def mask_indices(mask: Any) -> list[Any]:
     """The positions where a mask holds: one int64 vector per axis."""
+    if isinstance(mask, Batched):
+        raise RuntimeError("vmap: We do not support batching operators that can support dynamic shape. Attempting to "
+                           "batch over indexing with a boolean mask.")
     places = apply("nonzero", mask)
     return [apply("select", places, axis=1, index=a) for a in range(mask.ndim)]
 
@@ -172,7 +175,7 @@ def _tensor_item(view: Any, a: int, original: int, item: Any, advanced: _Advance
     if d.is_floating_point:
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     if d is not bool_ and d is not uint8:
-        if item.ndim == 0:
+        if item.ndim == 0 and not isinstance(item, Batched):
             index = wrap_index(backend().item(item), view.shape[a], original)
             return apply("select", view, axis=a, index=index), a, original + 1
         n = view.shape[a]

@@ -14,6 +14,7 @@ from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
 from jitgrad.script.autodiff import inner
 from jitgrad.script.call import signature as sig
+from jitgrad.script.frontend.batches.items import check_none
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.gradients import carried_leaves, hooks, record, requires_grad
 from jitgrad.script.frontend.state import effects
@@ -150,6 +151,7 @@ def _tensors(context: Context, given: Any) -> list[SymTensor]:
     for t in found:
         if not isinstance(t, SymTensor):
             raise UnsupportedCall(f"a gradient of {type_word(t)}", context.span(), hint="give tensors")
+    check_none(context, found, "a gradient of an item, but by `func.grad` and kin,")
     return found
 
 

@@ -10,6 +10,7 @@ from jitgrad.script.autodiff.flow import is_differentiable
 from jitgrad.script.autodiff.inner import free_values
 from jitgrad.script.autodiff.prepare import pure
 from jitgrad.script.autodiff.regions import Rename
+from jitgrad.script.frontend.batches.items import check_none
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import unions
@@ -82,6 +83,7 @@ def apply(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         raise UnsupportedCall(f"`{cls.__name__}.apply` of a value that may be None", context.span(),
                               hint="check for None before the call")
     context.gradient_state = True
+    check_none(context, given, "a custom `autograd.Function`")
     needs = tuple([isinstance(a, SymTensor) and context.grad and a.requires_grad for a in given])
     ctx = SymFunctionCtx(context, needs, cls.__name__)
     recorded, context.grad = context.grad, False

@@ -11,6 +11,7 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.nn import hooks
+from jitgrad.script.frontend.batches.items import check_none
 from jitgrad.script.frontend.gradients import customs
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import heap
@@ -43,6 +44,7 @@ def enter(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tu
     """The arguments, those that need a gradient behind the first end."""
     (given,) = args
     context.gradient_state = True
+    check_none(context, given, "a module with full backward hooks")
     if any(is_dynamic(a) and not isinstance(a, SymTensor) and hasattr(a, "statics") for a in given):
         raise UnsupportedCall("a module with full backward hooks called with a value that may be None",
                               context.users_span(), hint="check for None before the call")

@@ -15,6 +15,8 @@ from jitgrad.device import device
 from jitgrad.dims import Dim, Size, Symbol
 from jitgrad.dtypes import dtype, from_numpy, int64
 from jitgrad.errors import TypeMismatch
+from jitgrad.ops.backend import Batched
+from jitgrad.ops.batching.backend import ESCAPED
 from jitgrad.ops.opdef import POINTWISE, OpDef, backward_name
 from jitgrad.ops.types import TensorType
 from jitgrad.script.call import signature as sig
@@ -37,6 +39,8 @@ class SymbolicBackend:
 
     def apply(self, op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         context = self.context
+        if any(isinstance(x, Batched) for x in operands):
+            raise RuntimeError(ESCAPED)
         attrs = {k: self.attribute(a) for k, a in attrs.items()}
         types = [x.type_ for x in operands]
         if op.check is not None:

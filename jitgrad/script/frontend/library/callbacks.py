@@ -13,10 +13,11 @@ from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.callback import ARGUMENTS, NUMBERS, Callback, TensorResult, TupleResult
+from jitgrad.script.frontend.batches.items import check_none
 from jitgrad.script.frontend.boundary import deferred_stores, placement
 from jitgrad.script.frontend.boundary.results import Results
 from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.library.transforms import leaves
+from jitgrad.script.frontend.library.functionals.transforms import leaves
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import RANDOM, Context
 from jitgrad.script.frontend.templates import locations, unions
@@ -79,6 +80,7 @@ class _Arguments(Results):
 
     def of_tensor(self, value: SymTensor) -> Any:
         """With history a copy: the tape of the call-back begins there."""
+        check_none(self.context, [value], "a call of an ignored function")
         if self.recorded and value.requires_grad:
             return sig.Output(self.tensor(heap.read(self.context, value), value.storage))
         return super().of_tensor(value)

@@ -13,6 +13,7 @@ from jitgrad.script.frontend.gradients import module_hooks
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import Handler, by_parameters
 from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import get_attribute
 
 Named = list[tuple[str, Any]]
 
@@ -59,7 +60,7 @@ def _tensors(context: Context, module: Any, registry: str, prefix: str, recurse:
                 continue
             if remove_duplicate:
                 seen.add(id(value))
-            found.append((f"{path}.{name}" if path else name, context.inputs.attribute(owner, name)))
+            found.append((f"{path}.{name}" if path else name, get_attribute(context, owner, name)))
     return found
 
 

@@ -15,6 +15,7 @@ from jitgrad.dims import Size, Symbol, dim, substitute, symbols
 from jitgrad.ops.types import INT, OptionalType, TensorType, Type
 from jitgrad.script.frontend.state import layout
 from jitgrad.script.frontend.state.context import TYPES_APART, Context, State
+from jitgrad.script.frontend.state.paths import paths_equal
 from jitgrad.script.frontend.templates import item_origins
 from jitgrad.script.frontend.templates.alternatives import Either, Same, Static
 from jitgrad.script.frontend.templates.of_values import content_template, record, template_of
@@ -204,7 +205,7 @@ class Identities:
 
     def _seen_alike(self, a: SymTensor, b: SymTensor) -> bool:
         """Whether two references show their tensors in the same way, by sizes that are known outside."""
-        return heap.paths_equal(a.path, b.path) and all(
+        return paths_equal(a.path, b.path) and all(
             self.widen.visible(dim(s)) for _, attrs in a.path for v in attrs.values() for s in attr_symbols(v))
 
     def _storage(self, type_: TensorType, *sides: Storage) -> Storage:

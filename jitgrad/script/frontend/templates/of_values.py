@@ -6,6 +6,7 @@ from typing import Any
 
 from jitgrad.dims import Symbol
 from jitgrad.errors import NotStatic
+from jitgrad.script.frontend.batches.items import batches
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import item_origins
 from jitgrad.script.frontend.templates.alternatives import PYTHON_KINDS, Either, Num, Static
@@ -59,7 +60,7 @@ def _tensor(context: Context, value: SymTensor, general: bool) -> Tensor:
     place = item_origins.count(context, value)
     origin = place if storage.origin or storage.unknown else 0
     return Tensor(type_.dtype, type_.dims, value.requires_grad, storage.alias, heap.keeps_order(value), leaf, origin,
-                  place, storage.device)
+                  place, storage.device, batches(value))
 
 
 def _number(context: Context, value: Number, general: bool) -> Template:

@@ -9,7 +9,9 @@ from typing import Any
 from jitgrad.device import device as Device
 from jitgrad.dims import Size
 from jitgrad.dtypes import dtype
+from jitgrad.ops.batching.backend import BatchBackend, spread
 from jitgrad.ops.types import INT, TensorType, Type
+from jitgrad.script.frontend.batches.items import marked
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import item_origins, missing
 from jitgrad.script.frontend.templates.run_lists import ELEMENT
@@ -31,7 +33,7 @@ class Tensor(Template):
 
     `alias` says whose memory it may share, or is empty; `ordered`: see Storage. `leaf`: it may be a leaf, whose
     `.grad` is known by other names only. `origin`: how many ints go with it, or are unknown (`item_origins.py`);
-    `place`: how many would, as an item of a list. `device`: see Storage.
+    `place`: how many would, as an item of a list. `device`: see Storage. `batches`: the vmaps of which it is an item.
     """
 
     dtype: dtype
@@ -43,6 +45,7 @@ class Tensor(Template):
     origin: int = 0
     place: int = 0
     device: Device | None = None
+    batches: tuple[BatchBackend, ...] = ()
 
     def __str__(self) -> str:
         return f"a tensor {tensor_word(TensorType(self.dtype, self.dims))}"
@@ -57,13 +60,17 @@ class Tensor(Template):
         return self.origin == item_origins.UNKNOWN
 
     def alike(self, other: Template) -> bool:
-        return isinstance(other, Tensor) and self.dtype is other.dtype and max(self.origin, 0) == max(other.origin, 0)
+        return isinstance(other, Tensor) and self.dtype is other.dtype and (
+            max(self.origin, 0) == max(other.origin, 0) and self.batches == other.batches)
 
     def joined(self, other: Template, widen: Sizer) -> Template:
         if not isinstance(other, Tensor):
             raise Clash(f"{self} and {other}")
         if self.dtype is not other.dtype:
             raise Clash(f"a tensor of dtype {self.dtype.name} and one of dtype {other.dtype.name}")
+        if self.batches != other.batches:
+            every = max(self.batches, other.batches, key=len)
+            return self.of_batches(every).joined(other.of_batches(every), widen)
         if len(self.dims) != len(other.dims):
             raise Clash(f"a tensor of rank {len(self.dims)} and one of rank {len(other.dims)}")
         if self.device is not None and other.device is not None and self.device != other.device:
@@ -71,12 +78,24 @@ class Tensor(Template):
         return Tensor(self.dtype, tuple([widen.join(x, y) for x, y in zip(self.dims, other.dims, strict=True)]),
                       self.history or other.history, _memory(self.alias, other.alias), self.ordered and other.ordered,
                       self.leaf or other.leaf, _wider(_active(self, other), _active(other, self)),
-                      device=self.device or other.device)
+                      device=self.device or other.device, batches=self.batches)
+
+    def of_batches(self, batches: tuple[BatchBackend, ...]) -> Tensor:
+        """The template of an item of these vmaps, which are more: the same tensor for each."""
+        if batches == self.batches:
+            return self
+        if batches[:len(self.batches)] != self.batches or self.origin or self.place:
+            raise Clash(f"an item of one vmap and one of another, {self}")
+        n = len(self.batches)
+        sizes: Any = [b.size if isinstance(b.size, int) else numbers.size_of(b.size) for b in batches[n:]]
+        return replace(self, dims=(*self.dims[:n], *sizes, *self.dims[n:]), batches=batches, alias="", leaf=False)
 
     def as_optional(self) -> Tensor:
         return replace(self, origin=item_origins.UNKNOWN) if self.place and not self.origin else self
 
     def as_element(self, elements: Elements) -> Tensor:
+        if self.batches:
+            raise Clash("a list of run-time length that holds items of a vmap")
         alias = self.alias if self.alias.startswith(ARGUMENT) else ELEMENT
         return replace(self.opened(elements), alias=alias, origin=_wider(self.origin, self.place), place=0)
 
@@ -92,12 +111,16 @@ class Tensor(Template):
             value = argument(context, value)
             assert not isinstance(value, Union)  # of one type, or the template would be of several
         if isinstance(value, SymTensor):
+            if self.batches:
+                value = spread(value, list(self.batches))
             return [missing.read_or_nothing(context, value), *origin]
         filled = context.one("fill", numbers.value_of(context, value), shape=(), dtype=self.dtype)
+        if self.batches:
+            filled = heap.read(context, spread(heap.new_tensor(context, filled), list(self.batches)))
         return [filled, *origin]
 
     def rebuild(self, context: Context, leaves: Iterator[Value]) -> SymTensor:
-        tensor = heap.new_tensor(context, next(leaves), self.alias)
+        tensor = marked(heap.new_tensor(context, next(leaves), self.alias), self.batches)
         storage = tensor.storage
         storage.ordered, storage.was_leaf, storage.device = self.ordered, self.leaf, self.device
         storage.origin = tuple([next(leaves) for _ in range(self.origin)])

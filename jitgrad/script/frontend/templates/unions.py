@@ -5,6 +5,7 @@ from typing import Any
 
 from jitgrad.errors import TypeMismatch
 from jitgrad.ops.types import TensorType
+from jitgrad.script.frontend.batches.items import batches
 from jitgrad.script.frontend.state import copies, dispatch, effects
 from jitgrad.script.frontend.state.context import Context, current
 from jitgrad.script.frontend.templates.alternatives import Either, Num, payload, same_static, tag_of
@@ -180,9 +181,11 @@ def force(context: Context, value: Any, what: str, several: bool = False) -> Any
 
 def _of_one_type(value: Union) -> bool:
     """Whether a union is a tensor of one dtype, rank and device: what it holds is read, which is one value."""
-    types = {(s.dtype, len(s.type_.dims), s.device) if isinstance(s, SymTensor) else None for s in value.statics}
+    types = {(s.dtype, len(s.type_.dims), s.device, batches(s)) if isinstance(s, SymTensor) else None
+             for s in value.statics}
     if isinstance(value.inner, Tensor):
-        types.add((value.inner.dtype, len(value.inner.dims), value.inner.device or current().device))
+        inner = value.inner
+        types.add((inner.dtype, len(inner.dims), inner.device or current().device, inner.batches))
     elif value.inner is not None:
         types.add(None)
     return len(types) == 1 and None not in types

@@ -73,6 +73,9 @@ class MethodKind(_OwnKind):
     def class_of(self, obj: Method) -> type:
         return types.MethodType
 
+    def get_attribute(self, context: Context, obj: Method, name: str) -> Any:
+        return obj.name if name == "__name__" else super().get_attribute(context, obj, name)
+
     def call(self, context: Context, obj: Method, args: Args, kwargs: dict[str, Any]) -> Any:
         return obj.call(context, args, kwargs)
 

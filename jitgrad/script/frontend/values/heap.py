@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from jitgrad import dims
 from jitgrad.device import device as Device
@@ -18,12 +18,11 @@ from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state import copies, layout
 from jitgrad.script.frontend.state.context import LAYOUT, Context, Restart, current
 from jitgrad.script.frontend.state.effects import raise_now
+from jitgrad.script.frontend.state.paths import ITEM, Path, marks, paths_equal
 from jitgrad.script.frontend.values.symnumbers import size_number
 from jitgrad.script.graph.ir import Block, Value
 
 _CLONE = "write `.clone()` where the tensor is made, so that it has memory of its own"
-
-Path = tuple[tuple[str, Mapping[str, Any]], ...]
 
 
 class Storage:
@@ -67,6 +66,11 @@ class SymTensor(TensorBase["SymTensor"]):
     """A tensor of the script: a view of a storage."""
 
     __slots__ = ("_type", "copied", "path", "storage", "unrecorded")
+    #: the class of tensors whose path says that they are items; `items.py` sets it
+    of_item: ClassVar[type[SymTensor]]
+
+    def __new__(cls, storage: Storage, path: Path, *more: Any) -> SymTensor:
+        return object.__new__(SymTensor.of_item if path and ITEM in path[-1][1] else SymTensor)
 
     def __init__(self, storage: Storage, path: Path, type_: TensorType, copied: bool = False,
                  unrecorded: bool = False):
@@ -216,7 +220,7 @@ def copy(context: Context, tensor: SymTensor, value: Value | None = None) -> Sym
     storage.block, storage.inference = context.path[-1], context.inference
     storage.ordered, storage.device = keeps_order(tensor), tensor.storage.device
     context.state.values[storage] = read(context, tensor) if value is None else value
-    return SymTensor(storage, (), storage.type)
+    return SymTensor(storage, marks(tensor.path), storage.type)
 
 
 def read(context: Context, tensor: SymTensor) -> Value:
@@ -444,7 +448,3 @@ def _put(context: Context, x: Value, path: Path, value: Value) -> Value:
 def same_reference(a: SymTensor, b: SymTensor) -> bool:
     """Whether two tensors are the same memory seen in the same way."""
     return a.storage is b.storage and paths_equal(a.path, b.path)
-
-
-def paths_equal(a: Path, b: Path) -> bool:
-    return len(a) == len(b) and all(x == y and dict(m) == dict(n) for (x, m), (y, n) in zip(a, b, strict=True))

@@ -20,7 +20,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from jitgrad.script.frontend.state.context import NUMBERS
-from jitgrad.script.frontend.values.heap import Path, Storage, SymTensor
+from jitgrad.script.frontend.state.paths import Path
+from jitgrad.script.frontend.values.heap import Storage, SymTensor
 from jitgrad.script.frontend.values.symnumbers import TYPES, Number, guarded_int, size_number
 from jitgrad.script.graph.ir import Value
 

@@ -10,9 +10,11 @@ from typing import Any
 
 from jitgrad.dims import dim
 from jitgrad.ops.types import TensorType
+from jitgrad.script.frontend.batches.items import batches
 from jitgrad.script.frontend.evaluate.carried.heads import Head, Peel
 from jitgrad.script.frontend.state import copies
 from jitgrad.script.frontend.state.context import Context, State
+from jitgrad.script.frontend.state.paths import marks
 from jitgrad.script.frontend.templates import locations
 from jitgrad.script.frontend.templates.alternatives import Static
 from jitgrad.script.frontend.templates.identities import Cell, cell_of, given, like, references, replaced, view_type
@@ -124,7 +126,7 @@ class ObjectHead(Head):
             self._after[cell] = made
             if isinstance(ref, SymTensor) and count > 1:
                 self._whole.add(cell)
-                ref = SymTensor(cell, (), cell.type)
+                ref = SymTensor(cell, marks(ref.path), cell.type)
         self.ended[made] = ref
         return made
 
@@ -163,7 +165,7 @@ class ObjectHead(Head):
 
         def one(v: Any, steps: tuple[Any, ...]) -> Any:
             made = self._before.get(cell_of(v)) if refers(v) else None
-            return v if made is None else self._view(made, ()) if isinstance(v, SymTensor) else made
+            return v if made is None else self._view(made, marks(v.path)) if isinstance(v, SymTensor) else made
 
         return replaced(value, one)
 
@@ -182,7 +184,7 @@ class ObjectHead(Head):
             made = copy or self._after.get(cell_of(v))
             if made is None or not isinstance(v, SymTensor):
                 return v if made is None else made
-            return self._view(made, v.path if copy is None and v.storage in self._whole else ())
+            return self._view(made, v.path if copy is None and v.storage in self._whole else marks(v.path))
 
         return replaced(value, one)
 
@@ -206,7 +208,8 @@ class ObjectHead(Head):
 
 def referring_tensor(context: Context, value: SymTensor) -> Tensor:
     """The template of what a tensor holds."""
-    return Tensor(value.type_.dtype, tuple([context.sizes.canonical(d) for d in value.type_.dims]), value.requires_grad)
+    return Tensor(value.type_.dtype, tuple([context.sizes.canonical(d) for d in value.type_.dims]), value.requires_grad,
+                  batches=batches(value))
 
 
 def inherit(storage: Storage, tensor: SymTensor) -> bool:
@@ -223,7 +226,8 @@ def inherit(storage: Storage, tensor: SymTensor) -> bool:
 def type_of(value: Any) -> Any:
     """What a tensor or container must have in common with one that stands in for it."""
     if isinstance(value, SymTensor):
-        return value.type_.dtype, len(value.type_.dims)
+        of = batches(value)
+        return (value.type_.dtype, len(value.type_.dims), *([of] if of else []))
     if isinstance(value, Storage):
         return value.type.dtype, len(value.type.dims)
     return type(value), getattr(value, "cls", None)

@@ -6,6 +6,9 @@ cotangents, of which it is a linear function. All of them nest, in any order.
 
 A result is part of an outer computation exactly where it depends on a tensor that requires a gradient besides the
 arguments that were differentiated.
+
+Inside a `vmap` the stand-ins are items of its batch, each with its own value even where the argument is the same for
+all: so the tape, which knows whole batches only, gives the gradient of each item.
 """
 
 import functools
@@ -20,6 +23,9 @@ from jitgrad.eager.autograd.grad_mode import enable_grad, is_grad_enabled
 from jitgrad.eager.autograd.node import Node, edge_of
 from jitgrad.eager.construct import wrap
 from jitgrad.eager.tensor import Tensor
+from jitgrad.ops.backend import using
+from jitgrad.ops.batching.backend import BatchBackend, items_of, levels, spread
+from jitgrad.ops.library.core import whole
 from jitgrad.utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
 
 Argnums = int | tuple[int, ...]
@@ -36,12 +42,16 @@ class Level:
     """One differentiation under way: the tensors it varies, and whether its results belong to a computation around it.
 
     Attributes:
-        inputs: stand-ins of the given tensors; on the same memory, differentiable, known to nobody else.
+        batches: the vmaps around it, the outermost first.
+        inputs: stand-ins of the given tensors; on the same memory, differentiable, known to nobody else: of all items.
+        items: what the function sees of them.
     """
 
     def __init__(self, tensors: Sequence[Any], name: str):
         self.outer = is_grad_enabled()
+        self.batches = levels()
         self.inputs: list[Tensor] = []
+        self.items: list[Tensor] = []
         self._own: set[int] = set()
         for x in tensors:
             self.add(x, name)
@@ -53,14 +63,28 @@ class Level:
         if not x.dtype.is_floating_point:
             raise RuntimeError(f"{name}: only Tensors of floating point dtype can require gradients, got {x.dtype}")
         with enable_grad():
+            x = self.spread(x)
             stand_in = x.view_as(x) if x.requires_grad else x.detach().requires_grad_()
         self.inputs.append(stand_in)
         self._own.add(id(stand_in))
-        return stand_in
+        self.items.append(self.items_of(stand_in))
+        return self.items[-1]
+
+    def spread(self, x: Any) -> Any:
+        """The tensor of all items of x."""
+        return spread(x, self.batches) if self.batches else x
+
+    def items_of(self, value: Any) -> Any:
+        """What stands for all items in `value`."""
+        return items_of(value, self.batches) if self.batches else value
+
+    def zeros(self) -> list[Any]:
+        """A gradient of zeros for each stand-in."""
+        return [self.items_of(zeros_of(x)) for x in self.inputs]
 
     def depends_on_others(self, values: Sequence[Any]) -> bool:
         """Whether the history of `values` reaches a leaf other than this level's inputs."""
-        pending = [edge_of(v) for v in values if isinstance(v, Tensor) and v.requires_grad]
+        pending = [edge_of(whole(v)) for v in values if isinstance(v, Tensor) and v.requires_grad]
         seen: set[int] = set()
         while pending:
             edge = pending.pop()
@@ -88,7 +112,7 @@ class Level:
         return tree_map(out, tree)
 
 
-def _chosen(args: tuple[Any, ...], argnums: Argnums, name: str) -> tuple[int, ...]:
+def chosen(args: tuple[Any, ...], argnums: Argnums, name: str) -> tuple[int, ...]:
     """The positions that `argnums` names."""
     positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     for i in positions:
@@ -105,17 +129,17 @@ def _with_aux(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
     return result
 
 
-class _Call:
+class Call:
     """A call of a function with stand-ins for some arguments."""
 
     def __init__(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Argnums,
                  has_aux: bool, name: str):
         self.argnums = argnums
-        positions = _chosen(args, argnums, name)
+        positions = chosen(args, argnums, name)
         leaves, self.spec = tree_flatten(tuple([args[i] for i in positions]))
         self.level = Level(leaves, name)
         given = list(args)
-        for i, tree in zip(positions, tree_unflatten(self.level.inputs, self.spec), strict=True):
+        for i, tree in zip(positions, tree_unflatten(self.level.items, self.spec), strict=True):
             given[i] = tree
         with enable_grad():
             self.output, self.aux = _with_aux(func(*given, **kwargs), has_aux, name)
@@ -128,16 +152,33 @@ class _Call:
     def pull(self, outputs: Sequence[Any], cotangents: Sequence[Any], *, retain: bool) -> list[Tensor]:
         """The gradients of the stand-ins."""
         level = self.level
-        pairs = [(y, g) for y, g in zip(outputs, cotangents, strict=True)
-                 if isinstance(y, Tensor) and y.requires_grad]
+        batch = next((b for b in reversed(levels()) if b not in level.batches), None)
+        if batch is not None:
+            return self._pull_items(batch, outputs, cotangents)
+        pairs = [(level.spread(y), None if g is None else level.spread(g))
+                 for y, g in zip(outputs, cotangents, strict=True) if isinstance(y, Tensor) and y.requires_grad]
         if not pairs:
-            return [wrap(np.zeros_like(x._data)) for x in level.inputs]
+            return level.zeros()
+        if level.batches:  # each item has a cotangent of its own
+            pairs = [(y, wrap(np.ones_like(y._data)) if g is None else g) for y, g in pairs]
         record = is_grad_enabled() and (level.recorded([y for y, _ in pairs]) or any(
             g is not None and g.requires_grad for _, g in pairs))
         found = _gradients([y for y, _ in pairs], level.inputs, [g for _, g in pairs], retain_graph=retain or record,
                            create_graph=record, allow_unused=True)
-        return [wrap(np.zeros_like(x._data)) if g is None else g if record else g.detach()
+        return [level.items_of(zeros_of(x) if g is None else g if record else g.detach())
                 for g, x in zip(found, level.inputs, strict=True)]
+
+    def _pull_items(self, batch: BatchBackend, outputs: Sequence[Any], cotangents: Sequence[Any]) -> list[Tensor]:
+        """`pull` for cotangents of a vmap that the function itself was not called in: one item after another."""
+        rows = []
+        with using(batch.around):
+            given = [(g, batch.has(g)) for g in cotangents]
+            for k in range(batch.size):
+                rows.append(self.pull(outputs, [g.value[k] if own else g for g, own in given], retain=True))
+            if not rows:
+                return [batch.item_of(stacked([], (0,), x.shape)) for x in self.level.items]
+            return [batch.item_of(stacked(column, (len(rows),), column[0].shape))
+                    for column in zip(*rows, strict=True)]
 
 
 # --- reverse mode --------------------------------------------------------------------------------------------------
@@ -154,7 +195,7 @@ def _scalar(output: Any, name: str) -> Tensor:
 
 def _both(func: Callable[..., Any], argnums: Argnums, has_aux: bool, name: str,
           args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
-    call = _Call(func, args, kwargs, argnums, has_aux, name)
+    call = Call(func, args, kwargs, argnums, has_aux, name)
     y = _scalar(call.output, name)
     gradients = call.pull([y], [None], retain=False)
     return call.rebuild(gradients), call.level.leave(y), call.level.leave(call.aux)
@@ -208,7 +249,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """
     if not primals:
         raise RuntimeError("vjp: Expected at least one primal")
-    call = _Call(func, primals, {}, tuple(range(len(primals))), has_aux, "vjp")
+    call = Call(func, primals, {}, tuple(range(len(primals))), has_aux, "vjp")
     outputs, spec = tree_flatten(call.output)
 
     def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
@@ -247,22 +288,23 @@ def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any,
                            f"{type(primals).__name__} and {type(tangents).__name__}")
     flat, spec = tree_flatten(primals)
     directions = _directions(flat, spec, tangents)
-    if not has_aux and not strict:
+    if not has_aux and not strict and not levels():
         scripted = getattr(type(func), "_scripted", None)  # which has a forward mode of its own
         result = scripted(func).pushforward(primals, flat, directions) if scripted is not None else None
         if result is not None:
             return result
-    call = _Call(func, primals, {}, tuple(range(len(primals))), has_aux, "jvp")
+    call = Call(func, primals, {}, tuple(range(len(primals))), has_aux, "jvp")
     outputs, structure = tree_flatten(call.output)
     for y in outputs:
         if not isinstance(y, Tensor):
             raise RuntimeError("jvp: Expected all outputs of the function to be Tensors, got "
                                f"{type(y).__name__}")
-    found = push_through(call.level, outputs, directions)
+    level = call.level
+    found = push_through(level, [level.spread(y) for y in outputs], [level.spread(t) for t in directions])
     if strict and any(t is None for t in found):
         raise RuntimeError("jvp: the output of the function is independent of the input; this is not allowed when "
                            "strict=True")
-    result = [wrap(np.zeros_like(y._data)) if t is None else t for t, y in zip(found, outputs, strict=True)]
+    result = [zeros_of(y) if t is None else level.items_of(t) for t, y in zip(found, outputs, strict=True)]
     pair = call.level.leave(call.output), tree_unflatten(result, structure)
     return (*pair, call.level.leave(call.aux)) if has_aux else pair
 
@@ -292,7 +334,7 @@ def push_through(level: Level, outputs: Sequence[Tensor], directions: Sequence[T
     if not moving:
         return found
     with enable_grad():
-        us = [wrap(np.zeros_like(outputs[i]._data)).requires_grad_() for i in moving]
+        us = [zeros_of(outputs[i]).requires_grad_() for i in moving]
         pulled = _gradients([outputs[i] for i in moving], level.inputs, us, create_graph=True, allow_unused=True)
         pairs = [(g, t) for g, t in zip(pulled, directions, strict=True) if g is not None and g.requires_grad]
         if not pairs:
@@ -306,20 +348,13 @@ def push_through(level: Level, outputs: Sequence[Tensor], directions: Sequence[T
     return found
 
 
-# --- matrices ------------------------------------------------------------------------------------------------------
+def zeros_of(x: Tensor) -> Tensor:
+    """Zeros of x's shape, the same for all items of a batch."""
+    zeros: Tensor = wrap(np.zeros_like(whole(x)._data, order="C", shape=tuple(x.shape)))
+    return zeros
 
 
-def _basis(x: Tensor) -> list[Tensor]:
-    """The unit vectors of x's shape."""
-    found = []
-    for k in range(x.numel()):
-        unit = np.zeros_like(x._data, order="C")
-        unit.reshape(-1)[k] = 1
-        found.append(wrap(unit))
-    return found
-
-
-def _stacked(columns: Sequence[Tensor], before: Sequence[int], after: Sequence[int]) -> Tensor:
+def stacked(columns: Sequence[Tensor], before: Sequence[int], after: Sequence[int]) -> Tensor:
     """Tensors of the shape `after`, one per element of the shape `before`, as one tensor of the joint shape."""
     from jitgrad import stack, zeros
 
@@ -328,83 +363,4 @@ def _stacked(columns: Sequence[Tensor], before: Sequence[int], after: Sequence[i
     return stack(list(columns)).reshape(*before, *after)
 
 
-def jacrev(func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None,
-           _preallocate_and_copy: bool = False) -> Callable[..., Any]:
-    """A function that computes the Jacobian of `func`, one backward pass per element of the output.
-
-    Returns:
-        A function whose result has the structure of func's output, each tensor of it replaced by the structure of the
-        chosen arguments, in which each tensor has the output's shape followed by the argument's.
-    """
-    @functools.wraps(func, updated=())
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        call = _Call(func, args, kwargs, argnums, has_aux, "jacrev")
-        outputs, spec = tree_flatten(call.output)
-        blocks = []
-        for y in outputs:
-            rows = [call.pull([y], [u], retain=True) for u in _basis(y)]
-            blocks.append(call.rebuild([_stacked([row[i] for row in rows], y.shape, x.shape)
-                                        for i, x in enumerate(call.level.inputs)]))
-        result, aux = tree_unflatten(blocks, spec), call.level.leave(call.aux)
-        return (result, aux) if has_aux else result
-
-    return wrapper
-
-
-def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *,
-           randomness: str = "error") -> Callable[..., Any]:
-    """A function that computes the Jacobian of `func`, one `jvp` per element of the chosen arguments.
-
-    The result is that of `jacrev`.
-    """
-    @functools.wraps(func, updated=())
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        positions = _chosen(args, argnums, "jacfwd")
-        leaves, spec = tree_flatten(tuple([args[i] for i in positions]))
-        aux: Any = None
-        zeros = [wrap(np.zeros_like(x._data)) for x in leaves]
-        columns: list[list[list[Tensor]]] = []  # by argument, element, output
-        target = func
-        if kwargs or positions != tuple(range(len(args))):
-            def target(*chosen: Any) -> Any:
-                given = list(args)
-                for i, value in zip(positions, chosen, strict=True):
-                    given[i] = value
-                return func(*given, **kwargs)
-
-        structure: TreeSpec | None = None
-        shapes: list[Any] = []
-        for k, x in enumerate(leaves):
-            columns.append([])
-            for unit in _basis(x):
-                direction = tree_unflatten([*zeros[:k], unit, *zeros[k + 1:]], spec)
-                primals = tuple([args[i] for i in positions])
-                _, t, *rest = jvp(target, primals, direction, has_aux=has_aux)
-                if rest:
-                    aux = rest[0]
-                found, structure = tree_flatten(t)
-                shapes = [v.shape for v in found]
-                columns[-1].append(found)
-        if structure is None:
-            raise RuntimeError("jacfwd: the chosen arguments have no elements")
-        blocks = []
-        for o, shape in enumerate(shapes):
-            parts = []
-            for x, column in zip(leaves, columns, strict=True):
-                turned = _stacked([c[o] for c in column], x.shape, shape)
-                n = len(x.shape)
-                parts.append(turned.permute(*range(n, turned.ndim), *range(n)))
-            tree = tree_unflatten(parts, spec)
-            blocks.append(tree[0] if isinstance(argnums, int) else tree)
-        result = tree_unflatten(blocks, structure)
-        return (result, aux) if has_aux else result
-
-    return wrapper
-
-
-def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """The matrix of second derivatives: forward mode over reverse mode."""
-    return jacfwd(jacrev(func, argnums), argnums)
-
-
-__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "value_and_grad", "vjp"]
+__all__ = ["grad", "grad_and_value", "jvp", "value_and_grad", "vjp"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad import Tensor, func
-from jitgrad.script.frontend.library import funclib
+from jitgrad.script.frontend.library.functionals import funclib
 from jitgrad.script.graph.marks import refuse
 
 

@@ -23,6 +23,21 @@ def jvp(f: Any, primals: Any, tangents: Any) -> Any:
     return y, push(tuple(tangents))[0]
 
 
+def in_batches(x: Tensor) -> Tensor:
+    """x as an item of all vmaps around it, as gradients are (`transforms.py` answers)."""
+    return x
+
+
+def item_by_item(pull: Any, given: Any, batched: Any, likes: Any, n: int) -> Any:
+    """What `pull` gives, shaped as `likes`, for each of n items of those of the `given` tensors that are `batched`."""
+    rows = tuple([x.new_zeros(n, *x.shape) for x in likes])
+    for i in range(n):
+        found = pull(*[g[i] if b else g for g, b in zip(given, batched, strict=True)])
+        for row, y in zip(rows, found, strict=True):
+            row[i] = y
+    return rows
+
+
 def jacobian(f: Any, argnums: int = 0) -> Any:
     """The function that gives the Jacobian of f for one argument, of shape (*f's shape, *the argument's shape)."""
     def of(*args: Any) -> Any:
@@ -35,7 +50,7 @@ def jacobian(f: Any, argnums: int = 0) -> Any:
         y, pull = func.vjp(alone, x)
         _require_tensor(y)
         units = jitgrad.eye(y.numel(), dtype=y.dtype).reshape(y.numel(), *y.shape)
-        rows = jitgrad.zeros(y.numel(), *x.shape, dtype=x.dtype)
+        rows = in_batches(x).new_zeros(y.numel(), *x.shape)
         for i in range(y.numel()):
             rows[i] = pull(units[i])[0]
         return rows.reshape(*y.shape, *x.shape)

@@ -10,13 +10,18 @@ from typing import Any
 from jitgrad import func
 from jitgrad.autograd import functional
 from jitgrad.errors import UnsupportedCall
+from jitgrad.func import transforms
+from jitgrad.ops.backend import using
+from jitgrad.ops.batching.backend import BatchBackend, levels, spread
+from jitgrad.ops.library.creation import ones_like
 from jitgrad.script.autodiff import inner
+from jitgrad.script.frontend.batches.items import marked
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.gradients import backward, carried_leaves, record
-from jitgrad.script.frontend.library import funclib, functionallib
+from jitgrad.script.frontend.library.functionals import funclib, functionallib
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.state.handlers import HANDLERS, Args, handles, refused
+from jitgrad.script.frontend.state.handlers import HANDLERS, Args, handles
 from jitgrad.script.frontend.templates import run_lists
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.plain import static
@@ -29,7 +34,7 @@ class Level:
     """One differentiation: the stand-ins, and the tensors that they stand for."""
 
     def __init__(self, context: Context, name: str):
-        self.name, self.recorded = name, context.grad
+        self.name, self.recorded, self.batches = name, context.grad, levels()
         self.given: list[SymTensor] = []
         self.values: list[Value] = []
 
@@ -39,13 +44,14 @@ class Level:
             if not tree.dtype.is_floating_point:
                 raise effects.raise_now(context, RuntimeError, (
                     f"{self.name}: only Tensors of floating point dtype can require gradients, got {tree.dtype}",))
+            tree = spread(tree, self.batches)
             value = heap.read(context, tree)
             op = "reshape" if context.has_history(value) else "leaf"
             made = context.one(op, value, **({"shape": tree.type_.dims} if op == "reshape" else {}))
             context.builder.history.add(made.id)
             self.given.append(tree)
             self.values.append(made)
-            return heap.new_tensor(context, made)
+            return marked(heap.new_tensor(context, made), self.batches)
         return rebuilt(context, tree, lambda item: self.stand_in(context, item), self.name)
 
     def call(self, context: Context, function: Any, args: Sequence[Any], kwargs: dict[str, Any], has_aux: bool) -> Any:
@@ -64,13 +70,35 @@ class Level:
 
     def pull(self, context: Context, outputs: Sequence[SymTensor], cotangents: Sequence[Any]) -> list[Any]:
         """The gradients of the stand-ins; zeros where nothing leads to one."""
+        batch = next((b for b in reversed(levels()) if b not in self.batches), None)
+        if batch is not None:
+            return self._pull_items(context, batch, outputs, cotangents)
+        if self.batches:  # each item has a cotangent of its own
+            outputs = [spread(y, self.batches) for y in outputs]
+            cotangents = [ones_like(y) if g is None else spread(g, self.batches)
+                          for y, g in zip(outputs, cotangents, strict=True)]
         recorded, context.grad = context.grad, True
         values = [heap.read(context, y) for y in outputs]
         seeds = [backward.seed_of(context, y, g) for y, g in zip(outputs, cotangents, strict=True)]
         context.grad = recorded
         found = backward.differentiate(context, values, seeds, self.values, recorded, True)
-        return [backward.result_of(context, t, c, True, True, recorded)
+        return [marked(backward.result_of(context, t, c, True, True, recorded), self.batches)
                 for t, c in zip(self.given, found, strict=True)]
+
+    def _pull_items(self, context: Context, batch: BatchBackend, outputs: Sequence[SymTensor], cotangents: Sequence[Any]
+                   ) -> list[Any]:
+        """`pull` for cotangents of a vmap that the function itself was not called in: one item after another."""
+        own = [batch.has(g) for g in cotangents]
+
+        def pull(cx: Context, given: Args, named: dict[str, Any]) -> Any:
+            return tuple(self.pull(cx, outputs, given))
+
+        with using(batch.around):
+            given = tuple([g.value if b else g for g, b in zip(cotangents, own, strict=True)])
+            likes = tuple([in_batches(marked(t, self.batches)) for t in self.given])
+            found = call(context, funclib.item_by_item, Method("pull", pull), given, tuple(own), likes,
+                         batch.size)
+        return [batch.item_of(y) for y in found]
 
     def leave(self, context: Context) -> None:
         """From here on the stand-ins carry no gradient, nor what depends on them alone."""
@@ -80,6 +108,11 @@ class Level:
         kept = inner.dependents(path, others) if self.recorded else set()
         for v in inner.dependents(path, self.values) - kept:
             context.builder.history.discard(v.id)
+
+
+def in_batches(x: SymTensor) -> SymTensor:
+    """x as an item of all vmaps around it."""
+    return marked(spread(x, levels()), levels())
 
 
 def rebuilt(context: Context, tree: Any, change: Any, name: str) -> Any:
@@ -115,7 +148,7 @@ def _filled(context: Context, tree: Any, found: Iterator[Any], name: str) -> Any
         context, tree, lambda item: _filled(context, item, found, name), name)
 
 
-@handles(func._both)
+@handles(transforms._both)
 def _both(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     """What `grad`, `grad_and_value` and `value_and_grad` call: (gradient, value, aux)."""
     function, argnums, has_aux, name, given, named = args
@@ -142,6 +175,11 @@ def _both(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     filled = [_filled(context, given[i], found, name) for i in positions]
     level.leave(context)
     return (filled[0] if isinstance(argnums, int) else tuple(filled)), output, aux
+
+
+@handles(funclib.in_batches)
+def _in_batches(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return in_batches(args[0])
 
 
 @handles(func.vjp)
@@ -203,10 +241,5 @@ HANDLERS[func.jvp] = _written("jvp", funclib.jvp)
 HANDLERS[func.jacrev] = _written("jacrev", funclib.jacobian, "argnums")
 HANDLERS[func.jacfwd] = _written("jacfwd", funclib.jacobian, "argnums")
 HANDLERS[func.hessian] = _written("hessian", funclib.hessian, "argnums")
-for _name in ("linearize", "vmap"):
-    if hasattr(func, _name):
-        HANDLERS[getattr(func, _name)] = refused(
-            f"func.{_name}", "scripts know `func.grad`, `grad_and_value`, `vjp`, `jvp`, `jacrev`, `jacfwd` and "
-                             "`hessian`; call the others outside, with the script as their function")
 for _name in ("vjp", "jvp", "jacobian", "hessian", "vhp", "hvp"):
     HANDLERS[getattr(functional, _name)] = _functional(_name)

@@ -1,0 +1,1 @@
+"""What is one item of a batch, inside `func.vmap`."""

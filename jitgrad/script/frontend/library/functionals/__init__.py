@@ -1,0 +1,1 @@
+"""Functions of functions: derivatives, `vmap`, modules as functions of their parameters."""
