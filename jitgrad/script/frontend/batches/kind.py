@@ -16,7 +16,7 @@ from jitgrad.script.frontend.values.tensors import TensorKind
 #: what an item does not have, in eager either: the words of the RuntimeError
 _REFUSED = {"backward": BACKWARD, "data": DATA, "numpy": NO_STORAGE, "tolist": NO_STORAGE, "data_ptr": NO_STORAGE}
 #: what scripts do not know of items
-_UNKNOWN = ("grad", "retain_grad", "register_hook", "requires_grad", "retains_grad")
+_UNKNOWN = ("grad", "retain_grad", "register_hook", "retains_grad")
 
 
 @register(SymItem)
@@ -31,6 +31,8 @@ class ItemKind(TensorKind):
             guarded(context, lambda: _refuse(_REFUSED[name]))
         if name in _UNKNOWN:
             check_none(context, [obj], f"`{name}` of an item")
+        if name == "requires_grad":
+            return super().get_attribute(context, obj.value, name)
         if name == "requires_grad_":
             return guarded(context, lambda: obj.requires_grad_)
         return super().get_attribute(context, obj, name)

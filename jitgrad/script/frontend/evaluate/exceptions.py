@@ -8,8 +8,8 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitgrad.errors import (InvalidOperation, ScriptError, ShapeMismatch, TypeMismatch, UnresolvedName, UnsupportedCall,
-                            UnsupportedSyntax)
+from jitgrad.errors import (InvalidOperation, ScriptError, ShapeMismatch, TypeMismatch, UnresolvedName, UnsupportedCall, UnsupportedSyntax)
+from jitgrad.script.frontend.batches.items import check_none
 from jitgrad.script.frontend.evaluate import conditions, control, expressions as ex, merge, names
 from jitgrad.script.frontend.evaluate.attempts import Attempt, Classes, Handler, MayFail, thrown
 from jitgrad.script.frontend.source.liveness import exits
@@ -100,6 +100,7 @@ def _stated(context: Context, value: Any, values: list[Value]) -> Any:
         values.append(value.value)
         return len(values) - 1
     if isinstance(value, SymTensor):
+        check_none(context, [value], "an exception that has an item")
         values.append(heap.read(context, value))
         return len(values) - 1
     if type(value) is tuple or (type(value) is SymList and run_lists.run_items(context, value) is None):

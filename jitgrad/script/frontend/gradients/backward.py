@@ -344,6 +344,7 @@ def _current(context: Context, storage: Storage) -> Any:
 @setter("grad")
 def write_grad(context: Context, tensor: SymTensor, value: Any) -> None:
     """`tensor.grad = value`."""
+    check_none(context, [value], "assignment of an item to `.grad`")
     context.inputs.one_each()
     if isinstance(value, SymTensor):
         mine, theirs = tensor.type_, value.type_
@@ -382,6 +383,7 @@ def retain(context: Context, tensor: SymTensor) -> None:
 @setter("data")
 def set_data(context: Context, tensor: SymTensor, value: Any) -> None:
     """`tensor.data = value`: the content is replaced, the history is not."""
+    check_none(context, [value], "assignment of an item to `.data`")
     target = tensor.detach()
     if not isinstance(value, SymTensor):
         raise effects.raise_now(context, TypeError, (f"Variable data has to be a tensor, but got "

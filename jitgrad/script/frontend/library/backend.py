@@ -16,7 +16,7 @@ from jitgrad.dims import Dim, Size, Symbol
 from jitgrad.dtypes import dtype, from_numpy, int64
 from jitgrad.errors import TypeMismatch
 from jitgrad.ops.backend import Batched
-from jitgrad.ops.batching.backend import ESCAPED
+from jitgrad.ops.batching.backend import ESCAPED, ITEM as NUMBER
 from jitgrad.ops.opdef import POINTWISE, OpDef, backward_name
 from jitgrad.ops.types import TensorType
 from jitgrad.script.call import signature as sig
@@ -171,6 +171,8 @@ class SymbolicBackend:
 
     def item(self, tensor: SymTensor) -> Any:
         context = self.context
+        if isinstance(tensor, Batched):
+            raise RuntimeError(NUMBER)
         type_ = tensor.type_
         n = dims.product(type_.dims)
         words = f"a Tensor with {n} elements cannot be converted to Scalar"

@@ -161,6 +161,11 @@ def lists(x, w):
     return vmap(item)(x)
 
 
+@program((t(4, 3),), (t(2, 3),))
+def history_of_items(x):
+    return vmap(lambda r: r * 2 if r.requires_grad else r.detach() * r)(x)
+
+
 @program((t(4, 3), 7), (t(2, 3), 8), grad=False)
 def randomness(x, seed: int):
     torch.manual_seed(seed)
@@ -347,10 +352,57 @@ def custom(x):
     return vmap(Double.apply)(x)
 
 
-@pytest.mark.parametrize("function", [printing, escaping, calling_back, custom])
+def joining(x):
+    return vmap(lambda r: torch.tensor([r.sum(), r[0]]))(x)
+
+
+def raising(x):
+    def item(r):
+        raise ValueError(r)
+
+    return vmap(item)(x)
+
+
+class Keeper:
+    def __init__(self):
+        self.w = torch.zeros(2, 3)
+        self.kept = None
+
+
+KEEPER = Keeper()
+
+
+def keeping(x):
+    def item(r):
+        KEEPER.kept = r * 2
+        return r
+
+    return vmap(item)(x)
+
+
+def giving_a_gradient(x):
+    def item(r):
+        KEEPER.w.grad = r * 1
+        return r
+
+    return vmap(item)(x)
+
+
+def giving_data(x):
+    def item(r):
+        KEEPER.w.data = r * 1
+        return r
+
+    return vmap(item)(x)
+
+
+@pytest.mark.parametrize("function", [printing, escaping, calling_back, custom, joining, raising, keeping,
+                                      giving_a_gradient, giving_data])
 def test_refused(function):
     with pytest.raises(ScriptError):
         torch.script(function)(t(2, 3))
+    with pytest.raises(ScriptError):
+        torch.script(function)(t(1, 3))
 
 
 def test_disk_and_files(tmp_path):
