@@ -12,13 +12,13 @@ from jitgrad.script.call.list_kinds import NOTHING
 from jitgrad.script.frontend.gradients import backward
 from jitgrad.script.frontend.state import copies, layout, pooling
 from jitgrad.script.frontend.state.context import REFERENCES, Context
-from jitgrad.script.frontend.templates import item_origins, locations, missing
+from jitgrad.script.frontend.templates import item_origins, locations
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
 from jitgrad.script.frontend.templates.pools import Ref
 from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.template import Template
-from jitgrad.script.frontend.templates.tensors import Tensor
+from jitgrad.script.frontend.templates.tensors import Tensor, read_if_there
 from jitgrad.script.frontend.templates.texts import Str, Words
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import is_dynamic, kind_of, kind_of_class, type_word
@@ -213,7 +213,7 @@ class Results:
         key = (value.storage, tuple(map(str, value.path)))
         found = self._tensors.get(key)
         if found is None:
-            found = missing.read_if_there(self.context, value)
+            found = read_if_there(self.context, value)
             if not isinstance(found.type, OptionalType) and (
                     found in self._index or any(found is v for v in self.context.inputs.values)):
                 found = self.context.one("reshape", found, shape=found.type.dims)  # type: ignore[union-attr]

@@ -8,7 +8,8 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitgrad.errors import (InvalidOperation, ScriptError, ShapeMismatch, TypeMismatch, UnresolvedName, UnsupportedCall, UnsupportedSyntax)
+from jitgrad.errors import (InvalidOperation, ScriptError, ShapeMismatch, TypeMismatch, UnresolvedName, UnsupportedCall,
+                            UnsupportedSyntax)
 from jitgrad.script.frontend.batches.items import check_none
 from jitgrad.script.frontend.evaluate import conditions, control, expressions as ex, merge, names
 from jitgrad.script.frontend.evaluate.attempts import Attempt, Classes, Handler, MayFail, thrown

@@ -7,21 +7,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jitgrad.device import device as Device
-from jitgrad.dims import Size
+from jitgrad.dims import Size, Symbol, dim, symbols
 from jitgrad.dtypes import dtype
 from jitgrad.ops.batching.backend import BatchBackend, spread
-from jitgrad.ops.types import INT, TensorType, Type
+from jitgrad.ops.types import INT, OptionalType, TensorType, Type, map_dims
 from jitgrad.script.frontend.batches.items import marked
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.templates import item_origins, missing
+from jitgrad.script.frontend.templates import item_origins
 from jitgrad.script.frontend.templates.run_lists import ELEMENT
 from jitgrad.script.frontend.templates.sizes import Elements, Sizer
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.values import heap, numbers
-from jitgrad.script.frontend.values.heap import tensor_word
+from jitgrad.script.frontend.values.heap import of, read, stored, tensor_word
 from jitgrad.script.frontend.values.protocol import argument
 from jitgrad.script.frontend.values.values import SymTensor, Union
-from jitgrad.script.graph.ir import Value
+from jitgrad.script.graph.ir import Block, Value
 
 #: why nobody writes to a tensor of the caller's
 ARGUMENT = "it is the memory of an argument"
@@ -113,7 +113,7 @@ class Tensor(Template):
         if isinstance(value, SymTensor):
             if self.batches:
                 value = spread(value, list(self.batches))
-            return [missing.read_or_nothing(context, value), *origin]
+            return [read_or_nothing(context, value), *origin]
         filled = context.one("fill", numbers.value_of(context, value), shape=(), dtype=self.dtype)
         if self.batches:
             filled = heap.read(context, spread(heap.new_tensor(context, filled), list(self.batches)))
@@ -141,3 +141,49 @@ def _active(t: Tensor, other: Tensor) -> int:
 def _memory(a: str, b: str) -> str:
     """Whose memory one of two tensors may be."""
     return next((x for x in (a, b) if x.startswith(ARGUMENT)), a or b)
+
+
+# --- tensors that may be missing: made on one side of a branch, or in a loop that may not run --------------------------
+
+
+def read_if_there(context: Context, tensor: SymTensor) -> Value:
+    """The tensor's current value; an Optional where the tensor was made on one side of a branch, or in a loop."""
+    held = stored(context, tensor.storage)
+    if not isinstance(held.type, OptionalType):
+        return read(context, tensor)
+    if not tensor.path:
+        return held
+    there, missing = Block(), Block()
+    with context.block(there):
+        whole = read(context, tensor)
+        value = context.one("opt.some", whole)
+        there.results = (value,)
+    with context.block(missing):
+        elem = map_dims(whole.type, lambda d: d if isinstance(d, int) else 0)
+        missing.results = (context.one("opt.none", type=elem),)
+    (found,) = context.builder.emit("if", (context.one("opt.has", held),), blocks=(there, missing), types=(value.type,))
+    context.mark_history((found,), (context.has_history(value),))
+    return found
+
+
+def read_or_nothing(context: Context, tensor: SymTensor) -> Value:
+    """The tensor's current value, or zeros that nobody looks at: it is part of a container that may be missing."""
+    held = stored(context, tensor.storage)
+    if not isinstance(held.type, OptionalType):
+        return read(context, tensor)
+    there, missing = Block(), Block()
+    with context.block(there):
+        there.results = (read(context, tensor),)
+    (value,) = there.results
+    assert isinstance(value.type, TensorType)
+    unknown = of(context).optional_sizes
+    dims = tuple([Symbol() if unknown.intersection(symbols(d)) else d for d in value.type.dims])
+    with context.block(missing):
+        zero = tuple([0 if isinstance(d, Symbol) else d for d in dims])
+        missing.results = (context.one("full", value=0, shape=zero, dtype=value.type.dtype),)
+    fresh = tuple([d for d in dims if isinstance(d, Symbol)])
+    type_ = TensorType(value.type.dtype, tuple([dim(d) if isinstance(d, Symbol) else d for d in dims]))
+    (found,) = context.builder.emit("if", (context.one("opt.has", held),), blocks=(there, missing), types=(type_,),
+                                    binds=fresh)
+    context.mark_history((found,), (context.has_history(value),))
+    return found

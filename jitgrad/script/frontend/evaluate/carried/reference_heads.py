@@ -17,11 +17,10 @@ from jitgrad.script.frontend.templates import item_origins, unions
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static, payload
 from jitgrad.script.frontend.templates.identities import (Cell, by_value, cell_of, content_of, item_at, item_by_item,
                                                           like, references, referring, replaced, view_type)
-from jitgrad.script.frontend.templates.missing import read_if_there
 from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.template import Clash, Template
-from jitgrad.script.frontend.templates.tensors import Tensor
+from jitgrad.script.frontend.templates.tensors import Tensor, read_if_there
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.values import HELD, UNBOUND, RunPairs, Storage, SymTensor, Union, is_held, refers
 from jitgrad.script.graph.ir import Value, map_attr
