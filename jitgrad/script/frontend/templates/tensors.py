@@ -143,7 +143,7 @@ def _memory(a: str, b: str) -> str:
     return next((x for x in (a, b) if x.startswith(ARGUMENT)), a or b)
 
 
-# --- tensors that may be missing: made on one side of a branch, or in a loop that may not run --------------------------
+# --- tensors that may be missing: made on one side of a branch, or in a loop that may not run -------------------------
 
 
 def read_if_there(context: Context, tensor: SymTensor) -> Value:
