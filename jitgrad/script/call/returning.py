@@ -1,7 +1,7 @@
 """Rebuilding what the Python function returns from graph outputs: one generated function per specialisation."""
 
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
 from typing import Any
 
 from jitgrad.dims import Dim, Size, substitute
@@ -186,7 +186,7 @@ def _fill(container: Any, made: Any) -> None:
         container.update(made)
         if isinstance(container, defaultdict):
             container.default_factory = made.default_factory
-    elif isinstance(container, (list, deque)):
+    elif isinstance(container, MutableSequence):
         container.extend(made)
     else:
         for name in (*getattr(made, "__dict__", ()), *_slots(type(made))):

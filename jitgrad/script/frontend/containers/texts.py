@@ -94,7 +94,8 @@ def _compare(context: Context, op: str, a: Any, b: Any) -> Any:
         return op == "eq"
     if op == "ne":
         return numbers.negate(context, sure(context, "eq", a, b))
-    return sure(context, op, a, b) if op in ("eq", "lt", "le") else sure(context, {"gt": "lt", "ge": "le"}[op], b, a)
+    turned = {"gt": "lt", "ge": "le"}.get(op)
+    return sure(context, op, a, b) if turned is None else sure(context, turned, b, a)
 
 
 @register(str)
