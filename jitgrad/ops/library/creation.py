@@ -186,6 +186,8 @@ def eye(n: Any, m: Any = None, *, dtype: dtype | None = None, device: Any = None
 def _triangle_indices(comparison: str, row: Any, col: Any, offset: int = 0, *, dtype: dtype = int64,
                       device: Any = None) -> Any:
     where = resolve(device)
+    for name, size in (("row", row), ("col", col)):
+        require(size >= 0, RuntimeError, f"{name} must be non-negative, got", size)
     rows = apply("unsqueeze", create("arange", where, length=size_of(row), dtype=int64), axis=1)
     columns = create("arange", where, length=size_of(col), dtype=int64)
     inside = apply(comparison, apply("sub", columns, rows), as_operand(offset, int64))

@@ -302,3 +302,9 @@ def sums_of_a_filtered_generator(x, n):
 @program((t(4, 3), 3), (t(4, 3), 1), (t(4, 3), 0))
 def sums_of_rows(x, n):
     return sum(x[i].sum() for i in range(n)), sum([x[i] for i in range(n)], start=x[0])
+
+
+@program((X, 3), (X, 0), (X, -1))
+def indices_of_a_triangle(x, n):
+    """Of fewer than no rows they are an error."""
+    return torch.tril_indices(n, n), torch.triu_indices(n, 2), x
