@@ -433,4 +433,4 @@ def test_escaped_items():
     vmap(lambda r: kept.append(r) or r)(X)
     for use in (lambda r: r + 1, bool, lambda r: r.sum().item(), lambda r: r.numpy(),
                 lambda r: vmap(lambda s: s + r)(X)):
-        assert raised(use, kept[0])[1].startswith("Either your tensor may have escaped from inside a function being")
+        assert raised(use, kept[0])[1].startswith("Your tensor may have escaped from inside a function being")

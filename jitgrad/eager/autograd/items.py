@@ -22,7 +22,8 @@ def apply_to_items(cls: Any, ruled: bool, args: tuple[Any, ...]) -> Any:
     """`cls.apply(*args)`, where arguments are items of batches; `ruled`: the class has a rule for batches."""
     level: Any = backend()
     if not isinstance(level, BatchBackend):  # its vmap has returned
-        return next(a for a in args if isinstance(a, Batched))._data  # type: ignore[attr-defined]
+        escaped: Any = next(a for a in args if isinstance(a, Batched))
+        return escaped._data
     batched = [level.has(a) for a in args]
     if True not in batched:
         with using(level.around):
@@ -33,8 +34,7 @@ def apply_to_items(cls: Any, ruled: bool, args: tuple[Any, ...]) -> Any:
                            "vmap staticmethod to avoid ambiguity.")
     if not ruled and not cls.generate_vmap_rule:
         raise RuntimeError(f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override "
-                           "and implement the vmap staticmethod or set generate_vmap_rule=True. For more details, "
-                           "please see https://pytorch.org/docs/main/notes/extending.func.html")
+                           "and implement the vmap staticmethod or set generate_vmap_rule=True.")
     given = [a.value if b else a for a, b in zip(args, batched, strict=True)]
     with using(level.around):
         if ruled:

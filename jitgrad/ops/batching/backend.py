@@ -15,19 +15,17 @@ from jitgrad.ops.namespaces import Namespace, Number
 from jitgrad.ops.opdef import OpDef
 
 ITEM = ("vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a "
-        "Tensor, please try to rewrite what you're doing with other operations. If error is occurring somewhere inside "
-        "PyTorch internals, please file a bug report.")
+        "Tensor, please try to rewrite what you're doing with other operations.")
 BRANCH = ("vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support "
-          "that yet, please file an issue at https://github.com/pytorch/pytorch/issues .")
+          "that yet: compute both sides, and choose with `where`.")
 IN_PLACE = (
     "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args "
     "that has more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped "
-    "over in a vmap. Please try to use out-of-place operators instead of inplace arithmetic. If said operator is being "
-    "called inside the PyTorch framework, please file a bug report instead.")
+    "over in a vmap. Please try to use out-of-place operators instead of inplace arithmetic.")
 RANDOM = ("vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
           "randomness flags on vmap or perform the randomness operation out of vmap")
-ESCAPED = ("Either your tensor may have escaped from inside a function being vmapped and this is a user error (see "
-           "https://pytorch.org/functorch/stable/ux_limitations.html), or there is an internal functorch error")
+ESCAPED = ("Your tensor may have escaped from inside a function being vmapped: return it from that function, and use "
+           "what `vmap` returns")
 
 
 class BatchNamespace(Namespace):
@@ -94,8 +92,7 @@ class BatchBackend:
         rule = rule_of(op)
         if rule is None:
             raise RuntimeError("vmap: We do not support batching operators that can output dynamic shape. Attempted to "
-                               f"vmap over aten::{op.name}. Please file an issue at "
-                               "https://github.com/pytorch/pytorch/issues if you need this feature.")
+                               f"vmap over aten::{op.name}.")
         xs = [x.value if b else x for x, b in zip(operands, batched, strict=True)]
         found = rule(Operands(self.F, op, self.size, xs, batched), *xs, **attrs)
         return tuple([self.item_of(y) for y in found]) if isinstance(found, tuple) else self.item_of(found)

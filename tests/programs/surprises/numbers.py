@@ -197,3 +197,22 @@ def parts_and_flags_that_are_arguments(x, n, keep):
 @program((X, 2), (X, 2), (X, 3), compilations=2)
 def a_key_that_is_an_argument(x, k):
     return {k: x, 2 * k + 1: x * k}
+
+
+@program((t(4, 3), 1), (t(4, 3), 0), compilations=2)
+def a_constant_whose_arithmetic_fails(x, n):
+    """What comes before it is done."""
+    print("asked for an axis")
+    return x.sum(1 // n)
+
+
+@program((t(4, 3), 1))
+def a_constant_that_is_computed_from_itself(x, n):
+    """Forty times: each number is looked at once."""
+    for _ in (0, 1, 2, 3, 4, 5, 6, 7):
+        n = n + n
+        n = n + n
+        n = n + n
+        n = n + n
+        n = n + n
+    return x.sum(n % 2)

@@ -11,6 +11,7 @@ from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import memory_order
 from jitgrad.script.frontend.boundary import placement
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.memory import SHARED, Memory
 from jitgrad.script.frontend.values import heap
@@ -140,8 +141,12 @@ class Entries:
         are then from now on. None for other numbers."""
         read: list[tuple[sig.Source, Any]] = []
         sizes: list[tuple[Size, int]] = []
-        found = self._at_entry(number.value, read, sizes)
-        if found is None:
+        failure: ArithmeticError | None = None
+        try:
+            found = self._at_entry(number.value, read, sizes, {})
+        except ArithmeticError as error:
+            failure = error
+        if failure is None and found is None:
             return None
         for source, value in read:
             self.guard(source, "equal", value)
@@ -149,10 +154,19 @@ class Entries:
         for size, value in sizes:
             self.context.sizes.fix(size, value)
             self.context.log.append(f"guarded the size {size} == {value}")
+        if failure is not None:  # so does the arithmetic before it, at run time
+            raise effects.raise_now(self.context, type(failure), (str(failure),))
         return found
 
-    def _at_entry(self, value: Value, read: list[tuple[sig.Source, Any]], sizes: list[tuple[Size, int]]) -> Any:
+    def _at_entry(self, value: Value, read: list[tuple[sig.Source, Any]], sizes: list[tuple[Size, int]],
+                  known: dict[Value, Any]) -> Any:
         """A number at the first call, and which inputs and sizes it is computed from; None where others are needed."""
+        if value not in known:
+            known[value] = self._computed(value, read, sizes, known)
+        return known[value]
+
+    def _computed(self, value: Value, read: list[tuple[sig.Source, Any]], sizes: list[tuple[Size, int]],
+                  known: dict[Value, Any]) -> Any:
         if value in self._numbers:
             index, found = self._numbers[value]
             source = self.sources[index]
@@ -169,9 +183,11 @@ class Entries:
             if hint is not None:
                 sizes.append((size, hint))
             return hint
-        if node.op == "num.const" or node.op not in NUMBERS:
-            return node.attrs.get("value") if node.op == "num.const" else None
-        operands = tuple([self._at_entry(v, read, sizes) for v in node.inputs])
+        if node.op == "num.const":
+            return node.attrs["value"]
+        if node.op not in NUMBERS:
+            return None
+        operands = tuple([self._at_entry(v, read, sizes, known) for v in node.inputs])
         return None if None in operands else compute(node.op, operands, node.attrs, node.output.type)
 
     def entry_size(self, number: Number) -> tuple[Size, int] | None:
