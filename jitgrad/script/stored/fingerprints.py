@@ -31,7 +31,8 @@ from jitgrad.serialization import LoadError
 
 def code_hash(function: Any) -> str:
     """A hash of a function's code: instructions, constants, names, file and line numbers."""
-    return hashlib.sha256(marshal.dumps(function.__code__)).hexdigest()[:24]
+    # in later versions of the format the bytes say which constants somebody else refers to, too
+    return hashlib.sha256(marshal.dumps(function.__code__, 2)).hexdigest()[:24]
 
 
 def fingerprint(value: Any) -> Json:

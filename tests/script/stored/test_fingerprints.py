@@ -290,3 +290,13 @@ def test_guards_of_arguments_round_trip():
             stored = json.loads(json.dumps(writer.guard(guard)))
             sources = json.loads(json.dumps(writer.sources))
             assert fingerprints.Reader(root, {"x": value}, sources, []).guard(stored) == guard
+
+
+def test_a_hash_of_code_does_not_say_who_else_holds_its_constants():
+    scope = {}
+    exec("def f(x):\n    return x + 123456789.5, 'no name of anything', (1, 2.5)\n", scope)
+    function = scope["f"]
+    before = fingerprints.code_hash(function)
+    kept = [*function.__code__.co_consts, function.__code__.co_consts]
+    assert fingerprints.code_hash(function) == before
+    assert kept
