@@ -1,0 +1,251 @@
+"""Training programs beside PyTorch and JAX: the best peer's time over ours.
+
+    python -m benchmarks.peers [--quick] [--only RNN] [--json FILE] [--compile]
+
+All systems take turns in one process, so that a noisy moment hits all alike; what each computes is compared before it
+is measured. Ours is the faster of a scripted loss and a scripted step. Figures are medians over rounds; x is the median
+of each round's best peer over ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.__main__ import machine
+from benchmarks.programs import Program, programs
+
+#: one step; gives the loss and a gradient (or an updated weight) to compare
+Run = Callable[[], tuple[Any, Any]]
+FUSED = ("Adam", "AdamW")  # PyTorch's optimizers whose fused form is the best of theirs on the CPU
+
+
+def torch_like(torch: Any, program: Program, script: Callable[[Any], Any], whole: bool = False) -> Run:
+    """A step of a program for a torch-like module; `whole`: all of it is what `script` compiles."""
+    def given(a: Any) -> Any:
+        return torch.from_numpy(a.copy()) if isinstance(a, np.ndarray) else a
+
+    turns = itertools.cycle([tuple(map(given, data)) for data in program.data])
+    weights = [torch.from_numpy(a.copy()).requires_grad_() for a in program.weights]
+    loss_of = program.loss(torch)
+    optimizer = None
+    if program.optimizer is not None:
+        name, arguments = program.optimizer
+        best = {"fused": True} if torch.__name__ == "torch" and name in FUSED else {}
+        optimizer = getattr(torch.optim, name)(weights, **arguments, **best)
+
+    def step(loss_of: Any, optimizer: Any, *data: Any) -> Any:
+        optimizer.zero_grad()
+        loss = loss_of(*data, *weights)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    if whole:
+        step = script(step)
+    else:
+        loss_of = script(loss_of)
+
+    def run() -> tuple[Any, Any]:
+        if optimizer is not None:
+            return step(loss_of, optimizer, *next(turns)).detach(), weights[0].detach()
+        for w in weights:
+            w.grad = None
+        loss = loss_of(*next(turns), *weights)
+        loss.backward()
+        return loss.detach(), weights[0].grad
+
+    return run
+
+
+def update(jnp: Any, optimizer: tuple[str, Any]) -> tuple[Any, Callable[..., Any]]:
+    """What a state begins with and (weights, gradients, state) -> (weights, state), as torch.optim has them."""
+    name, arguments = optimizer
+    rate = arguments["lr"]
+    decay = 0.01 if name == "AdamW" else 0.0
+
+    def sgd(ws: Any, gs: Any, state: Any) -> Any:
+        return [w - rate * g for w, g in zip(ws, gs, strict=True)], state
+
+    def adam(ws: Any, gs: Any, state: Any) -> Any:
+        ms, vs, k = state
+        k = k + 1
+        ms = [0.9 * m + 0.1 * g for m, g in zip(ms, gs, strict=True)]
+        vs = [0.999 * v + 0.001 * g * g for v, g in zip(vs, gs, strict=True)]
+        speed, scale = rate / (1 - 0.9**k), jnp.sqrt(1 - 0.999**k)
+        ws = [w * (1 - rate * decay) - speed * m / (jnp.sqrt(v) / scale + 1e-8)
+              for w, m, v in zip(ws, ms, vs, strict=True)]
+        return ws, (ms, vs, k)
+
+    return (sgd if name == "SGD" else adam), adam
+
+
+def jax_run(program: Program) -> Run:
+    """A step of a program in JAX: one jitted function, weights and state donated."""
+    import jax
+    import jax.numpy as jnp
+
+    turns = itertools.cycle([tuple(jnp.asarray(a) if isinstance(a, np.ndarray) else a for a in data)
+                             for data in program.data])
+    weights: Any = [jnp.asarray(a) for a in program.weights]
+    first = len(program.data[0])
+    count = range(first, first + len(weights))
+    value_and_grad = jax.value_and_grad(program.jax_loss(jnp), argnums=tuple(count))
+    if program.optimizer is None:
+        compiled = jax.jit(value_and_grad)
+
+        def run() -> tuple[Any, Any]:
+            loss, gradients = compiled(*next(turns), *weights)
+            jax.block_until_ready(gradients)
+            return loss, gradients[0]
+
+        return run
+    change, _ = update(jnp, program.optimizer)
+    zeros = [jnp.zeros_like(w) for w in weights]
+    state: Any = (zeros, [jnp.zeros_like(w) for w in weights], jnp.zeros(()))
+
+    def step(weights: Any, state: Any, *data: Any) -> Any:
+        loss, gradients = value_and_grad(*data, *weights)
+        weights, state = change(weights, gradients, state)
+        return weights, state, loss
+
+    compiled = jax.jit(step, donate_argnums=(0, 1))
+
+    def train() -> tuple[Any, Any]:
+        nonlocal weights, state
+        weights, state, loss = compiled(weights, state, *next(turns))
+        jax.block_until_ready(weights)
+        return loss, weights[0]
+
+    return train
+
+
+def systems(program: Program, compiled: bool) -> dict[str, Callable[[], Run]]:
+    """Who runs a program, by name; the first two are ours."""
+    import jitgrad
+
+    found: dict[str, Callable[[], Run]] = {"jitgrad loss": lambda: torch_like(jitgrad, program, jitgrad.script)}
+    if program.optimizer is not None:
+        found["jitgrad step"] = lambda: torch_like(jitgrad, program, jitgrad.script, whole=True)
+    found["jitgrad eager"] = lambda: torch_like(jitgrad, program, lambda f: f)
+    try:
+        import torch
+    except ImportError:
+        print("torch is not installed (pip install 'jitgrad[peers]')", file=sys.stderr)
+    else:
+        found["torch eager"] = lambda: torch_like(torch, program, lambda f: f)
+        found["torch.jit.script"] = lambda: torch_like(torch, program, torch.jit.script)
+        if compiled:
+            found["torch.compile"] = lambda: torch_like(torch, program, torch.compile)
+    found["jax.jit"] = lambda: jax_run(program)
+    return found
+
+
+def different(a: tuple[Any, Any], b: tuple[Any, Any], tolerance: float) -> float:
+    """The largest difference, relative to the largest number; 0 within the tolerance."""
+    worst = 0.0
+    for p, q in zip(a, b, strict=True):
+        p, q = np.asarray(p, np.float64), np.asarray(q, np.float64)
+        worst = max(worst, float(np.max(np.abs(p - q))) / max(1e-30, float(np.max(np.abs(q)))))
+    return worst if worst > tolerance else 0.0
+
+
+def measure(program: Program, rounds: int, seconds: float, compiled: bool = False) -> dict[str, Any]:
+    """Microseconds of every system; `x`, the best peer's over ours; `lost`: who cannot, and why."""
+    runs: dict[str, Run] = {}
+    first: dict[str, float] = {}
+    lost: dict[str, str] = {}
+    expected = None
+    for name, make in systems(program, compiled).items():
+        try:
+            run = make()
+            started = time.perf_counter()
+            got = run()
+            first[name] = 1e3 * (time.perf_counter() - started)
+        except Exception as failure:  # a peer that cannot is told, and the rest goes on
+            lost[name] = f"{type(failure).__name__}: {(str(failure).strip().splitlines() or [''])[0]}"[:100]
+            continue
+        got = tuple(np.array(v.tolist()) for v in got)
+        if expected is None:
+            expected = got
+        wrong = different(got, expected, program.tolerance)
+        if wrong:
+            raise AssertionError(f"{program.name}: {name} differs by {wrong:.1e} from {next(iter(runs))}")
+        runs[name] = run
+    repeats: dict[str, int] = {}
+    for name, run in runs.items():
+        for _ in range(max(3, 2 * len(program.data))):
+            run()
+        started = time.perf_counter()
+        run()
+        turns = len(program.data)
+        repeats[name] = turns * max(1, int(seconds / turns / max(1e-6, time.perf_counter() - started)))
+    samples: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            started = time.perf_counter()
+            for _ in range(repeats[name]):
+                run()
+            samples[name].append(1e6 * (time.perf_counter() - started) / repeats[name])
+    ours = [n for n in ("jitgrad loss", "jitgrad step") if n in runs]
+    theirs = [n for n in runs if not n.startswith("jitgrad")]
+    us = {n: statistics.median(v) for n, v in samples.items()}
+    found: dict[str, Any] = {"us": us, "first_ms": first, "lost": lost, "x": None, "peer": None}
+    if theirs and ours:
+        found["peer"] = min(theirs, key=us.__getitem__)
+        mine = min(ours, key=us.__getitem__)
+        found["x"] = statistics.median(min(samples[n][k] for n in theirs) / samples[mine][k] for k in range(rounds))
+    return found
+
+
+def table(results: dict[str, dict[str, Any]]) -> str:
+    """Markdown."""
+    lines = ["| program | ours µs | eager µs | best peer | its µs | x | x wanted |",
+             "| --- | ---: | ---: | --- | ---: | ---: | ---: |"]
+    for name, r in results.items():
+        us = r["us"]
+        ours = min(v for n, v in us.items() if n in ("jitgrad loss", "jitgrad step"))
+        peer = f"{r['peer']} | {us[r['peer']]:.0f} | {r['x']:.2f}" if r["peer"] else "none | |"
+        lines.append(f"| {name} | {ours:.0f} | {us['jitgrad eager']:.0f} | {peer} | {r['wanted']} |")
+    xs = [r["x"] for r in results.values() if r["x"]]
+    if xs:
+        lines.append(f"| **geometric mean** | | | | | **{statistics.geometric_mean(xs):.2f}** | 2.2 |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer, shorter rounds")
+    parser.add_argument("--only", default="", help="programs whose name contains this")
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    parser.add_argument("--compile", action="store_true", help="with torch.compile, which needs a C++ compiler")
+    args = parser.parse_args()
+    results: dict[str, dict[str, Any]] = {}
+    for program in programs():
+        if args.only not in program.name:
+            continue
+        print(f"measuring {program.name} ...", file=sys.stderr, flush=True)
+        results[program.name] = measure(program, 3 if args.quick else 9, 0.03 if args.quick else 0.15, args.compile)
+        results[program.name]["wanted"] = program.best
+        for name, why in results[program.name]["lost"].items():
+            print(f"  {name} cannot run: {why}", file=sys.stderr)
+    facts = machine()
+    print(", ".join(f"{k} {v}" for k, v in facts.items()) + "\n")
+    print(table(results))
+    if args.json:
+        args.json.write_text(json.dumps({"machine": facts, "results": results}, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
