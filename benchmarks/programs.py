@@ -6,6 +6,7 @@ tuples, they take turns: other batch sizes, other lengths.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -300,7 +301,7 @@ def jax_chain(jnp: Any) -> Callable[..., Any]:
 
 def _layers(*sizes: int) -> Arrays:
     found: list[Any] = []
-    for k, (a, b) in enumerate(zip(sizes, sizes[1:], strict=False)):
+    for k, (a, b) in enumerate(itertools.pairwise(sizes)):
         found += [normal(a, b, seed=k, scale=a**-0.5), np.zeros(b, np.float32)]
     return tuple(found)
 
@@ -336,7 +337,8 @@ def programs() -> list[Program]:
     return [
         Program("lecture net 64-1000-100-10, chosen weight, SGD", chosen, jax_chosen,
                 tuple((normal(64, 1000, seed=0), normal(64, 10, seed=1), p) for p in (7.5, 2.5)),
-                (normal(1000, 100, seed=2, scale=0.03), *(normal(100, 10, seed=s, scale=0.1) for s in (3, 4))), sgd, 1.6),
+                (normal(1000, 100, seed=2, scale=0.03), *(normal(100, 10, seed=s, scale=0.1) for s in (3, 4))), sgd,
+                1.6),
         Program("MLP 64-32-10, batch 8, Adam", perceptron, jax_perceptron, _batches((8,), 64, 10), _layers(64, 32, 10),
                 adam, 3.0),
         Program("the same, 12 batch sizes in turn", perceptron, jax_perceptron,

@@ -52,7 +52,7 @@ def _names() -> _Any:
     return _importlib.import_module("jitgrad._namespace")
 
 
-_provide_kernels(cpu=lambda: _importlib.import_module("jitgrad.codegen.run.elementwise"),
+_provide_kernels(cpu=lambda: _importlib.import_module("jitgrad.codegen.run.on_arrays"),
                  gpu=lambda: _importlib.import_module("jitgrad.cuda.elementwise"))
 
 

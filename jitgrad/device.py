@@ -175,7 +175,7 @@ def provide_kernels(**load: Callable[[], Any]) -> None:
 
 
 def cpu_kernels() -> Any:
-    """`codegen/run/elementwise.py`: the functions that NumPy does not have."""
+    """`codegen/run/on_arrays.py`: what native code computes on NumPy's arrays."""
     return _load_kernels["cpu"]()
 
 

@@ -31,7 +31,7 @@ class ModuleText:
         self.declares: dict[str, str] = {}
         self.kernels: dict[Any, str] = {}
         self.kernel_list: list[tuple[str, Any]] = []
-        self.gemms: dict[str, dtype] = {}
+        self.externals: dict[str, dtype] = {}  # products and convolutions that are called, and of what
         self.helpers: dict[Any, str] = {}  # checked number operations that are called (numbers.py)
 
     def kernel(self, step: KernelStep) -> str:

@@ -1,12 +1,13 @@
-"""Matrix products as calls of the BLAS, inside loops over the batch axes."""
+"""Matrix products as calls of the BLAS, inside loops over the batch axes; convolutions as calls of our own."""
 
 from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.codegen.llvm.printer import Printer
 from jitgrad.codegen.llvm.scalars import STORED
-from jitgrad.codegen.program.steps import GemmStep
+from jitgrad.codegen.program.steps import ConvolutionStep, GemmStep
 from jitgrad.kernels.blas import NO_TRANS, ROW_MAJOR, TRANS, gemm_symbol
+from jitgrad.kernels.convolution import PREFIX
 from jitgrad.kernels.native import Native
 from jitgrad.kernels.values import V
 
@@ -31,6 +32,16 @@ def gemm_step(p: Printer, step: GemmStep) -> None:
     p.line(f"call void @{name}({', '.join([f'ptr {s}' for s in starts] + [f'i64 {n}' for n in numbers])})")
 
 
+def convolution_step(p: Printer, step: ConvolutionStep) -> None:
+    """The call, its numbers in the payload; nothing for empty results."""
+    symbol = f"{PREFIX}{step.role}_{step.dtype.name}"
+    p.module.externals[symbol] = step.dtype
+    p.module.declares[symbol] = f"declare void @{symbol}(ptr, ptr, ptr, ptr, ptr)"
+    starts = [p.address(*place) for place in step.places]
+    p.pass_values(step.words)
+    p.line(f"call void @{symbol}({', '.join(f'ptr {s}' for s in (p.word(p.layout.payload), *starts))})")
+
+
 def _helper(p: Printer, step: GemmStep, name: str) -> None:
     """The function that computes products like `step` from their addresses, sizes and strides."""
     around, p.code = p.code, Native()
@@ -51,7 +62,7 @@ def _product(p: Printer, step: GemmStep, sizes: list[V], starts: list[str],
     d = dtypes.uint8 if step.dtype is dtypes.bool_ else step.dtype
     found = gemm_symbol(d)
     symbol = f"jg_gemm_{d.name}"
-    p.module.gemms[symbol] = d
+    p.module.externals[symbol] = d
     integer = f"i{found.int_bits}"
     real = "float" if d is dtypes.float32 else "double"
     p.module.declares[symbol] = (f"declare void @{symbol}(i32, i32, i32, {integer}, {integer}, {integer}, "

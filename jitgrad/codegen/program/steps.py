@@ -92,6 +92,46 @@ class GemmStep(Step):
         return "+".join(["matmul", *[_EPILOGUES[w] for w in words if w in _EPILOGUES]])
 
 
+class ConvolutionStep(Step):
+    """Make what `role` says, "x", "w" or "y", of a convolution from the other two (`kernels/convolution.py`).
+
+    `words`: the numbers of its layout; `sizes`: the loops around one multiplication.
+    """
+
+    role: str
+    dtype: dtype
+    words: tuple[Size, ...]
+    sizes: tuple[Size, ...]
+    x: tuple[Buffer, Size]
+    w: tuple[Buffer, Size]
+    y: tuple[Buffer, Size]
+    scratch: tuple[Buffer, Size]
+
+    @property
+    def places(self) -> tuple[tuple[Buffer, Size], ...]:
+        """Where all of it is."""
+        return self.x, self.w, self.y, self.scratch
+
+    @property
+    def memory(self) -> Touched:
+        made = {"x": self.x, "w": self.w, "y": self.y}[self.role]
+        return [b for b, _ in self.places], [made[0], self.scratch[0]]
+
+    @property
+    def traffic(self) -> tuple[list[Size], list[Size]]:
+        """The bytes of what is given and made, each once."""
+        n, channels, outputs, groups = self.words[0], self.words[2], self.words[3], self.words[1]
+        width = self.dtype.itemsize
+        sizes = {"x": product((width, n, groups, channels, *self.words[4:7])),
+                 "w": product((width, groups, outputs, channels, *self.words[7:10])),
+                 "y": product((width, n, groups, outputs, *self.words[10:13]))}
+        return [size for role, size in sizes.items() if role != self.role], [sizes[self.role]]
+
+    @property
+    def payload(self) -> int:
+        return len(self.words)
+
+
 class ScalarStep(Step):
     """A pointwise node on 0-dim values, in registers."""
 

@@ -41,7 +41,7 @@ def compile(graphs: Mapping[str, Graph]) -> Compiled:
     """
     module = ModuleText(ProgramPrinter)
     code, faces, told = build(module, graphs, lower)
-    return Compiled(code, faces, {s: d.name for s, d in module.gemms.items()}, **told)
+    return Compiled(code, faces, {s: d.name for s, d in module.externals.items()}, **told)
 
 
 def build(module: ModuleText, graphs: Mapping[str, Graph],

@@ -17,7 +17,7 @@ import numpy as np
 from jitgrad import config, dtypes
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.program.layout import native_name
-from jitgrad.codegen.run import launch, runtime, serial
+from jitgrad.codegen.run import convolutions, launch, runtime, serial
 from jitgrad.codegen.run.launch import Interface, Launcher
 from jitgrad.kernels.blas import gemm_symbol, set_threads
 
@@ -34,13 +34,13 @@ class Compiled:
         llvm: the module's text; "" after loading.
     """
 
-    def __init__(self, code: bytes, faces: list[Interface], gemms: dict[str, str], kernels: list[str],
+    def __init__(self, code: bytes, faces: list[Interface], externals: dict[str, str], kernels: list[str],
                  reasons: list[str], timing: dict[str, float], llvm: str = ""):
-        self.code, self.faces, self.gemms = code, faces, gemms
+        self.code, self.faces, self.externals = code, faces, externals
         self.kernels, self.reasons, self.timing, self.llvm = kernels, reasons, timing, llvm
         start = time.perf_counter()
         knobs = config.current()
-        if gemms and knobs.num_threads:
+        if externals and knobs.num_threads:
             set_threads(knobs.num_threads)
         self.functions: dict[str, Native] = self.link()
         if knobs.debug >= 2:
@@ -49,7 +49,7 @@ class Compiled:
 
     def link(self) -> dict[str, Native]:
         """The native functions, in this process."""
-        self.loaded = engine.load(self.code, symbols(self.gemms), [native_name(f.name) for f in self.faces])
+        self.loaded = engine.load(self.code, symbols(self.externals), [native_name(f.name) for f in self.faces])
         return {f.name: Launcher(f, self.loaded.address(native_name(f.name)), self.loaded).build() for f in self.faces}
 
     def __getitem__(self, name: str) -> Native:
@@ -68,8 +68,9 @@ class Compiled:
 
     def to_bytes(self) -> bytes:
         """Everything that is needed to run it. Raises ValueError unless `storable`."""
-        bits = {name: gemm_symbol(dtypes.by_name(d)).int_bits for name, d in self.gemms.items()}
-        return self._to_bytes(self.gemms, bits)
+        bits = {name: gemm_symbol(dtypes.by_name(d)).int_bits for name, d in self.externals.items()
+                if not convolutions.is_symbol(name)}
+        return self._to_bytes(self.externals, bits)
 
     def _to_bytes(self, *more: Any) -> bytes:
         """What `_parts` reads."""
@@ -89,17 +90,18 @@ class Compiled:
     @classmethod
     def from_bytes(cls, data: bytes) -> Compiled:
         """The inverse of `to_bytes`. Raises ValueError where this process's BLAS has other integers."""
-        code, faces, gemms, bits, kernels, reasons = cls._parts(data)
-        if any(gemm_symbol(dtypes.by_name(gemms[name])).int_bits != wanted for name, wanted in bits.items()):
+        code, faces, externals, bits, kernels, reasons = cls._parts(data)
+        if any(gemm_symbol(dtypes.by_name(externals[name])).int_bits != wanted for name, wanted in bits.items()):
             raise ValueError("the program was compiled for a BLAS with other integers")
-        return cls(code, faces, gemms, kernels, reasons, {})
+        return cls(code, faces, externals, kernels, reasons, {})
 
 
-def symbols(gemms: Mapping[str, str]) -> dict[str, int]:
+def symbols(externals: Mapping[str, str]) -> dict[str, int]:
     """Addresses of everything that a module may leave undefined."""
     found = {**runtime.symbols(), **launch.callback_symbols()}
-    for name, d in gemms.items():
-        found[name] = gemm_symbol(dtypes.by_name(d)).address
+    for name, d in externals.items():
+        found[name] = (convolutions.address(name) if convolutions.is_symbol(name)
+                       else gemm_symbol(dtypes.by_name(d)).address)
     return found
 
 

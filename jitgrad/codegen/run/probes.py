@@ -22,7 +22,7 @@ from jitgrad.codegen.llvm.program import ProgramPrinter
 from jitgrad.codegen.lower.driver import lower
 from jitgrad.codegen.program.layout import Word, native_name
 from jitgrad.codegen.program.program import Program
-from jitgrad.codegen.program.steps import CallStep, GemmStep, KernelStep
+from jitgrad.codegen.program.steps import CallStep, ConvolutionStep, GemmStep, KernelStep
 from jitgrad.codegen.run import compile, compiled
 from jitgrad.codegen.run.launch import Interface, Launcher, Workspace
 from jitgrad.dims import Size, product
@@ -33,6 +33,8 @@ from jitgrad.script.graph.ir import Graph, Node
 WORDS = 5
 #: how long the cycle counter is compared with the clock at least, in seconds
 CALIBRATION = 0.02
+#: steps whose multiplications are counted
+PRODUCTS = (GemmStep, ConvolutionStep)
 CLOCK = f"""
 define i64 @{native_name("clock")}(ptr %block, ptr %items) nounwind {{
 entry:
@@ -46,7 +48,7 @@ entry:
 class Probe:
     """A step that is timed: what kind, the kernel's symbol or the op, the nodes that it computes."""
 
-    kind: Literal["kernel", "product", "library"]
+    kind: Literal["kernel", "product", "convolution", "library"]
     name: str
     nodes: tuple[Node, ...]
 
@@ -75,7 +77,7 @@ class Printer(ProgramPrinter):
         self.nesting += 1
         whole = self.cycles() if self.nesting == 1 else None
         for step in steps:
-            if isinstance(step, (KernelStep, GemmStep)) or (isinstance(step, CallStep) and step.kind == "library"):
+            if isinstance(step, (KernelStep, *PRODUCTS)) or (isinstance(step, CallStep) and step.kind == "library"):
                 self.probed(step)
             else:
                 super().steps((step,))
@@ -98,7 +100,7 @@ class Printer(ProgramPrinter):
         read, written = self.traffic(step)
         self.add(place, taken)
         self.add(place + 1, self.const(1))
-        flops = [product((2, *step.sizes))] if isinstance(step, GemmStep) else []  # nothing is counted for kernels
+        flops = [product((2, *step.sizes))] if isinstance(step, PRODUCTS) else []  # nothing is counted for kernels
         for word, sizes in ((place + 2, read), (place + 3, written), (place + 4, flops)):
             for size in sizes:
                 self.add(word, self.size(size))
@@ -109,7 +111,7 @@ class Printer(ProgramPrinter):
         """Bytes read and bytes written, as sums of sizes."""
         if isinstance(step, KernelStep):
             return _kernel_traffic(step)
-        if isinstance(step, GemmStep):
+        if isinstance(step, PRODUCTS):
             return step.traffic
         found: tuple[list[Size], list[Size]] = step.traffic(self.program.sites[step.site].node)
         return found
@@ -120,6 +122,8 @@ class Printer(ProgramPrinter):
             return Probe("kernel", self.module.kernel(step), nodes)
         if isinstance(step, GemmStep):
             return Probe("product", step.name, nodes)
+        if isinstance(step, ConvolutionStep):
+            return Probe("convolution", f"convolution of {step.role}", nodes)
         return Probe("library", nodes[0].op if nodes else "library", nodes)
 
 
@@ -161,9 +165,9 @@ class Probed:
         module.functions.append(CLOCK)
         module.declares["llvm.readcyclecounter"] = "declare i64 @llvm.readcyclecounter()"
         code = engine.compile_module(module.text())
-        gemms = {symbol: d.name for symbol, d in module.gemms.items()}
+        externals = {symbol: d.name for symbol, d in module.externals.items()}
         names = [native_name(name) for name in (*faces, "clock")]
-        loaded = engine.load(code, compiled.symbols(gemms), names)
+        loaded = engine.load(code, compiled.symbols(externals), names)
         self.probes = {name: printer.probes for name, printer in printers.items()}
         self.kernels = {symbol: compile.describe(kernel, symbol) for symbol, kernel in module.kernel_list}
         self._launchers = {name: Launcher(face, loaded.address(native_name(name)), loaded)

@@ -13,6 +13,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
+from jitgrad.device import cpu_kernels
 from jitgrad.ops import checks, specs
 from jitgrad.ops.opdef import CONTRACT, register
 from jitgrad.ops.rows import _batching as batching
@@ -21,7 +24,7 @@ from jitgrad.ops.rules import each
 #: columns are made for so many images at a time that they have about this many elements
 BLOCK = 1 << 20
 
-# --- on arrays: windows as the columns of a matrix, a block of images at a time ------------------------------------
+# --- on arrays: by native code; of other types, windows as the columns of a matrix, a block of images at a time ---
 
 
 def _blocks(images: int, size: int) -> Iterator[slice]:
@@ -45,12 +48,20 @@ def _patches(xp: Any, x: Any, kernel: Sequence[int], counts: Sequence[int], stri
          *(t * s for t, s in zip(steps, stride, strict=True))))
 
 
+def _is_native(xp: Any, a: Any, b: Any, *sizes: Sequence[int]) -> bool:
+    """Whether native code has these types; where a kernel is one element, products are as good as it."""
+    return xp is np and a.dtype == b.dtype and a.dtype.name in ("float32", "float64") and any(
+        n != 1 for part in sizes for n in part)
+
+
 def _conv(xp: Any, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
     (n, c), (o, _), kernel = x.shape[:2], w.shape[:2], w.shape[2:]
     if c != w.shape[1] * groups:
         raise ValueError("other channels than the weight's")  # the check has torch's words
     counts: Any = [specs.windows_count(m + 2 * p, k, s, d) for m, k, s, p, d in zip(
         x.shape[2:], kernel, stride, padding, dilation, strict=True)]
+    if _is_native(xp, x, w, kernel, stride) and min(counts) > 0:
+        return cpu_kernels().convolved("y", x, w, (n, o, *counts), stride, padding, dilation, groups)
     patches = _patches(xp, x, kernel, counts, stride, padding, dilation)
     depth, plane = math.prod(w.shape[1:]), math.prod(counts)
     rows = w.reshape(groups, o // groups, depth)
@@ -63,6 +74,8 @@ def _conv(xp: Any, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, gro
 
 def _conv_weight(xp: Any, g: Any, x: Any, shape: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
     (n, o), counts, kernel = g.shape[:2], g.shape[2:], shape[2:]
+    if _is_native(xp, x, g, kernel, stride) and g.size:
+        return cpu_kernels().convolved("w", x, g, shape, stride, padding, dilation, groups)
     patches = _patches(xp, x, kernel, counts, stride, padding, dilation)
     depth, plane = math.prod(shape[1:]), math.prod(counts)
     total = xp.zeros((groups, o // groups, depth), g.dtype)
@@ -76,6 +89,8 @@ def _conv_weight(xp: Any, g: Any, x: Any, shape: Any, stride: Any, padding: Any,
 def _conv_transpose(xp: Any, g: Any, w: Any, shape: Any, stride: Any, padding: Any, dilation: Any,
                     groups: int) -> Any:
     (n, o), counts, kernel = g.shape[:2], g.shape[2:], w.shape[2:]
+    if _is_native(xp, g, w, kernel, stride) and g.size:
+        return cpu_kernels().convolved("x", w, g, shape, stride, padding, dilation, groups)
     depth, plane = math.prod(w.shape[1:]), math.prod(counts)
     columns_of = w.reshape(groups, o // groups, depth).swapaxes(1, 2)
     padded = xp.zeros((n, shape[1], *(m + 2 * p for m, p in zip(shape[2:], padding, strict=True))), g.dtype)

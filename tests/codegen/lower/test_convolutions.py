@@ -1,11 +1,12 @@
-"""Convolutions as native programs: symbolic sizes, memory of one image's columns, no call of Python."""
+"""Convolutions as native programs: symbolic sizes, memory for one image or for some, no call of Python."""
 
 import numpy as np
 import pytest
 
+from jitgrad import dtypes
 from jitgrad.codegen.lower.driver import lower
 from jitgrad.codegen.program.buffers import assign
-from jitgrad.codegen.program.steps import CallStep, GemmStep, LoopStep
+from jitgrad.codegen.program.steps import CallStep, ConvolutionStep, GemmStep, LoopStep
 from jitgrad.dims import dim, evaluate, symbols
 from tests.codegen.programs import agree, graph, sizes, tensor
 
@@ -19,7 +20,7 @@ def steps_of(steps):
             yield from steps_of(step.body)
 
 
-def conv_graph(**how):
+def conv_graph(dtype=dtypes.float32, **how):
     N, C, H, W, D, K, L = sizes("N C H W D K L")
     how = {**HOW, **how}
 
@@ -27,7 +28,7 @@ def conv_graph(**how):
         y = F.conv(x, w, **how)
         return y, F.conv_transpose(y, w, shape=x.shape, **how), F.conv_weight(y, x, shape=w.shape, **how)
 
-    return graph(body, tensor(N, C, H, W), tensor(D, C, K, L))
+    return graph(body, tensor(N, C, H, W, dtype=dtype), tensor(D, C, K, L, dtype=dtype))
 
 
 @pytest.mark.parametrize(("x", "w"), [((2, 3, 7, 6), (4, 3, 3, 2)), ((5, 2, 5, 9), (3, 2, 2, 3)),
@@ -37,16 +38,21 @@ def test_all_sizes_are_known_only_at_run_time(x, w):
     agree(conv_graph(), [rng.standard_normal(s).astype(np.float32) for s in (x, w)], 1e-4)
 
 
-def test_no_call_of_python_and_one_images_columns():
-    program = lower("f", conv_graph())
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float16])
+def test_no_call_of_python_and_memory_that_does_not_grow_with_the_batch(dtype):
+    program = lower("f", conv_graph(dtype))
     steps = list(steps_of(program.steps))
     assert not any(isinstance(s, CallStep) for s in steps)
-    assert sum(isinstance(s, GemmStep) for s in steps) == 3
+    ours, theirs = (sum(isinstance(s, kind) for s in steps) for kind in (ConvolutionStep, GemmStep))
+    assert (ours, theirs) == ((3, 0) if dtype is dtypes.float32 else (0, 3))
     _, slots = assign(program)
-    batch = program.inputs[0].dims[0]
-    largest = [size for slot in slots for size, _ in slot.sizes]
-    assert largest
-    assert not any(batch.symbol in symbols(size) for size in largest)  # nothing in the workspace grows with the batch
+    found = [size for slot in slots for size, _ in slot.sizes]
+    assert found
+    unknown = set().union(*map(symbols, found))
+    batch = program.inputs[0].dims[0].symbol
+    small, large = ([evaluate(size, {s: n if s is batch else 9 for s in unknown}) for size in found]
+                    for n in (10**4, 10**6))
+    assert small == large
 
 
 def test_a_kernel_of_one_element_needs_no_columns():

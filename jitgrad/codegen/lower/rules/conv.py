@@ -1,4 +1,5 @@
-"""Convolutions: the windows of one image at a time as the columns of a matrix, and matrix products with those.
+"""Convolutions: of float32 and float64 by our own functions; of other types the windows of one image at a time as the
+columns of a matrix, and matrix products with those.
 
 One image's columns, of (channels * kernel) x windows, are all the memory that a batch of any size needs. Padding is a
 frame of zeros around a copy of the image, written once; a kernel of one element without padding needs neither copy
@@ -17,7 +18,9 @@ from jitgrad.codegen.lower.rules.windows import copy, image_of
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import is_contiguous
 from jitgrad.codegen.program.step import Ref
+from jitgrad.codegen.program.steps import ConvolutionStep
 from jitgrad.dims import Size, product
+from jitgrad.kernels.convolution import ELEMENTS, Layout
 from jitgrad.script.graph.ir import Node
 
 
@@ -58,12 +61,24 @@ def convolution(roles: str, state: Lowering, node: Node) -> None:
     refs = dict(zip(roles, (*given, made), strict=True))
     x, w, y = (refs[role] for role in "xwy")
     G = Geometry(node, x.dims, w.dims, y.dims)
-    if state.device:
+    if not state.device and not G.trivial and target.dtype.name in ELEMENTS:
+        _direct(state, node, roles[-1], x, w, y)
+    elif state.device:
         device_conv.convolution(state, G, roles[-1], x, w, y)
     else:
         _MAKE[roles[-1]](state, G, x, w, y)
     if made is not target:
         copy(state, made, target)
+
+
+def _direct(state: Lowering, node: Node, role: str, x: Ref, w: Ref, y: Ref) -> None:
+    """Without columns: `kernels/convolution.py`."""
+    attrs = node.attrs
+    layout = Layout(x.dims, w.dims, y.dims, x.strides, attrs["stride"], attrs["padding"], attrs["dilation"],
+                    attrs["groups"], role, x.dtype.itemsize)
+    scratch = state.allocate(x.dtype, (layout.scratch,))
+    state.emit(ConvolutionStep(role, x.dtype, layout.words, layout.loops,
+                               *[(r.buffer, r.offset) for r in (x, w, y, scratch)]))
 
 
 def _results(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:

@@ -1,0 +1,65 @@
+"""The functions of `kernels/convolution.py`: compiled on first use, for a machine, and kept in the disk cache.
+
+    made("y", x, w, (N, O, *windows), stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1)     # on arrays
+"""
+
+import ctypes
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from jitgrad.codegen.llvm import engine
+from jitgrad.codegen.run import runtime, store
+from jitgrad.dims import evaluate
+from jitgrad.kernels.convolution import ELEMENTS, PREFIX, ROLES, Layout
+
+_PROTOTYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
+
+
+def is_symbol(name: str) -> bool:
+    """Whether a function is one of these."""
+    return name.startswith(PREFIX)
+
+
+def address(name: str) -> int:
+    """Where a function is, by its symbol."""
+    with engine.lock:
+        return _loaded(name.rpartition("_")[2]).address(name)
+
+
+@lru_cache(maxsize=len(ELEMENTS))
+def _loaded(dtype: str) -> engine.Loaded:
+    def make() -> bytes:
+        from jitgrad.kernels.convolution_native import Convolution
+
+        machine = engine.host()
+        text = Convolution(dtype, machine.vector_bytes, machine.has_fma, machine.has_avx512).text()
+        return engine.compile_module(text)
+
+    return engine.load(store.kept(runtime.key("convolution", dtype), make), {},
+                       [f"{PREFIX}{role}_{dtype}" for role in ROLES])
+
+
+def made(role: str, a: Any, b: Any, shape: Sequence[int], stride: Sequence[int], padding: Sequence[int],
+         dilation: Sequence[int], groups: int) -> Any:
+    """The images "x", weights "w" or results "y" of a convolution, of `shape`, from the other two, in that order.
+
+    Arrays of NumPy, both float32 or both float64. Sizes are not checked.
+    """
+    given = [np.ascontiguousarray(v) for v in (a, b)]
+    target = np.empty(tuple(shape), a.dtype)
+    x, w, y = (target if r == role else given.pop(0) for r in ROLES)
+    if not target.size:
+        return target
+    strides = [s // x.itemsize for s in x.strides]
+    layout = Layout(x.shape, w.shape, y.shape, strides, stride, padding, dilation, groups, role, x.itemsize)
+    words = np.array(layout.words, np.int64)
+    scratch = np.empty(evaluate(layout.scratch, {}), x.dtype)
+    call = _PROTOTYPE(address(f"{PREFIX}{role}_{x.dtype.name}"))
+    call(*[v.ctypes.data for v in (words, x, w, y, scratch)])
+    return target
+
+
+__all__ = ["address", "is_symbol", "made"]

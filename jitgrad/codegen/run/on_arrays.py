@@ -1,0 +1,6 @@
+"""What eager ops have from native code: functions on NumPy's arrays (`jitgrad.device.cpu_kernels`)."""
+
+from jitgrad.codegen.run.convolutions import made as convolved
+from jitgrad.codegen.run.elementwise import computed
+
+__all__ = ["computed", "convolved"]
