@@ -11,6 +11,7 @@ from typing import Any, Concatenate
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library import compare, pointwise, random, reduce
 from jitgrad.ops.library.core import apply, named
+from jitgrad.ops.library.keywords import complete_methods
 from jitgrad.ops.library.shapes import rearrange, shape
 from jitgrad.ops.library.sizes import product
 from jitgrad.ops.operators import Operators
@@ -44,6 +45,7 @@ def _one_by_one(fn: Callable[..., Any]) -> Callable[Concatenate[AnyTensor[Tensor
     return named(method, fn.__name__, fn.__doc__ or "")
 
 
+@complete_methods
 class TensorBase(Operators[Tensor]):
     """The torch-like interface of a tensor."""
 

@@ -7,6 +7,7 @@ from jitgrad.dtypes import bool_
 from jitgrad.ops.autocast import lower, widen
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor
 from jitgrad.ops.library.core import Number, apply, as_operand, inplace, named, require_floating, require_tensor
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.pointwise import mul
 
 __library__ = True
@@ -164,5 +165,7 @@ def softshrink(input: AnyTensor[Tensor], lambd: Number = 0.5) -> Tensor:
 
 relu_, selu_, leaky_relu_ = inplace(relu), inplace(selu), inplace(leaky_relu)
 elu_, celu_, hardtanh_, threshold_ = inplace(elu), inplace(celu), inplace(hardtanh), inplace(threshold)
+
+complete(globals())
 
 __all__ = ["celu", "celu_", "hardshrink", "prelu", "relu", "relu_", "selu", "selu_", "threshold"]

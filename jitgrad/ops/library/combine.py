@@ -4,12 +4,13 @@ from typing import Any
 
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, widen
-from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, expand_to, result_dtype
+from jitgrad.ops.backend import AnyTensor, Tensor, backend
+from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, expand_to, floating, result_dtype, word
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.order import bounds, to_end
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.shapes.shape import take_slice
-from jitgrad.ops.library.sizes import axis, product, require_equal, static_int, wrap_index
+from jitgrad.ops.library.sizes import axis, product, require, require_equal, static_int, wrap_index
 
 __library__ = True
 
@@ -122,13 +123,59 @@ def trapezoid(y: AnyTensor[Tensor], x: AnyTensor[Tensor] | None = None, *, dx: N
     return apply("sum", height * steps, axes=(a,), keepdim=False)
 
 
-def cov(input: AnyTensor[Tensor], *, correction: int = 1) -> Tensor:
-    """Covariances of the rows, whose columns are observations. NotImplementedError for weights: there are none."""
+def cov(input: AnyTensor[Tensor], *, correction: int = 1, fweights: AnyTensor[Tensor] | None = None,
+        aweights: AnyTensor[Tensor] | None = None) -> Tensor:
+    """Covariances of the rows, whose columns are observations.
+
+    Args:
+        input: (variables, observations), or (observations,).
+        correction: what is taken off the number of observations.
+        fweights: how often each observation counts, integers.
+        aweights: how much it weighs, floats.
+    """
+    if input.ndim > 2:
+        raise RuntimeError("cov(): expected input to have two or fewer dimensions but got an input with "
+                           f"{input.ndim} dimensions")
+    if input.dtype is bool_:
+        raise RuntimeError("cov(): bool dtype is not supported for input")
     x: Any = input if input.ndim == 2 else apply("reshape", input, shape=(1, product(input.shape)))
-    centred = x - apply("mean", x, axes=(1,), keepdim=True)
-    centred = lower(centred)
-    products = apply("matmul", centred, apply("permute", centred, axes=(1, 0))) / (x.shape[1] - correction)
+    x = cast(x, floating(x.dtype))
+    if fweights is None and aweights is None:
+        centred = lower(x - apply("mean", x, axes=(1,), keepdim=True))
+        products = apply("matmul", centred, apply("permute", centred, axes=(1, 0))) / (x.shape[1] - correction)
+    else:
+        products = _weighted_cov(x, _weights(x, fweights, aweights), correction, aweights)
     return products if input.ndim == 2 else apply("reshape", products, shape=())
+
+
+def _weights(x: Any, frequencies: Any, weights: Any) -> Any:
+    """How much each observation counts, in the dtype of x. RuntimeError as torch's for what is no weight."""
+    for name, w, wanted in (("fweights", frequencies, "integral"), ("aweights", weights, "floating point")):
+        if w is None:
+            continue
+        if w.ndim > 1:
+            raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with "
+                               f"{w.ndim} dimensions")
+        if w.dtype.is_floating_point is (name == "fweights") or w.dtype is bool_:
+            raise RuntimeError(f"cov(): expected {name} to have {wanted} dtype but got {name} with {word(w.dtype)} "
+                               "dtype")
+        require_equal(product(w.shape), x.shape[1], lambda: (
+            f"cov(): expected {name} to have the same numel as there are observations in the input"))  # noqa: B023
+        require(backend().item(apply("all", apply("ge", w, as_operand(0, w.dtype)), axes=tuple(range(w.ndim)),
+                                     keepdim=False)), RuntimeError, f"cov(): {name} cannot be negative")
+    found = [apply("reshape", cast(w, x.dtype), shape=(x.shape[1],)) for w in (frequencies, weights) if w is not None]
+    return found[0] if len(found) == 1 else found[0] * found[1]
+
+
+def _weighted_cov(x: Any, w: Any, correction: int, weights: Any) -> Any:
+    """The covariances of rows whose columns count w times."""
+    total = apply("sum", w, axes=(0,), keepdim=False)
+    centred = x - apply("sum", x * w, axes=(1,), keepdim=True) / total
+    squares = w if weights is None else w * cast(apply("reshape", weights, shape=w.shape), x.dtype)
+    off = correction if weights is None else apply("sum", squares, axes=(0,), keepdim=False) / total * correction
+    divisor = total - off
+    products = apply("matmul", lower(centred * w), apply("permute", lower(centred), axes=(1, 0)))
+    return products / apply("clamp_min", divisor, as_operand(0, divisor.dtype))
 
 
 def corrcoef(input: AnyTensor[Tensor]) -> Tensor:
@@ -173,6 +220,8 @@ def extreme_scatter(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor]
         name = {"prod": "mul", "amax": "maximum", "amin": "minimum"}[reduce]
         found = apply(name, input, found)
     return apply("where", touched, found, input)
+
+complete(globals())
 
 __all__ = ["addbmm", "block_diag", "corrcoef", "cov", "diagflat", "diagonal_scatter", "heaviside", "kron",
            "masked_scatter", "put", "select_scatter", "trapezoid", "vander"]

@@ -7,6 +7,7 @@ from jitgrad.dtypes import bool_, float64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, binary, bind, cast, named, pairwise, require_tensor,
                                       result_dtype, word)
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import require_equal, same_shape
 
 __library__ = True
@@ -174,6 +175,8 @@ def equal(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> bool:
             require_equal(m, n, lambda: "equal() of tensors whose sizes differ at run time cannot be compiled")
     same = binary("eq", input, other)
     return backend().item(apply("all", same, axes=tuple(range(same.ndim)), keepdim=False))
+
+complete(globals())
 
 __all__ = ["allclose", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
            "bitwise_xor", "eq", "equal", "ge", "greater", "greater_equal", "gt", "isclose", "isfinite", "isinf",

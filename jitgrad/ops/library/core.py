@@ -67,6 +67,7 @@ def bind(fn: Callable[Concatenate[First, P], R], first: First, name: str, doc: s
         return own(first, *args, **kwargs)
 
     signature = inspect.signature(fn)
+    call.__bound__ = (first,), own  # type: ignore[attr-defined]
     call.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
     return named(call, name, doc or fn.__doc__ or "")
 

@@ -10,6 +10,7 @@ from jitgrad.dtypes import dtype, float64, int64
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, create, expand_to, is_tensor, named,
                                       number_type)
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import clone
 from jitgrad.ops.library.sizes import ceil_div, maximum, require, size_list, size_of, text
 
@@ -224,6 +225,8 @@ HalfTensor, LongTensor = _legacy("HalfTensor", dtypes.float16), _legacy("LongTen
 IntTensor, ShortTensor = _legacy("IntTensor", dtypes.int32), _legacy("ShortTensor", dtypes.int16)
 CharTensor, ByteTensor = _legacy("CharTensor", dtypes.int8), _legacy("ByteTensor", dtypes.uint8)
 BoolTensor, BFloat16Tensor = _legacy("BoolTensor", dtypes.bool_), _legacy("BFloat16Tensor", dtypes.bfloat16)
+
+complete(globals())
 
 # `eager.factories` names those that are given no tensor
 __all__ = ["empty_like", "full_like", "ones_like", "zeros_like"]

@@ -8,10 +8,12 @@ import numpy as np
 from jitgrad.dtypes import dtype, int32, int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, create, require_floating, result_dtype
+from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, create, require_floating, result_dtype, word
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.reduce import ValuesAndIndices, result_of
+from jitgrad.ops.library.shapes.gather import gather
 from jitgrad.ops.library.shapes.shape import take_slice
-from jitgrad.ops.library.sizes import axis, product, require, size_of
+from jitgrad.ops.library.sizes import axis, product, require, size_of, text
 
 __library__ = True
 
@@ -151,14 +153,28 @@ def quantile(input: AnyTensor[Tensor], q: Any, dim: int | None = None, keepdim: 
 # --- places in sorted vectors --------------------------------------------------------------------------------------
 
 
+def _in_order(sequence: AnyTensor[Tensor], sorter: AnyTensor[Tensor]) -> Tensor:
+    """Vectors in the order that `searchsorted` is told."""
+    if sorter.ndim != sequence.ndim:
+        raise RuntimeError("torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor "
+                           f"{text(sequence.shape)}and got sorter tensor {text(sorter.shape)}")
+    if sorter.dtype is not int64:
+        raise RuntimeError("torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
+                           + word(sorter.dtype))
+    return gather(sequence, sequence.ndim - 1, sorter)
+
+
 def searchsorted(sorted_sequence: AnyTensor[Tensor], input: Any, *, out_int32: bool = False, right: bool = False,
-                 side: str | None = None) -> Tensor:
+                 side: str | None = None, sorter: AnyTensor[Tensor] | None = None) -> Tensor:
     """Where values would go into sorted vectors: before equal elements, or after them (`right`, side="right").
 
     Args:
         sorted_sequence: (n,), or (..., n) with input (..., m).
         input: a tensor or a number.
+        sorter: int64 of sorted_sequence's shape: the order that sorts it, where it is not sorted.
     """
+    if sorter is not None:
+        sorted_sequence = _in_order(sorted_sequence, sorter)
     if side is not None and side not in ("left", "right"):
         raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
@@ -284,6 +300,7 @@ def median(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = Fal
     name, attrs = ("slice", {"start": middle, "length": 1, "step": 1}) if keepdim else ("select", {"index": middle})
     return median_result(apply(name, values, axis=a, **attrs), apply(name, positions, axis=a, **attrs))
 
+complete(globals())
 
 __all__ = ["argsort", "bucketize", "cummax", "cummin", "isin", "kthvalue", "logcumsumexp", "median", "msort",
            "quantile", "searchsorted", "sort", "topk", "unique", "unique_consecutive"]

@@ -11,6 +11,7 @@ from jitgrad.ops.library.core import (Number, apply, as_operand, binary, bind, c
                                       number_type, pair_dtype, require_floating, require_tensor, result_dtype, rounds,
                                       whole)
 from jitgrad.ops.library.elementary import reciprocal, sin, trunc
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import require
 
 __library__ = True
@@ -385,6 +386,8 @@ divide = true_divide = div
 multiply = mul
 negative = neg
 subtract = sub
+
+complete(globals())
 
 __all__ = ["add", "addcdiv", "addcmul", "arctan2", "atan2", "clamp", "clamp_", "clamp_max", "clamp_min", "clip",
            "copysign", "deg2rad", "div", "divide", "floor_divide", "fmax", "fmin", "fmod", "frac", "hypot", "lerp",

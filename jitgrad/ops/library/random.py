@@ -12,6 +12,7 @@ from jitgrad.device import resolve
 from jitgrad.dtypes import dtype, float16, float32, int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, expand_to, word, write
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import require, size_list, size_of
 
 __library__ = True
@@ -223,5 +224,7 @@ def dropout(input: AnyTensor[Tensor], p: Number = 0.5, train: bool = True) -> Te
     share = apply("sub", one, chance)
     scale = apply("where", apply("gt", share, zero), apply("div", one, share), zero)
     return apply("mul", x, apply("where", kept, scale, zero))
+
+complete(globals())
 
 __all__ = ["bernoulli", "dropout", "multinomial", "rand_like", "randint_like", "randn_like"]

@@ -12,6 +12,7 @@ from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
 from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, floating, require_tensor, result_dtype, word
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import axes, axis, product, require, static_int, static_number
 
@@ -313,6 +314,7 @@ def diff(input: AnyTensor[Tensor], n: int = 1, dim: int = -1, prepend: AnyTensor
         x = apply("logical_xor" if x.dtype is bool_ else "sub", after, before)
     return x
 
+complete(globals())
 
 __all__ = ["all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "cumprod", "cumsum", "diff",
            "dist", "log_softmax", "logsumexp", "max", "mean", "min", "nanmean", "nansum", "norm", "prod", "softmax",

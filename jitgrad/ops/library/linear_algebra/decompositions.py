@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import apply, expand_to, whole, word
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import product, require, require_equal, same_shape
 
 __library__ = True
@@ -123,5 +124,7 @@ def eigvalsh(A: AnyTensor[Tensor], UPLO: str = "L") -> Tensor:
 # --- torch's other names for the same things -----------------------------------------------------------------------
 
 inverse = inv
+
+complete(globals())
 
 __all__ = ["cholesky", "det", "inverse", "logdet", "slogdet"]

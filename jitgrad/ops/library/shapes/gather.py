@@ -7,6 +7,7 @@ from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.autocast import widest
 from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend
 from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, expand_to, require_tensor, word
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.indexing import checked_indices, index_put_value, mask_indices
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import axis, maximum, product, require_equal, same_shape
@@ -259,6 +260,7 @@ def bincount(input: AnyTensor[Tensor], weights: AnyTensor[Tensor] | None = None,
         zeros, ones = create("full", weights, value=0, shape=(length,), dtype=weights.dtype), weights
     return apply("index_put", zeros, ones, i, axes=(0,), accumulate=True)
 
+complete(globals())
 
 __all__ = ["argwhere", "bincount", "gather", "index_add", "index_copy", "index_fill", "index_put", "index_select",
            "masked_select", "nonzero", "scatter", "scatter_add", "scatter_reduce", "take", "take_along_dim"]

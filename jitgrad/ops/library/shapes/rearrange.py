@@ -6,6 +6,7 @@ from typing import Any
 from jitgrad.dtypes import int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import apply, bind, create
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import clone, flatten, movedim, reshape, take_slice, transpose
 from jitgrad.ops.library.sizes import axes, axis, require, static_int
 
@@ -119,5 +120,6 @@ def unfold(input: AnyTensor[Tensor], dimension: int, size: Any, step: Any) -> Te
     require(step > 0, RuntimeError, "step is ", step, " but must be > 0")
     return apply("windows", input, axis=a, size=size, step=step, dilation=1)
 
+complete(globals())
 
 __all__ = ["diag", "diag_embed", "diagonal", "flip", "fliplr", "flipud", "roll", "rot90", "tril", "triu"]

@@ -7,6 +7,7 @@ from typing import Any
 from jitgrad.dtypes import int64
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, select_number
 from jitgrad.ops.library.core import alias, apply, create, expand_to, require_tensor
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import (axes, axis, ceil_div, maximum, minimum, product, require, require_equal,
                                        same_shape, same_size, size_list, size_of, static_int, text)
 
@@ -372,6 +373,8 @@ def unbind(input: AnyTensor[Tensor], dim: int = 0) -> tuple[Tensor, ...]:
         raise RuntimeError("Dimension specified as 0 but tensor has no dimensions")
     a = axis(dim, input.ndim)
     return tuple([apply("select", input, axis=a, index=i) for i in range(static_int(input.shape[a]))])
+
+complete(globals())
 
 __all__ = ["broadcast_to", "chunk", "clone", "flatten", "moveaxis", "movedim", "narrow", "permute", "ravel",
            "repeat_interleave", "reshape", "select", "split", "squeeze", "swapaxes", "swapdims", "t", "tensor_split",

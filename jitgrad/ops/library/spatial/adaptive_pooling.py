@@ -6,6 +6,7 @@ from jitgrad.dtypes import int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import apply, as_operand, bind, cast, create, require_tensor, word
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import product, require, same_size, text
 
 __library__ = True
@@ -116,5 +117,7 @@ def _adaptive_max_pool(rank: int, input: AnyTensor[Tensor], output_size: Any, re
 adaptive_max_pool1d = bind(_adaptive_max_pool, 1, "adaptive_max_pool1d")
 adaptive_max_pool2d = bind(_adaptive_max_pool, 2, "adaptive_max_pool2d", "`adaptive_max_pool1d` over two axes.")
 adaptive_max_pool3d = bind(_adaptive_max_pool, 3, "adaptive_max_pool3d", "`adaptive_max_pool1d` over three axes.")
+
+complete(globals())
 
 __all__ = ["adaptive_avg_pool1d"]

@@ -8,6 +8,7 @@ from jitgrad.dtypes import int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import apply, as_operand, bind, cast, create, require_tensor, word
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import ceil_div, maximum, minimum, per_axis, product, require, text
 
 __library__ = True
@@ -262,5 +263,7 @@ def fold(input: AnyTensor[Tensor], output_size: Any, kernel_size: Sizes, dilatio
         if p:
             y = apply("slice", y, axis=axis, start=p, length=m, step=1)
     return y if input.ndim == 3 else apply("squeeze", y, axis=0)
+
+complete(globals())
 
 __all__ = ["avg_pool1d", "max_pool1d", "max_pool2d", "max_pool3d"]
