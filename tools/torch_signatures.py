@@ -1,6 +1,6 @@
 """Writes `jitgrad/ops/library/signatures.txt`: how the functions of an installed PyTorch are called.
 
-    python -m tools.torch_signatures          # with PyTorch's Python; jitgrad itself is not imported
+    python -m tools.torch_signatures          # with PyTorch's Python
 
 Only the names of functions and of their parameters are recorded, in PyTorch's order. A function that PyTorch writes in
 Python is marked `def`: it takes none of NumPy's names. Forms that PyTorch deprecates are left out.
@@ -21,11 +21,13 @@ TABLE = Path(__file__).parent.parent / "jitgrad" / "ops" / "library" / "signatur
 #: where the public names are; `Tensor` stands for the methods of tensors
 SPACES = ("torch", "Tensor", "torch.linalg", "torch.special", "torch.fft", "torch.nn.functional")
 #: what other libraries read the parameters of, not people
-PRIVATE = re.compile(r"_|.*(backward|_copy$|_out$|cudnn|miopen|mkldnn|quantize|fbgemm|nested|to_sparse|batch_norm_\w+)")
+PRIVATE = re.compile(r"_|.*(backward|_copy$|_out$|cudnn|miopen|mkldnn|quantize|fbgemm|nested|to_sparse|batch_norm_\w+)"
+                     r"|native_")
 
 HEAD = """\
 # How PyTorch {version}'s functions are called: parameters by name, `=` behind one that may be left out, `*` before
 # those that are given by name only, `|` between forms. `def`: in Python there, where it takes none of NumPy's names.
+# `out!=`: only of the result's dtype.
 # Written by `python -m tools.torch_signatures`; read by `jitgrad/ops/library/keywords.py`.
 """
 
@@ -39,7 +41,8 @@ def of_definition(node: ast.FunctionDef) -> str:
         parts.append(p.arg + ("=" if i >= optional else ""))
     if a.vararg is not None or a.kwonlyargs:
         parts.append("*" + (a.vararg.arg if a.vararg is not None else ""))
-    parts += [p.arg + ("" if default is None else "=") for p, default in zip(a.kwonlyargs, a.kw_defaults, strict=True)]
+    parts += [p.arg + ("" if default is None and p.arg != "generator" else "=")  # stub files forget that default
+              for p, default in zip(a.kwonlyargs, a.kw_defaults, strict=True)]
     return ", ".join(parts)
 
 
@@ -86,10 +89,16 @@ def stubs(path: Path, owner: str | None = None) -> dict[str, list[str]]:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             form = of_definition(node)
-            if owner is None and form.startswith("self"):
-                continue  # deprecated
-            found[node.name].append(form.removeprefix("self").lstrip(", ") if owner is not None else form)
+            if owner is None and "self" in re.split(r"\W+", form):
+                continue  # deprecated, or a number where others have a tensor
+            found[node.name].append(_of_method(form) if owner is not None else form)
     return found
+
+
+def _of_method(form: str) -> str:
+    """A method's form without its tensor, and without the `out` that stub files give some: no method takes one."""
+    parts = [p for p in form.removeprefix("self").lstrip(", ").split(", ") if not p.startswith("out")]
+    return ", ".join(parts[:-1] if parts[-1:] == ["*"] else parts)
 
 
 def merged(forms: list[str]) -> list[str]:
@@ -154,9 +163,37 @@ def signatures() -> Iterator[str]:
                 yield f"{name}({' | '.join(merged(forms))})"
 
 
+def with_exact_outs(lines: list[str]) -> Iterator[str]:
+    """The lines of the table, which is written, with `out!=` in forms that refuse an `out` of another dtype."""
+    generator = importlib.import_module("tests.calls.generator")
+    torch = importlib.import_module("torch")
+    space = ""
+    for line in lines:
+        if line.startswith("["):
+            space = line[1:-1]
+        if "out=" not in line:
+            yield line
+            continue
+        name, _, inside = line.removeprefix("def ").partition("(")
+        parts = inside.removesuffix(")").split(" | ")
+        untried = []
+        for i, form in enumerate(generator.forms(space, name)):
+            tried = [c for c in generator.calls(space, name, [form]) if c.out and generator.differs(c, torch)]
+            found = [generator.evaluate(c, torch) for c in tried]
+            if not found:
+                untried.append(i)
+            elif all(isinstance(x, RuntimeError) for x in found):
+                parts[i] = parts[i].replace("out=", "out!=")
+        for i in untried if any("out!=" in p for p in parts) else ():
+            parts[i] = parts[i].replace("out=", "out!=")
+        yield f"{line.partition('(')[0]}({' | '.join(parts)})"
+
+
 def main() -> None:
     """Write the table."""
-    TABLE.write_text("\n".join(signatures()) + "\n")
+    lines = list(signatures())
+    TABLE.write_text("\n".join(lines) + "\n")
+    TABLE.write_text("\n".join(with_exact_outs(lines)) + "\n")
 
 
 if __name__ == "__main__":

@@ -33,7 +33,9 @@ class Size(tuple[int, ...]):
 
 
 def _listed(args: tuple[Any, ...]) -> Any:
-    """`x.permute(0, 1)` and `x.permute((0, 1))` as a tuple."""
+    """`x.permute(0, 1)` and `x.permute((0, 1))` as a tuple. TypeError where there is neither."""
+    if not args:
+        raise TypeError("sizes, or axes, are needed: ints, or a tuple of them")
     return args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
 
 

@@ -26,6 +26,9 @@ OPERAND: Any = (AnyTensor, int, float, SymNumber, np.generic)
 WORDS = {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
          "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double"}
 
+#: NumPy's names of parameters, which torch's own functions take too. Source: torch/csrc/utils/python_arg_parser.cpp
+ALIASES = {"dim": ("axis",), "keepdim": ("keepdims",), "input": ("x", "a", "x1"), "other": ("x2",)}
+
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 First = TypeVar("First")
 P = ParamSpec("P")
@@ -249,16 +252,26 @@ def write(target: Any, value: Any) -> Any:
     return backend().assign(target, value)
 
 
+def _named_input(name: str, kwargs: dict[str, Any]) -> Any:
+    """Out of keywords, the tensor that an in-place function is to write to."""
+    for alias in ("input", *ALIASES["input"]):
+        if alias in kwargs:
+            return kwargs.pop(alias)
+    raise TypeError(f'{name}_() missing 1 required positional arguments: "input"')
+
+
 def inplace(fn: Fn) -> Fn:
     """The in-place version of a library function: `add_` from `add`. Same signature; returns its first argument."""
     name = fn.__name__
 
-    def in_place(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if backend().update(name, self, args, kwargs) is not NotImplemented:
-            return self
+    def in_place(input: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if input is None:
+            input = _named_input(name, kwargs)
+        if backend().update(name, input, args, kwargs) is not NotImplemented:
+            return input
         if autocast.mode.low is None:
-            return write(self, fn(self, *args, **kwargs))
+            return write(input, fn(input, *args, **kwargs))
         with autocast.suspended():
-            return write(self, fn(self, *args, **kwargs))
+            return write(input, fn(input, *args, **kwargs))
 
     return named(in_place, name + "_", f"In-place version of `{name}`.")  # type: ignore[return-value]

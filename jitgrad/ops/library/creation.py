@@ -27,6 +27,8 @@ def _near(input: Any, device: Any) -> Any:
 
 
 def _size(size: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not size:
+        raise TypeError("a size is needed: ints, or a tuple of them")
     sizes = size_list(size)
     for s in sizes:
         if isinstance(s, int):
@@ -42,7 +44,7 @@ def _size(size: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _constant(name: str, value: Any, doc: str) -> Callable[..., Any]:
     def fn(*size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
-           pin_memory: bool = False, memory_format: Any = None, layout: Any = None, out: Any = None) -> Any:
+           pin_memory: bool = False, memory_format: Any = None, layout: Any = None) -> Any:
         return _leaf(create("full", resolve(device), value=value, shape=_size(size),
                             dtype=dtype or dtypes.get_default_dtype()), requires_grad)
 

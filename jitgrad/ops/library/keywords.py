@@ -14,12 +14,10 @@ from typing import Any, TypeVar
 
 from jitgrad.device import resolve
 from jitgrad.ops.backend import AnyTensor, backend
-from jitgrad.ops.library.core import class_word, is_tensor, write
+from jitgrad.ops.library.core import ALIASES, class_word, is_tensor, write
 from jitgrad.ops.library.sizes import same_shape
 
 TABLE = Path(__file__).with_name("signatures.txt")
-#: NumPy's names of parameters, which torch's own functions take too. Source: torch/csrc/utils/python_arg_parser.cpp
-ALIASES = {"dim": ("axis",), "keepdim": ("keepdims",), "input": ("x", "a", "x1"), "other": ("x2",)}
 #: where a library function's forms are looked for
 SPACES = ("torch", "Tensor", "torch.linalg", "torch.nn.functional")
 
@@ -47,6 +45,7 @@ class Form:
     Attributes:
         positional: the parameters that may be given by position, in order; `starred` ones take all that is left.
         only: those that are given by name.
+        exact: whether `out` must have the result's dtype; else it may have one to which the result can be cast.
         required: those of either that have no default.
         aliases: whether NumPy's names are taken.
     """
@@ -54,12 +53,18 @@ class Form:
     def __init__(self, text: str, aliases: bool):
         parts = [p for p in text.strip().split(", ") if p]
         star = next((i for i, p in enumerate(parts) if p.startswith("*")), len(parts))
-        names = [p.rstrip("=") for p in parts]
+        names = [p.rstrip("!=") for p in parts]
         self.positional = tuple(names[:star])
         self.starred = names[star].strip("*") if star < len(parts) else ""
         self.only = tuple(names[star + 1:])
         self.required = frozenset(p for p in (*parts[:star], *parts[star + 1:]) if not p.endswith("="))
+        self.exact = "out!=" in parts
         self.aliases = aliases
+
+    def named(self, keyword: str) -> str:
+        """The parameter that a keyword means: itself, or the one that it is NumPy's name of."""
+        found = [p for p, others in ALIASES.items() if keyword in others] if self.aliases else []
+        return found[0] if found else keyword
 
 
 def forms(space: str, name: str) -> tuple[Form, ...]:
@@ -90,7 +95,7 @@ def complete(namespace: dict[str, Any], *spaces: str) -> None:
     A function with several names takes the keywords of all. What the module imports is left as it is.
     """
     found: dict[FunctionType, list[str]] = {}
-    known = {name for space in spaces or SPACES for name in table()[space]}
+    known = {n for space in spaces or SPACES for name in table()[space] for n in (name, name.removesuffix("_"))}
     for name in namespace.keys() & known:
         fn = namespace[name]
         if type(fn) is FunctionType and "__completed__" not in fn.__dict__ and (
@@ -223,14 +228,18 @@ class Completed:
         self.fn, self.own, self.name, self.names, self.spaces = fn, own, fn.__name__, names, spaces
 
     @functools.cached_property
+    def _forms(self) -> tuple[tuple[Form, int], ...]:
+        """torch's forms, and how many parameters of ours come before theirs: a method has its tensor."""
+        return tuple([(form, int(space == "Tensor")) for space in self.spaces for name in self.names
+                      for form in forms(space, name) or forms(space, name + "_")])
+
+    @functools.cached_property
     def plan(self) -> dict[str, str]:
         """A keyword of torch -> the parameter of ours that takes it; `*`: those that are taken by position."""
         found: dict[str, str] = {}
-        theirs = [(form, int(space == "Tensor")) for space in self.spaces for name in self.names
-                  for form in forms(space, name)]
-        known = {name for form, _ in theirs for name in form.positional}
+        known = {name for form, _ in self._forms for name in form.positional}
         own = (*self.own.positional, *self.own.only)
-        for form, shift in theirs:
+        for form, shift in self._forms:
             for i, name in enumerate((*form.positional, *form.only)):
                 if name in own or name in OPTIONS:
                     target = name
@@ -253,39 +262,62 @@ class Completed:
             ours not in form.positional or ours not in known)
 
     def __call__(self, values: tuple[Any, ...], rest: tuple[Any, ...], more: dict[str, Any]) -> Any:
-        own = self.own
+        own, plan = self.own, self.plan
         names = (*own.positional, *own.only)
         given = {p: v for p, v in zip(names, values, strict=True) if v is not own.defaults.get(p, MISSING)}
-        options: dict[str, Any] = {}
+        explicit, options = dict(given), dict[str, Any]()
         for key, value in more.items():
-            target = self.plan.get(key)
+            target = plan.get(key)
             if target is None:
                 raise TypeError(f"{self.name}() got an unexpected keyword argument '{key}'")
             into = given if target in names else options
             if target in into or (target == "*" and rest):
-                raise TypeError(f"{self.name}() got multiple values for argument '{key}'")
+                return self._by_form(explicit, rest, more, f"got multiple values for argument '{key}'")
             into[target] = value
         missing = [p for p in own.required if p not in given]
         if missing:
-            raise TypeError(f"{self.name}() missing {len(missing)} required positional arguments: "
-                            + ", ".join([f'"{p}"' for p in missing]))
+            return self._by_form(explicit, rest, more, f"missing {len(missing)} required positional arguments: "
+                                 + ", ".join([f'"{p}"' for p in missing]))
         if "*" in options:
             value = options.pop("*")
             rest = tuple(value) if isinstance(value, (tuple, list)) else (value,)
         return self._run(given, rest, options)
 
+    def _by_form(self, given: dict[str, Any], rest: tuple[Any, ...], more: dict[str, Any], error: str) -> Any:
+        """A call whose names are those of one form in which other parameters come first: `arange(end=5)`."""
+        for form, _ in self._forms:
+            names = dict(given)
+            for key, value in more.items():
+                name = key if key in form.positional else form.named(key)
+                if name in names:
+                    raise TypeError(f"{self.name}() {error}")
+                names[name] = value
+            needed = [p for p in form.positional if p in names]
+            if rest or form.required - names.keys() or needed != list(form.positional[:len(needed)]) or (
+                    names.keys() - {*form.positional, *form.only}) or len(needed) > len(self.own.positional):
+                continue
+            only = {p: names[p] for p in form.only if p in names}
+            own = dict(zip(self.own.positional, [names[p] for p in needed], strict=False))
+            own |= {p: v for p, v in only.items() if p in self.own.only}
+            return self._run(own, (), {p: v for p, v in only.items() if p not in self.own.only})
+        raise TypeError(f"{self.name}() {error}")
+
     def _run(self, given: dict[str, Any], rest: tuple[Any, ...], options: dict[str, Any]) -> Any:
         out = options.pop("out", None)
+        exact = False
         if out is not None:
             targets = _targets(self.name, out)
             _require_no_gradient(self.name, (*targets, *given.values(), *rest))
-            if "dtype" in self.own.only and "dtype" not in given:
+            fitting = [form for form, _ in self._forms if "out" in form.only and given.keys() <= {
+                *self.own.positional, *form.positional, *form.only}]
+            exact = any(form.exact for form in (fitting[:1] if len(targets) == 1 else fitting))
+            if "dtype" in self.own.only and "dtype" not in given and not exact:
                 given["dtype"] = targets[0].dtype
         before = [given.pop(p, self.own.defaults.get(p)) for p in self.own.positional] if rest else []
         result = self.fn(*before, *rest, **given)
         for option, value in options.items():
             result = _optional(self.name, option, value, result)
-        return result if out is None else deliver(out, result)
+        return result if out is None else deliver(out, result, exact)
 
 
 def _optional(function: str, option: str, value: Any, result: Any) -> Any:
@@ -321,16 +353,18 @@ def _require_no_gradient(function: str, operands: Sequence[Any]) -> None:
                                "differentiation, but one of the arguments requires grad.")
 
 
-def deliver(out: Any, result: Any) -> Any:
+def deliver(out: Any, result: Any, exact: bool = False) -> Any:
     """Write a result, or a tuple of results, to `out`, which gets its shape; returns out, as the result is built.
 
-    Raises RuntimeError where out's dtype cannot hold the result's.
+    Raises RuntimeError where out's dtype cannot hold the result's, or with `exact` is another.
     """
     if isinstance(result, tuple):
-        written = [deliver(o, r) for o, r in zip(out, result, strict=True)]
+        written = [deliver(o, r, exact) for o, r in zip(out, result, strict=True)]
         return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
     if isinstance(out, (tuple, list)):
         (out,) = out
+    if exact and out.dtype is not result.dtype:
+        raise RuntimeError(f"Expected out tensor to have dtype {result.dtype.name}, but got {out.dtype.name} instead")
     if not same_shape(out.shape, result.shape):
         backend().resize(out, result.shape)
     return write(out, result)

@@ -11,7 +11,7 @@ from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, create, require_floating, result_dtype, word
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.reduce import ValuesAndIndices, result_of
-from jitgrad.ops.library.shapes.gather import gather
+from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import axis, product, require, size_of, text
 
@@ -161,7 +161,9 @@ def _in_order(sequence: AnyTensor[Tensor], sorter: AnyTensor[Tensor]) -> Tensor:
     if sorter.dtype is not int64:
         raise RuntimeError("torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
                            + word(sorter.dtype))
-    return gather(sequence, sequence.ndim - 1, sorter)
+    a = sequence.ndim - 1
+    places = checked_indices(sorter, sequence.shape[a], a, negative=False, error=RuntimeError)
+    return apply("gather", sequence, places, axis=a)
 
 
 def searchsorted(sorted_sequence: AnyTensor[Tensor], input: Any, *, out_int32: bool = False, right: bool = False,

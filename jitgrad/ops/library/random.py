@@ -62,6 +62,8 @@ def _stream(generator: Any) -> None:
 def _drawn(kind: str, *size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
            generator: Any = None) -> Any:
     _stream(generator)
+    if not size:
+        raise TypeError("a size is needed: ints, or a tuple of them")
     d = _float(dtype, "uniform_" if kind == "uniform" else "normal_kernel_cpu")
     return _leaf(backend().draw(kind, size_list(size), d, resolve(device)), requires_grad)
 
