@@ -88,6 +88,9 @@ def rrelu_(input: Tensor, lower: Number = 1.0 / 8, upper: Number = 1.0 / 3, trai
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half of axis dim times the sigmoid of the second."""
+    n = input.shape[dim]
+    if n % 2 != 0:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {n}")
     a, b = jitgrad.chunk(input, 2, dim)
     return a * jitgrad.sigmoid(b)
 
@@ -151,7 +154,11 @@ def dropout(input: Tensor, p: Number = 0.5, training: bool = True, inplace: bool
 def _dropout_channels(input: Tensor, p: Number, training: bool, inplace: bool, spatial: int) -> Tensor:
     if not training:
         return input
-    channels = tuple(input.shape)[:input.dim() - spatial] + (1,) * spatial
+    rank = input.dim()
+    if rank < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    leading = 1 if rank == spatial + 1 and spatial != 2 else 2  # without a batch; torch takes (N, C, L) for 2 axes too
+    channels = tuple(input.shape)[:leading] + (1,) * (rank - leading)
     mask = _dropout(jitgrad.ones(channels, dtype=input.dtype, device=input.device), p, True)
     return input.mul_(mask) if inplace else input * mask
 

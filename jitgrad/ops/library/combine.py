@@ -10,7 +10,7 @@ from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.order import bounds, to_end
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.shapes.shape import take_slice
-from jitgrad.ops.library.sizes import axis, product, require, require_equal, static_int, wrap_index
+from jitgrad.ops.library.sizes import axis, product, require, require_equal, static_int, text, wrap_index
 
 __library__ = True
 
@@ -58,7 +58,7 @@ def heaviside(input: AnyTensor[Tensor], values: AnyTensor[Tensor]) -> Tensor:
     if x.dtype is not v.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
     zero, one = as_operand(0, x.dtype), as_operand(1, x.dtype)
-    return apply("where", apply("eq", x, zero), v, apply("where", apply("lt", x, zero), zero, one))
+    return apply("where", apply("eq", x, zero), v, apply("where", apply("gt", x, zero), one, zero))
 
 
 def masked_scatter(input: AnyTensor[Tensor], mask: AnyTensor[Tensor], source: AnyTensor[Tensor]) -> Tensor:
@@ -78,7 +78,18 @@ def masked_scatter(input: AnyTensor[Tensor], mask: AnyTensor[Tensor], source: An
 
 def put(input: AnyTensor[Tensor], index: AnyTensor[Tensor], source: AnyTensor[Tensor],
         accumulate: bool = False) -> Tensor:
-    """input with source written (or added) at places of its elements counted in order."""
+    """input with source written (or added) at places of its elements counted in order.
+
+    Raises RuntimeError where the dtypes differ or the index is not int64, IndexError for a place out of range.
+    """
+    if index.dtype is not int64:
+        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {word(index.dtype)}")
+    if source.dtype is not input.dtype:
+        raise RuntimeError("put_(): self and source expected to have the same dtype, but got self.dtype = "
+                           f"{word(input.dtype)} and source.dtype = {word(source.dtype)}")
+    n, m = product(source.shape), product(index.shape)
+    require_equal(n, m, lambda: "put_(): Expected source and index to have the same number of elements, but got "
+                                f"source.numel() = {n}, index.numel() = {m}", IndexError)
     count = product(input.shape)
     i = checked_indices(apply("reshape", index, shape=(product(index.shape),)), count, 0)
     v = apply("reshape", source, shape=(product(source.shape),))
@@ -90,14 +101,29 @@ def put(input: AnyTensor[Tensor], index: AnyTensor[Tensor], source: AnyTensor[Te
 def select_scatter(input: AnyTensor[Tensor], src: AnyTensor[Tensor], dim: int, index: Any) -> Tensor:
     """input with src written to the slice at index of dim."""
     a = axis(dim, input.ndim)
-    return apply("select_scatter", input, cast(src, input.dtype), axis=a, index=wrap_index(index, input.shape[a], a))
+    index = wrap_index(index, input.shape[a], a)
+    _require_shape(src, (*input.shape[:a], *input.shape[a + 1:]))
+    return apply("select_scatter", input, cast(src, input.dtype), axis=a, index=index)
 
 
 def diagonal_scatter(input: AnyTensor[Tensor], src: AnyTensor[Tensor], offset: int = 0, dim1: int = 0,
                      dim2: int = 1) -> Tensor:
-    """input with src written to a diagonal."""
-    return apply("diagonal_scatter", input, cast(src, input.dtype), offset=static_int(offset),
-                 axis1=axis(dim1, input.ndim), axis2=axis(dim2, input.ndim))
+    """input with src written to a diagonal. RuntimeError where src has not its shape."""
+    where = {"offset": static_int(offset), "axis1": axis(dim1, input.ndim), "axis2": axis(dim2, input.ndim)}
+    _require_shape(src, apply("diagonal", input, **where).shape)
+    return apply("diagonal_scatter", input, cast(src, input.dtype), **where)
+
+
+def _require_shape(src: Any, shape: tuple[Any, ...]) -> None:
+    """RuntimeError unless what is written has the shape of the place."""
+    def message() -> str:
+        return ("expected src to have a size equal to the slice of self. src size = "
+                f"{text(src.shape)}, slice size = {text(shape)}")
+
+    if src.ndim != len(shape):
+        raise RuntimeError(message())
+    for m, n in zip(src.shape, shape, strict=True):
+        require_equal(m, n, message)
 
 
 def addbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTensor[Tensor], *, beta: Number = 1,

@@ -16,7 +16,7 @@ from jitgrad import dtypes
 from jitgrad.dtypes import dtype
 from jitgrad.ops import OPS, autocast
 from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend
-from jitgrad.ops.library.sizes import require_equal, same_shape, text
+from jitgrad.ops.library.sizes import require, require_equal, same_shape, text
 
 Number = bool | int | float | SymNumber
 #: what may stand where torch takes a tensor or a number
@@ -147,6 +147,37 @@ def as_operand(x: Any, d: dtype) -> Any:
         return cast(x, d)
     number_type(x)
     return backend().lift(x.item() if isinstance(x, np.generic) else x, d)
+
+
+#: between what a number must lie to be written to a dtype, and C++'s word for it; uint8 takes negative ones modulo 256
+_HOLDS = {"uint8": (-255, 255, "uint8_t"), "int8": (-128, 127, "int8_t"),
+          "int16": (-(1 << 15), (1 << 15) - 1, "int16_t"),
+          "int32": (-(1 << 31), (1 << 31) - 1, "int"), "int64": (-(1 << 63), (1 << 63) - 1, "int64_t"),
+          "float16": (-65504.0, 65504.0, "c10::Half"),
+          "bfloat16": (-3.3895313892515355e38, 3.3895313892515355e38, "c10::BFloat16"),
+          "float32": (-3.4028234663852886e38, 3.4028234663852886e38, "float")}
+
+
+def written_operand(x: Any, d: dtype) -> Any:
+    """A tensor of dtype `d` of what is written to one: of a number, or of a tensor that is cast.
+
+    Raises RuntimeError, as torch does, for a number that `d` cannot hold; arithmetic, where numbers wrap, does not ask.
+    """
+    if isinstance(x, AnyTensor):
+        return cast(x, d)
+    kind = number_type(x)
+    if d.name in _HOLDS and kind is not bool:
+        low, high, word_ = _HOLDS[d.name]
+        if not isinstance(x, SymNumber):
+            if kind is int and not -(1 << 63) <= x < 1 << 64:
+                raise OverflowError("int too big to convert")
+            if not low <= x <= high and not (d.is_floating_point and (x != x or x in (math.inf, -math.inf))):
+                raise RuntimeError(f"value cannot be converted to type {word_} without overflow")
+        elif not d.is_floating_point and (kind is float or d.name != "int64"):
+            number: Any = x
+            for inside in (number >= low, number <= high):
+                require(inside, RuntimeError, f"value cannot be converted to type {word_} without overflow")
+    return as_operand(x, d)
 
 
 def floating(d: dtype) -> dtype:

@@ -6,10 +6,10 @@ from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.device import CPU, device as Device, resolve
-from jitgrad.dtypes import dtype, float64, int64
+from jitgrad.dtypes import dtype, float64, int32, int64
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, create, expand_to, is_tensor, named,
-                                      number_type)
+                                      number_type, word, written_operand)
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import clone
 from jitgrad.ops.library.sizes import ceil_div, maximum, require, size_list, size_of, text
@@ -66,8 +66,8 @@ def full(size: Any, fill_value: Any, *, dtype: dtype | None = None, device: Any 
 def _filled(value: Any, sizes: tuple[Any, ...], d: dtype, where: Any) -> Any:
     if isinstance(value, (SymNumber, AnyTensor)):
         there = where if isinstance(where, Device) else where.device
-        return backend().move(clone(expand_to(as_operand(value, d), sizes)), there)
-    number_type(value)
+        return backend().move(clone(expand_to(written_operand(value, d), sizes)), there)
+    written_operand(value, d)
     return create("full", where, value=value, shape=sizes, dtype=d)
 
 
@@ -189,6 +189,9 @@ def eye(n: Any, m: Any = None, *, dtype: dtype | None = None, device: Any = None
 def _triangle_indices(comparison: str, row: Any, col: Any, offset: int = 0, *, dtype: dtype = int64,
                       device: Any = None) -> Any:
     where = resolve(device)
+    if dtype not in (int64, int32):
+        name = "tril_indices" if comparison == "le" else "triu_indices"
+        raise NotImplementedError(f'"{name}" not implemented for \'{word(dtype)}\'')
     for name, size in (("row", row), ("col", col)):
         require(size >= 0, RuntimeError, f"{name} must be non-negative, got", size)
     rows = apply("unsqueeze", create("arange", where, length=size_of(row), dtype=int64), axis=1)

@@ -83,7 +83,7 @@ def _but_bools(name: str, input: AnyTensor[Tensor]) -> Tensor:
     return apply(name, x) if x.dtype is not bool_ else x
 
 
-abs = absolute = bind(_but_bools, "abs", "abs", "The absolute value.")
+abs = absolute = _unary("abs", "The absolute value.")
 sign = sgn = bind(_but_bools, "sign", "sign", "-1, 0 or 1; bools stay.")
 
 

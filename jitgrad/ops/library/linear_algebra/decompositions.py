@@ -85,7 +85,7 @@ def solve(A: AnyTensor[Tensor], B: AnyTensor[Tensor], *, left: bool = True) -> T
     return apply("squeeze", x, axis=x.ndim - 1) if vector else x
 
 
-def cholesky(A: AnyTensor[Tensor], *, upper: bool = False) -> Tensor:
+def cholesky(A: AnyTensor[Tensor], upper: bool = False) -> Tensor:
     """The lower (or upper) factor L of A = L L^T, (..., n, n). LinAlgError unless A is positive definite."""
     A = widen(A, "cpu")
     factor = _found(apply("cholesky", _square("linalg.cholesky", A)), A, "linalg.cholesky: The factorization could not "

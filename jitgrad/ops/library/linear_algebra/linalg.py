@@ -183,6 +183,8 @@ def trace(input: AnyTensor[Tensor]) -> Tensor:
     """The sum of a matrix's diagonal."""
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    if input.dtype is bool_:
+        raise NotImplementedError("\"trace\" not implemented for 'Bool'")
     line = apply("diagonal", widen(input, "cpu"), offset=0, axis1=0, axis2=1)
     if not line.dtype.is_floating_point:
         line = cast(line, int64)
@@ -190,7 +192,13 @@ def trace(input: AnyTensor[Tensor]) -> Tensor:
 
 
 def cross(input: AnyTensor[Tensor], other: AnyTensor[Tensor], dim: int = -1) -> Tensor:
-    """The vector product along an axis of size 3."""
+    """The vector product along an axis of size 3. RuntimeError for two ranks or dtypes."""
+    if input.dtype is bool_:
+        raise NotImplementedError("\"cross\" not implemented for 'Bool'")
+    if input.ndim != other.ndim:
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    if input.dtype is not other.dtype and mode.low is None:
+        raise RuntimeError(f"expected scalar type {word(input.dtype)} but found {word(other.dtype)}")
     a = axis(dim, input.ndim)
     require_equal(input.shape[a], 3, lambda: f"linalg.cross: inputs dimension {dim} must have length 3. Got "
                                              f"{input.shape[a]} and {other.shape[a]}")

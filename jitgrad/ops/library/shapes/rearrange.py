@@ -23,6 +23,8 @@ def flip(input: AnyTensor[Tensor], dims: Sequence[int]) -> Tensor:
 
 
 def _flipped(axis: int, input: AnyTensor[Tensor]) -> Tensor:
+    if input.ndim <= axis:
+        raise RuntimeError(f"Input must be >= {axis + 1}-d.")
     return flip(input, (axis,))
 
 
@@ -55,6 +57,8 @@ def roll(input: AnyTensor[Tensor], shifts: Any, dims: int | Sequence[int] | None
 
 def rot90(input: AnyTensor[Tensor], k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """Rotated by 90 degrees k times, from the first axis of dims towards the second."""
+    if input.ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
     a, b = (axis(d, input.ndim) for d in dims)
     k = static_int(k) % 4
     if k == 0:

@@ -65,7 +65,7 @@ def _adaptive_avg_pool(rank: int, input: AnyTensor[Tensor], output_size: Any) ->
     fn = f"adaptive_avg_pool{rank}d"
     x, batched, shape = _adaptive_sizes(fn, rank, widen(input, "cpu") if rank == 3 else input, output_size)
     if not x.dtype.is_floating_point:
-        raise RuntimeError(f"\"{fn}\" not implemented for '{word(x.dtype)}'")
+        raise NotImplementedError(f"\"{fn}\" not implemented for '{word(x.dtype)}'")
     ones = tuple([a for a, m in enumerate(shape, 2) if isinstance(m, int) and m == 1])
     if ones:
         x = apply("mean", x, axes=ones, keepdim=True)

@@ -97,8 +97,8 @@ def _max_pool(rank: int, input: AnyTensor[Tensor], kernel_size: Sizes, stride: S
     """
     fn = f"max_pool{rank}d"
     p = _Pool(fn, rank, _wide(rank, input), kernel_size, stride, padding, dilation, ceil_mode)
-    if p.x.dtype is dtypes.bool_:
-        raise RuntimeError(f"\"{fn}\" not implemented for 'Bool'")
+    if not p.x.dtype.is_floating_point and (rank == 1 or p.x.dtype is dtypes.bool_):
+        raise NotImplementedError(f"\"{fn}\" not implemented for '{word(p.x.dtype)}'")
     values, indices = apply("max_pool", p.x, kernel=p.kernel, stride=p.stride, padding=p.padding, dilation=p.dilation,
                             shape=p.shape)
     return (p.finish(values), p.finish(indices)) if return_indices else p.finish(values)
@@ -157,7 +157,7 @@ def _avg_pool(rank: int, input: AnyTensor[Tensor], kernel_size: Sizes, stride: S
     p = _Pool(fn, rank, _wide(rank, input), kernel_size, stride, padding, 1, ceil_mode)
     x = p.x
     if not x.dtype.is_floating_point:
-        raise RuntimeError(f"\"{fn}_out_frame\" not implemented for '{word(x.dtype)}'")
+        raise NotImplementedError(f"\"{fn}_out_frame\" not implemented for '{word(x.dtype)}'")
     if divisor_override is not None:
         require(divisor_override != 0, RuntimeError, "divisor must be not zero")
         divisor = as_operand(divisor_override, x.dtype)
