@@ -92,9 +92,9 @@ class _New(threading.local):
 _new = _New()
 
 
-def set_default_device(where: device | str | int | None) -> None:
+def set_default_device(device: Any) -> None:
     """Make new tensors on a device from now on, in this thread; None: on the CPU. RuntimeError where it cannot be."""
-    _new.device = CPU if where is None else resolve(where)
+    _new.device = CPU if device is None else resolve(device)
 
 
 def get_default_device() -> device:

@@ -120,8 +120,9 @@ def set_default_dtype(d: dtype) -> None:
     _default = d
 
 
-def promote_types(a: dtype, b: dtype) -> dtype:
+def promote_types(type1: dtype, type2: dtype) -> dtype:
     """The smallest dtype to which both can be cast, as `torch.promote_types`."""
+    a, b = type1, type2
     if a is b:
         return a
     if a.category != b.category:

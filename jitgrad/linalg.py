@@ -7,6 +7,7 @@ from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.autocast import lower
 from jitgrad.ops.library import reduce as _reduce
 from jitgrad.ops.library.core import apply, cast
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra import decompositions as _decompositions, linalg as _linalg
 from jitgrad.ops.library.shapes import rearrange as _rearrange, shape as _shape
 from jitgrad.ops.library.sizes import axes
@@ -82,6 +83,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
             base = _linalg.matmul(base, base)
     return _shape.expand_as(eye(A.shape[-1], dtype=A.dtype), A) if result is None else result
 
+complete(globals(), "torch.linalg")
 
 __all__ = ["LinAlgError", "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm",
            "matrix_power", "multi_dot", "norm", "slogdet", "solve", "vecdot", "vector_norm"]

@@ -6,7 +6,7 @@ TF32 keeps 10 bits of the 23 of each factor's fraction; sums are float32. It con
 eager products are CuPy's, which has an environment variable of its own (CUPY_TF32).
 """
 
-from jitgrad.codegen.cuda.driver import precision
+from jitgrad.codegen.cuda.driver import precision as products
 
 LEVELS = ("highest", "high", "medium")
 
@@ -17,7 +17,7 @@ class _Matmul:
     @property
     def allow_tf32(self) -> bool:
         """Whether products of float32 may be computed in TF32."""
-        return precision.allow_tf32
+        return products.allow_tf32
 
     @allow_tf32.setter
     def allow_tf32(self, allow: bool) -> None:
@@ -33,13 +33,13 @@ matmul = _Matmul()
 _level = LEVELS[0]
 
 
-def set_float32_matmul_precision(precision_: str) -> None:
+def set_float32_matmul_precision(precision: str) -> None:
     """`"highest"`: float32 as it is; `"high"` and `"medium"`: TF32 on CUDA devices. RuntimeError for another word."""
     global _level
-    if precision_ not in LEVELS:
-        raise RuntimeError(f"float32 matmul precision is one of {', '.join(LEVELS)}, not {precision_!r}")
-    _level = precision_
-    precision.set_allow_tf32(precision_ != "highest")
+    if precision not in LEVELS:
+        raise RuntimeError(f"float32 matmul precision is one of {', '.join(LEVELS)}, not {precision!r}")
+    _level = precision
+    products.set_allow_tf32(precision != "highest")
 
 
 def get_float32_matmul_precision() -> str:

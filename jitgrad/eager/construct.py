@@ -46,12 +46,12 @@ def lift(number: bool | int | float, d: dtype) -> Any:
     return wrap(array)
 
 
-def from_numpy(array: Array) -> Any:
-    """A Tensor that shares memory with `array`. TypeError for what is no ndarray or has no counterpart dtype."""
-    if not isinstance(array, np.ndarray):
-        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
-    dtypes.from_numpy(array.dtype)
-    return wrap(array.view(_ndarray))
+def from_numpy(ndarray: Array) -> Any:
+    """A Tensor that shares memory with `ndarray`. TypeError for what is no ndarray or has no counterpart dtype."""
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    dtypes.from_numpy(ndarray.dtype)
+    return wrap(ndarray.view(_ndarray))
 
 
 def new_tensor(data: Any, d: dtype | None = None) -> Any:

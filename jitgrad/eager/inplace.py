@@ -6,6 +6,7 @@ out of date, and replays its path of view ops from the base when next asked (`re
 Source: torch/csrc/autograd/functions/tensor.cpp (CopySlices), torch/csrc/autograd/variable.cpp (rebase_history).
 """
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -107,6 +108,22 @@ def _make_writable(array: np.ndarray[Any, Any]) -> None:
         array.flags.writeable = True
     except ValueError:
         raise RuntimeError("the memory of this tensor is read-only: it belongs to a read-only ndarray") from None
+
+
+RESIZED = ("An output with one or more elements was resized since it had shape {}, which does not match the required "
+           "output shape {}. This behavior is deprecated, and in a future PyTorch release outputs will not be resized "
+           "unless they have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero "
+           "elements with t.resize_(0).")
+
+
+def resize(target: TapedArray, shape: tuple[int, ...]) -> None:
+    """Give `target`, about to be overwritten, memory of another shape; with a warning where it had elements."""
+    array = target._data
+    if target.is_inference() and not mode.inference:
+        raise RuntimeError(INFERENCE)
+    if array.size:
+        warnings.warn(RESIZED.format(list(array.shape), list(shape)), UserWarning, stacklevel=5)
+    target._data = library(array).xp.empty(shape, array.dtype)
 
 
 def put_back(array: np.ndarray[Any, Any], content: np.ndarray[Any, Any]) -> None:

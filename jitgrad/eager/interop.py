@@ -15,6 +15,7 @@ from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.backend import AnyTensor, backend
 from jitgrad.ops.library.core import cast, library
 from jitgrad.ops.library.creation import tensor
+from jitgrad.ops.library.shapes.shape import clone
 
 
 @library
@@ -36,11 +37,30 @@ def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Any:
     return tensor(data, dtype=dtype, device=device)
 
 
-asarray = as_tensor
+@library
+def asarray(obj: Any, *, dtype: dtype | None = None, device: Any = None, copy: bool | None = None,
+            requires_grad: bool = False) -> Any:
+    """`as_tensor`; with `copy` never shared memory, without (False) never a copy: ValueError where one is needed."""
+    made = as_tensor(obj, dtype=dtype, device=device)
+    shared = made is obj or (isinstance(obj, np.ndarray) and np.may_share_memory(made._data, obj))
+    if copy and shared:
+        made = clone(made)
+    if copy is False and not shared:
+        raise ValueError("can't alias tensor or ndarray: a copy is needed, and copy=False")
+    return made.requires_grad_() if requires_grad else made
 
 
-def from_dlpack(ext_tensor: Any) -> Tensor:
-    """A tensor on the memory of another library's array, by the DLPack protocol (or a capsule of it)."""
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor on the memory of another library's array, by the DLPack protocol (or a capsule of it); with `copy`, or
+    on another device, a copy."""
+    made = _shared(ext_tensor)
+    moved = made if device is None else backend().move(made, resolve(device))
+    if copy is False and moved is not made:
+        raise ValueError("cannot move DLPack tensor to another device without a copy")
+    return clone(moved) if copy and moved is made else moved
+
+
+def _shared(ext_tensor: Any) -> Tensor:
     kind = ext_tensor.__dlpack_device__()[0] if hasattr(ext_tensor, "__dlpack_device__") else CPU_KIND
     if kind in (CPU_KIND, PINNED_KIND):
         return from_numpy(np.from_dlpack(ext_tensor))

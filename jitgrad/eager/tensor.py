@@ -261,7 +261,7 @@ class Tensor(TapedArray, TensorBase["Tensor"]):
     def _is_view(self) -> bool:
         return self._base is not None
 
-    def is_contiguous(self) -> bool:
+    def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether the elements lie in memory in order, without gaps."""
         return self._data.flags.c_contiguous
 

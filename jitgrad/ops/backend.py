@@ -111,6 +111,9 @@ class Backend(Protocol):
     def assign(self, target: Any, value: Any) -> Any:
         """In-place write of the whole of `target` (same shape and dtype as `value`), views included; returns target."""
 
+    def resize(self, target: Any, shape: tuple[Any, ...]) -> None:
+        """Give a tensor that is about to be overwritten memory of another shape; a script cannot, and raises."""
+
     def update(self, name: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`target.name_(*args, **kwargs)` by a shorter way than computing aside and `assign`, with the same outcome.
 

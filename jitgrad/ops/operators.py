@@ -6,6 +6,7 @@ from typing import Any
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library import compare, elementary, pointwise, reduce
 from jitgrad.ops.library.core import OPERAND, library
+from jitgrad.ops.library.keywords import plain
 from jitgrad.ops.library.linear_algebra import linalg
 from jitgrad.ops.library.shapes import indexing, shape
 from jitgrad.ops.library.sizes import product
@@ -14,6 +15,8 @@ from jitgrad.ops.methods import Methods
 
 def _operator(fn: Callable[..., Any], operand: Any = OPERAND) -> Callable[[AnyTensor[Tensor], Any], Tensor]:
     """`self <operator> other` by a function of the library."""
+    fn = plain(fn)
+
     @library
     def operator(self: Any, other: Any) -> Any:
         return fn(self, other) if isinstance(other, operand) else NotImplemented
@@ -23,6 +26,8 @@ def _operator(fn: Callable[..., Any], operand: Any = OPERAND) -> Callable[[AnyTe
 
 def _reflected(fn: Callable[..., Any]) -> Callable[[AnyTensor[Tensor], Any], Tensor]:
     """`other <operator> self`."""
+    fn = plain(fn)
+
     @library
     def operator(self: Any, other: Any) -> Any:
         return fn(other, self) if isinstance(other, OPERAND) else NotImplemented

@@ -11,6 +11,7 @@ from typing import Any, Concatenate
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library import compare, pointwise, random, reduce
 from jitgrad.ops.library.core import apply, named
+from jitgrad.ops.library.keywords import complete_methods
 from jitgrad.ops.library.shapes import rearrange, shape
 from jitgrad.ops.library.sizes import product
 from jitgrad.ops.operators import Operators
@@ -32,7 +33,9 @@ class Size(tuple[int, ...]):
 
 
 def _listed(args: tuple[Any, ...]) -> Any:
-    """`x.permute(0, 1)` and `x.permute((0, 1))` as a tuple."""
+    """`x.permute(0, 1)` and `x.permute((0, 1))` as a tuple. TypeError where there is neither."""
+    if not args:
+        raise TypeError("sizes, or axes, are needed: ints, or a tuple of them")
     return args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
 
 
@@ -44,6 +47,7 @@ def _one_by_one(fn: Callable[..., Any]) -> Callable[Concatenate[AnyTensor[Tensor
     return named(method, fn.__name__, fn.__doc__ or "")
 
 
+@complete_methods
 class TensorBase(Operators[Tensor]):
     """The torch-like interface of a tensor."""
 

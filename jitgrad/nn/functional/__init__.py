@@ -31,7 +31,7 @@ Number = bool | int | float
 
 # --- activations ---------------------------------------------------------------------------------------------------
 
-celu, elu, gelu, hardshrink = _activation.celu, _activation.elu, _activation.gelu, _activation.hardshrink
+gelu, hardshrink = _activation.gelu, _activation.hardshrink
 logsigmoid, prelu, softplus, softshrink = (_activation.logsigmoid, _activation.prelu, _activation.softplus,
                                            _activation.softshrink)
 softsign, tanhshrink = _activation.softsign, _activation.tanhshrink
@@ -47,6 +47,16 @@ hardswish, hardsigmoid = _activation.hardswish, _activation.hardsigmoid
 def leaky_relu(input: Tensor, negative_slope: Number = 0.01, inplace: bool = False) -> Tensor:
     """input where it is positive, else negative_slope * input."""
     return _activation.leaky_relu_(input, negative_slope) if inplace else _activation.leaky_relu(input, negative_slope)
+
+
+def elu(input: Tensor, alpha: Number = 1.0, inplace: bool = False) -> Tensor:
+    """input where it is positive, else alpha * (exp(input) - 1)."""
+    return _activation.elu_(input, alpha) if inplace else _activation.elu(input, alpha)
+
+
+def celu(input: Tensor, alpha: Number = 1.0, inplace: bool = False) -> Tensor:
+    """elu with a continuous slope: the input is divided by alpha."""
+    return _activation.celu_(input, alpha) if inplace else _activation.celu(input, alpha)
 
 
 def hardtanh(input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0, inplace: bool = False) -> Tensor:
@@ -78,6 +88,9 @@ def rrelu_(input: Tensor, lower: Number = 1.0 / 8, upper: Number = 1.0 / 3, trai
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half of axis dim times the sigmoid of the second."""
+    n = input.shape[dim]
+    if n % 2 != 0:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {n}")
     a, b = jitgrad.chunk(input, 2, dim)
     return a * jitgrad.sigmoid(b)
 
@@ -141,7 +154,11 @@ def dropout(input: Tensor, p: Number = 0.5, training: bool = True, inplace: bool
 def _dropout_channels(input: Tensor, p: Number, training: bool, inplace: bool, spatial: int) -> Tensor:
     if not training:
         return input
-    channels = tuple(input.shape)[:input.dim() - spatial] + (1,) * spatial
+    rank = input.dim()
+    if rank < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    leading = 1 if rank == spatial + 1 and spatial != 2 else 2  # without a batch; torch takes (N, C, L) for 2 axes too
+    channels = tuple(input.shape)[:leading] + (1,) * (rank - leading)
     mask = _dropout(jitgrad.ones(channels, dtype=input.dtype, device=input.device), p, True)
     return input.mul_(mask) if inplace else input * mask
 
@@ -296,9 +313,11 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     return _norms.scaled(y, weight, bias, input)
 
 
-def normalize(input: Tensor, p: Number = 2.0, dim: int = 1, eps: Number = 1e-12) -> Tensor:
+def normalize(input: Tensor, p: Number = 2.0, dim: int = 1, eps: Number = 1e-12, out: Tensor | None = None) -> Tensor:
     """input divided by its p-norm along dim, which is at least eps."""
-    return input / _norms.p_norm(input, p, dim, True).clamp_min(eps)
+    norm = _norms.p_norm(input, p, dim, True).clamp_min(eps)
+    divide: Any = jitgrad.div  # which takes `out`, as all of the library that torch's takes it in
+    return input / norm if out is None else divide(input, norm, out=out)
 
 
 # --- distances -----------------------------------------------------------------------------------------------------

@@ -29,6 +29,13 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
     return loss
 
 
+def _weighted(loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
+    """A loss per element times its weight; "mean" divides by the sum of the weights."""
+    if weight is not None and reduction == "mean":
+        return (loss * weight).sum() / weight.sum()
+    return reduced(loss if weight is None else loss * weight, reduction)
+
+
 def pairwise_distance(x1: Tensor, x2: Tensor, p: Number = 2.0, eps: Number = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last axis."""
     return _p_norm(x1 - x2 + eps, p, -1, keepdim)
@@ -36,19 +43,19 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: Number = 2.0, eps: Number = 1e-
 
 def mse_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None, reduction: str = "mean",
              weight: Tensor | None = None) -> Tensor:
-    """(input - target)^2."""
+    """(input - target)^2; "mean" with a weight is the weighted mean."""
     input, target = _widen(input), _widen(target)
     d = input - target
     loss = d * d
-    return reduced(loss if weight is None else loss * weight, reduction)
+    return _weighted(loss, weight, reduction)
 
 
 def l1_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None, reduction: str = "mean",
             weight: Tensor | None = None) -> Tensor:
-    """|input - target|."""
+    """|input - target|; "mean" with a weight is the weighted mean."""
     input, target = _widen(input), _widen(target)
     loss = jitgrad.abs(input - target)
-    return reduced(loss if weight is None else loss * weight, reduction)
+    return _weighted(loss, weight, reduction)
 
 
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None,
@@ -164,6 +171,7 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
     Raises RuntimeError on a GPU where autocast is on, as torch does.
     """
     _refuse(input, UNSAFE)
+    _classes.require_same_size(input, target)
     input, target = _widen(input), _widen(target)
     loss = (target - 1) * jitgrad.log1p(-input).clamp_min(-100) - target * jitgrad.log(input).clamp_min(-100)
     return reduced(loss if weight is None else loss * weight, reduction)
@@ -173,6 +181,7 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
                                      size_average: None = None, reduce: None = None, reduction: str = "mean",
                                      pos_weight: Tensor | None = None) -> Tensor:
     """binary_cross_entropy of sigmoid(input), without overflow; pos_weight multiplies the positive terms."""
+    _classes.require_same_size(input, target)
     input, target = _widen(input), _widen(target)
     if pos_weight is None:
         loss = (1 - target) * input - _activation.logsigmoid(input)

@@ -138,6 +138,11 @@ class BatchBackend:
             self.around.assign(target, value)
         return target
 
+    def resize(self, target: Any, shape: tuple[Any, ...]) -> None:
+        if self.has(target):
+            raise RuntimeError("vmap: an item of a batch cannot be the `out` of a result of another shape")
+        self.around.resize(target, shape)
+
     def update(self, name: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if any(isinstance(x, Batched) for x in (target, *args, *kwargs.values())):
             return NotImplemented

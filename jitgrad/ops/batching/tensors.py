@@ -52,7 +52,7 @@ class Item(Batched):
         """The same memory without history."""
         return self.level.item_of(self.value.detach())
 
-    def is_contiguous(self) -> Any:
+    def is_contiguous(self, memory_format: Any = None) -> Any:
         """Whether the elements of all items lie in memory in order."""
         return self.value.is_contiguous()
 

@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from jitgrad.dtypes import bool_
+from jitgrad.dtypes import bool_, uint8
 from jitgrad.ops.autocast import lower, widen
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor
-from jitgrad.ops.library.core import Number, apply, as_operand, inplace, named, require_floating, require_tensor
+from jitgrad.ops.library.core import (Number, apply, as_operand, inplace, named, require_floating, require_tensor, word,
+                                      written_operand)
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.pointwise import mul
+from jitgrad.ops.library.sizes import require
 
 __library__ = True
 
@@ -94,6 +97,14 @@ def leaky_relu(input: AnyTensor[Tensor], negative_slope: Number = 0.01) -> Tenso
 def prelu(input: AnyTensor[Tensor], weight: AnyTensor[Tensor]) -> Tensor:
     """leaky_relu with a learned slope: one, or one per channel (axis 1)."""
     input, weight = lower(input), lower(weight)
+    if input.dtype is not weight.dtype:
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {word(input.dtype)} and {word(weight.dtype)}")
+    if weight.ndim == 1:
+        n, channels = weight.shape[0], input.shape[1] if input.ndim > 1 else 1
+        require((n - 1) * (n - channels) == 0, RuntimeError, "Mismatch of parameter numbers and input channel size. "
+                "Found parameter numbers = ", n, " and channel size = ", channels, ".")
+    if weight.ndim == 1 and not input.ndim:
+        weight = apply("reshape", weight, shape=())
     if weight.ndim == 1 and input.ndim > 2:
         weight = apply("reshape", weight, shape=(weight.shape[0], *(1,) * (input.ndim - 2)))
     return _choose(input, "gt", 0, input, apply("mul", input, weight))
@@ -133,6 +144,8 @@ def softplus(input: AnyTensor[Tensor], beta: Number = 1.0, threshold: Number = 2
 
 def threshold(input: AnyTensor[Tensor], threshold: Number, value: Number) -> Tensor:
     """input where it is above the threshold, else value."""
+    if require_tensor("threshold", input).dtype is bool_:
+        raise NotImplementedError("\"threshold_cpu\" not implemented for 'Bool'")
     if _dynamic(threshold, value) or not input.dtype.is_floating_point:
         return _choose(input, "le", threshold, as_operand(value, input.dtype), input)
     return apply("threshold", input, threshold=threshold, value=value)
@@ -140,7 +153,13 @@ def threshold(input: AnyTensor[Tensor], threshold: Number, value: Number) -> Ten
 
 def hardtanh(input: AnyTensor[Tensor], min_val: Number = -1.0, max_val: Number = 1.0) -> Tensor:
     """input clamped to [min_val, max_val]."""
-    x = _floats("hardtanh", input)
+    x: Any = require_tensor("hardtanh", input)
+    if x.dtype is bool_:
+        raise RuntimeError("Bool inputs not supported for hardtanh")
+    if not x.dtype.is_floating_point:
+        if x.dtype is uint8 and not _dynamic(min_val, max_val) and (min_val < 0 or max_val < 0):
+            raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
+        return apply("clamp", x, *(written_operand(v, x.dtype) for v in (min_val, max_val)))
     if not _dynamic(min_val, max_val):
         return apply("hardtanh", x, min_val=min_val, max_val=max_val)
     raised = _choose(x, "le", min_val, as_operand(min_val, x.dtype), x)
@@ -150,19 +169,22 @@ def hardtanh(input: AnyTensor[Tensor], min_val: Number = -1.0, max_val: Number =
 def hardshrink(input: AnyTensor[Tensor], lambd: Number = 0.5) -> Tensor:
     """input where |input| > lambd, else 0."""
     x = _floats("hardshrink", input)
-    kept = apply("gt", apply("abs", x), as_operand(lambd, x.dtype))
-    return apply("where", kept, x, as_operand(0, x.dtype))
+    small = apply("le", apply("abs", x), as_operand(lambd, x.dtype))  # NaN stays
+    return apply("where", small, as_operand(0, x.dtype), x)
 
 
 def softshrink(input: AnyTensor[Tensor], lambd: Number = 0.5) -> Tensor:
     """input moved towards 0 by lambd."""
     x = _floats("softshrink", input)
     bound = as_operand(lambd, x.dtype)
-    inner = apply("where", apply("lt", x, apply("neg", bound)), apply("add", x, bound), as_operand(0, x.dtype))
+    inner = apply("where", apply("lt", x, apply("neg", bound)), apply("add", x, bound),
+                  apply("mul", x, as_operand(0, x.dtype)))  # NaN stays, and the sign of a zero
     return apply("where", apply("gt", x, bound), apply("sub", x, bound), inner)
 
 
 relu_, selu_, leaky_relu_ = inplace(relu), inplace(selu), inplace(leaky_relu)
 elu_, celu_, hardtanh_, threshold_ = inplace(elu), inplace(celu), inplace(hardtanh), inplace(threshold)
+
+complete(globals())
 
 __all__ = ["celu", "celu_", "hardshrink", "prelu", "relu", "relu_", "selu", "selu_", "threshold"]

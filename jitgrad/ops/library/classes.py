@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.dtypes import int64
+from jitgrad.dtypes import int32, int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import apply, cast, create, whole
+from jitgrad.ops.library.core import apply, cast, create, whole, word
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.sizes import joined, product, require, require_equal, text
 
@@ -13,7 +13,10 @@ __library__ = True
 
 
 def lookup(input: AnyTensor[Tensor], weight: AnyTensor[Tensor]) -> Tensor:
-    """Rows of weight at integer indices. IndexError out of range."""
+    """Rows of weight at integer indices. IndexError out of range, RuntimeError for other dtypes."""
+    if input.dtype not in (int64, int32):
+        raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
+                           f"Int; but got torch.{word(input.dtype)}Tensor instead")
     i = checked_indices(input, weight.shape[0], 0, negative=False)
     return apply("index", weight, i, axes=(0,))
 
@@ -65,6 +68,19 @@ def _valid(i: Any, n: Any) -> Any:
 def along(vector: AnyTensor[Tensor], ndim: int, axis: int) -> Tensor:
     """A vector shaped to broadcast along one of ndim axes: weights of channels or classes."""
     return apply("reshape", vector, shape=tuple(vector.shape[0] if a == axis else 1 for a in range(ndim)))
+
+
+def require_same_size(input: AnyTensor[Tensor], target: AnyTensor[Tensor]) -> None:
+    """ValueError unless a loss has a target of its input's size."""
+    def message() -> str:
+        sizes = [f"torch.Size({text(x.shape)})" for x in (target, input)]
+        return (f"Using a target size ({sizes[0]}) that is different to the input size ({sizes[1]}) is deprecated. "
+                "Please ensure they have the same size.")
+
+    if input.ndim != target.ndim:
+        raise ValueError(message())
+    for n, m in zip(input.shape, target.shape, strict=True):
+        require_equal(n, m, message, ValueError)
 
 
 def require_several(input: AnyTensor[Tensor], spatial: bool) -> None:

@@ -4,12 +4,13 @@ from typing import Any
 
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, widen
-from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, expand_to, result_dtype
+from jitgrad.ops.backend import AnyTensor, Tensor, backend
+from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, expand_to, floating, result_dtype, word
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.order import bounds, to_end
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.shapes.shape import take_slice
-from jitgrad.ops.library.sizes import axis, product, require_equal, static_int, wrap_index
+from jitgrad.ops.library.sizes import axis, product, require, require_equal, static_int, text, wrap_index
 
 __library__ = True
 
@@ -57,7 +58,7 @@ def heaviside(input: AnyTensor[Tensor], values: AnyTensor[Tensor]) -> Tensor:
     if x.dtype is not v.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
     zero, one = as_operand(0, x.dtype), as_operand(1, x.dtype)
-    return apply("where", apply("eq", x, zero), v, apply("where", apply("lt", x, zero), zero, one))
+    return apply("where", apply("eq", x, zero), v, apply("where", apply("gt", x, zero), one, zero))
 
 
 def masked_scatter(input: AnyTensor[Tensor], mask: AnyTensor[Tensor], source: AnyTensor[Tensor]) -> Tensor:
@@ -77,7 +78,18 @@ def masked_scatter(input: AnyTensor[Tensor], mask: AnyTensor[Tensor], source: An
 
 def put(input: AnyTensor[Tensor], index: AnyTensor[Tensor], source: AnyTensor[Tensor],
         accumulate: bool = False) -> Tensor:
-    """input with source written (or added) at places of its elements counted in order."""
+    """input with source written (or added) at places of its elements counted in order.
+
+    Raises RuntimeError where the dtypes differ or the index is not int64, IndexError for a place out of range.
+    """
+    if index.dtype is not int64:
+        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {word(index.dtype)}")
+    if source.dtype is not input.dtype:
+        raise RuntimeError("put_(): self and source expected to have the same dtype, but got self.dtype = "
+                           f"{word(input.dtype)} and source.dtype = {word(source.dtype)}")
+    n, m = product(source.shape), product(index.shape)
+    require_equal(n, m, lambda: "put_(): Expected source and index to have the same number of elements, but got "
+                                f"source.numel() = {n}, index.numel() = {m}", IndexError)
     count = product(input.shape)
     i = checked_indices(apply("reshape", index, shape=(product(index.shape),)), count, 0)
     v = apply("reshape", source, shape=(product(source.shape),))
@@ -89,14 +101,29 @@ def put(input: AnyTensor[Tensor], index: AnyTensor[Tensor], source: AnyTensor[Te
 def select_scatter(input: AnyTensor[Tensor], src: AnyTensor[Tensor], dim: int, index: Any) -> Tensor:
     """input with src written to the slice at index of dim."""
     a = axis(dim, input.ndim)
-    return apply("select_scatter", input, cast(src, input.dtype), axis=a, index=wrap_index(index, input.shape[a], a))
+    index = wrap_index(index, input.shape[a], a)
+    _require_shape(src, (*input.shape[:a], *input.shape[a + 1:]))
+    return apply("select_scatter", input, cast(src, input.dtype), axis=a, index=index)
 
 
 def diagonal_scatter(input: AnyTensor[Tensor], src: AnyTensor[Tensor], offset: int = 0, dim1: int = 0,
                      dim2: int = 1) -> Tensor:
-    """input with src written to a diagonal."""
-    return apply("diagonal_scatter", input, cast(src, input.dtype), offset=static_int(offset),
-                 axis1=axis(dim1, input.ndim), axis2=axis(dim2, input.ndim))
+    """input with src written to a diagonal. RuntimeError where src has not its shape."""
+    where = {"offset": static_int(offset), "axis1": axis(dim1, input.ndim), "axis2": axis(dim2, input.ndim)}
+    _require_shape(src, apply("diagonal", input, **where).shape)
+    return apply("diagonal_scatter", input, cast(src, input.dtype), **where)
+
+
+def _require_shape(src: Any, shape: tuple[Any, ...]) -> None:
+    """RuntimeError unless what is written has the shape of the place."""
+    def message() -> str:
+        return ("expected src to have a size equal to the slice of self. src size = "
+                f"{text(src.shape)}, slice size = {text(shape)}")
+
+    if src.ndim != len(shape):
+        raise RuntimeError(message())
+    for m, n in zip(src.shape, shape, strict=True):
+        require_equal(m, n, message)
 
 
 def addbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTensor[Tensor], *, beta: Number = 1,
@@ -122,13 +149,59 @@ def trapezoid(y: AnyTensor[Tensor], x: AnyTensor[Tensor] | None = None, *, dx: N
     return apply("sum", height * steps, axes=(a,), keepdim=False)
 
 
-def cov(input: AnyTensor[Tensor], *, correction: int = 1) -> Tensor:
-    """Covariances of the rows, whose columns are observations. NotImplementedError for weights: there are none."""
+def cov(input: AnyTensor[Tensor], *, correction: int = 1, fweights: AnyTensor[Tensor] | None = None,
+        aweights: AnyTensor[Tensor] | None = None) -> Tensor:
+    """Covariances of the rows, whose columns are observations.
+
+    Args:
+        input: (variables, observations), or (observations,).
+        correction: what is taken off the number of observations.
+        fweights: how often each observation counts, integers.
+        aweights: how much it weighs, floats.
+    """
+    if input.ndim > 2:
+        raise RuntimeError("cov(): expected input to have two or fewer dimensions but got an input with "
+                           f"{input.ndim} dimensions")
+    if input.dtype is bool_:
+        raise RuntimeError("cov(): bool dtype is not supported for input")
     x: Any = input if input.ndim == 2 else apply("reshape", input, shape=(1, product(input.shape)))
-    centred = x - apply("mean", x, axes=(1,), keepdim=True)
-    centred = lower(centred)
-    products = apply("matmul", centred, apply("permute", centred, axes=(1, 0))) / (x.shape[1] - correction)
+    x = cast(x, floating(x.dtype))
+    if fweights is None and aweights is None:
+        centred = lower(x - apply("mean", x, axes=(1,), keepdim=True))
+        products = apply("matmul", centred, apply("permute", centred, axes=(1, 0))) / (x.shape[1] - correction)
+    else:
+        products = _weighted_cov(x, _weights(x, fweights, aweights), correction, aweights)
     return products if input.ndim == 2 else apply("reshape", products, shape=())
+
+
+def _weights(x: Any, frequencies: Any, weights: Any) -> Any:
+    """How much each observation counts, in the dtype of x. RuntimeError as torch's for what is no weight."""
+    for name, w, wanted in (("fweights", frequencies, "integral"), ("aweights", weights, "floating point")):
+        if w is None:
+            continue
+        if w.ndim > 1:
+            raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with "
+                               f"{w.ndim} dimensions")
+        if w.dtype.is_floating_point is (name == "fweights") or w.dtype is bool_:
+            raise RuntimeError(f"cov(): expected {name} to have {wanted} dtype but got {name} with {word(w.dtype)} "
+                               "dtype")
+        require_equal(product(w.shape), x.shape[1], lambda: (
+            f"cov(): expected {name} to have the same numel as there are observations in the input"))  # noqa: B023
+        require(backend().item(apply("all", apply("ge", w, as_operand(0, w.dtype)), axes=tuple(range(w.ndim)),
+                                     keepdim=False)), RuntimeError, f"cov(): {name} cannot be negative")
+    found = [apply("reshape", cast(w, x.dtype), shape=(x.shape[1],)) for w in (frequencies, weights) if w is not None]
+    return found[0] if len(found) == 1 else found[0] * found[1]
+
+
+def _weighted_cov(x: Any, w: Any, correction: int, weights: Any) -> Any:
+    """The covariances of rows whose columns count w times."""
+    total = apply("sum", w, axes=(0,), keepdim=False)
+    centred = x - apply("sum", x * w, axes=(1,), keepdim=True) / total
+    squares = w if weights is None else w * cast(apply("reshape", weights, shape=w.shape), x.dtype)
+    off = correction if weights is None else apply("sum", squares, axes=(0,), keepdim=False) / total * correction
+    divisor = total - off
+    products = apply("matmul", lower(centred * w), apply("permute", lower(centred), axes=(1, 0)))
+    return products / apply("clamp_min", divisor, as_operand(0, divisor.dtype))
 
 
 def corrcoef(input: AnyTensor[Tensor]) -> Tensor:
@@ -173,6 +246,8 @@ def extreme_scatter(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor]
         name = {"prod": "mul", "amax": "maximum", "amin": "minimum"}[reduce]
         found = apply(name, input, found)
     return apply("where", touched, found, input)
+
+complete(globals())
 
 __all__ = ["addbmm", "block_diag", "corrcoef", "cov", "diagflat", "diagonal_scatter", "heaviside", "kron",
            "masked_scatter", "put", "select_scatter", "trapezoid", "vander"]

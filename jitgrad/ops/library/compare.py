@@ -6,7 +6,8 @@ from typing import Any, overload
 from jitgrad.dtypes import bool_, float64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, binary, bind, cast, named, pairwise, require_tensor,
-                                      result_dtype, word)
+                                      result_dtype, word, written_operand)
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import require_equal, same_shape
 
 __library__ = True
@@ -116,7 +117,7 @@ def where(condition: AnyTensor[Tensor],
                                f"{word(condition.dtype)}")
         condition = cast(condition, bool_)
     d = result_dtype(input, other)
-    return apply("where", condition, as_operand(input, d), as_operand(other, d))
+    return apply("where", condition, written_operand(input, d), written_operand(other, d))
 
 
 def masked_fill(input: AnyTensor[Tensor], mask: AnyTensor[Tensor], value: AnyTensor[Tensor] | Number) -> Tensor:
@@ -126,12 +127,7 @@ def masked_fill(input: AnyTensor[Tensor], mask: AnyTensor[Tensor], value: AnyTen
     if isinstance(value, AnyTensor) and value.ndim:
         raise RuntimeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
                            f"{value.ndim} dimension(s).")
-    d = result_dtype(input, value)
-    if d.category > input.dtype.category:
-        raise RuntimeError(f"value cannot be converted to type {word(input.dtype)} without overflow"
-                           if not isinstance(value, AnyTensor) else
-                           f"result type {word(d)} can't be cast to the desired output type {word(input.dtype)}")
-    return apply("where", mask, as_operand(value, input.dtype), input)
+    return apply("where", mask, written_operand(value, input.dtype), input)
 
 
 # --- closeness -----------------------------------------------------------------------------------------------------
@@ -174,6 +170,8 @@ def equal(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> bool:
             require_equal(m, n, lambda: "equal() of tensors whose sizes differ at run time cannot be compiled")
     same = binary("eq", input, other)
     return backend().item(apply("all", same, axes=tuple(range(same.ndim)), keepdim=False))
+
+complete(globals())
 
 __all__ = ["allclose", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
            "bitwise_xor", "eq", "equal", "ge", "greater", "greater_equal", "gt", "isclose", "isfinite", "isinf",

@@ -8,7 +8,8 @@ from jitgrad.device import CPU, device as Device, resolve
 from jitgrad.dtypes import dtype
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, expand_to, named, require_tensor,
-                                      result_dtype, word)
+                                      result_dtype, word, written_operand)
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import clone
 from jitgrad.ops.library.sizes import axis, is_one, product
 
@@ -150,7 +151,7 @@ def fill_(input: AnyTensor[Tensor], value: AnyTensor[Tensor] | Number) -> Tensor
         return written
     if isinstance(value, AnyTensor) and value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
-    return backend().assign(input, expand_to(as_operand(value, input.dtype), tuple(input.shape)))
+    return backend().assign(input, expand_to(written_operand(value, input.dtype), tuple(input.shape)))
 
 
 def zero_(input: AnyTensor[Tensor]) -> Tensor:
@@ -170,5 +171,7 @@ def copy_(input: AnyTensor[Tensor], src: AnyTensor[Tensor], non_blocking: bool =
     while value.ndim > input.ndim and is_one(value.shape[0]):
         value = apply("squeeze", value, axis=0)
     return backend().assign(input, expand_to(value, tuple(input.shape)))
+
+complete(globals())
 
 __all__ = ["can_cast", "is_complex", "is_floating_point", "is_nonzero", "numel", "result_type"]

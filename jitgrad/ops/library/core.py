@@ -16,7 +16,7 @@ from jitgrad import dtypes
 from jitgrad.dtypes import dtype
 from jitgrad.ops import OPS, autocast
 from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend
-from jitgrad.ops.library.sizes import require_equal, same_shape, text
+from jitgrad.ops.library.sizes import require, require_equal, same_shape, text
 
 Number = bool | int | float | SymNumber
 #: what may stand where torch takes a tensor or a number
@@ -25,6 +25,9 @@ OPERAND: Any = (AnyTensor, int, float, SymNumber, np.generic)
 #: torch's words for dtypes in its messages
 WORDS = {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
          "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double"}
+
+#: NumPy's names of parameters, which torch's own functions take too. Source: torch/csrc/utils/python_arg_parser.cpp
+ALIASES = {"dim": ("axis",), "keepdim": ("keepdims",), "input": ("x", "a", "x1"), "other": ("x2",)}
 
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 First = TypeVar("First")
@@ -67,6 +70,7 @@ def bind(fn: Callable[Concatenate[First, P], R], first: First, name: str, doc: s
         return own(first, *args, **kwargs)
 
     signature = inspect.signature(fn)
+    call.__bound__ = (first,), own  # type: ignore[attr-defined]
     call.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
     return named(call, name, doc or fn.__doc__ or "")
 
@@ -143,6 +147,37 @@ def as_operand(x: Any, d: dtype) -> Any:
         return cast(x, d)
     number_type(x)
     return backend().lift(x.item() if isinstance(x, np.generic) else x, d)
+
+
+#: between what a number must lie to be written to a dtype, and C++'s word for it; uint8 takes negative ones modulo 256
+_HOLDS = {"uint8": (-255, 255, "uint8_t"), "int8": (-128, 127, "int8_t"),
+          "int16": (-(1 << 15), (1 << 15) - 1, "int16_t"),
+          "int32": (-(1 << 31), (1 << 31) - 1, "int"), "int64": (-(1 << 63), (1 << 63) - 1, "int64_t"),
+          "float16": (-65504.0, 65504.0, "c10::Half"),
+          "bfloat16": (-3.3895313892515355e38, 3.3895313892515355e38, "c10::BFloat16"),
+          "float32": (-3.4028234663852886e38, 3.4028234663852886e38, "float")}
+
+
+def written_operand(x: Any, d: dtype) -> Any:
+    """A tensor of dtype `d` of what is written to one: of a number, or of a tensor that is cast.
+
+    Raises RuntimeError, as torch does, for a number that `d` cannot hold; arithmetic, where numbers wrap, does not ask.
+    """
+    if isinstance(x, AnyTensor):
+        return cast(x, d)
+    kind = number_type(x)
+    if d.name in _HOLDS and kind is not bool:
+        low, high, word_ = _HOLDS[d.name]
+        if not isinstance(x, SymNumber):
+            if kind is int and not -(1 << 63) <= x < 1 << 64:
+                raise OverflowError("int too big to convert")
+            if not low <= x <= high and not (d.is_floating_point and (x != x or x in (math.inf, -math.inf))):
+                raise RuntimeError(f"value cannot be converted to type {word_} without overflow")
+        elif not d.is_floating_point and (kind is float or d.name != "int64"):
+            number: Any = x
+            for inside in (number >= low, number <= high):
+                require(inside, RuntimeError, f"value cannot be converted to type {word_} without overflow")
+    return as_operand(x, d)
 
 
 def floating(d: dtype) -> dtype:
@@ -248,16 +283,26 @@ def write(target: Any, value: Any) -> Any:
     return backend().assign(target, value)
 
 
+def _named_input(name: str, kwargs: dict[str, Any]) -> Any:
+    """Out of keywords, the tensor that an in-place function is to write to."""
+    for alias in ("input", *ALIASES["input"]):
+        if alias in kwargs:
+            return kwargs.pop(alias)
+    raise TypeError(f'{name}_() missing 1 required positional arguments: "input"')
+
+
 def inplace(fn: Fn) -> Fn:
     """The in-place version of a library function: `add_` from `add`. Same signature; returns its first argument."""
     name = fn.__name__
 
-    def in_place(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if backend().update(name, self, args, kwargs) is not NotImplemented:
-            return self
+    def in_place(input: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if input is None:
+            input = _named_input(name, kwargs)
+        if backend().update(name, input, args, kwargs) is not NotImplemented:
+            return input
         if autocast.mode.low is None:
-            return write(self, fn(self, *args, **kwargs))
+            return write(input, fn(input, *args, **kwargs))
         with autocast.suspended():
-            return write(self, fn(self, *args, **kwargs))
+            return write(input, fn(input, *args, **kwargs))
 
     return named(in_place, name + "_", f"In-place version of `{name}`.")  # type: ignore[return-value]

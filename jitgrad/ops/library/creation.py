@@ -6,10 +6,11 @@ from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.device import CPU, device as Device, resolve
-from jitgrad.dtypes import dtype, float64, int64
+from jitgrad.dtypes import dtype, float64, int32, int64
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, create, expand_to, is_tensor, named,
-                                      number_type)
+                                      number_type, word, written_operand)
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import clone
 from jitgrad.ops.library.sizes import ceil_div, maximum, require, size_list, size_of, text
 
@@ -26,6 +27,8 @@ def _near(input: Any, device: Any) -> Any:
 
 
 def _size(size: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not size:
+        raise TypeError("a size is needed: ints, or a tuple of them")
     sizes = size_list(size)
     for s in sizes:
         if isinstance(s, int):
@@ -41,7 +44,7 @@ def _size(size: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _constant(name: str, value: Any, doc: str) -> Callable[..., Any]:
     def fn(*size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
-           pin_memory: bool = False, memory_format: Any = None, layout: Any = None, out: Any = None) -> Any:
+           pin_memory: bool = False, memory_format: Any = None, layout: Any = None) -> Any:
         return _leaf(create("full", resolve(device), value=value, shape=_size(size),
                             dtype=dtype or dtypes.get_default_dtype()), requires_grad)
 
@@ -63,8 +66,8 @@ def full(size: Any, fill_value: Any, *, dtype: dtype | None = None, device: Any 
 def _filled(value: Any, sizes: tuple[Any, ...], d: dtype, where: Any) -> Any:
     if isinstance(value, (SymNumber, AnyTensor)):
         there = where if isinstance(where, Device) else where.device
-        return backend().move(clone(expand_to(as_operand(value, d), sizes)), there)
-    number_type(value)
+        return backend().move(clone(expand_to(written_operand(value, d), sizes)), there)
+    written_operand(value, d)
     return create("full", where, value=value, shape=sizes, dtype=d)
 
 
@@ -186,6 +189,9 @@ def eye(n: Any, m: Any = None, *, dtype: dtype | None = None, device: Any = None
 def _triangle_indices(comparison: str, row: Any, col: Any, offset: int = 0, *, dtype: dtype = int64,
                       device: Any = None) -> Any:
     where = resolve(device)
+    if dtype not in (int64, int32):
+        name = "tril_indices" if comparison == "le" else "triu_indices"
+        raise NotImplementedError(f'"{name}" not implemented for \'{word(dtype)}\'')
     for name, size in (("row", row), ("col", col)):
         require(size >= 0, RuntimeError, f"{name} must be non-negative, got", size)
     rows = apply("unsqueeze", create("arange", where, length=size_of(row), dtype=int64), axis=1)
@@ -224,6 +230,8 @@ HalfTensor, LongTensor = _legacy("HalfTensor", dtypes.float16), _legacy("LongTen
 IntTensor, ShortTensor = _legacy("IntTensor", dtypes.int32), _legacy("ShortTensor", dtypes.int16)
 CharTensor, ByteTensor = _legacy("CharTensor", dtypes.int8), _legacy("ByteTensor", dtypes.uint8)
 BoolTensor, BFloat16Tensor = _legacy("BoolTensor", dtypes.bool_), _legacy("BFloat16Tensor", dtypes.bfloat16)
+
+complete(globals())
 
 # `eager.factories` names those that are given no tensor
 __all__ = ["empty_like", "full_like", "ones_like", "zeros_like"]

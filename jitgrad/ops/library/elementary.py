@@ -8,6 +8,7 @@ from jitgrad.ops import OPS
 from jitgrad.ops.autocast import mode, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import apply, as_operand, bind, cast, inplace, named, require_tensor, word
+from jitgrad.ops.library.keywords import complete
 
 __library__ = True
 
@@ -82,7 +83,7 @@ def _but_bools(name: str, input: AnyTensor[Tensor]) -> Tensor:
     return apply(name, x) if x.dtype is not bool_ else x
 
 
-abs = absolute = bind(_but_bools, "abs", "abs", "The absolute value.")
+abs = absolute = _unary("abs", "The absolute value.")
 sign = sgn = bind(_but_bools, "sign", "sign", "-1, 0 or 1; bools stay.")
 
 
@@ -111,6 +112,8 @@ def round(input: AnyTensor[Tensor], *, decimals: int = 0) -> Tensor:
 abs_, square_, round_, floor_, ceil_ = inplace(abs), inplace(square), inplace(round), inplace(floor), inplace(ceil)
 exp_, sqrt_, sin_, cos_ = inplace(exp), inplace(sqrt), inplace(sin), inplace(cos)
 tanh_, sigmoid_ = inplace(tanh), inplace(sigmoid)
+
+complete(globals())
 
 __all__ = ["abs", "abs_", "absolute", "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh",
            "asin", "asinh", "atan", "atanh", "ceil", "ceil_", "cos", "cos_", "cosh", "digamma", "erf", "erfc", "erfinv",

@@ -5,13 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.dtypes import dtype, int32, int64
+from jitgrad.dtypes import bool_, dtype, int32, int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, create, require_floating, result_dtype
+from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, create, require_floating, result_dtype, word
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.reduce import ValuesAndIndices, result_of
-from jitgrad.ops.library.shapes.shape import take_slice
-from jitgrad.ops.library.sizes import axis, product, require, size_of
+from jitgrad.ops.library.shapes.indexing import checked_indices
+from jitgrad.ops.library.shapes.shape import clone, take_slice
+from jitgrad.ops.library.sizes import axis, product, require, size_of, text
 
 __library__ = True
 
@@ -52,6 +54,9 @@ def bounds(d: dtype) -> tuple[Any, Any]:
 
 def _running(made: type[ValuesAndIndices], input: AnyTensor[Tensor], dim: int) -> ValuesAndIndices:
     if input.ndim == 0:
+        if dim not in (0, -1):
+            name = made.__name__.removesuffix("_result")
+            raise IndexError(f"{name}(): Expected reduction dim -1 or 0 for scalar but got {dim}")
         return made(input, backend().lift(0, int64))
     a, down = axis(dim, input.ndim), made is cummin_result
     x = to_end(input, a)
@@ -73,20 +78,27 @@ def logcumsumexp(input: AnyTensor[Tensor], dim: int) -> Tensor:
     """log of the running sums of exp(input) along dim, without overflow."""
     x: Any = input
     require_floating("logcumsumexp_out", x.dtype)
+    a = axis(dim, x.ndim)
     if x.ndim == 0:
         return x
-    a = axis(dim, x.ndim)
     seen = _seen(to_end(x, a), -math.inf)
     return _back(apply("logsumexp", seen, axes=(seen.ndim - 1,), keepdim=False), a)
 
 
+def _require_order(fn: str, x: Any) -> None:
+    """NotImplementedError for bools, of which torch does not find the k-th."""
+    if x.dtype is bool_:
+        raise NotImplementedError(f'"{fn}" not implemented for \'Bool\'')
+
+
 def kthvalue(input: AnyTensor[Tensor], k: Any, dim: int = -1, keepdim: bool = False) -> ValuesAndIndices:
     """Named (values, indices) of the k-th smallest element along dim, k from 1. RuntimeError for k out of range."""
+    _require_order("kthvalue_cpu", input)
+    a, k = axis(dim, input.ndim), size_of(k)
+    for condition in (k >= 1, k <= (input.shape[a] if input.ndim else 1)):
+        require(condition, RuntimeError, f"kthvalue(): selected number k out of range for dimension {a}")
     if input.ndim == 0:
         return kthvalue_result(input, backend().lift(0, int64))
-    a, k = axis(dim, input.ndim), size_of(k)
-    for condition in (k >= 1, k <= input.shape[a]):
-        require(condition, RuntimeError, f"kthvalue(): selected number k out of range for dimension {a}")
     found = apply("sort", input, axis=a, descending=False, stable=True)
     parts = [apply("slice", f, axis=a, start=k - 1, length=1, step=1) for f in found]
     return kthvalue_result(*(parts if keepdim else [apply("squeeze", p, axis=a) for p in parts]))
@@ -94,7 +106,7 @@ def kthvalue(input: AnyTensor[Tensor], k: Any, dim: int = -1, keepdim: bool = Fa
 
 def msort(input: AnyTensor[Tensor]) -> Tensor:
     """input with its first axis sorted."""
-    return apply("sort", input, axis=0, descending=False, stable=True)[0]
+    return apply("sort", input, axis=0, descending=False, stable=True)[0] if input.ndim else clone(input)
 
 
 def quantile(input: AnyTensor[Tensor], q: Any, dim: int | None = None, keepdim: bool = False, *,
@@ -109,8 +121,15 @@ def quantile(input: AnyTensor[Tensor], q: Any, dim: int | None = None, keepdim: 
         raise RuntimeError("quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but "
                            f"got {interpolation}")
     input = widen(input, "cpu")
-    if not input.dtype.is_floating_point:
+    if not input.dtype.is_floating_point or input.dtype.is_half:
         raise RuntimeError("quantile() input tensor must be either float or double dtype")
+    require(product(input.shape) > 0, RuntimeError, "quantile() input tensor must be non-empty")
+    if isinstance(q, AnyTensor):
+        if q.dtype is not input.dtype:
+            raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
+    else:
+        for inside in (q >= 0, q <= 1):
+            require(inside, RuntimeError, "quantile() q must be in the range [0, 1] but got ", q)
     rank = input.ndim
     a = 0 if dim is None or not rank else axis(dim, rank)
     x: Any = apply("reshape", input, shape=(product(input.shape),)) if dim is None or not rank else to_end(input, a)
@@ -151,14 +170,30 @@ def quantile(input: AnyTensor[Tensor], q: Any, dim: int | None = None, keepdim: 
 # --- places in sorted vectors --------------------------------------------------------------------------------------
 
 
+def _in_order(sequence: AnyTensor[Tensor], sorter: AnyTensor[Tensor]) -> Tensor:
+    """Vectors in the order that `searchsorted` is told."""
+    if sorter.ndim != sequence.ndim:
+        raise RuntimeError("torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor "
+                           f"{text(sequence.shape)}and got sorter tensor {text(sorter.shape)}")
+    if sorter.dtype is not int64:
+        raise RuntimeError("torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
+                           + word(sorter.dtype))
+    a = sequence.ndim - 1
+    places = checked_indices(sorter, sequence.shape[a], a, negative=False, error=RuntimeError)
+    return apply("gather", sequence, places, axis=a)
+
+
 def searchsorted(sorted_sequence: AnyTensor[Tensor], input: Any, *, out_int32: bool = False, right: bool = False,
-                 side: str | None = None) -> Tensor:
+                 side: str | None = None, sorter: AnyTensor[Tensor] | None = None) -> Tensor:
     """Where values would go into sorted vectors: before equal elements, or after them (`right`, side="right").
 
     Args:
         sorted_sequence: (n,), or (..., n) with input (..., m).
         input: a tensor or a number.
+        sorter: int64 of sorted_sequence's shape: the order that sorts it, where it is not sorted.
     """
+    if sorter is not None:
+        sorted_sequence = _in_order(sorted_sequence, sorter)
     if side is not None and side not in ("left", "right"):
         raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
@@ -171,7 +206,8 @@ def searchsorted(sorted_sequence: AnyTensor[Tensor], input: Any, *, out_int32: b
                            "of boundaries tensor and input value tensor must match")
     if line.ndim > 1:
         line = apply("unsqueeze", line, axis=line.ndim - 1)
-    before = apply("le" if right or side == "right" else "lt", line, apply("unsqueeze", v, axis=v.ndim))
+    before = apply("logical_not", apply("gt" if right or side == "right" else "ge", line,
+                                        apply("unsqueeze", v, axis=v.ndim)))  # NaN goes to the end
     return apply("sum", cast(before, int32 if out_int32 else int64), axes=(v.ndim,), keepdim=False)
 
 
@@ -264,26 +300,44 @@ def topk(input: AnyTensor[Tensor], k: Any, dim: int = -1, largest: bool = True,
          sorted: bool = True) -> ValuesAndIndices:
     """Named (values, indices) of the k largest (or smallest) along dim, in order."""
     a = axis(dim, input.ndim)
-    if input.ndim == 0:
-        return topk_result(input, backend().lift(0, int64))
     k = size_of(k)
     require(k >= 0, RuntimeError, "selected index k out of range")
-    require(k <= input.shape[a], RuntimeError, "selected index k out of range")
+    require(k <= (input.shape[a] if input.ndim else 1), RuntimeError, "selected index k out of range")
+    if input.dtype is bool_:
+        raise RuntimeError("topk does not support bool dtypes on CPU")
+    if input.ndim == 0:
+        return topk_result(input, backend().lift(0, int64))
     return topk_result(*apply("topk", input, k=k, axis=a, largest=bool(largest), sorted=bool(sorted)))
 
 
 def median(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False) -> Any:
-    """The lower median: of all elements, or named (values, indices) along dim."""
+    """The lower median: of all elements, or named (values, indices) along dim. NaN where there is one."""
+    _require_order("median_cpu", input)
     if dim is None:
-        flat = apply("reshape", input, shape=(product(input.shape),))
-        values, _ = apply("sort", flat, axis=0, descending=False, stable=True)
-        return apply("select", values, axis=0, index=(flat.shape[0] - 1) // 2)
+        flat: Any = apply("reshape", input, shape=(product(input.shape),))
+        if isinstance(flat.shape[0], int) and flat.shape[0] == 0 and flat.dtype.is_floating_point:
+            return create("full", input, value=math.nan, shape=(), dtype=flat.dtype)
+        return apply("squeeze", apply("gather", flat, _median_place(flat, 0), axis=0), axis=0)
     a = axis(dim, input.ndim)
-    values, positions = apply("sort", input, axis=a, descending=False, stable=True)
-    middle = (input.shape[a] - 1) // 2
-    name, attrs = ("slice", {"start": middle, "length": 1, "step": 1}) if keepdim else ("select", {"index": middle})
-    return median_result(apply(name, values, axis=a, **attrs), apply(name, positions, axis=a, **attrs))
+    if input.ndim == 0:
+        return median_result(clone(input), backend().lift(0, int64))
+    require(input.shape[a] > 0, IndexError, f"median(): Expected reduction dim {a} to have non-zero size.")
+    place = _median_place(input, a)
+    found = apply("gather", input, place, axis=a), place
+    return median_result(*(found if keepdim else [apply("squeeze", f, axis=a) for f in found]))
 
+
+def _median_place(x: Any, a: int) -> Any:
+    """Where the lower median along an axis is, or the first NaN; the axis stays, of size 1."""
+    values, places = apply("sort", x, axis=a, descending=False, stable=True)
+    place = apply("slice", places, axis=a, start=(x.shape[a] - 1) // 2, length=1, step=1)
+    if not x.dtype.is_floating_point:
+        return place
+    last = apply("slice", values, axis=a, start=x.shape[a] - 1, length=1, step=1)  # NaN comes last
+    first = apply("argmax", cast(apply("ne", x, x), int64), axes=(a,), keepdim=True)
+    return apply("where", apply("ne", last, last), first, place)
+
+complete(globals())
 
 __all__ = ["argsort", "bucketize", "cummax", "cummin", "isin", "kthvalue", "logcumsumexp", "median", "msort",
            "quantile", "searchsorted", "sort", "topk", "unique", "unique_consecutive"]

@@ -9,8 +9,9 @@ from jitgrad.ops.autocast import mode, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, binary, bind, cast, floating, in_float32, inplace,
                                       number_type, pair_dtype, require_floating, require_tensor, result_dtype, rounds,
-                                      whole)
+                                      whole, written_operand)
 from jitgrad.ops.library.elementary import reciprocal, sin, trunc
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import require
 
 __library__ = True
@@ -230,7 +231,8 @@ def lerp(input: AnyTensor[Tensor], end: AnyTensor[Tensor], weight: AnyTensor[Ten
 
 
 def frac(input: AnyTensor[Tensor]) -> Tensor:
-    """input - trunc(input)."""
+    """input - trunc(input). NotImplementedError for integers."""
+    require_floating("frac", require_tensor("frac", input).dtype)
     return sub(input, trunc(input))
 
 
@@ -356,10 +358,10 @@ def clamp(input: AnyTensor[Tensor], min: AnyTensor[Tensor] | Number | None = Non
         raise NotImplementedError('"clamp_scalar_cpu" not implemented for \'Bool\'')
     x = cast(x, d)
     if max is None:
-        return apply("clamp_min", x, as_operand(min, d))
+        return apply("clamp_min", x, written_operand(min, d))
     if min is None:
-        return apply("clamp_max", x, as_operand(max, d))
-    return apply("clamp", x, as_operand(min, d), as_operand(max, d))
+        return apply("clamp_max", x, written_operand(max, d))
+    return apply("clamp", x, written_operand(min, d), written_operand(max, d))
 
 
 def clamp_min(input: AnyTensor[Tensor], min: AnyTensor[Tensor] | Number) -> Tensor:
@@ -385,6 +387,8 @@ divide = true_divide = div
 multiply = mul
 negative = neg
 subtract = sub
+
+complete(globals())
 
 __all__ = ["add", "addcdiv", "addcmul", "arctan2", "atan2", "clamp", "clamp_", "clamp_max", "clamp_min", "clip",
            "copysign", "deg2rad", "div", "divide", "floor_divide", "fmax", "fmin", "fmod", "frac", "hypot", "lerp",

@@ -11,7 +11,8 @@ from jitgrad import dtypes
 from jitgrad.device import resolve
 from jitgrad.dtypes import dtype, float16, float32, int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, expand_to, word, write
+from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, class_word, expand_to, whole, word, write
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import require, size_list, size_of
 
 __library__ = True
@@ -61,6 +62,8 @@ def _stream(generator: Any) -> None:
 def _drawn(kind: str, *size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
            generator: Any = None) -> Any:
     _stream(generator)
+    if not size:
+        raise TypeError("a size is needed: ints, or a tuple of them")
     d = _float(dtype, "uniform_" if kind == "uniform" else "normal_kernel_cpu")
     return _leaf(backend().draw(kind, size_list(size), d, resolve(device)), requires_grad)
 
@@ -69,12 +72,28 @@ rand = bind(_drawn, "uniform", "rand", "Uniform numbers in [0, 1).")
 randn = bind(_drawn, "normal", "randn", "Normal numbers with mean 0 and standard deviation 1.")
 
 
+#: what integers drawn for a dtype must lie between, and C++'s word for it
+_BOUNDS = {"bool": (0, 1, "bool"), "uint8": (0, 255, "unsigned char"), "int8": (-128, 127, "signed char"),
+           "int16": (-(1 << 15), (1 << 15) - 1, "short"), "int32": (-(1 << 31), (1 << 31) - 1, "int")}
+
+
+def _require_range(low: Any, high: Any, d: dtype) -> None:
+    """RuntimeError where a dtype cannot hold integers of [low, high)."""
+    if d.name in _BOUNDS:
+        least, most, name = _BOUNDS[d.name]
+        require(low >= least, RuntimeError, f"from is out of bounds for {name}")
+        require(high - 1 <= most, RuntimeError, f"to - 1 is out of bounds for {name}")
+
+
 def randint(low: Any, high: Any = None, size: Any = None, *, dtype: dtype | None = None, device: Any = None,
             requires_grad: bool = False, generator: Any = None) -> Any:
     """Integers in [low, high); `randint(high, size)` starts at 0."""
     _stream(generator)
     if size is None:
         low, high, size = 0, low, high
+    if not isinstance(size, (tuple, list)):
+        raise TypeError(f"randint(): argument 'size' must be tuple of ints, not {class_word(size)}")
+    _require_range(low, high, dtype or int64)
     require(low < high, RuntimeError, "random_ expects 'from' to be less than 'to', but got from=", low, " >= to=",
             high)
     return _leaf(backend().draw("randint", size_list((size,)), dtype or int64, resolve(device), low=low, high=high),
@@ -112,6 +131,10 @@ def normal(mean: AnyTensor[Tensor] | Number = 0.0, std: AnyTensor[Tensor] | Numb
     """Normal numbers with means and standard deviations from tensors or numbers."""
     _stream(generator)
     tensors: list[Any] = [x for x in (mean, std) if isinstance(x, AnyTensor)]
+    if size is not None and tensors:
+        raise TypeError("normal() takes a size where mean and std are numbers")
+    if not isinstance(std, AnyTensor):
+        require(std >= 0, RuntimeError, "normal expects std >= 0.0, but found std ", std)  # type: ignore[operator]
     if size is not None:
         shape, d = size_list((size,)), _float(dtype, "normal")
     elif tensors:
@@ -124,12 +147,38 @@ def normal(mean: AnyTensor[Tensor] | Number = 0.0, std: AnyTensor[Tensor] | Numb
     return apply("add", drawn, as_operand(mean, d))
 
 
+def _require_chance(p: Any) -> None:
+    """RuntimeError unless a number is a probability."""
+    for inside in (p >= 0, p <= 1):
+        require(inside, RuntimeError, "bernoulli_ expects p to be in [0, 1], but got p=", p)
+
+
 def bernoulli(input: AnyTensor[Tensor], p: Number | None = None, *, generator: Any = None) -> Tensor:
-    """1 with the probability that input's element (or p) says, else 0, in input's dtype."""
+    """1 with the probability that input's element (or p) says, else 0, in input's dtype. RuntimeError for p outside."""
     _stream(generator)
+    if p is None:
+        _float(input.dtype, "bernoulli_tensor_cpu_p_")
+    else:
+        _require_chance(p)
     d = input.dtype if input.dtype.is_floating_point else dtypes.get_default_dtype()
     chance = as_operand(input if p is None else p, d)
     return cast(apply("lt", backend().draw("uniform", tuple(input.shape), d, input), chance), input.dtype)
+
+
+def _require_chances(x: AnyTensor[Tensor]) -> None:
+    """RuntimeError unless weights are finite, none negative and not all zero in a row."""
+    every = tuple(range(x.ndim))
+    allowed = apply("logical_and", apply("ge", x, as_operand(0, x.dtype)), apply("isfinite", x))
+    require(_item_of_all(allowed), RuntimeError, "probability tensor contains either `inf`, `nan` or element < 0")
+    total = apply("sum", x, axes=every[-1:], keepdim=False)
+    require(_item_of_all(apply("gt", total, as_operand(0, x.dtype))), RuntimeError,
+            "invalid multinomial distribution (sum of probabilities <= 0)")
+
+
+def _item_of_all(holds: Any) -> Any:
+    """Whether all elements are true, those of all items of a batch."""
+    asked = whole(holds)
+    return backend().item(apply("all", asked, axes=tuple(range(asked.ndim)), keepdim=False))
 
 
 def multinomial(input: AnyTensor[Tensor], num_samples: Any, replacement: bool = False, *,
@@ -141,6 +190,9 @@ def multinomial(input: AnyTensor[Tensor], num_samples: Any, replacement: bool = 
     if not input.dtype.is_floating_point:
         raise RuntimeError("multinomial only supports floating-point dtypes for input, got: " + word(input.dtype))
     last, k, d = input.ndim - 1, size_of(num_samples), input.dtype
+    require(k > 0, RuntimeError, "cannot sample n_sample <= 0 samples")
+    if not input.is_cuda:  # where it would wait for the numbers, as torch does not
+        _require_chances(input)
     if not replacement:  # the k largest of p / e, e exponential. Source: Efraimidis and Spirakis, 2006
         require(k <= input.shape[-1], RuntimeError, "cannot sample n_sample > prob_dist.size(-1) samples without "
                                                     "replacement")
@@ -189,8 +241,10 @@ def random_(input: AnyTensor[Tensor], from_: Any = 0, to: Any = None, *, generat
 
 
 def bernoulli_(input: AnyTensor[Tensor], p: AnyTensor[Tensor] | Number = 0.5, *, generator: Any = None) -> Tensor:
-    """Overwrite with 1 with probability p, else 0."""
+    """Overwrite with 1 with probability p, else 0. RuntimeError for a number p that is none."""
     _stream(generator)
+    if not isinstance(p, AnyTensor):
+        _require_chance(p)
     chance = expand_to(as_operand(p, float32), tuple(input.shape))
     drawn = apply("lt", backend().draw("uniform", tuple(input.shape), float32, input), chance)
     return write(input, cast(drawn, input.dtype))
@@ -223,5 +277,7 @@ def dropout(input: AnyTensor[Tensor], p: Number = 0.5, train: bool = True) -> Te
     share = apply("sub", one, chance)
     scale = apply("where", apply("gt", share, zero), apply("div", one, share), zero)
     return apply("mul", x, apply("where", kept, scale, zero))
+
+complete(globals())
 
 __all__ = ["bernoulli", "dropout", "multinomial", "rand_like", "randint_like", "randn_like"]

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jitgrad import dtypes
-from jitgrad.dtypes import bool_, int64
+from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
 from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, floating, require_tensor, result_dtype, word
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import axes, axis, product, require, static_int, static_number
 
@@ -74,7 +75,10 @@ def mean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
 
 def nanmean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
             dtype: dtypes.dtype | None = None) -> Tensor:
-    """The mean over dim of what is not NaN."""
+    """The mean over dim of what is not NaN. RuntimeError for integers."""
+    if not require_tensor("nanmean", input).dtype.is_floating_point:
+        raise RuntimeError("nanmean(): expected input to have floating point or complex dtype but got "
+                           + word(input.dtype))
     counted = _accumulated(cast(apply("eq", input, input), input.dtype), dtype)
     count = apply("sum", counted, axes=axes(dim, counted.ndim), keepdim=bool(keepdim))
     return apply("div", nansum(input, dim, keepdim, dtype=dtype), count)
@@ -134,6 +138,10 @@ def _require_elements(name: str, x: Any, a: int) -> None:
 
 
 def _amax(name: str, input: AnyTensor[Tensor], dim: Dims = (), keepdim: bool = False) -> Tensor:
+    if input.ndim and (dim is None or (isinstance(dim, (tuple, list)) and not dim)):
+        require(product(input.shape) > 0, RuntimeError, f"{name}(): Expected reduction dim to be specified for "
+                                                        "input.numel() == 0. Specify the reduction dim with the 'dim' "
+                                                        "argument.")
     return apply(name, input, axes=axes(dim, input.ndim), keepdim=bool(keepdim))
 
 
@@ -186,8 +194,10 @@ min = bind(_max, "min", "min", "min(x): the minimum; min(x, dim): named (values,
 def _arg(name: str, input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False) -> Tensor:
     x: Any = require_tensor(name, input)
     if x.dtype is bool_:
-        raise NotImplementedError(f'"{name}_cpu" not implemented for \'Bool\'')
+        raise RuntimeError(f"{name}(): does not support bool input")
     if x.ndim == 0:
+        if dim is not None:
+            axis(dim, 0)
         return backend().lift(0, int64)
     if dim is not None:
         a = axis(dim, x.ndim)
@@ -205,7 +215,8 @@ argmin = bind(_arg, "argmin", "argmin", "The position of the (first) minimum alo
 
 
 def _any(name: str, input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False) -> Tensor:
-    return apply(name, input, axes=axes(dim, input.ndim), keepdim=bool(keepdim))
+    found = apply(name, input, axes=axes(dim, input.ndim), keepdim=bool(keepdim))
+    return cast(found, uint8) if input.dtype is uint8 else found  # as torch had it before it had bool
 
 
 any = bind(_any, "any", "any", "Whether some element is nonzero.")
@@ -304,6 +315,8 @@ cumprod = bind(_scan, "cumprod", "cumprod", "Running products along dim.")
 def diff(input: AnyTensor[Tensor], n: int = 1, dim: int = -1, prepend: AnyTensor[Tensor] | None = None,
          append: AnyTensor[Tensor] | None = None) -> Tensor:
     """The n-th differences of neighbours along dim."""
+    if input.ndim == 0:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
     a = axis(dim, input.ndim)
     parts = [p for p in (prepend, input, append) if p is not None]
     x: Any = apply("cat", *parts, axis=a) if len(parts) > 1 else input
@@ -313,6 +326,7 @@ def diff(input: AnyTensor[Tensor], n: int = 1, dim: int = -1, prepend: AnyTensor
         x = apply("logical_xor" if x.dtype is bool_ else "sub", after, before)
     return x
 
+complete(globals())
 
 __all__ = ["all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "cumprod", "cumsum", "diff",
            "dist", "log_softmax", "logsumexp", "max", "mean", "min", "nanmean", "nansum", "norm", "prod", "softmax",

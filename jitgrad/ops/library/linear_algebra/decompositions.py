@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import apply, expand_to, whole, word
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import product, require, require_equal, same_shape
 
 __library__ = True
@@ -84,7 +85,7 @@ def solve(A: AnyTensor[Tensor], B: AnyTensor[Tensor], *, left: bool = True) -> T
     return apply("squeeze", x, axis=x.ndim - 1) if vector else x
 
 
-def cholesky(A: AnyTensor[Tensor], *, upper: bool = False) -> Tensor:
+def cholesky(A: AnyTensor[Tensor], upper: bool = False) -> Tensor:
     """The lower (or upper) factor L of A = L L^T, (..., n, n). LinAlgError unless A is positive definite."""
     A = widen(A, "cpu")
     factor = _found(apply("cholesky", _square("linalg.cholesky", A)), A, "linalg.cholesky: The factorization could not "
@@ -123,5 +124,7 @@ def eigvalsh(A: AnyTensor[Tensor], UPLO: str = "L") -> Tensor:
 # --- torch's other names for the same things -----------------------------------------------------------------------
 
 inverse = inv
+
+complete(globals())
 
 __all__ = ["cholesky", "det", "inverse", "logdet", "slogdet"]

@@ -7,6 +7,7 @@ from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, mode, widen, widest
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import Number, apply, as_operand, cast, expand_to, require_tensor, word
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import axis, product, require_equal, text
 
 __library__ = True
@@ -182,6 +183,8 @@ def trace(input: AnyTensor[Tensor]) -> Tensor:
     """The sum of a matrix's diagonal."""
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    if input.dtype is bool_:
+        raise NotImplementedError("\"trace\" not implemented for 'Bool'")
     line = apply("diagonal", widen(input, "cpu"), offset=0, axis1=0, axis2=1)
     if not line.dtype.is_floating_point:
         line = cast(line, int64)
@@ -189,7 +192,13 @@ def trace(input: AnyTensor[Tensor]) -> Tensor:
 
 
 def cross(input: AnyTensor[Tensor], other: AnyTensor[Tensor], dim: int = -1) -> Tensor:
-    """The vector product along an axis of size 3."""
+    """The vector product along an axis of size 3. RuntimeError for two ranks or dtypes."""
+    if input.dtype is bool_:
+        raise NotImplementedError("\"cross\" not implemented for 'Bool'")
+    if input.ndim != other.ndim:
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    if input.dtype is not other.dtype and mode.low is None:
+        raise RuntimeError(f"expected scalar type {word(input.dtype)} but found {word(other.dtype)}")
     a = axis(dim, input.ndim)
     require_equal(input.shape[a], 3, lambda: f"linalg.cross: inputs dimension {dim} must have length 3. Got "
                                              f"{input.shape[a]} and {other.shape[a]}")
@@ -199,10 +208,17 @@ def cross(input: AnyTensor[Tensor], other: AnyTensor[Tensor], dim: int = -1) -> 
     return apply("cat", *[apply("unsqueeze", p, axis=a) for p in parts], axis=a)
 
 
-def cdist(x1: AnyTensor[Tensor], x2: AnyTensor[Tensor], p: Number = 2.0) -> Tensor:
-    """The p-norms of all differences of rows: (..., n, D) and (..., m, D) give (..., n, m)."""
+def cdist(x1: AnyTensor[Tensor], x2: AnyTensor[Tensor], p: Number = 2.0, compute_mode: str | None = (
+        "use_mm_for_euclid_dist_if_necessary")) -> Tensor:
+    """The p-norms of all differences of rows: (..., n, D) and (..., m, D) give (..., n, m).
+
+    `compute_mode` is torch's, of which each gives this result. ValueError for one that torch does not have.
+    """
     from jitgrad.ops.library.reduce import vector_norm
 
+    if compute_mode not in (None, "use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",
+                            "donot_use_mm_for_euclid_dist"):
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     x1, x2 = widen(x1), widen(x2)
     difference = apply("sub", apply("unsqueeze", x1, axis=x1.ndim - 1), apply("unsqueeze", x2, axis=x2.ndim - 2))
     return vector_norm(difference, p, -1)
@@ -361,6 +377,7 @@ def _einsum(equation: str, xs: Sequence[Any], lowered: bool) -> Any:
     current.sum_out(set(result))
     return current.arrange(result)
 
+complete(globals())
 
 __all__ = ["addmm", "addmv", "addr", "baddbmm", "bmm", "cdist", "cross", "dot", "einsum", "ger", "inner", "matmul",
            "mm", "mv", "outer", "tensordot", "trace", "vdot"]

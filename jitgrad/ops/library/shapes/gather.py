@@ -6,7 +6,9 @@ from typing import Any
 from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.autocast import widest
 from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend
-from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, expand_to, require_tensor, word
+from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, expand_to, require_tensor, word,
+                                      written_operand)
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.indexing import checked_indices, index_put_value, mask_indices
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import axis, maximum, product, require_equal, same_shape
@@ -43,9 +45,10 @@ def gather(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], *, spar
 
 
 def _repeated(value: Any, like: Any, shape: tuple[Any, ...]) -> Any:
-    """A number in a shape, of the dtype of another tensor and where that is."""
+    """A number in a shape, of the dtype of another tensor, which must hold it, and where that is."""
+    written = written_operand(value, like.dtype)
     if isinstance(value, SymNumber):
-        return expand_to(as_operand(value, like.dtype), shape)
+        return expand_to(written, shape)
     return create("full", like, value=value, shape=shape, dtype=like.dtype)
 
 
@@ -185,7 +188,7 @@ def index_copy(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], sou
 def index_fill(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor],
                value: AnyTensor[Tensor] | Number) -> Tensor:
     """input with a number written to the slices at the index vector, along dim."""
-    return _put_slices("index_fill", input, dim, index, as_operand(value, input.dtype), False)
+    return _put_slices("index_fill", input, dim, index, written_operand(value, input.dtype), False)
 
 
 def index_put(input: AnyTensor[Tensor], indices: Sequence[AnyTensor[Tensor]], values: AnyTensor[Tensor],
@@ -259,6 +262,7 @@ def bincount(input: AnyTensor[Tensor], weights: AnyTensor[Tensor] | None = None,
         zeros, ones = create("full", weights, value=0, shape=(length,), dtype=weights.dtype), weights
     return apply("index_put", zeros, ones, i, axes=(0,), accumulate=True)
 
+complete(globals())
 
 __all__ = ["argwhere", "bincount", "gather", "index_add", "index_copy", "index_fill", "index_put", "index_select",
            "masked_select", "nonzero", "scatter", "scatter_add", "scatter_reduce", "take", "take_along_dim"]

@@ -12,7 +12,7 @@ import numpy as np
 
 from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend, select_number
-from jitgrad.ops.library.core import OPERAND, alias, apply, as_operand, cast, create, expand_to, whole
+from jitgrad.ops.library.core import OPERAND, alias, apply, as_operand, cast, create, expand_to, whole, written_operand
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import (ceil_div, is_one, maximum, minimum, product, require, require_equal, text,
                                        wrap_index)
@@ -276,7 +276,7 @@ def getitem(x: AnyTensor[Tensor], key: Any) -> Tensor:
 def as_value(value: Any, like: Any) -> Any:
     """What is to be written, as a tensor of like's dtype."""
     if isinstance(value, OPERAND):
-        return as_operand(value, like.dtype)
+        return written_operand(value, like.dtype)
     return backend().from_data(value, like.dtype, like)
 
 

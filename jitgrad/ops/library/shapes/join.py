@@ -8,6 +8,7 @@ from jitgrad.ops.autocast import widest
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor
 from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, class_word, expand_to, require_tensor,
                                       result_dtype)
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import axis, product, require, size_of
 
@@ -162,6 +163,8 @@ def pad_constant(input: Any, pad: Sequence[Any], value: Number | None) -> Any:
         "logical_or", apply("eq", input, input), apply("ne", input, input)), pads=tuple(pads), value=False)
     padded = apply("pad", input, pads=tuple(pads), value=0)
     return apply("where", inside, padded, as_operand(fill, input.dtype))
+
+complete(globals())
 
 __all__ = ["atleast_1d", "atleast_2d", "broadcast_tensors", "cartesian_prod", "cat", "column_stack", "concat",
            "concatenate", "dstack", "hstack", "meshgrid", "row_stack", "stack", "vstack"]

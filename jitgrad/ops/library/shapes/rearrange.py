@@ -6,6 +6,7 @@ from typing import Any
 from jitgrad.dtypes import int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import apply, bind, create
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import clone, flatten, movedim, reshape, take_slice, transpose
 from jitgrad.ops.library.sizes import axes, axis, require, static_int
 
@@ -22,6 +23,8 @@ def flip(input: AnyTensor[Tensor], dims: Sequence[int]) -> Tensor:
 
 
 def _flipped(axis: int, input: AnyTensor[Tensor]) -> Tensor:
+    if input.ndim <= axis:
+        raise RuntimeError(f"Input must be >= {axis + 1}-d.")
     return flip(input, (axis,))
 
 
@@ -54,6 +57,8 @@ def roll(input: AnyTensor[Tensor], shifts: Any, dims: int | Sequence[int] | None
 
 def rot90(input: AnyTensor[Tensor], k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """Rotated by 90 degrees k times, from the first axis of dims towards the second."""
+    if input.ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
     a, b = (axis(d, input.ndim) for d in dims)
     k = static_int(k) % 4
     if k == 0:
@@ -119,5 +124,6 @@ def unfold(input: AnyTensor[Tensor], dimension: int, size: Any, step: Any) -> Te
     require(step > 0, RuntimeError, "step is ", step, " but must be > 0")
     return apply("windows", input, axis=a, size=size, step=step, dilation=1)
 
+complete(globals())
 
 __all__ = ["diag", "diag_embed", "diagonal", "flip", "fliplr", "flipud", "roll", "rot90", "tril", "triu"]

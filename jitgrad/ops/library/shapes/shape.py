@@ -7,6 +7,7 @@ from typing import Any
 from jitgrad.dtypes import int64
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, select_number
 from jitgrad.ops.library.core import alias, apply, create, expand_to, require_tensor
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import (axes, axis, ceil_div, maximum, minimum, product, require, require_equal,
                                        same_shape, same_size, size_list, size_of, static_int, text)
 
@@ -235,6 +236,9 @@ def repeat_interleave(input: AnyTensor[Tensor], repeats: Any, dim: int | None = 
     if hasattr(repeats, "ndim") and repeats.ndim:
         return _repeat_each(input, repeats, a, output_size)
     times = size_of(repeats)
+    if output_size is not None:
+        require(output_size == s[a] * times, RuntimeError, "repeat_interleave: Invalid output_size, expected ",
+                s[a] * times, " but got ", output_size)
     tall = expand_to(unsqueeze(input, a + 1), (*s[:a + 1], times, *s[a + 1:]))
     return apply("reshape", clone(tall), shape=(*s[:a], s[a] * times, *s[a + 1:]))
 
@@ -355,8 +359,14 @@ def chunk(input: AnyTensor[Tensor], chunks: int, dim: int = 0) -> tuple[Tensor, 
 
 def tensor_split(input: AnyTensor[Tensor], indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of axis dim: as many as given, sizes differing by at most one, or cut at the indices given."""
+    if input.ndim == 0:
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     a = axis(dim, input.ndim)
     n = input.shape[a]
+    if isinstance(indices_or_sections, AnyTensor):
+        numbers = unbind(indices_or_sections) if indices_or_sections.ndim else [indices_or_sections]
+        items = [backend().item(i) for i in numbers]
+        indices_or_sections = items if indices_or_sections.ndim else items[0]
     if isinstance(indices_or_sections, (int, SymNumber)):
         count = static_int(indices_or_sections)
         cuts = [n // count * i + minimum(i, n % count) for i in range(count + 1)]
@@ -369,9 +379,11 @@ def tensor_split(input: AnyTensor[Tensor], indices_or_sections: Any, dim: int = 
 def unbind(input: AnyTensor[Tensor], dim: int = 0) -> tuple[Tensor, ...]:
     """The slices along axis dim, without it."""
     if input.ndim == 0:
-        raise RuntimeError("Dimension specified as 0 but tensor has no dimensions")
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     a = axis(dim, input.ndim)
     return tuple([apply("select", input, axis=a, index=i) for i in range(static_int(input.shape[a]))])
+
+complete(globals())
 
 __all__ = ["broadcast_to", "chunk", "clone", "flatten", "moveaxis", "movedim", "narrow", "permute", "ravel",
            "repeat_interleave", "reshape", "select", "split", "squeeze", "swapaxes", "swapdims", "t", "tensor_split",

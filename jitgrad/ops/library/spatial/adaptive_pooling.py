@@ -6,6 +6,7 @@ from jitgrad.dtypes import int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import apply, as_operand, bind, cast, create, require_tensor, word
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import product, require, same_size, text
 
 __library__ = True
@@ -64,7 +65,7 @@ def _adaptive_avg_pool(rank: int, input: AnyTensor[Tensor], output_size: Any) ->
     fn = f"adaptive_avg_pool{rank}d"
     x, batched, shape = _adaptive_sizes(fn, rank, widen(input, "cpu") if rank == 3 else input, output_size)
     if not x.dtype.is_floating_point:
-        raise RuntimeError(f"\"{fn}\" not implemented for '{word(x.dtype)}'")
+        raise NotImplementedError(f"\"{fn}\" not implemented for '{word(x.dtype)}'")
     ones = tuple([a for a, m in enumerate(shape, 2) if isinstance(m, int) and m == 1])
     if ones:
         x = apply("mean", x, axes=ones, keepdim=True)
@@ -116,5 +117,7 @@ def _adaptive_max_pool(rank: int, input: AnyTensor[Tensor], output_size: Any, re
 adaptive_max_pool1d = bind(_adaptive_max_pool, 1, "adaptive_max_pool1d")
 adaptive_max_pool2d = bind(_adaptive_max_pool, 2, "adaptive_max_pool2d", "`adaptive_max_pool1d` over two axes.")
 adaptive_max_pool3d = bind(_adaptive_max_pool, 3, "adaptive_max_pool3d", "`adaptive_max_pool1d` over three axes.")
+
+complete(globals())
 
 __all__ = ["adaptive_avg_pool1d"]

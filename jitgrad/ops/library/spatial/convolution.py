@@ -9,6 +9,7 @@ from jitgrad.errors import NotStatic
 from jitgrad.ops.autocast import lower, mode
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import apply, bind, cast, require_tensor, word
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import joined, per_axis, require, require_equal, static_int, text
 
 __library__ = True
@@ -180,5 +181,7 @@ def _conv_transpose(rank: int, input: AnyTensor[Tensor], weight: AnyTensor[Tenso
 conv_transpose1d = bind(_conv_transpose, 1, "conv_transpose1d")
 conv_transpose2d = bind(_conv_transpose, 2, "conv_transpose2d", "`conv_transpose1d` over two axes.")
 conv_transpose3d = bind(_conv_transpose, 3, "conv_transpose3d", "`conv_transpose1d` over three axes.")
+
+complete(globals())
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]

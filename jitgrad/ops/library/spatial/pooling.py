@@ -8,6 +8,7 @@ from jitgrad.dtypes import int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import apply, as_operand, bind, cast, create, require_tensor, word
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import ceil_div, maximum, minimum, per_axis, product, require, text
 
 __library__ = True
@@ -96,8 +97,8 @@ def _max_pool(rank: int, input: AnyTensor[Tensor], kernel_size: Sizes, stride: S
     """
     fn = f"max_pool{rank}d"
     p = _Pool(fn, rank, _wide(rank, input), kernel_size, stride, padding, dilation, ceil_mode)
-    if p.x.dtype is dtypes.bool_:
-        raise RuntimeError(f"\"{fn}\" not implemented for 'Bool'")
+    if not p.x.dtype.is_floating_point and (rank == 1 or p.x.dtype is dtypes.bool_):
+        raise NotImplementedError(f"\"{fn}\" not implemented for '{word(p.x.dtype)}'")
     values, indices = apply("max_pool", p.x, kernel=p.kernel, stride=p.stride, padding=p.padding, dilation=p.dilation,
                             shape=p.shape)
     return (p.finish(values), p.finish(indices)) if return_indices else p.finish(values)
@@ -156,7 +157,7 @@ def _avg_pool(rank: int, input: AnyTensor[Tensor], kernel_size: Sizes, stride: S
     p = _Pool(fn, rank, _wide(rank, input), kernel_size, stride, padding, 1, ceil_mode)
     x = p.x
     if not x.dtype.is_floating_point:
-        raise RuntimeError(f"\"{fn}_out_frame\" not implemented for '{word(x.dtype)}'")
+        raise NotImplementedError(f"\"{fn}_out_frame\" not implemented for '{word(x.dtype)}'")
     if divisor_override is not None:
         require(divisor_override != 0, RuntimeError, "divisor must be not zero")
         divisor = as_operand(divisor_override, x.dtype)
@@ -262,5 +263,7 @@ def fold(input: AnyTensor[Tensor], output_size: Any, kernel_size: Sizes, dilatio
         if p:
             y = apply("slice", y, axis=axis, start=p, length=m, step=1)
     return y if input.ndim == 3 else apply("squeeze", y, axis=0)
+
+complete(globals())
 
 __all__ = ["avg_pool1d", "max_pool1d", "max_pool2d", "max_pool3d"]

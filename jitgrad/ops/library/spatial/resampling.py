@@ -8,6 +8,7 @@ from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.classes import along
 from jitgrad.ops.library.core import apply, as_operand, cast, create, require_tensor
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import require, size_of, static_int, text
 
 __library__ = True
@@ -210,5 +211,7 @@ def channel_shuffle(input: AnyTensor[Tensor], groups: int) -> Tensor:
     x = apply("reshape", input, shape=(n, g, c // g, *rest))
     x = apply("permute", x, axes=(0, 2, 1, *range(3, x.ndim)))
     return apply("reshape", x, shape=(n, c, *rest))
+
+complete(globals())
 
 __all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]

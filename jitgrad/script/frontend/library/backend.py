@@ -14,9 +14,10 @@ from jitgrad import dims
 from jitgrad.device import device
 from jitgrad.dims import Dim, Size, Symbol
 from jitgrad.dtypes import dtype, from_numpy, int64
-from jitgrad.errors import TypeMismatch
+from jitgrad.errors import TypeMismatch, UnsupportedCall
 from jitgrad.ops.backend import Batched
 from jitgrad.ops.batching.backend import ESCAPED, ITEM as NUMBER
+from jitgrad.ops.library.sizes import require_equal, text
 from jitgrad.ops.opdef import POINTWISE, OpDef, backward_name
 from jitgrad.ops.types import TensorType
 from jitgrad.script.call import signature as sig
@@ -158,6 +159,16 @@ class SymbolicBackend:
         context = self.context
         heap.write(context, target, heap.read(context, value))
         return target
+
+    def resize(self, target: SymTensor, shape: tuple[Any, ...]) -> None:
+        """Sizes that may be equal are checked at run time; a script does not give a tensor other memory."""
+        if len(shape) == target.ndim and not any(isinstance(m, int) and isinstance(n, int) and m != n
+                                                 for m, n in zip(target.shape, shape, strict=True)):
+            for m, n in zip(target.shape, shape, strict=True):
+                require_equal(m, n, lambda: "in a script `out` must have the shape of the result")
+            return
+        raise UnsupportedCall(f"`out` of shape {text(target.shape)} for a result of shape {text(shape)}",
+                              self.context.span(), hint="give an `out` of the result's shape, or leave it out")
 
     @staticmethod
     def update(name: str, target: SymTensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

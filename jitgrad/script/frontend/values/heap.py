@@ -157,7 +157,7 @@ class SymTensor(TensorBase["SymTensor"]):
         """Refused here: `attributes.py` makes the list."""
         raise self._refused("tolist")
 
-    def is_contiguous(self) -> bool:
+    def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether eager's memory is in row order. Refused where sizes of the run decide it."""
         if self.storage.input < 0 and not self.path and not self.storage.alias:
             return self.storage.ordered

@@ -1,0 +1,370 @@
+"""torch's keywords for the functions of the library, from a table of torch's signatures.
+
+A library function is written with the parameters that it uses. `complete` makes of it the one that programs call: it
+takes what torch's takes, as `signatures.txt` says (other names of parameters, NumPy's names, sizes by keyword, `out=`,
+options without effect here). What the function takes itself goes to it as it stands, so that the table is read, and
+anything below `Completed` run, only where a call has another keyword, or lacks an argument.
+"""
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from types import CellType, CodeType, FunctionType
+from typing import Any, TypeVar
+
+from jitgrad.device import resolve
+from jitgrad.ops.backend import AnyTensor, backend
+from jitgrad.ops.library.core import ALIASES, class_word, is_tensor, write
+from jitgrad.ops.library.sizes import same_shape
+
+TABLE = Path(__file__).with_name("signatures.txt")
+#: where a library function's forms are looked for
+SPACES = ("torch", "Tensor", "torch.linalg", "torch.nn.functional")
+
+C = TypeVar("C")
+
+
+# --- the table -----------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def table() -> dict[str, dict[str, str]]:
+    """namespace -> function -> its line."""
+    found: dict[str, dict[str, str]] = {}
+    for line in TABLE.read_text().splitlines():
+        if line.startswith("["):
+            space = found.setdefault(line[1:-1], {})
+        elif not line.startswith("#"):
+            space[line.removeprefix("def ").partition("(")[0]] = line
+    return found
+
+
+class Form:
+    """One way in which torch's function is called.
+
+    Attributes:
+        positional: the parameters that may be given by position, in order; `starred` ones take all that is left.
+        only: those that are given by name.
+        exact: whether `out` must have the result's dtype; else it may have one to which the result can be cast.
+        required: those of either that have no default.
+        aliases: whether NumPy's names are taken.
+    """
+
+    def __init__(self, text: str, aliases: bool):
+        parts = [p for p in text.strip().split(", ") if p]
+        star = next((i for i, p in enumerate(parts) if p.startswith("*")), len(parts))
+        names = [p.rstrip("!=") for p in parts]
+        self.positional = tuple(names[:star])
+        self.starred = names[star].strip("*") if star < len(parts) else ""
+        self.only = tuple(names[star + 1:])
+        self.required = frozenset(p for p in (*parts[:star], *parts[star + 1:]) if not p.endswith("="))
+        self.exact = "out!=" in parts
+        self.aliases = aliases
+
+    def named(self, keyword: str) -> str:
+        """The parameter that a keyword means: itself, or the one that it is NumPy's name of."""
+        found = [p for p, others in ALIASES.items() if keyword in others] if self.aliases else []
+        return found[0] if found else keyword
+
+
+def forms(space: str, name: str) -> tuple[Form, ...]:
+    """How a function of one of torch's namespaces is called; none for what torch does not have."""
+    line = table().get(space, {}).get(name)
+    if line is None:
+        return ()
+    inside = line.partition("(")[2].removesuffix(")")
+    return tuple(Form(part, not line.startswith("def ")) for part in inside.split(" | "))
+
+
+# --- completing ----------------------------------------------------------------------------------------------------
+
+
+class _Missing:
+    """What stands for an argument that was not given."""
+
+    def __repr__(self) -> str:
+        return "<not given>"
+
+
+MISSING = _Missing()
+
+
+def complete(namespace: dict[str, Any], *spaces: str) -> None:
+    """Give the public functions of a module torch's keywords; `spaces` says where torch has them.
+
+    A function with several names takes the keywords of all. What the module imports is left as it is.
+    """
+    found: dict[FunctionType, list[str]] = {}
+    known = {n for space in spaces or SPACES for name in table()[space] for n in (name, name.removesuffix("_"))}
+    for name in namespace.keys() & known:
+        fn = namespace[name]
+        if type(fn) is FunctionType and "__completed__" not in fn.__dict__ and (
+                fn.__globals__ is namespace or fn.__globals__.get(name) is not fn):
+            found.setdefault(fn, []).append(name)
+    for fn, names in found.items():
+        namespace.update(dict.fromkeys(names, completed(fn, names, spaces or SPACES)))
+
+
+def complete_methods(cls: type[C]) -> type[C]:
+    """Give the methods that a class defines the keywords of torch's methods of tensors."""
+    namespace = dict(vars(cls))
+    complete(namespace, "Tensor")
+    for name, value in namespace.items():
+        if value is not vars(cls)[name]:
+            setattr(cls, name, value)
+    return cls
+
+
+def completed(fn: FunctionType, names: Sequence[str], spaces: Sequence[str]) -> FunctionType:
+    """The function that takes what torch's functions of these names take, and is otherwise `fn`."""
+    first, code = getattr(fn, "__bound__", ((), fn))
+    own = Parameters(code, len(first))
+    if own.starred_names:
+        return fn
+    return own.wrapper(fn, code, first, Completed(fn, own, names, spaces))
+
+
+def plain(fn: Any) -> Any:
+    """A function without what `complete` gave it: for calls that give no other keywords."""
+    found: Completed | None = getattr(fn, "__completed__", None)
+    return fn if found is None else found.fn
+
+
+def accepted(fn: Any) -> frozenset[str]:
+    """The keywords that a completed function takes."""
+    found: Completed = fn.__completed__
+    return frozenset((*found.own.positional, *found.own.only, *found.plan))
+
+
+class Parameters:
+    """The parameters of a function behind the first few.
+
+    Attributes:
+        positional, only: names.
+        star: whether more may be given by position.
+        starred_names: whether other names may be given.
+        defaults: name -> default.
+    """
+
+    def __init__(self, fn: FunctionType, skip: int):
+        code, n = fn.__code__, fn.__code__.co_argcount
+        self.positional = code.co_varnames[skip:n]
+        self.only = code.co_varnames[n:n + code.co_kwonlyargcount]
+        self.star, self.starred_names = bool(code.co_flags & 0x04), bool(code.co_flags & 0x08)
+        given = fn.__defaults__ or ()
+        self.defaults = {**dict(zip(code.co_varnames[n - len(given):n], given, strict=True)),
+                         **(fn.__kwdefaults__ or {})}
+        self.required = tuple(p for p in (*self.positional, *self.only) if p not in self.defaults)
+
+    def wrapper(self, fn: FunctionType, called: FunctionType, first: tuple[Any, ...],
+                finish: "Completed") -> FunctionType:
+        """The function of these parameters that calls `called`, or `finish` where something else is given, or less."""
+        n, k = len(self.positional), len(self.only)
+        needed = tuple(i for i, p in enumerate((*self.positional, *self.only)) if p in self.required)
+        if not self.star:  # names cost: the inner function takes all by position
+            called = _by_position(called)
+        code = _template(n, k, self.star and self.only, needed, bool(first), self.star)
+        names = (*self.positional, *self.only, *(("_rest",) if self.star else ()), "_more")
+        code = code.replace(co_varnames=names, co_name=fn.__name__, co_qualname=fn.__qualname__)
+        cells = {"_called": called, "_finish": finish, "_missing": MISSING, "_first": first[0] if first else None}
+        made = FunctionType(code, fn.__globals__, fn.__name__,
+                            tuple([self.defaults.get(p, MISSING) for p in self.positional]),
+                            tuple([CellType(cells[c]) for c in code.co_freevars]))
+        made.__kwdefaults__ = {p: self.defaults.get(p, MISSING) for p in self.only}
+        made.__dict__.update(fn.__dict__)
+        made.__doc__, made.__qualname__, made.__module__ = fn.__doc__, fn.__qualname__, fn.__module__
+        made.__dict__.update(__wrapped__=fn, __completed__=finish)
+        return made
+
+
+def _by_position(fn: FunctionType) -> FunctionType:
+    """`fn` with what is given by name only, by position behind the rest."""
+    code = fn.__code__
+    only = code.co_kwonlyargcount
+    if not only:
+        return fn
+    every = code.replace(co_argcount=code.co_argcount + only, co_kwonlyargcount=0)
+    return FunctionType(every, fn.__globals__, fn.__name__, None, fn.__closure__)
+
+
+@functools.cache
+def _template(n: int, k: int, names: Any, needed: tuple[int, ...], bound: bool, star: bool) -> CodeType:
+    """The code of a wrapper of n parameters by position and k by name, those of the numbers `needed` without default.
+
+    Names of parameters are put in their place afterwards, but for those that the call repeats.
+    """
+    args = [f"p{i}" for i in range(n)]
+    only = list(names) if names else [f"k{i}" for i in range(k)]
+    every = [*args, *only]
+    asks = " or ".join(["_more", *(f"{every[i]} is _missing" for i in needed)])
+    if star:
+        passed = [*args, "*_rest", *(f"{p}={p}" for p in only)]
+    else:
+        passed = every
+    inner = [*args, "*_rest"] if star else [*args, *(["*"] if only else [])]
+    defaults = [p if p.startswith("*") else f"{p}=0" for p in [*inner, *only]]
+    source = (f"def make(_called, _finish, _missing, _first):\n"
+              f" def call({', '.join([*defaults, '**_more'])}):\n"
+              f"  if {asks}:\n"
+              f"   return _finish(({''.join(p + ', ' for p in every)}), {'_rest' if star else '()'}, _more)\n"
+              f"  return _called({', '.join([*(['_first'] if bound else []), *passed])})\n"
+              f" return call\n")
+    scope: dict[str, Any] = {}
+    exec(compile(source, __file__, "exec"), scope)
+    made: FunctionType = scope["make"](None, None, None, None)
+    return made.__code__
+
+
+# --- calls that need the table -------------------------------------------------------------------------------------
+
+#: the parameters of torch that have no effect here, or are seen to afterwards
+OPTIONS = ("out", "requires_grad", "device", "layout", "memory_format", "pin_memory", "names", "generator")
+
+
+class Completed:
+    """Calls of one library function with torch's keywords."""
+
+    def __init__(self, fn: FunctionType, own: Parameters, names: Sequence[str], spaces: Sequence[str]):
+        self.fn, self.own, self.name, self.names, self.spaces = fn, own, fn.__name__, names, spaces
+
+    @functools.cached_property
+    def _forms(self) -> tuple[tuple[Form, int], ...]:
+        """torch's forms, and how many parameters of ours come before theirs: a method has its tensor."""
+        return tuple([(form, int(space == "Tensor")) for space in self.spaces for name in self.names
+                      for form in forms(space, name) or forms(space, name + "_")])
+
+    @functools.cached_property
+    def plan(self) -> dict[str, str]:
+        """A keyword of torch -> the parameter of ours that takes it; `*`: those that are taken by position."""
+        found: dict[str, str] = {}
+        known = {name for form, _ in self._forms for name in form.positional}
+        own = (*self.own.positional, *self.own.only)
+        for form, shift in self._forms:
+            for i, name in enumerate((*form.positional, *form.only)):
+                if name in own or name in OPTIONS:
+                    target = name
+                elif i + shift < len(self.own.positional) and self._same(name, form, i + shift, known):
+                    target = self.own.positional[i + shift]
+                elif self.own.star and name in form.positional:
+                    target = "*"
+                else:
+                    continue
+                found.setdefault(name, target)
+                if form.aliases:
+                    for alias in ALIASES.get(name, ()):
+                        found.setdefault(alias, target)
+        return found
+
+    def _same(self, name: str, form: Form, i: int, known: set[str]) -> bool:
+        """Whether our parameter at position i is torch's of another name: both are needed, so that they are one."""
+        ours = self.own.positional[i]
+        return name in form.required and ours in self.own.required and (
+            ours not in form.positional or ours not in known)
+
+    def __call__(self, values: tuple[Any, ...], rest: tuple[Any, ...], more: dict[str, Any]) -> Any:
+        own, plan = self.own, self.plan
+        names = (*own.positional, *own.only)
+        given = {p: v for p, v in zip(names, values, strict=True) if v is not own.defaults.get(p, MISSING)}
+        explicit, options = dict(given), dict[str, Any]()
+        for key, value in more.items():
+            target = plan.get(key)
+            if target is None:
+                raise TypeError(f"{self.name}() got an unexpected keyword argument '{key}'")
+            into = given if target in names else options
+            if target in into or (target == "*" and rest):
+                return self._by_form(explicit, rest, more, f"got multiple values for argument '{key}'")
+            into[target] = value
+        missing = [p for p in own.required if p not in given]
+        if missing:
+            return self._by_form(explicit, rest, more, f"missing {len(missing)} required positional arguments: "
+                                 + ", ".join([f'"{p}"' for p in missing]))
+        if "*" in options:
+            value = options.pop("*")
+            rest = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+        return self._run(given, rest, options)
+
+    def _by_form(self, given: dict[str, Any], rest: tuple[Any, ...], more: dict[str, Any], error: str) -> Any:
+        """A call whose names are those of one form in which other parameters come first: `arange(end=5)`."""
+        for form, _ in self._forms:
+            names = dict(given)
+            for key, value in more.items():
+                name = key if key in form.positional else form.named(key)
+                if name in names:
+                    raise TypeError(f"{self.name}() {error}")
+                names[name] = value
+            needed = [p for p in form.positional if p in names]
+            if rest or form.required - names.keys() or needed != list(form.positional[:len(needed)]) or (
+                    names.keys() - {*form.positional, *form.only}) or len(needed) > len(self.own.positional):
+                continue
+            only = {p: names[p] for p in form.only if p in names}
+            own = dict(zip(self.own.positional, [names[p] for p in needed], strict=False))
+            own |= {p: v for p, v in only.items() if p in self.own.only}
+            return self._run(own, (), {p: v for p, v in only.items() if p not in self.own.only})
+        raise TypeError(f"{self.name}() {error}")
+
+    def _run(self, given: dict[str, Any], rest: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        out = options.pop("out", None)
+        exact = False
+        if out is not None:
+            targets = _targets(self.name, out)
+            _require_no_gradient(self.name, (*targets, *given.values(), *rest))
+            fitting = [form for form, _ in self._forms if "out" in form.only and given.keys() <= {
+                *self.own.positional, *form.positional, *form.only}]
+            exact = any(form.exact for form in (fitting[:1] if len(targets) == 1 else fitting))
+            if "dtype" in self.own.only and "dtype" not in given and not exact:
+                given["dtype"] = targets[0].dtype
+        before = [given.pop(p, self.own.defaults.get(p)) for p in self.own.positional] if rest else []
+        result = self.fn(*before, *rest, **given)
+        for option, value in options.items():
+            result = _optional(self.name, option, value, result)
+        return result if out is None else deliver(out, result, exact)
+
+
+def _optional(function: str, option: str, value: Any, result: Any) -> Any:
+    """A result with an option that the function itself does not have."""
+    if option == "requires_grad":
+        return result.requires_grad_() if value else result
+    if option == "device" and value is not None:
+        return backend().move(result, resolve(value))
+    if option in ("generator", "names") and value is not None:
+        raise NotImplementedError(f"{function}() does not have `{option}`")
+    return result
+
+
+# --- results into memory that is given -----------------------------------------------------------------------------
+
+
+def _targets(function: str, out: Any) -> tuple[Any, ...]:
+    targets = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+    for t in targets:
+        if not isinstance(t, AnyTensor):
+            raise TypeError(f"{function}(): argument 'out' must be Tensor, not {class_word(t)}")
+    return targets
+
+
+def _require_no_gradient(function: str, operands: Sequence[Any]) -> None:
+    if not backend().is_grad_enabled():
+        return
+    for x in operands:
+        if isinstance(x, (tuple, list)):
+            _require_no_gradient(function, x)
+        elif is_tensor(x) and x.requires_grad:
+            raise RuntimeError(f"{function}(): functions with out=... arguments don't support automatic "
+                               "differentiation, but one of the arguments requires grad.")
+
+
+def deliver(out: Any, result: Any, exact: bool = False) -> Any:
+    """Write a result, or a tuple of results, to `out`, which gets its shape; returns out, as the result is built.
+
+    Raises RuntimeError where out's dtype cannot hold the result's, or with `exact` is another.
+    """
+    if isinstance(result, tuple):
+        written = [deliver(o, r, exact) for o, r in zip(out, result, strict=True)]
+        return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
+    if isinstance(out, (tuple, list)):
+        (out,) = out
+    if exact and out.dtype is not result.dtype:
+        raise RuntimeError(f"Expected out tensor to have dtype {result.dtype.name}, but got {out.dtype.name} instead")
+    if not same_shape(out.shape, result.shape):
+        backend().resize(out, result.shape)
+    return write(out, result)

@@ -1,0 +1,200 @@
+"""Writes `jitgrad/ops/library/signatures.txt`: how the functions of an installed PyTorch are called.
+
+    python -m tools.torch_signatures          # with PyTorch's Python
+
+Only the names of functions and of their parameters are recorded, in PyTorch's order. A function that PyTorch writes in
+Python is marked `def`: it takes none of NumPy's names. Forms that PyTorch deprecates are left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+TABLE = Path(__file__).parent.parent / "jitgrad" / "ops" / "library" / "signatures.txt"
+#: where the public names are; `Tensor` stands for the methods of tensors
+SPACES = ("torch", "Tensor", "torch.linalg", "torch.special", "torch.fft", "torch.nn.functional")
+#: what other libraries read the parameters of, not people
+PRIVATE = re.compile(r"_|.*(backward|_copy$|_out$|cudnn|miopen|mkldnn|quantize|fbgemm|nested|to_sparse|batch_norm_\w+)"
+                     r"|native_")
+
+HEAD = """\
+# How PyTorch {version}'s functions are called: parameters by name, `=` behind one that may be left out, `*` before
+# those that are given by name only, `|` between forms. `def`: in Python there, where it takes none of NumPy's names.
+# `out!=`: only of the result's dtype.
+# Written by `python -m tools.torch_signatures`; read by `jitgrad/ops/library/keywords.py`.
+"""
+
+
+def of_definition(node: ast.FunctionDef) -> str:
+    """The parameters of a definition in a stub file."""
+    a, parts = node.args, []
+    positional = [*a.posonlyargs, *a.args]
+    optional = len(positional) - len(a.defaults)
+    for i, p in enumerate(positional):
+        parts.append(p.arg + ("=" if i >= optional else ""))
+    if a.vararg is not None or a.kwonlyargs:
+        parts.append("*" + (a.vararg.arg if a.vararg is not None else ""))
+    parts += [p.arg + ("" if default is None and p.arg != "generator" else "=")  # stub files forget that default
+              for p, default in zip(a.kwonlyargs, a.kw_defaults, strict=True)]
+    return ", ".join(parts)
+
+
+def of_function(fn: Callable[..., Any]) -> str:
+    """The parameters of a function that is written in Python."""
+    parts: list[str] = []
+    starred = False
+    for p in inspect.signature(fn).parameters.values():
+        if p.kind is p.VAR_KEYWORD:
+            parts.append("**" + p.name)
+            continue
+        if p.kind is p.VAR_POSITIONAL:
+            parts, starred = [*parts, "*" + p.name], True
+            continue
+        if p.kind is p.KEYWORD_ONLY and not starred:
+            parts, starred = [*parts, "*"], True
+        parts.append(p.name + ("" if p.default is p.empty else "="))
+    return ", ".join(parts)
+
+
+def of_schema(schema: Any) -> str:
+    """The parameters of an operator as its function has them; what it writes to is `out`."""
+    parts: list[str] = []
+    written: list[str] = []
+    for p in schema.arguments:
+        if p.is_out:
+            written.append(p.name)
+            continue
+        if p.kwarg_only and "*" not in parts:
+            parts.append("*")
+        name = "input" if p.name == "self" else p.name
+        parts.append(name + ("=" if p.has_default_value() else ""))
+    if written:
+        parts += [*(() if "*" in parts else "*"), "out="]
+    return ", ".join(parts)
+
+
+def stubs(path: Path, owner: str | None = None) -> dict[str, list[str]]:
+    """The forms of the functions of a stub file, or of a class in it."""
+    tree: Any = ast.parse(path.read_text())
+    if owner is not None:
+        tree = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == owner)
+    found = defaultdict(list)
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            form = of_definition(node)
+            if owner is None and "self" in re.split(r"\W+", form):
+                continue  # deprecated, or a number where others have a tensor
+            found[node.name].append(_of_method(form) if owner is not None else form)
+    return found
+
+
+def _of_method(form: str) -> str:
+    """A method's form without its tensor, and without the `out` that stub files give some: no method takes one."""
+    parts = [p for p in form.removeprefix("self").lstrip(", ").split(", ") if not p.startswith("out")]
+    return ", ".join(parts[:-1] if parts[-1:] == ["*"] else parts)
+
+
+def merged(forms: list[str]) -> list[str]:
+    """The forms without those that others contain."""
+    kept: list[str] = []
+    for form in forms:
+        names = form.replace("=", "").split(", ")
+        for i, other in enumerate(kept):
+            others = other.replace("=", "").split(", ")
+            if _within(names, others):
+                break
+            if _within(others, names):
+                kept[i] = form
+                break
+        else:
+            kept.append(form)
+    return kept
+
+
+def _within(small: list[str], large: list[str]) -> bool:
+    """Whether the positional names of one begin the other's, and its other names are among the other's others."""
+    def split(names: list[str]) -> tuple[list[str], list[str]]:
+        i = next((i for i, n in enumerate(names) if n.startswith("*")), len(names))
+        return names[:i], names[i:]
+
+    (first, rest), (others, more) = split(small), split(large)
+    return others == first and set(rest) <= {*more, "*"}
+
+
+def signatures() -> Iterator[str]:
+    """The lines of the table."""
+    torch: Any = importlib.import_module("torch")
+    folder = Path(torch.__file__).parent / "_C"
+    schemas = defaultdict(list)
+    for schema in torch._C._jit_get_all_schemas():
+        namespace, _, name = schema.name.partition("::")
+        if namespace == "aten":
+            schemas[name].append(schema)
+    functions, methods = stubs(folder / "_VariableFunctions.pyi"), stubs(folder / "__init__.pyi", "TensorBase")
+    nn = stubs(folder / "_nn.pyi")
+    yield HEAD.format(version=torch.__version__.partition("+")[0]).rstrip()
+    for space in SPACES:
+        owner = torch.Tensor if space == "Tensor" else importlib.import_module(space)
+        yield f"[{space}]"
+        for name in sorted(dir(owner)):
+            fn = getattr(owner, name)
+            if PRIVATE.match(name) or not callable(fn) or isinstance(fn, type):
+                continue
+            if inspect.isfunction(fn):
+                if (getattr(fn, "__module__", None) or "").startswith("torch"):
+                    form = of_function(getattr(fn, "__wrapped__", fn))
+                    yield f"def {name}({form.removeprefix('self').lstrip(', ') if space == 'Tensor' else form})"
+                continue
+            if space == "Tensor":
+                forms = methods.get(name, [])
+            elif space in ("torch", "torch.nn.functional"):
+                forms = functions.get(name) or nn.get(name) or []
+            else:
+                called = getattr(fn, "__name__", "")
+                forms = [of_schema(s) for s in schemas.get(called, ())]
+            if forms:
+                yield f"{name}({' | '.join(merged(forms))})"
+
+
+def with_exact_outs(lines: list[str]) -> Iterator[str]:
+    """The lines of the table, which is written, with `out!=` in forms that refuse an `out` of another dtype."""
+    generator = importlib.import_module("tests.calls.generator")
+    torch = importlib.import_module("torch")
+    space = ""
+    for line in lines:
+        if line.startswith("["):
+            space = line[1:-1]
+        if "out=" not in line:
+            yield line
+            continue
+        name, _, inside = line.removeprefix("def ").partition("(")
+        parts = inside.removesuffix(")").split(" | ")
+        untried = []
+        for i, form in enumerate(generator.forms(space, name)):
+            tried = [c for c in generator.calls(space, name, [form]) if c.out and generator.differs(c, torch)]
+            found = [generator.evaluate(c, torch) for c in tried]
+            if not found:
+                untried.append(i)
+            elif all(isinstance(x, RuntimeError) for x in found):
+                parts[i] = parts[i].replace("out=", "out!=")
+        for i in untried if any("out!=" in p for p in parts) else ():
+            parts[i] = parts[i].replace("out=", "out!=")
+        yield f"{line.partition('(')[0]}({' | '.join(parts)})"
+
+
+def main() -> None:
+    """Write the table."""
+    lines = list(signatures())
+    TABLE.write_text("\n".join(lines) + "\n")
+    TABLE.write_text("\n".join(with_exact_outs(lines)) + "\n")
+
+
+if __name__ == "__main__":
+    main()
