@@ -12,6 +12,8 @@ from jitgrad.kernels.native import Native
 
 #: lines of glue from which the quick code generator pays: below it, a second object costs more than it saves
 MUCH_GLUE = 1000
+#: the attributes of what the quick code generator makes
+QUICK = " noinline optnone"
 
 
 class ModuleText:
@@ -20,6 +22,7 @@ class ModuleText:
     Attributes:
         programs: text, and whether each of its steps runs at most once (so it matters little how good its code is).
         functions: helpers, internal.
+        parts: functions that long programs are made of, internal: text, and whether it is made quickly.
         printer: makes what prints a program into this module, whose layout is complete once its text is.
     """
 
@@ -28,6 +31,7 @@ class ModuleText:
         self.programs: list[tuple[str, bool]] = []
         self.kernel_texts: list[str] = []
         self.functions: list[str] = []
+        self.parts: dict[tuple[str, str, bool], str] = {}
         self.declares: dict[str, str] = {}
         self.kernels: dict[Any, str] = {}
         self.kernel_list: list[tuple[str, Any]] = []
@@ -48,8 +52,12 @@ class ModuleText:
 
     def helper(self, code: Native, name: str, parameters: Sequence[str]) -> None:
         """A function of the module's own, made quickly."""
-        self.functions.append("\n".join(code.defined(f"internal {name}", parameters, " noinline optnone")))
+        self.functions.append("\n".join(code.defined(f"internal {name}", parameters, QUICK)))
         self.declares.update(code.declares)
+
+    def part(self, symbol: str, parameters: str, text: str, quick: bool) -> str:
+        """Enter a function that returns an i64, unless an equal one is there; the symbol of that or of this."""
+        return self.parts.setdefault((parameters, text, quick), symbol)
 
     def add(self, program: Program) -> Layout:
         """Print a program; the layout of its block."""
@@ -62,19 +70,25 @@ class ModuleText:
 
     def text(self) -> str:
         """All of it as one module."""
-        return "\n".join([*self._around(), *self.kernel_texts, *(text for text, _ in self.programs)])
+        return "\n".join([*self._around(), *self.kernel_texts, *self._parts(True), *self._parts(False),
+                          *(text for text, _ in self.programs)])
+
+    def _parts(self, quick: bool) -> list[str]:
+        """The functions of long programs that are made quickly, or the others."""
+        return [f"define internal i64 @{symbol}({parameters}) nounwind{QUICK if quick else ''} {{\nentry:\n{text}\n}}\n"
+                for (parameters, text, q), symbol in self.parts.items() if q == quick]
 
     def halves(self) -> tuple[str, str]:
         """Two modules to link: one for good code, one for code that is made quickly; the latter "" if it is short.
 
         Register allocation for a long function of straight-line calls costs more than the calls ever do.
         """
-        glue = [text for text, quick in self.programs if quick]
+        glue = [*self._parts(True), *(text for text, quick in self.programs if quick)]
         if sum(text.count("\n") for text in glue) < MUCH_GLUE:
             return self.text(), ""
         rest = [text for text, quick in self.programs if not quick]
         around, shared, declared = self._around(), [], []
-        for text in self.kernel_texts:
+        for text in (*self.kernel_texts, *self._parts(False)):
             function = text.replace("define internal", "define", 1)
             shared.append(function)
             declared.append(function[:function.index("{")].replace("define", "declare", 1))

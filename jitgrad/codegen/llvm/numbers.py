@@ -220,7 +220,7 @@ def ints(p: Printer, op: str, args: list[V]) -> Checked:
         return a.abs(), a.ne(_LOWEST)
     name = f"llvm.s{op[4:]}.with.overflow.i64"
     code.declares[name] = f"declare {{i64, i1}} @{name}(i64, i64)"
-    pair = code.emit(f"call {{i64, i1}} @{name}(i64 {a.name}, i64 {b.name})", "pair", 1).name
+    pair = code.emit(f"call {{i64, i1}} @{name}(i64 {a.name}, i64 {b.name})", "{i64, i1}", 1).name
     value = code.emit(f"extractvalue {{i64, i1}} {pair}, 0", "i64", 1)
     return value, ~code.emit(f"extractvalue {{i64, i1}} {pair}, 1", "i1", 1)
 

@@ -3,7 +3,9 @@
 What prints the kinds of steps works on this (numbers, sequences, products, ...); `program.py` puts all of it together.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from jitgrad.codegen.llvm.conversions import as_dtype, as_type, part_types
@@ -14,12 +16,17 @@ from jitgrad.codegen.llvm.sizes import Sizes
 from jitgrad.codegen.program import buffers
 from jitgrad.codegen.program.layout import Layout, Status, Word
 from jitgrad.codegen.program.program import Program
-from jitgrad.codegen.program.step import Buffer, Column, Leaving, Ref
+from jitgrad.codegen.program.step import Buffer, Column, Leaving, Ref, every
 from jitgrad.dims import Dim, Size, Symbol
 from jitgrad.dtypes import dtype
 from jitgrad.kernels.values import Code, V
 from jitgrad.ops.types import Type
 from jitgrad.script.graph.ir import Value
+
+#: at most so many steps are given good code as one function: that takes a tenth of a second
+SHORT = 100
+#: lines of quick code from which on they are a function
+LIMIT = 6000
 
 
 class Printer(Function):
@@ -40,10 +47,13 @@ class Printer(Function):
         self.values: dict[Value, tuple[V, ...]] = {}
         self.variables: dict[Value, tuple[str, ...]] = {}
         self.pointers: dict[Buffer, str] = {}
+        self.tabled: dict[Buffer, tuple[str, int]] = {}  # tables that other pointers are in
         self.slot_of, self.slots = buffers.assign(program)
         self.arena = False
         #: by list of steps around: site of what is stored -> its label; status and that site -> that of leaving so
         self.told: list[dict[int | tuple[int, int], str]] = [{}]
+        #: by list of steps around: site of what is stored -> the mark of what tells it
+        self.tellers: list[dict[int, str]] = [{}]
         self.status = ""  # the variable that has what a program returns that stores before
         self.clock = ""  # the variable that has when signals were last looked at
 
@@ -80,14 +90,18 @@ class Printer(Function):
     def leave(self, status: int, leaving: Leaving | None) -> None:
         """Return `status`, with what is to be stored told before.
 
-        The code that tells is shared by all places that leave after the first one, in its list of steps or inside.
+        The code that tells is shared by all places that leave after the first one, in its list of steps or inside: in
+        quick code, which is in pieces, it is functions.
         """
-        if leaving is None:
+        if leaving is not None:
+            self.store_word(Word.LEFT, self.const(leaving.site + 1))
+        if leaving is None or self.quick:
+            if leaving is not None:
+                self.tell(leaving)
             self.give_up(str(status))
             return
         self.status = self.status or self.variable("i64")
         self.line(f"store i64 {status}, ptr {self.status}")
-        self.store_word(Word.LEFT, self.const(leaving.site + 1))
         for part in leaving.chain():
             label = self.known_label(part.site)
             if label:
@@ -96,13 +110,29 @@ class Printer(Function):
             label = self.told[-1][part.site] = self.label("leave")
             self.line(f"br label %{label}")
             self.start(label)
-            values, self.values = self.values, dict(self.values)  # what is computed here is so only here
-            self.steps(part.before)
-            at = self.layout.leaving + part.word
-            self.layout.left[part.site] = at, part.more.site if part.more is not None else -1
-            self.pass_values(part.values, at)
-            self.values = values
+            self.tell_part(part)
         self.give_up(self.code.read("i64", self.status).name)
+
+    def tell(self, leaving: Leaving) -> None:
+        """Call what tells."""
+        known: dict[int, str] = dict(itertools.chain.from_iterable(t.items() for t in self.tellers))
+        for part in reversed(list(itertools.takewhile(lambda p: p.site not in known, leaving.chain()))):
+            start = len(self.code.lines)
+            self.tell_part(part)
+            if part.more is not None:
+                self.code.lines.append(known[part.more.site])
+            known[part.site] = self.tellers[-1][part.site] = self.cut(start, quick=True, shared=True)
+            del self.code.lines[start:]
+        self.code.lines.append(known[leaving.site])
+
+    def tell_part(self, part: Leaving) -> None:
+        """Tell what is to be stored, without what is more."""
+        values, self.values = self.values, dict(self.values)  # what is computed here is so only here
+        self.steps(part.before)
+        at = self.layout.leaving + part.word
+        self.layout.left[part.site] = at, part.more.site if part.more is not None else -1
+        self.pass_values(part.values, at)
+        self.values = values
 
     def give_up(self, status: str) -> None:
         """Return from the middle of the program."""
@@ -127,7 +157,13 @@ class Printer(Function):
             return self.code.read("ptr", self.pointer_variable(buffer)).name
         if buffer.kind == "growable":
             return self.load_word(self.layout.growable[self.slot_of[buffer]], "ptr").name
-        return self.pointers[buffer]
+        found = self.pointers.get(buffer)
+        if found is None:
+            code = self.code if self.quick else self.entry
+            found = code.read("ptr", code.element(*self.tabled[buffer], "ptr")).name
+            if not self.quick:
+                self.pointers[buffer] = found
+        return found
 
     def pointer_variable(self, buffer: Buffer) -> str:
         found = self.pointers.get(buffer)
@@ -140,9 +176,7 @@ class Printer(Function):
         start = self.base(buffer)
         if offset == 0:
             return start
-        name = self.code.name()
-        self.line(f"{name} = getelementptr {STORED[buffer.dtype.name]}, ptr {start}, i64 {self.size(offset).name}")
-        return name
+        return self.code.element(start, self.size(offset).name, STORED[buffer.dtype.name])
 
     def reserve(self, word: int, bytes_: V, code: Code) -> V:
         """Let the memory at a word of the block have room for so many bytes; whether it has."""
@@ -239,6 +273,33 @@ class Printer(Function):
 
     def steps(self, steps: Sequence[Any]) -> None:
         self.told.append({})
+        self.tellers.append({})
+        start = len(self.code.lines)
         for step in steps:
             self.PRINT[type(step)](self, step)
+            if self.quick and len(self.code.lines) - start > LIMIT:
+                start = self.cut_from(start)
         self.told.pop()
+        self.tellers.pop()
+
+    def cut_from(self, start: int, quick: bool = True) -> int:
+        """Make a function of the lines from `start` on; where the lines go on."""
+        self.cut(start, quick)
+        self.told[-1].clear()  # nobody branches into it
+        return len(self.code.lines)
+
+    @contextmanager
+    def repeated(self, body: Sequence[Any]) -> Iterator[None]:
+        """Around what prints a loop. In quick code a short one is a function of good code."""
+        quick, again, start = self.quick, self.again, len(self.code.lines)
+        self.quick = quick and not is_short(body)
+        self.again = again or self.quick
+        yield
+        apart, self.quick, self.again = quick and not self.quick, quick, again
+        if apart:
+            self.cut_from(start, quick=False)
+
+
+def is_short(steps: Iterable[Any]) -> bool:
+    """Whether good code for steps, and those in them, is made in little time."""
+    return next(itertools.islice(every(steps), SHORT, None), None) is None

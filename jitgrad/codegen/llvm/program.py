@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 
 from jitgrad.codegen.llvm import sequences, steps
 from jitgrad.codegen.llvm.conversions import part_types
-from jitgrad.codegen.llvm.module import ModuleText
+from jitgrad.codegen.llvm.function import Parts
+from jitgrad.codegen.llvm.module import QUICK, ModuleText
 from jitgrad.codegen.llvm.numbers import number_step
-from jitgrad.codegen.llvm.printer import Printer
+from jitgrad.codegen.llvm.printer import LIMIT, Printer, is_short
 from jitgrad.codegen.llvm.sizes import alone
 from jitgrad.codegen.program.layout import Layout, Status, Word, native_name
 from jitgrad.codegen.program.program import NumberOutput, Program, TensorOutput
@@ -25,8 +26,6 @@ from jitgrad.script.graph.ir import Value
 CONTIGUOUS = 0x101
 
 
-#: a program of more steps than this is glue all the same: good code for it would take seconds
-LARGE = 3000
 #: from so many arrays on, glue reads them in a loop
 MANY_INPUTS = 8
 
@@ -42,7 +41,7 @@ class ProgramPrinter(Printer):
         layout.leaving = Word.FIRST_FREE + max([4, *[s.payload for s in steps]])
         layout.words = layout.leaving + max([0, *[s.leaving.end for s in steps if s.leaving is not None]])
         #: code that runs once is glue between kernels: the quick code generator makes it in a third of the time
-        quick = len(steps) > LARGE or not any(isinstance(s, LoopStep) for s in steps)
+        quick = not is_short(program.steps) or not any(isinstance(s, LoopStep) for s in steps)
         super().__init__(module, program, layout, quick)
         self.byte_counts: dict[tuple[Size, int], str] = {}
 
@@ -57,11 +56,16 @@ class ProgramPrinter(Printer):
         self.print_exits()
         for code in (self.entry, self.code):
             self.module.declares.update(code.declares)
-        attributes = "nounwind noinline optnone" if self.quick else "nounwind"
+        if self.quick:
+            self.cut_entry(LIMIT)
+        attributes = f"nounwind{QUICK if self.quick else ''}"
         head = f"define i64 @{native_name(program.name)}(ptr %block, ptr %items) {attributes} {{"
-        lines = [head, "entry:", *self.allocas, *self.code.allocas,
-                 *self.entry.lines, *self.prologue(), "  br label %body", "body:", *self.code.lines, "}", ""]
-        return "\n".join(lines)
+        lines = [*self.entry.lines, *self.prologue(), "  br label %body", "body:", *self.code.lines]
+        variables = [*self.allocas, *self.code.allocas]
+        if self.pieces:
+            lines = Parts(self, lines, variables, native_name(self.program.name), self.module.part).lines
+            variables = []
+        return "\n".join([head, "entry:", *variables, *lines, "}", ""])
 
     def print_exits(self) -> None:
         """Where places leave to that have nothing to tell."""
@@ -100,12 +104,11 @@ class ProgramPrinter(Printer):
             layout.objects.append(i)
             item = self.element("%items", number) if table is None or i in places else ""
             if table is not None:
-                pointer = self.element(table[0], number)
+                self.tabled[self.program.input_buffers[i]] = table[0], number
             else:
-                pointer = self.field(item, data, "ptr")
+                self.pointers[self.program.input_buffers[i]] = self.field(item, data, "ptr")
                 found = V(code, self.field(item, flags, "i32"), "i32", 1)
                 together = found if together is None else together & found
-            self.pointers[self.program.input_buffers[i]] = pointer
             if i in places:
                 shape = self.field(item, dims, "ptr")
                 for symbol, axis in places[i]:
@@ -121,8 +124,7 @@ class ProgramPrinter(Printer):
 
     def element(self, table: str, number: int) -> str:
         """The pointer at a place of a table of pointers."""
-        code = self.entry
-        return code.read("ptr", code.element(table, number, "ptr")).name
+        return self.entry.read("ptr", self.entry.element(table, number, "ptr")).name
 
     def table(self, count: int, data: V, flags: V) -> tuple[str, V] | None:
         """A table of the inputs' data pointers and the flags that all have, both found by a loop; None for a few."""

@@ -101,7 +101,7 @@ def if_step(p: Printer, step: IfStep) -> None:
 
 
 def loop_step(p: Printer, step: LoopStep) -> None:
-    with p.code.loop() as stop:
+    with p.repeated(step.body), p.code.loop() as stop:
         with p.code.unless(p.one(step.condition)):
             stop()
         kept = p.mark_arena() if step.frees else None

@@ -31,7 +31,7 @@ def lower_block(state: Lowering, block: Block) -> None:
     state.see(block.binds)
     units = classify(state, block, nodes)
     commits.order_commits(units)
-    fusion = Fusion(units.items, units.item_of, units.depends)
+    fusion = Fusion(units.items, units.item_of, units.depends, units.effects)
     groups = ColumnSums(units, fusion).run() if state.device else fusion.run()
     for group in groups:
         for item in group.items:

@@ -73,6 +73,8 @@ class _Classification:
             if "effect" in last:
                 needed.add(last["effect"])
             last["effect"] = unit
+            if unit is node:
+                self.units.effects.append(node)
         if any(isinstance(v.type, ListType) for v in (*state.reads(node), *node.outputs)):
             if "list" in last:
                 needed.add(last["list"])

@@ -12,7 +12,7 @@ Afterwards siblings over the same space that read the same memory merge. Before:
 s = sum(e); y = e / s`; after: one group, outer (N,), inner (D,). Reductions over different axes never share a group.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from jitgrad.codegen.program.access import NOWHERE, IndexMap
@@ -85,21 +85,35 @@ class Group:
 
 
 class Fusion:
-    """Grows groups. `depends[item]` are the units (items or other nodes) of the block that an item needs."""
+    """Grows groups. `depends[item]` are the units (items or other nodes) of the block that an item needs.
 
-    def __init__(self, items: list[Item], producers: dict[Value, Item], depends: dict[object, set[object]]):
+    `chain`: units that are no items and need one another, each all before it. Ways through it are long, and known.
+    """
+
+    def __init__(self, items: list[Item], producers: dict[Value, Item], depends: dict[object, set[object]],
+                 chain: Sequence[object] = ()):
         self.items, self.producers, self.depends = items, producers, depends
         self.group: dict[object, Group] = {}
         self.reasons: list[tuple[Node, Node, str]] = []
         for item in self.items:
             sources = {o.base for o in item.operands if o.base not in producers}
             self.group[item] = Group(item.space, item.inner, [item], {item: tuple(range(len(item.space)))}, sources)
-        self.ranks: dict[object, tuple[int, ...]] = {
-            self.group.get(u, u): (rank,) for rank, u in enumerate(_sorted(depends))}
+        order = _sorted(depends)
+        self.ranks: dict[object, tuple[int, ...]] = {self.group.get(u, u): (rank,) for rank, u in enumerate(order)}
         self.users: dict[object, list[object]] = {}
         for unit, needed in depends.items():
             for d in needed:
                 self.users.setdefault(d, []).append(unit)
+        links = {unit: number for number, unit in enumerate(chain)}
+        self.links = len(links)
+        #: the last link that an item needs, and the first one that needs it
+        self.needed: dict[object, int] = {}
+        self.needing: dict[object, int] = {}
+        for unit in order:
+            self.needed[unit] = max([links.get(d, self.needed[d]) for d in depends[unit]], default=-1)
+        for unit in reversed(order):
+            self.needing[unit] = min([links.get(u, self.needing[u]) for u in self.users.get(unit, ())],
+                                     default=self.links)
 
     def run(self, late: Callable[[Item, Item], bool] | None = None,
             join: Callable[[], None] | None = None) -> list[Group]:
@@ -240,6 +254,9 @@ class Fusion:
         what the update of a parameter needs may be most of a program that comes after its gradient, but of that
         nothing except the update needs the gradient.
         """
+        begins = min([self.needing.get(item, self.links) for item in low.items])
+        if begins <= max([self.needed.get(item, -1) for item in high.items]):
+            return None
         ranks, group = self.ranks, self.group
         begin, end = ranks[low], ranks[high]
         before: set[object] = set()

@@ -23,6 +23,7 @@ class Units:
         consumers: value -> the items that read it.
         reads: unit -> the values that it reads.
         stored: values that something other than a kernel reads.
+        effects: the units with effects that are no items, each of which needs those before it.
         group_of: item -> its kernel, after fusion.
     """
 
@@ -36,6 +37,7 @@ class Units:
         self.consumers: dict[Value, list[Item]] = {}
         self.reads: dict[object, set[Value]] = {}
         self.stored: set[Value] = set()
+        self.effects: list[Node] = []
         self.group_of: dict[Item, Group] = {}
 
     def leaves(self, base: Value) -> set[Value]:

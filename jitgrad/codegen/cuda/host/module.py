@@ -82,7 +82,7 @@ class DeviceModule(ModuleText):
 
     def halves(self) -> tuple[str, str]:
         """All of it for the good code generator where something repeats, else for the quick one."""
-        quick = all(q for _, q in self.programs)
+        quick = all(q for _, q in self.programs) and not self._parts(False)
         return ("", self.text()) if quick else (self.text(), "")
 
     def _around(self) -> list[str]:
