@@ -8,11 +8,15 @@ from jitgrad.eager.autograd.function import Function, FunctionCtx, once_differen
 from jitgrad.eager.autograd.grad_mode import *
 from jitgrad.eager.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from jitgrad.eager.tensor import Tensor
+from jitgrad.paths import stands_for
 
 if TYPE_CHECKING:
     from jitgrad.autograd import forward_ad, functional
 
 Variable = Tensor  #: the old name of a tensor that takes part in differentiation
+
+
+stands_for(__name__, globals(), "function grad_mode variable")
 
 
 def __getattr__(name: str) -> Any:

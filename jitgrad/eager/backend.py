@@ -31,6 +31,7 @@ class EagerBackend:
     is_pinned = staticmethod(is_pinned)
     lift = staticmethod(lift)
     assign = staticmethod(inplace.assign)
+    apart = staticmethod(inplace.apart)
     resize = staticmethod(inplace.resize)
     update = staticmethod(direct.update)
     item = staticmethod(Tensor.item)

@@ -201,9 +201,10 @@ def _clamp(target: Array, min: Any = None, max: Any = None) -> None:
 
 
 def _fill(target: Array, value: Any) -> None:
-    if not target.flags.writeable:
+    value = _number(value, target)
+    if not target.flags.writeable or not abs(value) < 1 << 63:  # perhaps more than it can hold
         raise _Declined
-    target.fill(_number(value, target))
+    target.fill(value)
 
 
 def _copy(target: Array, src: Any, non_blocking: bool = False) -> None:

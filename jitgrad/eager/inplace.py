@@ -110,6 +110,22 @@ def _make_writable(array: np.ndarray[Any, Any]) -> None:
         raise RuntimeError("the memory of this tensor is read-only: it belongs to a read-only ndarray") from None
 
 
+def apart(target: TapedArray, operands: Sequence[TapedArray]) -> bool:
+    """Whether no operand lies in the target's memory; as torch's, the answer for arrays with gaps is yes."""
+    array = target._data
+    home = library(array)
+    if not array.flags.c_contiguous:
+        return True
+    begin = home.address(array)
+    for x in operands:
+        other = x._data
+        if type(other) is type(array) and other.flags.c_contiguous:
+            start = home.address(other)
+            if begin < start + other.nbytes and start < begin + array.nbytes:
+                return False
+    return True
+
+
 RESIZED = ("An output with one or more elements was resized since it had shape {}, which does not match the required "
            "output shape {}. This behavior is deprecated, and in a future PyTorch release outputs will not be resized "
            "unless they have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero "

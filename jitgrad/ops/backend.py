@@ -8,7 +8,7 @@ library, emits graph nodes. The library is therefore written once.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -110,6 +110,9 @@ class Backend(Protocol):
 
     def assign(self, target: Any, value: Any) -> Any:
         """In-place write of the whole of `target` (same shape and dtype as `value`), views included; returns target."""
+
+    def apart(self, target: Any, operands: Sequence[Any]) -> bool:
+        """Whether no operand is known to be in the memory that is written to."""
 
     def resize(self, target: Any, shape: tuple[Any, ...]) -> None:
         """Give a tensor that is about to be overwritten memory of another shape; a script cannot, and raises."""

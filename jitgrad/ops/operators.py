@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from jitgrad.ops.backend import AnyTensor, Tensor
+import numpy as np
+
+from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library import compare, elementary, pointwise, reduce
 from jitgrad.ops.library.core import OPERAND, library
 from jitgrad.ops.library.keywords import plain
@@ -20,6 +22,19 @@ def _operator(fn: Callable[..., Any], operand: Any = OPERAND) -> Callable[[AnyTe
     @library
     def operator(self: Any, other: Any) -> Any:
         return fn(self, other) if isinstance(other, operand) else NotImplemented
+
+    return operator
+
+
+def _equality(fn: Callable[..., Any]) -> Callable[[AnyTensor[Tensor], Any], Tensor]:
+    """`self == other`, of an array too: Python would otherwise ask whether the two are one object."""
+    fn = plain(fn)
+
+    @library
+    def operator(self: Any, other: Any) -> Any:
+        if isinstance(other, np.ndarray):
+            other = backend().from_data(other, None, self)
+        return fn(self, other) if isinstance(other, OPERAND) else NotImplemented
 
     return operator
 
@@ -66,8 +81,8 @@ class Operators(Methods[Tensor]):
     __rshift__ = _operator(compare.bitwise_right_shift)
     __rlshift__ = _reflected(compare.bitwise_left_shift)
     __rrshift__ = _reflected(compare.bitwise_right_shift)
-    __eq__ = _operator(compare.eq)  # type: ignore[assignment]
-    __ne__ = _operator(compare.ne)  # type: ignore[assignment]
+    __eq__ = _equality(compare.eq)  # type: ignore[assignment]
+    __ne__ = _equality(compare.ne)  # type: ignore[assignment]
     __lt__ = _operator(compare.lt)
     __le__ = _operator(compare.le)
     __gt__ = _operator(compare.gt)

@@ -7,6 +7,9 @@ from jitgrad.optim.adaptive import Adadelta, Adagrad, RMSprop, Rprop
 from jitgrad.optim.lbfgs import LBFGS
 from jitgrad.optim.optimizer import Optimizer
 from jitgrad.optim.sgd import ASGD, SGD
+from jitgrad.paths import stands_for
+
+stands_for(__name__, globals(), "adadelta adagrad adam adamax adamw asgd lbfgs nadam radam rmsprop rprop sgd")
 
 __all__ = ["ASGD", "LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam",
            "RMSprop", "Rprop", "lr_scheduler", "swa_utils"]

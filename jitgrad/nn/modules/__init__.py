@@ -17,6 +17,13 @@ from jitgrad.nn.modules.rnn import *
 from jitgrad.nn.modules.rnn_cells import *
 from jitgrad.nn.modules.sparse import *
 from jitgrad.nn.modules.transformer import *
+from jitgrad.nn.utils import tuples
+from jitgrad.paths import stands_for
+
+stands_for(__name__, globals(), "activation adaptive batchnorm channelshuffle container conv distance dropout flatten "
+           "fold instancenorm linear loss module normalization padding pixelshuffle pooling rnn sparse transformer "
+           "upsampling")
+stands_for(__name__, vars(tuples), "utils")
 
 # not the files, which Python has made names of this package; type checkers know a star from those, and need no list
 globals()["__all__"] = [name for name, value in globals().items() if isinstance(value, type)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -137,6 +137,10 @@ class BatchBackend:
         else:
             self.around.assign(target, value)
         return target
+
+    def apart(self, target: Any, operands: Sequence[Any]) -> bool:
+        first, *rest = [x.value if self.has(x) else x for x in (target, *operands)]
+        return bool(self.around.apart(first, rest))
 
     def resize(self, target: Any, shape: tuple[Any, ...]) -> None:
         if self.has(target):

@@ -291,13 +291,23 @@ def _named_input(name: str, kwargs: dict[str, Any]) -> Any:
     raise TypeError(f'{name}_() missing 1 required positional arguments: "input"')
 
 
-def inplace(fn: Fn) -> Fn:
-    """The in-place version of a library function: `add_` from `add`. Same signature; returns its first argument."""
+#: torch's words for memory that is read where it is written, in another order
+SHARED = ("unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+          "location. Please clone() the tensor before performing the operation.")
+
+
+def inplace(fn: Fn, apart: bool = False) -> Fn:
+    """The in-place version of a library function: `add_` from `add`. Same signature; returns its first argument.
+
+    With `apart`, as of functions that write at indices, an operand in the memory written to is a RuntimeError.
+    """
     name = fn.__name__
 
     def in_place(input: Any = None, *args: Any, **kwargs: Any) -> Any:
         if input is None:
             input = _named_input(name, kwargs)
+        if apart and not backend().apart(input, [x for x in (*args, *kwargs.values()) if isinstance(x, AnyTensor)]):
+            raise RuntimeError(SHARED)
         if backend().update(name, input, args, kwargs) is not NotImplemented:
             return input
         if autocast.mode.low is None:

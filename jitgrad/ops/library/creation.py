@@ -215,21 +215,39 @@ def tensor(data: Any, *, dtype: dtype | None = None, device: Any = None, require
     return _leaf(backend().from_data(data, dtype, resolve(device)), requires_grad)
 
 
-def _legacy(name: str, d: dtype) -> Callable[..., Any]:
-    """torch.FloatTensor and kin: data, or sizes."""
-    def fn(*args: Any) -> Any:
+class TensorType(type):
+    """torch.FloatTensor and kin: called with data, or sizes (zeros); tensors of their dtype on the CPU are instances.
+
+    Attributes:
+        make: what calls do, a function of the library.
+    """
+
+    dtype: dtype
+    make: Callable[..., Any]
+
+    def __call__(cls, *args: Any) -> Any:
+        return cls.make(*args)
+
+    def __instancecheck__(cls, obj: Any) -> bool:
+        return isinstance(obj, AnyTensor) and obj.dtype is cls.dtype and not obj.is_cuda
+
+
+def _typed(name: str, d: dtype) -> Any:
+    def make(*args: Any) -> Any:
         if len(args) == 1 and not isinstance(args[0], (int, SymNumber)):
             return tensor(args[0], dtype=d)
         return create("full", CPU, value=0, shape=size_list(args), dtype=d)
 
-    return named(fn, name, f"A {d.name} tensor from data, or of a size (zeros).")
+    doc = f"{d.name} tensors from data, or of a size (zeros); the type of those on the CPU."
+    return TensorType(name, (), {"__module__": "torch", "__doc__": doc, "dtype": d,
+                                 "make": staticmethod(named(make, name, doc))})
 
 
-FloatTensor, DoubleTensor = _legacy("FloatTensor", dtypes.float32), _legacy("DoubleTensor", dtypes.float64)
-HalfTensor, LongTensor = _legacy("HalfTensor", dtypes.float16), _legacy("LongTensor", dtypes.int64)
-IntTensor, ShortTensor = _legacy("IntTensor", dtypes.int32), _legacy("ShortTensor", dtypes.int16)
-CharTensor, ByteTensor = _legacy("CharTensor", dtypes.int8), _legacy("ByteTensor", dtypes.uint8)
-BoolTensor, BFloat16Tensor = _legacy("BoolTensor", dtypes.bool_), _legacy("BFloat16Tensor", dtypes.bfloat16)
+FloatTensor, DoubleTensor = _typed("FloatTensor", dtypes.float32), _typed("DoubleTensor", dtypes.float64)
+HalfTensor, LongTensor = _typed("HalfTensor", dtypes.float16), _typed("LongTensor", dtypes.int64)
+IntTensor, ShortTensor = _typed("IntTensor", dtypes.int32), _typed("ShortTensor", dtypes.int16)
+CharTensor, ByteTensor = _typed("CharTensor", dtypes.int8), _typed("ByteTensor", dtypes.uint8)
+BoolTensor, BFloat16Tensor = _typed("BoolTensor", dtypes.bool_), _typed("BFloat16Tensor", dtypes.bfloat16)
 
 complete(globals())
 

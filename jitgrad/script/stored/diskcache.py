@@ -35,7 +35,7 @@ def _build() -> str:
     while folders:
         with os.scandir(folders.pop()) as found:
             for entry in found:
-                if entry.name.endswith(".py"):
+                if entry.name.endswith((".py", ".txt")):
                     status = entry.stat()
                     files.append((entry.path, status.st_size, status.st_mtime_ns))
                 elif entry.is_dir() and entry.name != "__pycache__":

@@ -160,6 +160,11 @@ class SymbolicBackend:
         heap.write(context, target, heap.read(context, value))
         return target
 
+    @staticmethod
+    def apart(target: SymTensor, operands: Sequence[SymTensor]) -> bool:
+        """Whether none is the target; two views of one tensor are taken to be apart."""
+        return not any(x.storage is target.storage and x.path == target.path for x in operands)
+
     def resize(self, target: SymTensor, shape: tuple[Any, ...]) -> None:
         """Sizes that may be equal are checked at run time; a script does not give a tensor other memory."""
         if len(shape) == target.ndim and not any(isinstance(m, int) and isinstance(n, int) and m != n

@@ -11,6 +11,7 @@ from jitgrad.eager.autograd import engine, grad_mode
 from jitgrad.eager.autograd.function import Function as CustomFunction
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops import autocast
+from jitgrad.ops.library import creation
 from jitgrad.script.frontend.gradients import backward, customs
 from jitgrad.script.frontend.library import modules
 from jitgrad.script.frontend.state import effects
@@ -106,6 +107,14 @@ def _checkpoint(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 _open: list[int] = []
+
+
+def _made_of(make: Any) -> Handler:
+    """A call of `torch.FloatTensor` and kin."""
+    return lambda context, args, kwargs: functions.library(context, make, args, kwargs)
+
+
+HANDLERS.update({t: _made_of(t.make) for t in vars(creation).values() if isinstance(t, creation.TensorType)})
 
 
 @handles(interop.manual_seed)

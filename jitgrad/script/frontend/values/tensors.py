@@ -10,7 +10,7 @@ from jitgrad.dims import product
 from jitgrad.eager.tensor import Tensor
 from jitgrad.errors import NonDifferentiable, NotStatic, TypeMismatch, UnsupportedCall
 from jitgrad.ops.backend import AnyTensor, backend
-from jitgrad.ops.library.creation import arange
+from jitgrad.ops.library.creation import TensorType, arange
 from jitgrad.ops.numbers import operator_of
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents, list_methods
@@ -136,6 +136,11 @@ class TensorKind(Kind):
         return guarded(context, lambda: _truth(context, obj))
 
     def is_instance(self, context: Context, obj: SymTensor, classes: tuple[type, ...]) -> Any:
+        typed = tuple([c for c in classes if isinstance(c, TensorType)])
+        if typed:
+            context.device_state = True
+            rest = tuple([c for c in classes if c not in typed])
+            return isinstance(obj, typed) or (bool(rest) and self.is_instance(context, obj, rest))
         given = context.inputs.tensors.get(obj.storage.input) if not obj.path else None
         return isinstance(given, classes) if given is not None else super().is_instance(context, obj, classes)
 
