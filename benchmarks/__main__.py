@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -21,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.machine import tell
 from benchmarks.systems import SYSTEMS, CannotRun, Step, first_call_ms
 from benchmarks.workloads import Workload, all_workloads
 
@@ -73,20 +73,6 @@ def cold_starts(workload: Workload) -> dict[str, Any]:
     return result
 
 
-def machine() -> dict[str, str]:
-    """What the figures were measured on."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    facts = {"date": time.strftime("%Y-%m-%d"), "python": platform.python_version(), "machine": platform.machine(),
-             "cores": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())}
-    for package in ("jitgrad", "numpy", "llvmlite", "torch", "jax"):
-        try:
-            facts[package] = version(package)
-        except PackageNotFoundError:
-            facts[package] = "not installed"
-    return facts
-
-
 def table(results: dict[str, Any]) -> str:
     """Markdown."""
     lines = ["| workload | system | µs per step | min-max | x jitgrad eager | x torch eager | first call ms |",
@@ -124,11 +110,7 @@ def main() -> int:
         results[workload.name] = {"steps": measure(workload, 3 if args.quick else 15, 0.02 if args.quick else 0.1)}
         if not args.quick:
             results[workload.name]["cold"] = cold_starts(workload)
-    facts = machine()
-    print(", ".join(f"{k} {v}" for k, v in facts.items()) + "\n")
-    print(table(results))
-    if args.json:
-        args.json.write_text(json.dumps({"machine": facts, "results": results}, indent=1))
+    tell(results, table(results), args.json)
     return 0
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import statistics
 import sys
 import time
@@ -21,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.__main__ import machine
+from benchmarks.machine import tell
 from benchmarks.programs import Program, programs
 
 #: one step; gives the loss and a gradient (or an updated weight) to compare
@@ -67,8 +66,8 @@ def torch_like(torch: Any, program: Program, script: Callable[[Any], Any], whole
     return run
 
 
-def update(jnp: Any, optimizer: tuple[str, Any]) -> tuple[Any, Callable[..., Any]]:
-    """What a state begins with and (weights, gradients, state) -> (weights, state), as torch.optim has them."""
+def update(jnp: Any, optimizer: tuple[str, Any]) -> Callable[..., Any]:
+    """(weights, gradients, state) -> (weights, state), as torch.optim has them; a state is two moments and a count."""
     name, arguments = optimizer
     rate = arguments["lr"]
     decay = 0.01 if name == "AdamW" else 0.0
@@ -86,7 +85,7 @@ def update(jnp: Any, optimizer: tuple[str, Any]) -> tuple[Any, Callable[..., Any
               for w, m, v in zip(ws, ms, vs, strict=True)]
         return ws, (ms, vs, k)
 
-    return (sgd if name == "SGD" else adam), adam
+    return sgd if name == "SGD" else adam
 
 
 def jax_run(program: Program) -> Run:
@@ -98,8 +97,8 @@ def jax_run(program: Program) -> Run:
                              for data in program.data])
     weights: Any = [jnp.asarray(a) for a in program.weights]
     first = len(program.data[0])
-    count = range(first, first + len(weights))
-    value_and_grad = jax.value_and_grad(program.jax_loss(jnp), argnums=tuple(count))
+    wrt = tuple(range(first, first + len(weights)))
+    value_and_grad = jax.value_and_grad(program.jax_loss(jnp), argnums=wrt)
     if program.optimizer is None:
         compiled = jax.jit(value_and_grad)
 
@@ -109,9 +108,8 @@ def jax_run(program: Program) -> Run:
             return loss, gradients[0]
 
         return run
-    change, _ = update(jnp, program.optimizer)
-    zeros = [jnp.zeros_like(w) for w in weights]
-    state: Any = (zeros, [jnp.zeros_like(w) for w in weights], jnp.zeros(()))
+    change = update(jnp, program.optimizer)
+    state: Any = (*([jnp.zeros_like(w) for w in weights] for _ in range(2)), jnp.zeros(()))
 
     def step(weights: Any, state: Any, *data: Any) -> Any:
         loss, gradients = value_and_grad(*data, *weights)
@@ -236,14 +234,10 @@ def main() -> int:
             continue
         print(f"measuring {program.name} ...", file=sys.stderr, flush=True)
         results[program.name] = measure(program, 3 if args.quick else 9, 0.03 if args.quick else 0.15, args.compile)
-        results[program.name]["wanted"] = program.best
+        results[program.name]["wanted"] = program.wanted
         for name, why in results[program.name]["lost"].items():
             print(f"  {name} cannot run: {why}", file=sys.stderr)
-    facts = machine()
-    print(", ".join(f"{k} {v}" for k, v in facts.items()) + "\n")
-    print(table(results))
-    if args.json:
-        args.json.write_text(json.dumps({"machine": facts, "results": results}, indent=1))
+    tell(results, table(results), args.json)
     return 0
 
 

@@ -92,7 +92,7 @@ class _New(threading.local):
 _new = _New()
 
 
-def set_default_device(device: Any) -> None:
+def set_default_device(device: device | str | int | None) -> None:
     """Make new tensors on a device from now on, in this thread; None: on the CPU. RuntimeError where it cannot be."""
     _new.device = CPU if device is None else resolve(device)
 

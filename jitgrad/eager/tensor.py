@@ -129,7 +129,8 @@ class Tensor(TapedArray, TensorBase["Tensor"]):
     def __array_wrap__(self, array: Array, context: Any = None, return_scalar: bool = False) -> Tensor:
         """What NumPy's functions make of tensors as a tensor; of bools as uint8, as torch does."""
         given = np.asarray(array)
-        return wrap(given.astype(np.uint8) if given.dtype.kind == "b" else given)  # type: ignore[no-any-return]
+        made: Tensor = wrap(given.astype(np.uint8) if given.dtype.kind == "b" else given)
+        return made
 
     def item(self) -> bool | int | float:
         """The only element as a Python number. RuntimeError for more or fewer."""

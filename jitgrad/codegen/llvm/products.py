@@ -33,11 +33,12 @@ def gemm_step(p: Printer, step: GemmStep) -> None:
 
 
 def convolution_step(p: Printer, step: ConvolutionStep) -> None:
-    """The call, its numbers in the payload; nothing for empty results."""
-    symbol = f"{PREFIX}{step.role}_{step.dtype.name}"
-    p.module.externals[symbol] = step.dtype
+    """The call, its numbers in the payload."""
+    d = step.made.dtype
+    symbol = f"{PREFIX}{step.role}_{d.name}"
+    p.module.externals[symbol] = d
     p.module.declares[symbol] = f"declare void @{symbol}(ptr, ptr, ptr, ptr, ptr)"
-    starts = [p.address(*place) for place in step.places]
+    starts = [p.address(r.buffer, r.offset) for r in step.places]
     p.pass_values(step.words)
     p.line(f"call void @{symbol}({', '.join(f'ptr {s}' for s in (p.word(p.layout.payload), *starts))})")
 

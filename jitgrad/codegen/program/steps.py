@@ -99,33 +99,33 @@ class ConvolutionStep(Step):
     """
 
     role: str
-    dtype: dtype
     words: tuple[Size, ...]
     sizes: tuple[Size, ...]
-    x: tuple[Buffer, Size]
-    w: tuple[Buffer, Size]
-    y: tuple[Buffer, Size]
-    scratch: tuple[Buffer, Size]
+    x: Ref
+    w: Ref
+    y: Ref
+    scratch: Ref
 
     @property
-    def places(self) -> tuple[tuple[Buffer, Size], ...]:
+    def places(self) -> tuple[Ref, ...]:
         """Where all of it is."""
         return self.x, self.w, self.y, self.scratch
 
     @property
+    def made(self) -> Ref:
+        found: Ref = getattr(self, self.role)
+        return found
+
+    @property
     def memory(self) -> Touched:
-        made = {"x": self.x, "w": self.w, "y": self.y}[self.role]
-        return [b for b, _ in self.places], [made[0], self.scratch[0]]
+        return [r.buffer for r in self.places], [self.made.buffer, self.scratch.buffer]
 
     @property
     def traffic(self) -> tuple[list[Size], list[Size]]:
         """The bytes of what is given and made, each once."""
-        n, channels, outputs, groups = self.words[0], self.words[2], self.words[3], self.words[1]
-        width = self.dtype.itemsize
-        sizes = {"x": product((width, n, groups, channels, *self.words[4:7])),
-                 "w": product((width, groups, outputs, channels, *self.words[7:10])),
-                 "y": product((width, n, groups, outputs, *self.words[10:13]))}
-        return [size for role, size in sizes.items() if role != self.role], [sizes[self.role]]
+        sizes = {r: product((r.dtype.itemsize, *r.dims)) for r in (self.x, self.w, self.y)}
+        made = sizes.pop(self.made)
+        return list(sizes.values()), [made]
 
     @property
     def payload(self) -> int:

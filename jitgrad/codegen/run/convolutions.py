@@ -4,7 +4,7 @@
 """
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -14,8 +14,6 @@ from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.run import runtime, store
 from jitgrad.dims import evaluate
 from jitgrad.kernels.convolution import ELEMENTS, PREFIX, ROLES, Layout
-
-_PROTOTYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
 
 
 def is_symbol(name: str) -> bool:
@@ -42,6 +40,12 @@ def _loaded(dtype: str) -> engine.Loaded:
                        [f"{PREFIX}{role}_{dtype}" for role in ROLES])
 
 
+@lru_cache(maxsize=len(ELEMENTS) * len(ROLES))
+def _function(role: str, dtype: str) -> Callable[..., None]:
+    prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
+    return prototype(address(f"{PREFIX}{role}_{dtype}"))
+
+
 def made(role: str, a: Any, b: Any, shape: Sequence[int], stride: Sequence[int], padding: Sequence[int],
          dilation: Sequence[int], groups: int) -> Any:
     """The images "x", weights "w" or results "y" of a convolution, of `shape`, from the other two, in that order.
@@ -57,8 +61,7 @@ def made(role: str, a: Any, b: Any, shape: Sequence[int], stride: Sequence[int],
     layout = Layout(x.shape, w.shape, y.shape, strides, stride, padding, dilation, groups, role, x.itemsize)
     words = np.array(layout.words, np.int64)
     scratch = np.empty(evaluate(layout.scratch, {}), x.dtype)
-    call = _PROTOTYPE(address(f"{PREFIX}{role}_{x.dtype.name}"))
-    call(*[v.ctypes.data for v in (words, x, w, y, scratch)])
+    _function(role, x.dtype.name)(*[v.ctypes.data for v in (words, x, w, y, scratch)])
     return target
 
 

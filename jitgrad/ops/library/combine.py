@@ -1,5 +1,6 @@
 """Tensors put together from others: products of matrices, blocks, masks and places; statistics of two variables."""
 
+from functools import partial
 from typing import Any
 
 from jitgrad.dtypes import bool_, int64
@@ -185,8 +186,8 @@ def _weights(x: Any, frequencies: Any, weights: Any) -> Any:
         if w.dtype.is_floating_point is (name == "fweights") or w.dtype is bool_:
             raise RuntimeError(f"cov(): expected {name} to have {wanted} dtype but got {name} with {word(w.dtype)} "
                                "dtype")
-        require_equal(product(w.shape), x.shape[1], lambda: (
-            f"cov(): expected {name} to have the same numel as there are observations in the input"))  # noqa: B023
+        message = f"cov(): expected {name} to have the same numel as there are observations in the input"
+        require_equal(product(w.shape), x.shape[1], partial(str, message))
         require(backend().item(apply("all", apply("ge", w, as_operand(0, w.dtype)), axes=tuple(range(w.ndim)),
                                      keepdim=False)), RuntimeError, f"cov(): {name} cannot be negative")
     found = [apply("reshape", cast(w, x.dtype), shape=(x.shape[1],)) for w in (frequencies, weights) if w is not None]

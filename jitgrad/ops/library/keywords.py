@@ -2,8 +2,8 @@
 
 A library function is written with the parameters that it uses. `complete` makes of it the one that programs call: it
 takes what torch's takes, as `signatures.txt` says (other names of parameters, NumPy's names, sizes by keyword, `out=`,
-options without effect here). What the function takes itself goes to it as it stands, so that the table is read, and
-anything below `Completed` run, only where a call has another keyword, or lacks an argument.
+options without effect here). What the function takes itself goes to it as it stands, so that a line of the table is
+parsed, and anything below `Completed` run, only where a call has another keyword, or lacks an argument.
 """
 
 import functools

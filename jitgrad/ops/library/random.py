@@ -134,7 +134,8 @@ def normal(mean: AnyTensor[Tensor] | Number = 0.0, std: AnyTensor[Tensor] | Numb
     if size is not None and tensors:
         raise TypeError("normal() takes a size where mean and std are numbers")
     if not isinstance(std, AnyTensor):
-        require(std >= 0, RuntimeError, "normal expects std >= 0.0, but found std ", std)  # type: ignore[operator]
+        number: Any = std
+        require(number >= 0, RuntimeError, "normal expects std >= 0.0, but found std ", std)
     if size is not None:
         shape, d = size_list((size,)), _float(dtype, "normal")
     elif tensors:

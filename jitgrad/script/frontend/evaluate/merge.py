@@ -273,10 +273,8 @@ def _referring(context: Context, identities: Identities, key: Any, a: Any, b: An
         return joined(a, b)
     except Clash:
         pools.meet(context, key, (a, identities.states[0]), (b, identities.states[1]))
-        try:
-            if isinstance(key, HELD):  # what is in a container is no value that could be one of several
-                return joined(a, b)
-            return joined(*identities.apart(a, b))
+        try:  # a value may be one of several; what a container holds is none
+            return joined(*((a, b) if isinstance(key, HELD) else identities.apart(a, b)))
         except Clash as clash:
             first, second = (state.where.get(key) for state in identities.states)
             raise clash_error(context, key, a, b, first, second, str(clash)) from None

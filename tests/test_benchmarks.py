@@ -1,0 +1,73 @@
+"""The benchmarks' own code: programs run and agree, tables tell what was measured. No times are looked at."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from benchmarks import convolutions, machine, peers
+from benchmarks.programs import programs
+from jitgrad.ops.rows import convolutions as rows
+
+SMALL = [p for p in programs() if sum(a.size for a in p.weights) < 50_000 and "GRU" not in p.name]
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch):
+    """No peers, installed or not: they take seconds to load."""
+    for name in ("torch", "jax"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+def test_programs_have_names_of_their_own():
+    names = [p.name for p in programs()]
+    assert len(set(names)) == len(names) == 17
+    assert len(SMALL) >= 6
+
+
+@pytest.mark.parametrize("program", SMALL, ids=lambda p: p.name)
+def test_ways_of_ours_agree(program):
+    """A scripted loss, a scripted step and eager: `measure` raises where they differ."""
+    found = peers.measure(program, rounds=1, seconds=0.0)
+    ways = {"jitgrad loss", "jitgrad eager"} | ({"jitgrad step"} if program.optimizer else set())
+    assert set(found["us"]) == ways
+    assert set(found["lost"]) == {"jax.jit"}
+    assert found["x"] is None
+    assert program.name in peers.table({program.name: found | {"wanted": program.wanted}})
+
+
+def test_what_differs_is_an_error(monkeypatch):
+    program = SMALL[-1]
+    one = np.float64(1)
+    monkeypatch.setattr(peers, "systems", lambda program, compiled: {
+        "jitgrad loss": lambda: lambda: (one, np.ones(2)), "torch eager": lambda: lambda: (one, np.ones(2) * 1.1)})
+    with pytest.raises(AssertionError, match="torch eager differs by"):
+        peers.measure(program, rounds=1, seconds=0.0)
+
+
+def test_the_ratio_is_of_the_best_peer(monkeypatch):
+    monkeypatch.setattr(peers, "systems", lambda program, compiled: {
+        name: lambda: lambda: (np.float64(1), np.ones(2)) for name in ("jitgrad loss", "jitgrad eager", "jax.jit")})
+    found = peers.measure(SMALL[0], rounds=3, seconds=0.0)
+    assert found["peer"] == "jax.jit"
+    assert found["x"] > 0
+    text = peers.table({"one": found | {"wanted": 2.0}})
+    assert "| jax.jit |" in text
+    assert "geometric mean" in text
+
+
+def test_convolutions_are_what_they_are_compared_with():
+    rng = np.random.default_rng(0)
+    x, w, g = (rng.standard_normal(s) for s in ((2, 3, 6, 6), (4, 3, 3, 3), (2, 4, 3, 3)))
+    how = (2, 2), (1, 1), (1, 1), 1
+    y, gw, gx = (run() for run in convolutions.ours(x, w, g, 2, 1))
+    np.testing.assert_allclose(y, rows._conv(np, x, w, *how))
+    np.testing.assert_allclose(gw, rows._conv_weight(np, g, x, w.shape, *how))
+    np.testing.assert_allclose(gx, rows._conv_transpose(np, g, w, x.shape, *how))
+    assert [round(us) >= 0 for us in convolutions.best_us([lambda: None], 2)] == [True]
+
+
+def test_figures_go_to_a_file(tmp_path, capsys):
+    machine.tell({"a": 1}, "| the table |", tmp_path / "figures.json")
+    assert "| the table |" in capsys.readouterr().out
+    assert '"a": 1' in (tmp_path / "figures.json").read_text()
