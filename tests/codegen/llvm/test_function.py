@@ -166,7 +166,7 @@ def test_what_is_stored_before_an_exception_is_stored_from_any_part(monkeypatch,
 
 
 def test_functions_do_not_grow_with_the_number_of_layers(monkeypatch):
-    """A part has at most what lies between two cuts, of the entry and of the code, and its ways in and out of the frame.
+    """A part has at most what lies between two cuts, of the entry and of the code, and its ways through the frame.
 
     Where cuts fall is chance, so that the bound is a multiple; as one function the program is far above it.
     """
