@@ -103,7 +103,7 @@ class Function:
         self.pieces.append(Piece(lines, quick, self.again, shared))
         return f"{_MARK}{len(self.pieces) - 1}"
 
-    def cut_entry(self, limit: int) -> None:
+    def _cut_entry(self, limit: int) -> None:
         """Make quick pieces of the entry, which nobody leaves for a label outside."""
         lines: list[str] = []
         waiting: list[str] = []

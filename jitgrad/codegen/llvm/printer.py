@@ -282,6 +282,10 @@ class Printer(Function):
         self.told.pop()
         self.tellers.pop()
 
+    def cut_entry(self) -> None:
+        """Make functions of a long entry."""
+        self._cut_entry(LIMIT)
+
     def cut_from(self, start: int, quick: bool = True) -> int:
         """Make a function of the lines from `start` on; where the lines go on."""
         self.cut(start, quick)

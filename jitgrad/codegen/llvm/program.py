@@ -12,7 +12,7 @@ from jitgrad.codegen.llvm.conversions import part_types
 from jitgrad.codegen.llvm.function import Parts
 from jitgrad.codegen.llvm.module import QUICK, ModuleText
 from jitgrad.codegen.llvm.numbers import number_step
-from jitgrad.codegen.llvm.printer import LIMIT, Printer, is_short
+from jitgrad.codegen.llvm.printer import Printer, is_short
 from jitgrad.codegen.llvm.sizes import alone
 from jitgrad.codegen.program.layout import Layout, Status, Word, native_name
 from jitgrad.codegen.program.program import NumberOutput, Program, TensorOutput
@@ -57,7 +57,7 @@ class ProgramPrinter(Printer):
         for code in (self.entry, self.code):
             self.module.declares.update(code.declares)
         if self.quick:
-            self.cut_entry(LIMIT)
+            self.cut_entry()
         attributes = f"nounwind{QUICK if self.quick else ''}"
         head = f"define i64 @{native_name(program.name)}(ptr %block, ptr %items) {attributes} {{"
         lines = [*self.entry.lines, *self.prologue(), "  br label %body", "body:", *self.code.lines]
