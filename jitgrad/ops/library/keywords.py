@@ -210,7 +210,7 @@ def _template(n: int, k: int, names: Any, needed: tuple[int, ...], bound: bool, 
               f"  return _called({', '.join([*(['_first'] if bound else []), *passed])})\n"
               f" return call\n")
     scope: dict[str, Any] = {}
-    exec(compile(source, __file__, "exec"), scope)
+    exec(compile(source, "<keywords>", "exec"), scope)
     made: FunctionType = scope["make"](None, None, None, None)
     return made.__code__
 
