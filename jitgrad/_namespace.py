@@ -23,6 +23,7 @@ from jitgrad.ops.library.convert import *
 from jitgrad.ops.library.core import is_tensor as is_tensor
 from jitgrad.ops.library.creation import *
 from jitgrad.ops.library.elementary import *
+from jitgrad.ops.library.foreach import *
 from jitgrad.ops.library.linear_algebra.decompositions import *
 from jitgrad.ops.library.linear_algebra.linalg import *
 from jitgrad.ops.library.order import *

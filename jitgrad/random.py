@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jitgrad import locks
+from jitgrad.device import resolve
 from jitgrad.dtypes import dtype
 
 if TYPE_CHECKING:
@@ -92,8 +93,9 @@ def bits(seed: int, offset: int, shape: Sequence[int]) -> NDArray[np.int64]:
 class Generator:
     """A stream of draws: the seed, and the offset at which the next draw starts. Threads that share it draw apart."""
 
-    def __init__(self, seed: int = DEFAULT_SEED):
-        self.seed, self.offset = seed & MASK64, 0
+    def __init__(self, seed: int | None = None, *, device: Any = "cpu"):
+        self.seed, self.offset = (DEFAULT_SEED if seed is None else seed) & MASK64, 0
+        self.device = resolve(device)
         self._lock = threading.RLock()
         locks.new_in_children(self)
 
@@ -158,3 +160,35 @@ class Generator:
 
 
 default_generator = Generator()
+
+
+# --- the default generator -----------------------------------------------------------------------------------------
+
+
+def manual_seed(seed: int) -> Generator:
+    """Start the default generator's stream of `seed`; the generator."""
+    return default_generator.manual_seed(int(seed))
+
+
+def seed() -> int:
+    """Start a stream that differs from run to run; its seed."""
+    return default_generator.random_seed()
+
+
+def initial_seed() -> int:
+    """The seed of the current stream."""
+    return default_generator.initial_seed()
+
+
+@contextmanager
+def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
+    """What is drawn inside does not count: the default generator's stream goes on behind as it was in front.
+
+    `devices` is for programs that name GPUs, which draw from the same stream here.
+    """
+    state = default_generator.get_state()
+    try:
+        yield
+    finally:
+        if enabled:
+            default_generator.set_state(state)

@@ -249,3 +249,71 @@ def release_in_child() -> None:
     _own._lock.release()  # held since the fork
     with pytest.raises(RuntimeError):
         _own._lock.release()
+
+
+# --- generators of one's own ---------------------------------------------------------------------------------------
+
+
+DRAWS = {
+    "rand": lambda g: jitgrad.rand(3, generator=g), "randn": lambda g: jitgrad.randn(size=(3,), generator=g),
+    "randint": lambda g: jitgrad.randint(0, 9, (3,), generator=g),
+    "randperm": lambda g: jitgrad.randperm(5, generator=g),
+    "normal": lambda g: jitgrad.normal(0.0, 1.0, (3,), generator=g),
+    "rand_like": lambda g: jitgrad.rand_like(jitgrad.ones(3), generator=g),
+    "bernoulli": lambda g: jitgrad.bernoulli(jitgrad.full((9,), 0.5), generator=g),
+    "multinomial": lambda g: jitgrad.multinomial(jitgrad.ones(9), 4, generator=g),
+    "uniform_": lambda g: jitgrad.zeros(3).uniform_(1, 2, generator=g),
+    "normal_": lambda g: jitgrad.zeros(3).normal_(1, 2, generator=g),
+    "random_": lambda g: jitgrad.zeros(3).random_(9, generator=g),
+    "exponential_": lambda g: jitgrad.zeros(3).exponential_(generator=g),
+    "init": lambda g: jitgrad.nn.init.kaiming_uniform_(jitgrad.zeros(3, 2), generator=g),
+    "orthogonal": lambda g: jitgrad.nn.init.orthogonal_(jitgrad.zeros(2, 2), generator=g)}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_a_generator_of_ones_own(name: str) -> None:
+    """It draws what the default one draws for the seed, which is not touched."""
+    own = Generator(device="cpu").manual_seed(7)
+    before = random.default_generator.get_state()
+    first, second = DRAWS[name](own), DRAWS[name](own)
+    assert random.default_generator.get_state() == before
+    assert first.tolist() != second.tolist()
+    assert DRAWS[name](own.manual_seed(7)).tolist() == first.tolist()
+    try:
+        jitgrad.manual_seed(7)
+        assert DRAWS[name](None).tolist() == first.tolist()
+    finally:
+        random.default_generator.set_state(before)
+    with pytest.raises(TypeError, match=r"argument 'generator' must be torch\.Generator, not int"):
+        DRAWS[name](3)
+
+
+def default_named(x):
+    return x + jitgrad.rand(2, generator=random.default_generator)
+
+
+def own_named(x):
+    return x + jitgrad.rand(2, generator=_own)
+
+
+def test_a_script_draws_from_the_default_generator() -> None:
+    jitgrad.manual_seed(3)
+    expected = jitgrad.rand(2).tolist()
+    jitgrad.manual_seed(3)
+    assert jitgrad.script(default_named)(jitgrad.zeros(2)).tolist() == expected
+    with pytest.raises(jitgrad.errors.UnsupportedCall, match="`generator` of its own inside a script"):
+        jitgrad.script(own_named)(jitgrad.zeros(2))
+
+
+def test_fork_rng() -> None:
+    jitgrad.manual_seed(4)
+    assert jitgrad.random.initial_seed() == 4
+    expected = jitgrad.rand(3).tolist()
+    jitgrad.random.manual_seed(4)
+    with jitgrad.random.fork_rng():
+        jitgrad.rand(5)
+        jitgrad.manual_seed(9)
+    assert jitgrad.rand(3).tolist() == expected
+    with jitgrad.random.fork_rng(enabled=False):
+        jitgrad.manual_seed(9)
+    assert jitgrad.initial_seed() == 9

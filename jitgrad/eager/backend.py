@@ -52,18 +52,21 @@ class EagerBackend:
         return record.apply(OPS["reshape"], (tensor,), {"shape": tensor._data.shape})
 
     @staticmethod
-    def draw(kind: str, shape: tuple[int, ...], d: dtype, where: Tensor | device, **params: Any) -> Any:
+    def draw(kind: str, shape: tuple[int, ...], d: dtype, where: Tensor | device,
+             generator: random.Generator | None = None, **params: Any) -> Any:
         """`kind` "uniform" and "bits" from the generator; other kinds are composed of these by the library."""
-        generator = random.default_generator
+        stream = random.default_generator if generator is None else generator
+        if not isinstance(stream, random.Generator):
+            raise TypeError(f"argument 'generator' must be torch.Generator, not {type(stream).__name__}")
         n = math.prod(shape)
         if kind == "uniform":
-            return record.create(OPS["random.uniform"], generator.advance(random.words_needed(n, d)),
+            return record.create(OPS["random.uniform"], stream.advance(random.words_needed(n, d)),
                                  {"shape": shape, "dtype": d}, _device(where))
         if kind == "bits":
-            return record.create(OPS["random.bits"], generator.advance(n), {"shape": shape}, _device(where))
+            return record.create(OPS["random.bits"], stream.advance(n), {"shape": shape}, _device(where))
         from jitgrad.ops.library.random import compose
 
-        return compose(kind, shape, d, where, **params)
+        return compose(kind, shape, d, where, generator, **params)
 
     @staticmethod
     def counts_to(indices: Tensor, n: int) -> bool:

@@ -16,6 +16,7 @@ from jitgrad.ops.backend import AnyTensor, backend
 from jitgrad.ops.library.core import cast, library
 from jitgrad.ops.library.creation import tensor
 from jitgrad.ops.library.shapes.shape import clone
+from jitgrad.random import initial_seed, manual_seed, seed
 
 
 @library
@@ -121,21 +122,6 @@ class iinfo:
 
 
 # --- the default generator -----------------------------------------------------------------------------------------
-
-
-def manual_seed(seed: int) -> random.Generator:
-    """Start the default generator's stream of `seed`; the generator."""
-    return random.default_generator.manual_seed(int(seed))
-
-
-def seed() -> int:
-    """Start a stream that differs from run to run; its seed."""
-    return random.default_generator.random_seed()
-
-
-def initial_seed() -> int:
-    """The seed of the current stream."""
-    return random.default_generator.initial_seed()
 
 
 def get_rng_state() -> Any:

@@ -126,8 +126,12 @@ class Backend(Protocol):
     def alias(self, tensor: Any) -> Any:
         """A view op that changes nothing: a new view of all of `tensor` (eager), or tensor itself (script)."""
 
-    def draw(self, kind: str, shape: tuple[Any, ...], d: dtype, where: Any, **params: Any) -> Any:
-        """`kind` "uniform", "normal", "randint" or "randperm" from the current Philox stream, which advances."""
+    def draw(self, kind: str, shape: tuple[Any, ...], d: dtype, where: Any, generator: Any = None,
+             **params: Any) -> Any:
+        """`kind` "uniform", "normal", "randint" or "randperm" from a generator's stream, which advances.
+
+        None: from the default generator's, which is what a script has.
+        """
 
     def item(self, tensor: Any) -> Any:
         """The number in a one-element tensor."""

@@ -168,15 +168,16 @@ class BatchBackend:
         found = self.around.expect_range(indices.value, low, high, error, head, tail)
         return None if found is None else self.item_of(found)
 
-    def draw(self, kind: str, shape: tuple[Any, ...], d: dtype, where: Any, **params: Any) -> Any:
+    def draw(self, kind: str, shape: tuple[Any, ...], d: dtype, where: Any, generator: Any = None,
+             **params: Any) -> Any:
         if self.randomness == "error":
             raise RuntimeError(RANDOM)
         near = where.value if self.has(where) else where
         if self.randomness == "same":
-            return self.around.draw(kind, shape, d, near, **params)
+            return self.around.draw(kind, shape, d, near, generator, **params)
         if kind in ("uniform", "bits"):
-            return self.item_of(self.around.draw(kind, (self.size, *shape), d, near))
-        return compose(kind, shape, d, where, **params)
+            return self.item_of(self.around.draw(kind, (self.size, *shape), d, near, generator))
+        return compose(kind, shape, d, where, generator, **params)
 
 
 def levels() -> list[BatchBackend]:

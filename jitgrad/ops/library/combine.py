@@ -226,20 +226,33 @@ def vander(x: AnyTensor[Tensor], N: int | None = None, increasing: bool = False)
 
 def extreme_scatter(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], src: AnyTensor[Tensor], reduce: str,
                     include_self: bool) -> Tensor:
-    """`scatter_reduce` for "amax", "amin" and "prod": every place looks at all of src along dim."""
+    """`scatter_reduce` for "amax", "amin" and "prod", of an index whose sizes fit: every place looks at all of src."""
     a = axis(dim, input.ndim)
-    for k, (n, m) in enumerate(zip(input.shape, index.shape, strict=True)):
-        if k != a:
-            require_equal(n, m, lambda: f"scatter_reduce() with reduce='{reduce}' needs an index of input's sizes but "
-                                        "along dim")
+    slabs: list[Any] = [input]  # of the index's sizes but along dim; what lies outside stays
     for k, n in enumerate(index.shape):
         src = take_slice(src, k, 0, n)
+        if k != a:
+            slabs.append(take_slice(slabs[-1], k, 0, n))
+    found = _extreme_in(slabs[-1], a, index, src, reduce, include_self)
+    others = [k for k in range(input.ndim) if k != a]
+    for k, inner, outer in zip(reversed(others), reversed(slabs[1:]), reversed(slabs[:-1]), strict=True):
+        if inner is not outer:
+            found = apply("slice_scatter", outer, found, axis=k, start=0, length=index.shape[k], step=1)
+    return found
+
+
+def _extreme_in(input: Any, a: int, index: Any, src: Any, reduce: str, include_self: bool) -> Any:
+    """`extreme_scatter` where input has the sizes of index and src but along axis a."""
     i = checked_indices(index, input.shape[a], a, negative=False, error=RuntimeError)
     places = apply("reshape", create("arange", input, length=input.shape[a], dtype=int64),
                    shape=tuple(input.shape[a] if k == a else 1 for k in range(input.ndim + 1)))
     here = apply("eq", places, apply("unsqueeze", to_end(i, a), axis=a))
     values = apply("unsqueeze", to_end(src, a), axis=a)
     start: Any = 1 if reduce == "prod" else bounds(input.dtype)[reduce == "amin"]
+    if not all(isinstance(n, int) and n for n in index.shape):  # it may be empty: what changes nothing goes behind
+        ends = ((0, 0),) * input.ndim + ((0, 1),)
+        here = apply("pad", here, pads=ends, value=False)
+        values = apply("pad", values, pads=ends, value=0)
     neutral = as_operand(start, input.dtype)
     found = apply(reduce, apply("where", here, values, neutral), axes=(input.ndim,), keepdim=False)
     touched = apply("any", here, axes=(input.ndim,), keepdim=False)

@@ -210,7 +210,7 @@ def _template(n: int, k: int, names: Any, needed: tuple[int, ...], bound: bool, 
               f"  return _called({', '.join([*(['_first'] if bound else []), *passed])})\n"
               f" return call\n")
     scope: dict[str, Any] = {}
-    exec(compile(source, __file__, "exec"), scope)
+    exec(compile(source, "<keywords>", "exec"), scope)
     made: FunctionType = scope["make"](None, None, None, None)
     return made.__code__
 
@@ -218,7 +218,7 @@ def _template(n: int, k: int, names: Any, needed: tuple[int, ...], bound: bool, 
 # --- calls that need the table -------------------------------------------------------------------------------------
 
 #: the parameters of torch that have no effect here, or are seen to afterwards
-OPTIONS = ("out", "requires_grad", "device", "layout", "memory_format", "pin_memory", "names", "generator")
+OPTIONS = ("out", "requires_grad", "device", "layout", "memory_format", "pin_memory", "names")
 
 
 class Completed:
@@ -326,7 +326,7 @@ def _optional(function: str, option: str, value: Any, result: Any) -> Any:
         return result.requires_grad_() if value else result
     if option == "device" and value is not None:
         return backend().move(result, resolve(value))
-    if option in ("generator", "names") and value is not None:
+    if option == "names" and value is not None:
         raise NotImplementedError(f"{function}() does not have `{option}`")
     return result
 

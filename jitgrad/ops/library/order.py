@@ -59,6 +59,8 @@ def _running(made: type[ValuesAndIndices], input: AnyTensor[Tensor], dim: int) -
             raise IndexError(f"{name}(): Expected reduction dim -1 or 0 for scalar but got {dim}")
         return made(input, backend().lift(0, int64))
     a, down = axis(dim, input.ndim), made is cummin_result
+    if isinstance(input.shape[a], int) and input.shape[a] == 0:
+        return made(clone(input), create("full", input, value=0, shape=tuple(input.shape), dtype=int64))
     x = to_end(input, a)
     seen = _seen(x, bounds(x.dtype)[down])
     back = apply("flip", seen, axes=(seen.ndim - 1,))  # of equal ones the last counts

@@ -18,7 +18,7 @@ from jitgrad.ops.library.sizes import require, size_list, size_of
 __library__ = True
 
 
-def compose(kind: str, shape: tuple[Any, ...], d: dtype, where: Any, **params: Any) -> Any:
+def compose(kind: str, shape: tuple[Any, ...], d: dtype, where: Any, generator: Any = None, **params: Any) -> Any:
     """A draw of `kind` from uniform numbers and words.
 
     "normal": sqrt(-2 log1p(-u1)) cos(2 pi u2), u1 drawn first. "randint" (low, high): low + word % (high - low).
@@ -26,11 +26,11 @@ def compose(kind: str, shape: tuple[Any, ...], d: dtype, where: Any, **params: A
     """
     if kind == "normal":
         wide = float32 if d.is_half else d
-        u1, u2 = (backend().draw("uniform", shape, wide, where) for _ in range(2))
+        u1, u2 = (backend().draw("uniform", shape, wide, where, generator) for _ in range(2))
         minus_two, two_pi = as_operand(-2.0, wide), as_operand(2.0 * math.pi, wide)
         radius = apply("sqrt", apply("mul", apply("log1p", apply("neg", u1)), minus_two))
         return cast(apply("mul", radius, apply("cos", apply("mul", u2, two_pi))), d)
-    words = backend().draw("bits", shape, int64, where)
+    words = backend().draw("bits", shape, int64, where, generator)
     if kind == "randperm":
         return cast(apply("argsort", words, axis=0, descending=False, stable=True), d)
     if kind != "randint":
@@ -51,21 +51,15 @@ def _leaf(x: Any, requires_grad: bool) -> Any:
     return x.requires_grad_() if requires_grad else x
 
 
-def _stream(generator: Any) -> None:
-    if generator is not None:
-        raise NotImplementedError("random functions draw from the default generator; `generator` must be None")
-
-
 # --- new tensors ---------------------------------------------------------------------------------------------------
 
 
 def _drawn(kind: str, *size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
            generator: Any = None) -> Any:
-    _stream(generator)
     if not size:
         raise TypeError("a size is needed: ints, or a tuple of them")
     d = _float(dtype, "uniform_" if kind == "uniform" else "normal_kernel_cpu")
-    return _leaf(backend().draw(kind, size_list(size), d, resolve(device)), requires_grad)
+    return _leaf(backend().draw(kind, size_list(size), d, resolve(device), generator), requires_grad)
 
 
 rand = bind(_drawn, "uniform", "rand", "Uniform numbers in [0, 1).")
@@ -88,7 +82,6 @@ def _require_range(low: Any, high: Any, d: dtype) -> None:
 def randint(low: Any, high: Any = None, size: Any = None, *, dtype: dtype | None = None, device: Any = None,
             requires_grad: bool = False, generator: Any = None) -> Any:
     """Integers in [low, high); `randint(high, size)` starts at 0."""
-    _stream(generator)
     if size is None:
         low, high, size = 0, low, high
     if not isinstance(size, (tuple, list)):
@@ -96,21 +89,21 @@ def randint(low: Any, high: Any = None, size: Any = None, *, dtype: dtype | None
     _require_range(low, high, dtype or int64)
     require(low < high, RuntimeError, "random_ expects 'from' to be less than 'to', but got from=", low, " >= to=",
             high)
-    return _leaf(backend().draw("randint", size_list((size,)), dtype or int64, resolve(device), low=low, high=high),
-                 requires_grad)
+    where, d = resolve(device), dtype or int64
+    drawn = backend().draw("randint", size_list((size,)), d, where, generator, low=low, high=high)
+    return _leaf(drawn, requires_grad)
 
 
 def randperm(n: Any, *, dtype: dtype = int64, device: Any = None, requires_grad: bool = False,
              generator: Any = None) -> Any:
     """0, ..., n - 1 in random order."""
-    _stream(generator)
-    return _leaf(backend().draw("randperm", (size_of(n),), dtype, resolve(device)), requires_grad)
+    return _leaf(backend().draw("randperm", (size_of(n),), dtype, resolve(device), generator), requires_grad)
 
 
 def _like(make: Any, input: AnyTensor[Tensor], *, dtype: dtype | None = None, device: Any = None,
-          requires_grad: bool = False) -> Tensor:
+          requires_grad: bool = False, generator: Any = None) -> Tensor:
     return make(tuple(input.shape), dtype=dtype or input.dtype, device=input.device if device is None else device,
-                requires_grad=requires_grad)
+                requires_grad=requires_grad, generator=generator)
 
 
 rand_like = bind(_like, rand, "rand_like", "Uniform numbers in [0, 1) of input's shape and dtype.")
@@ -118,18 +111,17 @@ randn_like = bind(_like, randn, "randn_like", "Normal numbers of input's shape a
 
 
 def randint_like(input: AnyTensor[Tensor], low: Any, high: Any = None, *, dtype: dtype | None = None,
-                 device: Any = None) -> Tensor:
+                 device: Any = None, requires_grad: bool = False, generator: Any = None) -> Tensor:
     """Integers in [low, high) of input's shape and dtype."""
     if high is None:
         low, high = 0, low
-    return randint(low, high, tuple(input.shape), dtype=dtype or input.dtype,
-                   device=input.device if device is None else device)
+    return randint(low, high, tuple(input.shape), dtype=dtype or input.dtype, requires_grad=requires_grad,
+                   device=input.device if device is None else device, generator=generator)
 
 
 def normal(mean: AnyTensor[Tensor] | Number = 0.0, std: AnyTensor[Tensor] | Number = 1.0, size: Any = None, *,
            dtype: dtype | None = None, device: Any = None, generator: Any = None) -> Any:
     """Normal numbers with means and standard deviations from tensors or numbers."""
-    _stream(generator)
     tensors: list[Any] = [x for x in (mean, std) if isinstance(x, AnyTensor)]
     if size is not None and tensors:
         raise TypeError("normal() takes a size where mean and std are numbers")
@@ -144,7 +136,7 @@ def normal(mean: AnyTensor[Tensor] | Number = 0.0, std: AnyTensor[Tensor] | Numb
     else:
         raise TypeError("normal() needs a size where mean and std are numbers")
     where = tensors[0] if tensors and device is None else resolve(device)
-    drawn = apply("mul", backend().draw("normal", shape, d, where), as_operand(std, d))
+    drawn = apply("mul", backend().draw("normal", shape, d, where, generator), as_operand(std, d))
     return apply("add", drawn, as_operand(mean, d))
 
 
@@ -156,14 +148,13 @@ def _require_chance(p: Any) -> None:
 
 def bernoulli(input: AnyTensor[Tensor], p: Number | None = None, *, generator: Any = None) -> Tensor:
     """1 with the probability that input's element (or p) says, else 0, in input's dtype. RuntimeError for p outside."""
-    _stream(generator)
     if p is None:
         _float(input.dtype, "bernoulli_tensor_cpu_p_")
     else:
         _require_chance(p)
     d = input.dtype if input.dtype.is_floating_point else dtypes.get_default_dtype()
     chance = as_operand(input if p is None else p, d)
-    return cast(apply("lt", backend().draw("uniform", tuple(input.shape), d, input), chance), input.dtype)
+    return cast(apply("lt", backend().draw("uniform", tuple(input.shape), d, input, generator), chance), input.dtype)
 
 
 def _require_chances(x: AnyTensor[Tensor]) -> None:
@@ -185,7 +176,6 @@ def _item_of_all(holds: Any) -> Any:
 def multinomial(input: AnyTensor[Tensor], num_samples: Any, replacement: bool = False, *,
                 generator: Any = None) -> Tensor:
     """Indices drawn with the probabilities (which need not sum to 1) in the rows of input: (..., num_samples)."""
-    _stream(generator)
     if input.ndim not in (1, 2):
         raise RuntimeError("prob_dist must be 1 or 2 dim")
     if not input.dtype.is_floating_point:
@@ -197,14 +187,14 @@ def multinomial(input: AnyTensor[Tensor], num_samples: Any, replacement: bool = 
     if not replacement:  # the k largest of p / e, e exponential. Source: Efraimidis and Spirakis, 2006
         require(k <= input.shape[-1], RuntimeError, "cannot sample n_sample > prob_dist.size(-1) samples without "
                                                     "replacement")
-        u = backend().draw("uniform", tuple(input.shape), d, input)
+        u = backend().draw("uniform", tuple(input.shape), d, input, generator)
         waiting = apply("neg", apply("log1p", apply("neg", u)))
         tiny = as_operand(1e-38 if d is not float16 else 6e-8, d)
         return apply("topk", apply("div", input, apply("maximum", waiting, tiny)), k=k, axis=last, largest=True,
                      sorted=True)[1]
     steps = apply("cumsum", input, axis=last)
     total = apply("slice", steps, axis=last, start=input.shape[-1] - 1, length=1, step=1)
-    u = apply("mul", backend().draw("uniform", (*input.shape[:-1], k), d, input), total)
+    u = apply("mul", backend().draw("uniform", (*input.shape[:-1], k), d, input, generator), total)
     passed = apply("le", apply("unsqueeze", steps, axis=last), apply("unsqueeze", u, axis=last + 1))
     return apply("sum", cast(passed, int64), axes=(last + 1,), keepdim=False)
 
@@ -214,23 +204,20 @@ def multinomial(input: AnyTensor[Tensor], num_samples: Any, replacement: bool = 
 
 def uniform_(input: AnyTensor[Tensor], from_: Number = 0.0, to: Number = 1.0, *, generator: Any = None) -> Tensor:
     """Overwrite with uniform numbers in [from, to)."""
-    _stream(generator)
     d = _float(input.dtype, "uniform_")
-    drawn = apply("mul", backend().draw("uniform", tuple(input.shape), d, input), as_operand(to - from_, d))  # type: ignore[operator]
+    drawn = apply("mul", backend().draw("uniform", tuple(input.shape), d, input, generator), as_operand(to - from_, d))  # type: ignore[operator]
     return write(input, apply("add", drawn, as_operand(from_, d)))
 
 
 def normal_(input: AnyTensor[Tensor], mean: Number = 0.0, std: Number = 1.0, *, generator: Any = None) -> Tensor:
     """Overwrite with normal numbers."""
-    _stream(generator)
     d = _float(input.dtype, "normal_kernel_cpu")
-    drawn = apply("mul", backend().draw("normal", tuple(input.shape), d, input), as_operand(std, d))
+    drawn = apply("mul", backend().draw("normal", tuple(input.shape), d, input, generator), as_operand(std, d))
     return write(input, apply("add", drawn, as_operand(mean, d)))
 
 
 def random_(input: AnyTensor[Tensor], from_: Any = 0, to: Any = None, *, generator: Any = None) -> Tensor:
     """Overwrite with integers in [from, to); without `to` in [0, from), without both over the dtype's range."""
-    _stream(generator)
     if to is None:
         spans = {"bool": 2, "uint8": 1 << 8, "int8": 1 << 7, "int16": 1 << 15, "int32": 1 << 31, "int64": 1 << 32,
                  "float16": (1 << 11) + 1, "bfloat16": (1 << 8) + 1, "float32": (1 << 24) + 1, "float64": 1 << 32}
@@ -238,24 +225,23 @@ def random_(input: AnyTensor[Tensor], from_: Any = 0, to: Any = None, *, generat
             to = spans[input.dtype.name]
         else:
             from_, to = 0, from_
-    return write(input, backend().draw("randint", tuple(input.shape), input.dtype, input, low=from_, high=to))
+    shape, d = tuple(input.shape), input.dtype
+    return write(input, backend().draw("randint", shape, d, input, generator, low=from_, high=to))
 
 
 def bernoulli_(input: AnyTensor[Tensor], p: AnyTensor[Tensor] | Number = 0.5, *, generator: Any = None) -> Tensor:
     """Overwrite with 1 with probability p, else 0. RuntimeError for a number p that is none."""
-    _stream(generator)
     if not isinstance(p, AnyTensor):
         _require_chance(p)
     chance = expand_to(as_operand(p, float32), tuple(input.shape))
-    drawn = apply("lt", backend().draw("uniform", tuple(input.shape), float32, input), chance)
+    drawn = apply("lt", backend().draw("uniform", tuple(input.shape), float32, input, generator), chance)
     return write(input, cast(drawn, input.dtype))
 
 
 def exponential_(input: AnyTensor[Tensor], lambd: Number = 1.0, *, generator: Any = None) -> Tensor:
     """Overwrite with exponential numbers of rate lambd."""
-    _stream(generator)
     d = _float(input.dtype, "exponential_")
-    u = backend().draw("uniform", tuple(input.shape), d, input)
+    u = backend().draw("uniform", tuple(input.shape), d, input, generator)
     return write(input, apply("div", apply("neg", apply("log1p", apply("neg", u))), as_operand(lambd, d)))
 
 

@@ -183,3 +183,21 @@ def test_wrong_calls(text: str, error: type[Exception] | None) -> None:
         return
     with pytest.raises(error):
         eval(text, scope)
+
+
+def wrapped(x: Any, before: int, after: int) -> Any:
+    return torch.nn.functional.pad(x, (before, after), mode="circular")
+
+
+@pytest.mark.parametrize("run", [wrapped, torch.script(wrapped)], ids=["eager", "scripted"])
+def test_circular_padding_takes_off_first(run: Any) -> None:
+    x = torch.tensor([[[0.0, 1.0, 2.0, 3.0]]])
+    for before, after, expected in ((-1, 2, [1, 2, 3, 1, 2]), (1, -1, [2, 0, 1, 2]), (0, -2, [0, 1]),
+                                    (2, 1, [2, 3, 0, 1, 2, 3, 0])):
+        assert run(x, before, after)[0, 0].tolist() == expected
+
+
+def test_running_extremes_of_nothing() -> None:
+    for run in (torch.cummax, torch.cummin):
+        values, places = run(torch.zeros(0, 3), 0)
+        assert (tuple(values.shape), tuple(places.shape), places.dtype) == ((0, 3), (0, 3), torch.int64)

@@ -11,7 +11,7 @@ from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, e
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.indexing import checked_indices, index_put_value, mask_indices
 from jitgrad.ops.library.shapes.shape import take_slice
-from jitgrad.ops.library.sizes import axis, maximum, product, require_equal, same_shape
+from jitgrad.ops.library.sizes import axis, maximum, product, require, require_equal, same_shape, same_size, text
 
 __library__ = True
 
@@ -52,21 +52,29 @@ def _repeated(value: Any, like: Any, shape: tuple[Any, ...]) -> Any:
     return create("full", like, value=value, shape=shape, dtype=like.dtype)
 
 
+def _require_fitting(name: str, input: Any, a: int, index: Any, src: Any) -> None:
+    """RuntimeError unless src has input's dtype, and the index fits into src and, but along axis a, into input."""
+    for what, x in (("self", input), ("src", src)):
+        if x.ndim != index.ndim:
+            raise RuntimeError(f"Index tensor must have the same number of dimensions as {what} tensor")
+    if src.dtype is not input.dtype:
+        raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
+    for k, n in enumerate(index.shape):
+        limits = (src.shape[k],) if k == a else (input.shape[k], src.shape[k])
+        for m in limits:
+            if not same_size(n, m):
+                require(n <= m, RuntimeError, f"Expected index {text(index.shape)} to be no larger than self "
+                                              f"{text(input.shape)} apart from dimension {a} and to be no larger size "
+                                              f"than src {text(src.shape)}")
+
+
 def _scatter(name: str, input: Any, dim: Any, index: Any, src: Any) -> Any:
     a = axis(dim, input.ndim)
     _index(name, index)
-    if isinstance(src, AnyTensor):
-        if src.dtype is not input.dtype:
-            raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
-        if src.ndim != index.ndim:
-            raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
-        s: Any = src
-        for k, n in enumerate(index.shape):  # src may be larger than index
-            s = take_slice(s, k, 0, n)
-    else:
-        s = _repeated(src, input, tuple(index.shape))
-    if index.ndim != input.ndim:
-        raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
+    s: Any = src if isinstance(src, AnyTensor) else _repeated(src, input, tuple(index.shape))
+    _require_fitting(name, input, a, index, s)
+    for k, n in enumerate(index.shape):  # src may be larger than index
+        s = take_slice(s, k, 0, n)
     if input.ndim == 0:
         x, i, s = (_at_least_vector(v) for v in (input, index, s))
         return apply("reshape", apply(name, x, checked_indices(i, 1, 0, negative=False, error=RuntimeError), s, axis=0),
@@ -77,12 +85,19 @@ def _scatter(name: str, input: Any, dim: Any, index: Any, src: Any) -> Any:
 
 def scatter(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], src: AnyTensor[Tensor] | Number | None = None,
             *, value: Number | None = None, reduce: str | None = None) -> Tensor:
-    """input with src (or a number) written at index along dim: the inverse of `gather`. reduce: "add"."""
+    """input with src (or a number) written at index along dim: the inverse of `gather`.
+
+    reduce: "add" or "multiply", by which the values of a place and input's are joined. RuntimeError for another, and
+    for shapes that do not fit.
+    """
     src = value if src is None else src
     if src is None:
         raise TypeError("scatter() needs a src or a value")
-    if reduce is not None and reduce != "add":
-        raise NotImplementedError(f"scatter() does not have reduce='{reduce}'; it has 'add'")
+    if reduce == "multiply":
+        values = src if isinstance(src, AnyTensor) else _repeated(src, input, tuple(index.shape))
+        return scatter_reduce(input, dim, index, values, "prod")
+    if reduce not in (None, "add"):
+        raise RuntimeError("reduce argument must be either add or multiply.")
     return _scatter("scatter" if reduce is None else "scatter_add", input, dim, index, src)
 
 
@@ -101,6 +116,11 @@ def scatter_reduce(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor],
     if reduce in ("prod", "amax", "amin"):
         from jitgrad.ops.library.combine import extreme_scatter
 
+        _require_fitting("scatter_reduce", input, axis(dim, input.ndim), _index("scatter_reduce", index), src)
+        if input.ndim == 0:
+            line = extreme_scatter(_at_least_vector(input), 0, _at_least_vector(index),
+                                   _at_least_vector(src), reduce, bool(include_self))
+            return apply("reshape", line, shape=())
         return extreme_scatter(input, dim, index, src, reduce, bool(include_self))
     if reduce not in ("sum", "mean"):
         raise RuntimeError("reduce argument must be one of \"sum\", \"prod\", \"mean\", \"amax\", \"amin\", got "

@@ -9,7 +9,8 @@ from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.classes import along
 from jitgrad.ops.library.core import apply, as_operand, cast, create, require_tensor
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.sizes import require, size_of, static_int, text
+from jitgrad.ops.library.shapes.shape import take_slice
+from jitgrad.ops.library.sizes import maximum, require, size_of, static_int, text
 
 __library__ = True
 
@@ -43,6 +44,14 @@ def pad_by_index(input: Any, pad: Sequence[Any], mode: str) -> Any:
 
 def _padded(x: Any, axis: int, before: Any, after: Any, mode: str, number: int, shape: tuple[Any, ...]) -> Any:
     n = x.shape[axis]
+    if mode == "circular":  # what a negative size takes off does not come back
+        less = maximum(0 - before, 0), maximum(0 - after, 0)
+        before, after = maximum(before, 0), maximum(after, 0)
+        if not all(isinstance(m, int) and m == 0 for m in less):
+            require(n - less[0] - less[1] >= 0, RuntimeError,
+                    "Negative padding value is resulting in an empty dimension")
+            x = take_slice(x, axis, less[0], n - less[0] - less[1])
+            n = x.shape[axis]
     if mode == "reflect":
         for p in (before, after):
             require(p < n, RuntimeError, f"Argument #{4 + 2 * number}: Padding size should be less than the "

@@ -20,6 +20,7 @@ from jitgrad.ops.batching.backend import ESCAPED, ITEM as NUMBER
 from jitgrad.ops.library.sizes import require_equal, text
 from jitgrad.ops.opdef import POINTWISE, OpDef, backward_name
 from jitgrad.ops.types import TensorType
+from jitgrad.random import default_generator
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.boundary import placement
 from jitgrad.script.frontend.state.context import RANDOM, Context, Restart
@@ -204,7 +205,12 @@ class SymbolicBackend:
 
     # --- random numbers --------------------------------------------------------------------------------------------
 
-    def draw(self, kind: str, shape: tuple[Any, ...], d: dtype, where: Any, **params: Any) -> Any:
+    def draw(self, kind: str, shape: tuple[Any, ...], d: dtype, where: Any, generator: Any = None,
+             **params: Any) -> Any:
+        if generator is not None and generator is not default_generator:
+            raise UnsupportedCall("a random function with a `generator` of its own inside a script",
+                                  self.context.span(),
+                                  hint="draw outside the script and pass the tensor, or call `manual_seed` in it")
         sizes = tuple(self.attribute(s) for s in shape)
         if kind == "uniform":
             made = self._words("random.uniform", sizes, d, 2 if d.name == "float64" else 1)

@@ -1,0 +1,60 @@
+"""torch's `_foreach_add` and kin, as optimizers written for torch call them: a function of each tensor in a list."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jitgrad.ops.library.core import named
+from jitgrad.ops.library.reduce import max as largest, vector_norm
+from jitgrad.ops.methods import Methods
+
+__library__ = True
+
+#: methods of tensors of which there is one for lists, out of place and in place
+_BOTH = """abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min cos cosh div erf erfc exp expm1 floor frac
+lerp lgamma log log10 log1p log2 maximum minimum mul neg pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan
+tanh trunc"""
+_ONE = {"clone": Methods.clone, "copy_": Methods.copy_, "zero_": Methods.zero_, "norm": vector_norm,
+        "max": lambda x: largest(x), "mm": Methods.mm}
+#: torch's own names of what comes behind the tensors, where the method has others
+_NAMES = {"tensors1": "end", "weights": "weight", "scalars": "value", "scalar": "other", "tensor": "other"}
+
+
+def _for_each(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn` of each tensor; another list gives each its own argument, what is none is given to all."""
+    def call(*args: Any, **kwargs: Any) -> Any:
+        every = [*args, *kwargs.values()]
+        lists = [a for a in every if isinstance(a, (list, tuple))]
+        if not lists or not lists[0]:
+            raise RuntimeError("Tensor list must have at least one tensor.")
+        count = len(lists[0])
+        for other in lists[1:]:
+            if len(other) != count:
+                raise RuntimeError(f"Tensor lists must have the same number of tensors, got {count} and {len(other)}")
+        keys = [_NAMES.get(k, k) for k in kwargs]
+        found = []
+        for i in range(count):
+            one = [a[i] if isinstance(a, (list, tuple)) else a for a in every]
+            given = dict(zip(keys, one[len(args):], strict=True))
+            found.append(fn(*_with_value(name, one[:len(args)], given), **given))
+        return args[0] if name.endswith("_") else tuple(found)
+
+    return named(call, f"_foreach_{name}", f"`{name}` of each tensor in a list.")
+
+
+def _with_value(name: str, given: Sequence[Any], named_: dict[str, Any]) -> Sequence[Any]:
+    """The arguments by position; the factor of `addcmul` and kin, which their method takes by name, goes there."""
+    if name.startswith("addc") and len(given) == 4:
+        named_["value"] = given[3]
+        return given[:3]
+    return given
+
+
+def _in_place(name: str) -> Any:
+    return getattr(Methods, name + "_")
+
+
+_FUNCTIONS = {name: getattr(Methods, name) for name in _BOTH.split()}
+_FUNCTIONS |= {f"{name}_": _in_place(name) for name in _BOTH.split() if hasattr(Methods, name + "_")}
+_FUNCTIONS |= _ONE
+globals().update({f"_foreach_{name}": _for_each(name, fn) for name, fn in _FUNCTIONS.items()})
+globals()["__all__"] = [f"_foreach_{name}" for name in _FUNCTIONS]
