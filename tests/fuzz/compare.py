@@ -43,7 +43,7 @@ def foreseen(expected: Outcome, got: Outcome) -> bool:
 
 
 def _zeros(text: str) -> str:
-    """Printed text without the sign of rounded zeros and what fills its place: of a sum that cancels it is rounding's."""
+    """Printed text without the sign of rounded zeros and what fills its place: of sums that cancel it is rounding's."""
     return re.sub(r" *-?(0\.0+)(?!\d)", r"\1", text)
 
 
