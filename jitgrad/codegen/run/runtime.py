@@ -26,12 +26,13 @@ def compiled() -> tuple[bytes, list[str]]:
     """The library's object and the names in it, from the disk cache if there."""
     def make() -> bytes:
         from jitgrad.codegen.run import helpers  # seldom needed: the texts are large
-        from jitgrad.kernels import runtime
+        from jitgrad.kernels import pool, runtime
 
         machine = engine.host()
         text, exports = runtime.module_text(machine.vector_bytes, machine.has_fma, machine.has_avx512)
-        names = ",".join([*exports, *helpers.LIBRARY.functions])
-        return names.encode() + b"\n" + engine.compile_module(f"{text}\n{helpers.LIBRARY.text()}")
+        names = ",".join([*exports, *helpers.LIBRARY.functions, *pool.LIBRARY.functions])
+        whole = "\n".join([text, helpers.LIBRARY.text(), pool.text(machine.triple)])
+        return names.encode() + b"\n" + engine.compile_module(whole)
 
     names, _, code = store.kept(key(), make).partition(b"\n")
     return code, names.decode().split(",")
