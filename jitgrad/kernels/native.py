@@ -189,11 +189,12 @@ class Library:
     def __init__(self) -> None:
         self.functions: dict[str, tuple[str, dict[str, str], Callable[..., V | None]]] = {}
 
-    def function(self, result: str, **parameters: str) -> Callable[[Callable[..., V | None]], Callable[..., V | None]]:
-        """Enter a function of a Python function's name, by the LLVM types of its result and parameters."""
+    def function(self, result: str, name: str = "",
+                 **parameters: str) -> Callable[[Callable[..., V | None]], Callable[..., V | None]]:
+        """Enter a function, by default of a Python function's name, by the LLVM types of its result and parameters."""
 
         def enter(body: Callable[..., V | None]) -> Callable[..., V | None]:
-            self.functions[body.__name__] = result, parameters, body
+            self.functions[name or body.__name__] = result, parameters, body
             return body
 
         return enter

@@ -1,7 +1,8 @@
 """The threads that native code computes with: `jg_parallel` runs a function over chunks of a range on several cores.
 
     jg_parallel(function, context, count, length)   # function(context, begin, end) for each `length` of 0 .. count
-    jg_length(count, row, unit)                     # how long chunks are, by the work that a kernel has
+    jg_length(count, row, cost, unit)               # how long chunks are, by the work that a kernel has
+    jg_shared_8(how, 0, count, a0, ... a7)          # kernel(parts, begin, length, a0, ... a7) for each chunk
     jg_set_threads(count), jg_forget_threads()      # the latter in a child process, which has none of its parent's
 
 Chunks depend on sizes alone, never on the number of threads, and neither does what is computed of them.
@@ -27,8 +28,14 @@ GRAIN = 1 << 19
 WORK = 2 * GRAIN
 #: chunks at most, a multiple of 4
 MOST = 128
+#: bytes that an accumulator takes: a vector at most
+SLOT = 64
 #: threads at most
 LIMIT = 256
+#: a kernel that is shared has so many arguments at most besides its bounds; there is a `jg_shared` for each multiple
+ARGUMENTS, ROUND = 128, 8
+#: words of a job's context before the kernel's arguments
+GIVEN = 4
 MASK32 = (1 << 32) - 1
 
 # words of the state, those that are written together in a cache line of their own
@@ -95,10 +102,13 @@ def _await(f: Native, condition: int, sleepers: int, holds: Callable[[], V]) -> 
         f.call("pthread_mutex_unlock", "i32", 1, _word(f, MUTEX))
 
 
-@LIBRARY.function("i64", count="i64", row="i64", unit="i64")
-def jg_length(f: Native, count: V, row: V, unit: V) -> V:
-    """The length of the chunks of an axis: a multiple of `unit`, given the work of each of its `count` places."""
-    pieces = (((count * row).op("udiv", GRAIN) + 3) & -4).intrinsic("smax", 4).intrinsic("smin", MOST)
+@LIBRARY.function("i64", count="i64", row="i64", cost="i64", unit="i64")
+def jg_length(f: Native, count: V, row: V, cost: V, unit: V) -> V:
+    """The length of the chunks of an axis: a multiple of `unit`, or all of it, where a place is row * cost work."""
+    places = count * row
+    with f.when(places <= f.number(WORK).op("udiv", cost)):
+        f.leave(count.intrinsic("smax", 1))
+    pieces = (((places * cost).op("udiv", GRAIN) + 3) & -4).intrinsic("smax", 4).intrinsic("smin", MOST)
     length = (count + pieces - 1).op("udiv", pieces)
     return (length + unit - 1).op("udiv", unit) * unit
 
@@ -124,6 +134,66 @@ def jg_parallel(f: Native, function: V, context: V, count: V, length: V) -> None
     with f.each(chunks) as k:
         begin = k * length
         f.run(function, context, begin, (begin + length).intrinsic("smin", count))
+
+
+def _enter_shared(arity: int) -> None:
+    """The function that shares a kernel of so many arguments, and the one that calls it for a chunk.
+
+    See `codegen/llvm/chunks.py`. `how` points to a kernel's address, the number of its axes, which of them is cut, the
+    cost of each place, the unit of a chunk's length; then, of a sum of everything, to what joins two chunks' accumulators
+    (else null) and the bytes of these. The sizes of the axes are the first arguments.
+    All arguments are words (addresses and integers travel alike); those behind a kernel's own it does not look at.
+    """
+    words = {f"a{k}": "i64" for k in range(arity)}
+    chunk = f"jg_chunk_{arity}"
+
+    def share(f: Native, how: V, begin: V, count: V, *given: V) -> None:
+        context = f.room(GIVEN + arity)
+        for k, word in enumerate(given):
+            f.store(word, context, GIVEN + k)
+        row = f.variable(f.number(1))
+        with f.each(f.load(how, 1)) as axis, f.unless(axis.eq(f.load(how, 2))):
+            row.value = row.value * f.load(context, axis + GIVEN)
+        length = f.call("jg_length", "i64", 1, count, row.value, f.load(how, 3), f.load(how, 4))
+        kernel, join, size = f.load(how, 0, "ptr"), f.load(how, 5, "ptr"), f.load(how, 6)
+        parts = f.call("jg_parts", "ptr", 1, count, length, size)
+        with f.when(size.ne(0) & parts.compare("eq", f.null)):  # there is no memory: little is needed without chunks
+            f.run(kernel, parts, begin, count, *given)
+            f.leave()
+        for k, word in enumerate((kernel, parts, length, size)):
+            f.store(word, context, k)
+        f.do("jg_parallel", V(f, f"@{chunk}", "ptr", 1), context, count, length)
+        with f.when(join.compare("ne", f.null)):
+            f.do("jg_join_parts", join, parts, count, length, size)
+            f.run(kernel, parts, f.number(-1), count, *given)
+            f.do("free", parts)
+
+    def call(f: Native, context: V, begin: V, end: V) -> None:
+        kernel, parts, length, size = (f.load(context, k, kind) for k, kind in enumerate(("ptr", "ptr", "i64", "i64")))
+        mine = f.at(parts, begin.op("udiv", length) * size, "i8")
+        f.run(kernel, mine, begin, end - begin, *[f.load(context, GIVEN + k) for k in range(arity)])
+
+    LIBRARY.function("void", name=f"jg_shared_{arity}", how="ptr", begin="i64", count="i64", **words)(share)
+    LIBRARY.function("void", name=chunk, context="ptr", begin="i64", end="i64")(call)
+
+
+@LIBRARY.function("ptr", count="i64", length="i64", size="i64")
+def jg_parts(f: Native, count: V, length: V, size: V) -> V:
+    """Memory for the accumulators of all chunks, `size` bytes each; null where they have none."""
+    with f.when(size.eq(0)):
+        f.leave(f.null)
+    return f.call("aligned_alloc", "ptr", 1, f.number(SLOT), (count + length - 1).op("udiv", length) * size)
+
+
+@LIBRARY.function("void", join="ptr", parts="ptr", count="i64", length="i64", size="i64")
+def jg_join_parts(f: Native, join: V, parts: V, count: V, length: V, size: V) -> None:
+    """Those of all chunks in order into those of the first."""
+    with f.each((count - 1).op("udiv", length)) as k:
+        f.run(join, parts, f.at(parts, (k + 1) * size, "i8"))
+
+
+for _arity in range(ROUND, ARGUMENTS + 1, ROUND):
+    _enter_shared(_arity)
 
 
 @LIBRARY.function("void", job="i64")

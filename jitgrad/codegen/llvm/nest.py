@@ -22,8 +22,8 @@ class Nest:
         self.plan, self.code, self.strides = plan, code, strides
         self.kernel = plan.kernel
         self.n_outer, self.n = len(self.kernel.outer), len(plan.order)
-        #: of sums in blocks; a second one is felt where there are many short rows along the lanes
-        self.levels = 1 if 0 < self.n_outer <= plan.lane else 2
+        #: of sums in blocks; a second one is felt where there are many short rows along the lanes, and chunks are one
+        self.levels = 1 if 0 < self.n_outer <= plan.lane or plan.is_total else 2
         self.block, self.labels = "entry", 0
         self.unit = False
         self.mask: V | None = None
@@ -96,12 +96,34 @@ class Nest:
     def size(self, axis: int) -> V:
         return V(self.code, f"%n{axis}", "i64", 1)
 
+    def count(self, axis: int) -> V:
+        """How often a loop over an axis goes round: of the axis that is cut, for a chunk."""
+        return V(self.code, "%count", "i64", 1) if axis == self.plan.cut else self.size(axis)
+
+    def place(self, axis: int) -> V:
+        """The index along an axis."""
+        i = self.index[axis]
+        return i + V(self.code, "%begin", "i64", 1) if axis == self.plan.cut else i
+
+    def enter_chunk(self) -> None:
+        """The operands' pointers at the start of the chunk; loops start at 0, from which good code is made sooner."""
+        self.pointers = [V(self.code, f"%p{k}", "ptr", 1) for k in range(len(self.kernel.operands))]
+        cut = self.plan.cut
+        if cut < 0:
+            return
+        for k, operand in enumerate(self.kernel.operands):
+            stride = self.stride("o", k, cut, operand.strides[cut])
+            if isinstance(stride, V) or stride != 0:
+                begin = V(self.code, "%begin", "i64", 1)
+                self.pointers[k] = self.offset(self.pointers[k], begin if isinstance(stride, int) and stride == 1 else
+                                               begin * stride, STORED[operand.dtype.name])
+
     def lane_loop(self, carried: Carried, fresh: Callable[[], Carried], merge: Callable[[Carried, Carried], Carried],
                   body: Callable[[V, Carried], Carried], unroll: int, blocked: bool) -> Carried:
         """The loop over the axis in lanes: whole vectors, `unroll` at a time, then a masked rest."""
         width = self.plan.lanes
         step = width * unroll
-        size = self.size(self.plan.lane)
+        size = self.count(self.plan.lane)
         whole = size & -step
 
         def sweep(start: V | int, end: V, initial: Carried) -> Carried:
