@@ -2,7 +2,7 @@
 
     jg_parallel(function, context, count, length)   # function(context, begin, end) for each `length` of 0 .. count
     jg_length(count, row, cost, unit)               # how long chunks are, by the work that a kernel has
-    jg_shared_8(how, 0, count, a0, ... a7)          # kernel(parts, begin, length, a0, ... a7) for each chunk
+    jg_shared_8(how, 0, a0, ... a7)                 # kernel(parts, begin, a0, ... a7) for chunks of what `how` says
     jg_set_threads(count), jg_forget_threads()      # the latter in a child process, which has none of its parent's
 
 Chunks depend on sizes alone, never on the number of threads, and neither does what is computed of them.
@@ -36,6 +36,8 @@ LIMIT = 256
 ARGUMENTS, ROUND = 128, 8
 #: words of a job's context before the kernel's arguments
 GIVEN = 4
+#: words of what is to be known of a kernel (`jg_share`)
+KERNEL, RANK, CUT, COST, UNIT, JOIN, PART, MOVES = range(8)
 MASK32 = (1 << 32) - 1
 
 # words of the state, those that are written together in a cache line of their own
@@ -139,57 +141,79 @@ def jg_parallel(f: Native, function: V, context: V, count: V, length: V) -> None
 def _enter_shared(arity: int) -> None:
     """The function that shares a kernel of so many arguments, and the one that calls it for a chunk.
 
-    See `codegen/llvm/chunks.py`. `how` points to a kernel's address, the number of its axes, which of them is cut, the
-    cost of each place, the unit of a chunk's length; then, of a sum of everything, to what joins two chunks' accumulators
-    (else null) and the bytes of these. The sizes of the axes are the first arguments.
     All arguments are words (addresses and integers travel alike); those behind a kernel's own it does not look at.
     """
     words = {f"a{k}": "i64" for k in range(arity)}
     chunk = f"jg_chunk_{arity}"
 
-    def share(f: Native, how: V, begin: V, count: V, *given: V) -> None:
+    def share(f: Native, how: V, begin: V, *given: V) -> None:
         context = f.room(GIVEN + arity)
-        for k, word in enumerate(given):
-            f.store(word, context, GIVEN + k)
-        row = f.variable(f.number(1))
-        with f.each(f.load(how, 1)) as axis, f.unless(axis.eq(f.load(how, 2))):
-            row.value = row.value * f.load(context, axis + GIVEN)
-        length = f.call("jg_length", "i64", 1, count, row.value, f.load(how, 3), f.load(how, 4))
-        kernel, join, size = f.load(how, 0, "ptr"), f.load(how, 5, "ptr"), f.load(how, 6)
-        parts = f.call("jg_parts", "ptr", 1, count, length, size)
-        with f.when(size.ne(0) & parts.compare("eq", f.null)):  # there is no memory: little is needed without chunks
-            f.run(kernel, parts, begin, count, *given)
-            f.leave()
-        for k, word in enumerate((kernel, parts, length, size)):
+        for k, word in enumerate((how, f.null, f.number(1), f.number(arity), *given)):
             f.store(word, context, k)
-        f.do("jg_parallel", V(f, f"@{chunk}", "ptr", 1), context, count, length)
-        with f.when(join.compare("ne", f.null)):
-            f.do("jg_join_parts", join, parts, count, length, size)
-            f.run(kernel, parts, f.number(-1), count, *given)
-            f.do("free", parts)
+        f.do("jg_share", V(f, f"@{chunk}", "ptr", 1), context)
 
     def call(f: Native, context: V, begin: V, end: V) -> None:
-        kernel, parts, length, size = (f.load(context, k, kind) for k, kind in enumerate(("ptr", "ptr", "i64", "i64")))
-        mine = f.at(parts, begin.op("udiv", length) * size, "i8")
-        f.run(kernel, mine, begin, end - begin, *[f.load(context, GIVEN + k) for k in range(arity)])
+        given = f.room(arity)
+        parts = f.call("jg_enter_chunk", "ptr", 1, context, begin, end, given)
+        kernel = f.load(f.load(context, 0, "ptr"), KERNEL, "ptr")
+        f.run(kernel, parts, begin, *[f.load(given, k) for k in range(arity)])
 
-    LIBRARY.function("void", name=f"jg_shared_{arity}", how="ptr", begin="i64", count="i64", **words)(share)
+    LIBRARY.function("void", name=f"jg_shared_{arity}", how="ptr", begin="i64", **words)(share)
     LIBRARY.function("void", name=chunk, context="ptr", begin="i64", end="i64")(call)
 
 
-@LIBRARY.function("ptr", count="i64", length="i64", size="i64")
-def jg_parts(f: Native, count: V, length: V, size: V) -> V:
-    """Memory for the accumulators of all chunks, `size` bytes each; null where they have none."""
-    with f.when(size.eq(0)):
-        f.leave(f.null)
-    return f.call("aligned_alloc", "ptr", 1, f.number(SLOT), (count + length - 1).op("udiv", length) * size)
+@LIBRARY.function("void", chunk="ptr", context="ptr")
+def jg_share(f: Native, chunk: V, context: V) -> None:
+    """Compute a kernel: the words of `context` are its `how`, its parts, the chunks' length and its arguments.
 
-
-@LIBRARY.function("void", join="ptr", parts="ptr", count="i64", length="i64", size="i64")
-def jg_join_parts(f: Native, join: V, parts: V, count: V, length: V, size: V) -> None:
-    """Those of all chunks in order into those of the first."""
-    with f.each((count - 1).op("udiv", length)) as k:
+    `how` points to words at `KERNEL` ...: the function; the number of its axes, whose sizes are the first arguments; which
+    of them is cut; the cost of a place; the unit of a chunk's length. Of a sum of everything, what joins two chunks'
+    accumulators (else null) and the bytes of these. How many arguments move with the start of the chunk, and three words
+    of each: the argument, bytes, and the argument these are to be multiplied by, or -1.
+    """
+    how = f.load(context, 0, "ptr")
+    cut, join, size = f.load(how, CUT), f.load(how, JOIN, "ptr"), f.load(how, PART)
+    count = f.load(context, cut + GIVEN)
+    row = f.variable(f.number(1))
+    with f.each(f.load(how, RANK)) as axis, f.unless(axis.eq(cut)):
+        row.value = row.value * f.load(context, axis + GIVEN)
+    length = f.call("jg_length", "i64", 1, count, row.value, f.load(how, COST), f.load(how, UNIT))
+    f.store(length, context, 2)
+    with f.when(join.compare("eq", f.null)):
+        f.do("jg_parallel", chunk, context, count, length)
+        f.leave()
+    chunks = (count + length - 1).op("udiv", length)
+    parts = f.call("aligned_alloc", "ptr", 1, f.number(SLOT), chunks * size)
+    f.store(parts, context, 1)
+    with f.when(parts.compare("eq", f.null)):  # there is no memory: without chunks none is needed
+        f.run(chunk, context, f.number(0), count)
+        f.leave()
+    f.do("jg_parallel", chunk, context, count, length)
+    with f.each(chunks - 1) as k:
         f.run(join, parts, f.at(parts, (k + 1) * size, "i8"))
+    f.run(chunk, context, f.number(-1), count)
+    f.do("free", parts)
+
+
+@LIBRARY.function("ptr", context="ptr", begin="i64", end="i64", given="ptr")
+def jg_enter_chunk(f: Native, context: V, begin: V, end: V, given: V) -> V:
+    """Put a kernel's arguments for a chunk into `given`; where its accumulators go. Before the start: for what is left.
+    """
+    how, parts = f.load(context, 0, "ptr"), f.load(context, 1, "ptr")
+    with f.each(f.load(context, 3)) as k:
+        f.store(f.load(context, k + GIVEN), given, k)
+    with f.when(begin < 0):
+        f.leave(parts)
+    f.store(end - begin, given, f.load(how, CUT))
+    with f.each(f.load(how, MOVES)) as k:
+        place, size, by = (f.load(how, k * 3 + (MOVES + 1 + j)) for j in range(3))
+        step = f.variable(size)
+        with f.when(by >= 0):
+            step.value = size * f.load(context, by + GIVEN)
+        f.store(f.load(given, place) + begin * step.value, given, place)
+    with f.when(parts.compare("eq", f.null)):
+        f.leave(parts)
+    return f.at(parts, begin.op("udiv", f.load(context, 2)) * f.load(how, PART), "i8")
 
 
 for _arity in range(ROUND, ARGUMENTS + 1, ROUND):

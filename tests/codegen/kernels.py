@@ -17,16 +17,16 @@ _compiled = {}
 
 
 def native(kernel):
-    """The kernel's text, and the kernel as a ctypes function; equal kernels compile once."""
+    """The kernel as a ctypes function; equal kernels compile once."""
     key = llvm_kernel.body_key(kernel)
     if key not in _compiled:
         text = llvm_kernel.emit(kernel, "kernel")
         module = "\n".join([*text.declares.values(), text.text.replace("define internal", "define")])
         loaded = engine.load(engine.compile_module(module), runtime.symbols(), ["kernel"])
         types = [CTYPES["i64" if p.kind == "scalar" else p.llvm_type] for p in llvm_kernel.parameters(kernel)]
-        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, *types)
-        _compiled[key] = loaded, text, function(loaded.address("kernel"))
-    return _compiled[key][1:]
+        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, *types)
+        _compiled[key] = loaded, function(loaded.address("kernel"))
+    return _compiled[key][1]
 
 
 def run(kernel, sizes, arrays, scalars=(), values=None):
@@ -44,8 +44,7 @@ def run(kernel, sizes, arrays, scalars=(), values=None):
             arguments.append(evaluate(p.value, values))
         else:
             arguments.append(int.from_bytes(CTYPES[p.llvm_type](scalars[p.value]), "little"))
-    text, function = native(kernel)
-    function(None, 0, sizes[text.cut] if sizes else 1, *arguments)
+    native(kernel)(None, 0, *arguments)
 
 
 class Space:

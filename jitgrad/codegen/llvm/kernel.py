@@ -1,6 +1,6 @@
 """A kernel as explicit vector IR: a main loop over whole vectors, then one masked tail.
 
-    text = emit(kernel, "k0")        # define internal void @k0(ptr %parts, i64 %begin, i64 %count, ...)
+    text = emit(kernel, "k0")        # define internal void @k0(ptr %parts, i64 %begin, ...)
     text.text                        # the function
     text.declares                    # the declarations that it needs, by name
     parameters(kernel)               # what else to pass, in order
@@ -49,14 +49,12 @@ class KernelText:
     Attributes:
         declares: name -> declaration line.
         functions: what else the callers' module needs, by name: the constant that says how the kernel is shared.
-        cut: the axis of which it computes a part, -1: none.
         total: it is a sum of everything.
     """
 
     text: str
     declares: dict[str, str]
     functions: dict[str, str]
-    cut: int
     total: bool
 
 
@@ -106,7 +104,7 @@ def emit(kernel: Kernel, symbol: str) -> KernelText:
         emitter.forms(by_argument, emitter.body)
     code.lines.append("}\n")
     functions = shared(code, plan, symbol, accumulators) if plan.cut >= 0 and len(arguments) <= ARGUMENTS else {}
-    return KernelText("\n".join(code.lines), code.declares, functions, plan.cut, plan.is_total)
+    return KernelText("\n".join(code.lines), code.declares, functions, plan.is_total)
 
 
 class _Emitter(Nest):
@@ -128,22 +126,25 @@ class _Emitter(Nest):
             self.line(f"br i1 {condition.name}, label %{unit}, label %{general}")
             self.start(unit)
             self.unit = True
-            self.enter_chunk()
+            self.enter_function()
             body()
             self.start(general)
             self.unit = False
-        self.enter_chunk()
+        self.enter_function()
         body()
 
+    def enter_function(self) -> None:
+        self.pointers = [V(self.code, f"%p{k}", "ptr", 1) for k in range(len(self.kernel.operands))]
+
     def body(self) -> None:
-        """All that is done with a chunk."""
+        """The whole kernel."""
         self.outer(0)
         self.line("ret void")
 
     def total(self, names: list[str]) -> list[Accumulator]:
         """A sum of everything: the sums of a chunk, or the end of it, or both. See `chunks.py`."""
         code, before, reductions = self.code, self.before(0), self.reductions(0)
-        self.pointers = [V(code, f"%p{k}", "ptr", 1) for k in range(len(self.kernel.operands))]
+        self.enter_function()
         self.statements([i for i in before if self.kernel.body[i].op not in STORES])
         fresh = self.fresh(reductions)
         parts, begin = V(code, "%parts", "ptr", 1), V(code, "%begin", "i64", 1)
@@ -164,7 +165,7 @@ class _Emitter(Nest):
         self.start("out")
         self.line("ret void")
         self.start("ending")
-        self.pointers = [V(code, f"%p{k}", "ptr", 1) for k in range(len(self.kernel.operands))]
+        self.enter_function()
         self.statements([i for i in before if self.kernel.body[i].op in STORES])
         self.conclude(0, [code.read(a.elem, code.element(slots.name, SLOT * k, "i8"), a.lanes)
                           for k, a in enumerate(fresh)])
@@ -292,7 +293,7 @@ class _Emitter(Nest):
         if axis == plan.lane:
             self.lane_loop([], list, lambda a, b: a, body, 1, False)
         else:
-            self.loop(0, self.count(axis), 1, [], body)
+            self.loop(0, self.size(axis), 1, [], body)
         self.pointers = saved
 
     def reductions(self, stage: int) -> list[int]:
@@ -332,10 +333,10 @@ class _Emitter(Nest):
             if axis == plan.lane:
                 result = self.lane_loop(carried, fresh, merge, iteration, unroll, sums)
             elif sums:
-                result = self.in_blocks(self.count(axis), 1, carried, fresh, merge,
+                result = self.in_blocks(self.size(axis), 1, carried, fresh, merge,
                                         lambda start, end: self.loop(start, end, 1, fresh(), iteration))
             else:
-                result = self.loop(0, self.count(axis), 1, carried, iteration)
+                result = self.loop(0, self.size(axis), 1, carried, iteration)
             self.pointers = saved
             return result
 

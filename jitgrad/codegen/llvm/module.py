@@ -48,7 +48,7 @@ class ModuleText:
         if known is None:
             symbol = f"k{len(self.kernels)}_{step.kernel.name}"
             printed = llvm_kernel.emit(step.kernel, symbol)
-            known = self.kernels[key] = KnownKernel(symbol, printed.cut, bool(printed.functions), printed.total)
+            known = self.kernels[key] = KnownKernel(symbol, bool(printed.functions), printed.total)
             self.kernel_texts.append(printed.text)
             self.declares.update(printed.declares)
             self.shared.update(printed.functions)
@@ -92,12 +92,13 @@ class ModuleText:
         if sum(text.count("\n") for text in glue) < MUCH_GLUE:
             return self.text(), ""
         rest = [text for text, quick in self.programs if not quick]
+        loops = self._parts(False)
         around, shared, declared = self._around(), [], []
-        for text in (*self.kernel_texts, *self._parts(False)):
+        for text in (*self.kernel_texts, *loops):
             function = text.replace("define internal", "define", 1)
             shared.append(function)
             declared.append(function[:function.index("{")].replace("define", "declare", 1))
-        good = [*(around if rest else self.declares.values()), *shared, *rest]
+        good = [*(around if rest or loops else self.declares.values()), *shared, *rest]
         return "\n".join(good), "\n".join([*around, *declared, *glue])
 
     def _around(self) -> list[str]:

@@ -96,34 +96,17 @@ class Nest:
     def size(self, axis: int) -> V:
         return V(self.code, f"%n{axis}", "i64", 1)
 
-    def count(self, axis: int) -> V:
-        """How often a loop over an axis goes round: of the axis that is cut, for a chunk."""
-        return V(self.code, "%count", "i64", 1) if axis == self.plan.cut else self.size(axis)
-
     def place(self, axis: int) -> V:
-        """The index along an axis."""
+        """The index along an axis; of the one that is cut this is a chunk."""
         i = self.index[axis]
         return i + V(self.code, "%begin", "i64", 1) if axis == self.plan.cut else i
-
-    def enter_chunk(self) -> None:
-        """The operands' pointers at the start of the chunk; loops start at 0, from which good code is made sooner."""
-        self.pointers = [V(self.code, f"%p{k}", "ptr", 1) for k in range(len(self.kernel.operands))]
-        cut = self.plan.cut
-        if cut < 0:
-            return
-        for k, operand in enumerate(self.kernel.operands):
-            stride = self.stride("o", k, cut, operand.strides[cut])
-            if isinstance(stride, V) or stride != 0:
-                begin = V(self.code, "%begin", "i64", 1)
-                self.pointers[k] = self.offset(self.pointers[k], begin if isinstance(stride, int) and stride == 1 else
-                                               begin * stride, STORED[operand.dtype.name])
 
     def lane_loop(self, carried: Carried, fresh: Callable[[], Carried], merge: Callable[[Carried, Carried], Carried],
                   body: Callable[[V, Carried], Carried], unroll: int, blocked: bool) -> Carried:
         """The loop over the axis in lanes: whole vectors, `unroll` at a time, then a masked rest."""
         width = self.plan.lanes
         step = width * unroll
-        size = self.count(self.plan.lane)
+        size = self.size(self.plan.lane)
         whole = size & -step
 
         def sweep(start: V | int, end: V, initial: Carried) -> Carried:

@@ -1,7 +1,7 @@
 """Sizes in registers: what is known at entry is computed there, once, the rest where it is needed."""
 
 import operator
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import reduce
 from typing import Any
 
@@ -17,7 +17,6 @@ class Sizes:
         self.function, self.at_entry = function, at_entry
         self.known: dict[Size, str] = {}        # sizes that are computed in `entry`
         self.variables: dict[Symbol, str] = {}  # other symbols: their variable
-        self.compared: dict[tuple[tuple[Size, ...], int], str] = {}  # comparisons that are made in `entry`
 
     def value(self, size: Size, code: Code | None = None) -> V:
         """A size as i64. What is known at entry is computed there, once."""
@@ -25,18 +24,6 @@ class Sizes:
         if isinstance(size, int):
             return V(code, str(size), "i64", 1)
         return self._once(size, code, self._compute)
-
-    def exceed(self, sizes: Sequence[Size], limit: int) -> V:
-        """Whether the product of sizes is larger than a number. What is known at entry is compared there, once."""
-        function, key = self.function, (tuple(sizes), limit)
-        known = all(isinstance(s, int) or all(a in self.at_entry for a in symbols(s)) for s in sizes)
-        code = function.entry if known else function.code
-        name = self.compared.get(key)
-        if name is None:
-            name = (_multiplied((self.value(s, code) for s in sizes), code) > limit).name
-            if known:
-                self.compared[key] = name
-        return V(function.code, name, "i1", 1)
 
     def _once(self, size: Dim, code: Code, compute: Callable[[Dim, Code], V]) -> V:
         name = self.known.get(size)

@@ -30,8 +30,7 @@ def kernel_step(p: Printer, step: KernelStep) -> None:
     known = p.module.kernel(step)
     arguments = [(kind, name) if kind in ("ptr", "i64") else ("i64", V(p.code, name, kind, 1).word().name)
                  for kind, name in kernel_arguments(p, step)]
-    much = p.sizes.exceed(step.sizes, chunks.limit(step.kernel)) if known.shared else None
-    chunks.call(p.code, known, arguments, p.size(step.sizes[known.cut]) if known.cut >= 0 else p.const(0), much)
+    chunks.call(p.code, known, arguments, chunks.much(step.kernel, [p.size(s) for s in step.sizes]))
 
 
 def kernel_arguments(p: Printer, step: KernelStep) -> list[tuple[str, str]]:

@@ -36,8 +36,11 @@ class Plan:
 
         Places that indices say may be written in a certain order only.
         """
-        if not self.order or any(s.op in STORES and s.op != "store" for s in self.kernel.body):
+        body = self.kernel.body
+        if not self.order or any(s.op in STORES and s.op != "store" for s in body):
             return -1
+        if self.is_total and self.order[0] != 0 and any(s.fn in ("argmax", "argmin") for s in body):
+            return -1  # the place of an element is counted with the size of this axis
         return self.order[0] if self.kernel.outer or self.is_total else -1
 
     @property
