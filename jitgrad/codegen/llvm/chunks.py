@@ -63,7 +63,7 @@ def much(kernel: Kernel, sizes: Sequence[V]) -> V | None:
 def call(code: Code, known: KnownKernel, arguments: Sequence[tuple[str, str]], is_much: V | None) -> None:
     """Call a kernel, where it is much work through the pool."""
     callee, how, given = f"@{known.symbol}", "null", list(arguments)
-    if is_much is not None and known.shared:
+    if is_much is not None:
         how, arity = f"{callee}.how", -len(given) // ROUND * -ROUND
         given += [("i64", "poison")] * (arity - len(given))  # a function does not look at more than it has
         code.declares[f"jg_shared_{arity}"] = f"declare void @jg_shared_{arity}(ptr, i64{', i64' * arity})"

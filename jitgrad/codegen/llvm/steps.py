@@ -30,7 +30,8 @@ def kernel_step(p: Printer, step: KernelStep) -> None:
     known = p.module.kernel(step)
     arguments = [(kind, name) if kind in ("ptr", "i64") else ("i64", V(p.code, name, kind, 1).word().name)
                  for kind, name in kernel_arguments(p, step)]
-    chunks.call(p.code, known, arguments, chunks.much(step.kernel, [p.size(s) for s in step.sizes]))
+    much = chunks.much(step.kernel, [p.size(s) for s in step.sizes]) if known.shared else None
+    chunks.call(p.code, known, arguments, much)
 
 
 def kernel_arguments(p: Printer, step: KernelStep) -> list[tuple[str, str]]:
