@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from jitgrad import (accelerator, amp, autograd, backends, cpu, cuda, distributions, func, jit, linalg, nn, onnx,
                          optim, testing, utils)
     from jitgrad._namespace import *
+    from jitgrad.codegen.run.threads import get_num_threads, set_num_threads
     from jitgrad.eager.format import set_printoptions
     from jitgrad.func.vectorize import vmap
     from jitgrad.script.executor import eager_mode
@@ -29,7 +30,8 @@ _PUBLIC = ("accelerator", "amp", "autograd", "backends", "cpu", "cuda", "distrib
            "onnx", "optim", "testing", "utils")
 _MODULES = frozenset(name.removesuffix(".py") for name in _os.listdir(_os.path.dirname(__file__)))
 _LATE = {"save": "serialization", "load": "serialization", "eager_mode": "script.executor",
-         "ignore": "script.graph.marks", "set_printoptions": "eager.format", "vmap": "func.vectorize"}
+         "ignore": "script.graph.marks", "set_printoptions": "eager.format", "vmap": "func.vectorize",
+         "get_num_threads": "codegen.run.threads", "set_num_threads": "codegen.run.threads"}
 
 
 def __getattr__(name: str) -> _Any:

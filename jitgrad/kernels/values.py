@@ -203,6 +203,17 @@ class V:
         return self.code.call(f"llvm.{name}.{mangle(self.elem, self.lanes)}", self.elem, self.lanes, self,
                               *[self.lift(o) for o in others])
 
+    def word(self) -> V:
+        """The bit pattern of a scalar as i64."""
+        bits = self.bits() if self.elem in FLOAT_TYPES else self
+        return bits if BITS[bits.elem] == 64 else bits.cast("zext", "i64")
+
+    def from_word(self, elem: str) -> V:
+        """The scalar with these bits."""
+        bits = SAME_SIZE_INT.get(elem, elem)
+        value = self if BITS[bits] == 64 else self.cast("trunc", bits)
+        return value if elem == bits else value.cast("bitcast", elem)
+
     def fma(self, b: V | Number, c: V | Number) -> V:
         """self * b + c, rounded once."""
         return self.intrinsic("fma", b, c)

@@ -7,6 +7,7 @@ number nodes (`numbers.py`) and sequences (`sequences.py`) are modules of their 
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jitgrad.codegen.llvm import chunks
 from jitgrad.codegen.llvm.conversions import part_types
 from jitgrad.codegen.llvm.printer import Printer
 from jitgrad.codegen.llvm.products import convolution_step, gemm_step
@@ -25,8 +26,12 @@ POLL_CYCLES = 100_000_000
 
 
 def kernel_step(p: Printer, step: KernelStep) -> None:
-    symbol = p.module.kernel(step)
-    p.line(f"call void @{symbol}({', '.join(f'{t} {name}' for t, name in kernel_arguments(p, step))})")
+    """The call; by whoever shares the kernel among threads where it is much work."""
+    known = p.module.kernel(step)
+    arguments = [(kind, name) if kind in ("ptr", "i64") else ("i64", V(p.code, name, kind, 1).word().name)
+                 for kind, name in kernel_arguments(p, step)]
+    much = chunks.much(step.kernel, [p.size(s) for s in step.sizes]) if known.shared else None
+    chunks.call(p.code, known, arguments, much)
 
 
 def kernel_arguments(p: Printer, step: KernelStep) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from jitgrad import kernels, random
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.program import layout
-from jitgrad.codegen.run import store
+from jitgrad.codegen.run import store, threads
 
 
 def key(*what: str) -> str:
@@ -26,12 +26,15 @@ def compiled() -> tuple[bytes, list[str]]:
     """The library's object and the names in it, from the disk cache if there."""
     def make() -> bytes:
         from jitgrad.codegen.run import helpers  # seldom needed: the texts are large
-        from jitgrad.kernels import runtime
+        from jitgrad.kernels import pool, runtime
 
         machine = engine.host()
         text, exports = runtime.module_text(machine.vector_bytes, machine.has_fma, machine.has_avx512)
-        names = ",".join([*exports, *helpers.LIBRARY.functions])
-        return names.encode() + b"\n" + engine.compile_module(f"{text}\n{helpers.LIBRARY.text()}")
+        names = ",".join([*exports, *helpers.LIBRARY.functions, *pool.LIBRARY.functions])
+        lines = "\n".join([text, helpers.LIBRARY.text(), pool.text(machine.triple)]).split("\n")
+        declared = dict.fromkeys(line for line in lines if line.startswith("declare "))
+        whole = [*declared, *[line for line in lines if line not in declared]]
+        return names.encode() + b"\n" + engine.compile_module("\n".join(whole))
 
     names, _, code = store.kept(key(), make).partition(b"\n")
     return code, names.decode().split(",")
@@ -43,7 +46,9 @@ def _loaded() -> tuple[engine.Loaded, dict[str, int]]:
     python = ("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals", "PyErr_Fetch")
     addresses = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in python}
     loaded = engine.load(code, addresses, names)
-    return loaded, {name: loaded.address(name) for name in names}
+    found = {name: loaded.address(name) for name in names}
+    threads.manage(found["jg_set_threads"], found["jg_forget_threads"])
+    return loaded, found
 
 
 def symbols() -> dict[str, int]:
