@@ -65,7 +65,7 @@ def text(triple: str) -> str:
     pause.leave()
     return "\n".join([f"@jg_pool = internal global [{WORDS} x i64] zeroinitializer, align 64",
                       *pause.declares.values(), *pause.defined("internal void @jg_pause", []),
-                      LIBRARY.text().replace("declare void @jg_pause()\n", "")])
+                      LIBRARY.text()])
 
 
 def _word(f: Native, number: V | int) -> V:
@@ -121,10 +121,11 @@ def jg_parallel(f: Native, function: V, context: V, count: V, length: V) -> None
     chunks = (count + length - 1).op("udiv", length)
     with f.when((chunks > 1) & (_get(f, WANTED) > 1)), f.when(f.exchange(_word(f, BUSY), 0, 1)):
         f.do("jg_start_threads")
+        job = _get(f, EPOCH) + 1
+        _set(f, CLAIM, job.shl(32) | MASK32)  # who is late finds no chunk while the words change
         for number, value in ((FUNCTION, function), (CONTEXT, context), (COUNT, count), (LENGTH, length),
                               (CHUNKS, chunks), (DONE, 0)):
             _set(f, number, value)
-        job = _get(f, EPOCH) + 1
         _set(f, CLAIM, job.shl(32))
         _set(f, EPOCH, job)
         with f.when(_get(f, SLEEPERS) > 0):
@@ -228,7 +229,7 @@ def jg_work(f: Native, job: V) -> None:
         chunk, chunks = claim & MASK32, _get(f, CHUNKS)
         with f.when(claim.lshr(32).ne(job & MASK32) | (chunk >= chunks)):
             stop()
-        # read before the chunk is taken: as long as one is left, it is this job's
+        # read before the chunk is taken, which succeeds if no other job has begun since
         function, context = _get(f, FUNCTION, "ptr"), _get(f, CONTEXT, "ptr")
         length, count = _get(f, LENGTH), _get(f, COUNT)
         with f.when(f.exchange(_word(f, CLAIM), claim, claim + 1)):

@@ -204,15 +204,17 @@ class V:
                               *[self.lift(o) for o in others])
 
     def word(self) -> V:
-        """The bit pattern of a scalar as i64."""
-        bits = self.bits() if self.elem in FLOAT_TYPES else self
-        return bits if BITS[bits.elem] == 64 else bits.cast("zext", "i64")
+        """A scalar as i64: the bits of a double, or zeros and those of an integer."""
+        if self.elem in FLOAT_TYPES:
+            return (self if self.elem == "double" else self.cast("fpext", "double")).bits()
+        return self if self.elem == "i64" else self.cast("zext", "i64")
 
     def from_word(self, elem: str) -> V:
-        """The scalar with these bits."""
-        bits = SAME_SIZE_INT.get(elem, elem)
-        value = self if BITS[bits] == 64 else self.cast("trunc", bits)
-        return value if elem == bits else value.cast("bitcast", elem)
+        """The scalar that was made this word."""
+        if elem in FLOAT_TYPES:
+            value = self.cast("bitcast", "double")
+            return value if elem == "double" else value.cast("fptrunc", elem)
+        return self if elem == "i64" else self.cast("trunc", elem)
 
     def fma(self, b: V | Number, c: V | Number) -> V:
         """self * b + c, rounded once."""

@@ -43,7 +43,8 @@ def run(kernel, sizes, arrays, scalars=(), values=None):
         elif p.kind == "stride":
             arguments.append(evaluate(p.value, values))
         else:
-            arguments.append(int.from_bytes(CTYPES[p.llvm_type](scalars[p.value]), "little"))
+            floating = p.llvm_type in ("float", "double")
+            arguments.append(int.from_bytes(CTYPES["double" if floating else p.llvm_type](scalars[p.value]), "little"))
     native(kernel)(None, 0, *arguments)
 
 

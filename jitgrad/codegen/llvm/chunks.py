@@ -9,7 +9,7 @@
 `jg_shared_8` takes what a kernel with eight further arguments takes, and calls the kernel that the constant names for each
 chunk: with a smaller size, and addresses that are farther on. So a kernel is compiled once and knows nothing of threads,
 but for where in the whole its indices begin, and little work is done as if there were none. Arguments are addresses and
-words: a scalar is passed as its bits.
+words: a scalar is passed as one (`V.word`).
 
 A sum of everything looks at `%parts`, which are null where it is alone: then it sums and ends. Else it puts its
 accumulators there and leaves it at that; called with a negative `%begin` it takes what is there, and ends. In between the
@@ -49,7 +49,7 @@ class KnownKernel:
 
 def head(symbol: str, arguments: Sequence[tuple[str, str]]) -> str:
     """The first line of a kernel's function."""
-    return f"define internal void @{symbol}({_listed('%parts', '%begin', arguments)}) nounwind {{"
+    return f"define internal void @{symbol}({_listed('%parts', '%begin', _rounded(arguments, '%unused'))}) nounwind {{"
 
 
 def much(kernel: Kernel, sizes: Sequence[V]) -> V | None:
@@ -62,10 +62,9 @@ def much(kernel: Kernel, sizes: Sequence[V]) -> V | None:
 
 def call(code: Code, known: KnownKernel, arguments: Sequence[tuple[str, str]], is_much: V | None) -> None:
     """Call a kernel, where it is much work through the pool."""
-    callee, how, given = f"@{known.symbol}", "null", list(arguments)
+    callee, how, given = f"@{known.symbol}", "null", _rounded(arguments)
     if is_much is not None:
-        how, arity = f"{callee}.how", -len(given) // ROUND * -ROUND
-        given += [("i64", "poison")] * (arity - len(given))  # a function does not look at more than it has
+        how, arity = f"{callee}.how", len(given)
         code.declares[f"jg_shared_{arity}"] = f"declare void @jg_shared_{arity}(ptr, i64{', i64' * arity})"
         callee = code.emit(f"select i1 {is_much.name}, ptr @jg_shared_{arity}, ptr {callee}", "ptr", 1).name
         if known.total:
@@ -111,6 +110,12 @@ def _join(code: Code, name: str, accumulators: Sequence[Accumulator]) -> tuple[s
     text = f.defined(f"internal void @{name}", ["ptr %into", "ptr %other"], " noinline optnone")
     code.declares.update(f.declares)
     return "\n".join(text), size
+
+
+def _rounded(arguments: Sequence[tuple[str, str]], rest: str = "") -> list[tuple[str, str]]:
+    """Arguments of a kernel and as many more as the functions that share it pass: parameters `rest`, or no values."""
+    more = -len(arguments) % ROUND
+    return [*arguments, *[("i64", f"{rest}{k}" if rest else "poison") for k in range(more)]]
 
 
 def _listed(parts: str, begin: str, arguments: Sequence[tuple[str, str]]) -> str:

@@ -61,7 +61,7 @@ class KernelText:
 def parameters(kernel: Kernel) -> list[Parameter]:
     """Sizes of outer and inner axes; operands; strides that are Dims (operands', then statements'); scalars.
 
-    A bool scalar is i1, one of a half type a float; each is passed as a word of its bits.
+    A bool scalar is i1; floats are passed as doubles, all as words.
     """
     result = [Parameter("size", "i64", s) for s in (*kernel.outer, *kernel.inner)]
     result += [Parameter("operand", "ptr", k) for k in range(len(kernel.operands))]

@@ -17,9 +17,10 @@ from jitgrad.codegen.program.layout import Status, Word
 from jitgrad.codegen.program.step import Ref
 from jitgrad.codegen.program.steps import (Allocate, Assign, CallStep, CommitSlot, ConvolutionStep, GemmStep, IfStep,
                                            KernelStep, LoadScalar, LoopStep, Point, ScalarStep, StoreScalar)
+from jitgrad.dtypes import float32
 from jitgrad.kernels.values import V
 from jitgrad.ops.opdef import has_trait
-from jitgrad.ops.types import NUMBER, TensorType
+from jitgrad.ops.types import FLOAT, NUMBER, TensorType
 
 #: cycles between two looks at pending signals (about 50 ms)
 POLL_CYCLES = 100_000_000
@@ -28,17 +29,24 @@ POLL_CYCLES = 100_000_000
 def kernel_step(p: Printer, step: KernelStep) -> None:
     """The call; by whoever shares the kernel among threads where it is much work."""
     known = p.module.kernel(step)
-    arguments = [(kind, name) if kind in ("ptr", "i64") else ("i64", V(p.code, name, kind, 1).word().name)
-                 for kind, name in kernel_arguments(p, step)]
+    arguments = memory_arguments(p, step)
+    for value, d in zip(step.scalars, step.kernel.scalars, strict=True):
+        number = p.one(value) if d is float32 and value.type == FLOAT else p.as_dtype(value, d)  # the kernel rounds
+        arguments.append(("i64", number.word().name))
     much = chunks.much(step.kernel, [p.size(s) for s in step.sizes]) if known.shared else None
     chunks.call(p.code, known, arguments, much)
 
 
-def kernel_arguments(p: Printer, step: KernelStep) -> list[tuple[str, str]]:
-    """Types and registers of what a kernel is called with (`llvm_kernel.parameters`)."""
+def memory_arguments(p: Printer, step: KernelStep) -> list[tuple[str, str]]:
+    """Types and registers of the first arguments of a kernel (`llvm_kernel.parameters`): sizes, addresses, strides."""
     arguments = [("i64", p.size(s).name) for s in step.sizes]
     arguments += [("ptr", p.address(b, o)) for b, o in step.starts]
-    arguments += [("i64", p.size(s).name) for s in step.strides]
+    return [*arguments, *[("i64", p.size(s).name) for s in step.strides]]
+
+
+def kernel_arguments(p: Printer, step: KernelStep) -> list[tuple[str, str]]:
+    """Types and registers of the arguments of a kernel, scalars as what they are."""
+    arguments = memory_arguments(p, step)
     for value, d in zip(step.scalars, step.kernel.scalars, strict=True):
         v = p.as_dtype(value, d)
         arguments.append((v.type, v.name))

@@ -34,10 +34,10 @@ class Plan:
     def cut(self) -> int:
         """The axis that several threads may share, the outermost loop's; -1: none.
 
-        Places that indices say may be written in a certain order only.
+        Places that indices say, and those that several of its indices share, may be written in a certain order only.
         """
         body = self.kernel.body
-        if not self.order or any(s.op in STORES and s.op != "store" for s in body):
+        if not self.order or any(s.op in STORES and (s.op != "store" or self._is_repeated(s)) for s in body):
             return -1
         if self.is_total and self.order[0] != 0 and any(s.fn in ("argmax", "argmin") for s in body):
             return -1  # the place of an element is counted with the size of this axis
@@ -49,6 +49,10 @@ class Plan:
         body = self.kernel.body
         return not self.kernel.outer and self.stages == 1 and any(s.op == "reduce" for s in body) and all(
             s.op == "store" for s in body if s.op in STORES)
+
+    def _is_repeated(self, store: Stmt) -> bool:
+        """Whether what is stored for one index of the outermost loop is stored over for the next."""
+        return bool(self.kernel.outer) and self.kernel.operands[store.operand].strides[self.order[0]] == 0
 
 
 def make_plan(kernel: Kernel, vector_bytes: int) -> Plan:

@@ -1,6 +1,7 @@
 """The run-time library: the functions that kernels call, compiled once for a machine and kept in the disk cache."""
 
 import ctypes
+import re
 from functools import lru_cache
 from pathlib import Path
 
@@ -30,14 +31,24 @@ def compiled() -> tuple[bytes, list[str]]:
 
         machine = engine.host()
         text, exports = runtime.module_text(machine.vector_bytes, machine.has_fma, machine.has_avx512)
-        names = ",".join([*exports, *helpers.LIBRARY.functions, *pool.LIBRARY.functions])
-        lines = "\n".join([text, helpers.LIBRARY.text(), pool.text(machine.triple)]).split("\n")
-        declared = dict.fromkeys(line for line in lines if line.startswith("declare "))
-        whole = [*declared, *[line for line in lines if line not in declared]]
-        return names.encode() + b"\n" + engine.compile_module("\n".join(whole))
+        names = [*exports, *helpers.LIBRARY.functions, *pool.LIBRARY.functions]
+        texts = [text, helpers.LIBRARY.text(), pool.text(machine.triple)]
+        return ",".join(names).encode() + b"\n" + engine.compile_module(_joined(texts))
 
     names, _, code = store.kept(key(), make).partition(b"\n")
     return code, names.decode().split(",")
+
+
+def _joined(texts: list[str]) -> str:
+    """Texts as one, with one declaration of what several need and none defines."""
+    lines = "\n".join(texts).split("\n")
+    defined = {_NAME.findall(line)[0] for line in lines if line.startswith("define ")}
+    declared = {_NAME.findall(line)[0]: line for line in lines if line.startswith("declare ")}
+    return "\n".join([*[line for name, line in declared.items() if name not in defined],
+                      *[line for line in lines if not line.startswith("declare ")]])
+
+
+_NAME = re.compile(r"@([\w.]+)")
 
 
 @lru_cache(maxsize=1)
@@ -47,7 +58,7 @@ def _loaded() -> tuple[engine.Loaded, dict[str, int]]:
     addresses = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in python}
     loaded = engine.load(code, addresses, names)
     found = {name: loaded.address(name) for name in names}
-    threads.manage(found["jg_set_threads"], found["jg_forget_threads"])
+    threads.manage(found)
     return loaded, found
 
 

@@ -1,12 +1,13 @@
 """How many threads compute: those of the run-time library (`kernels/pool.py`), and the BLAS's.
 
-A program's kernels and large products are shared among the former. NumPy's BLAS, which eager products use, has its own.
+A program's kernels are shared among the former. NumPy's BLAS, which products use, has its own.
 """
 
 import atexit
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from jitgrad import config
 from jitgrad.kernels import blas
@@ -16,6 +17,7 @@ class _Control:
     """What was asked for (0: nothing yet), and how to tell the run-time library once it is there."""
 
     asked = 0
+    asked_interop = 0
     tell: Callable[[int], None] | None = None
 
 
@@ -28,22 +30,22 @@ def _usable() -> int:
 def get_num_threads() -> int:
     """How many threads share the work of a compiled function.
 
-    What `set_num_threads` said, else JITGRAD_NUM_THREADS, else OMP_NUM_THREADS, else the processors that this process may
-    use.
+    What `set_num_threads` said, else JITGRAD_NUM_THREADS, else OMP_NUM_THREADS (but no more than the processors that this
+    process may use), else 1.
     """
     if _Control.asked:
         return _Control.asked
     known = config.current().num_threads
     if not known:
         first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()  # it may have numbers for inner levels
-        known = int(first) if first.isdecimal() else 0
-    return known or _usable()
+        known = min(int(first), _usable()) if first.isdecimal() else 0
+    return known or 1
 
 
 def set_num_threads(num_threads: int) -> None:
     """Let so many threads share the work of compiled functions from now on, and products of eager tensors.
 
-    Results do not depend on it. Waits for work that is under way.
+    The results of compiled functions do not depend on it. Waits for work that is under way.
 
     Args:
         num_threads: the thread that calls counts.
@@ -52,24 +54,42 @@ def set_num_threads(num_threads: int) -> None:
         TypeError: it is not an int.
         RuntimeError: it is not positive.
     """
-    if type(num_threads) is not int:
-        raise TypeError(f"set_num_threads expects an int, but got {type(num_threads).__name__}")
-    if num_threads < 1:
-        raise RuntimeError("set_num_threads expects a positive integer")
-    _Control.asked = num_threads
+    _Control.asked = _checked("set_num_threads", num_threads)
     blas.set_threads(num_threads)
     if _Control.tell is not None:
         _Control.tell(num_threads)
 
 
-def manage(set_threads: int, forget_threads: int) -> None:
-    """The run-time library is there: functions at these addresses set the number, and say in a child that none is left.
+def get_num_interop_threads() -> int:
+    """What `set_num_interop_threads` said, else the processors that this process may use."""
+    return _Control.asked_interop or _usable()
+
+
+def set_num_interop_threads(num_interop_threads: int) -> None:
+    """For programs written for torch: remembers the number, and nothing else, since no two operations run at once.
+
+    Raises:
+        TypeError: it is not an int.
+        RuntimeError: it is not positive.
     """
-    tell = ctypes.CFUNCTYPE(None, ctypes.c_int64)(set_threads)
-    forget = ctypes.CFUNCTYPE(None)(forget_threads)
+    _Control.asked_interop = _checked("set_num_interop_threads", num_interop_threads)
+
+
+def _checked(function: str, count: Any) -> int:
+    if type(count) is not int:
+        raise TypeError(f"{function} expects an int, but got {type(count).__name__}")
+    if count < 1:
+        raise RuntimeError(f"{function} expects a positive integer")
+    return count
+
+
+def manage(functions: Mapping[str, int]) -> None:
+    """The run-time library is there, with functions at these addresses."""
+    def function(name: str, *arguments: Any) -> Callable[..., None]:
+        return ctypes.CFUNCTYPE(None, *arguments)(functions[name])
+
+    _Control.tell = tell = function("jg_set_threads", ctypes.c_int64)
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=forget)
-    # a thread must not be where its code is unmapped
-    atexit.register(tell, 1)
-    _Control.tell = tell
+        os.register_at_fork(after_in_child=function("jg_forget_threads"))
+    atexit.register(tell, 1)  # a thread must not be where code is unmapped
     tell(get_num_threads())

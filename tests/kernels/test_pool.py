@@ -1,0 +1,116 @@
+"""Threads that share kernels: the same bits whatever their number, in children and under several callers."""
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import jitgrad
+
+
+@pytest.fixture(autouse=True)
+def _as_before():
+    before = jitgrad.get_num_threads()
+    yield
+    jitgrad.set_num_threads(before)
+
+
+def normal(*shape, seed=0):
+    return jitgrad.from_numpy(np.random.default_rng(seed).normal(size=shape).astype(np.float32))
+
+
+def pointwise(x, w):
+    return (x.tanh() * 0.5 + w.exp()).clamp(max=3.0) * x
+
+
+def rows(x, w):
+    return (x * w).softmax(-1) + jitgrad.nn.functional.layer_norm(x, (x.shape[-1],))
+
+
+def sums(x, w):
+    return x.sum() * (w * x).sum(0), (x * w).sum(1), (x - w).abs().max()
+
+
+PROGRAMS = {
+    "pointwise": (pointwise, (1500, 700), (1500, 700)), "broadcast": (pointwise, (1500, 700), (700,)),
+    "rows": (rows, (900, 1000), (1000,)), "sums": (sums, (1100, 900), (1100, 900)),
+    "columns": (sums, (5000, 130), (130,)), "long": (pointwise, (1, 1_300_001), (1, 1_300_001)),
+    "small": (rows, (3, 5), (5,)),
+}
+
+
+def computed(f, x, w):
+    """Results and gradients, as bytes."""
+    x, w = x.clone().requires_grad_(), w.clone().requires_grad_()
+    found = f(x, w)
+    found = found if isinstance(found, tuple) else (found,)
+    sum((v * v).sum() for v in found).backward()
+    return [v.detach().numpy().tobytes() for v in (*found, x.grad, w.grad)]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_same_bits_on_any_number_of_threads(name):
+    function, xs, ws = PROGRAMS[name]
+    f = jitgrad.script(function)
+    x, w = normal(*xs), normal(*ws, seed=1)
+    found = []
+    for count in (1, 2, 4, 3):
+        jitgrad.set_num_threads(count)
+        assert jitgrad.get_num_threads() == count
+        found.append(computed(f, x, w))
+    assert found[0] == found[1] == found[2] == found[3]
+    expected = function(x, w)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for a, b in zip(expected, found[0][:len(expected)], strict=True):
+        np.testing.assert_allclose(np.frombuffer(b, np.float32), a.numpy().ravel(), rtol=1e-3, atol=1e-3)
+
+
+def test_several_callers_at_once():
+    jitgrad.set_num_threads(2)
+    f = jitgrad.script(pointwise)
+    given = [(normal(1000, 600, seed=k), normal(1000, 600, seed=k + 9)) for k in range(4)]
+    expected = [f(*g).numpy().tobytes() for g in given]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda k: f(*given[k % 4]).numpy().tobytes() == expected[k % 4], range(60)))
+    assert all(found)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_child_makes_threads_of_its_own():
+    jitgrad.set_num_threads(2)
+    f = jitgrad.script(pointwise)
+    x, w = normal(1500, 700), normal(700, seed=1)
+    expected = f(x, w).numpy().tobytes()
+    child = os.fork()
+    if not child:
+        os._exit(0 if all(f(x, w).numpy().tobytes() == expected for _ in range(5)) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert f(x, w).numpy().tobytes() == expected
+
+
+def test_who_waits_burns_no_time():
+    jitgrad.set_num_threads(2)
+    f = jitgrad.script(pointwise)
+    f(normal(1500, 700), normal(700, seed=1))
+    before = time.process_time()
+    time.sleep(0.5)
+    assert time.process_time() - before < 0.25
+
+
+@pytest.mark.parametrize(("number", "error"), [(0, RuntimeError), (-1, RuntimeError), (1.5, TypeError),
+                                               (True, TypeError)])
+def test_numbers_that_are_none(number, error):
+    with pytest.raises(error, match="set_num_threads expects"):
+        jitgrad.set_num_threads(number)
+
+
+def test_the_environment_says_how_many(monkeypatch):
+    from jitgrad.codegen.run import threads
+
+    monkeypatch.setattr(threads._Control, "asked", 0)
+    for value, expected in (("", 1), ("2,4", min(2, threads._usable())), ("many", 1)):
+        monkeypatch.setenv("OMP_NUM_THREADS", value)
+        with jitgrad.config.override(num_threads=0):
+            assert jitgrad.get_num_threads() == expected
