@@ -167,10 +167,10 @@ def _enter_shared(arity: int) -> None:
 def jg_share(f: Native, chunk: V, context: V) -> None:
     """Compute a kernel: the words of `context` are its `how`, its parts, the chunks' length and its arguments.
 
-    `how` points to words at `KERNEL` ...: the function; the number of its axes, whose sizes are the first arguments; which
-    of them is cut; the cost of a place; the unit of a chunk's length. Of a sum of everything, what joins two chunks'
-    accumulators (else null) and the bytes of these. How many arguments move with the start of the chunk, and three words
-    of each: the argument, bytes, and the argument these are to be multiplied by, or -1.
+    `how` points to words at `KERNEL` ...: the function; the number of its axes, whose sizes are the first arguments;
+    which of them is cut; the cost of a place; the unit of a chunk's length. Of a sum of everything, what joins two
+    chunks' accumulators (else null) and the bytes of these. How many arguments move with the start of the chunk, and
+    three words of each: the argument, bytes, and the argument these are to be multiplied by, or -1.
     """
     how = f.load(context, 0, "ptr")
     cut, join, size = f.load(how, CUT), f.load(how, JOIN, "ptr"), f.load(how, PART)

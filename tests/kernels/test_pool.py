@@ -33,10 +33,28 @@ def sums(x, w):
     return x.sum() * (w * x).sum(0), (x * w).sum(1), (x - w).abs().max()
 
 
+def places(x, w):
+    """Indices go on where a chunk begins."""
+    at = (x * w).argmax()
+    return x * jitgrad.arange(x.shape[0]).reshape(-1, 1) + w, (x + at).argmin(1) + x.argmax(0).sum(), jitgrad.tril(x, 3)
+
+
+def drawn(x, w):
+    return jitgrad.nn.functional.dropout(x, 0.3) * w + jitgrad.rand_like(x)
+
+
+def turned(x, w):
+    return (x.t() * w.t()).contiguous(), x.t().sum(0) + w.sum(1)
+
+
 PROGRAMS = {
     "pointwise": (pointwise, (1500, 700), (1500, 700)), "broadcast": (pointwise, (1500, 700), (700,)),
     "rows": (rows, (900, 1000), (1000,)), "sums": (sums, (1100, 900), (1100, 900)),
     "columns": (sums, (5000, 130), (130,)), "long": (pointwise, (1, 1_300_001), (1, 1_300_001)),
+    "places": (places, (1300, 700), (1300, 700)),
+    "random": (drawn, (1200, 900), (900,)), "turned": (turned, (900, 1100), (900, 1100)),
+    "several axes": (rows, (30, 40, 700), (700,)), "one row": (rows, (1, 1_000_000), (1_000_000,)),
+    "none": (pointwise, (0, 700), (0, 700)),
     "small": (rows, (3, 5), (5,)),
 }
 
@@ -46,7 +64,7 @@ def computed(f, x, w):
     x, w = x.clone().requires_grad_(), w.clone().requires_grad_()
     found = f(x, w)
     found = found if isinstance(found, tuple) else (found,)
-    sum((v * v).sum() for v in found).backward()
+    sum((v * v).sum() for v in found if v.is_floating_point()).backward()
     return [v.detach().numpy().tobytes() for v in (*found, x.grad, w.grad)]
 
 
@@ -58,13 +76,15 @@ def test_the_same_bits_on_any_number_of_threads(name):
     found = []
     for count in (1, 2, 4, 3):
         jitgrad.set_num_threads(count)
+        jitgrad.manual_seed(3)
         assert jitgrad.get_num_threads() == count
         found.append(computed(f, x, w))
     assert found[0] == found[1] == found[2] == found[3]
+    jitgrad.manual_seed(3)
     expected = function(x, w)
     expected = expected if isinstance(expected, tuple) else (expected,)
     for a, b in zip(expected, found[0][:len(expected)], strict=True):
-        np.testing.assert_allclose(np.frombuffer(b, np.float32), a.numpy().ravel(), rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(np.frombuffer(b, a.numpy().dtype), a.numpy().ravel(), rtol=1e-3, atol=1e-3)
 
 
 def test_several_callers_at_once():
@@ -97,6 +117,17 @@ def test_who_waits_burns_no_time():
     before = time.process_time()
     time.sleep(0.5)
     assert time.process_time() - before < 0.25
+
+
+def test_interop_threads_are_a_number(monkeypatch):
+    from jitgrad.codegen.run import threads
+
+    monkeypatch.setattr(threads._Control, "asked_interop", 0)
+    assert jitgrad.get_num_interop_threads() == threads._usable()
+    jitgrad.set_num_interop_threads(3)
+    assert jitgrad.get_num_interop_threads() == 3
+    with pytest.raises(RuntimeError, match="set_num_interop_threads expects a positive integer"):
+        jitgrad.set_num_interop_threads(0)
 
 
 @pytest.mark.parametrize(("number", "error"), [(0, RuntimeError), (-1, RuntimeError), (1.5, TypeError),

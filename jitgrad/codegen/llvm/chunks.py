@@ -6,15 +6,15 @@
     %callee = select i1 <much work>, ptr @jg_shared_8, ptr @k0
     call void %callee(ptr @k0.how, i64 0, i64 %n0, ptr %p0, ...)
 
-`jg_shared_8` takes what a kernel with eight further arguments takes, and calls the kernel that the constant names for each
-chunk: with a smaller size, and addresses that are farther on. So a kernel is compiled once and knows nothing of threads,
-but for where in the whole its indices begin, and little work is done as if there were none. Arguments are addresses and
-words: a scalar is passed as one (`V.word`).
+`jg_shared_8` takes what a kernel with eight further arguments takes, and calls the kernel that the constant names for
+each chunk: with a smaller size, and addresses that are farther on. So a kernel is compiled once and knows nothing of
+threads, but for where in the whole its indices begin, and little work is done as if there were none. Arguments are
+addresses and words: a scalar is passed as one (`V.word`).
 
 A sum of everything looks at `%parts`, which are null where it is alone: then it sums and ends. Else it puts its
-accumulators there and leaves it at that; called with a negative `%begin` it takes what is there, and ends. In between the
-pool joins those of all chunks, in order, by a function that the constant names. What is summed, and in which order, depends
-on sizes alone: on one core it is the same.
+accumulators there and leaves it at that; called with a negative `%begin` it takes what is there, and ends. In between
+the pool joins those of all chunks, in order, by a function that the constant names. What is summed, and in which order,
+depends on sizes alone: on one core it is the same.
 """
 
 import math
