@@ -27,12 +27,12 @@ def compiled() -> tuple[bytes, list[str]]:
     """The library's object and the names in it, from the disk cache if there."""
     def make() -> bytes:
         from jitgrad.codegen.run import helpers  # seldom needed: the texts are large
-        from jitgrad.kernels import pool, runtime
+        from jitgrad.kernels import pool, products, runtime
 
         machine = engine.host()
         text, exports = runtime.module_text(machine.vector_bytes, machine.has_fma, machine.has_avx512)
-        names = [*exports, *helpers.LIBRARY.functions, *pool.LIBRARY.functions]
-        texts = [text, helpers.LIBRARY.text(), pool.text(machine.triple)]
+        names = [*exports, *helpers.LIBRARY.functions, *pool.LIBRARY.functions, *products.LIBRARY.functions]
+        texts = [text, helpers.LIBRARY.text(), pool.text(machine.triple), products.text()]
         return ",".join(names).encode() + b"\n" + engine.compile_module(_joined(texts))
 
     names, _, code = store.kept(key(), make).partition(b"\n")

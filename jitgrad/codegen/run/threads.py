@@ -1,12 +1,14 @@
 """How many threads compute: those of the run-time library (`kernels/pool.py`), and the BLAS's.
 
-A program's kernels are shared among the former. NumPy's BLAS, which products use, has its own.
+A program's kernels and large products are shared among the former. NumPy's BLAS, which eager products use, has its own;
+while native code multiplies it has one (`kernels/products.py`).
 """
 
 import atexit
 import ctypes
 import os
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from jitgrad import config
@@ -19,6 +21,7 @@ class _Control:
     asked = 0
     asked_interop = 0
     tell: Callable[[int], None] | None = None
+    tell_blas: Callable[[int], None] = staticmethod(blas.set_threads)
 
 
 def _usable() -> int:
@@ -55,7 +58,7 @@ def set_num_threads(num_threads: int) -> None:
         RuntimeError: it is not positive.
     """
     _Control.asked = _checked("set_num_threads", num_threads)
-    blas.set_threads(num_threads)
+    _Control.tell_blas(num_threads)
     if _Control.tell is not None:
         _Control.tell(num_threads)
 
@@ -85,11 +88,26 @@ def _checked(function: str, count: Any) -> int:
 
 def manage(functions: Mapping[str, int]) -> None:
     """The run-time library is there, with functions at these addresses."""
-    def function(name: str, *arguments: Any) -> Callable[..., None]:
-        return ctypes.CFUNCTYPE(None, *arguments)(functions[name])
-
-    _Control.tell = tell = function("jg_set_threads", ctypes.c_int64)
+    _Control.tell = tell = _function(functions, "jg_set_threads", ctypes.c_int64)
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=function("jg_forget_threads"))
+        for name in ("jg_forget_threads", "jg_blas_forget"):
+            os.register_at_fork(after_in_child=_function(functions, name))
     atexit.register(tell, 1)  # a thread must not be where code is unmapped
     tell(get_num_threads())
+
+
+@cache
+def manage_blas() -> None:
+    """A program with products is there: native code may say how many threads the BLAS has."""
+    from jitgrad.codegen.run import runtime  # which imports this
+
+    control, functions = blas.thread_control(), runtime.symbols()
+    if control is not None:
+        _function(functions, "jg_blas_control", ctypes.c_int64, ctypes.c_int64)(*control)
+        _Control.tell_blas = _function(functions, "jg_blas_threads", ctypes.c_int64)
+        if config.current().num_threads and not _Control.asked:
+            _Control.tell_blas(config.current().num_threads)
+
+
+def _function(functions: Mapping[str, int], name: str, *arguments: Any) -> Callable[..., None]:
+    return ctypes.CFUNCTYPE(None, *arguments)(functions[name])
