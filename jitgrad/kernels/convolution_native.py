@@ -137,8 +137,8 @@ class Convolution(Tiles):
         """Whether lanes are outputs; else they are windows."""
         return g["outputs"] > self.lanes // 2
 
-    def _weights(self, f: Native, g: Numbers, x: V, y: V, first_image: V, end: V, table: V, frame: V, turned: V, sums: V,
-                 words: V) -> None:
+    def _weights(self, f: Native, g: Numbers, x: V, y: V, first_image: V, end: V, table: V, frame: V, turned: V,
+                 sums: V, words: V) -> None:
         windows, wide, in_lanes = self._windows(g), self._wide(g), self._in_lanes(g)
         whole = g["groups"] * g["outputs"]
         self._zero(f, sums, self._summed(g))

@@ -80,10 +80,16 @@ def _set(f: Native, number: V | int, value: V | int) -> None:
     f.atomic_store(f.number(value) if isinstance(value, int) else value, _word(f, number))
 
 
-def _wake(f: Native, condition: int) -> None:
-    """All who sleep on a condition."""
+def _wake(f: Native, condition: int, some: V | None = None) -> None:
+    """All who sleep on a condition, or some of them."""
     f.call("pthread_mutex_lock", "i32", 1, _word(f, MUTEX))
-    f.call("pthread_cond_broadcast", "i32", 1, _word(f, condition))
+    with f.part() as done:
+        if some is not None:
+            with f.when(some < _get(f, SLEEPERS)):
+                with f.each(some):
+                    f.call("pthread_cond_signal", "i32", 1, _word(f, condition))
+                done()
+        f.call("pthread_cond_broadcast", "i32", 1, _word(f, condition))
     f.call("pthread_mutex_unlock", "i32", 1, _word(f, MUTEX))
 
 
@@ -129,7 +135,7 @@ def jg_parallel(f: Native, function: V, context: V, count: V, length: V) -> None
         _set(f, CLAIM, job.shl(32))
         _set(f, EPOCH, job)
         with f.when(_get(f, SLEEPERS) > 0):
-            _wake(f, WORKERS)
+            _wake(f, WORKERS, chunks - 1)
         f.do("jg_work", job)
         _await(f, OWNER, WAITING, lambda: _get(f, DONE).eq(chunks))
         _set(f, BUSY, 0)

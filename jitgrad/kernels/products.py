@@ -2,12 +2,12 @@
 
     jg_product_float_64(gemm, kind, a, b, c, m, n, k, lda, ldb, ldc, rank, axes)      # of floats, sizes in 64 bits
 
-c[m, n] = a[m, k] @ b[k, n] (+ c), once per index of a batch of `rank` axes; `axes`: four words of each, its size and the
-elements by which a, b and c move. `gemm` is the address of what `blas.py` finds.
+c[m, n] = a[m, k] @ b[k, n] (+ c), once per index of a batch of `rank` axes; `axes`: four words of each, its size and
+the elements by which a, b and c move. `gemm` is the address of what `blas.py` finds.
 
-Two pools of threads whose members wait for work by spinning take each other's processors. So the BLAS, which has threads of
-its own, works on one while native code multiplies, and what is worth it is cut for ours: the rows or columns of c, or the
-batch. Pieces depend on sizes alone, so results are the same on any number of threads.
+Two pools of threads whose members wait for work by spinning take each other's processors. So the BLAS, which has
+threads of its own, works on one while native code multiplies, and what is worth it is cut for ours: the rows or columns
+of c, or the batch. Pieces depend on sizes alone, so results are the same on any number of threads.
 """
 
 import itertools
@@ -23,16 +23,18 @@ TRANS_A, TRANS_B, ACCUMULATE, SHARED, ITEMSIZE = 0, 1, 2, 3, 8
 #: multiplications up to which OpenBLAS never takes more than one thread for a product
 ALONE = 1 << 18
 #: multiplications of a piece at least
-PIECE = 1 << 21
-#: rows or columns of a piece, which costs the BLAS another look at all of the other matrix: 5 % at so many; at least, of two
+PIECE = 1 << 20
+#: rows or columns of a piece, which costs the BLAS another look at all of the other matrix: 5 % at so many; and of the
+#: smaller of two pieces
 USUAL, LEAST = 128, 32
 #: pieces of a product at most, and what their length is a multiple of
 MOST, ROUND = 16, 8
 
-# words of the state: addresses of the functions that set and get the BLAS's threads, a lock, calls under way, their number
+# words of the state: addresses of the functions that set and get the BLAS's threads, a lock, calls under way, how many
+# threads there are without
 SET, GET, LOCK, USERS, BEFORE = range(5)
-#: words of what pieces are computed from, after those that a product is given: pieces of an item, rows or columns of one,
-#: and items that are added up in one
+#: words of what pieces are computed from, after those that a product is given: pieces of an item, rows or columns of
+#: one, and items that are added up in one
 (TILES, LENGTH, INSIDE), WORDS = range(13, 16), 16
 
 

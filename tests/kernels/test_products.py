@@ -21,7 +21,7 @@ def _as_before():
 
 
 def call(d, a, b, c, sizes, trans_a=False, trans_b=False, accumulate=False, batch=()):
-    """`jg_product` on flat arrays: sizes are m, n, k, lda, ldb, ldc; batch has a size and three strides of each axis."""
+    """`jg_product`: sizes are m, n, k, lda, ldb, ldc; batch has a size and three strides of each axis."""
     gemm = blas.gemm_symbol(d)
     threads.manage_blas()
     kind = (trans_a << products.TRANS_A | trans_b << products.TRANS_B | accumulate << products.ACCUMULATE

@@ -33,8 +33,8 @@ def _usable() -> int:
 def get_num_threads() -> int:
     """How many threads share the work of a compiled function.
 
-    What `set_num_threads` said, else JITGRAD_NUM_THREADS, else OMP_NUM_THREADS (but no more than the processors that
-    this process may use), else 1.
+    What `set_num_threads` said, else JITGRAD_NUM_THREADS, else OMP_NUM_THREADS, but no more than the processors that this
+    process may use; else all of these.
     """
     if _Control.asked:
         return _Control.asked
@@ -42,7 +42,7 @@ def get_num_threads() -> int:
     if not known:
         first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()  # it may have numbers for inner levels
         known = min(int(first), _usable()) if first.isdecimal() else 0
-    return known or 1
+    return known or _usable()
 
 
 def set_num_threads(num_threads: int) -> None:
