@@ -33,8 +33,8 @@ def _usable() -> int:
 def get_num_threads() -> int:
     """How many threads share the work of a compiled function.
 
-    What `set_num_threads` said, else JITGRAD_NUM_THREADS, else OMP_NUM_THREADS, but no more than the processors that this
-    process may use; else all of these.
+    What `set_num_threads` said, else JITGRAD_NUM_THREADS, else OMP_NUM_THREADS, but no more than the processors that
+    this process may use; else all of these.
     """
     if _Control.asked:
         return _Control.asked
