@@ -127,7 +127,7 @@ class TensorKind(Kind):
         return Iterable(obj.shape[0], lambda cx, k: self.get_item(cx, obj, k), False)
 
     def is_open(self, context: Context, obj: SymTensor) -> bool:
-        return not isinstance(self.iterate(context, obj).length, int)
+        return obj.ndim > 0 and not isinstance(obj.shape[0], int)
 
     def contains(self, context: Context, obj: SymTensor, item: Any) -> Any:
         return call(context, list_methods.in_tensor, obj, item)
