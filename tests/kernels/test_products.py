@@ -23,7 +23,7 @@ def _as_before():
 def call(d, a, b, c, sizes, trans_a=False, trans_b=False, accumulate=False, batch=()):
     """`jg_product`: sizes are m, n, k, lda, ldb, ldc; batch has a size and three strides of each axis."""
     gemm = blas.gemm_symbol(d)
-    threads.manage_blas()
+    threads.manage_blas(runtime.symbols())
     kind = (trans_a << products.TRANS_A | trans_b << products.TRANS_B | accumulate << products.ACCUMULATE
             | (gemm.kind == "cblas") << products.SHARED | d.itemsize << products.ITEMSIZE)
     name = f"jg_product_{'float' if d is dtypes.float32 else 'double'}_{gemm.int_bits}"
@@ -133,17 +133,15 @@ def test_the_blas_has_its_threads_again():
     assert _blas_threads() == before
 
 
-def test_a_number_from_the_environment():
+def test_a_number_from_the_environment(monkeypatch):
     jitgrad.script(lambda a: a @ a)(jitgrad.ones(3, 3))
     before = _blas_threads()
-    asked, threads._Control.asked = threads._Control.asked, 0
-    try:
-        with jitgrad.config.override(num_threads=1):
-            threads.manage_blas.__wrapped__()
-        assert _blas_threads() == 1
-    finally:
-        threads._Control.asked = asked
-        blas.set_threads(before)
+    monkeypatch.setattr(threads._Control, "asked", 0)
+    monkeypatch.setattr(threads._Control, "manages_blas", False)
+    with jitgrad.config.override(num_threads=1):
+        threads.manage_blas(runtime.symbols())
+    assert _blas_threads() == 1
+    blas.set_threads(before)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")

@@ -102,7 +102,7 @@ def symbols(externals: Mapping[str, str]) -> dict[str, int]:
             found[name] = convolutions.address(name)
         else:
             found[name] = gemm_symbol(dtypes.by_name(d)).address
-            threads.manage_blas()
+            threads.manage_blas(found)
     return found
 
 

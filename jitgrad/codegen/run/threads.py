@@ -8,7 +8,6 @@ import atexit
 import ctypes
 import os
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any
 
 from jitgrad import config
@@ -16,11 +15,12 @@ from jitgrad.kernels import blas
 
 
 class _Control:
-    """What was asked for (0: nothing yet), and how to tell the run-time library once it is there."""
+    """What was asked for (0: nothing yet), how to tell the run-time library once it is there, and the BLAS."""
 
     asked = 0
     asked_interop = 0
     tell: Callable[[int], None] | None = None
+    manages_blas = False
     tell_blas: Callable[[int], None] = staticmethod(blas.set_threads)
 
 
@@ -96,13 +96,11 @@ def manage(functions: Mapping[str, int]) -> None:
     tell(get_num_threads())
 
 
-@cache
-def manage_blas() -> None:
-    """A program with products is there: native code may say how many threads the BLAS has."""
-    from jitgrad.codegen.run import runtime  # which imports this
-
-    control, functions = blas.thread_control(), runtime.symbols()
-    if control is not None:
+def manage_blas(functions: Mapping[str, int]) -> None:
+    """A program with products is there: native code, at these addresses, may say how many threads the BLAS has."""
+    control = blas.thread_control()
+    if control is not None and not _Control.manages_blas:
+        _Control.manages_blas = True
         _function(functions, "jg_blas_control", ctypes.c_int64, ctypes.c_int64)(*control)
         _Control.tell_blas = _function(functions, "jg_blas_threads", ctypes.c_int64)
         if config.current().num_threads and not _Control.asked:

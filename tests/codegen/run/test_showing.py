@@ -49,7 +49,7 @@ def test_files(tmp_path):
 
 def test_threads_of_products(monkeypatch):
     asked = []
-    monkeypatch.setattr(threads, "manage_blas", lambda: asked.append(1))
+    monkeypatch.setattr(threads, "manage_blas", lambda functions: asked.append(1))
     (n,) = sizes("n")
     product = pipeline.run(graph(lambda F, x: F.matmul(x, x), tensor(n, n)))
     compile.compile({"double": small()})
