@@ -11,6 +11,10 @@ One job runs at a time. Its owner takes chunks like everybody else and, when non
 took: never for somebody to show up. A second caller meanwhile runs its chunks one by one. Chunks are taken by
 exchanging one word, the job's number above that of the next chunk, so that who comes late takes none of another job.
 Who finds nothing to do looks `SPINS` times, then sleeps. Threads are made by the first job that could use them.
+
+Where other processes need the processors, a thread may lose its own in the middle of a chunk, and the owner waits for
+it. So after a job whose owner waited for longer than chunks take, it does the next one alone, after another such job
+the next two, then four, and so on; a job without such a wait ends that.
 """
 
 import signal
@@ -24,6 +28,10 @@ LIBRARY = Library()
 SPINS = 2000
 #: work (see `plan.cost`) that is worth another thread's while, and how much a chunk has about; some 15 us
 GRAIN = 1 << 19
+#: a wait is long from so many times what a chunk takes on, and so many cycles (0.1 to 0.2 ms)
+LONG, CYCLES = 4, 1 << 18
+#: jobs that an owner does alone at most, after long waits
+ALONE = 64
 #: work from which a kernel is cut
 WORK = 2 * GRAIN
 #: chunks at most, a multiple of 4
@@ -44,7 +52,7 @@ MASK32 = (1 << 32) - 1
 (CLAIM, FUNCTION, CONTEXT, COUNT, LENGTH, CHUNKS) = range(6)
 (DONE, WAITING) = range(8, 10)
 (EPOCH, SLEEPERS, STOP) = range(16, 19)
-(BUSY, WANTED, STARTED, READY) = range(24, 28)
+(BUSY, WANTED, STARTED, READY, SKIP, SKIPS) = range(24, 30)
 #: places of a mutex, two conditions and two sets of signals, each of at most 128 bytes; then of the threads
 MUTEX, WORKERS, OWNER, ALL_SIGNALS, SIGNALS = range(32, 112, 16)
 THREADS = 112
@@ -78,6 +86,10 @@ def _get(f: Native, number: V | int, elem: str = "i64") -> V:
 
 def _set(f: Native, number: V | int, value: V | int) -> None:
     f.atomic_store(f.number(value) if isinstance(value, int) else value, _word(f, number))
+
+
+def _cycles(f: Native) -> V:
+    return f.call("llvm.readcyclecounter", "i64", 1)
 
 
 def _wake(f: Native, condition: int, some: V | None = None) -> None:
@@ -125,7 +137,12 @@ def jg_length(f: Native, count: V, row: V, cost: V, unit: V) -> V:
 def jg_parallel(f: Native, function: V, context: V, count: V, length: V) -> None:
     """function(context, begin, end) for each chunk; returns when all are done."""
     chunks = (count + length - 1).op("udiv", length)
-    with f.when((chunks > 1) & (_get(f, WANTED) > 1)), f.when(f.exchange(_word(f, BUSY), 0, 1)):
+    with f.when((chunks > 1) & (_get(f, WANTED) > 1)), f.when(f.exchange(_word(f, BUSY), 0, 1)), f.part() as alone:
+        skip = _get(f, SKIP)
+        with f.when(skip > 0):
+            _set(f, SKIP, skip - 1)
+            _set(f, BUSY, 0)
+            alone()
         f.do("jg_start_threads")
         job = _get(f, EPOCH) + 1
         _set(f, CLAIM, job.shl(32) | MASK32)  # who is late finds no chunk while the words change
@@ -136,8 +153,15 @@ def jg_parallel(f: Native, function: V, context: V, count: V, length: V) -> None
         _set(f, EPOCH, job)
         with f.when(_get(f, SLEEPERS) > 0):
             _wake(f, WORKERS, chunks - 1)
-        f.do("jg_work", job)
+        begun = _cycles(f)
+        mine = f.call("jg_work", "i64", 1, job)
+        ended = _cycles(f)
         _await(f, OWNER, WAITING, lambda: _get(f, DONE).eq(chunks))
+        usual = (ended - begun).op("udiv", mine.intrinsic("smax", 1))
+        long = (mine > 0) & (_cycles(f) - ended > usual * LONG + CYCLES)
+        skips = long.where((_get(f, SKIPS) * 2).intrinsic("smax", 1).intrinsic("smin", ALONE), 0)
+        _set(f, SKIPS, skips)
+        _set(f, SKIP, skips)
         _set(f, BUSY, 0)
         f.leave()
     with f.each(chunks) as k:
@@ -227,9 +251,10 @@ for _arity in range(ROUND, ARGUMENTS + 1, ROUND):
     _enter_shared(_arity)
 
 
-@LIBRARY.function("void", job="i64")
-def jg_work(f: Native, job: V) -> None:
-    """Take chunks of a job until there are none."""
+@LIBRARY.function("i64", job="i64")
+def jg_work(f: Native, job: V) -> V:
+    """Take chunks of a job until there are none; how many."""
+    taken = f.variable(f.number(0))
     with f.loop() as stop:
         claim = _get(f, CLAIM)
         chunk, chunks = claim & MASK32, _get(f, CHUNKS)
@@ -241,9 +266,11 @@ def jg_work(f: Native, job: V) -> None:
         with f.when(f.exchange(_word(f, CLAIM), claim, claim + 1)):
             begin = chunk * length
             f.run(function, context, begin, (begin + length).intrinsic("smin", count))
+            taken.value = taken.value + 1
             last = (f.atomic_add(_word(f, DONE), 1) + 1).eq(chunks)
             with f.when(last), f.when(_get(f, WAITING) > 0):
                 _wake(f, OWNER)
+    return taken.value
 
 
 @LIBRARY.function("ptr", seen="ptr")
@@ -255,7 +282,7 @@ def jg_worker(f: Native, seen: V) -> V:
         last.value = _get(f, EPOCH)
         with f.when(_get(f, STOP).ne(0)):
             stop()
-        f.do("jg_work", last.value)
+        f.call("jg_work", "i64", 1, last.value)
     return f.null
 
 
@@ -302,11 +329,12 @@ def jg_set_threads(f: Native, count: V) -> None:
         _set(f, STARTED, 0)
         _set(f, STOP, 0)
     _set(f, WANTED, count.intrinsic("smin", LIMIT).intrinsic("smax", 1))
-    _set(f, BUSY, 0)
+    for number in (SKIP, SKIPS, BUSY):
+        _set(f, number, 0)
 
 
 @LIBRARY.function("void")
 def jg_forget_threads(f: Native) -> None:
     """In a child process: whatever the parent's threads were about, none of them is here."""
-    for number in (WAITING, SLEEPERS, STOP, BUSY, STARTED, READY):
+    for number in (WAITING, SLEEPERS, STOP, STARTED, READY, SKIP, SKIPS, BUSY):
         _set(f, number, 0)

@@ -1,7 +1,9 @@
 """Threads that share kernels: the same bits whatever their number, in children and under several callers."""
 
 import contextlib
+import ctypes
 import os
+import platform
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 import jitgrad
+from jitgrad.codegen.run import runtime
 
 
 @pytest.fixture(autouse=True)
@@ -87,6 +90,54 @@ def test_the_same_bits_on_any_number_of_threads(name):
     expected = expected if isinstance(expected, tuple) else (expected,)
     for a, b in zip(expected, found[0][:len(expected)], strict=True):
         np.testing.assert_allclose(np.frombuffer(b, a.numpy().dtype), a.numpy().ravel(), rtol=1e-3, atol=1e-3)
+
+
+CHUNK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+
+def parallel(function, count, length):
+    native = runtime.symbols()["jg_parallel"]
+    ctypes.CFUNCTYPE(None, CHUNK, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(native)(
+        CHUNK(function), None, count, length)
+
+
+@pytest.mark.parametrize(("count", "length"), [(0, 3), (1, 3), (3, 3), (100, 7), (5000, 1)])
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_each_chunk_once(threads, count, length):
+    jitgrad.set_num_threads(threads)
+    found = []
+    for _ in range(3):
+        parallel(lambda _, begin, end: found.append((begin, end)), count, length)
+        assert sorted(found) == [(k, min(k + length, count)) for k in range(0, count, length)]
+        found.clear()
+
+
+def test_chunks_within_chunks():
+    jitgrad.set_num_threads(3)
+    found = []
+    parallel(lambda _, begin, end: parallel(lambda _, b, e: found.append((begin, b)), 4, 1), 5, 1)
+    assert sorted(found) == [(k, j) for k in range(5) for j in range(4)]
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="native code reads no clock")
+def test_who_waited_long_works_alone_for_a_while():
+    jitgrad.set_num_threads(2)
+    owner, started, ended, came = threading.get_ident(), time.perf_counter(), threading.Event(), threading.Event()
+
+    def late(_, begin, end):
+        if threading.get_ident() == owner:
+            came.wait(60)
+            ended.set()
+        else:
+            came.set()
+            ended.wait(60)
+            time.sleep(0.01 + 5 * (time.perf_counter() - started))
+
+    parallel(late, 2, 1)
+    assert came.is_set()
+    seen = set()
+    parallel(lambda _, begin, end: seen.add(threading.get_ident()), 50, 1)
+    assert seen == {owner}
 
 
 def test_several_callers_at_once():
