@@ -66,7 +66,7 @@ class Values(dict[Any, Any]):
 
     __slots__ = ("version", "watched")
 
-    def __init__(self, values: dict[Any, Any], watched: set[Any], version: int = 0):
+    def __init__(self, values: dict[Any, Any], watched: set[Any], version: int = -1):
         super().__init__(values)
         self.watched, self.version = watched, version
 
