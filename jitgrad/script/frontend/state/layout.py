@@ -71,6 +71,12 @@ def in_rows(tensor: Any) -> bool:
         has_trait(op, "in_order") for op, _ in tensor.path)
 
 
+def only_ones_differ(context: Context, shape: Sequence[Size], target: Sequence[Size]) -> bool:
+    """Whether a reshape only adds or takes off axes of size 1: it shares memory, wherever the elements are."""
+    old, new = ([d for d in map(context.sizes.canonical, dims) if d != 1] for dims in (shape, target))
+    return old == new
+
+
 def keeps_rows(context: Context, tensor: Any) -> bool:
     """For `contiguous`: whether a tensor is in row order; where that need not be known, whether its views keep that."""
     storage = tensor.storage
