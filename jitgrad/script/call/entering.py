@@ -5,9 +5,7 @@ returns None at the first assumption that fails, and otherwise returns the input
 few attribute reads and comparisons, not an interpretation of the guards.
 """
 
-import marshal
 import operator
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
@@ -15,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad import dims, random
-from jitgrad.codegen.run import store
+from jitgrad.codegen.run import generated
 from jitgrad.device import FACTS, device
 from jitgrad.dims import Atom, Size, Symbol
 from jitgrad.eager.arrays.arrays import overlap
@@ -27,8 +25,6 @@ from jitgrad.script.graph.ir import symbol_axes
 
 #: so many tensors of one kind are checked in a loop: shorter to compile, and no slower
 LOOP = 4
-#: characters of generated Python that take a millisecond to compile
-LONG = 5000
 
 
 class EntryWriter:
@@ -285,16 +281,8 @@ def function(name: str, parameters: str, lines: Sequence[str], constants: Mappin
     body = "".join(f"    {line}\n" for line in lines)
     scope = dict(constants)
     # the text is ours: names, indices and literals only
-    exec(_compiled(f"def {name}({header}):\n{body}", f"<jitgrad {name}>"), scope)
+    exec(generated.code(f"def {name}({header}):\n{body}", f"<jitgrad {name}>"), scope)
     return scope[name]
-
-
-def _compiled(text: str, title: str) -> Any:
-    """The code of a text; that of a long one is kept in the disk cache, where reading it takes no time."""
-    if len(text) < LONG:
-        return compile(text, title, "exec")
-    key = store.key_of("python", sys.version, title, text)
-    return marshal.loads(store.kept(key, lambda: marshal.dumps(compile(text, title, "exec"))))
 
 
 def input_symbols(writer: EntryWriter, inputs: Sequence[sig.Source], types: Sequence[Any],

@@ -37,49 +37,28 @@ class Cell:
     index: int
 
 
-class _Step:
-    """A step from one source to the next. It knows its hash: that of a long path would be as long to compute."""
-
-    __slots__ = ("_hash",)
-
-    __match_args__: tuple[str, ...]
-    _hash: int
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash(tuple([getattr(self, name) for name in self.__match_args__])))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-
 @dataclass(frozen=True, slots=True)
-class Attr(_Step):
+class Attr:
     """`base.name`; module parameters, buffers and submodules are read as attributes too."""
 
     base: Source
     name: str
 
-    __hash__ = _Step.__hash__
-
 
 @dataclass(frozen=True, slots=True)
-class Item(_Step):
+class Item:
     """`base[key]` with a static key, for lists, tuples and dicts."""
 
     base: Source
     key: Any
 
-    __hash__ = _Step.__hash__
-
 
 @dataclass(frozen=True, slots=True)
-class At(_Step):
+class At:
     """`base[the object at key]`, for dicts keyed by tensors."""
 
     base: Source
     key: Source
-
-    __hash__ = _Step.__hash__
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def test_what_either_half_leaves_undefined_is_given():
     """A function of the one half that the other calls is not; one that code generation adds has a name like `__f`."""
     text = ("declare i64 @outside(i64)\ndefine i64 @{name}(i64 %x) nounwind {{\n"
             "  %y = call i64 @{called}(i64 %x)\n  ret i64 %y\n}}\n")
-    good, quick = (text.format(name=name, called=called) for name, called in (("first", "outside"), ("second", "first")))
+    good, quick = (text.format(name=n, called=called) for n, called in (("first", "outside"), ("second", "first")))
     kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
     outside = kind(lambda x: x + 1)
     address = ctypes.cast(outside, ctypes.c_void_p).value

@@ -7,8 +7,7 @@ import types
 import numpy as np
 import pytest
 
-from jitgrad import config
-from jitgrad.script.call import entering, signature as sig
+from jitgrad.script.call import signature as sig
 from jitgrad.script.call.entering import EntryWriter, separate
 from jitgrad.script.call.sources import argument_guards
 
@@ -104,13 +103,3 @@ def test_separate():
     assert separate((), (a, a))
     assert not separate((a,), (np.frombuffer(memoryview(a)),))
     assert separate((a[:0],), (a,))
-
-
-def test_the_code_of_a_long_function_is_kept_on_disk(tmp_path, monkeypatch):
-    lines = [f"x = {k}" for k in range(entering.LONG)]
-    with config.override(cache=str(tmp_path)):
-        for _ in range(2):
-            made = entering.function("enter", "p", [*lines, "return x + p"], {"c0": 1})
-            assert made(1) == entering.LONG
-            monkeypatch.setattr("builtins.compile", None)  # not the second time
-    monkeypatch.undo()
