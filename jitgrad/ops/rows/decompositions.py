@@ -4,6 +4,8 @@ What is singular or not positive definite gives NaN here; the library's checks r
 Matrix Derivative Results for Forward and Reverse Mode Algorithmic Differentiation", 2008.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
