@@ -26,6 +26,7 @@ from jitgrad.ops.library.elementary import *
 from jitgrad.ops.library.foreach import *
 from jitgrad.ops.library.linear_algebra.decompositions import *
 from jitgrad.ops.library.linear_algebra.linalg import *
+from jitgrad.ops.library.linear_algebra.older import *
 from jitgrad.ops.library.order import *
 from jitgrad.ops.library.pointwise import *
 from jitgrad.ops.library.random import *
