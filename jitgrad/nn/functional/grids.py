@@ -56,7 +56,8 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         parts.append(line.reshape([-1 if i == axis else 1 for i in range(rank)]).expand(spatial))
     parts.append(jitgrad.ones_like(parts[0]))
     base = jitgrad.stack(parts, -1).reshape(1, -1, rank + 1)
-    return jitgrad.matmul(base, theta.mT).reshape(size[0], *spatial, rank)
+    grid: Tensor = jitgrad.matmul(base, theta.mT)
+    return grid.reshape(size[0], *spatial, rank)
 
 
 # --- places --------------------------------------------------------------------------------------------------------
@@ -179,6 +180,7 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
         g = grid.select(-1, rank - 1 - i).flatten(1)
         n = sizes[i]
         places.append((g + 1) / 2 * (n - 1) if align else ((g + 1) * n - 1) / 2)
+    found: Tensor
     if mode == "bicubic":
         found = _cubic(image, places, sizes, padding_mode, align)
     else:
