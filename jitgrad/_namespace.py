@@ -13,6 +13,8 @@ from jitgrad.device import *
 from jitgrad.dtypes import *
 from jitgrad.dtypes import bool_ as _bool
 from jitgrad.eager import Tensor as Tensor
+from jitgrad.eager.autograd.anomaly import (is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
+                                            is_anomaly_enabled as is_anomaly_enabled)
 from jitgrad.eager.autograd.grad_mode import *
 from jitgrad.eager.factories import *
 from jitgrad.eager.interop import *

@@ -65,7 +65,7 @@ def _qr_vjp(F: Any, g: Any, y: Any, x: Any, complete: bool) -> tuple[Any]:
         more = F.matmul(q, F.matmul(rest, transposed(F, to_rest)))
         to_q = more if to_q is None else to_q + more
     elif rest is not None:
-        beside = F.zeros_like(columns(F, x, k, n - k))
+        beside = F.full(value=0, shape=(*x.shape[:-1], n - k), dtype=x.dtype)
     inner = None if to_q is None else -F.matmul(transposed(F, q), to_q)
     if to_r is not None:
         more = F.matmul(to_r, transposed(F, first))
