@@ -1,5 +1,7 @@
 """What the derivative rules of matrix functions share: parts of matrices in terms of other rows."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

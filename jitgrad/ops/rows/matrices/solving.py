@@ -5,6 +5,8 @@ Derivatives: Giles, "Collected Matrix Derivative Results for Forward and Reverse
 2011.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

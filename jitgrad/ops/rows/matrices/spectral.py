@@ -4,6 +4,8 @@ Derivatives: Giles, 2008; of pseudoinverses: Golub, Pereyra, "The Differentiatio
 Squares Problems Whose Variables Separate", 1973.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
