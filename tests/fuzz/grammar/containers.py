@@ -134,7 +134,24 @@ class Containers(Writer):
         self.line(depth, f"{m} = {name}['h'] * ({name}.get('z', 1) + {name}['k'] % 3)")
         if self.chance(0.3):
             self.line(depth, f"print([key for key in {name}], {name}['k'], 'z' in {name})")
+        if self.chance(0.3):
+            self.counts(scope, depth)
         scope.matrices.append(m)
+
+    def counts(self, scope: Scope, depth: int) -> None:
+        """A dict by strings that the run chooses, filled in a loop."""
+        name, key, i = self.fresh("d"), self.fresh("w"), self.fresh("i")
+        self.loops += 1
+        self.branches += 1
+        self.line(depth, f"{name} = " + self.pick(["{}", "{'a': 1}"]))
+        self.line(depth, f"for {i} in range({self.pick(self.frame.bounds)}):")
+        inner = scope.copy()
+        inner.ints.append(i)
+        self.line(depth + 1, f"{key} = 'a' if {self.condition(inner)} else 'b'")
+        self.line(depth + 1, self.pick([
+            f"{name}[{key}] = {name}.get({key}, 0) + {self.integer(inner)}", f"{name}[{key}] = {i}",
+            f"{name}.setdefault({key}, {self.integer(inner)})"]))
+        self.line(depth, f"print({name}, 'b' in {name}, len({name}))")
 
     def named(self, scope: Scope, depth: int, in_loop: bool) -> None:
         """A named tuple carried by a loop or chosen by a branch."""
