@@ -266,15 +266,6 @@ def stack_machine(n: int):
     return total
 
 
-@nasty(lambda: (torch.arange(6.0).reshape(3, 2), 4), lambda: (torch.arange(4.0).reshape(2, 2), 1))
-def rest_of_what_the_run_says(x, n: int):
-    """A starred name takes a list, of however many there are."""
-    first, *rest = x
-    *start, last = range(n)
-    rest.append(first * 2)
-    return first, torch.stack(rest), start, last
-
-
 @nasty(lambda: (torch.arange(6.0).reshape(3, 2), torch.ones(2, 2), 1),
        lambda: (torch.arange(6.0).reshape(3, 2), torch.ones(2, 2), 0),
        lambda: (torch.arange(2.0).reshape(1, 2), torch.ones(4, 2), 0))
