@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jitgrad
-from benchmarks import compiling, convolutions, machine, models, peers
+from benchmarks import compiling, convolutions, machine, models, peers, threads
 from benchmarks.programs import programs
 from jitgrad.ops.rows import convolutions as rows
 
@@ -66,6 +66,15 @@ def test_convolutions_are_what_they_are_compared_with():
     np.testing.assert_allclose(gw, rows._conv_weight(np, g, x, w.shape, *how))
     np.testing.assert_allclose(gx, rows._conv_transpose(np, g, w, x.shape, *how))
     assert [round(us) >= 0 for us in convolutions.best_us([lambda: None], 2)] == [True]
+
+
+def test_numbers_of_threads_take_turns():
+    before, seen = jitgrad.get_num_threads(), []
+    us = threads.measure(lambda: seen.append(jitgrad.get_num_threads()), [2, 1], seconds=0.0, calls=2)
+    assert seen == [2] * 10 + [1] * 10
+    assert jitgrad.get_num_threads() == before
+    assert len(us) == 2
+    assert "| one | 3 | 2 | 1.50 |" in threads.table({"one": {"us": [3.0, 2.0], "x": 1.5}}, [2, 1])
 
 
 def test_figures_go_to_a_file(tmp_path, capsys):

@@ -191,13 +191,21 @@ class Library:
 
     def function(self, result: str, name: str = "",
                  **parameters: str) -> Callable[[Callable[..., V | None]], Callable[..., V | None]]:
-        """Enter a function, by default of a Python function's name, by the LLVM types of its result and parameters."""
+        """Enter a function, by default of a Python function's name, by the LLVM types of its result and parameters.
+
+        A function of the result "internal void", say, is for others of the text only.
+        """
 
         def enter(body: Callable[..., V | None]) -> Callable[..., V | None]:
             self.functions[name or body.__name__] = result, parameters, body
             return body
 
         return enter
+
+    @property
+    def exports(self) -> list[str]:
+        """The names of the functions that are not internal."""
+        return [name for name, (result, _, _) in self.functions.items() if not result.startswith("internal ")]
 
     @property
     def declarations(self) -> str:

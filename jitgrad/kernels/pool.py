@@ -40,8 +40,8 @@ MOST = 128
 SLOT = 64
 #: threads at most
 LIMIT = 256
-#: a kernel that is shared has so many arguments at most besides its bounds; there is a `jg_shared` for each multiple
-ARGUMENTS, ROUND = 128, 8
+#: numbers of arguments, besides its bounds, with which a kernel that is shared is called: it may have fewer
+ARITIES = (8, 16, 24, 32, 48, 64, 128)
 #: words of a job's context before the kernel's arguments
 GIVEN = 4
 #: words of what is to be known of a kernel (`jg_share`)
@@ -122,7 +122,7 @@ def _await(f: Native, condition: int, sleepers: int, holds: Callable[[], V]) -> 
         f.call("pthread_mutex_unlock", "i32", 1, _word(f, MUTEX))
 
 
-@LIBRARY.function("i64", count="i64", row="i64", cost="i64", unit="i64")
+@LIBRARY.function("internal i64", count="i64", row="i64", cost="i64", unit="i64")
 def jg_length(f: Native, count: V, row: V, cost: V, unit: V) -> V:
     """The length of the chunks of an axis: a multiple of `unit`, or all of it, where a place is row * cost work."""
     places = count * row
@@ -190,10 +190,10 @@ def _enter_shared(arity: int) -> None:
         f.run(kernel, parts, begin, *[f.load(given, k) for k in range(arity)])
 
     LIBRARY.function("void", name=f"jg_shared_{arity}", how="ptr", begin="i64", **words)(share)
-    LIBRARY.function("void", name=chunk, context="ptr", begin="i64", end="i64")(call)
+    LIBRARY.function("internal void", name=chunk, context="ptr", begin="i64", end="i64")(call)
 
 
-@LIBRARY.function("void", chunk="ptr", context="ptr")
+@LIBRARY.function("internal void", chunk="ptr", context="ptr")
 def jg_share(f: Native, chunk: V, context: V) -> None:
     """Compute a kernel: the words of `context` are its `how`, its parts, the chunks' length and its arguments.
 
@@ -226,7 +226,7 @@ def jg_share(f: Native, chunk: V, context: V) -> None:
     f.do("free", parts)
 
 
-@LIBRARY.function("ptr", context="ptr", begin="i64", end="i64", given="ptr")
+@LIBRARY.function("internal ptr", context="ptr", begin="i64", end="i64", given="ptr")
 def jg_enter_chunk(f: Native, context: V, begin: V, end: V, given: V) -> V:
     """Put a kernel's arguments for a chunk into `given`; where its accumulators go. Before the start: for what is left.
     """
@@ -247,11 +247,11 @@ def jg_enter_chunk(f: Native, context: V, begin: V, end: V, given: V) -> V:
     return f.at(parts, begin.op("udiv", f.load(context, 2)) * f.load(how, PART), "i8")
 
 
-for _arity in range(ROUND, ARGUMENTS + 1, ROUND):
+for _arity in ARITIES:
     _enter_shared(_arity)
 
 
-@LIBRARY.function("i64", job="i64")
+@LIBRARY.function("internal i64", job="i64")
 def jg_work(f: Native, job: V) -> V:
     """Take chunks of a job until there are none; how many."""
     taken = f.variable(f.number(0))
@@ -273,7 +273,7 @@ def jg_work(f: Native, job: V) -> V:
     return taken.value
 
 
-@LIBRARY.function("ptr", seen="ptr")
+@LIBRARY.function("internal ptr", seen="ptr")
 def jg_worker(f: Native, seen: V) -> V:
     """What a thread does: works on jobs after the one numbered `seen` until it is stopped."""
     last = f.variable(seen.cast("ptrtoint", "i64"))
@@ -286,7 +286,7 @@ def jg_worker(f: Native, seen: V) -> V:
     return f.null
 
 
-@LIBRARY.function("void")
+@LIBRARY.function("internal void")
 def jg_start_threads(f: Native) -> None:
     """As many as are wanted and can be had. Signals are for the threads that Python knows. For who is BUSY."""
     with f.when(_get(f, STARTED) >= _get(f, WANTED) - 1):

@@ -90,7 +90,7 @@ def _unlock(f: Native) -> None:
     f.atomic_store(f.number(0), _state(f, LOCK))
 
 
-@LIBRARY.function("void", change="i64")
+@LIBRARY.function("internal void", change="i64")
 def jg_blas_users(f: Native, change: V) -> None:
     """One more thread multiplies (1), or one less (-1): the first lets the BLAS have one thread, the last as before."""
     _lock(f)
@@ -197,7 +197,7 @@ def _enter(real: str, integer: str) -> None:
             multiply(f, gemm, kind, [p.value for p in places], (rows.value, columns.value, k, lda, ldb, ldc))
 
     LIBRARY.function("void", name=f"jg_product_{suffix}", **kinds)(product)
-    LIBRARY.function("void", name=pieces, context="ptr", begin="i64", end="i64")(compute)
+    LIBRARY.function("internal void", name=pieces, context="ptr", begin="i64", end="i64")(compute)
 
 
 for _kind in itertools.product(("float", "double"), ("i32", "i64")):

@@ -45,3 +45,27 @@ def test_what_is_written_runs() -> None:
 
 def test_declarations_are_what_callers_need() -> None:
     assert library.declarations == "declare i64 @jg_first_over(ptr, i64, i64)\ndeclare i64 @jg_steps(i64)"
+
+
+def test_words_that_threads_use_and_internal_functions() -> None:
+    shared = Library()
+
+    @shared.function("internal i64", name="jg_put", words="ptr", old="i64")
+    def put(f: Native, words: V, old: V) -> V:
+        with f.when(f.exchange(words, old, 7)):
+            f.leave(f.number(1))
+        f.atomic_store(f.number(-5), words)
+        return f.number(0)
+
+    @shared.function("i64", words="ptr", old="i64")
+    def jg_added(f: Native, words: V, old: V) -> V:
+        taken = f.call("jg_put", "i64", 1, words, old)
+        return f.atomic_add(words, 10) * 100 + f.atomic_load(words) * 2 + taken
+
+    assert shared.exports == ["jg_added"]
+    assert "define internal i64 @jg_put(" in shared.text()
+    loaded = engine.load(engine.compile_module(shared.text()), {})
+    added = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(loaded.address("jg_added"))
+    words = (ctypes.c_int64 * 1)(3)
+    assert added(ctypes.addressof(words), 3) == 7 * 100 + 17 * 2 + 1
+    assert added(ctypes.addressof(words), 3) == -5 * 100 + 5 * 2 + 0

@@ -28,7 +28,7 @@ from jitgrad.codegen.llvm.scalars import elements, merged
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.plan import Plan, cost
 from jitgrad.kernels.native import Native
-from jitgrad.kernels.pool import ROUND, SLOT, WORK
+from jitgrad.kernels.pool import ARITIES, SLOT, WORK
 from jitgrad.kernels.values import Code, V
 
 #: places at whose multiples the axis in lanes is cut: whole vectors, and whole cache lines of all but small integers
@@ -114,7 +114,7 @@ def _join(code: Code, name: str, accumulators: Sequence[Accumulator]) -> tuple[s
 
 def _rounded(arguments: Sequence[tuple[str, str]], rest: str = "") -> list[tuple[str, str]]:
     """Arguments of a kernel and as many more as the functions that share it pass: parameters `rest`, or no values."""
-    more = -len(arguments) % ROUND
+    more = next((arity for arity in ARITIES if arity >= len(arguments)), len(arguments)) - len(arguments)
     return [*arguments, *[("i64", f"{rest}{k}" if rest else "poison") for k in range(more)]]
 
 

@@ -27,7 +27,7 @@ from jitgrad.codegen.llvm.scalars import COMPUTED, EMIT, FOLDS, STORED, convert,
 from jitgrad.codegen.program.kernel import Kernel, is_expensive
 from jitgrad.codegen.program.plan import STORES, SUMS, Plan, is_reloaded, make_plan, needed
 from jitgrad.dims import Size
-from jitgrad.kernels.pool import ARGUMENTS, SLOT
+from jitgrad.kernels.pool import ARITIES, SLOT
 from jitgrad.kernels.values import Code, V, iota
 
 INT64_MAX = (1 << 63) - 1
@@ -103,7 +103,7 @@ def emit(kernel: Kernel, symbol: str) -> KernelText:
     else:
         emitter.forms(by_argument, emitter.body)
     code.lines.append("}\n")
-    functions = shared(code, plan, symbol, accumulators) if plan.cut >= 0 and len(arguments) <= ARGUMENTS else {}
+    functions = shared(code, plan, symbol, accumulators) if plan.cut >= 0 and len(arguments) <= ARITIES[-1] else {}
     return KernelText("\n".join(code.lines), code.declares, functions, plan.is_total)
 
 

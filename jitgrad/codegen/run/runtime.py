@@ -31,7 +31,7 @@ def compiled() -> tuple[bytes, list[str]]:
 
         machine = engine.host()
         text, exports = runtime.module_text(machine.vector_bytes, machine.has_fma, machine.has_avx512)
-        names = [*exports, *helpers.LIBRARY.functions, *pool.LIBRARY.functions, *products.LIBRARY.functions]
+        names = [*exports, *helpers.LIBRARY.functions, *pool.LIBRARY.exports, *products.LIBRARY.exports]
         texts = [text, helpers.LIBRARY.text(), pool.text(machine.triple), products.text()]
         return ",".join(names).encode() + b"\n" + engine.compile_module(_joined(texts))
 
