@@ -4,6 +4,7 @@ from jitgrad.distributions.continuous import Exponential, Gumbel, Independent, L
 from jitgrad.distributions.counts import Binomial, Poisson
 from jitgrad.distributions.discrete import Bernoulli, Categorical, Geometric, OneHotCategorical
 from jitgrad.distributions.distribution import Distribution
+from jitgrad.distributions.gammas import Beta, Chi2, Dirichlet, Gamma, StudentT
 from jitgrad.distributions.halves import Cauchy, HalfCauchy, HalfNormal
 from jitgrad.distributions.kl import kl_divergence, register_kl
 from jitgrad.distributions.multivariate import MultivariateNormal
@@ -14,13 +15,13 @@ from jitgrad.distributions.transforms import (AbsTransform, AffineTransform, Com
                                               identity_transform)
 from jitgrad.paths import stands_for
 
-stands_for(__name__, globals(), "bernoulli binomial categorical cauchy exponential geometric gumbel half_cauchy "
-           "half_normal independent laplace log_normal multivariate_normal normal one_hot_categorical poisson "
-           "transformed_distribution uniform")
+stands_for(__name__, globals(), "bernoulli beta binomial categorical cauchy chi2 dirichlet exponential gamma geometric "
+           "gumbel half_cauchy half_normal independent laplace log_normal multivariate_normal normal "
+           "one_hot_categorical poisson studentT transformed_distribution uniform")
 
-__all__ = ["AbsTransform", "AffineTransform", "Bernoulli", "Binomial", "Categorical", "Cauchy", "ComposeTransform",
-           "Distribution", "ExpTransform", "Exponential", "Geometric", "Gumbel", "HalfCauchy", "HalfNormal",
-           "Independent", "IndependentTransform", "Laplace", "LogNormal", "MultivariateNormal", "Normal",
-           "OneHotCategorical", "Poisson", "PowerTransform", "SigmoidTransform", "SoftmaxTransform",
-           "SoftplusTransform", "StickBreakingTransform", "TanhTransform", "Transform", "TransformedDistribution",
-           "Uniform", "identity_transform", "kl_divergence", "register_kl"]
+__all__ = ["AbsTransform", "AffineTransform", "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2",
+           "ComposeTransform", "Dirichlet", "Distribution", "ExpTransform", "Exponential", "Gamma", "Geometric",
+           "Gumbel", "HalfCauchy", "HalfNormal", "Independent", "IndependentTransform", "Laplace", "LogNormal",
+           "MultivariateNormal", "Normal", "OneHotCategorical", "Poisson", "PowerTransform", "SigmoidTransform",
+           "SoftmaxTransform", "SoftplusTransform", "StickBreakingTransform", "StudentT", "TanhTransform", "Transform",
+           "TransformedDistribution", "Uniform", "identity_transform", "kl_divergence", "register_kl"]

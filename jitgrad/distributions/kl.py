@@ -8,6 +8,7 @@ from jitgrad.distributions.continuous import Exponential, Independent, Laplace, 
 from jitgrad.distributions.counts import Binomial, Poisson
 from jitgrad.distributions.discrete import Bernoulli, Categorical, Geometric, OneHotCategorical
 from jitgrad.distributions.distribution import Distribution
+from jitgrad.distributions.gammas import Beta, Chi2, Dirichlet, Gamma, dirichlet_divergence, gamma_divergence
 from jitgrad.distributions.halves import Cauchy, HalfNormal
 from jitgrad.distributions.multivariate import MultivariateNormal, divergence
 from jitgrad.distributions.transformed import TransformedDistribution
@@ -75,6 +76,8 @@ _RULES: dict[tuple[type, type], Rule] = {
     (Cauchy, Cauchy): lambda p, q: (
         ((p.scale + q.scale).pow(2) + (p.loc - q.loc).pow(2)).log() - (4 * p.scale * q.scale).log()),
     (Poisson, Poisson): lambda p, q: p.rate * (p.rate.log() - q.rate.log()) - (p.rate - q.rate),
+    (Gamma, Gamma): gamma_divergence, (Chi2, Chi2): gamma_divergence, (Dirichlet, Dirichlet): dirichlet_divergence,
+    (Beta, Beta): lambda p, q: dirichlet_divergence(p._dirichlet, q._dirichlet),
     (Binomial, Binomial): _binomial, (MultivariateNormal, MultivariateNormal): divergence,
     (TransformedDistribution, TransformedDistribution): _transformed,
 }
