@@ -150,6 +150,7 @@ conv_tbc input=c3 weight=t.ones(1,6,2) bias=z pad=1
 adaptive_max_pool1d_with_indices *; adaptive_max_pool2d_with_indices *; adaptive_max_pool3d_with_indices *
 fractional_max_pool2d_with_indices *; fractional_max_pool3d_with_indices *; max_pool1d_with_indices input=c3
 max_pool2d_with_indices input=c4; max_pool3d_with_indices input=c5; max_unpool1d *; max_unpool2d *; max_unpool3d *
+upsample_nearest *; upsample_bilinear *
 """
 
 
