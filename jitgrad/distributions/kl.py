@@ -9,7 +9,7 @@ from jitgrad.distributions.counts import Binomial, Poisson
 from jitgrad.distributions.discrete import Bernoulli, Categorical, Geometric, OneHotCategorical
 from jitgrad.distributions.distribution import Distribution
 from jitgrad.distributions.gammas import Beta, Chi2, Dirichlet, Gamma, dirichlet_divergence, gamma_divergence
-from jitgrad.distributions.halves import Cauchy, HalfNormal
+from jitgrad.distributions.halves import Cauchy, HalfNormal, Pareto, pareto_divergence
 from jitgrad.distributions.multivariate import MultivariateNormal, divergence
 from jitgrad.distributions.transformed import TransformedDistribution
 from jitgrad.eager.tensor import Tensor
@@ -78,7 +78,8 @@ _RULES: dict[tuple[type, type], Rule] = {
     (Poisson, Poisson): lambda p, q: p.rate * (p.rate.log() - q.rate.log()) - (p.rate - q.rate),
     (Gamma, Gamma): gamma_divergence, (Chi2, Chi2): gamma_divergence, (Dirichlet, Dirichlet): dirichlet_divergence,
     (Beta, Beta): lambda p, q: dirichlet_divergence(p._dirichlet, q._dirichlet),
-    (Binomial, Binomial): _binomial, (MultivariateNormal, MultivariateNormal): divergence,
+    (Pareto, Pareto): pareto_divergence, (Binomial, Binomial): _binomial,
+    (MultivariateNormal, MultivariateNormal): divergence,
     (TransformedDistribution, TransformedDistribution): _transformed,
 }
 

@@ -46,6 +46,10 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any] | None, Any, str]] = [
      {"total_count": np.full(3, 6.0), "probs": share(3)}, COUNTS, "entropy mean variance"),
     ("Binomial", {"total_count": np.full(3, 6.0), "logits": real(3)},
      {"total_count": np.full(3, 6.0), "logits": real(3)}, COUNTS, "entropy mean variance"),
+    ("Pareto", {"scale": positive(3), "alpha": positive(3) + 4}, {"scale": positive(3) * 0.1, "alpha": positive(3)},
+     2 + positive(4, 3), "entropy cdf mean variance"),
+    ("Weibull", {"scale": positive(3), "concentration": positive(3) * 2}, None, positive(4, 3),
+     "entropy cdf icdf mean variance"),
     ("Gamma", {"concentration": positive(3) * 2, "rate": positive(3)},
      {"concentration": positive(3), "rate": positive(3)}, positive(4, 3), "entropy mean variance"),
     ("Chi2", {"df": positive(3) * 5}, {"df": positive(3) * 3}, positive(4, 3), "entropy mean variance"),
@@ -180,6 +184,13 @@ def test_moments_that_are_not_there() -> None:
     p = D.StudentT(jitgrad.tensor([0.5, 1.5, 4.0]), 1.0)
     assert p.mean.isnan().tolist() == [True, False, False]
     assert (p.variance.isnan().tolist(), p.variance.isinf().tolist()) == ([True, False, False], [False, True, False])
+
+
+def test_tails_without_moments() -> None:
+    p = D.Pareto(1.0, jitgrad.tensor([0.5, 1.5, 3.0]))
+    assert p.mean.isinf().tolist() == [True, False, False]
+    assert p.variance.isinf().tolist() == [True, True, False]
+    assert float(D.kl_divergence(D.Pareto(0.5, 1.0), D.Pareto(1.0, 1.0))) == float("inf")
 
 
 def test_draws_in_scripts() -> None:
