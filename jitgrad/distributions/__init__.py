@@ -24,4 +24,5 @@ __all__ = ["AbsTransform", "AffineTransform", "Bernoulli", "Beta", "Binomial", "
            "Gumbel", "HalfCauchy", "HalfNormal", "Independent", "IndependentTransform", "Laplace", "LogNormal",
            "MultivariateNormal", "Normal", "OneHotCategorical", "Pareto", "Poisson", "PowerTransform",
            "SigmoidTransform", "SoftmaxTransform", "SoftplusTransform", "StickBreakingTransform", "StudentT",
-           "TanhTransform", "Transform", "TransformedDistribution", "Uniform", "Weibull", "identity_transform", "kl_divergence", "register_kl"]
+           "TanhTransform", "Transform", "TransformedDistribution", "Uniform", "Weibull", "identity_transform",
+           "kl_divergence", "register_kl"]
