@@ -5,8 +5,13 @@ from typing import Any
 
 import jitgrad
 from jitgrad.distributions.continuous import Exponential, Independent, Laplace, LogNormal, Normal, Uniform
+from jitgrad.distributions.counts import Binomial, Poisson
 from jitgrad.distributions.discrete import Bernoulli, Categorical, Geometric, OneHotCategorical
 from jitgrad.distributions.distribution import Distribution
+from jitgrad.distributions.gammas import Beta, Chi2, Dirichlet, Gamma, dirichlet_divergence, gamma_divergence
+from jitgrad.distributions.halves import Cauchy, HalfNormal, Pareto, pareto_divergence
+from jitgrad.distributions.multivariate import MultivariateNormal, divergence
+from jitgrad.distributions.transformed import TransformedDistribution
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 
@@ -46,6 +51,19 @@ def _independent(p: Independent, q: Independent) -> Tensor:
     return p._summed(kl_divergence(p.base_dist, q.base_dist))
 
 
+def _binomial(p: Binomial, q: Binomial) -> Tensor:
+    if bool((p.total_count < q.total_count).any()):
+        raise NotImplementedError("KL between Binomials where q.total_count > p.total_count is not implemented")
+    each = p.probs * (p.logits - q.logits) + jitgrad.log1p(-p.probs) - jitgrad.log1p(-q.probs)
+    return jitgrad.where(p.total_count > q.total_count, float("inf"), p.total_count * each)
+
+
+def _transformed(p: TransformedDistribution, q: TransformedDistribution) -> Tensor:
+    if p.transforms != q.transforms or p.event_shape != q.event_shape:
+        raise NotImplementedError
+    return kl_divergence(p.base_dist, q.base_dist)
+
+
 _RULES: dict[tuple[type, type], Rule] = {
     (Normal, Normal): _normal, (Uniform, Uniform): _uniform, (Exponential, Exponential): _exponential,
     (Laplace, Laplace): _laplace, (Categorical, Categorical): _categorical, (Independent, Independent): _independent,
@@ -54,6 +72,15 @@ _RULES: dict[tuple[type, type], Rule] = {
         -p.entropy() - jitgrad.log1p(-q.probs) / p.probs - jitgrad.log(q.probs) + jitgrad.log1p(-q.probs)),
     (OneHotCategorical, OneHotCategorical): lambda p, q: _categorical(p._categorical, q._categorical),
     (LogNormal, LogNormal): lambda p, q: _normal(p.base_dist, q.base_dist),
+    (HalfNormal, HalfNormal): lambda p, q: _normal(p.base_dist, q.base_dist),
+    (Cauchy, Cauchy): lambda p, q: (
+        ((p.scale + q.scale).pow(2) + (p.loc - q.loc).pow(2)).log() - (4 * p.scale * q.scale).log()),
+    (Poisson, Poisson): lambda p, q: p.rate * (p.rate.log() - q.rate.log()) - (p.rate - q.rate),
+    (Gamma, Gamma): gamma_divergence, (Chi2, Chi2): gamma_divergence, (Dirichlet, Dirichlet): dirichlet_divergence,
+    (Beta, Beta): lambda p, q: dirichlet_divergence(p._dirichlet, q._dirichlet),
+    (Pareto, Pareto): pareto_divergence, (Binomial, Binomial): _binomial,
+    (MultivariateNormal, MultivariateNormal): divergence,
+    (TransformedDistribution, TransformedDistribution): _transformed,
 }
 
 

@@ -145,6 +145,12 @@ roll dims=1; flip dims=(1,); sum dim=1; logsumexp dim=1; atan2 other=p; arctan2 
 isclose other=x; equal other=x; rsub other=y; pow exponent=2 self=2.0; float_power exponent=2
 remainder other=p self=7; fmod other=p; floor_divide other=p; div other=p; divide other=p; true_divide other=p
 result_type tensor=x other=d tensor1=x tensor2=d; diff n=1; cov; corrcoef; fmax; fmin
+cholesky_inverse input=spd; matrix_exp input=spd A=spd; orgqr *; tensorsolve *
+conv_tbc input=c3 weight=t.ones(1,6,2) bias=z pad=1
+adaptive_max_pool1d_with_indices *; adaptive_max_pool2d_with_indices *; adaptive_max_pool3d_with_indices *
+fractional_max_pool2d_with_indices *; fractional_max_pool3d_with_indices *; max_pool1d_with_indices input=c3
+max_pool2d_with_indices input=c4; max_pool3d_with_indices input=c5; max_unpool1d *; max_unpool2d *; max_unpool3d *
+upsample_nearest *; upsample_bilinear *
 """
 
 

@@ -110,3 +110,12 @@ ERRORS = [
 def test_errors(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+def test_older_names_of_interpolate() -> None:
+    x = jitgrad.tensor(IMAGE)
+    for size, factor in (((7, 3), None), (None, 2)):
+        near = F.interpolate(x, size, factor)
+        between = F.interpolate(x, size, factor, "bilinear", align_corners=True)
+        assert bool((F.upsample_nearest(x, size, factor) == near).all())
+        assert bool((F.upsample_bilinear(x, size, factor) == between).all())

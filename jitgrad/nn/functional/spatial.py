@@ -88,6 +88,16 @@ def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: st
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """`interpolate` by the nearest element, under its older name."""
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """`interpolate` of (N, C, H, W) between elements, corners on corners, under its older name."""
+    return interpolate(input, size, scale_factor, "bilinear", True)
+
+
 def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None,
                   weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True,
                   momentum: Number = 0.1, eps: Number = 1e-05) -> Tensor:
@@ -130,4 +140,5 @@ def local_response_norm(input: Tensor, size: int, alpha: Number = 1e-4, beta: Nu
     return input / (means * alpha + k) ** beta
 
 
-__all__ = ["instance_norm", "interpolate", "local_response_norm", "upsample"]
+__all__ = ["instance_norm", "interpolate", "local_response_norm", "upsample", "upsample_bilinear",
+           "upsample_nearest"]

@@ -1,6 +1,4 @@
-"""Maxima put back where they came from, maxima of windows drawn at random, and convolutions of sequences with time
-first: plain Python in the scriptable subset.
-"""
+"""Maxima put back where they came from, maxima of windows drawn at random: plain Python in the scriptable subset."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +7,6 @@ import jitgrad
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.library.core import word
 from jitgrad.ops.library.spatial import adaptive_pooling as _adaptive, pooling as _pooling
-from jitgrad.ops.library.spatial.convolution import conv1d
 
 Sizes = int | Sequence[int]
 
@@ -224,20 +221,7 @@ def fractional_max_pool3d(input: Tensor, kernel_size: Sizes, output_size: Any = 
     return found if return_indices else found[0]
 
 
-# --- others --------------------------------------------------------------------------------------------------------
-
-
-def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """`conv1d` of (T, B, C) and filters (K, C, O), O biases and `pad` zeros on either side: (T', B, O)."""
-    if input.dim() != 3 or weight.dim() != 3 or bias.dim() != 1:
-        raise RuntimeError("Input must have 3 dims: time, batch, in_channel; weight 3: kernel width, in_channels, "
-                           "out_channels; bias 1")
-    if input.shape[2] != weight.shape[1]:
-        raise RuntimeError("Input dim 2 (input channels) is not == dim 1 in the weight tensor")
-    return conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)
-
-
 __all__ = ["adaptive_max_pool1d_with_indices", "adaptive_max_pool2d_with_indices", "adaptive_max_pool3d_with_indices",
-           "conv_tbc", "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
+           "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
            "fractional_max_pool3d_with_indices", "max_pool1d_with_indices", "max_pool2d_with_indices",
            "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d"]

@@ -182,6 +182,23 @@ conv_transpose1d = bind(_conv_transpose, 1, "conv_transpose1d")
 conv_transpose2d = bind(_conv_transpose, 2, "conv_transpose2d", "`conv_transpose1d` over two axes.")
 conv_transpose3d = bind(_conv_transpose, 3, "conv_transpose3d", "`conv_transpose1d` over three axes.")
 
+def conv_tbc(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], bias: AnyTensor[Tensor], pad: int = 0) -> Tensor:
+    """`conv1d` of (T, B, C) and filters (K, C, O), O biases and `pad` zeros on either side: (T', B, O)."""
+    for name, x, position in (("input", input, 1), ("weight", weight, 2), ("bias", bias, 3)):
+        require_tensor("conv_tbc", x, name, position)
+    if input.ndim != 3:
+        raise RuntimeError("Input must have 3 dims: time, batch, in_channel")
+    if weight.ndim != 3:
+        raise RuntimeError("Weight tensor must have 3 dims: kernel_width, in_channels, out_channels.")
+    if bias.ndim != 1:
+        raise RuntimeError("Bias must be 1-D")
+    require_equal(input.shape[2], weight.shape[1], lambda: "Input dim 2 (input channels) is not == dim 1 in the weight "
+                                                           "tensor")
+    x, w = apply("permute", input, axes=(1, 2, 0)), apply("permute", weight, axes=(2, 1, 0))
+    return apply("permute", conv1d(x, w, bias, padding=pad), axes=(2, 0, 1))
+
+
 complete(globals())
 
-__all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
+__all__ = ["conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d",
+           "conv_transpose3d"]

@@ -97,7 +97,7 @@ def _max_pool(rank: int, input: AnyTensor[Tensor], kernel_size: Sizes, stride: S
     """
     fn = f"max_pool{rank}d"
     p = _Pool(fn, rank, _wide(rank, input), kernel_size, stride, padding, dilation, ceil_mode)
-    if not p.x.dtype.is_floating_point and (rank == 1 or p.x.dtype is dtypes.bool_):
+    if not p.x.dtype.is_floating_point and ((rank == 1 and not return_indices) or p.x.dtype is dtypes.bool_):
         raise NotImplementedError(f"\"{fn}\" not implemented for '{word(p.x.dtype)}'")
     values, indices = apply("max_pool", p.x, kernel=p.kernel, stride=p.stride, padding=p.padding, dilation=p.dilation,
                             shape=p.shape)

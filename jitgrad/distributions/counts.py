@@ -1,0 +1,114 @@
+"""Distributions of counts: Poisson, Binomial."""
+
+from typing import Any
+
+import jitgrad
+from jitgrad.distributions.discrete import _clamped, _one_of
+from jitgrad.distributions.distribution import Distribution, Parameter, broadcast, same_as
+from jitgrad.eager.tensor import Tensor
+
+
+class Poisson(Distribution):
+    """How many events of a process with rate >= 0 happen in a unit of time."""
+
+    shown = ("rate",)
+    mean = variance = same_as("rate")
+
+    def __init__(self, rate: Parameter, validate_args: bool | None = None):
+        self.rate = broadcast(rate)[0]
+        super().__init__(self.rate.shape, (), validate_args)
+        self._require("rate", "GreaterThanEq(lower_bound=0.0)", self.rate >= 0)
+
+    @property
+    def mode(self) -> Tensor:
+        """floor(rate)."""
+        return self.rate.floor()
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Waiting times are drawn until their sum passes the rate: as many draws as the largest count."""
+        with jitgrad.no_grad():
+            rate = self.rate.detach().expand(self._extended(sample_shape))
+            time = -jitgrad.log1p(-jitgrad.rand_like(rate))
+            count = jitgrad.zeros_like(rate)
+            while bool((time < rate).any()):
+                count = count + (time < rate).to(rate.dtype)
+                time = time - jitgrad.log1p(-jitgrad.rand_like(rate))
+            return count
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """x log(rate) - rate - log(x!)."""
+        rate, value = broadcast(self.rate, value)
+        return jitgrad.xlogy(value, rate) - rate - jitgrad.lgamma(value + 1)
+
+
+class Binomial(Distribution):
+    """How many of total_count trials, each with probability probs = sigmoid(logits), succeed."""
+
+    has_enumerate_support = True
+    probs: Tensor
+    logits: Tensor
+
+    def __init__(self, total_count: Parameter = 1, probs: Parameter | None = None, logits: Parameter | None = None,
+                 validate_args: bool | None = None):
+        _one_of(probs, logits)
+        given: Any = logits
+        if probs is not None:
+            count, self.probs = broadcast(total_count, probs)
+            self.logits = jitgrad.log(_clamped(self.probs)) - jitgrad.log1p(-_clamped(self.probs))
+        else:
+            count, self.logits = broadcast(total_count, given)
+            self.probs = jitgrad.sigmoid(self.logits)
+        self.total_count = count.to(self.logits.dtype)
+        super().__init__(self.probs.shape, (), validate_args)
+        self._require("total_count", "IntegerGreaterThan(lower_bound=0)",
+                      (self.total_count >= 0) & (self.total_count % 1 == 0))
+        if probs is not None:
+            self._require("probs", "Interval(lower_bound=0.0, upper_bound=1.0)", (self.probs >= 0) & (self.probs <= 1))
+        self.shown = ("total_count", "probs") if probs is not None else ("total_count", "logits")
+
+    @property
+    def mean(self) -> Tensor:
+        """n p."""
+        return self.total_count * self.probs
+
+    @property
+    def variance(self) -> Tensor:
+        """n p (1 - p)."""
+        return self.total_count * self.probs * (1 - self.probs)
+
+    @property
+    def mode(self) -> Tensor:
+        """floor((n + 1) p), n at most."""
+        return jitgrad.minimum(((self.total_count + 1) * self.probs).floor(), self.total_count)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """One uniform number is drawn for each trial: as many draws as the largest total_count."""
+        with jitgrad.no_grad():
+            shape = self._extended(sample_shape)
+            total, probs = self.total_count.detach().expand(shape), self.probs.detach().expand(shape)
+            count, trial = jitgrad.zeros_like(total), 0
+            while bool((total > trial).any()):
+                hit = (jitgrad.rand_like(probs) < probs) & (total > trial)
+                count = count + hit.to(count.dtype)
+                trial += 1
+            return count
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The logarithm of n over x, p^x and (1 - p)^(n - x)."""
+        n, logits, value = broadcast(self.total_count, self.logits, value)
+        ways = jitgrad.lgamma(n + 1) - jitgrad.lgamma(value + 1) - jitgrad.lgamma(n - value + 1)
+        return value * logits + ways - n * (logits.clamp(min=0) + jitgrad.log1p(jitgrad.exp(-logits.abs())))
+
+    def entropy(self) -> Tensor:
+        """The sum over all counts. NotImplementedError for several total_counts."""
+        logs = self.log_prob(self.enumerate_support(False))
+        return -(jitgrad.exp(logs) * logs).sum(0)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """0, 1, ... total_count along a new first axis. NotImplementedError for several total_counts."""
+        largest = int(self.total_count.max())
+        if float(self.total_count.min()) != largest:
+            raise NotImplementedError("Inhomogeneous total count not supported by `enumerate_support`.")
+        values = jitgrad.arange(largest + 1, dtype=self.probs.dtype, device=self.probs.device)
+        values = values.reshape(-1, *[1] * self.probs.dim())
+        return values.expand(largest + 1, *self.probs.shape) if expand else values
