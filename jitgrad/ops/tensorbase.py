@@ -10,26 +10,14 @@ from typing import Any, Concatenate
 
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library import compare, pointwise, random, reduce
-from jitgrad.ops.library.core import apply, named
+from jitgrad.ops.library.core import apply, named, write
+from jitgrad.ops.library.elements import parts
 from jitgrad.ops.library.keywords import complete_methods
 from jitgrad.ops.library.shapes import rearrange, shape
-from jitgrad.ops.library.sizes import product
+from jitgrad.ops.library.sizes import Size as Size, product
 from jitgrad.ops.operators import Operators
 
 __library__ = True
-
-
-class Size(tuple[int, ...]):
-    """A shape: a tuple of sizes."""
-
-    __slots__ = ()
-
-    def numel(self: Any) -> Any:
-        """The product of the sizes."""
-        return product(self)
-
-    def __repr__(self: Any) -> str:
-        return f"Size([{', '.join([str(s) for s in self])}])"
 
 
 def _listed(args: tuple[Any, ...]) -> Any:
@@ -60,6 +48,8 @@ class TensorBase(Operators[Tensor]):
     T = property(shape.reversed_axes)
     mT = property(shape.matrix_transpose)
     H = T
+    mH = property(parts.adjoint)
+    real, imag = property(parts.real), property(parts.imag)
     itemsize = property(lambda self: self.dtype.itemsize)
     nbytes = property(lambda self: self.dtype.itemsize * product(self.shape))
     is_sparse = property(lambda self: False)
@@ -104,6 +94,10 @@ class TensorBase(Operators[Tensor]):
     def polygamma(self: Any, n: int) -> Tensor:
         """The n-th derivative of digamma."""
         return pointwise.polygamma(n, self)
+
+    def polygamma_(self: Any, n: int) -> Tensor:
+        """In-place version of `polygamma`."""
+        return write(self, pointwise.polygamma(n, self))
 
     def normal_(self: Any, mean: Any = 0.0, std: Any = 1.0, *, generator: Any = None) -> Tensor:
         """Overwrite with normal numbers."""

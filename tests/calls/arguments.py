@@ -73,6 +73,9 @@ USUAL = {
     "positive": "y", "negative": "p", "swap": "True", "input1": "x", "input2": "y", "weights": "v", "norm_type": "2.0",
     "padding_idx": "1", "max_norm": "1.0", "scale_grad_by_freq": "False", "sparse": "False", "logits": "x",
     "tau": "0.5",
+    "window_length": "5", "periodic": "False", "maxnorm": "0.5", "split_size": "2", "split_sizes": "(1, 2)", "r": "2",
+    "spacing": "0.5", "edge_order": "1", "bins": "4", "density": "True", "range": "(-1.0, 1.0)", "wrap": "True",
+    "median": "0.5", "sigma": "2.0", "s": "1.5",
     "hard": "True", "lower": "0.1", "self": "1.5", "scalar": "1", "scalar1": "1", "scalar2": "2.5", "obj": "[1.0, 2.0]",
     "ndarray": "x.numpy()", "driver": "None", "indexing": "'ij'", "rcond": "0.1", "out_dtype": "None", "tol": "0.1"}
 
@@ -145,6 +148,12 @@ roll dims=1; flip dims=(1,); sum dim=1; logsumexp dim=1; atan2 other=p; arctan2 
 isclose other=x; equal other=x; rsub other=y; pow exponent=2 self=2.0; float_power exponent=2
 remainder other=p self=7; fmod other=p; floor_divide other=p; div other=p; divide other=p; true_divide other=p
 result_type tensor=x other=d tensor1=x tensor2=d; diff n=1; cov; corrcoef; fmax; fmin
+gcd input=i other=j; lcm input=i other=j; chain_matmul *; combinations input=v r=2 with_replacement=True
+dsplit input=q; index_reduce index=iv dim=0 source=y reduce='mean'; mvlgamma input=p+1 p=2; multigammaln input=p+1 p=2
+unravel_index indices=i shape=(3,2); float_power_ input=d exponent=2; geometric_ p=0.5; histogramdd bins=[2,2,2]
+split_with_sizes dim=1; renorm p=1 dim=0; kaiser_window beta=6.0; hamming_window alpha=0.6 beta=0.4; sum_to_size *
+broadcast_shapes *; log_normal_ mean=0.5 std=0.5; i0 input=x; igamma input=p; igammac input=p; gammainc input=p
+gammaincc input=p; zeta input=p+1 other=p; entr input=p; ndtri input=r; logaddexp2 other=p; atleast_3d *
 """
 
 
