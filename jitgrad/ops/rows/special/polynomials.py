@@ -34,6 +34,7 @@ def _recurrence(xp: Any, x: Any, n: Any, first: Any, step: Step) -> Any:
 def _polynomial(first: Callable[[Any], Any], step: Step, circular: Circular | None = None, bounded: bool = False,
                 shifted: bool = False) -> Any:
     """The impl of a row: 0 for a negative degree; `circular` from degree 6 on, where |x| < 1."""
+    @np.errstate(all="ignore")
     def impl(xp: Any, x: Any, n: Any) -> Any:
         d = x.dtype
         x, n = xp.broadcast_arrays(x.astype(np.float64), n.astype(np.float64))
@@ -69,7 +70,7 @@ CHEBYSHEV: dict[str, tuple[Callable[[Any], Any], Circular, str]] = {
 
 
 def _samples(rng: np.random.Generator) -> Any:
-    return [((rng.uniform(-2, 2, (3, 4)), np.array([0.0, 1, 2, 9])), {}),
+    return [((rng.uniform(-0.3, 1.2, (3, 4)), np.array([0.0, 1, 2, 9])), {}),
             ((rng.uniform(-2, 2, (2, 1)), np.array([[3.0, -1], [5, 8]])), {}), ((np.zeros((0, 2)), np.ones(2)), {})]
 
 
