@@ -16,6 +16,7 @@ from jitgrad.eager import Tensor as Tensor
 from jitgrad.eager.autograd.grad_mode import *
 from jitgrad.eager.factories import *
 from jitgrad.eager.interop import *
+from jitgrad.eager.layouts import *
 from jitgrad.ops.library.activation import *
 from jitgrad.ops.library.combine import *
 from jitgrad.ops.library.compare import *

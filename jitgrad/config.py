@@ -136,6 +136,14 @@ def override(**knobs: bool | int | str) -> Iterator[Config]:
         _current = before
 
 
+def assign(**knobs: bool | int | str) -> None:
+    """Other values from here on. TypeError for an unknown knob."""
+    global _current
+    with override(**knobs) as wanted:
+        pass
+    _current = wanted
+
+
 def log(level: int, text: str) -> None:
     """Write a line to stderr if JITGRAD_DEBUG is at least `level`."""
     if _current.debug >= level:

@@ -114,7 +114,7 @@ class Methods(AnyTensor[Tensor]):
     index_fill, index_put, take = gathering.index_fill, gathering.index_put, gathering.take
     index_reduce = norms.index_reduce
     nonzero, argwhere, masked_select = gathering.nonzero, gathering.argwhere, gathering.masked_select
-    bincount = gathering.bincount
+    bincount, nonzero_static = gathering.bincount, gathering.nonzero_static
     mm, bmm, matmul = linalg.mm, linalg.bmm, linalg.matmul
     dot = vdot = linalg.dot
     mv = linalg.mv

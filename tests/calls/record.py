@@ -17,9 +17,9 @@ FILE = Path(__file__).with_name("recorded.json")
 SPACES = ("torch", "torch.linalg", "torch.special", "torch.nn.functional", "Tensor")
 #: functions whose numbers are drawn, or are whatever was in memory
 UNCERTAIN = {"bernoulli", "bernoulli_", "cauchy_", "dropout", "dropout1d", "dropout2d", "dropout3d", "empty",
-             "empty_like", "exponential_", "geometric_", "gumbel_softmax", "log_normal_", "multinomial", "new_empty",
-             "normal", "normal_", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "random_",
-             "randperm", "rrelu", "rrelu_", "uniform_"}
+             "empty_like", "empty_permuted", "empty_strided", "exponential_", "geometric_", "gumbel_softmax",
+             "log_normal_", "multinomial", "new_empty", "normal", "normal_", "rand", "rand_like", "randint",
+             "randint_like", "randn", "randn_like", "random_", "randperm", "rrelu", "rrelu_", "uniform_"}
 
 
 def digest(found: list[Call]) -> str:

@@ -143,6 +143,11 @@ def cartesian_prod(*tensors: AnyTensor[Tensor]) -> Tensor:
     return stack([apply("reshape", g, shape=(product(g.shape),)) for g in grids], 1) if len(tensors) > 1 else grids[0]
 
 
+def constant_pad_nd(input: AnyTensor[Tensor], pad: Sequence[Any], value: Number = 0) -> Tensor:
+    """A number around input; pad is (before, after) of the last axis, then of the one before; negative ones cut."""
+    return pad_constant(input, pad, value)
+
+
 def pad_constant(input: Any, pad: Sequence[Any], value: Number | None) -> Any:
     """torch's pad list (last axis first: before, after, ...) with a constant; negative pads cut."""
     require_tensor("pad", input)
@@ -175,4 +180,4 @@ def pad_constant(input: Any, pad: Sequence[Any], value: Number | None) -> Any:
 complete(globals())
 
 __all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "cartesian_prod", "cat", "column_stack",
-           "concat", "concatenate", "dstack", "hstack", "meshgrid", "row_stack", "stack", "vstack"]
+           "concat", "concatenate", "constant_pad_nd", "dstack", "hstack", "meshgrid", "row_stack", "stack", "vstack"]

@@ -71,7 +71,7 @@ CHEBYSHEV: dict[str, tuple[Callable[[Any], Any], Circular, str]] = {
 
 def _samples(rng: np.random.Generator) -> Any:
     return [((rng.uniform(-0.3, 1.2, (3, 4)), np.array([0.0, 1, 2, 9])), {}),
-            ((rng.uniform(-2, 2, (2, 1)), np.array([[3.0, -1], [5, 8]])), {}), ((np.zeros((0, 2)), np.ones(2)), {})]
+            ((rng.uniform(-0.3, 1.2, (2, 1)), np.array([[3.0, -1], [5, 8]])), {}), ((np.zeros((0, 2)), np.ones(2)), {})]
 
 
 def _row(name: str, doc: str, impl: Any, ref: str = "") -> None:
