@@ -95,14 +95,19 @@ def complete(namespace: dict[str, Any], *spaces: str) -> None:
     A function with several names takes the keywords of all. What the module imports is left as it is.
     """
     found: dict[FunctionType, list[str]] = {}
-    known = {n for space in spaces or SPACES for name in table()[space] for n in (name, name.removesuffix("_"))}
-    for name in namespace.keys() & known:
+    for name in namespace.keys() & _known(spaces or SPACES):
         fn = namespace[name]
         if type(fn) is FunctionType and "__completed__" not in fn.__dict__ and (
                 fn.__globals__ is namespace or fn.__globals__.get(name) is not fn):
             found.setdefault(fn, []).append(name)
     for fn, names in found.items():
         namespace.update(dict.fromkeys(names, completed(fn, names, spaces or SPACES)))
+
+
+@functools.cache
+def _known(spaces: tuple[str, ...]) -> frozenset[str]:
+    """The names that torch has in some of its namespaces, those of in-place functions without their `_` too."""
+    return frozenset(n for space in spaces for name in table()[space] for n in (name, name.removesuffix("_")))
 
 
 def complete_methods(cls: type[C]) -> type[C]:

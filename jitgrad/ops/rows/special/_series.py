@@ -1,10 +1,13 @@
-"""How approximations are written: polynomials and Chebyshev series on handles, in float64."""
+"""How special functions are written: as polynomials and Chebyshev series on handles, in float64."""
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from jitgrad.dtypes import float64
+from jitgrad.ops.namespaces import ArrayNamespace
 from jitgrad.ops.opdef import Rule
+from jitgrad.ops.rows._pointwise import pointwise
 
 
 def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
@@ -37,6 +40,29 @@ def in_double(rule: Rule) -> Callable[..., Any]:
         return F.cast(y, dtype=xs[0].dtype)
 
     return compose
+
+
+#: elements that NumPy is given at a time: its temporaries stay in a core's own cache
+BLOCK = 1 << 13
+
+
+_arrays = cache(ArrayNamespace)
+
+
+def special(name: str, doc: str, rule: Rule, **fields: Any) -> None:
+    """Register a function of one operand whose steps, on handles, are float64's."""
+    compose = in_double(rule)
+
+    def impl(xp: Any, x: Any) -> Any:
+        F = _arrays(xp)
+        if x.size <= BLOCK:
+            return compose(F, x)
+        line, y = x.reshape(-1), xp.empty(x.size, x.dtype)
+        for k in range(0, x.size, BLOCK):
+            y[k:k + BLOCK] = compose(F, line[k:k + BLOCK])
+        return y.reshape(x.shape)
+
+    pointwise(name, 1, doc, impl, compose=compose, **fields)
 
 
 def square_exponential(F: Any, x: Any) -> Any:

@@ -8,8 +8,7 @@ import math
 from typing import Any
 
 from jitgrad.ops.opdef import NONDIFF
-from jitgrad.ops.rows._pointwise import pointwise
-from jitgrad.ops.rows.special._series import in_double, monic, polynomial
+from jitgrad.ops.rows.special._series import monic, polynomial, special
 
 PP0 = (0.0007969367292973471, 0.08283523921074408, 1.239533716464143, 5.447250030587687, 8.74716500199817,
        5.303240382353949, 1.0)
@@ -123,15 +122,14 @@ def _over(F: Any, y: Any, x: Any, at_zero: float) -> Any:
     return F.where(zero, at_zero, y / F.where(zero, 1.0, x))
 
 
-pointwise("bessel_j0", 1, "The Bessel function of the first kind, of order 0.", compose=in_double(_j0),
-          ref="scipy.special.j0", domain=(0.5, 12.0), vjp=lambda F, g, y, x: (-(g * F.bessel_j1(x)),))
-pointwise("bessel_j1", 1, "The Bessel function of the first kind, of order 1.", compose=in_double(_j1),
-          ref="scipy.special.j1", domain=(0.5, 12.0),
-          vjp=lambda F, g, y, x: (g * (F.bessel_j0(x) - _over(F, y, x, 0.5)),))
-pointwise("bessel_y0", 1, "The Bessel function of the second kind, of order 0.", compose=in_double(_y0),
-          ref="scipy.special.y0", domain=(0.5, 12.0), vjp=lambda F, g, y, x: (-(g * F.bessel_y1(x)),))
-pointwise("bessel_y1", 1, "The Bessel function of the second kind, of order 1.", compose=in_double(_y1),
-          ref="scipy.special.y1", domain=(0.5, 12.0), vjp=lambda F, g, y, x: (g * (F.bessel_y0(x) - y / x),))
+special("bessel_j0", "The Bessel function of the first kind, of order 0.", _j0, ref="scipy.special.j0",
+        domain=(0.5, 12.0), vjp=lambda F, g, y, x: (-(g * F.bessel_j1(x)),))
+special("bessel_j1", "The Bessel function of the first kind, of order 1.", _j1, ref="scipy.special.j1",
+        domain=(0.5, 12.0), vjp=lambda F, g, y, x: (g * (F.bessel_j0(x) - _over(F, y, x, 0.5)),))
+special("bessel_y0", "The Bessel function of the second kind, of order 0.", _y0, ref="scipy.special.y0",
+        domain=(0.5, 12.0), vjp=lambda F, g, y, x: (-(g * F.bessel_y1(x)),))
+special("bessel_y1", "The Bessel function of the second kind, of order 1.", _y1, ref="scipy.special.y1",
+        domain=(0.5, 12.0), vjp=lambda F, g, y, x: (g * (F.bessel_y0(x) - y / x),))
 
 # --- the spherical one of order 0: sin(x) / x ----------------------------------------------------------------------
 
@@ -156,8 +154,7 @@ def _spherical_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:
     return (g * slope,)
 
 
-pointwise("spherical_bessel_j0", 1, "sin(x) / x, 1 at 0.", compose=in_double(_spherical), domain=(-3.0, 3.0),
-          vjp=_spherical_vjp)
+special("spherical_bessel_j0", "sin(x) / x, 1 at 0.", _spherical, domain=(-3.0, 3.0), vjp=_spherical_vjp)
 
 # --- Airy's function -----------------------------------------------------------------------------------------------
 
@@ -209,4 +206,4 @@ def _airy(F: Any, x: Any) -> Any:
     return F.where(F.eq(F.abs(x), math.inf), 0.0, value)
 
 
-pointwise("airy_ai", 1, "Airy's function Ai.", compose=in_double(_airy), vjp=NONDIFF)
+special("airy_ai", "Airy's function Ai.", _airy, vjp=NONDIFF)

@@ -7,8 +7,7 @@ DLMF 10.29.3.
 import math
 from typing import Any
 
-from jitgrad.ops.rows._pointwise import pointwise
-from jitgrad.ops.rows.special._series import chebyshev, in_double
+from jitgrad.ops.rows.special._series import chebyshev, special
 
 I0_NEAR = (-4.4153416464793395e-18, 3.3307945188222384e-17, -2.431279846547955e-16, 1.715391285555133e-15,
            -1.1685332877993451e-14, 7.676185498604936e-14, -4.856446783111929e-13, 2.95505266312964e-12,
@@ -94,17 +93,15 @@ def _over(F: Any, y: Any, x: Any, at_zero: float) -> Any:
     return F.where(zero, at_zero, y / F.where(zero, 1.0, x))
 
 
-pointwise("i0", 1, "The modified Bessel function of the first kind, of order 0.", ref="scipy.special.i0",
-          compose=in_double(lambda F, x: _grown(F, _i0e(F, x), x, True)), vjp=lambda F, g, y, x: (g * F.i1(x),))
-pointwise("i1", 1, "The modified Bessel function of the first kind, of order 1.", ref="scipy.special.i1",
-          compose=in_double(lambda F, x: _grown(F, _i1e(F, x), x, False)),
-          vjp=lambda F, g, y, x: (g * (F.i0(x) - _over(F, y, x, 0.5)),))
-pointwise("i0e", 1, "exp(-|x|) times the modified Bessel function of the first kind, of order 0.",
-          ref="scipy.special.i0e", compose=in_double(_i0e),
-          vjp=lambda F, g, y, x: (g * (F.i1e(x) - F.sign(x) * y),))
-pointwise("i1e", 1, "exp(-|x|) times the modified Bessel function of the first kind, of order 1.",
-          ref="scipy.special.i1e", compose=in_double(_i1e),
-          vjp=lambda F, g, y, x: (g * (F.i0e(x) - F.sign(x) * y - _over(F, y, x, 0.5)),))
+special("i0", "The modified Bessel function of the first kind, of order 0.",
+        lambda F, x: _grown(F, _i0e(F, x), x, True), ref="scipy.special.i0", vjp=lambda F, g, y, x: (g * F.i1(x),))
+special("i1", "The modified Bessel function of the first kind, of order 1.",
+        lambda F, x: _grown(F, _i1e(F, x), x, False), ref="scipy.special.i1",
+        vjp=lambda F, g, y, x: (g * (F.i0(x) - _over(F, y, x, 0.5)),))
+special("i0e", "exp(-|x|) times the modified Bessel function of the first kind, of order 0.", _i0e,
+        ref="scipy.special.i0e", vjp=lambda F, g, y, x: (g * (F.i1e(x) - F.sign(x) * y),))
+special("i1e", "exp(-|x|) times the modified Bessel function of the first kind, of order 1.", _i1e,
+        ref="scipy.special.i1e", vjp=lambda F, g, y, x: (g * (F.i0e(x) - F.sign(x) * y - _over(F, y, x, 0.5)),))
 
 # --- the second kind -----------------------------------------------------------------------------------------------
 
@@ -126,15 +123,15 @@ def _k(F: Any, x: Any, order: int, scaled: bool) -> Any:
     return F.where(F.ge(x, 0.0), value, math.nan)
 
 
-pointwise("modified_bessel_k0", 1, "The modified Bessel function of the second kind, of order 0.",
-          ref="scipy.special.k0", compose=in_double(lambda F, x: _k(F, x, 0, False)), domain=(0.2, 4.0),
-          vjp=lambda F, g, y, x: (-(g * F.modified_bessel_k1(x)),))
-pointwise("modified_bessel_k1", 1, "The modified Bessel function of the second kind, of order 1.",
-          ref="scipy.special.k1", compose=in_double(lambda F, x: _k(F, x, 1, False)), domain=(0.2, 4.0),
-          vjp=lambda F, g, y, x: (-(g * (F.modified_bessel_k0(x) + y / x)),))
-pointwise("scaled_modified_bessel_k0", 1, "exp(x) times the modified Bessel function of the second kind, of order 0.",
-          ref="scipy.special.k0e", compose=in_double(lambda F, x: _k(F, x, 0, True)), domain=(0.2, 4.0),
-          vjp=lambda F, g, y, x: (g * (y - F.scaled_modified_bessel_k1(x)),))
-pointwise("scaled_modified_bessel_k1", 1, "exp(x) times the modified Bessel function of the second kind, of order 1.",
-          ref="scipy.special.k1e", compose=in_double(lambda F, x: _k(F, x, 1, True)), domain=(0.2, 4.0),
-          vjp=lambda F, g, y, x: (g * (y - F.scaled_modified_bessel_k0(x) - y / x),))
+special("modified_bessel_k0", "The modified Bessel function of the second kind, of order 0.",
+        lambda F, x: _k(F, x, 0, False), ref="scipy.special.k0", domain=(0.2, 4.0),
+        vjp=lambda F, g, y, x: (-(g * F.modified_bessel_k1(x)),))
+special("modified_bessel_k1", "The modified Bessel function of the second kind, of order 1.",
+        lambda F, x: _k(F, x, 1, False), ref="scipy.special.k1", domain=(0.2, 4.0),
+        vjp=lambda F, g, y, x: (-(g * (F.modified_bessel_k0(x) + y / x)),))
+special("scaled_modified_bessel_k0", "exp(x) times the modified Bessel function of the second kind, of order 0.",
+        lambda F, x: _k(F, x, 0, True), ref="scipy.special.k0e", domain=(0.2, 4.0),
+        vjp=lambda F, g, y, x: (g * (y - F.scaled_modified_bessel_k1(x)),))
+special("scaled_modified_bessel_k1", "exp(x) times the modified Bessel function of the second kind, of order 1.",
+        lambda F, x: _k(F, x, 1, True), ref="scipy.special.k1e", domain=(0.2, 4.0),
+        vjp=lambda F, g, y, x: (g * (y - F.scaled_modified_bessel_k0(x) - y / x),))

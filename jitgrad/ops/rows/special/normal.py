@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 from jitgrad.ops.rows._pointwise import pointwise
-from jitgrad.ops.rows.special._series import in_double, polynomial, square_exponential
+from jitgrad.ops.rows.special._series import polynomial, special, square_exponential
 from jitgrad.ops.rules import each
 
 SQRT_PI, SQRT_2PI, SQRT_HALF = math.sqrt(math.pi), math.sqrt(2.0 * math.pi), math.sqrt(0.5)
@@ -27,8 +27,8 @@ def _erfcx(F: Any, x: Any) -> Any:
     return F.where(near, square_exponential(F, small) * F.erfc(small), tail)
 
 
-pointwise("erfcx", 1, "exp(x * x) * erfc(x).", compose=in_double(_erfcx), ref="scipy.special.erfcx",
-          vjp=lambda F, g, y, x: (g * (2.0 * x * y - 2.0 / SQRT_PI),))
+special("erfcx", "exp(x * x) * erfc(x).", _erfcx, ref="scipy.special.erfcx",
+        vjp=lambda F, g, y, x: (g * (2.0 * x * y - 2.0 / SQRT_PI),))
 
 # --- the normal distribution ---------------------------------------------------------------------------------------
 
@@ -42,12 +42,10 @@ def _log_ndtr(F: Any, x: Any) -> Any:
     return F.where(F.eq(x, -math.inf), -math.inf, value)
 
 
-pointwise("ndtr", 1, "The normal distribution function.", ref="scipy.special.ndtr",
-          compose=in_double(lambda F, x: F.erfc(x * -SQRT_HALF) * 0.5),
-          vjp=lambda F, g, y, x: (g * (F.exp(x * x * -0.5) * (1.0 / SQRT_2PI)),))
-pointwise("log_ndtr", 1, "The logarithm of the normal distribution function.", ref="scipy.special.log_ndtr",
-          compose=in_double(_log_ndtr),
-          vjp=lambda F, g, y, x: (g * (math.sqrt(2.0 / math.pi) / F.erfcx(x * -SQRT_HALF)),))
+special("ndtr", "The normal distribution function.", lambda F, x: F.erfc(x * -SQRT_HALF) * 0.5,
+        ref="scipy.special.ndtr", vjp=lambda F, g, y, x: (g * (F.exp(x * x * -0.5) * (1.0 / SQRT_2PI)),))
+special("log_ndtr", "The logarithm of the normal distribution function.", _log_ndtr, ref="scipy.special.log_ndtr",
+        vjp=lambda F, g, y, x: (g * (math.sqrt(2.0 / math.pi) / F.erfcx(x * -SQRT_HALF)),))
 
 #: around the middle, then by sqrt(-2 log y) up to 8 and beyond; lowest power last
 P0 = (-59.96335010141079, 98.00107541859997, -56.67628574690703, 13.931260938727968, -1.2391658386738125)
@@ -81,9 +79,8 @@ def _ndtri(F: Any, p: Any) -> Any:
     return F.where(F.logical_and(F.ge(p, 0.0), F.le(p, 1.0)), value, math.nan)
 
 
-pointwise("ndtri", 1, "The inverse of the normal distribution function.", compose=in_double(_ndtri),
-          ref="scipy.special.ndtri", domain=(0.05, 0.95),
-          vjp=lambda F, g, y, x: (g * (SQRT_2PI * F.exp(y * y * 0.5)),))
+special("ndtri", "The inverse of the normal distribution function.", _ndtri, ref="scipy.special.ndtri",
+        domain=(0.05, 0.95), vjp=lambda F, g, y, x: (g * (SQRT_2PI * F.exp(y * y * 0.5)),))
 
 # --- products with logarithms --------------------------------------------------------------------------------------
 
