@@ -89,6 +89,24 @@ class Memory(TapedArray):
         place.copy_(src)
         return copy
 
+    def new_empty_strided(self: Any, size: Sequence[int], stride: Sequence[int], *, dtype: Any = None,
+                          device: Any = None, requires_grad: bool = False) -> Any:
+        """A tensor of these sizes and strides (zeros, so that runs repeat), in this one's dtype."""
+        shape, strides = (sizes("new_empty_strided", "size", size), sizes("new_empty_strided", "stride", stride))
+        need = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1 if all(shape) else 0
+        made = self.new_zeros(need, dtype=dtype, device=device).as_strided(shape, strides).detach()
+        return made.requires_grad_() if requires_grad else made
+
+    def as_subclass(self: Any, cls: type) -> Any:
+        """The same memory and history as a tensor of another class. TypeError for what is no class of tensors."""
+        if not isinstance(cls, type) or not issubclass(cls, Memory):
+            raise TypeError("cls must be a type that inherits from Tensor")
+        made = wrap(self._data, cls)
+        made._storage = storage_of(self)
+        made._node, made._slot, made._needs = self._node, self._slot, self._needs
+        made._base, made._path, made._seen, made._origin = self._base, self._path, self._seen, self._origin
+        return made
+
     # --- other memory ----------------------------------------------------------------------------------------------
 
     def resize_(self: Any, *size: Any, memory_format: Any = None) -> Any:

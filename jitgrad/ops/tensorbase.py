@@ -52,13 +52,30 @@ class TensorBase(Operators[Tensor]):
     real, imag = property(parts.real), property(parts.imag)
     itemsize = property(lambda self: self.dtype.itemsize)
     nbytes = property(lambda self: self.dtype.itemsize * product(self.shape))
-    is_sparse = property(lambda self: False)
+    is_cpu = property(lambda self: not self.is_cuda)
+    # what tensors here never are
+    is_sparse = is_sparse_csr = is_quantized = is_nested = is_meta = is_mkldnn = property(lambda self: False)
+    is_mps = is_mtia = is_xpu = is_xla = is_ipu = is_maia = is_vulkan = is_sparse
 
     def dim(self: Any) -> builtins.int:
         """The rank."""
         return self.ndim
 
-    ndimension = dim
+    ndimension = dense_dim = dim
+
+    def sparse_dim(self: Any) -> builtins.int:
+        """0: no axis is that of a sparse tensor's indices."""
+        return 0
+
+    def is_distributed(self: Any) -> builtins.bool:
+        """False."""
+        return False
+
+    is_shared = is_distributed
+
+    def to_dense(self: Any, dtype: Any = None, *, masked_grad: Any = None) -> Tensor:
+        """Itself, or with a dtype converted."""
+        return self if dtype is None else self.to(dtype)
 
     def element_size(self: Any) -> builtins.int:
         """Bytes of an element."""

@@ -154,7 +154,8 @@ unravel_index indices=i shape=(3,2); float_power_ input=d exponent=2; geometric_
 split_with_sizes dim=1; renorm p=1 dim=0; kaiser_window beta=6.0; hamming_window alpha=0.6 beta=0.4; sum_to_size *
 broadcast_shapes *; as_strided size=(2,) stride=(2,) storage_offset=1; nonzero_static size=2 fill_value=7
 as_strided_scatter src=z size=(2,) stride=(2,) storage_offset=1; empty_strided size=(2,3) stride=(1,2)
-resize_ size=(3,2); resize_as_ the_template=z; empty_permuted size=(2,3) physical_layout=(1,0)
+new_empty_strided size=(2,3) stride=(1,2); resize_ size=(3,2); resize_as_ the_template=z
+empty_permuted size=(2,3) physical_layout=(1,0)
 is_set_to tensor=x; set_ source=y storage_offset=1 size=(2,) stride=(1,); constant_pad_nd pad=(1,0)
 log_normal_ mean=0.5 std=0.5; i0 input=x; igamma input=p; igammac input=p; gammainc input=p
 gammaincc input=p; zeta input=p+1 other=p; entr input=p; ndtri input=r; logaddexp2 other=p; atleast_3d *

@@ -153,6 +153,38 @@ def test_python_functions_of_elements() -> None:
         jitgrad.ones(2, requires_grad=True).apply_(abs)
 
 
+class Named(jitgrad.Tensor):
+    """A class of one's own."""
+
+
+def test_the_same_as_another_class() -> None:
+    w = jitgrad.ones(2, requires_grad=True)
+    named = (w * 2).as_subclass(Named)
+    assert type(named) is Named
+    named.sum().backward()
+    assert w.grad.tolist() == [2.0, 2.0]
+    with pytest.raises(TypeError, match="cls must be a type that inherits from Tensor"):
+        w.as_subclass(int)
+
+
+def test_what_tensors_are() -> None:
+    x = jitgrad.zeros(2, 3)
+    assert x.is_cpu
+    assert [x.is_meta, x.is_quantized, x.is_nested, x.is_mps, x.is_sparse_csr, x.is_xpu] == [False] * 6
+    assert (x.dense_dim(), x.sparse_dim(), x.is_shared(), x.is_distributed()) == (2, 0, False, False)
+    assert x.to_dense() is x
+    assert x.to_dense(jitgrad.float64).dtype is jitgrad.float64
+    assert x.new_empty_strided((2, 3), (1, 2)).stride() == (1, 2)
+
+
+def test_where_a_script_runs() -> None:
+    @jitgrad.script
+    def f(x: Any) -> Any:
+        return x + 1 if x.is_cpu else x
+
+    assert f(jitgrad.zeros(1)).item() == 1.0
+
+
 def test_tensors_of_a_layout() -> None:
     x = jitgrad.empty_strided((2, 3), (1, 2), dtype=jitgrad.float64)
     assert x.stride() == (1, 2)
