@@ -29,7 +29,7 @@ def frexp(input: AnyTensor[Tensor]) -> frexp_result:
 
 
 def ldexp(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
-    """input * 2^other."""
+    """input * 2^other; infinite where 2^other alone is, as in torch."""
     return mul(input, pow(2.0, other) if isinstance(other, AnyTensor) else pow(2.0, as_operand(other, input.dtype)))
 
 

@@ -15,7 +15,7 @@ __library__ = True
 def fill(input: AnyTensor[Tensor], value: AnyTensor[Tensor] | Number) -> Tensor:
     """A number, or a tensor of one, repeated to input's shape in its dtype."""
     if isinstance(value, AnyTensor) and value.ndim:
-        raise RuntimeError("fill only supports 0-dimension value tensor but got tensor with "
+        raise RuntimeError("fill_ only supports 0-dimension value tensor but got tensor with "
                            f"{value.ndim} dimensions.")
     every = create("full", require_tensor("fill", input), value=True, shape=tuple(input.shape), dtype=bool_)
     return apply("where", every, written_operand(value, input.dtype), input)

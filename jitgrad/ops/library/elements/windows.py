@@ -13,12 +13,12 @@ from jitgrad.ops.library.sizes import require, size_of
 __library__ = True
 
 
-def _places(length: Any, periodic: bool, dtype: Any, device: Any) -> tuple[Any, Any]:
+def _places(name: str, length: Any, periodic: bool, dtype: Any, device: Any) -> tuple[Any, Any]:
     """0, 1, ... of a window, in float64, and how far apart its ends are (1 at least)."""
     n = size_of(length)
-    require(n >= 0, RuntimeError, "arange: window_length must be non-negative, got ", n)
+    require(n >= 0, RuntimeError, f"{name} requires non-negative window_length, got window_length=", n)
     if dtype is not None and not dtype.is_floating_point:
-        raise RuntimeError(f"window functions expect floating point dtypes, got: torch.{word(dtype)}")
+        raise RuntimeError(f"{name} expects floating point dtypes, got: torch.{word(dtype)}")
     places = cast(create("arange", resolve(device), length=n, dtype=dtypes.int64), dtypes.float64)
     span = as_operand(n if periodic else n - 1, dtypes.float64)
     return places, apply("maximum", span, as_operand(1.0, dtypes.float64))
@@ -37,14 +37,14 @@ def _cosines(name: str, coefficients: Sequence[float], doc: str) -> Callable[...
     """c0 - c1 cos(x) + c2 cos(2 x) over a full turn."""
     def fn(window_length: Any, periodic: bool = True, *, dtype: Any = None, device: Any = None,
            requires_grad: bool = False) -> Any:
-        return _sum_of_cosines(coefficients, window_length, periodic, dtype, device, requires_grad)
+        return _sum_of_cosines(name, coefficients, window_length, periodic, dtype, device, requires_grad)
 
     return named(fn, name, doc)
 
 
-def _sum_of_cosines(coefficients: Sequence[float], length: Any, periodic: bool, dtype: Any, device: Any,
+def _sum_of_cosines(name: str, coefficients: Sequence[float], length: Any, periodic: bool, dtype: Any, device: Any,
                     requires_grad: bool) -> Any:
-    places, span = _places(length, periodic, dtype, device)
+    places, span = _places(name, length, periodic, dtype, device)
     turn = places * (2.0 * math.pi) / span
     total: Any = coefficients[0]
     for k, c in enumerate(coefficients[1:], 1):
@@ -59,20 +59,20 @@ blackman_window = _cosines("blackman_window", (0.42, 0.5, 0.08), "Blackman's win
 def hamming_window(window_length: Any, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *,
                    dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """The window alpha - beta cos."""
-    return _sum_of_cosines((alpha, beta), window_length, periodic, dtype, device, requires_grad)
+    return _sum_of_cosines("hamming_window", (alpha, beta), window_length, periodic, dtype, device, requires_grad)
 
 
 def bartlett_window(window_length: Any, periodic: bool = True, *, dtype: Any = None, device: Any = None,
                     requires_grad: bool = False) -> Any:
     """The triangle."""
-    places, span = _places(window_length, periodic, dtype, device)
+    places, span = _places("bartlett_window", window_length, periodic, dtype, device)
     return _finished(1.0 - apply("abs", places * 2.0 / span - 1.0), window_length, dtype, requires_grad)
 
 
 def kaiser_window(window_length: Any, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None,
                   device: Any = None, requires_grad: bool = False) -> Any:
     """I0(beta sqrt(1 - x^2)) / I0(beta) over x in [-1, 1]."""
-    places, span = _places(window_length, periodic, dtype, device)
+    places, span = _places("kaiser_window", window_length, periodic, dtype, device)
     x = places * 2.0 / span - 1.0
     inside = apply("maximum", 1.0 - x * x, as_operand(0.0, dtypes.float64))
     top = apply("i0", as_operand(beta, dtypes.float64))

@@ -20,8 +20,8 @@ __library__ = True
 def _cut(name: str, rank: int, input: AnyTensor[Tensor], indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Cuts along one axis, of equal sizes where a number of parts is given. RuntimeError as torch's."""
     if require_tensor(name, input).ndim < rank:
-        raise RuntimeError(f"torch.{name} requires a tensor with at least {rank} dimension{'s' if rank > 1 else ''}, "
-                           f"but got a tensor with {input.ndim} dimensions!")
+        raise RuntimeError(f"torch.{name} requires a tensor with at least {rank} dimension, but "
+                           f"got a tensor with {input.ndim} dimensions!")
     a = 0 if name == "vsplit" or input.ndim == 1 else rank - 1 if name == "dsplit" else 1
     if isinstance(indices_or_sections, (int, SymNumber)):
         count, n = static_int(indices_or_sections), input.shape[a]
@@ -164,13 +164,14 @@ def broadcast_shapes(*shapes: Any) -> Any:
     for other in given[1:]:
         for m, n in zip(reversed(given[0]), reversed(other), strict=False):
             if isinstance(m, int) and isinstance(n, int) and m != n and 1 not in (m, n):
-                raise RuntimeError("Shape mismatch: objects cannot be broadcast to a single shape")
+                raise RuntimeError("Shape mismatch: objects cannot be broadcast to a single shape: "
+                                   + " and ".join([text(s) for s in (given[0], other)]))
         given[0] = _broadcast(given[0], other)
     return Size(given[0]) if given else Size(())
 
 
 def unravel_index(indices: AnyTensor[Tensor], shape: Any) -> tuple[Tensor, ...]:
-    """The index along each axis of elements counted in order. ValueError for one out of range."""
+    """The index along each axis of elements counted in order, modulo their number. ValueError for floats and bools."""
     if not isinstance(indices, AnyTensor) or indices.dtype.is_floating_point or indices.dtype.name == "bool":
         raise ValueError("expected 'indices' to be integer tensor")
     sizes = size_list((shape,))

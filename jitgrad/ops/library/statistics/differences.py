@@ -50,8 +50,10 @@ def gradient(input: AnyTensor[Tensor], *, spacing: Any = 1, dim: Any = None, edg
     along = axes(dim, x.ndim) if not isinstance(dim, (tuple, list)) else tuple([axis(k, x.ndim) for k in dim])
     each = list(spacing) if isinstance(spacing, (tuple, list)) else [spacing] * len(along)
     if len(each) != len(along):
+        wanted = (f"'self.dim() = {x.ndim}', since dim argument was not given" if dim is None else
+                  f"the number of dims, {len(along)}")
         raise RuntimeError("torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal to "
-                           f"'self.dim() = {x.ndim}', but got a list of length {len(each)}")
+                           f"{wanted}, but got a list of length {len(each)}")
     order = static_int(edge_order)
     if order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")

@@ -45,12 +45,12 @@ def histc(input: AnyTensor[Tensor], bins: Any = 100, min: Number = 0, max: Numbe
     """
     d = require_floating("histc", input.dtype)
     bins = size_of(bins)
-    require(bins > 0, RuntimeError, "bins must be > 0")
+    require(bins > 0, RuntimeError, "torch.histogram(): bins must be > 0, but got ", bins, " for dimension 0")
     x: Any = apply("reshape", input, shape=(product(input.shape),))
     low, high = _ends(x, min, max)
     for end in (low, high):
-        require(end - end == 0, RuntimeError, "range of [", low, ", ", high, "] is not finite")
-    require(low < high, RuntimeError, "max must be larger than min")
+        require(end - end == 0, RuntimeError, "torch.histc: range of [", low, ", ", high, "] is not finite")
+    require(low < high, RuntimeError, "torch.histc: max must be larger than min")
     inside = apply("logical_and", apply("ge", x, as_operand(low, d)), apply("le", x, as_operand(high, d)))
     place = cast(apply("where", inside, (x - low) * (bins / (high - low)), as_operand(0.0, d)), int64)
     place = apply("minimum", place, as_operand(bins - 1, int64))
