@@ -5,7 +5,8 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import convolutions, machine, peers
+import jitgrad
+from benchmarks import compiling, convolutions, machine, models, peers
 from benchmarks.programs import programs
 from jitgrad.ops.rows import convolutions as rows
 
@@ -71,3 +72,22 @@ def test_figures_go_to_a_file(tmp_path, capsys):
     machine.tell({"a": 1}, "| the table |", tmp_path / "figures.json")
     assert "| the table |" in capsys.readouterr().out
     assert '"a": 1' in (tmp_path / "figures.json").read_text()
+
+
+@pytest.mark.parametrize("name", ["small-1", "gpt-1", "resnet-18"])
+def test_a_first_call_by_stages(name, tmp_path):
+    found = compiling.best(name, 1, str(tmp_path), stages=True)["cold"]
+    assert set(found) == {"imports", *compiling.STAGES, "other"}
+    assert min(found[stage] for stage in compiling.STAGES) > 0
+
+
+def test_lines_for_llvm():
+    kernel, rest = "define void @k() {\n  ret void\n}\n", "declare void @x()\ndefine void @f() {\n  a\n  ret void\n}\n"
+    assert compiling.llvm_lines(kernel, rest) == {"good": 3, "quick": 5, "longest": 2}
+
+
+def test_a_loop_of_training_steps_is_one_program():
+    step, arguments = models.by_name("loop-1")(jitgrad)
+    compiled = jitgrad.script(step)
+    assert np.isfinite(float(compiled(*arguments)))
+    assert compiled.cache_info().compilations == 1

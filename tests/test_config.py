@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import jitgrad
 from jitgrad import config
 
 
@@ -68,19 +67,3 @@ def test_log(capsys):
 def test_the_page_lists_every_variable():
     page = (Path(__file__).parent.parent / "docs" / "env_vars.md").read_text()
     assert sorted(re.findall(r"^\| `(JITGRAD_\w+)` \|", page, re.M)) == sorted(config.VARIABLES)
-
-
-def test_a_number_of_threads_is_set_for_good():
-    before = jitgrad.get_num_threads()
-    assert before >= 1
-    with config.override(num_threads=0):
-        jitgrad.set_num_threads(1)
-        assert (jitgrad.get_num_threads(), config.current().num_threads) == (1, 1)
-    with pytest.raises(RuntimeError, match="expects a positive integer"):
-        jitgrad.set_num_threads(0)
-    with pytest.raises(TypeError, match="expects an int, but got float"):
-        jitgrad.set_num_threads(1.5)
-    with pytest.raises(TypeError, match="`debugg` is not a knob"):
-        config.assign(debugg=1)
-    jitgrad.set_num_threads(before)
-    config.assign(num_threads=0)

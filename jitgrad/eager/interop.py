@@ -1,12 +1,11 @@
 """Names of torch that are neither ops nor gradients: memory shared with NumPy, dtype limits, generator state."""
 
-import os
 from typing import Any
 
 import numpy as np
 
-from jitgrad import config, dtypes, random
-from jitgrad.device import cpu_kernels, require_gpu, resolve
+from jitgrad import dtypes, random
+from jitgrad.device import require_gpu, resolve
 from jitgrad.dtypes import bfloat16, dtype, float32, uint8
 from jitgrad.eager import EAGER
 from jitgrad.eager.arrays.arrays import foreign
@@ -122,25 +121,6 @@ class iinfo:
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
 
 
-# --- threads -------------------------------------------------------------------------------------------------------
-
-
-def get_num_threads() -> int:
-    """How many threads matrix products use: JITGRAD_NUM_THREADS, what was set, or as many as there are cores."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return config.current().num_threads or cores or 1
-
-
-def set_num_threads(num: int) -> None:
-    """Use `num` threads for matrix products from here on, eager and in scripts. RuntimeError for less than 1."""
-    if isinstance(num, bool) or not isinstance(num, int):
-        raise TypeError(f"set_num_threads expects an int, but got {type(num).__name__}")
-    if num < 1:
-        raise RuntimeError("set_num_threads expects a positive integer")
-    config.assign(num_threads=num)
-    cpu_kernels().set_threads(num)
-
-
 # --- the default generator -----------------------------------------------------------------------------------------
 
 
@@ -157,5 +137,5 @@ def set_rng_state(new_state: Any) -> None:
     data = new_state.numpy().tobytes()
     random.default_generator.set_state((int.from_bytes(data[:8], "little"), int.from_bytes(data[8:], "little")))
 
-__all__ = ["as_tensor", "asarray", "finfo", "from_dlpack", "get_num_threads", "get_rng_state", "iinfo", "initial_seed",
-           "manual_seed", "seed", "set_num_threads", "set_rng_state", "typename"]
+__all__ = ["as_tensor", "asarray", "finfo", "from_dlpack", "get_rng_state", "iinfo", "initial_seed", "manual_seed",
+           "seed", "set_rng_state", "typename"]

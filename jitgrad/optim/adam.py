@@ -64,6 +64,8 @@ class Adam(Optimizer):
     def _update(self, group: Group) -> None:
         lr, weight_decay, eps = group["lr"], group["weight_decay"], group["eps"]
         beta1, beta2 = group["betas"]
+        new1, new2 = 1 - beta1, 1 - beta2
+        shrink = 1 - lr * weight_decay if is_on(weight_decay) and group["decoupled_weight_decay"] else None
         for p in group["params"]:
             grad = p.grad
             if grad is not None:
@@ -74,14 +76,13 @@ class Adam(Optimizer):
                 rate = lr * scale / (1 - beta1 ** t)
                 if group["maximize"]:
                     grad = -grad
-                if is_on(weight_decay):
-                    if group["decoupled_weight_decay"]:
-                        p.mul_(1 - lr * weight_decay)
-                    else:
-                        grad = grad.add(p, alpha=weight_decay)
+                if shrink is not None:
+                    p.mul_(shrink)
+                elif is_on(weight_decay):
+                    grad = grad.add(p, alpha=weight_decay)
                 mean, square = state["exp_avg"], state["exp_avg_sq"]
-                mean.lerp_(grad, 1 - beta1)
-                square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+                mean.lerp_(grad, new1)
+                square.mul_(beta2).addcmul_(grad, grad, value=new2)
                 if group["amsgrad"]:
                     largest = state["max_exp_avg_sq"]
                     largest.copy_(jitgrad.maximum(largest, square))

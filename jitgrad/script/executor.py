@@ -327,17 +327,14 @@ class Dispatcher:
         return script
 
     def _stored(self, key: str | None, params: tuple[Any, ...], values: dict[str, Any]) -> Specialisation | None:
-        """The specialisation on disk, if it takes this call: the key does not tell sizes and memory apart."""
-        stored = diskcache.load(key, self.eager, values)
-        if stored is None:
-            return None
-        script, function = stored
-        script.parameters = self.parameters
-        try:
-            specialisation = Specialisation(script, self.parameters, values, self.__name__, function)
-        except Unreadable:  # stored for other objects: these do not have all that it reads
-            return None
-        return specialisation if specialisation.enter(params) is not None else None
+        """The specialisation on disk that takes this call, if any: the key does not tell sizes and memory apart."""
+        for script, function in diskcache.load(key, self.eager, values):
+            script.parameters = self.parameters
+            with suppress(Unreadable):  # stored for other objects: these do not have all that it reads
+                specialisation = Specialisation(script, self.parameters, values, self.__name__, function)
+                if specialisation.enter(params) is not None:
+                    return specialisation
+        return None
 
     @property
     def compile_ms(self) -> float:

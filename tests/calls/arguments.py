@@ -118,7 +118,8 @@ unflatten dim=1 sizes=(3,1); unsqueeze dim=1; vander x=v N=2; where condition=b 
 as_tensor data=[1,2]; from_numpy ndarray=x.numpy(); vecdot x=x y=y; eigh A=spd input=spd; eigvalsh A=spd input=spd
 matrix_norm A=x input=x ord=1 dim=(0,1); matrix_power A=spd input=spd n=2; multi_dot tensors=[x,m]
 vector_norm x=x ord=1; adaptive_avg_pool2d input=c4; adaptive_avg_pool3d input=c5; adaptive_max_pool1d *
-adaptive_max_pool2d *; adaptive_max_pool3d *; avg_pool2d input=c4 divisor_override=3
+adaptive_max_pool2d *; adaptive_max_pool3d *; conv_tbc *; max_unpool1d *; max_unpool2d *; max_unpool3d *
+fractional_max_pool2d_with_indices *; fractional_max_pool3d_with_indices *; avg_pool2d input=c4 divisor_override=3
 avg_pool3d input=c5 divisor_override=3; batch_norm input=x running_mean=v running_var=p[0] weight=v bias=w
 bilinear weight=n.reshape(1,3,3) input1=x input2=y; binary_cross_entropy input=r target=hot
 binary_cross_entropy_with_logits target=hot; cosine_embedding_loss target=pv; cross_entropy target=cl weight=v

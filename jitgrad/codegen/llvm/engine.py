@@ -34,6 +34,8 @@ def _after_fork() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 _numbering = itertools.count()
+#: of objects: how many bytes the names that they leave undefined take, and how many the first object takes
+_HEADER = struct.Struct("=qq")
 #: bytes that LLVM may need for the smallest module
 ROOM = 16 << 20
 
@@ -156,9 +158,13 @@ def compile_module(text: str, quick: str = "") -> bytes:
     """
     llvm = _llvm()
     with lock:
-        good = bytes(llvm.machine.emit_object(optimise(text)))
-        rest = bytes(llvm.quick_machine.emit_object(optimise(quick))) if quick else b""
-    return struct.pack("=q", len(good)) + good + rest
+        modules = [optimise(part) for part in (text, quick) if part]
+        images = [bytes(machine.emit_object(module))
+                  for machine, module in zip((llvm.machine, llvm.quick_machine), modules, strict=False)]
+        named = [(v.name, v.is_declaration) for m in modules for v in (*m.functions, *m.global_variables)]
+    defined = {name for name, declared in named if not declared}
+    undefined = "\n".join(sorted({name for name, _ in named} - defined)).encode()
+    return _HEADER.pack(len(undefined), len(images[0])) + undefined + b"".join(images)
 
 
 def assembly(text: str) -> str:
@@ -194,21 +200,23 @@ def load(objects: bytes, symbols: Mapping[str, int], exports: Iterable[str] = ()
 
     Raises RuntimeError if one lacks, MemoryError.
     `exports` are names whose addresses are wanted at once (others are looked up on demand). More symbols than the
-    object needs do no harm: those whose names do not occur in it are not even handed over.
+    object needs do no harm: they are not even handed over.
     """
     llvm = _llvm()
     _need_memory(len(objects))
     names = tuple(exports)
-    symbols = {name: address for name, address in symbols.items() if name.encode() in objects}
-    end = 8 + struct.unpack_from("=q", objects)[0]
+    undefined, length = _HEADER.unpack_from(objects)
+    start = _HEADER.size + undefined
+    wanted = set(objects[_HEADER.size:start].decode().split("\n"))
     with lock:
         builder = llvm.binding.JITLibraryBuilder()
-        for image in (objects[8:end], objects[end:]):
+        for image in (objects[start:start + length], objects[start + length:]):
             if image:
                 builder.add_object_img(image)
         builder.add_current_process()
         for name, address in symbols.items():
-            builder.import_symbol(name, address)
+            if name in wanted or name.startswith("__"):  # the latter are called by what the code generator adds itself
+                builder.import_symbol(name, address)
         for name in names:
             builder.export_symbol(name)
         library = f"jitgrad{next(_numbering)}"

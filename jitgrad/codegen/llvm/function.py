@@ -22,7 +22,9 @@ AWAY = 1000
 _MARK = "<"
 _NAMES = re.compile(r"%[\w.]+")
 _TARGETS = re.compile(r"label %([\w.]+)")
-_TOKENS = re.compile(r"(?<=%)[\w.]+|^[\w.]+(?=:$)", re.MULTILINE)
+_DEFINED = re.compile(r"\n  (%[\w.]+)")
+_LABELS = re.compile(r"\n([\w.]+):")
+_TOKENS = re.compile(r"(%[\w.]+|\n[\w.]+:)")
 
 
 @dataclass(slots=True)
@@ -181,24 +183,27 @@ class Parts:
 
     def _read(self, part: _Part) -> None:
         """What a part defines, uses and branches to."""
+        text: list[str] = []  # since the last mark
         for line in part.lines:
-            if line.startswith(_MARK):
-                inner = self.parts[line]
-                if not inner.quick:
-                    part.names.update((n, None) for n in inner.names if self.homes.get(n) is not inner)
+            if not line.startswith(_MARK):
+                text.append(line)
                 continue
-            if not line.startswith(" "):
-                self.labels[line[:-1]] = part
-                continue
-            names = _NAMES.findall(line)
-            if "label %" in line:
-                targets = _TARGETS.findall(line)
-                part.targets.update(dict.fromkeys(targets))
-                names = [n for n in names if n[1:] not in targets]
-            part.names.update(dict.fromkeys(names))
-            if line.startswith("  %"):
-                self.homes[names[0]] = part
-            part.returns = part.returns or line.startswith("  ret ")
+            self._read_text(part, text)
+            text.clear()
+            inner = self.parts[line]
+            if not inner.quick:
+                part.names.update((n, None) for n in inner.names if self.homes.get(n) is not inner)
+        self._read_text(part, text)
+
+    def _read_text(self, part: _Part, lines: list[str]) -> None:
+        """The same for lines without marks."""
+        text = "\n".join(["", *lines])
+        targets = dict.fromkeys(_TARGETS.findall(text))
+        part.targets.update(targets)
+        part.names.update(dict.fromkeys([n for n in _NAMES.findall(text) if n[1:] not in targets]))
+        self.homes.update(dict.fromkeys(_DEFINED.findall(text), part))
+        self.labels.update(dict.fromkeys(_LABELS.findall(text), part))
+        part.returns = part.returns or "  ret " in text
 
     def _place(self, name: str, users: list[_Part]) -> None:
         """Where a variable is: in the only part that uses it, if it runs once, or in the frame."""
@@ -267,12 +272,15 @@ class Parts:
         for name, kind in copied.items():
             head += [f"  {name}.was = load {kind}, ptr {name}.at", f"  store {kind} {name}.was, ptr {name}"]
         body = [*self._body(part, leave), *leave("0"), *self._leaving(part, leave)]
+        between = _TOKENS.split("\n".join([*head, "  br label %body", "body:", *body]))
+        used = between[1::2]
         names: dict[str, str] = {}
-
-        def renamed(token: re.Match[str]) -> str:
-            return names.setdefault(token[0], f"x{len(names)}")
-
-        text = _TOKENS.sub(renamed, "\n".join([*head, "  br label %body", "body:", *body]))
+        instead = {}
+        for token in dict.fromkeys(used):
+            name = token.strip("%\n:")
+            instead[token] = token.replace(name, names.setdefault(name, f"x{len(names)}"))
+        between[1::2] = [instead[token] for token in used]
+        text = "".join(between)
         kinds = ["ptr" if n in self.kinds else self.types.get(n, "ptr") for n in takes]
         inside = [names[(n + ".at" if n in copied else n)[1:]] for n in takes]
         given = sorted(zip(kinds, takes, inside, strict=True), key=lambda g: int(g[2][1:]))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 from jitgrad import dims, dtypes
@@ -332,7 +333,4 @@ class Lowering:
 
     def uses(self, block: Block, nodes: Sequence[Node]) -> Counter[Value]:
         """How often each value is read by the nodes of a block, or is its result."""
-        found = Counter(block.results)
-        for node in nodes:
-            found.update(self.reads(node))
-        return found
+        return Counter(chain(block.results, *map(self.reads, nodes)))

@@ -23,6 +23,7 @@ from jitgrad.codegen.program.layout import Status, Word
 from jitgrad.codegen.program.memory import HOST, Memory, is_tensor, payload, read_number, tensor_kind, write_number
 from jitgrad.codegen.program.sequences import Arena, SeqHandle, free_chunks, from_list
 from jitgrad.codegen.program.sites import Site
+from jitgrad.codegen.run import generated
 from jitgrad.eager.inplace import put_back
 
 #: how a value travels: see `memory.kind_of`
@@ -195,7 +196,7 @@ class Launcher:
 
     def build(self) -> Callable[..., list[Any]]:
         """Generate and evaluate the source (which is ours: indices, formats and sizes only)."""
-        exec(compile(self.source(), f"<jitgrad launcher {self.interface.name}>", "exec"), self.scope)
+        exec(generated.code(self.source(), f"<jitgrad launcher {self.interface.name}>"), self.scope)
         function: Callable[..., list[Any]] = self.scope["launch"]
         return function
 

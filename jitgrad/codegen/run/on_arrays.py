@@ -2,6 +2,5 @@
 
 from jitgrad.codegen.run.convolutions import made as convolved
 from jitgrad.codegen.run.elementwise import computed
-from jitgrad.kernels.blas import set_threads
 
-__all__ = ["computed", "convolved", "set_threads"]
+__all__ = ["computed", "convolved"]

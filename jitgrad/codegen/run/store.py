@@ -6,8 +6,8 @@
 
 An entry is one file, written to a temporary name and renamed, so that readers see all of it or nothing; it starts with
 a checksum of its key and content, and a damaged entry reads as absent and is written anew. Reading an entry renews its
-time; when the folder outgrows its limit the entries longest unread are removed. Entries hold machine code: the folder
-is created with mode 0700, and one that others may write to is not used.
+time; when the folder is found to have outgrown its limit the entries longest unread are removed. Entries hold machine
+code: the folder is created with mode 0700, and one that others may write to is not used.
 """
 
 import contextlib
@@ -29,6 +29,8 @@ SUFFIX = ".entry"
 LIMIT = 512 << 20
 #: after eviction the folder holds at most this share of the limit
 KEPT = 0.75
+#: a process measures the folder once it has put this part of the limit, or has put one of so many entries
+MEASURED = 32
 #: a temporary file this old (seconds) belongs to a process that died
 ABANDONED = 3600.0
 
@@ -77,20 +79,37 @@ class Store:
 
     def get(self, key: str) -> bytes | None:
         """The bytes put under `key`, or None where there is no whole entry."""
-        path = self._path(key)
-        try:
-            blob = path.read_bytes()
-        except OSError:
+        payload = self.peek(key)
+        if payload is None:
             self._misses += 1
+        else:
+            self.touch(key)
+        return payload
+
+    def peek(self, key: str) -> bytes | None:
+        """The same, but it is no use of the entry."""
+        try:
+            blob = self._path(key).read_bytes()
+        except OSError:
             return None
         payload = blob[len(MAGIC) + DIGEST:]
         if blob[:len(MAGIC)] != MAGIC or blob[len(MAGIC):len(MAGIC) + DIGEST] != _checksum(key, payload):
-            self._misses += 1
             return None
-        with contextlib.suppress(OSError):  # removed meanwhile, or a read-only folder: only the order of eviction
-            os.utime(path)
-        self._hits += 1
         return payload
+
+    def touch(self, key: str) -> None:
+        """The entry is used."""
+        with contextlib.suppress(OSError):  # removed meanwhile, or a read-only folder: only the order of eviction
+            os.utime(self._path(key))
+        self._hits += 1
+
+    def used(self, key: str) -> float:
+        """When the entry was last used, in seconds since the epoch; 0 where there is no whole entry."""
+        if self.peek(key) is None:
+            return 0.0
+        with contextlib.suppress(OSError):
+            return self._path(key).stat().st_mtime
+        return 0.0
 
     def put(self, key: str, payload: bytes) -> bool:
         """Store bytes; False (and one warning per process) where the folder cannot be written."""
@@ -109,11 +128,15 @@ class Store:
             return False
         with self._lock:
             self._written += len(blob)
-            if self._measured is None or self._measured + self._written > self.limit:
+            if self._measured is not None:
+                grown = self._measured + self._written > self.limit
+            else:  # looking at a full folder takes longer than most programs take to load: other processes look, too
+                grown = self._written > self.limit / MEASURED or int(key[:8], 16) % MEASURED == 0
+            if grown:
                 self._evict()
         return True
 
-    def _entries(self) -> list[tuple[float, int, Path]]:
+    def _entries(self) -> list[tuple[float, int, str]]:
         """(time of the last use, bytes, path) of every entry; removes what dead processes left."""
         found = []
         try:
@@ -122,7 +145,7 @@ class Store:
                     with contextlib.suppress(OSError):  # removed by another process
                         status = file.stat(follow_symlinks=False)
                         if file.name.endswith(SUFFIX):
-                            found.append((status.st_mtime, status.st_size, Path(file.path)))
+                            found.append((status.st_mtime, status.st_size, file.path))
                         elif file.name.startswith(".write-") and status.st_mtime < time.time() - ABANDONED:
                             os.unlink(file.path)
         except OSError:  # no folder yet
@@ -137,19 +160,19 @@ class Store:
                 if total <= self.limit * KEPT:
                     break
                 with contextlib.suppress(OSError):  # removed by another process: just as well
-                    path.unlink()
+                    os.unlink(path)
                 total -= size
         self._measured, self._written = total, 0
 
     def clear(self, keep: Collection[str] = ()) -> int:
         """Remove every entry but those under the keys in `keep`; how many were removed."""
         removed = 0
-        kept = {self._path(key) for key in keep}
+        kept = {os.fspath(self._path(key)) for key in keep}
         for _, _, path in self._entries():
             if path in kept:
                 continue
             with contextlib.suppress(OSError):
-                path.unlink()
+                os.unlink(path)
                 removed += 1
         with self._lock:
             self._measured, self._written = 0, 0

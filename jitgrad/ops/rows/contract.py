@@ -1,5 +1,7 @@
 """Contractions. Everything else of the kind (mm, bmm, mv, dot, linear, einsum) is written with matmul."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

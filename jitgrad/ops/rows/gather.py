@@ -1,5 +1,7 @@
 """Joining, padding and indexing by integer tensors. Indices are non-negative and in range: checked before."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

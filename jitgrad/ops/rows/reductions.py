@@ -3,6 +3,8 @@
 Equal maxima share the gradient of amax evenly, as in torch.
 """
 
+from __future__ import annotations
+
 import math
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Running sums and products, and sorting."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Views and their write-backs. The impls of views give NumPy views, but for flip, which copies as in torch."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Sliding windows along an axis, any other strided view, and the maximum in windows over several axes."""
 
+from __future__ import annotations
+
 import itertools
 from typing import Any
 

@@ -40,7 +40,8 @@ class Plan(NamedTuple):
         """The expression that is true where all is as it should be; `r` is the list of the program's inputs."""
         writer.lines.append(f"q = ({', '.join(['*r', *[f'{name}._data' for name in self.more]])},)")
         writer.constant(self.check)  # whose memory the address is of
-        return f"{writer.constant(self.check.call)}(id(q) + {TUPLE_ITEMS}, {self.check.address})"
+        check, address = writer.constant(self.check.call), writer.constant(self.check.address)
+        return f"{check}(id(q) + {TUPLE_ITEMS}, {address})"  # no numbers of this process: the text is a key on disk
 
 
 def plan(writer: EntryWriter, script: sig.ScriptGraph, names: Sequence[str], shapes: Mapping[str, tuple[int, ...]],

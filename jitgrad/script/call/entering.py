@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad import dims, random
+from jitgrad.codegen.run import generated
 from jitgrad.device import FACTS, device
 from jitgrad.dims import Atom, Size, Symbol
 from jitgrad.eager.arrays.arrays import overlap
@@ -280,7 +281,7 @@ def function(name: str, parameters: str, lines: Sequence[str], constants: Mappin
     body = "".join(f"    {line}\n" for line in lines)
     scope = dict(constants)
     # the text is ours: names, indices and literals only
-    exec(compile(f"def {name}({header}):\n{body}", f"<jitgrad {name}>", "exec"), scope)
+    exec(generated.code(f"def {name}({header}):\n{body}", f"<jitgrad {name}>"), scope)
     return scope[name]
 
 

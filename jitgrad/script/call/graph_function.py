@@ -185,7 +185,7 @@ class GraphFunction(Interface):
 
         An input that the program itself overwrites is not one of them: its old value is an output like any other.
         """
-        written = committed(forward.block)
+        written = set(committed(forward.block))
         position = {v: i for i, v in enumerate(forward.inputs)
                     if i not in written and (_is_tensor(v.type) or isinstance(v.type, ListType))}
         results = list(forward.outputs[:self.n_outputs])

@@ -121,7 +121,7 @@ class Specialisation:
                    if i not in optional and isinstance(resolve(s, values), tensor_type)]
         lists = [i for i, t in enumerate(script.input_types)
                  if isinstance(t, ListType) and isinstance(t.elem, TensorType)]
-        written = self.function.writes
+        written = frozenset(self.function.writes)
         if script.distinct:
             writer.require(self._distinction(writer, names, tensors, lists))
         self.may_share = bool(written) and len(tensors) + len(lists) > 1
@@ -159,7 +159,8 @@ class Specialisation:
                      lists: Sequence[int]) -> str:
         """The condition that no tensor is found on two paths. Those of other types are not one, and what is written
         has memory of its own."""
-        left = [i for i in tensors if i not in self.function.writes]
+        written = frozenset(self.function.writes)
+        left = [i for i in tensors if i not in written]
         kinds = {i: (type_.dtype, len(type_.dims)) for i in (*left, *lists)
                  for type_ in [elem_of(self.script.input_types[i])]}
         count = collections.Counter(kinds.values())
@@ -170,7 +171,7 @@ class Specialisation:
     def _separation(self, writer: EntryWriter, tensors: Sequence[int], lists: Sequence[str]) -> str:
         """The condition that what is written has memory of its own; `r` is the list of the program's inputs."""
         written = self.function.writes
-        others = f"{writer.constant(picker([i for i in tensors if i not in written]))}(r)"
+        others = f"{writer.constant(picker(sorted({*tensors}.difference(written))))}(r)"
         if lists:
             others = f"(*{others}, {', '.join([f'*{name}' for name in lists])})"
         return f"{writer.constant(separate)}({writer.constant(picker(written))}(r), {others})"

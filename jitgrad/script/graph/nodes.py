@@ -114,7 +114,9 @@ def flows(node: Node) -> Iterator[tuple[Value, Value]]:
 
 
 def type_symbols(type_: Type) -> frozenset[Symbol]:
-    return _NO_SYMBOLS.union(*[symbols(d) for d in sizes_of(type_)])
+    sizes = type_.dims if isinstance(type_, TensorType) else sizes_of(type_)
+    found = [symbols(d) for d in sizes if not isinstance(d, int)]
+    return found[0] if len(found) == 1 else _NO_SYMBOLS.union(*found)
 
 
 _NO_SYMBOLS: frozenset[Symbol] = frozenset()

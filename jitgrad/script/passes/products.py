@@ -29,34 +29,25 @@ becomes
 where only products read the cast, transposed or not.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Collection, Sequence
 
 from jitgrad.ops.types import TensorType
-from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk
+from jitgrad.script.graph.ir import Graph, Node, Value, walk
 from jitgrad.script.passes.rewrite import Rewriter
 
 
 def transpose_products(graph: Graph) -> Graph:
     """`graph` with products that are only read transposed made that way; the same graph where there are none."""
-    uses = Counter(graph.block.results)
-    operands: Counter[Value] = Counter()  # uses by products
-    blocks: list[Block] = [graph.block]
-    transposes: list[Node] = []
-    casts: list[Node] = []
-    for node in walk(graph.block):
-        uses.update(node.inputs)
-        if node.op == "matmul":
-            operands.update(node.inputs)
-        elif node.op == "permute" and _swaps(node):
-            transposes.append(node)
-        elif node.op == "cast":
-            casts.append(node)
-        for block in node.blocks:
-            uses.update(block.results)
-            blocks.append(block)
+    nodes = list(walk(graph.block))
+    transposes = [n for n in nodes if n.op == "permute" and _swaps(n)]
     if not transposes:
         return graph
+    casts = [n for n in nodes if n.op == "cast"]
+    blocks = [graph.block, *[b for n in nodes for b in n.blocks]]
+    uses = Counter(itertools.chain.from_iterable([*[n.inputs for n in nodes], *[b.results for b in blocks]]))
+    operands = Counter(itertools.chain.from_iterable([n.inputs for n in nodes if n.op == "matmul"]))  # uses by products
     for node in transposes:
         if uses[node.outputs[0]] == operands[node.outputs[0]]:
             operands[node.inputs[0]] += 1

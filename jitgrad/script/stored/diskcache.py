@@ -1,8 +1,9 @@
 """Specialisations on disk: a second process skips the frontend, the passes and LLVM.
 
 The key is what can be known before looking: the function's name and code, the call's types, the mode, the versions and
-the machine. The entry holds what its compilation read; `persist.load` compares that with this process. An entry that
-cannot be used is overwritten by the compilation that follows.
+the machine. The entry holds what its compilation read; `fingerprints.load` compares that with this process. Calls
+that differ in what only the compilation reads (a gradient that is there from the second step on) have a key in common:
+there are as many as `VARIANTS` entries for it, and one more takes the place of the one longest unused.
 """
 
 import functools
@@ -10,7 +11,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jitgrad import config, dtypes
@@ -22,9 +23,12 @@ from jitgrad.device import get_default_device
 from jitgrad.ops import autocast
 from jitgrad.script.call import list_kinds, signature as sig
 from jitgrad.script.call.graph_function import GraphFunction
-from jitgrad.script.call.sources import argument_guards, describe
+from jitgrad.script.call.sources import argument_guards, broken, describe, first_broken
 from jitgrad.script.stored import fingerprints
 from jitgrad.script.stored.values import NotSavable
+
+#: entries for one key
+VARIANTS = 4
 
 
 @functools.cache
@@ -65,23 +69,30 @@ def key(function: Any, values: dict[str, Any], mode: tuple[Any, ...],
     return hashlib.sha256((json.dumps(facts) + _build()).encode()).hexdigest()
 
 
-def load(entry: str | None, function: Any, values: dict[str, Any]) -> tuple[sig.ScriptGraph, GraphFunction] | None:
-    """The stored specialisation, if there is one and all that it read is still so."""
-    if entry is None:
-        return None
+def _names(entry: str) -> Iterator[str]:
+    """The names of the entries for a key."""
+    yield entry
+    for number in range(1, VARIANTS):
+        yield store.key_of(entry, str(number))
+
+
+def load(entry: str | None, function: Any, values: dict[str, Any]
+         ) -> Iterator[tuple[sig.ScriptGraph, GraphFunction]]:
+    """The stored specialisations for which all that was read is still so, and which may take the call."""
     disk = store.current()
-    data = None if disk is None else disk.get(entry)
-    if data is None:
-        return None
-    script_bytes, program = unpack(data)
-    script = fingerprints.load(function, values, script_bytes)
-    if script is None:
-        return None
-    try:
-        return script, GraphFunction.from_bytes(program)
-    except ValueError as reason:  # its code was made for another BLAS than this process has
-        config.log(1, f"{function.__qualname__} is compiled again: {reason}")
-        return None
+    if entry is None or disk is None:
+        return
+    found = [(name, data) for name in _names(entry) if (data := disk.peek(name)) is not None]
+    for name, data in found:
+        script_bytes, program = unpack(data)
+        script = fingerprints.load(function, values, script_bytes)
+        if script is None or (len(found) > 1 and first_broken(script.guards, values, broken)):
+            continue
+        disk.touch(name)
+        try:
+            yield script, GraphFunction.from_bytes(program)
+        except ValueError as reason:  # its code was made for another BLAS than this process has
+            config.log(1, f"{function.__qualname__} is compiled again: {reason}")
 
 
 def save(entry: str | None, function: Any, values: dict[str, Any], script: sig.ScriptGraph,
@@ -98,4 +109,4 @@ def save(entry: str | None, function: Any, values: dict[str, Any], script: sig.S
     except NotSavable as reason:
         config.log(1, f"{function.__qualname__} is not stored on disk: {reason}")
         return
-    disk.put(entry, pack([data, program]))
+    disk.put(min(_names(entry), key=disk.used), pack([data, program]))

@@ -57,6 +57,19 @@ def test_missing_names_are_errors():
                                           " ret void\n}\n"), {}, ["f"])
 
 
+def test_what_either_half_leaves_undefined_is_given():
+    """A function of the one half that the other calls is not; one that code generation adds has a name like `__f`."""
+    text = ("declare i64 @outside(i64)\ndefine i64 @{name}(i64 %x) nounwind {{\n"
+            "  %y = call i64 @{called}(i64 %x)\n  ret i64 %y\n}}\n")
+    good, quick = (text.format(name=n, called=called) for n, called in (("first", "outside"), ("second", "first")))
+    kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+    outside = kind(lambda x: x + 1)
+    address = ctypes.cast(outside, ctypes.c_void_p).value
+    objects = engine.compile_module(good, quick.replace("@outside", "@first"))
+    found = engine.load(objects, {"outside": address, "second": address, "jg_unused": 0})
+    assert kind(found.address("second"))(4) == 5
+
+
 def test_malformed_text_is_an_error():
     with pytest.raises(RuntimeError, match="parsing"):
         engine.compile_module("define i64 @f( {")

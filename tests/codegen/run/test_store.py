@@ -78,6 +78,29 @@ def test_the_longest_unread_entries_go_first(tmp_path):
     assert s.stats().bytes <= 10_000
 
 
+def test_looking_at_an_entry_is_no_use_of_it(tmp_path):
+    s, key = Store(tmp_path), key_of("a")
+    assert s.peek(key) is None
+    assert s.used(key) == 0
+    s.put(key, b"x")
+    os.utime(s._path(key), (1000, 1000))
+    assert s.peek(key) == b"x"
+    assert s.used(key) == 1000
+    s.touch(key)
+    assert s.used(key) > 1000
+
+
+def test_a_full_folder_is_not_measured_by_every_process(tmp_path, monkeypatch):
+    measured = []
+    entries = Store._entries
+    monkeypatch.setattr(Store, "_entries", lambda self: measured.append(self) or entries(self))
+    for k in range(10 * store.MEASURED):
+        Store(tmp_path).put(key_of(str(k)), b"x")
+    assert 1 <= len(measured) <= 30  # 10 are expected
+    Store(tmp_path, limit=1000).put(key_of("a"), bytes(1000))
+    assert len(list(tmp_path.iterdir())) <= 1
+
+
 def test_an_entry_above_the_limit_does_not_stay(tmp_path):
     s = Store(tmp_path, limit=1000)
     s.put(key_of("a"), bytes(5000))
@@ -89,7 +112,7 @@ def test_abandoned_temporary_files_are_removed(tmp_path):
     old.write_bytes(b"x")
     new.write_bytes(b"x")
     os.utime(old, (1, 1))
-    Store(tmp_path).put(key_of("a"), b"x")
+    Store(tmp_path).stats()
     assert not old.exists()
     assert new.exists()
 

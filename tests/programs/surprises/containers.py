@@ -220,3 +220,8 @@ def rest_of_what_the_run_says(x, n):
     *start, last = range(n)
     rest.append(first * 2)
     return first, sum(rest), start, last
+
+
+@program((t(3, 2), 4), (t(1, 2), 1), compilations=None)
+def dicts_of_pairs_that_the_run_counts(x, n):
+    return dict(enumerate(x)), dict(zip(range(n), x)), dict(zip("ab", x)), {k: v for k, v in zip(["a", "b"], x)}

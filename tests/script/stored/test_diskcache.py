@@ -12,6 +12,7 @@ import jitgrad
 from jitgrad import config, nn
 from jitgrad.codegen.run import compiled
 from jitgrad.kernels import blas
+from jitgrad.script.stored import diskcache
 
 
 def layer(x, w):
@@ -207,3 +208,48 @@ def test_strings_and_items_that_are_arguments(folder):
         else:
             assert found[2] is b
             assert np.shares_memory(found[0].numpy(), a.numpy())
+
+
+def test_calls_with_one_key_have_entries_of_their_own(folder):
+    """A whole step finds no gradient in the first call and one in the second: another process finds both on disk."""
+    def build():
+        jitgrad.manual_seed(0)
+        model = nn.Linear(3, 2)
+        optimizer = jitgrad.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x, n: int):
+            for _ in range(n):
+                optimizer.zero_grad()
+                loss = model(x).pow(2).sum()
+                loss.backward()
+                optimizer.step()
+            return loss
+
+        return jitgrad.script(step)
+
+    x = jitgrad.ones(4, 3)
+    for hits in (0, 2, 2):
+        step = build()
+        step(x, 2)
+        step(x, 2)
+        info = step.cache_info()
+        assert (info.compilations, info.disk_hits) == (2, hits)
+
+
+def test_one_entry_more_than_variants_replaces_the_one_longest_unused(folder):
+    x = jitgrad.ones(3)
+
+    def hits(k):
+        f = pair(scaling(k)(), scaling(k)())
+        f(x)
+        return f.cache_info().disk_hits
+
+    assert [hits(k) for k in range(diskcache.VARIANTS)] == [0] * diskcache.VARIANTS
+    assert hits(0) == 1
+    for age, entry in enumerate(sorted(folder.iterdir(), key=lambda e: -e.stat().st_mtime_ns)):
+        os.utime(entry, (1e9 - age, 1e9 - age))  # the same order, whatever the clock's resolution
+    entries = len(list(folder.iterdir()))
+    assert hits(diskcache.VARIANTS) == 0
+    assert len(list(folder.iterdir())) == entries
+    assert [hits(k) for k in (0, 2, 3, diskcache.VARIANTS)] == [1, 1, 1, 1]
+    assert hits(1) == 0

@@ -1,11 +1,10 @@
-"""Norms of parts of a tensor, elements that meet at an index, and products of several matrices."""
+"""Norms of parts of a tensor, and elements that meet at an index."""
 
 from typing import Any
 
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import apply, as_operand, expand_to, word
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.linear_algebra.linalg import matmul
 from jitgrad.ops.library.reduce import vector_norm
 from jitgrad.ops.library.shapes.gather import scatter_reduce
 from jitgrad.ops.library.sizes import axis, require, require_equal
@@ -26,11 +25,6 @@ def renorm(input: AnyTensor[Tensor], p: Any, dim: int, maxnorm: Any) -> Tensor:
     norm: Any = vector_norm(input, p, tuple(k for k in range(input.ndim) if k != a), True)
     factor = apply("where", apply("gt", norm, as_operand(maxnorm, d)), maxnorm / (norm + 1e-7), as_operand(1.0, d))
     return apply("mul", input, factor)
-
-
-def frobenius_norm(input: AnyTensor[Tensor], dim: Any, keepdim: bool = False) -> Tensor:
-    """The root of the sum of squares over one or two axes."""
-    return vector_norm(input, 2, tuple(dim) if isinstance(dim, (tuple, list)) else dim, keepdim)
 
 
 def index_reduce(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], source: AnyTensor[Tensor], reduce: str,
@@ -57,17 +51,6 @@ def index_reduce(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], s
                           include_self=bool(include_self))
 
 
-def chain_matmul(*matrices: Any) -> Any:
-    """The product of matrices, from left to right."""
-    given = matrices[0] if len(matrices) == 1 and isinstance(matrices[0], (tuple, list)) else matrices
-    if not given:
-        raise RuntimeError("chain_matmul: Expected one or more matrices")
-    product: Any = given[0]
-    for m in given[1:]:
-        product = matmul(product, m)
-    return product
-
-
 complete(globals())
 
-__all__ = ["chain_matmul", "frobenius_norm", "index_reduce", "renorm"]
+__all__ = ["index_reduce", "renorm"]

@@ -1,5 +1,7 @@
 """Whole numbers and the bits of floats, by NumPy: what it computes exactly and kernels have no form of."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -4,6 +4,8 @@ Source: Cephes igam.c and zeta.c (S. L. Moshier), with SciPy's choice of method 
 series), 8.9.2 (the continued fraction), 8.12.3 (large parameters near the argument), 25.11.5 (zeta).
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import Any

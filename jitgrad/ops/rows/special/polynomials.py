@@ -4,6 +4,8 @@ The degree n is an operand, so that NumPy runs as many steps as the largest one 
 Source: DLMF 18.9 (the recurrences), 18.5.1 to 18.5.4 (the circular forms of Chebyshev's inside (-1, 1)).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

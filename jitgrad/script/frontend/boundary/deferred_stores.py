@@ -4,6 +4,7 @@ Such changes are made when the call ends. Before a node that may raise, a `pendi
 made at that place and not been stored, so that the exception finds them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,11 +83,11 @@ def _is_content_new(context: Context, container: Any, content: Any) -> bool:
 class _Record:
     """What the innermost `pending` node of a block, and those that it adds to, say: per place the value that it had.
 
-    `marks`: what decides all that. `stale`: a block inside has said something else since.
+    `version`: of all that decides that. `stale`: a block inside has said something else since.
     """
 
     said: dict[sig.Place, list[Any]]
-    marks: list[Any]
+    version: tuple[int, ...]
     stale: bool = False
 
 
@@ -98,17 +99,18 @@ def announce(context: Context) -> None:
     inputs = context.inputs
     if not (inputs.stores or inputs.changed or inputs.rewritten):
         return
-    marks = _marks(context)
     record: _Record | None = context.recall(_KEY)
-    if record is not None and not record.stale and _same(record.marks, marks):
+    if record is not None and not record.stale and record.version == _version(context):
         return
     found = {c.place: c for c in changes(context)}
     now = {place: _stamp(context, c) for place, c in found.items()}
+    context.state.values.watched.update(_locations(context))
+    version = _version(context)
     before = record.said if record is not None and not record.stale else {}
     new = [p for p, stamp in now.items() if not _same(before.get(p), stamp)]
     more = bool(before) and before.keys() <= now.keys() and not any(p in before for p in new)
     if not new and before.keys() == now.keys() and (record is None or not record.stale):
-        context.remember(_KEY, _Record(now, marks))
+        context.remember(_KEY, _Record(now, version))
         return
     if more:  # what shares an object with something new is said again with it
         held = {id(x) for p in new for x in now[p] if refers(x)}
@@ -118,10 +120,10 @@ def announce(context: Context) -> None:
     for scope in context.scopes:
         around = scope.get(_KEY)
         if around is None:
-            scope[_KEY] = _Record({}, [], stale=True)
+            scope[_KEY] = _Record({}, (), stale=True)
         else:
             around.stale = True
-    context.remember(_KEY, _Record(now, marks))
+    context.remember(_KEY, _Record(now, version))
 
 
 def _emit(context: Context, found: list[Change], more: bool) -> None:
@@ -137,18 +139,19 @@ def _emit(context: Context, found: list[Change], more: bool) -> None:
                          hosted=tuple(sorted(results.on_host)), more=more)
 
 
-def _marks(context: Context) -> list[Any]:
-    """Everything that `changes` looks at, as objects to compare by identity: quickly, there may be a thousand."""
+def _version(context: Context) -> tuple[int, ...]:
+    """Another one where anything that `changes` looks at may be another one."""
+    inputs = context.inputs
+    return (context.state.values.version, len(inputs.stores), len(inputs.changed), len(inputs.rewritten),
+            len(pools.of(context).by_site))
+
+
+def _locations(context: Context) -> set[Any]:
+    """Where `changes` looks, and where it finds what it stores."""
     inputs, values = context.inputs, context.state.values
-    found: list[Any] = []
-    found += [values.get(("stored", container)) for container in inputs.rewritten]
-    for key in (*inputs.stores, *inputs.changed, *inputs.rewritten):
-        value = values.get(key)
-        found.append(value)
-        if isinstance(value, SymTensor) and not value.storage.requires_grad:
-            found.append(values.get(value.storage))
-        elif value is not None:
-            _walk(context, value, found)
+    found = {*inputs.stores, *inputs.changed, *inputs.rewritten, *pools.of(context).by_site.values(),
+             *[("stored", container) for container in inputs.rewritten]}
+    _walk(values, [values.get(key) for key in found], [], found)
     return found
 
 
@@ -157,22 +160,25 @@ def _stamp(context: Context, change: Change) -> list[Any]:
     found: list[Any] = []
     if change.content is not None:
         found.append(type(change.content))
-    _walk(context, change.value if change.content is None else change.content, found)
+    _walk(context.state.values, [change.value if change.content is None else change.content], found, set())
+    for pool in pools.of(context).by_site.values():
+        found += locations.fetch(context, context.state, pool).leaves
     return found
 
 
-def _walk(context: Context, value: Any, found: list[Any]) -> None:
-    """Append a value and all that it holds now."""
-    values = context.state.values
-    pending: list[Any] = [value]
+def _walk(values: Mapping[Any, Any], pending: list[Any], found: list[Any], where: set[Any]) -> None:
+    """Append values and all that they hold now; add the locations where that is."""
     seen: set[int] = set()
     while pending:
         value = pending.pop()
         found.append(value)
         if isinstance(value, SymTensor):
+            where.add(value.storage)
             found.append(values.get(value.storage))
             if value.storage.requires_grad and value.storage.input < 0:
-                pending.append(values.get(backward.slot_of(value.storage)))
+                slot = backward.slot_of(value.storage)
+                where.add(slot)
+                pending.append(values.get(slot))
         elif isinstance(value, RunItems):
             found += value.leaves
         elif isinstance(value, tuple):
@@ -184,9 +190,8 @@ def _walk(context: Context, value: Any, found: list[Any]) -> None:
             pending += value.values()
         elif is_held(value) and getattr(value, "source", None) is None and id(value) not in seen:
             seen.add(id(value))
+            where.add(value)
             pending.append(values.get(value))
-    for pool in pools.of(context).by_site.values():
-        found += locations.fetch(context, context.state, pool).leaves
 
 
 def _same(before: list[Any] | None, now: list[Any]) -> bool:

@@ -58,6 +58,40 @@ class Restart(Exception):
         self.decision, self.text, self.of_call = decision, text, of_call
 
 
+class Values(dict[Any, Any]):
+    """What stands at locations. `version`: another number after each change at one that is `watched`.
+
+    Copies watch the same locations, and have the same version until they differ.
+    """
+
+    __slots__ = ("version", "watched")
+
+    def __init__(self, values: dict[Any, Any], watched: set[Any], version: int = -1):
+        super().__init__(values)
+        self.watched, self.version = watched, version
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        dict.__setitem__(self, key, value)
+        if key in self.watched:
+            self.version = next(NUMBERS)
+
+    def __delitem__(self, key: Any) -> None:
+        dict.__delitem__(self, key)
+        self.version = next(NUMBERS)
+
+    def pop(self, key: Any, *default: Any) -> Any:
+        if key in self.watched:
+            self.version = next(NUMBERS)
+        return dict.pop(self, key, *default)
+
+    def update(self, other: Any) -> None:  # type: ignore[override]
+        dict.update(self, other)
+        self.version = next(NUMBERS)
+
+    def copy(self) -> Values:
+        return Values(self, self.watched, self.version)
+
+
 class State:
     """Variables and heap: location -> value. A location is
 
@@ -70,8 +104,8 @@ class State:
 
     __slots__ = ("dead", "values", "where")
 
-    def __init__(self, values: dict[Any, Any] | None = None, where: dict[Any, Span] | None = None):
-        self.values: dict[Any, Any] = values if values is not None else {}
+    def __init__(self, values: Values | None = None, where: dict[Any, Span] | None = None):
+        self.values = values if values is not None else Values({}, set())
         self.where: dict[Any, Span] = where if where is not None else {}
         self.dead = False  # control never gets here: an exception was raised on the way
 

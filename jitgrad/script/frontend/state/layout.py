@@ -71,6 +71,15 @@ def in_rows(tensor: Any) -> bool:
         has_trait(op, "in_order") for op, _ in tensor.path)
 
 
+def surely_shares(context: Context, tensor: Any, shape: Sequence[Size]) -> bool:
+    """Whether a reshape shares the tensor's memory wherever the caller's tensors have their elements: it is in row
+    order, or only axes of size 1 come and go."""
+    if in_rows(tensor):
+        return True
+    old, new = ([d for d in map(context.sizes.canonical, dims) if d != 1] for dims in (tensor.type_.dims, shape))
+    return old == new
+
+
 def keeps_rows(context: Context, tensor: Any) -> bool:
     """For `contiguous`: whether a tensor is in row order; where that need not be known, whether its views keep that."""
     storage = tensor.storage

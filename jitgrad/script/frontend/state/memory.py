@@ -53,7 +53,7 @@ class Memory:
     def one_each(self) -> None:
         """From now on a tensor that is found on two paths is one: it has one `.grad`."""
         self.distinct = True
-        if not {id(x) for x in self._listed}.isdisjoint(self._places):
+        if any(id(x) in self._places for x in self._listed):
             raise UnsupportedCall("gradients are taken of a tensor that is also an item of a list of run-time length",
                                   self._context.span(), hint="pass it once")
         if SHARED not in self._context.decisions and len(self._places) < len(self._tensors):

@@ -63,6 +63,8 @@ class Sizes:
         if not self._replaced:
             return type_
         if isinstance(type_, TensorType):
+            if all(isinstance(d, int) or self.canonical(d) is d for d in type_.dims):
+                return type_
             dims = tuple([self.canonical(d) for d in type_.dims])
             return type_ if dims == type_.dims else TensorType(type_.dtype, dims)
         return map_dims(type_, self.canonical)

@@ -269,7 +269,7 @@ def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], ty
     if not context.grad and tensor.requires_grad:
         steps = (*steps, ("detach", {}))  # made while nothing is recorded: it stays without history
     copied = tensor.copied
-    if op == "reshape" and not layout.in_rows(tensor):
+    if op == "reshape" and not layout.surely_shares(context, tensor, type_.dims):
         shares = layout.shares(context, tensor, type_.dims) if LAYOUT in context.decisions and not copied else None
         if shares is False:
             return new_tensor(context, apply_view(context, read(context, tensor), op, attrs))
