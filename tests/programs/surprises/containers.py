@@ -225,3 +225,30 @@ def rest_of_what_the_run_says(x, n):
 @program((t(3, 2), 4), (t(1, 2), 1), compilations=None)
 def dicts_of_pairs_that_the_run_counts(x, n):
     return dict(enumerate(x)), dict(zip(range(n), x)), dict(zip("ab", x)), {k: v for k, v in zip(["a", "b"], x)}
+
+
+@program(*NS, compilations=None)
+def words_that_the_run_chooses_are_counted(x, n):
+    found, sums, seen = {}, {}, collections.defaultdict(int)
+    for w in ["a", "b", "a", "c", "a"][:n + 1]:
+        found[w] = found.get(w, 0) + 1
+        seen[w] += n
+    for k in range(n):
+        w = "even" if k % 2 == 0 else "odd"
+        if w in sums:
+            sums[w] += x.sum() * k
+        else:
+            sums[w] = x.sum()
+    return found, dict(seen), sums, "odd" in sums
+
+
+@program(*NS)
+def keys_and_names_that_the_run_chooses(x, n):
+    d = {"a": x * 1, "b": x * 2}
+    k = "a" if n > 1 else "b"
+    d[k].add_(1)
+    taken = d.pop(k)
+    d[k] = d.setdefault(k, x * 3) * 2
+    del d["b" if n > 0 else "a"]
+    getattr(taken, "mul_" if n > 1 else "add_")(2)
+    return d, taken, len(d), hasattr(x, "tanh" if n > 1 else "tan")

@@ -55,7 +55,7 @@ def collected(items: Any) -> Any:
 def paired(items: Any) -> Any:
     """`dict(items)`."""
     out = {}
-    for key, value in items:
+    for key, value in items.items() if hasattr(items, "keys") else items:
         out[key] = value
     return out
 

@@ -229,6 +229,9 @@ class DictKind(SizedKind):
         foreign_dicts.change(context, obj, {**contents.dict_of(context, obj), key: value})
 
     def delete_item(self, context: Context, obj: SymDict, index: Any) -> None:
+        unions.switch(context, index, lambda key: self._delete_item(context, obj, key))
+
+    def _delete_item(self, context: Context, obj: SymDict, index: Any) -> None:
         if open_dicts.takes(context, obj, index):
             open_dicts.delitem(context, obj, index)
         else:
@@ -248,6 +251,9 @@ class DictKind(SizedKind):
         return open_dicts.is_open(context, obj)
 
     def contains(self, context: Context, obj: SymDict, item: Any) -> Any:
+        return unions.switch(context, item, lambda key: self._contains(context, obj, key))
+
+    def _contains(self, context: Context, obj: SymDict, item: Any) -> Any:
         if open_dicts.finds(context, obj, item):
             return open_dicts.contains(context, obj, item)
         if isinstance(item, Number):

@@ -11,9 +11,10 @@ from typing import Any
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.containers import contents, dict_methods, iteration, list_methods, lists
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.templates import pools, run_lists
+from jitgrad.script.frontend.templates import pools, run_lists, unions
 from jitgrad.script.frontend.values import protocol
 from jitgrad.script.frontend.values.protocol import call, is_dynamic, iterate, type_word
+from jitgrad.script.frontend.values.strings import joined
 from jitgrad.script.frontend.values.values import (Iterable, Method, Number, Part, RunPairs, RunText, SymDict, SymList,
                                                    Text)
 
@@ -67,6 +68,8 @@ def _changed(context: Context, target: SymDict, function: Callable[..., Any], *a
 
 def key_of(context: Context, key: Any) -> Any:
     """A key, checked: numbers, strings, and tuples of them."""
+    if unions.is_choice(key, str):
+        return joined(context, [(key, "", "")])
     if isinstance(key, (Number, str, Text, RunText, int, float, bytes, type(None))):
         return key
     if isinstance(key, tuple):
@@ -172,6 +175,8 @@ _SETTERS = ("setdefault", "pop")
 def method(context: Context, target: SymDict, name: str, otherwise: Method) -> Method:
     """A method of a dict, bound; `otherwise` is that of a dict with known keys. Which it is is known at the call."""
     def call(cx: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if args and unions.is_choice(args[0], str) and not is_open(cx, target):
+            return unions.switch(cx, args[0], lambda key: call(cx, (key, *args[1:]), kwargs))
         if is_open(cx, target) or (name in _SETTERS and args and _of_the_run(args[0])) or (
                 name == "update" and args and is_open(cx, args[0])) or (
                 name == "get" and args and finds(cx, target, args[0])):

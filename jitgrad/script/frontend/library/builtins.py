@@ -24,8 +24,8 @@ from jitgrad.script.frontend.values.plain import PLAIN, static
 from jitgrad.script.frontend.values.protocol import (binary, call, class_of, compare, delete_attribute, get_attribute,
                                                      has_attribute, is_dynamic, is_instance, is_open, items_of, iterate,
                                                      set_attribute, truth, type_name, type_word)
-from jitgrad.script.frontend.values.values import (Function, Iterable, Method, Number, Range, Super, SymDict, SymList,
-                                                   SymTensor, Union, sequence)
+from jitgrad.script.frontend.values.values import (Function, Instance, Iterable, Method, Number, Range, Super, SymDict,
+                                                   SymList, SymTensor, Union, sequence)
 
 
 @handles(len)
@@ -134,6 +134,8 @@ def _callable(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(getattr)
 def _getattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    if unions.undecided(args[1]):
+        return unions.switch(context, args[1], lambda name: _getattr(context, (args[0], name, *args[2:]), kwargs))
     name = static(context, args[1], "the attribute's name")
     there = len(args) < 3 or has_attribute(context, args[0], name)
     if isinstance(there, Number):
@@ -146,8 +148,8 @@ def _applied(context: Context, function: Any, *args: Any) -> Any:
 
 
 def _by_name(verb: Callable[..., Any]) -> Handler:
-    return by_parameters(lambda context, obj, name, *value: verb(
-        context, obj, static(context, name, "the attribute's name"), *value))
+    return by_parameters(lambda context, obj, name, *value: unions.switch(context, name, lambda one: verb(
+        context, obj, static(context, one, "the attribute's name"), *value)))
 
 
 HANDLERS.update({print: print_, id: refused("id", "compare objects with `is`"), delattr: _by_name(delete_attribute),
@@ -352,8 +354,12 @@ def _list(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(dict)
 def _dict(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    if args and not kwargs and not isinstance(args[0], SymDict) and is_open(context, args[0]):
-        return call(context, list_methods.paired, *args)
+    if args and not kwargs and not isinstance(args[0], SymDict):
+        keys = args[0]
+        if isinstance(keys, Instance) and hasattr(keys.cls, "keys"):
+            keys = call(context, get_attribute(context, keys, "keys"))
+        if is_open(context, keys):
+            return call(context, list_methods.paired, *args)
     return contents.new_dict(context, {**(mappings.pairs(context, args[0]) if args else {}), **kwargs})
 
 
