@@ -15,7 +15,7 @@ from jitgrad.device import (device as device,  # the class; the module of that n
 
 if TYPE_CHECKING:
     from jitgrad import (accelerator, amp, autograd, backends, cpu, cuda, distributions, func, jit, linalg, nn, onnx,
-                         optim, testing, utils)
+                         optim, special, testing, utils)
     from jitgrad._namespace import *
     from jitgrad.codegen.run.threads import (get_num_interop_threads, get_num_threads, set_num_interop_threads,
                                              set_num_threads)
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PUBLIC = ("accelerator", "amp", "autograd", "backends", "cpu", "cuda", "distributions", "func", "jit", "linalg", "nn",
-           "onnx", "optim", "testing", "utils")
+           "onnx", "optim", "special", "testing", "utils")
 _MODULES = frozenset(name.removesuffix(".py") for name in _os.listdir(_os.path.dirname(__file__)))
 _LATE = {"save": "serialization", "load": "serialization", "eager_mode": "script.executor",
          "ignore": "script.graph.marks", "set_printoptions": "eager.format", "vmap": "func.vectorize",

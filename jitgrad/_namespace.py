@@ -18,6 +18,7 @@ from jitgrad.eager.autograd.anomaly import (is_anomaly_check_nan_enabled as is_a
 from jitgrad.eager.autograd.grad_mode import *
 from jitgrad.eager.factories import *
 from jitgrad.eager.interop import *
+from jitgrad.eager.layouts import *
 from jitgrad.ops.library.activation import *
 from jitgrad.ops.library.combine import *
 from jitgrad.ops.library.compare import *
@@ -25,7 +26,13 @@ from jitgrad.ops.library.convert import *
 from jitgrad.ops.library.core import is_tensor as is_tensor
 from jitgrad.ops.library.creation import *
 from jitgrad.ops.library.elementary import *
+from jitgrad.ops.library.elements.floats import *
+from jitgrad.ops.library.elements.making import *
+from jitgrad.ops.library.elements.norms import *
+from jitgrad.ops.library.elements.parts import *
+from jitgrad.ops.library.elements.windows import *
 from jitgrad.ops.library.foreach import *
+from jitgrad.ops.library.keywords import in_place_functions as _in_place_functions
 from jitgrad.ops.library.linear_algebra.decompositions import *
 from jitgrad.ops.library.linear_algebra.linalg import *
 from jitgrad.ops.library.linear_algebra.older import *
@@ -35,12 +42,17 @@ from jitgrad.ops.library.random import *
 from jitgrad.ops.library.reduce import *
 from jitgrad.ops.library.shapes.gather import *
 from jitgrad.ops.library.shapes.join import *
+from jitgrad.ops.library.shapes.pieces import *
 from jitgrad.ops.library.shapes.rearrange import *
 from jitgrad.ops.library.shapes.shape import *
 from jitgrad.ops.library.spatial.adaptive_pooling import *
 from jitgrad.ops.library.spatial.convolution import *
 from jitgrad.ops.library.spatial.pooling import *
 from jitgrad.ops.library.spatial.resampling import *
+from jitgrad.ops.library.special.functions import *
+from jitgrad.ops.library.statistics.differences import *
+from jitgrad.ops.library.statistics.histograms import *
+from jitgrad.ops.methods import Methods as _Methods
 from jitgrad.ops.tensorbase import Size as Size
 from jitgrad.random import Generator as Generator
 
@@ -49,3 +61,4 @@ half, float, double = float16, float32, float64
 short, int, long = int16, int32, int64
 inf, nan, pi, e = _math.inf, _math.nan, _math.pi, _math.e
 newaxis = None
+globals().update(_in_place_functions(globals(), _Methods))

@@ -14,7 +14,7 @@ import numpy as np
 from jitgrad import dtypes
 from jitgrad.ops import OPS, OpDef
 from jitgrad.ops.namespaces import ArrayNamespace, Handle, Namespace, unbroadcast
-from jitgrad.ops.rules import partial_vjp
+from jitgrad.ops.rules import has_derivative, partial_vjp
 
 ARRAYS = ArrayNamespace(np)
 
@@ -86,7 +86,8 @@ def gradients(output: Traced, inputs: Sequence[Traced], cotangent: Traced) -> li
         if all(g is None for g in gs) or node.op is None or not callable(rule := F.vjps.get(node.op.name, node.op.vjp)):
             continue
         single = len(outputs) == 1
-        needs = [isinstance(p, Traced) and p.dtype.is_floating_point for p in node.parents]
+        needs = [isinstance(p, Traced) and p.dtype.is_floating_point and known for p, known in zip(
+            node.parents, has_derivative(node.op, len(node.parents)), strict=True)]
         cotangents = partial_vjp(replace(node.op, vjp=rule), needs, F, gs[0] if single else gs,
                                  node if single else outputs, node.parents, node.attrs)
         for p, c in zip(node.parents, cotangents, strict=True):
@@ -112,20 +113,22 @@ def numeric_gradient(f: Callable[..., float], xs: Sequence[np.ndarray], which: i
 
 
 def gradcheck(f: Callable[..., Any], xs: Sequence[Any], *, order: int = 2, seed: int = 0, tolerance: float = 1e-6,
-              vjps: dict[str, Callable[..., Any]] | None = None) -> None:
+              vjps: dict[str, Callable[..., Any]] | None = None, constant: Sequence[int] = ()) -> None:
     """Compare the rules' gradients of `f(F, *operands)` with finite differences, to second order if `order` is 2.
 
     Args:
         f: one of several tensors (a tuple) or one, from handles of any namespace.
         xs: operands; those that are not float64 arrays are constants.
         vjps: rules to use in place of the table's.
+        constant: the numbers of further operands that are constants.
 
     Raises:
         AssertionError: a gradient is wrong.
     """
     rng = np.random.default_rng(seed)
     F = Tape(vjps)
-    active = [i for i, x in enumerate(xs) if isinstance(x, np.ndarray) and x.dtype == np.float64]
+    active = [i for i, x in enumerate(xs)
+              if isinstance(x, np.ndarray) and x.dtype == np.float64 and i not in constant]
 
     def run(*arrays: Any) -> tuple[list[Traced], list[Traced]]:
         handles = [F.constant(a) if isinstance(a, np.ndarray) else a for a in arrays]

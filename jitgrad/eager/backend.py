@@ -32,6 +32,7 @@ class EagerBackend:
     lift = staticmethod(lift)
     assign = staticmethod(inplace.assign)
     apart = staticmethod(inplace.apart)
+    become = staticmethod(inplace.become)
     resize = staticmethod(inplace.resize)
     update = staticmethod(direct.update)
     item = staticmethod(Tensor.item)

@@ -7,7 +7,7 @@ Source: torch/csrc/autograd/functions/tensor.cpp (CopySlices), torch/csrc/autogr
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -142,6 +142,36 @@ def resize(target: TapedArray, shape: tuple[int, ...]) -> None:
     target._data = library(array).xp.empty(shape, array.dtype)
 
 
+RESHAPED = ("a tensor with views, or one of these, is written to with history after the tensor has changed its own "
+            "shape (unsqueeze_, t_ and kin): how they belong together is not known any more. Use unsqueeze, t and kin "
+            "instead.")
+
+
+def become(target: T, view: Callable[[], TapedArray]) -> T:
+    """Make `target` what a view of all of it is: shape and history, on the same memory; returns target.
+
+    Raises RuntimeError for a leaf that requires grad in grad mode, and for inference tensors outside inference mode.
+    """
+    if mode.enabled and target.requires_grad:
+        _require_writable_history(target)
+    if target.is_inference() and not mode.inference:
+        raise RuntimeError(INFERENCE)
+    shared = target._storage
+    found = view()
+    before, slot = target._node, target._slot
+    target._data = found._data
+    if target._base is not None or target._origin is not None:
+        target._base, target._path, target._seen, target._origin = found._base, found._path, found._seen, found._origin
+    elif shared is None:
+        target._storage = None  # what `view` made: nobody else has it
+    else:
+        shared.reshaped = True
+    if found._node is not None:
+        target._node, target._slot, target._needs = found._node, found._slot, True
+        move_retained(target, before, slot)
+    return target
+
+
 def put_back(array: np.ndarray[Any, Any], content: np.ndarray[Any, Any]) -> None:
     """Give memory that was computed on as a copy its new content. RuntimeError where that cannot be, and it differs."""
     if not array.flags.writeable and array.tobytes() != content.tobytes():
@@ -153,6 +183,8 @@ def put_back(array: np.ndarray[Any, Any], content: np.ndarray[Any, Any]) -> None
 def rebase(target: TapedArray, value: TapedArray) -> None:
     """Count a write to `target`, and give it the history of `value` (whose elements it now holds)."""
     base = target._base
+    if base is not None and storage_of(target).reshaped:
+        raise RuntimeError(RESHAPED)
     changed = target if base is None else base
     # edges first: `value` may be a view of the same memory, whose history is that of before the write
     node = Overwrite(target, value) if base is None else CopySlices(base, target, value)
@@ -168,6 +200,8 @@ def refresh(view: TapedArray) -> None:
     """Give a view the history that follows from its base's: its view ops, recorded again."""
     t = view._base
     assert t is not None
+    if storage_of(view).reshaped:
+        raise RuntimeError(RESHAPED)
     before, slot = view._node, view._slot
     with enable_grad():
         for op, attrs in view._path:

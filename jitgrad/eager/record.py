@@ -281,14 +281,22 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  
         base = result._data.base
         if out is arrays[0]:  # `detach`: the same memory, no history
             result._storage = storage_of(operands[0])
-        elif base is not None and (base is arrays[0] or base is arrays[0].base
-                                   or getattr(base, "base", None) is arrays[0]):  # strides made by hand
+        elif base is not None and (base is arrays[0] or base is arrays[0].base or _made_by_hand(base, arrays[0])):
             _link(result, operands[0], op, attrs)
     elif plan.ordered and not result._data.flags.c_contiguous:
         result._data = result._data.copy()
     if tracked and result._data.dtype.kind in FLOAT_KINDS:
         record(plan, operands, arrays, attrs, (result,))
     return result
+
+
+def _made_by_hand(base: Any, array: Array) -> bool:
+    """Whether strides made by hand, whose base is no array, are those of a part of an array."""
+    while base is not None:
+        if base is array or base is array.base:
+            return True
+        base = getattr(base, "base", None)
+    return False
 
 
 def _in_parts(op: OpDef, operands: Sequence[Any], attrs: dict[str, Any], like: TapedArray) -> Any:

@@ -11,10 +11,11 @@ import numpy as np
 
 from jitgrad.eager import construct
 from jitgrad.eager.arrays import arrays
-from jitgrad.eager.autograd.node import Array, RemovableHandle, TapedArray, retain, storage_of
+from jitgrad.eager.autograd.node import Array, RemovableHandle, retain, storage_of
 from jitgrad.eager.construct import wrap
 from jitgrad.eager.format import to_text
 from jitgrad.eager.inplace import rebase, refresh
+from jitgrad.eager.memory import Memory
 from jitgrad.ops.tensorbase import Size, TensorBase
 
 S = TypeVar("S", bound="Tensor")
@@ -25,7 +26,7 @@ _OWN = frozenset({"_data", "_node", "_slot", "_needs", "_base", "_path", "_seen"
                   "_hooks", "_after_hooks", "_retains"})
 
 
-class Tensor(TapedArray, TensorBase["Tensor"]):
+class Tensor(Memory, TensorBase["Tensor"]):
     """A multi-dimensional array whose operations can be differentiated.
 
     Make one with `tensor`, `zeros`, `from_numpy` and kin. `Tensor(2, 3)` is uninitialised memory of the default dtype,

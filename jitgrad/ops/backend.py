@@ -117,6 +117,9 @@ class Backend(Protocol):
     def resize(self, target: Any, shape: tuple[Any, ...]) -> None:
         """Give a tensor that is about to be overwritten memory of another shape; a script cannot, and raises."""
 
+    def become(self, target: Any, view: Callable[[], Any]) -> Any:
+        """Make `target` what `view()`, a view of all of it, is, on the same memory; returns target. A script raises."""
+
     def update(self, name: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`target.name_(*args, **kwargs)` by a shorter way than computing aside and `assign`, with the same outcome.
 

@@ -3,13 +3,18 @@
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library import (activation, combine, compare, convert, creation, elementary, order, pointwise, random,
                                  reduce)
-from jitgrad.ops.library.core import inplace
+from jitgrad.ops.library.core import inplace, reshaped_in_place
+from jitgrad.ops.library.elements import floats, norms, parts
+from jitgrad.ops.library.keywords import with_in_place_forms
 from jitgrad.ops.library.linear_algebra import decompositions, linalg, older
-from jitgrad.ops.library.shapes import gather as gathering, rearrange, shape
+from jitgrad.ops.library.shapes import gather as gathering, pieces, rearrange, shape
+from jitgrad.ops.library.special import functions as special
+from jitgrad.ops.library.statistics import draws, histograms
 
 
+@with_in_place_forms
 class Methods(AnyTensor[Tensor]):
-    """Attached once, for eager and for script tensors."""
+    """Attached once, for eager and for script tensors; in-place forms that are not spelled out are derived."""
 
     __slots__ = ()
 
@@ -28,15 +33,19 @@ class Methods(AnyTensor[Tensor]):
     asin = arcsin = elementary.asin
     acos = arccos = elementary.acos
     atan = arctan = elementary.atan
-    sinh, cosh, tanh, asinh = elementary.sinh, elementary.cosh, elementary.tanh, elementary.asinh
-    acosh, atanh, erf, erfc = elementary.acosh, elementary.atanh, elementary.erf, elementary.erfc
+    sinh, cosh, tanh = elementary.sinh, elementary.cosh, elementary.tanh
+    asinh = arcsinh = elementary.asinh
+    acosh = arccosh = elementary.acosh
+    atanh = arctanh = elementary.atanh
+    erf, erfc = elementary.erf, elementary.erfc
     erfinv, lgamma, digamma = elementary.erfinv, elementary.lgamma, elementary.digamma
     reciprocal, sigmoid, floor, ceil = elementary.reciprocal, elementary.sigmoid, elementary.floor, elementary.ceil
     trunc = fix = elementary.trunc
     abs = absolute = elementary.abs
     sign = sgn = elementary.sign
     square, round = elementary.square, elementary.round
-    frac, atan2, logaddexp, xlogy = pointwise.frac, pointwise.atan2, pointwise.logaddexp, pointwise.xlogy
+    frac, logaddexp, xlogy = pointwise.frac, pointwise.logaddexp, pointwise.xlogy
+    atan2 = arctan2 = pointwise.atan2
     hypot, copysign, deg2rad, rad2deg = pointwise.hypot, pointwise.copysign, pointwise.deg2rad, pointwise.rad2deg
     sinc, logit, nan_to_num, maximum = pointwise.sinc, pointwise.logit, pointwise.nan_to_num, pointwise.maximum
     minimum, fmax, fmin = pointwise.minimum, pointwise.fmax, pointwise.fmin
@@ -46,6 +55,12 @@ class Methods(AnyTensor[Tensor]):
     ceil_, exp_, sqrt_, sin_ = elementary.ceil_, elementary.exp_, elementary.sqrt_, elementary.sin_
     cos_, tanh_, sigmoid_ = elementary.cos_, elementary.tanh_, elementary.sigmoid_
     clamp_ = clip_ = pointwise.clamp_
+    i0, igamma, igammac, mvlgamma = special.i0, special.igamma, special.igammac, special.mvlgamma
+    logaddexp2, angle, conj, isreal = special.logaddexp2, parts.angle, parts.conj, parts.isreal
+    conj_physical, conj_physical_, adjoint = parts.conj_physical, parts.conj_physical_, parts.adjoint
+    is_conj, is_neg, resolve_conj, resolve_neg = parts.is_conj, parts.is_neg, parts.resolve_conj, parts.resolve_neg
+    frexp, ldexp, nextafter, gcd, lcm = floats.frexp, floats.ldexp, floats.nextafter, floats.gcd, floats.lcm
+    float_power, float_power_ = floats.float_power, floats.float_power_
     eq = compare.eq
     ne = not_equal = compare.ne
     lt = less = compare.lt
@@ -71,6 +86,8 @@ class Methods(AnyTensor[Tensor]):
     lu, lu_solve, norm, orgqr = older.lu, older.lu_solve, older.norm, older.orgqr
     ormqr, pinverse, qr, svd = older.ormqr, older.pinverse, older.qr, older.svd
     triangular_solve = older.triangular_solve
+    nanmedian, nanquantile, mode = order.nanmedian, order.nanquantile, order.mode
+    histc, histogram, renorm = histograms.histc, histograms.histogram, norms.renorm
     cummax, cummin, kthvalue, logcumsumexp = order.cummax, order.cummin, order.kthvalue, order.logcumsumexp
     msort, quantile, unique = order.msort, order.quantile, order.unique
     unique_consecutive = order.unique_consecutive
@@ -87,6 +104,11 @@ class Methods(AnyTensor[Tensor]):
     view_as = reshape_as = shape.view_as
     clone, repeat_interleave, narrow, select = shape.clone, shape.repeat_interleave, shape.narrow, shape.select
     split, chunk, tensor_split, unbind = shape.split, shape.chunk, shape.tensor_split, shape.unbind
+    hsplit, vsplit, dsplit = pieces.hsplit, pieces.vsplit, pieces.dsplit
+    split_with_sizes, unsafe_split, unsafe_chunk = pieces.split_with_sizes, pieces.unsafe_split, pieces.unsafe_chunk
+    unsafe_split_with_sizes, narrow_copy = pieces.unsafe_split_with_sizes, pieces.narrow_copy
+    slice_scatter, sum_to_size, is_same_size = pieces.slice_scatter, pieces.sum_to_size, pieces.is_same_size
+    is_signed = pieces.is_signed
     fliplr, flipud, roll, rot90 = rearrange.fliplr, rearrange.flipud, rearrange.roll, rearrange.rot90
     diagonal, diag, diag_embed, tril = rearrange.diagonal, rearrange.diag, rearrange.diag_embed, rearrange.tril
     triu, unfold = rearrange.triu, rearrange.unfold
@@ -94,8 +116,9 @@ class Methods(AnyTensor[Tensor]):
     scatter_reduce, take_along_dim = gathering.scatter_reduce, gathering.take_along_dim
     index_select, index_add, index_copy = gathering.index_select, gathering.index_add, gathering.index_copy
     index_fill, index_put, take = gathering.index_fill, gathering.index_put, gathering.take
+    index_reduce = norms.index_reduce
     nonzero, argwhere, masked_select = gathering.nonzero, gathering.argwhere, gathering.masked_select
-    bincount = gathering.bincount
+    bincount, nonzero_static = gathering.bincount, gathering.nonzero_static
     mm, bmm, matmul = linalg.mm, linalg.bmm, linalg.matmul
     dot = vdot = linalg.dot
     mv = linalg.mv
@@ -106,6 +129,7 @@ class Methods(AnyTensor[Tensor]):
     new = new_empty = creation.new_empty
     new_full, new_tensor = creation.new_full, creation.new_tensor
     uniform_, random_, bernoulli, bernoulli_ = random.uniform_, random.random_, random.bernoulli, random.bernoulli_
+    cauchy_, log_normal_, geometric_ = draws.cauchy_, draws.log_normal_, draws.geometric_
     multinomial, exponential_ = random.multinomial, random.exponential_
     to, type_as, cpu, cuda, pin_memory = convert.to, convert.type_as, convert.cpu, convert.cuda, convert.pin_memory
     is_pinned, is_floating_point, is_complex = convert.is_pinned, convert.is_floating_point, convert.is_complex
@@ -115,7 +139,11 @@ class Methods(AnyTensor[Tensor]):
     bfloat16, long, short, char, byte = convert.bfloat16, convert.long, convert.short, convert.char, convert.byte
     type, float, int, bool = convert.type_, convert.float_, convert.int_, convert.bool_
 
-    # --- in place: those that torch has as functions too are the library's ------------------------------------------
+    # --- in place: those that torch has as functions too are the library's, those not named here are derived ---------
+
+    squeeze_, unsqueeze_ = reshaped_in_place(shape.squeeze), reshaped_in_place(shape.unsqueeze)
+    transpose_ = swapaxes_ = swapdims_ = reshaped_in_place(shape.transpose)
+    t_ = reshaped_in_place(shape.t)
 
     add_, sub_, pow_ = inplace(pointwise.add), inplace(pointwise.sub), inplace(pointwise.pow)
     mul_, div_, fmod_ = inplace(pointwise.mul), inplace(pointwise.div), inplace(pointwise.fmod)
@@ -145,4 +173,5 @@ class Methods(AnyTensor[Tensor]):
     scatter_reduce_, index_put_ = inplace(gathering.scatter_reduce, apart=True), inplace(gathering.index_put)
     index_add_, index_copy_ = inplace(gathering.index_add, apart=True), inplace(gathering.index_copy, apart=True)
     index_fill_ = inplace(gathering.index_fill, apart=True)
+    index_reduce_, fill_diagonal_ = inplace(norms.index_reduce, apart=True), inplace(pieces.fill_diagonal)
     addmm_, baddbmm_ = inplace(linalg.addmm), inplace(linalg.baddbmm)

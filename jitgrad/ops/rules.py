@@ -32,6 +32,24 @@ class Each:
 each = Each
 
 
+class Missing:
+    """The part of an operand whose derivative nobody has written: asking for it is NotImplementedError, as in torch."""
+
+    __slots__ = ("what",)
+
+    def __init__(self, what: str):
+        self.what = what
+
+    def __call__(self, *args: Any, **attrs: Any) -> Any:
+        raise NotImplementedError(f"the derivative for '{self.what}' is not implemented.")
+
+
+def has_derivative(op: OpDef, n: int) -> tuple[bool, ...]:
+    """Of which of n operands a row has, or denies, a derivative: all but those whose part is missing."""
+    parts = op.vjp.of(n) if isinstance(op.vjp, Each) else ()
+    return tuple([not isinstance(part, Missing) for part in parts]) or (True,) * n
+
+
 def transposed(F: Any, x: Any) -> Any:
     """Transposed matrices: the last two axes exchanged."""
     n = x.ndim

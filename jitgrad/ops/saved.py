@@ -15,7 +15,7 @@ import numpy as np
 from jitgrad.dtypes import dtype, float64, from_numpy
 from jitgrad.ops.namespaces import Handle, Namespace, Number
 from jitgrad.ops.opdef import OpDef
-from jitgrad.ops.rules import partial_vjp
+from jitgrad.ops.rules import has_derivative, partial_vjp
 from jitgrad.ops.types import FLOAT, INT, TensorType
 
 Y = -1  # the result, among operands numbered from 0
@@ -102,7 +102,7 @@ def _run(op: OpDef, needs: Sequence[bool] | None, types: Sequence[Any] | None, a
     outputs = results if several else (results,)
     ys = tuple(_Probe(F, t, frozenset({Y - i})) for i, t in enumerate(outputs))
     gs = tuple(_Probe(F, t, frozenset()) for t in outputs)
-    wanted = needs if needs is not None else (True,) * len(xs)
+    wanted = [known and (needs is None or needs[i]) for i, known in enumerate(has_derivative(op, len(xs)))]
     cotangents = partial_vjp(op, wanted, F, gs if several else gs[0], ys if several else ys[0], xs, attrs)
     reads: frozenset[int] = frozenset().union(*(c.reads for c in cotangents if c is not None))
     read_ys = tuple(Y - i in reads for i in range(len(ys)))

@@ -10,26 +10,14 @@ from typing import Any, Concatenate
 
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library import compare, pointwise, random, reduce
-from jitgrad.ops.library.core import apply, named
+from jitgrad.ops.library.core import apply, named, write
+from jitgrad.ops.library.elements import parts
 from jitgrad.ops.library.keywords import complete_methods
 from jitgrad.ops.library.shapes import rearrange, shape
-from jitgrad.ops.library.sizes import product
+from jitgrad.ops.library.sizes import Size as Size, product
 from jitgrad.ops.operators import Operators
 
 __library__ = True
-
-
-class Size(tuple[int, ...]):
-    """A shape: a tuple of sizes."""
-
-    __slots__ = ()
-
-    def numel(self: Any) -> Any:
-        """The product of the sizes."""
-        return product(self)
-
-    def __repr__(self: Any) -> str:
-        return f"Size([{', '.join([str(s) for s in self])}])"
 
 
 def _listed(args: tuple[Any, ...]) -> Any:
@@ -60,15 +48,34 @@ class TensorBase(Operators[Tensor]):
     T = property(shape.reversed_axes)
     mT = property(shape.matrix_transpose)
     H = T
+    mH = property(parts.adjoint)
+    real, imag = property(parts.real), property(parts.imag)
     itemsize = property(lambda self: self.dtype.itemsize)
     nbytes = property(lambda self: self.dtype.itemsize * product(self.shape))
-    is_sparse = property(lambda self: False)
+    is_cpu = property(lambda self: not self.is_cuda)
+    # what tensors here never are
+    is_sparse = is_sparse_csr = is_quantized = is_nested = is_meta = is_mkldnn = property(lambda self: False)
+    is_mps = is_mtia = is_xpu = is_xla = is_ipu = is_maia = is_vulkan = is_sparse
 
     def dim(self: Any) -> builtins.int:
         """The rank."""
         return self.ndim
 
-    ndimension = dim
+    ndimension = dense_dim = dim
+
+    def sparse_dim(self: Any) -> builtins.int:
+        """0: no axis is that of a sparse tensor's indices."""
+        return 0
+
+    def is_distributed(self: Any) -> builtins.bool:
+        """False."""
+        return False
+
+    is_shared = is_distributed
+
+    def to_dense(self: Any, dtype: Any = None, *, masked_grad: Any = None) -> Tensor:
+        """Itself, or with a dtype converted."""
+        return self if dtype is None else self.to(dtype)
 
     def element_size(self: Any) -> builtins.int:
         """Bytes of an element."""
@@ -104,6 +111,10 @@ class TensorBase(Operators[Tensor]):
     def polygamma(self: Any, n: int) -> Tensor:
         """The n-th derivative of digamma."""
         return pointwise.polygamma(n, self)
+
+    def polygamma_(self: Any, n: int) -> Tensor:
+        """In-place version of `polygamma`."""
+        return write(self, pointwise.polygamma(n, self))
 
     def normal_(self: Any, mean: Any = 0.0, std: Any = 1.0, *, generator: Any = None) -> Tensor:
         """Overwrite with normal numbers."""

@@ -73,6 +73,9 @@ USUAL = {
     "positive": "y", "negative": "p", "swap": "True", "input1": "x", "input2": "y", "weights": "v", "norm_type": "2.0",
     "padding_idx": "1", "max_norm": "1.0", "scale_grad_by_freq": "False", "sparse": "False", "logits": "x",
     "tau": "0.5",
+    "window_length": "5", "periodic": "False", "maxnorm": "0.5", "split_size": "2", "split_sizes": "(1, 2)", "r": "2",
+    "spacing": "0.5", "edge_order": "1", "bins": "4", "density": "True", "range": "(-1.0, 1.0)", "wrap": "True",
+    "median": "0.5", "sigma": "2.0", "s": "1.5",
     "hard": "True", "lower": "0.1", "self": "1.5", "scalar": "1", "scalar1": "1", "scalar2": "2.5", "obj": "[1.0, 2.0]",
     "ndarray": "x.numpy()", "driver": "None", "indexing": "'ij'", "rcond": "0.1", "out_dtype": "None", "tol": "0.1"}
 
@@ -115,7 +118,8 @@ unflatten dim=1 sizes=(3,1); unsqueeze dim=1; vander x=v N=2; where condition=b 
 as_tensor data=[1,2]; from_numpy ndarray=x.numpy(); vecdot x=x y=y; eigh A=spd input=spd; eigvalsh A=spd input=spd
 matrix_norm A=x input=x ord=1 dim=(0,1); matrix_power A=spd input=spd n=2; multi_dot tensors=[x,m]
 vector_norm x=x ord=1; adaptive_avg_pool2d input=c4; adaptive_avg_pool3d input=c5; adaptive_max_pool1d *
-adaptive_max_pool2d *; adaptive_max_pool3d *; avg_pool2d input=c4 divisor_override=3
+adaptive_max_pool2d *; adaptive_max_pool3d *; conv_tbc *; max_unpool1d *; max_unpool2d *; max_unpool3d *
+fractional_max_pool2d_with_indices *; fractional_max_pool3d_with_indices *; avg_pool2d input=c4 divisor_override=3
 avg_pool3d input=c5 divisor_override=3; batch_norm input=x running_mean=v running_var=p[0] weight=v bias=w
 bilinear weight=n.reshape(1,3,3) input1=x input2=y; binary_cross_entropy input=r target=hot
 binary_cross_entropy_with_logits target=hot; cosine_embedding_loss target=pv; cross_entropy target=cl weight=v
@@ -151,6 +155,17 @@ adaptive_max_pool1d_with_indices *; adaptive_max_pool2d_with_indices *; adaptive
 fractional_max_pool2d_with_indices *; fractional_max_pool3d_with_indices *; max_pool1d_with_indices input=c3
 max_pool2d_with_indices input=c4; max_pool3d_with_indices input=c5; max_unpool1d *; max_unpool2d *; max_unpool3d *
 upsample_nearest *; upsample_bilinear *
+gcd input=i other=j; lcm input=i other=j; chain_matmul *; combinations input=v r=2 with_replacement=True
+dsplit input=q; index_reduce index=iv dim=0 source=y reduce='mean'; mvlgamma input=p+1 p=2; multigammaln input=p+1 p=2
+unravel_index indices=i shape=(3,2); float_power_ input=d exponent=2; geometric_ p=0.5; histogramdd bins=[2,2,2]
+split_with_sizes dim=1; renorm p=1 dim=0; kaiser_window beta=6.0; hamming_window alpha=0.6 beta=0.4; sum_to_size *
+broadcast_shapes *; as_strided size=(2,) stride=(2,) storage_offset=1; nonzero_static size=2 fill_value=7
+as_strided_scatter src=z size=(2,) stride=(2,) storage_offset=1; empty_strided size=(2,3) stride=(1,2)
+new_empty_strided size=(2,3) stride=(1,2); resize_ size=(3,2); resize_as_ the_template=z
+empty_permuted size=(2,3) physical_layout=(1,0)
+is_set_to tensor=x; set_ source=y storage_offset=1 size=(2,) stride=(1,); constant_pad_nd pad=(1,0)
+log_normal_ mean=0.5 std=0.5; i0 input=x; igamma input=p; igammac input=p; gammainc input=p
+gammaincc input=p; zeta input=p+1 other=p; entr input=p; ndtri input=r; logaddexp2 other=p; atleast_3d *
 """
 
 

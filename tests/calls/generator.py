@@ -31,7 +31,7 @@ class Call(NamedTuple):
 
 def _texts(name: str, form: Form) -> dict[str, str] | None:
     """parameter -> text for one form; None where a needed one has none."""
-    mine = own().get(name, {})
+    mine = own().get(name, own().get(name.rstrip("_"), {}))
     if mine is None:
         return None
     texts = {p: mine.get(p, USUAL.get(p, "")) for p in (*form.positional, *form.only)}

@@ -9,10 +9,11 @@ from jitgrad import dtypes
 from jitgrad.autograd import grad, gradcheck
 from jitgrad.eager.construct import wrap
 from jitgrad.eager.record import apply, plan_of
-from jitgrad.ops.opdef import NONDIFF, OPS, POINTWISE, VIEW
+from jitgrad.ops.opdef import OPS, POINTWISE, VIEW
 from tests.eager.both import check, error, jt, torch
+from tests.ops.cases import differentiable
 
-DIFFERENTIABLE = [name for name, op in OPS.items() if op.vjp is not NONDIFF]
+DIFFERENTIABLE = differentiable()
 
 
 def samples(op):

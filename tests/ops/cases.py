@@ -8,6 +8,7 @@ import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.ops import OPS, OpDef
+from jitgrad.ops.rules import has_derivative
 from jitgrad.ops.types import FLOAT, INT, TensorType
 
 DTYPES = {"float": dtypes.FLOATS, "int": dtypes.INTEGERS, "integral": (dtypes.bool_, *dtypes.INTEGERS),
@@ -53,6 +54,7 @@ def types_of(operands: tuple[Any, ...]) -> list[Any]:
             FLOAT if isinstance(x, float) else INT for x in operands]
 
 
-def differentiable() -> list[str]:
-    """Names of the rows that have a derivative."""
-    return [name for name, op in OPS.items() if op.vjp is None or callable(op.vjp)]
+def differentiable(partly: bool = False) -> list[str]:
+    """Names of the rows that have a derivative of every operand, or `partly`, which is written for some of them."""
+    return [name for name, op in OPS.items() if (op.vjp is None or callable(op.vjp))
+            and (partly or all(has_derivative(op, op.arity or 1)))]

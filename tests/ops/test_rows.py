@@ -10,11 +10,14 @@ import pytest
 
 from jitgrad import dtypes
 from jitgrad.ops import OPS
+from jitgrad.ops.rules import has_derivative
 from jitgrad.ops.types import TensorType
 from tests.ops.cases import DTYPES, cases, convert, differentiable, types_of
 from tests.oracles import ARRAYS, call, gradcheck
 
 TOLERANCE = {"float16": 2e-2, "bfloat16": 2e-2, "float32": 3e-6, "float64": 1e-12}
+#: limits at infinity for which SciPy has NaN
+AT_INFINITY = {"i0": np.inf, "i1": np.inf, "bessel_j0": 0.0, "bessel_j1": 0.0, "bessel_y0": 0.0, "bessel_y1": 0.0}
 EXTREMES = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e30, -1e30, 1e-30, -1e-30])
 
 
@@ -66,12 +69,13 @@ def test_values(name: str) -> None:
             np.testing.assert_allclose(actual.astype(np.float64), expected, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("name", differentiable())
+@pytest.mark.parametrize("name", differentiable(partly=True))
 def test_gradients(name: str) -> None:
     """First and second order against finite differences, in float64."""
     for operands, attrs in cases(OPS[name]):
+        constant = [i for i, known in enumerate(has_derivative(OPS[name], len(operands))) if not known]
         if attrs.get("dtype") is not dtypes.float32:  # rounding to float32 drowns the difference
-            gradcheck(call(OPS[name], attrs), operands)
+            gradcheck(call(OPS[name], attrs), operands, constant=constant)
 
 
 @pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.compose is not None and callable(op.vjp)])
@@ -104,8 +108,13 @@ def test_extremes(name: str, d: dtypes.dtype) -> None:
         expected = np.where(np.isneginf(operands[0]), np.inf, expected)  # as C and torch, unlike SciPy
     elif name == "sigmoid":
         expected = np.where(np.isneginf(operands[0]), 0, expected)
+    elif name in AT_INFINITY:
+        x = operands[0]
+        at = np.isposinf(x) if "_y" in name else np.isinf(x)
+        expected = np.where(at, x if name == "i1" else AT_INFINITY[name], expected)
     if actual.dtype.kind == "f":
-        np.testing.assert_allclose(actual, expected, rtol=TOLERANCE[d.name] * 10, atol=1e-37)
+        small = 1e-14 if name.startswith("bessel") else 1e-37  # SciPy rounds the phase of 1e30
+        np.testing.assert_allclose(actual, expected, rtol=TOLERANCE[d.name] * 10, atol=small)
     else:
         np.testing.assert_array_equal(actual, expected)
 

@@ -15,6 +15,7 @@ from jitgrad.ops import OPS, OpDef
 from jitgrad.ops.backend import backend
 from jitgrad.ops.batching.rules import rule_of
 from jitgrad.ops.opdef import CREATE, DYNAMIC, OPAQUE, RANDOM
+from jitgrad.ops.rules import has_derivative
 from tests.ops.cases import cases, convert
 
 #: rows without a rule, and why
@@ -62,8 +63,7 @@ def expected(op: OpDef, attrs: dict[str, Any], operands: list[tuple[np.ndarray, 
     results, gradients = [], []
     for item in operands:
         xs = [wrap((x if m else operands[0][i]).copy()) for i, (x, m) in enumerate(zip(item, mask, strict=True))]
-        for x in xs:
-            x.requires_grad_(x.dtype.is_floating_point)
+        track(op, xs)
         ys = tuple_of(run(op, attrs)(*xs))
         results.append(ys)
         tracked = [y for y in ys if y.requires_grad]
@@ -71,6 +71,12 @@ def expected(op: OpDef, attrs: dict[str, Any], operands: list[tuple[np.ndarray, 
             jitgrad.autograd.backward([weighted(y) for y in tracked])
         gradients.append([x.grad for x in xs])
     return results, gradients
+
+
+def track(op: OpDef, xs: list[Any]) -> None:
+    """Let the operands require gradients, where the row has one."""
+    for x, known in zip(xs, has_derivative(op, len(xs)), strict=True):
+        x.requires_grad_(x.dtype.is_floating_point and known)
 
 
 def weighted(y: Any) -> Any:
@@ -100,8 +106,7 @@ def check(op: OpDef, attrs: dict[str, Any], operands: list[tuple[np.ndarray, ...
                                                                                          strict=True)]
     xs = [wrap(operands[0][i].copy()) if a is None else wrap(np.stack([item[i] for item in operands], a))
           for i, a in enumerate(axes)]
-    for x in xs:
-        x.requires_grad_(x.dtype.is_floating_point)
+    track(op, xs)
     ys = tuple_of(vmap(run(op, attrs), in_dims=tuple(axes))(*xs))
     for k, y in enumerate(ys):
         loop = np.stack([item[k].detach().numpy() for item in results])

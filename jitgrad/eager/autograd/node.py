@@ -45,13 +45,13 @@ class Storage:
     """What tensors that share memory share besides it.
 
     `version` is the number of in-place writes so far; `inference` memory was made in inference mode: it may be written
-    only there, and nothing keeps it for a gradient.
+    only there, and nothing keeps it for a gradient. `reshaped`: the base of views has got another shape itself.
     """
 
-    __slots__ = ("inference", "version")
+    __slots__ = ("inference", "reshaped", "version")
 
     def __init__(self, version: int = 0, inference: bool = False):
-        self.version, self.inference = version, inference
+        self.version, self.inference, self.reshaped = version, inference, False
 
 
 class Meta:

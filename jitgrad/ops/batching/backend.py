@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -141,6 +141,13 @@ class BatchBackend:
     def apart(self, target: Any, operands: Sequence[Any]) -> bool:
         first, *rest = [x.value if self.has(x) else x for x in (target, *operands)]
         return bool(self.around.apart(first, rest))
+
+    def become(self, target: Any, view: Callable[[], Any]) -> Any:
+        if self.has(target):
+            self.around.become(target.value, lambda: view().value)
+        else:
+            self.around.become(target, view)
+        return target
 
     def resize(self, target: Any, shape: tuple[Any, ...]) -> None:
         if self.has(target):

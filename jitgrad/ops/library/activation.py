@@ -187,4 +187,4 @@ elu_, celu_, hardtanh_, threshold_ = inplace(elu), inplace(celu), inplace(hardta
 
 complete(globals())
 
-__all__ = ["celu", "celu_", "hardshrink", "prelu", "relu", "relu_", "selu", "selu_", "threshold"]
+__all__ = ["celu", "celu_", "hardshrink", "prelu", "relu", "relu_", "selu", "selu_", "threshold", "threshold_"]

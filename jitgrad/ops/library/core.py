@@ -316,3 +316,11 @@ def inplace(fn: Fn, apart: bool = False) -> Fn:
             return write(input, fn(input, *args, **kwargs))
 
     return named(in_place, name + "_", f"In-place version of `{name}`.")  # type: ignore[return-value]
+
+
+def reshaped_in_place(fn: Fn) -> Fn:
+    """The in-place version of a view: the tensor itself gets the view's shape, on the same memory; returns it."""
+    def in_place(input: Any, *args: Any, **kwargs: Any) -> Any:
+        return backend().become(input, lambda: fn(input, *args, **kwargs))
+
+    return named(in_place, fn.__name__ + "_", f"In-place version of `{fn.__name__}`.")  # type: ignore[return-value]

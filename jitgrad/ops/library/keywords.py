@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 
 from jitgrad.device import resolve
 from jitgrad.ops.backend import AnyTensor, backend
-from jitgrad.ops.library.core import ALIASES, class_word, is_tensor, write
+from jitgrad.ops.library.core import ALIASES, class_word, inplace, is_tensor, write
 from jitgrad.ops.library.sizes import same_shape
 
 TABLE = Path(__file__).with_name("signatures.txt")
 #: where a library function's forms are looked for
-SPACES = ("torch", "Tensor", "torch.linalg", "torch.nn.functional")
+SPACES = ("torch", "Tensor", "torch.linalg", "torch.special", "torch.nn.functional")
 
 C = TypeVar("C")
 
@@ -95,14 +95,19 @@ def complete(namespace: dict[str, Any], *spaces: str) -> None:
     A function with several names takes the keywords of all. What the module imports is left as it is.
     """
     found: dict[FunctionType, list[str]] = {}
-    known = {n for space in spaces or SPACES for name in table()[space] for n in (name, name.removesuffix("_"))}
-    for name in namespace.keys() & known:
+    for name in namespace.keys() & _known(spaces or SPACES):
         fn = namespace[name]
         if type(fn) is FunctionType and "__completed__" not in fn.__dict__ and (
                 fn.__globals__ is namespace or fn.__globals__.get(name) is not fn):
             found.setdefault(fn, []).append(name)
     for fn, names in found.items():
         namespace.update(dict.fromkeys(names, completed(fn, names, spaces or SPACES)))
+
+
+@functools.cache
+def _known(spaces: tuple[str, ...]) -> frozenset[str]:
+    """The names that torch has in some of its namespaces, those of in-place functions without their `_` too."""
+    return frozenset(n for space in spaces for name in table()[space] for n in (name, name.removesuffix("_")))
 
 
 def complete_methods(cls: type[C]) -> type[C]:
@@ -113,6 +118,24 @@ def complete_methods(cls: type[C]) -> type[C]:
         if value is not vars(cls)[name]:
             setattr(cls, name, value)
     return cls
+
+
+def with_in_place_forms(cls: type[C]) -> type[C]:
+    """Give a class of methods torch's in-place forms of those that it has: `acosh_` from `acosh`.
+
+    An in-place form that the class spells out stays: those whose operands must lie apart, for example.
+    """
+    for name in table()["Tensor"]:
+        fn = vars(cls).get(name.removesuffix("_"))
+        if name.endswith("_") and name not in vars(cls) and type(fn) is FunctionType:
+            setattr(cls, name, inplace(fn))
+    return cls
+
+
+def in_place_functions(namespace: dict[str, Any], methods: type) -> dict[str, Any]:
+    """The in-place functions of torch that are methods here and not in the namespace yet."""
+    return {name: vars(methods)[name] for name in table()["torch"]
+            if name.endswith("_") and name not in namespace and name in vars(methods)}
 
 
 def completed(fn: FunctionType, names: Sequence[str], spaces: Sequence[str]) -> FunctionType:

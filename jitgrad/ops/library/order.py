@@ -8,7 +8,8 @@ import numpy as np
 from jitgrad.dtypes import bool_, dtype, int32, int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, create, require_floating, result_dtype, word
+from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, create, expand_to, require_floating,
+                                      result_dtype, word)
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.reduce import ValuesAndIndices, result_of
 from jitgrad.ops.library.shapes.indexing import checked_indices
@@ -23,6 +24,8 @@ topk_result = result_of("topk", __name__)
 cummax_result = result_of("cummax", __name__)
 cummin_result = result_of("cummin", __name__)
 kthvalue_result = result_of("kthvalue", __name__)
+nanmedian_result = result_of("nanmedian", __name__)
+mode_result = result_of("mode", __name__)
 
 
 def to_end(x: Any, a: int) -> Any:
@@ -119,6 +122,17 @@ def quantile(input: AnyTensor[Tensor], q: Any, dim: int | None = None, keepdim: 
         q: in [0, 1]: a number, or a tensor () or (Q,), whose axis comes first in the result.
         interpolation: between two elements: "linear", "lower", "higher", "nearest" or "midpoint".
     """
+    return _quantile(input, q, dim, keepdim, interpolation, False)
+
+
+def nanquantile(input: AnyTensor[Tensor], q: Any, dim: int | None = None, keepdim: bool = False, *,
+                interpolation: str = "linear") -> Tensor:
+    """`quantile` of the elements that are not NaN; NaN where there are none."""
+    return _quantile(input, q, dim, keepdim, interpolation, True)
+
+
+def _quantile(input: AnyTensor[Tensor], q: Any, dim: int | None, keepdim: bool, interpolation: str,
+              ignored: bool) -> Tensor:
     if interpolation not in ("linear", "lower", "higher", "nearest", "midpoint"):
         raise RuntimeError("quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but "
                            f"got {interpolation}")
@@ -140,7 +154,7 @@ def quantile(input: AnyTensor[Tensor], q: Any, dim: int | None = None, keepdim: 
     if at.ndim > 1:
         raise RuntimeError("quantile() q must be a scalar or 1D tensor")
     lines = apply("reshape", at, shape=(at.shape[0] if at.ndim else 1, *[1] * x.ndim))
-    place = lines * (x.shape[-1] - 1)
+    place = lines * (apply("unsqueeze", _last_number(values), axis=0) if ignored else x.shape[-1] - 1)
     low = apply("floor", place)
     if interpolation == "nearest":
         low = apply("round", place)
@@ -149,7 +163,7 @@ def quantile(input: AnyTensor[Tensor], q: Any, dim: int | None = None, keepdim: 
     stretched = apply("expand", apply("unsqueeze", values, axis=0), shape=(lines.shape[0], *values.shape))
 
     def pick(where: Any) -> Any:
-        index = apply("expand", cast(where, int64), shape=(lines.shape[0], *values.shape[:-1], 1))
+        index = expand_to(cast(where, int64), (lines.shape[0], *values.shape[:-1], 1))
         return apply("squeeze", apply("gather", stretched, index, axis=x.ndim), axis=x.ndim)
 
     result = pick(low)
@@ -157,16 +171,24 @@ def quantile(input: AnyTensor[Tensor], q: Any, dim: int | None = None, keepdim: 
         share = apply("squeeze", place - low, axis=x.ndim)
         if interpolation == "midpoint":
             share = apply("where", apply("gt", share, as_operand(0, x.dtype)), as_operand(0.5, x.dtype), share)
-        result = result + (pick(apply("ceil", place)) - result) * share
-    last = take_slice(values, x.ndim - 1, x.shape[-1] - 1, 1)  # NaN comes last
-    spoiled = apply("unsqueeze", apply("squeeze", apply("ne", last, last), axis=x.ndim - 1), axis=0)
-    result = apply("where", spoiled, as_operand(math.nan, x.dtype), result)
+        result = apply("lerp", result, pick(apply("ceil", place)), expand_to(share, tuple(result.shape)))
+    if not ignored:
+        last = take_slice(values, x.ndim - 1, x.shape[-1] - 1, 1)  # NaN comes last
+        spoiled = apply("unsqueeze", apply("squeeze", apply("ne", last, last), axis=x.ndim - 1), axis=0)
+        result = apply("where", spoiled, as_operand(math.nan, x.dtype), result)
     if keepdim:
         if dim is None or not rank:
             result = apply("reshape", result, shape=(result.shape[0], *[1] * rank))
         else:
             result = apply("unsqueeze", result, axis=a + 1)
     return result if at.ndim else apply("squeeze", result, axis=0)
+
+
+def _last_number(values: Any) -> Any:
+    """The place of the last element that is not NaN along the last, sorted axis, which stays; 0 where there is none."""
+    a = values.ndim - 1
+    count = apply("sum", cast(apply("eq", values, values), values.dtype), axes=(a,), keepdim=True)
+    return apply("maximum", count - 1, as_operand(0, values.dtype))
 
 
 # --- places in sorted vectors --------------------------------------------------------------------------------------
@@ -329,6 +351,60 @@ def median(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = Fal
     return median_result(*(found if keepdim else [apply("squeeze", f, axis=a) for f in found]))
 
 
+def nanmedian(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower median of the elements that are not NaN: of all, or named (values, indices) along dim.
+
+    NaN where there are none.
+    """
+    _require_order("median_cpu", input)
+    if not input.dtype.is_floating_point:
+        found = median(input, dim, keepdim)
+        return nanmedian_result(*found) if isinstance(found, tuple) else found
+    if dim is None:
+        flat: Any = apply("reshape", input, shape=(product(input.shape),))
+        if isinstance(flat.shape[0], int) and flat.shape[0] == 0:
+            return create("full", input, value=math.nan, shape=(), dtype=flat.dtype)
+        return apply("squeeze", apply("gather", flat, _number_place(flat, 0), axis=0), axis=0)
+    a = axis(dim, input.ndim)
+    if input.ndim == 0:
+        return nanmedian_result(clone(input), backend().lift(0, int64))
+    require(input.shape[a] > 0, IndexError, f"nanmedian(): Expected reduction dim {a} to have non-zero size.")
+    place = _number_place(input, a)
+    both = apply("gather", input, place, axis=a), place
+    return nanmedian_result(*(both if keepdim else [apply("squeeze", f, axis=a) for f in both]))
+
+
+def _number_place(x: Any, a: int) -> Any:
+    """Where the lower median of what is not NaN is along an axis; the axis stays, of size 1."""
+    places = apply("sort", x, axis=a, descending=False, stable=True)[1]
+    count = apply("sum", cast(apply("eq", x, x), int64), axes=(a,), keepdim=True)
+    middle = apply("floor_divide", apply("maximum", count - 1, as_operand(0, int64)), as_operand(2, int64))
+    return apply("gather", places, middle, axis=a)
+
+
+def mode(input: AnyTensor[Tensor], dim: int = -1, keepdim: bool = False) -> ValuesAndIndices:
+    """Named (values, indices) of the most frequent element along dim: the smallest of such, at its last place."""
+    if input.ndim == 0:
+        return mode_result(clone(input), backend().lift(0, int64))
+    a = axis(dim, input.ndim)
+    require(input.shape[a] > 0, IndexError, f"mode(): Expected reduction dim {a} to have non-zero size.")
+    x = to_end(input, a)
+    n = x.ndim - 1
+    alike = apply("eq", apply("unsqueeze", x, axis=n + 1), apply("unsqueeze", x, axis=n))
+    count = apply("sum", cast(alike, int64), axes=(n + 1,), keepdim=False)
+    nan = apply("ne", x, x)  # each is a value of its own, and the smallest
+    count = apply("maximum", count, cast(nan, int64))
+    frequent = apply("eq", count, apply("amax", count, axes=(n,), keepdim=True))
+    candidates = apply("where", frequent, x, as_operand(bounds(x.dtype)[1], x.dtype))
+    least = apply("amin", candidates, axes=(n,), keepdim=True)
+    found = apply("logical_or", apply("eq", x, least), apply("logical_and", nan, apply("ne", least, least)))
+    chosen = apply("logical_and", frequent, found)
+    number = create("arange", x, length=x.shape[n], dtype=int64)
+    place = apply("amax", apply("where", chosen, number, as_operand(0, int64)), axes=(n,), keepdim=True)
+    both = [_back(f, a) for f in (apply("gather", x, place, axis=n), place)]
+    return mode_result(*(both if keepdim else [apply("squeeze", f, axis=a) for f in both]))
+
+
 def _median_place(x: Any, a: int) -> Any:
     """Where the lower median along an axis is, or the first NaN; the axis stays, of size 1."""
     values, places = apply("sort", x, axis=a, descending=False, stable=True)
@@ -341,5 +417,5 @@ def _median_place(x: Any, a: int) -> Any:
 
 complete(globals())
 
-__all__ = ["argsort", "bucketize", "cummax", "cummin", "isin", "kthvalue", "logcumsumexp", "median", "msort",
-           "quantile", "searchsorted", "sort", "topk", "unique", "unique_consecutive"]
+__all__ = ["argsort", "bucketize", "cummax", "cummin", "isin", "kthvalue", "logcumsumexp", "median", "mode", "msort",
+           "nanmedian", "nanquantile", "quantile", "searchsorted", "sort", "topk", "unique", "unique_consecutive"]

@@ -11,7 +11,8 @@ from jitgrad import dtypes
 from jitgrad.device import resolve
 from jitgrad.dtypes import dtype, float16, float32, int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, class_word, expand_to, whole, word, write
+from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, class_word, expand_to, inplace, whole,
+                                      word, write)
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import require, size_list, size_of
 
@@ -265,6 +266,8 @@ def dropout(input: AnyTensor[Tensor], p: Number = 0.5, train: bool = True) -> Te
     scale = apply("where", apply("gt", share, zero), apply("div", one, share), zero)
     return apply("mul", x, apply("where", kept, scale, zero))
 
+dropout_ = inplace(dropout)
+
 complete(globals())
 
-__all__ = ["bernoulli", "dropout", "multinomial", "rand_like", "randint_like", "randn_like"]
+__all__ = ["bernoulli", "dropout", "dropout_", "multinomial", "rand_like", "randint_like", "randn_like"]

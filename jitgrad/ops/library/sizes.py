@@ -146,6 +146,19 @@ def product(sizes: Iterable[Any]) -> Any:
     return result
 
 
+class Size(tuple[int, ...]):
+    """A shape: a tuple of sizes."""
+
+    __slots__ = ()
+
+    def numel(self: Any) -> Any:
+        """The product of the sizes."""
+        return product(self)
+
+    def __repr__(self: Any) -> str:
+        return f"Size([{', '.join([str(s) for s in self])}])"
+
+
 def ceil_div(a: Any, b: Any) -> Any:
     """a / b rounded up, for sizes."""
     return a if isinstance(b, int) and b == 1 else (a + (b - 1)) // b

@@ -1,4 +1,4 @@
-"""Sliding windows along an axis, and the maximum in windows over several axes."""
+"""Sliding windows along an axis, any other strided view, and the maximum in windows over several axes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from jitgrad.dims import product
+from jitgrad.dtypes import int64
 from jitgrad.ops import checks, specs
 from jitgrad.ops.opdef import GATHER, REDUCE, VIEW, register
 from jitgrad.ops.rows import _batching as batching
 from jitgrad.ops.rules import each
+from jitgrad.ops.types import TensorType
 
 # --- windows along one axis ----------------------------------------------------------------------------------------
 
@@ -53,6 +55,47 @@ register("windows_add", 2, GATHER, "x with src added to its windows along an axi
          samples=lambda rng: [((rng.normal(size=s), rng.normal(size=_windows(np, np.empty(s), **how).shape)), how)
                               for s, how in _WINDOWS])
 
+
+# --- any view of elements in order ---------------------------------------------------------------------------------
+
+
+def _strided(xp: Any, x: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Any:
+    if not all(shape):
+        return x.reshape(-1)[:0].reshape(shape)
+    line = xp.ascontiguousarray(x).reshape(-1)[offset:]  # a copy, not a view, of what lies in another order
+    return xp.lib.stride_tricks.as_strided(line, shape, tuple([s * x.itemsize for s in strides]))
+
+
+def _strided_places(F: Any, shape: tuple[Any, ...], strides: tuple[int, ...], offset: int) -> Any:
+    """Which element of x each one of the view is, counted in order."""
+    places = F.full(value=offset, shape=(), dtype=int64)
+    for k, (n, step) in enumerate(zip(shape, strides, strict=True)):
+        line = F.arange(length=n, dtype=int64) * step
+        places = places + F.reshape(line, shape=tuple(n if j == k else 1 for j in range(len(shape))))
+    return places
+
+
+def _strided_vjp(F: Any, g: Any, y: Any, x: Any, shape: Any, strides: Any, offset: Any) -> tuple[Any]:
+    count, n = product(x.shape), product(shape)
+    places = F.reshape(_strided_places(F, shape, strides, offset), shape=(n,))
+    zeros = F.full(value=0, shape=(count,), dtype=g.dtype)
+    added = F.index_put(zeros, F.reshape(g, shape=(n,)), places, axes=(0,), accumulate=True)
+    return (F.reshape(added, shape=x.shape),)
+
+
+def _strided_batch(B: Any, x: Any, *, shape: Any, strides: Any, offset: Any) -> Any:
+    return B.run(x, shape=(B.size, *shape), strides=(product(B.item_shape(0)), *strides), offset=offset)
+
+
+register("as_strided", 1, VIEW, "Elements counted in order: those at offset + sum of index * stride.", dtypes="any",
+         impl=_strided, traits={"view", "reads_memory"}, spec=lambda x, shape, **how: TensorType(x.dtype, shape),
+         compose=lambda F, x, shape, strides, offset: F.index(
+             F.reshape(x, shape=(product(x.shape),)), _strided_places(F, shape, strides, offset), axes=(0,)),
+         vjp=_strided_vjp, batch=_strided_batch, samples=lambda rng: [
+             ((rng.normal(size=s),), {"shape": shape, "strides": strides, "offset": offset})
+             for s, shape, strides, offset in (
+                 ((3, 4), (2, 2), (5, 1), 1), ((6,), (4, 3), (1, 1), 0), ((2, 3), (), (), 4),
+                 ((2, 3), (0, 2), (1, 1), 0))])
 
 # --- maxima --------------------------------------------------------------------------------------------------------
 

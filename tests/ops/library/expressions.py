@@ -220,9 +220,46 @@ t.scatter_reduce(x, 1, i % 4, y, 'amin', include_self=False); t.scatter_reduce(x
 t.scatter_reduce(i, 1, j % 4, i, 'amax', include_self=False); x.scatter_reduce(1, j % 4, y, 'prod', include_self=False)
 """
 
-GROUPS = {"arithmetic": ARITHMETIC, "functions": FUNCTIONS, "comparisons": COMPARISONS, "reductions": REDUCTIONS,
-          "shapes": SHAPES, "indexing": INDEXING, "products": PRODUCTS, "creation": CREATION, "losses": LOSSES,
-          "order": ORDER, "combine": COMBINE}
+ELEMENTS = """
+t.special.i0(x); t.special.i0e(x * 9); t.special.i1(x); t.special.i1e(d); t.special.erfcx(x); t.special.log_ndtr(x * 9)
+t.special.ndtr(x); t.special.ndtri(t.sigmoid(x)); t.special.entr(p); t.special.xlog1py(x, p); t.special.xlogy(2, p)
+t.special.zeta(2.5, p); t.special.gammainc(p.detach(), p); t.special.gammaincc(s.detach(), p)
+t.igamma(t.tensor(1.5), p)
+t.special.multigammaln(p + 1, 2); x.mvlgamma(1); t.special.logit(t.sigmoid(x)); t.special.expit(x); t.special.psi(p)
+t.special.gammaln(p); t.special.log_softmax(x, 1); t.special.softmax(x, 0); t.special.logsumexp(x, 1); t.special.sinc(x)
+t.special.airy_ai(x.detach()); t.special.legendre_polynomial_p(x.detach(), 3)
+t.special.chebyshev_polynomial_t(x.detach(), i.float()); t.special.hermite_polynomial_h(x.detach(), 2); t.i0(i)
+t.logaddexp2(x, y); t.logaddexp2(n.detach(), 1.0 + n.detach()); t.angle(x); t.angle(n.detach()); t.angle(i); t.real(x)
+t.conj(x); x.conj_physical(); x.resolve_conj(); x.isreal(); x.is_conj(); x.is_neg(); a3.adjoint(); a3.mH; x.real
+t.frexp(x); t.ldexp(x, k); t.ldexp(x, y); x.ldexp(t.tensor(2)); t.nextafter(x, y); t.nextafter(d, d + 1); t.gcd(i, j)
+t.lcm(i, j); t.gcd(i, k); t.lcm(k, 2 * k + 1); t.float_power(x, 2); t.float_power(2, x); x.float_power(i)
+t.float_power(p, y); x.histc(4); x.histc(5, -1, 1); t.histc(n[0, :1], 3); d.histc(bins=3, min=-0.5, max=2)
+t.histogram(x.detach(), 4); t.histogram(x.detach(), 3, range=(-1.0, 1.0), density=True)
+t.histogram(x.detach(), t.tensor([-1.0, 0.0, 0.5, 2.0]), weight=p.detach())
+t.histogramdd(x[:, :2].detach(), [2, 3]); n.nanmedian(); n.nanmedian(1); t.nanmedian(n, 0, True); i.nanmedian(1)
+t.nanquantile(n, 0.5); t.nanquantile(n[:, 2:], t.tensor([0.25, 0.75]), 1); t.nanquantile(x, 0.3, 0, keepdim=True)
+t.nanquantile(x, 0.3, 1, interpolation='higher'); i.mode(); i.mode(0); x.mode(1, True); t.mode(i % 2, 1)
+x.renorm(2, 0, 1.0); a3.renorm(1, 1, 2.5); x.renorm(3, 1, 0.5); t.frobenius_norm(x, 1); t.chain_matmul(x, m, m.t())
+x.index_reduce(0, t.tensor([0, 2, 0]), y, 'mean'); x.index_reduce(1, t.tensor([1, 1]), y[:, :2], 'amax')
+x.index_reduce(0, t.tensor([2, 0]), y[:2], 'prod', include_self=False)
+i.index_reduce(0, t.tensor([2, 0]), j[:2], 'amin'); x.hsplit(2); x.hsplit([1, 3]); x.vsplit(3); a3.dsplit(2)
+v.hsplit(2); x.split_with_sizes([1, 3], 1); x.unsafe_chunk(2, 1); x.unsafe_split(2); x.narrow_copy(1, 1, 2)
+x.slice_scatter(y[:, :2], 1, 1, 3); x.slice_scatter(y[:2], 0, 0, None, 2); x.slice_scatter(y[:, 2:], 1, -2)
+x.sum_to_size(1, 4); x.sum_to_size(4); x.sum_to_size(3, 4); x.is_same_size(y); x.is_signed(); u.is_signed()
+t.broadcast_shapes((2, 1), (3,)); t.unravel_index(i, (3, 4)); t.unravel_index(-i, (3, 4)); t.atleast_3d(v)
+t.atleast_3d(x); t.cumulative_trapezoid(x); t.cumulative_trapezoid(x, dx=0.5, dim=0); t.cumulative_trapezoid(x, v)
+t.trapz(x); t.gradient(x); t.gradient(x, spacing=0.5, dim=1); t.gradient(a3, dim=(1, 2), edge_order=2)
+t.gradient(x, spacing=(t.tensor([0.0, 1.0, 3.0]), t.tensor([0.0, 1.0, 1.5, 4.0])), edge_order=2)
+t.combinations(v)
+t.combinations(v, 3); t.combinations(v, 2, with_replacement=True); t.combinations(v[:1]); t.bartlett_window(7)
+t.blackman_window(6, periodic=False); t.hann_window(5, dtype=t.float64); t.hamming_window(5, True, 0.6, 0.4)
+t.kaiser_window(6, False, 9.0); t.hann_window(1); t.range(1, 4); t.range(0, 1, 0.25); t.scalar_tensor(2)
+t.fill(x, 2.5); t.detach(x)
+"""
+
+GROUPS = {"elements": ELEMENTS, "arithmetic": ARITHMETIC, "functions": FUNCTIONS, "comparisons": COMPARISONS,
+          "reductions": REDUCTIONS, "shapes": SHAPES, "indexing": INDEXING, "products": PRODUCTS, "creation": CREATION,
+          "losses": LOSSES, "order": ORDER, "combine": COMBINE}
 
 
 def expressions(group: str) -> list[str]:

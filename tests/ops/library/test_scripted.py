@@ -21,7 +21,8 @@ from tests.ops.library.expressions import GROUPS, expressions
 
 torch = pytest.importorskip("torch")
 
-from tests.ops.library.test_values import FLOAT_NAMES, arrays, flat  # noqa: E402
+from tests.ops.library.arrays import arrays, flat  # noqa: E402
+from tests.ops.library.test_values import FLOAT_NAMES  # noqa: E402
 
 #: what a script refuses: questions about memory, lists of Python numbers
 REFUSED = re.compile(r"stride|is_contiguous|tolist")

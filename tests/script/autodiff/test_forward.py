@@ -8,6 +8,7 @@ import pytest
 from jitgrad import dtypes
 from jitgrad.errors import NonDifferentiable, Span
 from jitgrad.ops import NONDIFF, OPS
+from jitgrad.ops.rules import has_derivative
 from jitgrad.ops.types import TensorType
 from jitgrad.script.autodiff import gradient_function
 from jitgrad.script.autodiff.forward import tangent_function
@@ -57,7 +58,8 @@ def cases():
 @pytest.mark.parametrize(("name", "arrays", "attrs"), list(cases()))
 def test_every_row_against_differences(name, arrays, attrs):
     graph = graph_of(OPS[name], arrays, attrs)
-    floats = [i for i, a in enumerate(arrays) if a.dtype.kind == "f"]
+    known = has_derivative(OPS[name], len(arrays))
+    floats = [i for i, a in enumerate(arrays) if a.dtype.kind == "f" and known[i]]
     outputs = [i for i, v in enumerate(graph.outputs) if v.type.dtype.is_floating_point]
     rng = np.random.default_rng(1)
     for wrt in [floats, *([i] for i in floats if len(floats) > 1)]:

@@ -11,7 +11,8 @@ from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, e
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.indexing import checked_indices, index_put_value, mask_indices
 from jitgrad.ops.library.shapes.shape import take_slice
-from jitgrad.ops.library.sizes import axis, joined, maximum, product, require, require_equal, same_shape, same_size
+from jitgrad.ops.library.sizes import (axis, joined, maximum, product, require, require_equal, same_shape, same_size,
+                                       size_of)
 
 __library__ = True
 
@@ -248,6 +249,16 @@ def nonzero(input: AnyTensor[Tensor], *, as_tuple: bool = False) -> Any:
     return tuple(mask_indices(_at_least_vector(input)))
 
 
+def nonzero_static(input: AnyTensor[Tensor], *, size: Any, fill_value: int = -1) -> Tensor:
+    """The first `size` positions of nonzero elements, int64 (size, rank); `fill_value` where there are fewer."""
+    found: Any = apply("nonzero", input)
+    size = size_of(size)
+    require(size >= 0, RuntimeError, "nonzero_static: 'size' must be an non-negative integer")
+    missing = maximum(size - found.shape[0], 0)
+    rest = create("full", found, value=fill_value, shape=(missing, input.ndim), dtype=int64)
+    return take_slice(apply("cat", found, rest, axis=0), 0, 0, size)
+
+
 def argwhere(input: AnyTensor[Tensor]) -> Tensor:
     """The positions of nonzero elements, int64 (n, rank)."""
     return apply("nonzero", input)
@@ -285,4 +296,5 @@ def bincount(input: AnyTensor[Tensor], weights: AnyTensor[Tensor] | None = None,
 complete(globals())
 
 __all__ = ["argwhere", "bincount", "gather", "index_add", "index_copy", "index_fill", "index_put", "index_select",
-           "masked_select", "nonzero", "scatter", "scatter_add", "scatter_reduce", "take", "take_along_dim"]
+           "masked_select", "nonzero", "nonzero_static", "scatter", "scatter_add", "scatter_reduce", "take",
+           "take_along_dim"]

@@ -80,6 +80,14 @@ atleast_1d = bind(_at_least, 1, "atleast_1d", "Numbers as vectors of one element
 atleast_2d = bind(_at_least, 2, "atleast_2d", "Numbers and vectors as matrices of one row.")
 
 
+def atleast_3d(*tensors: Any) -> Any:
+    """Numbers, vectors and matrices with axes of one: a vector's is the middle one, a matrix's two the first."""
+    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+        tensors = tensors[0]  # type: ignore[assignment]
+    raised = [apply("unsqueeze", x, axis=2) if x.ndim == 2 else x for x in map(atleast_2d, tensors)]
+    return raised[0] if len(raised) == 1 else tuple(raised)
+
+
 def hstack(tensors: Sequence[AnyTensor[Tensor]]) -> Tensor:
     """Side by side: along axis 1, or 0 for vectors."""
     xs = [atleast_1d(x) for x in _tensors("hstack", tensors)]
@@ -140,6 +148,11 @@ def cartesian_prod(*tensors: AnyTensor[Tensor]) -> Tensor:
     return stack([apply("reshape", g, shape=(product(g.shape),)) for g in grids], 1) if len(tensors) > 1 else grids[0]
 
 
+def constant_pad_nd(input: AnyTensor[Tensor], pad: Sequence[Any], value: Number = 0) -> Tensor:
+    """A number around input; pad is (before, after) of the last axis, then of the one before; negative ones cut."""
+    return pad_constant(input, pad, value)
+
+
 def pad_constant(input: Any, pad: Sequence[Any], value: Number | None) -> Any:
     """torch's pad list (last axis first: before, after, ...) with a constant; negative pads cut."""
     require_tensor("pad", input)
@@ -171,5 +184,5 @@ def pad_constant(input: Any, pad: Sequence[Any], value: Number | None) -> Any:
 
 complete(globals())
 
-__all__ = ["atleast_1d", "atleast_2d", "broadcast_tensors", "cartesian_prod", "cat", "column_stack", "concat",
-           "concatenate", "dstack", "hstack", "meshgrid", "row_stack", "stack", "vstack"]
+__all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "cartesian_prod", "cat", "column_stack",
+           "concat", "concatenate", "constant_pad_nd", "dstack", "hstack", "meshgrid", "row_stack", "stack", "vstack"]

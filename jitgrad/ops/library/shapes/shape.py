@@ -305,6 +305,8 @@ def select(input: AnyTensor[Tensor], dim: int, index: Any) -> Tensor:
 
 def split(tensor: AnyTensor[Tensor], split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of axis dim: of one size (the last may be smaller), or of the sizes given."""
+    if tensor.ndim == 0:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
     a = axis(dim, tensor.ndim)
     n = tensor.shape[a]
     if isinstance(split_size_or_sections, (tuple, list)):

@@ -166,6 +166,11 @@ class SymbolicBackend:
         """Whether none is the target; two views of one tensor are taken to be apart."""
         return not any(x.storage is target.storage and x.path == target.path for x in operands)
 
+    def become(self, target: SymTensor, view: Callable[[], SymTensor]) -> SymTensor:
+        """Every name of a tensor would have another shape from here on."""
+        raise UnsupportedCall("a tensor that changes its own shape", self.context.span(),
+                              hint="assign the view to a name: `x = x.unsqueeze(0)` instead of `x.unsqueeze_(0)`")
+
     def resize(self, target: SymTensor, shape: tuple[Any, ...]) -> None:
         """Sizes that may be equal are checked at run time; a script does not give a tensor other memory."""
         if len(shape) == target.ndim and not any(isinstance(m, int) and isinstance(n, int) and m != n

@@ -85,7 +85,7 @@ class TensorKind(Kind):
         if name == "is_leaf" and obj.storage.was_leaf and not obj.path and obj.requires_grad:
             raise NotStatic("whether a tensor that a branch, a loop or a list brings here is a leaf is known only at "
                             "run time", context.span(), hint="ask where it is made, by its own name")
-        if name in ("is_cuda", "get_device"):
+        if name in ("is_cuda", "is_cpu", "get_device"):
             context.device_state = True
         if name in _GETTERS:
             return _GETTERS[name](context, obj)

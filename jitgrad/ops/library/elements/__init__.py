@@ -1,0 +1,1 @@
+"""Further functions of the elements of tensors."""

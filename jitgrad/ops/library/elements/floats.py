@@ -1,0 +1,74 @@
+"""Powers of 2, neighbours and common divisors: what is exact."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from jitgrad.dtypes import bool_, float64
+from jitgrad.ops.backend import AnyTensor, Tensor
+from jitgrad.ops.library.core import (Number, apply, as_operand, cast, named, require_floating, require_tensor,
+                                      result_dtype, word, write)
+from jitgrad.ops.library.keywords import complete
+from jitgrad.ops.library.pointwise import mul, pow
+
+__library__ = True
+
+
+class frexp_result(NamedTuple):
+    """What `frexp` returns."""
+
+    mantissa: Any
+    exponent: Any
+
+
+def frexp(input: AnyTensor[Tensor]) -> frexp_result:
+    """Named (mantissa, exponent): mantissa * 2^exponent is input, |mantissa| in [1/2, 1); exponent int32."""
+    d = require_tensor("frexp", input).dtype
+    if not d.is_floating_point:
+        raise RuntimeError("torch.frexp() only supports floating-point dtypes")
+    return frexp_result(*apply("frexp", input))
+
+
+def ldexp(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
+    """input * 2^other; infinite where 2^other alone is, as in torch."""
+    return mul(input, pow(2.0, other) if isinstance(other, AnyTensor) else pow(2.0, as_operand(other, input.dtype)))
+
+
+def float_power(input: AnyTensor[Tensor] | Number, exponent: AnyTensor[Tensor] | Number) -> Any:
+    """input to the power exponent in float64."""
+    wide = as_operand(exponent, float64) if isinstance(exponent, AnyTensor) else exponent
+    return pow(as_operand(input, float64), wide)
+
+
+def float_power_(input: AnyTensor[Tensor], exponent: AnyTensor[Tensor] | Number) -> Tensor:
+    """In-place version of `float_power`. RuntimeError unless input is float64."""
+    if input.dtype is not float64:
+        raise RuntimeError(f"the base given to float_power_ has dtype {word(input.dtype)} but the operation's result "
+                           "requires dtype Double")
+    return write(input, float_power(input, exponent))
+
+
+def nextafter(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
+    """The floating-point number next to input on the way to other. NotImplementedError for half types and integers."""
+    d = result_dtype(input, other)
+    if require_floating("nextafter", d).is_half:
+        raise NotImplementedError(f'"nextafter" not implemented for \'{word(d)}\'')
+    return apply("nextafter", cast(input, d), cast(other, d))
+
+
+def _of_integers(name: str, doc: str) -> Callable[[AnyTensor[Tensor], AnyTensor[Tensor]], Tensor]:
+    """An op of whole numbers."""
+    def fn(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
+        d = result_dtype(input, other)
+        if d.is_floating_point or d is bool_:
+            raise NotImplementedError(f'"{name}_cpu" not implemented for \'{word(d)}\'')
+        return apply(name, as_operand(input, d), as_operand(other, d))
+
+    return named(fn, name, doc)
+
+
+gcd = _of_integers("gcd", "The greatest common divisor; NotImplementedError for floats and bools.")
+lcm = _of_integers("lcm", "The least common multiple; NotImplementedError for floats and bools.")
+
+complete(globals())
+
+__all__ = ["float_power", "frexp", "gcd", "lcm", "ldexp", "nextafter"]

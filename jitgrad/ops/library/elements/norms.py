@@ -1,0 +1,56 @@
+"""Norms of parts of a tensor, and elements that meet at an index."""
+
+from typing import Any
+
+from jitgrad.ops.backend import AnyTensor, Tensor
+from jitgrad.ops.library.core import apply, as_operand, expand_to, word
+from jitgrad.ops.library.keywords import complete
+from jitgrad.ops.library.reduce import vector_norm
+from jitgrad.ops.library.shapes.gather import scatter_reduce
+from jitgrad.ops.library.sizes import axis, require, require_equal
+
+__library__ = True
+
+
+def renorm(input: AnyTensor[Tensor], p: Any, dim: int, maxnorm: Any) -> Tensor:
+    """input with each slice along dim of a p-norm above maxnorm scaled down to it."""
+    require(p > 0.0, RuntimeError, "renorm: non-positive-norm not supported")
+    require(maxnorm >= 0.0, RuntimeError,
+            "renorm: expected maxnorm to be >= 0 but got ", maxnorm)
+    if input.ndim < 2:
+        raise RuntimeError("renorm: input needs at least 2 dimensions, got " + str(input.ndim) + " dimensions")
+    a, d = axis(dim, input.ndim), input.dtype
+    if not d.is_floating_point:
+        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {word(d)}")
+    norm: Any = vector_norm(input, p, tuple(k for k in range(input.ndim) if k != a), True)
+    factor = apply("where", apply("gt", norm, as_operand(maxnorm, d)), maxnorm / (norm + 1e-7), as_operand(1.0, d))
+    return apply("mul", input, factor)
+
+
+def index_reduce(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], source: AnyTensor[Tensor], reduce: str,
+                 *, include_self: bool = True) -> Tensor:
+    """Slices of source that go to the same index along dim, and input's there if include_self, reduced.
+
+    reduce: "prod", "mean", "amax" or "amin". RuntimeError for another.
+    """
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError("index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got "
+                           f"{reduce}.")
+    if index.ndim > 1:
+        raise IndexError("index_reduce(): Index is supposed to be a vector, but got dim: "
+                         f"{index.ndim} with type: {word(index.dtype)} and size: {list(index.shape)}")
+    if source.dtype is not input.dtype:
+        raise RuntimeError(f"index_reduce(): self and source expected to have the same dtype, but got (self) "
+                           f"{input.dtype} and (source) {source.dtype}")
+    a = axis(dim, input.ndim)
+    n, m = source.shape[a] if source.ndim else 1, index.shape[0] if index.ndim else 1
+    require_equal(m, n, lambda: f"index_reduce(): Number of indices ({m}) should be equal to source.size(dim): ({n}), "
+                                f"for dim: {a}")
+    line = apply("reshape", index, shape=tuple(n if k == a else 1 for k in range(source.ndim)))
+    return scatter_reduce(input, a, expand_to(line, tuple(source.shape)), source, reduce,
+                          include_self=bool(include_self))
+
+
+complete(globals())
+
+__all__ = ["index_reduce", "renorm"]

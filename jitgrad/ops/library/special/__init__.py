@@ -1,0 +1,1 @@
+"""The functions of `torch.special`, some of which `torch` has too."""

@@ -1,0 +1,1 @@
+"""Counts, places of medians and modes, draws, differences."""

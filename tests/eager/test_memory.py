@@ -1,0 +1,194 @@
+"""Strided views, other memory, Python functions of elements, and tensors that change their own shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitgrad
+
+
+def test_strided_views_share_memory() -> None:
+    x = jitgrad.arange(12.0).reshape(3, 4)
+    v = x.as_strided((2, 2), (5, 1), 1)
+    assert v.tolist() == [[1.0, 2.0], [6.0, 7.0]]
+    v.mul_(10)
+    assert x.tolist()[0] == [0.0, 10.0, 20.0, 3.0]
+    part = x[1:]
+    assert part.storage_offset() == 4
+    assert part.as_strided((2,), (1,)).tolist() == part[0, :2].tolist()
+    assert part.as_strided((2,), (1,), 0).tolist() == [0.0, 10.0]
+    assert x.as_strided((0, 3), (1, 1)).shape == (0, 3)
+    assert jitgrad.as_strided(x, (), (), 3).item() == 3.0
+    with pytest.raises(RuntimeError, match="requiring a storage size of 56 are out of bounds for storage of size 48"):
+        x.as_strided((2, 2), (12, 1))
+    with pytest.raises(RuntimeError, match="mismatch in length of strides and shape"):
+        x.as_strided((2, 2), (12,))
+    with pytest.raises(RuntimeError, match="do not lie in order"):
+        jitgrad.from_numpy(np.zeros((3, 4)).T).as_strided((2,), (1,))
+
+
+def test_strided_views_have_gradients_of_both_orders() -> None:
+    x = jitgrad.tensor(np.arange(6.0) + 1, requires_grad=True)
+    windows = x.as_strided((4, 3), (1, 1))
+    (g,) = jitgrad.autograd.grad((windows ** 3).sum(), x, create_graph=True)
+    count = np.array([1, 2, 3, 3, 2, 1])
+    np.testing.assert_allclose(g.detach().numpy(), 3 * count * (np.arange(6) + 1.0) ** 2)
+    (h,) = jitgrad.autograd.grad(g.sum(), x)
+    np.testing.assert_allclose(h.numpy(), 6 * count * (np.arange(6) + 1.0))
+    assert jitgrad.autograd.gradcheck(lambda t: (t * 2).as_strided((2, 2), (3, 1), 1), (x.detach().requires_grad_(),))
+    y = x * 1.0
+    y.as_strided((3,), (2,)).mul_(5)
+    (g,) = jitgrad.autograd.grad(y.sum(), x)
+    assert g.tolist() == [5.0, 1.0, 5.0, 1.0, 5.0, 1.0]
+
+
+def test_scattering_into_a_strided_view() -> None:
+    x = jitgrad.zeros(2, 3, requires_grad=True)
+    src = jitgrad.ones(2, requires_grad=True)
+    y = x.as_strided_scatter(src, (2,), (4,), 1)
+    assert y.tolist() == [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    (y * jitgrad.arange(6.0).reshape(2, 3)).sum().backward()
+    assert x.grad.tolist() == [[0.0, 0.0, 2.0], [3.0, 4.0, 0.0]]
+    assert src.grad.tolist() == [1.0, 5.0]
+    with pytest.raises(RuntimeError, match=r"src size = \[2\], slice size = \[3\]"):
+        x.as_strided_scatter(src, (3,), (1,))
+
+
+def test_scripts_refuse_layouts() -> None:
+    @jitgrad.script
+    def f(x: Any) -> Any:
+        return x.as_strided((2,), (1,))
+
+    with pytest.raises(jitgrad.errors.UnsupportedCall, match="`as_strided` of a tensor, which is about its memory"):
+        f(jitgrad.zeros(3))
+
+
+# --- tensors that change their own shape ---------------------------------------------------------------------------
+
+
+def test_a_tensor_changes_its_shape() -> None:
+    x = jitgrad.arange(6.0).reshape(2, 3)
+    same = x
+    assert x.unsqueeze_(0) is x
+    assert same.shape == (1, 2, 3)
+    assert x.squeeze_().t_().shape == (3, 2)
+    assert x.tolist() == [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
+    assert x.transpose_(0, 1).swapaxes_(0, 1).swapdims_(0, 1).shape == (2, 3)
+    assert x.as_strided_((2,), (3,)).tolist() == [0.0, 3.0]
+
+
+def test_its_history_goes_with_it() -> None:
+    w = jitgrad.ones(3, 2, requires_grad=True)
+    y = w * jitgrad.arange(6.0).reshape(3, 2)
+    y.retain_grad()
+    y.t_()
+    (y * jitgrad.tensor([1.0, 2.0, 3.0])).sum().backward()
+    assert y.grad.shape == (2, 3)
+    assert w.grad.tolist() == [[0.0, 1.0], [4.0, 6.0], [12.0, 15.0]]
+    view = (w * 2)[0]
+    view.unsqueeze_(0)
+    view.mul_(3)
+    assert view.shape == (1, 2)
+    assert view.requires_grad
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place operation"):
+        w.t_()
+    with jitgrad.no_grad():
+        w.t_()
+    assert w.shape == (2, 3)
+
+
+def test_views_of_a_tensor_that_changed_its_shape() -> None:
+    """They share memory; what history they would have is refused."""
+    w = jitgrad.ones(2, requires_grad=True)
+    x = jitgrad.zeros(2, 2)
+    row = x[0]
+    x.unsqueeze_(0)
+    row.add_(1)
+    assert x.tolist() == [[[1.0, 1.0], [0.0, 0.0]]]
+    with pytest.raises(RuntimeError, match="has changed its own shape"):
+        row.mul_(w)
+
+
+def test_scripts_refuse_a_change_of_shape() -> None:
+    @jitgrad.script
+    def f(x: Any) -> Any:
+        return x.unsqueeze_(0)
+
+    with pytest.raises(jitgrad.errors.UnsupportedCall, match="a tensor that changes its own shape"):
+        f(jitgrad.zeros(3))
+
+
+# --- other memory, functions of elements ---------------------------------------------------------------------------
+
+
+def test_resize_and_set() -> None:
+    x = jitgrad.arange(4.0)
+    assert x.resize_(2, 3) is x
+    assert x.tolist() == [[0.0, 1.0, 2.0], [3.0, 0.0, 0.0]]
+    assert x.resize_((2,)).tolist() == [0.0, 1.0]
+    assert x.resize_as_(jitgrad.zeros(3, 1)).shape == (3, 1)
+    with pytest.raises(RuntimeError, match="cannot resize variables that require grad"):
+        jitgrad.zeros(2, requires_grad=True).resize_(3)
+    y = jitgrad.zeros(0).set_(x)
+    assert y.is_set_to(x)
+    y.fill_(7)
+    assert x.tolist() == [[7.0]] * 3
+    assert y.set_(x, 1, (2,), (1,)).shape == (2,)
+    assert not y.is_set_to(x)
+    assert y.set_().shape == (0,)
+
+
+def test_python_functions_of_elements() -> None:
+    x = jitgrad.tensor([[1.0, 2.0], [3.0, 4.0]])
+    view = x.t()
+    assert view.apply_(lambda v: v * v) is view
+    assert x.tolist() == [[1.0, 4.0], [9.0, 16.0]]
+    assert x.map_(jitgrad.tensor([1.0, 2.0]), lambda a, b: a + b).tolist() == [[2.0, 6.0], [10.0, 18.0]]
+    assert x.map2_(x, x, lambda a, b, c: a + b - c).tolist() == [[2.0, 6.0], [10.0, 18.0]]
+    assert jitgrad.arange(3).apply_(lambda v: -v).tolist() == [0, -1, -2]
+    with pytest.raises(RuntimeError, match=r"Can't call apply_\(\) on Variable that requires grad"):
+        jitgrad.ones(2, requires_grad=True).apply_(abs)
+
+
+class Named(jitgrad.Tensor):
+    """A class of one's own."""
+
+
+def test_the_same_as_another_class() -> None:
+    w = jitgrad.ones(2, requires_grad=True)
+    named = (w * 2).as_subclass(Named)
+    assert type(named) is Named
+    named.sum().backward()
+    assert w.grad.tolist() == [2.0, 2.0]
+    with pytest.raises(TypeError, match="cls must be a type that inherits from Tensor"):
+        w.as_subclass(int)
+
+
+def test_what_tensors_are() -> None:
+    x = jitgrad.zeros(2, 3)
+    assert x.is_cpu
+    assert [x.is_meta, x.is_quantized, x.is_nested, x.is_mps, x.is_sparse_csr, x.is_xpu] == [False] * 6
+    assert (x.dense_dim(), x.sparse_dim(), x.is_shared(), x.is_distributed()) == (2, 0, False, False)
+    assert x.to_dense() is x
+    assert x.to_dense(jitgrad.float64).dtype is jitgrad.float64
+    assert x.new_empty_strided((2, 3), (1, 2)).stride() == (1, 2)
+
+
+def test_where_a_script_runs() -> None:
+    @jitgrad.script
+    def f(x: Any) -> Any:
+        return x + 1 if x.is_cpu else x
+
+    assert f(jitgrad.zeros(1)).item() == 1.0
+
+
+def test_tensors_of_a_layout() -> None:
+    x = jitgrad.empty_strided((2, 3), (1, 2), dtype=jitgrad.float64)
+    assert x.stride() == (1, 2)
+    assert x.dtype is jitgrad.float64
+    assert x.dim_order() == (1, 0)
+    assert jitgrad.empty_permuted((2, 3, 4), (0, 2, 1)).stride() == (12, 1, 3)
+    assert jitgrad.frombuffer(bytearray(b"\1\0\2\0"), dtype=jitgrad.int16).tolist() == [1, 2]
