@@ -45,22 +45,22 @@ def get_num_threads() -> int:
     return known or _usable()
 
 
-def set_num_threads(num_threads: int) -> None:
+def set_num_threads(num: int) -> None:
     """Let so many threads share the work of compiled functions from now on, and products of eager tensors.
 
     The results of compiled functions do not depend on it. Waits for work that is under way.
 
     Args:
-        num_threads: the thread that calls counts.
+        num: the thread that calls counts.
 
     Raises:
         TypeError: it is not an int.
         RuntimeError: it is not positive.
     """
-    _Control.asked = _checked("set_num_threads", num_threads)
-    _Control.tell_blas(num_threads)
+    _Control.asked = _checked("set_num_threads", num)
+    _Control.tell_blas(num)
     if _Control.tell is not None:
-        _Control.tell(num_threads)
+        _Control.tell(num)
 
 
 def get_num_interop_threads() -> int:
@@ -68,14 +68,14 @@ def get_num_interop_threads() -> int:
     return _Control.asked_interop or _usable()
 
 
-def set_num_interop_threads(num_interop_threads: int) -> None:
+def set_num_interop_threads(num: int) -> None:
     """For programs written for torch: remembers the number, and nothing else, since no two operations run at once.
 
     Raises:
         TypeError: it is not an int.
         RuntimeError: it is not positive.
     """
-    _Control.asked_interop = _checked("set_num_interop_threads", num_interop_threads)
+    _Control.asked_interop = _checked("set_num_interop_threads", num)
 
 
 def _checked(function: str, count: Any) -> int:
