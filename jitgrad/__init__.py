@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from jitgrad import (accelerator, amp, autograd, backends, cpu, cuda, distributions, func, jit, linalg, nn, onnx,
                          optim, testing, utils)
     from jitgrad._namespace import *
+    from jitgrad.codegen.run.threads import (get_num_interop_threads, get_num_threads, set_num_interop_threads,
+                                             set_num_threads)
     from jitgrad.eager.format import set_printoptions
     from jitgrad.func.vectorize import vmap
     from jitgrad.script.executor import eager_mode
@@ -29,7 +31,9 @@ _PUBLIC = ("accelerator", "amp", "autograd", "backends", "cpu", "cuda", "distrib
            "onnx", "optim", "testing", "utils")
 _MODULES = frozenset(name.removesuffix(".py") for name in _os.listdir(_os.path.dirname(__file__)))
 _LATE = {"save": "serialization", "load": "serialization", "eager_mode": "script.executor",
-         "ignore": "script.graph.marks", "set_printoptions": "eager.format", "vmap": "func.vectorize"}
+         "ignore": "script.graph.marks", "set_printoptions": "eager.format", "vmap": "func.vectorize",
+         **dict.fromkeys(("get_num_threads", "set_num_threads", "get_num_interop_threads", "set_num_interop_threads"),
+                         "codegen.run.threads")}
 
 
 def __getattr__(name: str) -> _Any:

@@ -13,6 +13,8 @@ from jitgrad.device import *
 from jitgrad.dtypes import *
 from jitgrad.dtypes import bool_ as _bool
 from jitgrad.eager import Tensor as Tensor
+from jitgrad.eager.autograd.anomaly import (is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
+                                            is_anomaly_enabled as is_anomaly_enabled)
 from jitgrad.eager.autograd.grad_mode import *
 from jitgrad.eager.factories import *
 from jitgrad.eager.interop import *
@@ -26,6 +28,7 @@ from jitgrad.ops.library.elementary import *
 from jitgrad.ops.library.foreach import *
 from jitgrad.ops.library.linear_algebra.decompositions import *
 from jitgrad.ops.library.linear_algebra.linalg import *
+from jitgrad.ops.library.linear_algebra.older import *
 from jitgrad.ops.library.order import *
 from jitgrad.ops.library.pointwise import *
 from jitgrad.ops.library.random import *

@@ -61,7 +61,7 @@ class Config:
         dump: JITGRAD_DUMP, a folder for graphs and kernels, or "".
         check: JITGRAD_CHECK, as `@script(check=True)` for every scripted function.
         cache: JITGRAD_CACHE, the folder of the disk cache, or "" for none.
-        num_threads: JITGRAD_NUM_THREADS, threads of matrix products; 0: as many as the BLAS likes.
+        num_threads: JITGRAD_NUM_THREADS, of compiled functions and eager products; 0: see `get_num_threads`.
         debug_arena: JITGRAD_DEBUG_ARENA, fill memory of GPU programs with NaNs while it holds nothing.
     """
 

@@ -64,6 +64,9 @@ def test_the_comparison_sees_every_part_of_an_outcome() -> None:
                     replace(whole, second=[value * 2]), replace(whole, error="ValueError: x"),
                     replace(whole, printed="txt"), replace(whole, value=np.full(2, np.nan))):
         assert fuzz.difference(whole, changed)
+    rounded, other = [replace(whole, printed=f"{v:8.3f} 1.00") for v in (-1e-5, 1e-5)]
+    assert fuzz.difference(rounded, other) == ""
+    assert fuzz.difference(rounded, replace(whole, printed=f"{-1e-3:8.3f} 1.00"))
 
 
 def test_a_bad_graph_is_refused() -> None:

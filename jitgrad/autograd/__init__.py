@@ -3,6 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from jitgrad.autograd.anomaly_mode import *
 from jitgrad.eager.autograd.engine import backward, grad
 from jitgrad.eager.autograd.function import Function, FunctionCtx, once_differentiable
 from jitgrad.eager.autograd.grad_mode import *
@@ -25,6 +26,6 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'jitgrad.autograd' has no attribute '{name}'")
 
 
-__all__ = ["Function", "FunctionCtx", "GradcheckError", "Variable", "backward", "enable_grad", "forward_ad",
-           "functional", "grad", "gradcheck", "gradgradcheck", "inference_mode", "is_grad_enabled",
-           "is_inference_mode_enabled", "no_grad", "once_differentiable", "set_grad_enabled"]
+__all__ = ["Function", "FunctionCtx", "GradcheckError", "Variable", "backward", "detect_anomaly", "enable_grad",
+           "forward_ad", "functional", "grad", "gradcheck", "gradgradcheck", "inference_mode", "is_grad_enabled",
+           "is_inference_mode_enabled", "no_grad", "once_differentiable", "set_detect_anomaly", "set_grad_enabled"]

@@ -18,6 +18,7 @@ from jitgrad.eager.arrays.arrays import library
 from jitgrad.eager.arrays.errstate import SILENT, restore, silence
 from jitgrad.eager.arrays.library import HOST, Library
 from jitgrad.eager.arrays.moves import move
+from jitgrad.eager.autograd.anomaly import remember, watching
 from jitgrad.eager.autograd.grad_mode import mode
 from jitgrad.eager.autograd.node import (SECOND_BACKWARD, Array, Edge, Meta, Node, Storage, TapedArray, changed,
                                          edge_of, next_number, storage_of)
@@ -426,3 +427,5 @@ def record(plan: Plan, operands: Sequence[Any], arrays: Sequence[Array], attrs: 
             y._node, y._needs = node, True
             if slot:
                 y._slot = slot
+    if watching.on:
+        remember(node)

@@ -13,6 +13,9 @@ same product with the results' gradient in a frame; that of the weights a sum ov
 
 `words` are the numbers of a `Layout`. All have three spatial axes, the leading ones perhaps of size 1.
 
+Threads share the images, some of them at a time. There are as many frames as may be worked in at once, and of the
+weights' gradient a sum for each share of the images; these are added in order, so that bits hang on sizes alone.
+
 `tiles.py` has the innermost loops, `convolution_native.py` those around them.
 
 Zhang, Franchetti, Low: High Performance Zero-Memory Overhead Direct Convolutions, ICML 2018, has the loops' order.
@@ -31,6 +34,10 @@ SLACK = 64
 BLOCK = 1 << 15
 #: outputs are rounded up to so many where they are lanes
 LANES = 16
+#: shares of the images at most, and multiplications of one at least
+SHARES, SHARE = 16, 1 << 21
+#: windows of a share of the images at least where sums over them are added
+SUMMED = 512
 ELEMENTS = {"float32": ("float", 4), "float64": ("double", 8)}
 #: what the names of the functions begin with; what they make: images, weights, results
 PREFIX, ROLES = "jg_conv_", "xwy"
@@ -38,7 +45,8 @@ AXES = range(3)
 #: the numbers that the functions are given, in order; `x`, `k`, `y`, ... have one for each axis
 NAMES = ("images", "groups", "channels", "outputs", *(f"{what}{axis}" for what in (
     "x", "k", "y", "stride", "padding", "dilation", "q") for axis in AXES), "plane", "parts", "depth", "taps",
-    "x_image", "x_channel", "x_step0", "x_step1", "x_step2", "frame", "length", "result", "block", "slopes")
+    "x_image", "x_channel", "x_step0", "x_step1", "x_step2", "frame", "length", "result", "block", "sums", "shares",
+    "room")
 
 
 class Layout:
@@ -73,8 +81,10 @@ class Layout:
         channels, outputs = w[1], floordiv(w[0], groups) if groups != 1 else w[0]
         plane, parts, taps = product(q), product(steps), product(kernel)
         depth = channels * taps
-        after: Size = 0
         frames: Size = 1
+        sums: Size = 0
+        self.loops: tuple[Size, ...] = (y[0], w[0], product(y[2:]), depth)
+        shares = call("min", x[0], call("min", SHARES, floordiv(product(self.loops), SHARE)))
         if role == "x":
             frame = w[0] * (2 * plane + SLACK)
             entries, result = outputs * taps, channels * (plane + SLACK)
@@ -87,11 +97,13 @@ class Layout:
                 wide = floordiv(outputs + LANES - 1, LANES) * LANES
                 slopes = product(y[2:]) * wide
                 frames = call("max", 1, call("min", x[0], floordiv(BLOCK, frame + slopes + 1)))
-                result, after = frames * slopes + groups * depth * wide, frames * slopes
+                result, sums = frames * slopes, groups * depth * wide
+                shares = call("min", shares, floordiv(x[0] * product(y[2:]), SUMMED))
+        shares = call("max", 1, shares)
+        room = frames * frame + result + SLACK
         table = floordiv(2 * entries * 8 + 63, 64) * (64 // itemsize)
         self.words: tuple[Size, ...] = (
             x[0], groups, channels, outputs, *spatial, *kernel, *three(y[2:], 1), *steps, *pads, *three(dilation, 1),
             *q, plane, parts, depth, taps, x_strides[0], x_strides[1], *three(x_strides[2:], 0), table,
-            frame, table + frames * frame, frames, table + frames * frame + after)
-        self.scratch: Size = table + frames * frame + result + SLACK
-        self.loops: tuple[Size, ...] = (y[0], w[0], product(y[2:]), depth)
+            frame, table + frames * frame, frames, table + shares * room, shares, room)
+        self.scratch: Size = table + shares * (room + sums)

@@ -97,6 +97,28 @@ class Native(Code):
         given = ", ".join(f"{a.type} {a.name}" for a in arguments)
         return self.emit(f"call {result} {pointer.name}({given})", result, 1)
 
+    def run(self, pointer: V, *arguments: V) -> None:
+        """Call the function at an address, which returns nothing."""
+        self.line(f"call void {pointer.name}({', '.join(f'{a.type} {a.name}' for a in arguments)})")
+
+    # --- words that several threads use: all see all changes in one order ---
+
+    def atomic_load(self, pointer: V, elem: str = "i64") -> V:
+        return self.emit(f"load atomic {elem}, ptr {pointer.name} seq_cst, align 8", elem, 1)
+
+    def atomic_store(self, value: V, pointer: V) -> None:
+        self.line(f"store atomic {value.type} {value.name}, ptr {pointer.name} seq_cst, align 8")
+
+    def atomic_add(self, pointer: V, value: int) -> V:
+        """What was there before."""
+        return self.emit(f"atomicrmw add ptr {pointer.name}, i64 {value} seq_cst, align 8", "i64", 1)
+
+    def exchange(self, pointer: V, old: V | int, new: V | int) -> V:
+        """Put `new` where `old` is; whether it was."""
+        before, after = (str(v) if isinstance(v, int) else v.name for v in (old, new))
+        pair = self.emit(f"cmpxchg ptr {pointer.name}, i64 {before}, i64 {after} seq_cst seq_cst, align 8", "i64", 1)
+        return self.emit(f"extractvalue {{ i64, i1 }} {pair.name}, 1", "i1", 1)
+
     # --- control ---
 
     def label(self) -> str:
@@ -167,11 +189,12 @@ class Library:
     def __init__(self) -> None:
         self.functions: dict[str, tuple[str, dict[str, str], Callable[..., V | None]]] = {}
 
-    def function(self, result: str, **parameters: str) -> Callable[[Callable[..., V | None]], Callable[..., V | None]]:
-        """Enter a function of a Python function's name, by the LLVM types of its result and parameters."""
+    def function(self, result: str, name: str = "",
+                 **parameters: str) -> Callable[[Callable[..., V | None]], Callable[..., V | None]]:
+        """Enter a function, by default of a Python function's name, by the LLVM types of its result and parameters."""
 
         def enter(body: Callable[..., V | None]) -> Callable[..., V | None]:
-            self.functions[body.__name__] = result, parameters, body
+            self.functions[name or body.__name__] = result, parameters, body
             return body
 
         return enter

@@ -203,6 +203,19 @@ class V:
         return self.code.call(f"llvm.{name}.{mangle(self.elem, self.lanes)}", self.elem, self.lanes, self,
                               *[self.lift(o) for o in others])
 
+    def word(self) -> V:
+        """A scalar as i64: the bits of a double, or zeros and those of an integer."""
+        if self.elem in FLOAT_TYPES:
+            return (self if self.elem == "double" else self.cast("fpext", "double")).bits()
+        return self if self.elem == "i64" else self.cast("zext", "i64")
+
+    def from_word(self, elem: str) -> V:
+        """The scalar that was made this word."""
+        if elem in FLOAT_TYPES:
+            value = self.cast("bitcast", "double")
+            return value if elem == "double" else value.cast("fptrunc", elem)
+        return self if elem == "i64" else self.cast("trunc", elem)
+
     def fma(self, b: V | Number, c: V | Number) -> V:
         """self * b + c, rounded once."""
         return self.intrinsic("fma", b, c)

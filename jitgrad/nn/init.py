@@ -5,6 +5,8 @@ Source: Glorot and Bengio 2010 (xavier), He et al. 2015 (kaiming), Saxe et al. 2
 
 import math
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import jitgrad
 from jitgrad.eager.tensor import Tensor
@@ -179,3 +181,26 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
             for d in range(min(each, tensor.shape[1])):
                 tensor[(g * each + d, d, *[n // 2 for n in tensor.shape[2:]])] = 1
     return tensor
+
+
+# --- older names ---------------------------------------------------------------------------------------------------
+
+
+def _older(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A function under the name that it had before names of what works in place ended in `_`."""
+    new = fn.__name__
+    old = new[:-1]
+
+    def call(*args: Any, **kwargs: Any) -> Tensor:
+        warnings.warn(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.", FutureWarning, stacklevel=2)
+        return fn(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = old
+    call.__doc__ = f"`{new}`, with a FutureWarning."
+    return call
+
+
+uniform, normal, constant, eye, dirac = (_older(fn) for fn in (uniform_, normal_, constant_, eye_, dirac_))
+xavier_uniform, xavier_normal = _older(xavier_uniform_), _older(xavier_normal_)
+kaiming_uniform, kaiming_normal = _older(kaiming_uniform_), _older(kaiming_normal_)
+orthogonal, sparse = _older(orthogonal_), _older(sparse_)

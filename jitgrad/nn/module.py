@@ -68,6 +68,9 @@ class Module(Hooked, Stateful):
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._forget(name, "_modules")
             values["_modules"][name] = value
+        elif getattr(value, "_is_buffer", False) is True:
+            self._forget(name, "_buffers")
+            self.register_buffer(name, value, value.persistent)
         elif name in values.get("_modules", ()):
             if value is not None:
                 raise TypeError(f"cannot assign '{jitgrad.typename(value)}' as child module '{name}' (torch.nn.Module "

@@ -4,7 +4,7 @@ from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library import (activation, combine, compare, convert, creation, elementary, order, pointwise, random,
                                  reduce)
 from jitgrad.ops.library.core import inplace
-from jitgrad.ops.library.linear_algebra import decompositions, linalg
+from jitgrad.ops.library.linear_algebra import decompositions, linalg, older
 from jitgrad.ops.library.shapes import gather as gathering, rearrange, shape
 
 
@@ -63,10 +63,14 @@ class Methods(AnyTensor[Tensor]):
     count_nonzero, var, std, amax, amin = reduce.count_nonzero, reduce.var, reduce.std, reduce.amax, reduce.amin
     aminmax, max, min, argmax, argmin = reduce.aminmax, reduce.max, reduce.min, reduce.argmax, reduce.argmin
     any, all, logsumexp, log_softmax = reduce.any, reduce.all, reduce.logsumexp, reduce.log_softmax
-    norm, dist, cumsum, cumprod, diff = reduce.norm, reduce.dist, reduce.cumsum, reduce.cumprod, reduce.diff
+    dist, cumsum, cumprod, diff = reduce.dist, reduce.cumsum, reduce.cumprod, reduce.diff
     sort, argsort, topk, median = order.sort, order.argsort, order.topk, order.median
     cholesky, det, inverse = decompositions.cholesky, decompositions.det, decompositions.inverse
-    logdet, slogdet = decompositions.logdet, decompositions.slogdet
+    logdet, slogdet, matrix_exp = decompositions.logdet, decompositions.slogdet, decompositions.matrix_exp
+    cholesky_inverse, cholesky_solve, geqrf = older.cholesky_inverse, older.cholesky_solve, older.geqrf
+    lu, lu_solve, norm, orgqr = older.lu, older.lu_solve, older.norm, older.orgqr
+    ormqr, pinverse, qr, svd = older.ormqr, older.pinverse, older.qr, older.svd
+    triangular_solve = older.triangular_solve
     cummax, cummin, kthvalue, logcumsumexp = order.cummax, order.cummin, order.kthvalue, order.logcumsumexp
     msort, quantile, unique = order.msort, order.quantile, order.unique
     unique_consecutive = order.unique_consecutive
@@ -97,7 +101,7 @@ class Methods(AnyTensor[Tensor]):
     mv = linalg.mv
     outer = ger = linalg.outer
     inner, addmm, addmv, addr, baddbmm = linalg.inner, linalg.addmm, linalg.addmv, linalg.addr, linalg.baddbmm
-    trace, cross = linalg.trace, linalg.cross
+    trace, cross, matrix_power = linalg.trace, linalg.cross, linalg.matrix_power
     new_zeros, new_ones = creation.new_zeros, creation.new_ones
     new = new_empty = creation.new_empty
     new_full, new_tensor = creation.new_full, creation.new_tensor

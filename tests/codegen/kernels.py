@@ -21,10 +21,11 @@ def native(kernel):
     key = llvm_kernel.body_key(kernel)
     if key not in _compiled:
         text = llvm_kernel.emit(kernel, "kernel")
-        module = "\n".join(text.declares.values()) + "\n" + text.text.replace("define internal", "define")
+        module = "\n".join([*text.declares.values(), text.text.replace("define internal", "define")])
         loaded = engine.load(engine.compile_module(module), runtime.symbols(), ["kernel"])
-        types = [CTYPES[p.llvm_type] for p in llvm_kernel.parameters(kernel)]
-        _compiled[key] = (loaded, ctypes.CFUNCTYPE(None, *types)(loaded.address("kernel")))
+        types = [CTYPES["i64" if p.kind == "scalar" else p.llvm_type] for p in llvm_kernel.parameters(kernel)]
+        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, *types)
+        _compiled[key] = loaded, function(loaded.address("kernel"))
     return _compiled[key][1]
 
 
@@ -42,8 +43,9 @@ def run(kernel, sizes, arrays, scalars=(), values=None):
         elif p.kind == "stride":
             arguments.append(evaluate(p.value, values))
         else:
-            arguments.append(scalars[p.value])
-    native(kernel)(*arguments)
+            floating = p.llvm_type in ("float", "double")
+            arguments.append(int.from_bytes(CTYPES["double" if floating else p.llvm_type](scalars[p.value]), "little"))
+    native(kernel)(None, 0, *arguments)
 
 
 class Space:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import signal
 import time
@@ -20,6 +21,7 @@ THOROUGH = 5  # of so many programs one is compiled as users' are, the others wi
 
 def _work(seed: int, modes: tuple[str, ...], out: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that reports
+    gc.freeze()  # what was there before is neither searched nor copied
     if seed % THOROUGH:
         llvm = engine._llvm()
         llvm.machine = llvm.quick_machine

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+import jitgrad
 from jitgrad.codegen.llvm import engine
-from jitgrad.codegen.run import convolutions
+from jitgrad.codegen.run import convolutions, runtime
 from jitgrad.kernels import convolution
 from jitgrad.kernels.convolution import NAMES, Layout
 from jitgrad.kernels.convolution_native import Convolution
@@ -86,7 +87,7 @@ def test_any_sizes(data):
 def test_other_machines(vector_bytes, lanes512, role):
     """Tiles and vectors of narrower machines; of wider ones LLVM makes several."""
     text = Convolution("float32", vector_bytes, engine.host().has_fma, lanes512).text()
-    loaded = engine.load(engine.compile_module(text), {})
+    loaded = engine.load(engine.compile_module(text), runtime.symbols())
     call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)(loaded.address(f"jg_conv_{role}_float32"))
     rng = np.random.default_rng(0)
     x, w = rng.normal(size=(3, 4, 9, 10)).astype("float32"), rng.normal(size=(22, 2, 3, 3)).astype("float32")
@@ -137,3 +138,28 @@ def test_strided_and_empty_arrays():
     assert convolutions.made("y", x[:0], w, (0, *y.shape[1:]), *how).shape == (0, *y.shape[1:])
     assert convolutions.is_symbol("jg_conv_y_float32")
     assert not convolutions.is_symbol("jg_gemm_float32")
+
+
+@pytest.mark.parametrize("case", [
+    ((19, 16, 20, 20), (32, 16, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    ((21, 8, 33, 30), (12, 4, 5, 5), (2, 1), (2, 0), (1, 1), 2),
+    ((40, 16, 400), (20, 16, 9), (1,), (4,), (2,), 1),
+    ((40, 16, 400), (5, 16, 9), (1,), (4,), (2,), 1),
+    ((5, 30, 20, 20), (200, 30, 3, 3), (1, 1), (1, 1), (1, 1), 1)], ids=str)
+def test_the_same_bits_on_any_number_of_threads(case):
+    xs, ws, *how = case
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=xs).astype("float32"), rng.normal(size=ws).astype("float32")
+    y, g, gx, gw = by_columns(x, w, *how)
+    before, found = jitgrad.get_num_threads(), []
+    for count in (1, 2, 3):
+        jitgrad.set_num_threads(count)
+        found.append([convolutions.made("y", x, w, y.shape, *how),
+                      convolutions.made("x", w, g.astype("float32"), xs, *how),
+                      convolutions.made("w", x, g.astype("float32"), ws, *how)])
+    jitgrad.set_num_threads(before)
+    for expected, *several in zip((y, gx, gw), *found, strict=True):
+        agree(several[0], expected)
+        assert len({v.tobytes() for v in several}) == 1
+    layout = Layout(xs, ws, y.shape, [s // 4 for s in x.strides], *how, "w", 4)
+    assert layout.words[NAMES.index("shares")] > 1

@@ -47,7 +47,7 @@ LAYERS = [
     ("ConvTranspose3d", (2, 3, 2), {"bias": False}, (2, 2, 3, 2, 3)),
     ("MaxPool1d", (2,), {}, (2, 3, 8)), ("MaxPool2d", (3, 2, 1), {}, (2, 3, 7, 8)), ("MaxPool2d", (2,), {"ceil_mode": True}, (3, 7, 8)), ("MaxPool3d", ((1, 2, 2),), {}, (2, 3, 2, 4, 4)),
     ("AvgPool1d", (2,), {"padding": 1}, (2, 3, 8)), ("AvgPool2d", (3, 2, 1), {"count_include_pad": False}, (2, 3, 7, 8)), ("AvgPool3d", (2,), {}, (2, 3, 2, 4, 4)),
-    ("LPPool1d", (2, 3), {"stride": 2}, (2, 3, 8)), ("LPPool2d", (2, 2), {}, (2, 3, 6, 6)),
+    ("LPPool1d", (2, 3), {"stride": 2}, (2, 3, 8)), ("LPPool2d", (2, 2), {}, (2, 3, 6, 6)), ("LPPool3d", (2, 2), {"stride": 1}, (2, 3, 3, 4, 3)),
     ("AdaptiveAvgPool1d", (3,), {}, (2, 3, 8)), ("AdaptiveAvgPool2d", ((None, 3),), {}, (2, 3, 4, 7)), ("AdaptiveAvgPool2d", (1,), {}, (2, 3, 4, 7)), ("AdaptiveAvgPool3d", (2,), {}, (2, 3, 3, 4, 5)),
     ("AdaptiveMaxPool1d", (3,), {}, (2, 3, 8)), ("AdaptiveMaxPool2d", (2,), {}, (2, 3, 4, 7)), ("AdaptiveMaxPool3d", (2,), {}, (2, 3, 3, 4, 5)),
     ("Upsample", (), {"scale_factor": 2}, (2, 3, 4, 5)), ("Upsample", (), {"size": (3, 7), "mode": "bilinear"}, (2, 3, 4, 5)), ("UpsamplingNearest2d", (), {"scale_factor": 3}, (2, 3, 2, 2)),

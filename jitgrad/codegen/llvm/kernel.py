@@ -1,8 +1,9 @@
 """A kernel as explicit vector IR: a main loop over whole vectors, then one masked tail.
 
-    text = emit(kernel, "k0")        # define internal void @k0(...)
-    text.text, text.declares         # the function; the declarations it needs, by name
-    parameters(kernel)               # what to pass, in order
+    text = emit(kernel, "k0")        # define internal void @k0(ptr %parts, i64 %begin, ...)
+    text.text                        # the function
+    text.declares                    # the declarations that it needs, by name
+    parameters(kernel)               # what else to pass, in order
     body_key(kernel)                 # equal keys: equal texts but for the symbol
 
 An operand of role "out" of a kernel with inner axes must not share memory with any other operand: between sweeps it may
@@ -12,7 +13,7 @@ second form of the body, chosen at entry where all such strides are 1.
 """
 
 import operator
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
@@ -20,11 +21,13 @@ from typing import Literal
 
 from jitgrad import dtypes
 from jitgrad.codegen.llvm import engine
+from jitgrad.codegen.llvm.chunks import Accumulator, head, shared
 from jitgrad.codegen.llvm.nest import Carried, Nest
-from jitgrad.codegen.llvm.scalars import COMPUTED, EMIT, FOLDS, STORED, better, convert
+from jitgrad.codegen.llvm.scalars import COMPUTED, EMIT, FOLDS, STORED, convert, elements, merged
 from jitgrad.codegen.program.kernel import Kernel, is_expensive
 from jitgrad.codegen.program.plan import STORES, SUMS, Plan, is_reloaded, make_plan, needed
 from jitgrad.dims import Size
+from jitgrad.kernels.pool import ARGUMENTS, SLOT
 from jitgrad.kernels.values import Code, V, iota
 
 INT64_MAX = (1 << 63) - 1
@@ -41,16 +44,24 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class KernelText:
-    """The text of one function. `declares`: name -> declaration line."""
+    """The text of one function; how to call it is said in `chunks.py`.
+
+    Attributes:
+        declares: name -> declaration line.
+        functions: what else the callers' module needs, by name: the constant that says how the kernel is shared.
+        total: it is a sum of everything.
+    """
 
     text: str
     declares: dict[str, str]
+    functions: dict[str, str]
+    total: bool
 
 
 def parameters(kernel: Kernel) -> list[Parameter]:
     """Sizes of outer and inner axes; operands; strides that are Dims (operands', then statements'); scalars.
 
-    A bool scalar is i1, a scalar of a half type is passed as float.
+    A bool scalar is i1; floats are passed as doubles, all as words.
     """
     result = [Parameter("size", "i64", s) for s in (*kernel.outer, *kernel.inner)]
     result += [Parameter("operand", "ptr", k) for k in range(len(kernel.operands))]
@@ -81,18 +92,19 @@ def emit(kernel: Kernel, symbol: str) -> KernelText:
     code = Code(host.has_fma, host.has_avx512)
     strides = {key: f"%s{number}" for number, key in enumerate(kernel.argument_strides())}
     prefixes = {"size": "n", "operand": "p", "stride": "s", "scalar": "c"}
-    names = [f"{p.llvm_type} %{prefixes[kind]}{number}" for kind, some in groupby(parameters(kernel), lambda p: p.kind)
-             for number, p in enumerate(some)]
-    code.lines.append(f"define internal void @{symbol}({', '.join(names)}) nounwind {{")
-    code.lines.append("entry:")
-    by_argument = [name for (where, _, axis), name in strides.items() if where == "o" and axis == plan.lane]
+    arguments = [("ptr" if kind == "operand" else "i64", f"%{prefixes[kind]}{number}")
+                 for kind, some in groupby(parameters(kernel), lambda p: p.kind) for number, _ in enumerate(some)]
+    code.lines.append(head(symbol, arguments) + "\nentry:")
     emitter = _Emitter(plan, code, strides)
-    if by_argument:
-        emitter.choose_form(by_argument)
+    by_argument = [name for (where, _, axis), name in strides.items() if where == "o" and axis == plan.lane]
+    accumulators: list[Accumulator] = []
+    if plan.is_total:
+        accumulators = emitter.total(by_argument)
     else:
-        emitter.body(unit=False)
+        emitter.forms(by_argument, emitter.body)
     code.lines.append("}\n")
-    return KernelText("\n".join(code.lines), code.declares)
+    functions = shared(code, plan, symbol, accumulators) if plan.cut >= 0 and len(arguments) <= ARGUMENTS else {}
+    return KernelText("\n".join(code.lines), code.declares, functions, plan.is_total)
 
 
 class _Emitter(Nest):
@@ -105,22 +117,66 @@ class _Emitter(Nest):
         self.values: list[V | None] = [None] * len(self.kernel.body)
         self.splats: list[V | None] = [None] * len(self.kernel.body)
 
-    def choose_form(self, names: list[str]) -> None:
-        """Branch to the form for unit strides along the lanes where all of `names` are 1."""
-        code = self.code
-        condition = reduce(operator.and_, (V(code, name, "i64", 1).eq(1) for name in names))
-        unit, general = self.label("unit"), self.label("general")
-        self.line(f"br i1 {condition.name}, label %{unit}, label %{general}")
-        self.start(unit)
-        self.body(unit=True)
-        self.start(general)
-        self.body(unit=False)
+    def forms(self, names: list[str], body: Callable[[], None]) -> None:
+        """The body, and before it, where there are `names`, one for unit strides along the lanes: all of `names` are 1.
+        """
+        if names:
+            condition = reduce(operator.and_, (V(self.code, name, "i64", 1).eq(1) for name in names))
+            unit, general = self.label("unit"), self.label("general")
+            self.line(f"br i1 {condition.name}, label %{unit}, label %{general}")
+            self.start(unit)
+            self.unit = True
+            self.enter_function()
+            body()
+            self.start(general)
+            self.unit = False
+        self.enter_function()
+        body()
 
-    def body(self, unit: bool) -> None:
-        self.unit = unit
+    def enter_function(self) -> None:
         self.pointers = [V(self.code, f"%p{k}", "ptr", 1) for k in range(len(self.kernel.operands))]
+
+    def body(self) -> None:
+        """The whole kernel."""
         self.outer(0)
         self.line("ret void")
+
+    def total(self, names: list[str]) -> list[Accumulator]:
+        """A sum of everything: the sums of a chunk, or the end of it, or both. See `chunks.py`."""
+        code, before, reductions = self.code, self.before(0), self.reductions(0)
+        self.enter_function()
+        self.statements([i for i in before if self.kernel.body[i].op not in STORES])
+        fresh = self.fresh(reductions)
+        parts, begin = V(code, "%parts", "ptr", 1), V(code, "%begin", "i64", 1)
+        alone = parts.compare("eq", V(code, "null", "ptr", 1))
+        room = code.emit(f"alloca [{SLOT * len(fresh)} x i8], align {SLOT}", "ptr", 1)
+        slots = alone.where(room, parts)
+
+        def sweep() -> None:
+            for k, a in enumerate(self.sweep_over(0)):
+                code.write(a, code.element(slots.name, SLOT * k, "i8"))
+            self.line("br label %swept")
+
+        self.line(f"br i1 {(begin < 0).name}, label %ending, label %sweep")
+        self.start("sweep")
+        self.forms(names, sweep)
+        self.start("swept")
+        self.line(f"br i1 {alone.name}, label %ending, label %out")
+        self.start("out")
+        self.line("ret void")
+        self.start("ending")
+        self.enter_function()
+        self.statements([i for i in before if self.kernel.body[i].op in STORES])
+        self.conclude(0, [code.read(a.elem, code.element(slots.name, SLOT * k, "i8"), a.lanes)
+                          for k, a in enumerate(fresh)])
+        self.line("ret void")
+        return [(fn, d, group[0].lanes) for fn, d, group in (
+            (self.kernel.body[i].fn, self.acc_dtype(i), group) for i, group in self.groups(reductions, fresh))]
+
+    def before(self, d: int) -> list[int]:
+        """The statements of depth `d` that wait for no reduction."""
+        plan = self.plan
+        return [i for i, depth in enumerate(plan.depth) if depth == d and plan.stage[i] < 0 and not plan.element[i]]
 
     # --- statements ---
 
@@ -176,9 +232,10 @@ class _Emitter(Nest):
             self.values[i] = self.code.const(stmt.value, COMPUTED[stmt.dtype.name], 1)
             return
         elif op == "scalar":
-            value = V(self.code, f"%c{stmt.number}", COMPUTED[self.kernel.scalars[stmt.number].name], 1)
+            value = V(self.code, f"%c{stmt.number}", "i64", 1).from_word(
+                COMPUTED[self.kernel.scalars[stmt.number].name])
         elif op == "index":
-            value = self.index[stmt.axis]
+            value = self.place(stmt.axis)
             if vector:
                 value = value.splat(plan.lanes) + iota(self.code, "i64", plan.lanes)
         elif op == "reduce":  # a kernel without inner axes: one element
@@ -218,11 +275,10 @@ class _Emitter(Nest):
     def outer(self, d: int) -> None:
         """Loops over the outer axes from depth `d` on, with the statements there that wait for no reduction."""
         plan = self.plan
-        self.statements([i for i, depth in enumerate(plan.depth)
-                         if depth == d and plan.stage[i] < 0 and not plan.element[i]])
+        self.statements(self.before(d))
         if d == self.n_outer:
             for stage in range(plan.stages):
-                self.stage(stage)
+                self.conclude(stage, self.sweep_over(stage))
             return
         axis = plan.order[d]
         saved = list(self.pointers)
@@ -240,12 +296,15 @@ class _Emitter(Nest):
             self.loop(0, self.size(axis), 1, [], body)
         self.pointers = saved
 
-    def stage(self, stage: int) -> None:
-        """One sweep over the inner axes, then the row-level statements that it makes possible."""
+    def reductions(self, stage: int) -> list[int]:
+        """What a sweep reduces."""
+        return [i for i in needed(self.plan, stage) if self.kernel.body[i].op == "reduce"]
+
+    def sweep_over(self, stage: int) -> Carried:
+        """One sweep over the inner axes: what it has summed in each lane."""
         plan, body = self.plan, self.kernel.body
-        indices = needed(plan, stage)
-        reductions = [i for i in indices if body[i].op == "reduce"]
-        elements = [i for i in indices if body[i].op != "reduce"]
+        reductions = self.reductions(stage)
+        elements = [i for i in needed(plan, stage) if body[i].op != "reduce"]
         by_depth = {d: [i for i in elements if plan.depth[i] == d] for d in range(self.n_outer + 1, self.n + 1)}
         operands = {body[i].operand for i in elements} - {-1} | {plan.spill[i] for i in elements if i in plan.spill}
         self.sweep = stage
@@ -281,8 +340,12 @@ class _Emitter(Nest):
             self.pointers = saved
             return result
 
-        totals = inner(self.n_outer, self.fresh(reductions))
-        for i, group in self.groups(reductions, totals):
+        return inner(self.n_outer, self.fresh(reductions))
+
+    def conclude(self, stage: int, totals: Carried) -> None:
+        """The results of a sweep, and the row-level statements that they make possible."""
+        plan, body = self.plan, self.kernel.body
+        for i, group in self.groups(self.reductions(stage), totals):
             self.finish(i, group)
         self.statements([i for i in range(len(body))
                          if not plan.element[i] and plan.stage[i] == stage and body[i].op != "reduce"])
@@ -303,10 +366,9 @@ class _Emitter(Nest):
         result: Carried = []
         for i in reductions:
             fn, d, lanes = self.kernel.body[i].fn, self.acc_dtype(i), self.acc_lanes(i)
-            elem = "i1" if fn in ("any", "all") else COMPUTED[d.name]
-            result.append(self.code.const(FOLDS[fn].identity(d), elem, lanes))
-            if fn in ("argmax", "argmin"):
-                result.append(self.code.const(INT64_MAX, "i64", lanes))
+            first, *place = elements(fn, d)
+            result.append(self.code.const(FOLDS[fn].identity(d), first, lanes))
+            result += [self.code.const(INT64_MAX, elem, lanes) for elem in place]
         return result
 
     def groups(self, reductions: list[int], carried: Carried) -> list[tuple[int, Carried]]:
@@ -324,11 +386,7 @@ class _Emitter(Nest):
         return result
 
     def merge_one(self, i: int, a: Carried, b: Carried) -> Carried:
-        fn, d = self.kernel.body[i].fn, self.acc_dtype(i)
-        if len(a) == 2:
-            take = better(fn, b[0], b[1], a[0], a[1], d)
-            return [take.where(b[0], a[0]), take.where(b[1], a[1])]
-        return [FOLDS[fn].combine(a[0], b[0], d if fn not in ("any", "all") else dtypes.bool_)]
+        return merged(self.kernel.body[i].fn, self.acc_dtype(i), a, b)
 
     def accumulate(self, reductions: list[int], carried: Carried) -> Carried:
         """One more element (or vector of them) in every accumulator."""
@@ -356,7 +414,7 @@ class _Emitter(Nest):
         """The number of the current element in the flattened inner space; past the end of a row: the largest."""
         total: V | None = None
         for axis in range(self.n_outer, self.n):
-            i = self.index[axis]
+            i = self.place(axis)
             if vector:
                 i = i.splat(self.plan.lanes)
                 if axis == self.plan.lane:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.codegen.llvm import kernel as llvm_kernel
+from jitgrad.codegen.llvm.chunks import KnownKernel
 from jitgrad.codegen.program.layout import Layout
 from jitgrad.codegen.program.program import Program
 from jitgrad.codegen.program.steps import KernelStep
@@ -23,6 +24,7 @@ class ModuleText:
         programs: text, and whether each of its steps runs at most once (so it matters little how good its code is).
         functions: helpers, internal.
         parts: functions that long programs are made of, internal: text, and whether it is made quickly.
+        shared: by name, what programs need to let threads share kernels (`chunks.py`).
         printer: makes what prints a program into this module, whose layout is complete once its text is.
     """
 
@@ -32,23 +34,26 @@ class ModuleText:
         self.kernel_texts: list[str] = []
         self.functions: list[str] = []
         self.parts: dict[tuple[str, str, bool], str] = {}
+        self.shared: dict[str, str] = {}
         self.declares: dict[str, str] = {}
-        self.kernels: dict[Any, str] = {}
+        self.kernels: dict[Any, KnownKernel] = {}
         self.kernel_list: list[tuple[str, Any]] = []
         self.externals: dict[str, dtype] = {}  # products and convolutions that are called, and of what
         self.helpers: dict[Any, str] = {}  # checked number operations that are called (numbers.py)
 
-    def kernel(self, step: KernelStep) -> str:
-        """The symbol of a kernel, printed unless an equal one is there."""
+    def kernel(self, step: KernelStep) -> KnownKernel:
+        """A kernel, printed unless an equal one is there."""
         key = llvm_kernel.body_key(step.kernel)
-        symbol = self.kernels.get(key)
-        if symbol is None:
-            symbol = self.kernels[key] = f"k{len(self.kernels)}_{step.kernel.name}"
+        known = self.kernels.get(key)
+        if known is None:
+            symbol = f"k{len(self.kernels)}_{step.kernel.name}"
             printed = llvm_kernel.emit(step.kernel, symbol)
+            known = self.kernels[key] = KnownKernel(symbol, bool(printed.functions), printed.total)
             self.kernel_texts.append(printed.text)
             self.declares.update(printed.declares)
+            self.shared.update(printed.functions)
             self.kernel_list.append((symbol, step.kernel))
-        return symbol
+        return known
 
     def helper(self, code: Native, name: str, parameters: Sequence[str]) -> None:
         """A function of the module's own, made quickly."""
@@ -87,14 +92,15 @@ class ModuleText:
         if sum(text.count("\n") for text in glue) < MUCH_GLUE:
             return self.text(), ""
         rest = [text for text, quick in self.programs if not quick]
+        loops = self._parts(False)
         around, shared, declared = self._around(), [], []
-        for text in (*self.kernel_texts, *self._parts(False)):
+        for text in (*self.kernel_texts, *loops):
             function = text.replace("define internal", "define", 1)
             shared.append(function)
             declared.append(function[:function.index("{")].replace("define", "declare", 1))
-        good = [*(around if rest else self.declares.values()), *shared, *rest]
+        good = [*(around if rest or loops else self.declares.values()), *shared, *rest]
         return "\n".join(good), "\n".join([*around, *declared, *glue])
 
     def _around(self) -> list[str]:
         """Declarations and helpers."""
-        return [*self.declares.values(), *self.functions]
+        return [*self.declares.values(), *self.functions, *self.shared.values()]

@@ -22,8 +22,8 @@ class Nest:
         self.plan, self.code, self.strides = plan, code, strides
         self.kernel = plan.kernel
         self.n_outer, self.n = len(self.kernel.outer), len(plan.order)
-        #: of sums in blocks; a second one is felt where there are many short rows along the lanes
-        self.levels = 1 if 0 < self.n_outer <= plan.lane else 2
+        #: of sums in blocks; a second one is felt where there are many short rows along the lanes, and chunks are one
+        self.levels = 1 if 0 < self.n_outer <= plan.lane or plan.is_total else 2
         self.block, self.labels = "entry", 0
         self.unit = False
         self.mask: V | None = None
@@ -95,6 +95,11 @@ class Nest:
 
     def size(self, axis: int) -> V:
         return V(self.code, f"%n{axis}", "i64", 1)
+
+    def place(self, axis: int) -> V:
+        """The index along an axis; of the one that is cut this is a chunk."""
+        i = self.index[axis]
+        return i + V(self.code, "%begin", "i64", 1) if axis == self.plan.cut else i
 
     def lane_loop(self, carried: Carried, fresh: Callable[[], Carried], merge: Callable[[Carried, Carried], Carried],
                   body: Callable[[V, Carried], Carried], unroll: int, blocked: bool) -> Carried:

@@ -333,3 +333,18 @@ def better(fn: str, value: V, index: V, best: V, best_index: V, d: dtype) -> V:
         return strict | (nan & ~best_nan) | ((value.eq(best) | (nan & best_nan)) & ahead)
     strict = value.compare(sign + ("gt" if fn == "argmax" else "lt"), best)
     return strict | (value.eq(best) & ahead)
+
+
+def merged(fn: str, d: dtype, a: list[V], b: list[V]) -> list[V]:
+    """Two accumulators of a reduction as one. Those of argmax and argmin are a value and its place."""
+    if len(a) == 2:
+        take = better(fn, b[0], b[1], a[0], a[1], d)
+        return [take.where(b[0], a[0]), take.where(b[1], a[1])]
+    return [FOLDS[fn].combine(a[0], b[0], d if fn not in ("any", "all") else dtypes.bool_)]
+
+
+def elements(fn: str, d: dtype) -> list[str]:
+    """The element types of an accumulator of values of a dtype."""
+    if fn in ("any", "all"):
+        return ["i1"]
+    return [COMPUTED[d.name], "i64"] if fn in ("argmax", "argmin") else [COMPUTED[d.name]]

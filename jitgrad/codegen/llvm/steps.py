@@ -7,6 +7,7 @@ number nodes (`numbers.py`) and sequences (`sequences.py`) are modules of their 
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jitgrad.codegen.llvm import chunks
 from jitgrad.codegen.llvm.conversions import part_types
 from jitgrad.codegen.llvm.printer import Printer
 from jitgrad.codegen.llvm.products import convolution_step, gemm_step
@@ -16,24 +17,36 @@ from jitgrad.codegen.program.layout import Status, Word
 from jitgrad.codegen.program.step import Ref
 from jitgrad.codegen.program.steps import (Allocate, Assign, CallStep, CommitSlot, ConvolutionStep, GemmStep, IfStep,
                                            KernelStep, LoadScalar, LoopStep, Point, ScalarStep, StoreScalar)
+from jitgrad.dtypes import float32
 from jitgrad.kernels.values import V
 from jitgrad.ops.opdef import has_trait
-from jitgrad.ops.types import NUMBER, TensorType
+from jitgrad.ops.types import FLOAT, NUMBER, TensorType
 
 #: cycles between two looks at pending signals (about 50 ms)
 POLL_CYCLES = 100_000_000
 
 
 def kernel_step(p: Printer, step: KernelStep) -> None:
-    symbol = p.module.kernel(step)
-    p.line(f"call void @{symbol}({', '.join(f'{t} {name}' for t, name in kernel_arguments(p, step))})")
+    """The call; by whoever shares the kernel among threads where it is much work."""
+    known = p.module.kernel(step)
+    arguments = memory_arguments(p, step)
+    for value, d in zip(step.scalars, step.kernel.scalars, strict=True):
+        number = p.one(value) if d is float32 and value.type == FLOAT else p.as_dtype(value, d)  # the kernel rounds
+        arguments.append(("i64", number.word().name))
+    much = chunks.much(step.kernel, [p.size(s) for s in step.sizes]) if known.shared else None
+    chunks.call(p.code, known, arguments, much)
+
+
+def memory_arguments(p: Printer, step: KernelStep) -> list[tuple[str, str]]:
+    """Types and registers of the first arguments of a kernel (`llvm_kernel.parameters`): sizes, addresses, strides."""
+    arguments = [("i64", p.size(s).name) for s in step.sizes]
+    arguments += [("ptr", p.address(b, o)) for b, o in step.starts]
+    return [*arguments, *[("i64", p.size(s).name) for s in step.strides]]
 
 
 def kernel_arguments(p: Printer, step: KernelStep) -> list[tuple[str, str]]:
-    """Types and registers of what a kernel is called with (`llvm_kernel.parameters`)."""
-    arguments = [("i64", p.size(s).name) for s in step.sizes]
-    arguments += [("ptr", p.address(b, o)) for b, o in step.starts]
-    arguments += [("i64", p.size(s).name) for s in step.strides]
+    """Types and registers of the arguments of a kernel, scalars as what they are."""
+    arguments = memory_arguments(p, step)
     for value, d in zip(step.scalars, step.kernel.scalars, strict=True):
         v = p.as_dtype(value, d)
         arguments.append((v.type, v.name))

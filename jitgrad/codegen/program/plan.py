@@ -30,6 +30,30 @@ class Plan:
     splat: list[bool]          # a scalar that some vector statement reads
     spill: dict[int, int]      # costly element values that later sweeps read -> the output operand that keeps them
 
+    @property
+    def cut(self) -> int:
+        """The axis that several threads may share, the outermost loop's; -1: none.
+
+        Places that indices say, and those that several of its indices share, may be written in a certain order only.
+        """
+        body = self.kernel.body
+        if not self.order or any(s.op in STORES and (s.op != "store" or self._is_repeated(s)) for s in body):
+            return -1
+        if self.is_total and self.order[0] != 0 and any(s.fn in ("argmax", "argmin") for s in body):
+            return -1  # the place of an element is counted with the size of this axis
+        return self.order[0] if self.kernel.outer or self.is_total else -1
+
+    @property
+    def is_total(self) -> bool:
+        """Whether it is a single sweep that reduces everything, so that chunks may be reduced first."""
+        body = self.kernel.body
+        return not self.kernel.outer and self.stages == 1 and any(s.op == "reduce" for s in body) and all(
+            s.op == "store" for s in body if s.op in STORES)
+
+    def _is_repeated(self, store: Stmt) -> bool:
+        """Whether what is stored for one index of the outermost loop is stored over for the next."""
+        return bool(self.kernel.outer) and self.kernel.operands[store.operand].strides[self.order[0]] == 0
+
 
 def make_plan(kernel: Kernel, vector_bytes: int) -> Plan:
     """Decide order, lanes and placement."""
@@ -140,6 +164,17 @@ def _place(plan: Plan, n_outer: int) -> None:
     if kernel.inner:
         plan.stages = 1 + max((s for i, s in enumerate(plan.stage) if plan.element[i] or body[i].op == "reduce"),
                               default=-1)
+
+
+def cost(kernel: Kernel) -> int:
+    """What one place of a kernel's space takes, in 30 ps or so: a rough guess, for which only sizes are not known."""
+    total = 0
+    for stmt in kernel.body:
+        if stmt.operand >= 0:
+            total += max(1, 3 * kernel.operands[stmt.operand].dtype.itemsize // 4)
+        else:
+            total += 16 if is_expensive(stmt.op) else 1
+    return total
 
 
 def _spill(plan: Plan, n_outer: int) -> None:

@@ -17,9 +17,9 @@ import numpy as np
 from jitgrad import config, dtypes
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.program.layout import native_name
-from jitgrad.codegen.run import convolutions, launch, runtime, serial
+from jitgrad.codegen.run import convolutions, launch, runtime, serial, threads
 from jitgrad.codegen.run.launch import Interface, Launcher
-from jitgrad.kernels.blas import gemm_symbol, set_threads
+from jitgrad.kernels.blas import gemm_symbol
 
 Native = Callable[..., list[Any]]
 
@@ -40,8 +40,6 @@ class Compiled:
         self.kernels, self.reasons, self.timing, self.llvm = kernels, reasons, timing, llvm
         start = time.perf_counter()
         knobs = config.current()
-        if externals and knobs.num_threads:
-            set_threads(knobs.num_threads)
         self.functions: dict[str, Native] = self.link()
         if knobs.debug >= 2:
             self.functions = {name: _told(name, f) for name, f in self.functions.items()}
@@ -100,8 +98,11 @@ def symbols(externals: Mapping[str, str]) -> dict[str, int]:
     """Addresses of everything that a module may leave undefined."""
     found = {**runtime.symbols(), **launch.callback_symbols()}
     for name, d in externals.items():
-        found[name] = (convolutions.address(name) if convolutions.is_symbol(name)
-                       else gemm_symbol(dtypes.by_name(d)).address)
+        if convolutions.is_symbol(name):
+            found[name] = convolutions.address(name)
+        else:
+            found[name] = gemm_symbol(dtypes.by_name(d)).address
+            threads.manage_blas(found)
     return found
 
 

@@ -36,7 +36,7 @@ def _loaded(dtype: str) -> engine.Loaded:
         text = Convolution(dtype, machine.vector_bytes, machine.has_fma, machine.has_avx512).text()
         return engine.compile_module(text)
 
-    return engine.load(store.kept(runtime.key("convolution", dtype), make), {},
+    return engine.load(store.kept(runtime.key("convolution", dtype), make), runtime.symbols(),
                        [f"{PREFIX}{role}_{dtype}" for role in ROLES])
 
 

@@ -119,7 +119,7 @@ class Printer(ProgramPrinter):
     def describe(self, step: Any) -> Probe:
         nodes = self.program.origins.get(step, ())
         if isinstance(step, KernelStep):
-            return Probe("kernel", self.module.kernel(step), nodes)
+            return Probe("kernel", self.module.kernel(step).symbol, nodes)
         if isinstance(step, GemmStep):
             return Probe("product", step.name, nodes)
         if isinstance(step, ConvolutionStep):

@@ -1,13 +1,14 @@
 """The run-time library: the functions that kernels call, compiled once for a machine and kept in the disk cache."""
 
 import ctypes
+import re
 from functools import lru_cache
 from pathlib import Path
 
 from jitgrad import kernels, random
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.program import layout
-from jitgrad.codegen.run import store
+from jitgrad.codegen.run import store, threads
 
 
 def key(*what: str) -> str:
@@ -26,15 +27,28 @@ def compiled() -> tuple[bytes, list[str]]:
     """The library's object and the names in it, from the disk cache if there."""
     def make() -> bytes:
         from jitgrad.codegen.run import helpers  # seldom needed: the texts are large
-        from jitgrad.kernels import runtime
+        from jitgrad.kernels import pool, products, runtime
 
         machine = engine.host()
         text, exports = runtime.module_text(machine.vector_bytes, machine.has_fma, machine.has_avx512)
-        names = ",".join([*exports, *helpers.LIBRARY.functions])
-        return names.encode() + b"\n" + engine.compile_module(f"{text}\n{helpers.LIBRARY.text()}")
+        names = [*exports, *helpers.LIBRARY.functions, *pool.LIBRARY.functions, *products.LIBRARY.functions]
+        texts = [text, helpers.LIBRARY.text(), pool.text(machine.triple), products.text()]
+        return ",".join(names).encode() + b"\n" + engine.compile_module(_joined(texts))
 
     names, _, code = store.kept(key(), make).partition(b"\n")
     return code, names.decode().split(",")
+
+
+def _joined(texts: list[str]) -> str:
+    """Texts as one, with one declaration of what several need and none defines."""
+    lines = "\n".join(texts).split("\n")
+    defined = {_NAME.findall(line)[0] for line in lines if line.startswith("define ")}
+    declared = {_NAME.findall(line)[0]: line for line in lines if line.startswith("declare ")}
+    return "\n".join([*[line for name, line in declared.items() if name not in defined],
+                      *[line for line in lines if not line.startswith("declare ")]])
+
+
+_NAME = re.compile(r"@([\w.]+)")
 
 
 @lru_cache(maxsize=1)
@@ -43,7 +57,9 @@ def _loaded() -> tuple[engine.Loaded, dict[str, int]]:
     python = ("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals", "PyErr_Fetch")
     addresses = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in python}
     loaded = engine.load(code, addresses, names)
-    return loaded, {name: loaded.address(name) for name in names}
+    found = {name: loaded.address(name) for name in names}
+    threads.manage(found)
+    return loaded, found
 
 
 def symbols() -> dict[str, int]:

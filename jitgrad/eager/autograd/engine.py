@@ -13,6 +13,7 @@ import numpy as np
 
 from jitgrad.eager.arrays.arrays import filled_like, several
 from jitgrad.eager.arrays.errstate import SILENT, restore, silence
+from jitgrad.eager.autograd.anomaly import made_by, require_numbers, watching
 from jitgrad.eager.autograd.cotangents import Arrays, Placed, Tensors, own
 from jitgrad.eager.autograd.grad_mode import mode
 from jitgrad.eager.autograd.node import Edge, Node, TapedArray, edge_of
@@ -111,7 +112,7 @@ class _Pass:
             if not everything:
                 needs = tuple([e is not None and e[0] in useful for e in edges])
             metas = node.metas
-            gradients = values.run(node, cotangents, needs)
+            gradients = self._watched(node, cotangents, needs) if watching.on else values.run(node, cotangents, needs)
             if node.hooks is not None and node.hooks.after:
                 gradients = self._after(node, gradients, cotangents)
             del cotangents
@@ -125,6 +126,17 @@ class _Pass:
             if not self.keep_graph:
                 node.release()
         self._finish()
+
+    def _watched(self, node: Node, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
+        """What a node gives; errors tell the call that made it, and NaN is one."""
+        try:
+            gradients = self.values.run(node, cotangents, needs)
+        except Exception as error:
+            error.add_note(made_by(node))
+            raise
+        if watching.check_nan:
+            require_numbers(node, [None if g is None else getattr(g, "_data", g) for g in gradients])
+        return gradients
 
     def _collect(self, node: Node, cotangents: list[Any]) -> None:
         for slot, value in enumerate(cotangents):

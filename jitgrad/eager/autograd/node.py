@@ -18,6 +18,7 @@ from jitgrad import dtypes
 from jitgrad.device import CPU, device as Device
 from jitgrad.dtypes import dtype
 from jitgrad.eager.arrays import arrays
+from jitgrad.eager.autograd.anomaly import remember, watching
 from jitgrad.eager.autograd.grad_mode import mode
 from jitgrad.ops.opdef import OpDef
 
@@ -129,6 +130,8 @@ class Node:
         self.n_outputs = n_outputs
         self.hooks: Hooks | None = None
         self.retained: dict[int, weakref.ref[TapedArray]] | None = None
+        if watching.on:
+            remember(self)
 
     def attach(self, tensor: T, slot: int = 0) -> T:
         """Make `tensor`, new and without history, output number `slot` of this node; returns it."""

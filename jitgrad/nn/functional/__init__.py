@@ -14,8 +14,10 @@ from jitgrad.nn.functional import norms as _norms
 from jitgrad.nn.functional.alignments import *
 from jitgrad.nn.functional.attention import *
 from jitgrad.nn.functional.bags import *
+from jitgrad.nn.functional.grids import *
 from jitgrad.nn.functional.losses import *
 from jitgrad.nn.functional.spatial import *
+from jitgrad.nn.functional.unpooling import *
 from jitgrad.ops.autocast import widen as _widen, widest as _widest
 from jitgrad.ops.library import (activation as _activation, classes as _classes, elementary as _elementary,
                                  reduce as _reduce)
@@ -132,7 +134,7 @@ def gumbel_softmax(logits: Tensor, tau: Number = 1.0, hard: bool = False, eps: N
 
 max_pool1d, max_pool2d, max_pool3d = _pooling.max_pool1d, _pooling.max_pool2d, _pooling.max_pool3d
 avg_pool1d, avg_pool2d, avg_pool3d = _pooling.avg_pool1d, _pooling.avg_pool2d, _pooling.avg_pool3d
-lp_pool1d, lp_pool2d = _pooling.lp_pool1d, _pooling.lp_pool2d
+lp_pool1d, lp_pool2d, lp_pool3d = _pooling.lp_pool1d, _pooling.lp_pool2d, _pooling.lp_pool3d
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (
     _adaptive.adaptive_avg_pool1d, _adaptive.adaptive_avg_pool2d, _adaptive.adaptive_avg_pool3d)
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (

@@ -1,6 +1,8 @@
 """The classes of layers, losses and containers: torch.nn.modules' names, as these files list them."""
 
+from jitgrad.nn.adaptive import *
 from jitgrad.nn.containers import *
+from jitgrad.nn.lazy import *
 from jitgrad.nn.module import *
 from jitgrad.nn.modules.activation import *
 from jitgrad.nn.modules.attention import *

@@ -230,5 +230,31 @@ class LocalResponseNorm(Module):
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
 
-__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d",
-           "InstanceNorm3d", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
+class CrossMapLRN2d(Module):
+    """Channels divided by a power of their neighbours' sum of squares, of (N, C, H, W).
+
+    As torch's class computes it the first channel is a neighbour of all behind it; `LocalResponseNorm` has the windows
+    of the paper.
+    """
+
+    _told, _shown = ("size",), ("alpha", "beta", "k")
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1):
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, H, W), the same."""
+        if input.dim() != 4:
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
+        reach, channels = (self.size - 1) // 2, input.shape[1]  # as many on either side, of an even size one less
+        squares = input * input
+        padded = F.pad(squares, (0, 0, 0, 0, reach, reach))
+        total = padded.unfold(1, 2 * reach + 1, 1).sum(-1)
+        left = jitgrad.arange(channels, device=input.device).reshape(-1, 1, 1) > reach
+        total = total + jitgrad.where(left, squares[:, :1], 0.0)
+        return input * (total * (self.alpha / self.size) + self.k) ** -self.beta
+
+
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "CrossMapLRN2d", "GroupNorm", "InstanceNorm1d",
+           "InstanceNorm2d", "InstanceNorm3d", "LayerNorm", "LocalResponseNorm", "RMSNorm"]

@@ -101,6 +101,76 @@ class LPPool2d(_LPPoolNd, function=F.lp_pool2d):
     """The p-norms of windows of (N, C, H, W)."""
 
 
+class LPPool3d(_LPPoolNd, function=F.lp_pool3d):
+    """The p-norms of windows of (N, C, D, H, W)."""
+
+
+class _MaxUnpoolNd(Family, shown=("kernel_size", "stride", "padding")):
+    """Maxima where a pool found them, zeros elsewhere."""
+
+    def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0):
+        super().__init__()
+        self.kernel_size = _tuple(kernel_size, self._rank)
+        self.stride = _tuple(kernel_size if stride is None else stride, self._rank)
+        self.padding = _tuple(padding, self._rank)
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        """(N, C, *windows) and the indices of its pool -> (N, C, *spatial)."""
+        return self._function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+
+def _tuple(value: Sizes, rank: int) -> tuple[int, ...]:
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * rank
+
+
+class MaxUnpool1d(_MaxUnpoolNd, rank=1, function=F.max_unpool1d):
+    """`MaxPool1d` the other way, from its maxima and indices."""
+
+
+class MaxUnpool2d(_MaxUnpoolNd, rank=2, function=F.max_unpool2d):
+    """`MaxPool2d` the other way, from its maxima and indices."""
+
+
+class MaxUnpool3d(_MaxUnpoolNd, rank=3, function=F.max_unpool3d):
+    """`MaxPool3d` the other way, from its maxima and indices."""
+
+
+class _FractionalMaxPoolNd(Family):
+    """The maxima of windows that begin at places drawn at random.
+
+    Raises ValueError unless there is either an output_size or an output_ratio between 0 and 1.
+    """
+
+    def __init__(self, kernel_size: Sizes, output_size: Any = None, output_ratio: Any = None,
+                 return_indices: bool = False, _random_samples: Tensor | None = None):
+        super().__init__()
+        rank, name = self._rank, type(self).__name__
+        self.kernel_size = _tuple(kernel_size, rank)
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+        self.output_size = None if output_size is None else _tuple(output_size, rank)
+        self.output_ratio = None if output_ratio is None else _tuple(output_ratio, rank)
+        if self.output_size is None and self.output_ratio is None:
+            raise ValueError(f"{name} requires specifying either an output size, or a pooling ratio")
+        if self.output_size is not None and self.output_ratio is not None:
+            raise ValueError("only one of output_size and output_ratio may be specified")
+        if self.output_ratio is not None and not all(0 < r < 1 for r in self.output_ratio):
+            raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+
+    def forward(self, input: Tensor) -> Any:
+        """(N, C, *spatial) -> (N, C, *output_size); with return_indices also the indices."""
+        return self._function(input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
+                              self._random_samples)
+
+
+class FractionalMaxPool2d(_FractionalMaxPoolNd, rank=2, function=F.fractional_max_pool2d):
+    """The maxima of windows of (N, C, H, W) that begin at places drawn at random; see `F.fractional_max_pool2d`."""
+
+
+class FractionalMaxPool3d(_FractionalMaxPoolNd, rank=3, function=F.fractional_max_pool3d):
+    """The maxima of windows of (N, C, D, H, W) that begin at places drawn at random."""
+
+
 class _AdaptiveAvgPoolNd(Family, shown=("output_size",)):
     """The means of a given number of windows, as even as possible."""
 
@@ -150,5 +220,6 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd, function=F.adaptive_max_pool3d):
 
 
 __all__ = ["AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
-           "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d", "MaxPool1d", "MaxPool2d",
-           "MaxPool3d"]
+           "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "FractionalMaxPool2d", "FractionalMaxPool3d",
+           "LPPool1d", "LPPool2d", "LPPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d",
+           "MaxUnpool3d"]

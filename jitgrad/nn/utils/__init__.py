@@ -1,13 +1,23 @@
 """Helpers on parameters and their gradients."""
 
 import math
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import jitgrad
 from jitgrad.eager.autograd.engine import listed as _listed
 from jitgrad.eager.tensor import Tensor
-from jitgrad.nn.utils import rnn as rnn
+from jitgrad.nn.utils import (parametrizations as parametrizations, parametrize as parametrize, rnn as rnn,
+                              stateless as stateless)
+from jitgrad.nn.utils.creation import skip_init as skip_init
+from jitgrad.nn.utils.fusion import (fuse_conv_bn_eval as fuse_conv_bn_eval,
+                                     fuse_conv_bn_weights as fuse_conv_bn_weights,
+                                     fuse_linear_bn_eval as fuse_linear_bn_eval,
+                                     fuse_linear_bn_weights as fuse_linear_bn_weights)
+from jitgrad.nn.utils.older_norms import (remove_spectral_norm as remove_spectral_norm,
+                                          remove_weight_norm as remove_weight_norm, spectral_norm as spectral_norm,
+                                          weight_norm as weight_norm)
 
 
 def _part(t: Tensor, norm_type: float) -> Any:
@@ -54,6 +64,24 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
             if p.grad is not None:
                 p.grad.mul_(scale)
     return total
+
+
+def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Any,
+                          foreach: bool | None = None) -> None:
+    """Scale the gradients in place by max_norm / total_norm, if that is below 1: the end of `clip_grad_norm_`."""
+    with jitgrad.no_grad():
+        scale = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+        for p in _listed(parameters):
+            if p.grad is not None:
+                p.grad.mul_(scale)
+
+
+def clip_grad_norm(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0,
+                   error_if_nonfinite: bool = False, foreach: bool | None = None) -> Any:
+    """`clip_grad_norm_`, with a FutureWarning."""
+    warnings.warn("`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
+                  FutureWarning, stacklevel=2)
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:

@@ -282,14 +282,6 @@ def _safe_root(name: str, x: Any, *exponent: Any) -> Any:
     return apply("where", flat, zero, apply(name, apply("where", flat, one, x), *exponent))
 
 
-def norm(input: AnyTensor[Tensor], p: Number | str | None = "fro", dim: Dims = None, keepdim: bool = False,
-         dtype: dtypes.dtype | None = None) -> Tensor:
-    """The vector norm of order p over dim ("fro" and None: 2)."""
-    if p == "nuc":
-        raise NotImplementedError("norm() does not have p='nuc'")
-    return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)  # type: ignore[arg-type]
-
-
 def dist(input: AnyTensor[Tensor], other: AnyTensor[Tensor], p: Number = 2) -> Tensor:
     """The p-norm of input - other."""
     input, other = widen(input, "cuda"), widen(other, "cuda")
@@ -329,5 +321,5 @@ def diff(input: AnyTensor[Tensor], n: int = 1, dim: int = -1, prepend: AnyTensor
 complete(globals())
 
 __all__ = ["all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "cumprod", "cumsum", "diff",
-           "dist", "log_softmax", "logsumexp", "max", "mean", "min", "nanmean", "nansum", "norm", "prod", "softmax",
+           "dist", "log_softmax", "logsumexp", "max", "mean", "min", "nanmean", "nansum", "prod", "softmax",
            "std", "std_mean", "sum", "var", "var_mean"]

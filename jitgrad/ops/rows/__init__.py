@@ -1,7 +1,7 @@
 """The rows of the op table, one module per family."""
 
-from . import (activations, arithmetic, contract, convolutions, create, decompositions, elementary, gather, logic,
-               reductions, scans, views, windows)
+from . import (activations, arithmetic, contract, convolutions, create, elementary, gather, logic, matrices, reductions,
+               scans, views, windows)
 
-__all__ = ["activations", "arithmetic", "contract", "convolutions", "create", "decompositions", "elementary", "gather",
-           "logic", "reductions", "scans", "views", "windows"]
+__all__ = ["activations", "arithmetic", "contract", "convolutions", "create", "elementary", "gather", "logic",
+           "matrices", "reductions", "scans", "views", "windows"]

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from jitgrad.eager.autograd.anomaly import remember, watching
 from jitgrad.eager.autograd.node import SECOND_BACKWARD, Node, changed, edge_of, next_number
 
 _NONE: frozenset[int] = frozenset()
@@ -54,6 +55,8 @@ class CallNode(Node):
         self.title = function.title
         self.function, self.objects, self.residuals, self.unreached = function, objects, residuals, unreached
         self.tapes = None
+        if watching.on:
+            remember(self)
         #: the histories that the last backward went through, and those that earlier ones have freed
         self.reached = self.freed = _NONE
         if function.calls_back:

@@ -39,6 +39,7 @@ class Verifier(Checker):
         super().__init__(graph, pure)
         self.bound: set[Symbol] = set()
         self.blocks: set[int] = set()
+        self.raising: set[int] = set()  # blocks that no run leaves
         self.added: list[tuple[set[Any], Any]] = []  # what is visible in the blocks under way, and in which set
 
     # --- walking -----------------------------------------------------------------------------------------------------
@@ -54,6 +55,8 @@ class Verifier(Checker):
                 yield self.block(inner, node)
             self.node = node
             self.after(node)
+            if self.raises(node):
+                self.raising.add(id(block))
         self.node = owner
         for r in block.results:
             if r not in self.visible:
@@ -169,6 +172,16 @@ class Verifier(Checker):
             self.define(v)
         if node.op == "check":
             self.assume(node.inputs[0], True)
+        elif node.op == "if":
+            then, other = [id(block) in self.raising for block in node.blocks]
+            if then is not other:  # who gets past it came by the other side
+                self.assume(node.inputs[0], other)
+
+    def raises(self, node: Node) -> bool:
+        """Whether no run gets past a node."""
+        if node.op == "check":
+            return self.constant(node.inputs[0]) is False
+        return node.op == "if" and all(id(block) in self.raising for block in node.blocks)
 
     def output_types(self, node: Node) -> None:
         """Infer the outputs' types again."""

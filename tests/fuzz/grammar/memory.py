@@ -76,7 +76,7 @@ class Memory(Writer):
         first, second, other = self.fresh("m"), self.fresh("m"), self.fresh("u")
         self.line(depth, f"{first} = {self.matrix(scope, 1)} * 1.0")
         self.line(depth, f"{second} = {self.matrix(scope, 1)} + 0.0")
-        kind = self.random.choice((0, 1, 2, 3, *[4] * 16))
+        kind = self.random.choice((0, 1, 2, 3, 4, 4, 4, 4))
         if kind == 4:
             self.line(depth, f"{other} = {first}")
             self.line(depth, f"if {self.condition(scope)}:")
@@ -97,9 +97,14 @@ class Memory(Writer):
             self.line(depth + 1, f"{other} = {other} + {self.number(scope)}")
             if self.chance(0.5):
                 self.line(depth + 1, f"{other} *= 0.5")
+        row = self.fresh("v")
         self.line(depth, self.pick([f"{other} *= 0.5", f"{other}[1:] = {self.vector(scope, 1)}",
                                     f"{other} += {self.matrix(scope, 1)}", f"{other}[:, 0] = {self.number(scope)}",
-                                    f"{other}.t()[0] += 0.3"]))
+                                    f"{other}.t()[0] += 0.3", f"jitgrad.nn.functional.relu_({other})",
+                                    f"jitgrad.transpose({other}, 0, 1)[0].neg_()",
+                                    f"for {row} in {other}: {row}.mul_({self.number(scope)})",
+                                    f"for {row}, {row}b in zip({other}, {first}): {row} += {row}b * 0.3",
+                                    f"next(iter({other})).copy_({self.vector(scope, 1)})"]))
         if kind == 4 and self.chance(0.3):
             self.line(depth, f"print({first} is {other}, {second} is {other})")
         scope.matrices += [first, second, other]

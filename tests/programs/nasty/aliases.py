@@ -312,3 +312,29 @@ def row_that_a_loop_stopped_at(x, s: float):
             break
     row.mul_(10)
     return row
+
+
+@nasty(lambda: (torch.ones(3, 2), torch.zeros(2, 2), 1), lambda: (torch.ones(3, 2), torch.zeros(2, 2), 0))
+def rows_of_one_of_two_are_written(x, y, n: int):
+    """A loop over what the run chose goes over the tensor itself."""
+    v = x if n > 0 else y
+    for row in v:
+        row.add_(1)
+    for k, (a, b) in enumerate(zip(v, x)):
+        a += b * k
+    next(iter(v)).mul_(5)
+    return x.sum(), y.sum()
+
+
+@nasty(lambda: (torch.arange(4.0).reshape(2, 2) - 2, torch.zeros(2, 2) - 1, 1),
+       lambda: (torch.arange(4.0).reshape(2, 2) - 2, torch.zeros(2, 2) - 1, 0))
+def functions_write_one_of_two(x, y, n: int):
+    """What a function of the library writes, or gives a view of, is the chosen tensor and no copy of it."""
+    v = x if n > 0 else y
+    torch.nn.functional.relu_(v)
+    torch.transpose(v, 0, 1)[0].add_(3)
+    torch.add(v, 1, out=v)
+    torch.nn.functional.dropout(v, 0.5, False).mul_(2)
+    a, b = v
+    a -= b
+    return x, y

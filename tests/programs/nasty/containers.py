@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 
 import jitgrad as torch
 from tests.programs.nasty.harness import nasty
@@ -263,3 +264,26 @@ def stack_machine(n: int):
         if k > 1:
             stack.append(k - 1)
     return total
+
+
+@nasty(lambda: (torch.arange(6.0).reshape(3, 2), torch.ones(2, 2), 1),
+       lambda: (torch.arange(6.0).reshape(3, 2), torch.ones(2, 2), 0),
+       lambda: (torch.arange(2.0).reshape(1, 2), torch.ones(4, 2), 0))
+def pairs_of_rows_of_one_of_two(x, y, n: int):
+    """Which tensor is gone over is a matter of the run, and so is how many rows it has."""
+    v = x if n > 0 else y
+    rows = list(v)
+    a, *others = v
+    pairs = [(p * q).sum() for p, q in itertools.combinations(v, 2)]
+    return len(rows), a.sum(), len(others), sum(pairs) + x.sum()
+
+
+@nasty(lambda: ([], 3), lambda: ([], 0))
+def sum_of_none_is_a_number(xs, n: int):
+    """What sum gives of no tensors has no methods of tensors."""
+    for k in range(n):
+        xs.append(torch.ones(2) * k)
+    try:
+        return sum(xs).sum()
+    except AttributeError as error:
+        return str(error)

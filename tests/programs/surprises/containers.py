@@ -212,3 +212,16 @@ def parts_of_what_is_empty_at_first(x, n):
         del kept[start:]
         kept.append(x * k)
     return kept[n - 1:], [][n:], len(nothing[:n])
+
+
+@program((t(3, 2), 4), (t(2, 2), 1), compilations=None)
+def rest_of_what_the_run_says(x, n):
+    first, *rest = x
+    *start, last = range(n)
+    rest.append(first * 2)
+    return first, sum(rest), start, last
+
+
+@program((t(3, 2), 4), (t(1, 2), 1), compilations=None)
+def dicts_of_pairs_that_the_run_counts(x, n):
+    return dict(enumerate(x)), dict(zip(range(n), x)), dict(zip("ab", x)), {k: v for k, v in zip(["a", "b"], x)}

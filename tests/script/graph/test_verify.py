@@ -47,6 +47,24 @@ GOOD = [
   check(%b){error=$ValueError, template=None}
   %v: f32[N] = opt.get(%o)
   return %v""",
+    """graph f(%o: optional<f32[N]>, %c: bool) -> f32[N]:
+  %h: bool = opt.has(%o)
+  if(%h):
+    then:
+      yield
+    else:
+      if(%c):
+        then:
+          %d: bool = num.const(){value=False}
+          check(%d){error=$TypeError, template=None}
+          yield
+        else:
+          %e: bool = num.const(){value=False}
+          check(%e){error=$ValueError, template=None}
+          yield
+      yield
+  %v: f32[N] = opt.get(%o)
+  return %v""",
     MAYBE + """  %r: f32[] = if(%c):
     then:
       %g: f32[] = opt.get(%o)
@@ -185,6 +203,16 @@ BAD = {
     "get after the branch": (X + """  %h: bool = opt.has(%o)
   if(%h):
     then:
+      yield
+    else:
+      yield
+  %v: f32[3] = opt.get(%o)
+  return""", "of which nothing here says that it is present"),
+    "get after the other side raises": (X + """  %h: bool = opt.has(%o)
+  if(%h):
+    then:
+      %f: bool = num.const(){value=False}
+      check(%f){error=$ValueError, template=None}
       yield
     else:
       yield

@@ -12,7 +12,6 @@ from jitgrad.codegen.cuda.driver import blaslt
 from jitgrad.codegen.cuda.host.device_regions import as_word, resident_step
 from jitgrad.codegen.cuda.host.printer import DevicePrinter, poison_memory
 from jitgrad.codegen.cuda.kernels import each
-from jitgrad.codegen.llvm.products import batched
 from jitgrad.codegen.llvm.scalars import STORED, widen
 from jitgrad.codegen.llvm.steps import kernel_arguments, load_scalar
 from jitgrad.codegen.program.device_steps import Barrier, EachPut, EachStep, PoisonStep, ResidentStep
@@ -97,7 +96,18 @@ def product(p: DevicePrinter, step: GemmStep) -> None:
                 p.line(f"store i64 {value}, ptr %described.{position}")
             p.line("call void @jg_product(ptr %block, ptr %product)")
 
-        batched(p, STORED[step.dtype.name], batch, starts, call)
+        _batched(p, STORED[step.dtype.name], batch, starts, call)
+
+
+def _batched(p: DevicePrinter, elem: str, batch: list[tuple[V, ...]], starts: list[str], call: Any) -> None:
+    """Loops over the batch axes, each (size, strides), around the call."""
+    if not batch:
+        call(*starts)
+        return
+    (count, *strides), *inner = batch
+    with p.code.each(count) as i:
+        moved = [p.code.element(start, (i * stride).name, elem) for start, stride in zip(starts, strides, strict=True)]
+        _batched(p, elem, inner, moved, call)
 
 
 def read_scalar(p: DevicePrinter, step: LoadScalar) -> None:

@@ -6,9 +6,11 @@ from typing import Any
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, mode, widen, widest
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import Number, apply, as_operand, cast, expand_to, require_tensor, word
+from jitgrad.ops.library.core import Number, alias, apply, as_operand, cast, expand_to, require_tensor, word
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.sizes import axis, product, require_equal, text
+from jitgrad.ops.library.linear_algebra._checks import identity
+from jitgrad.ops.library.linear_algebra.decompositions import inv
+from jitgrad.ops.library.sizes import axis, product, require_equal, static_int, text
 
 __library__ = True
 
@@ -189,6 +191,31 @@ def trace(input: AnyTensor[Tensor]) -> Tensor:
     if not line.dtype.is_floating_point:
         line = cast(line, int64)
     return apply("sum", line, axes=(0,), keepdim=False)
+
+
+def matrix_power(A: AnyTensor[Tensor], n: int) -> Tensor:
+    """A @ A @ ... n times, by squaring; of the inverse for negative n."""
+    if isinstance(n, float):
+        raise TypeError("linalg_matrix_power(): argument 'n' (position 2) must be int, not float")
+    if A.ndim < 2:
+        raise RuntimeError("linalg.matrix_power: The input tensor A must have at least 2 dimensions.")
+    rows, columns = A.shape[-2], A.shape[-1]
+    require_equal(rows, columns, lambda: "linalg.matrix_power: A must be batches of square matrices, but they are "
+                                         f"{rows} by {columns} matrices")
+    n = static_int(n)
+    if n < 0:
+        A, n = inv(A), -n
+    if n == 0:
+        return expand_to(identity(A, A.shape[-1]), tuple(A.shape))
+    result: Any = None
+    base: Any = A
+    while n:
+        if n & 1:
+            result = base if result is None else matmul(result, base)
+        n >>= 1
+        if n:
+            base = matmul(base, base)
+    return alias(result) if result is A else result
 
 
 def cross(input: AnyTensor[Tensor], other: AnyTensor[Tensor], dim: int = -1) -> Tensor:
@@ -380,4 +407,4 @@ def _einsum(equation: str, xs: Sequence[Any], lowered: bool) -> Any:
 complete(globals())
 
 __all__ = ["addmm", "addmv", "addr", "baddbmm", "bmm", "cdist", "cross", "dot", "einsum", "ger", "inner", "matmul",
-           "mm", "mv", "outer", "tensordot", "trace", "vdot"]
+           "matrix_power", "mm", "mv", "outer", "tensordot", "trace", "vdot"]

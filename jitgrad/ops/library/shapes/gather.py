@@ -11,7 +11,7 @@ from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, e
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.indexing import checked_indices, index_put_value, mask_indices
 from jitgrad.ops.library.shapes.shape import take_slice
-from jitgrad.ops.library.sizes import axis, maximum, product, require, require_equal, same_shape, same_size, text
+from jitgrad.ops.library.sizes import axis, joined, maximum, product, require, require_equal, same_shape, same_size
 
 __library__ = True
 
@@ -63,9 +63,9 @@ def _require_fitting(name: str, input: Any, a: int, index: Any, src: Any) -> Non
         limits = (src.shape[k],) if k == a else (input.shape[k], src.shape[k])
         for m in limits:
             if not same_size(n, m):
-                require(n <= m, RuntimeError, f"Expected index {text(index.shape)} to be no larger than self "
-                                              f"{text(input.shape)} apart from dimension {a} and to be no larger size "
-                                              f"than src {text(src.shape)}")
+                require(n <= m, RuntimeError, "Expected index [", *joined(index.shape, ", "),
+                        "] to be no larger than self [", *joined(input.shape, ", "), f"] apart from dimension {a} and "
+                        "to be no larger size than src [", *joined(src.shape, ", "), "]")
 
 
 def _scatter(name: str, input: Any, dim: Any, index: Any, src: Any) -> Any:

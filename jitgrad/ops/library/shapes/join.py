@@ -10,7 +10,7 @@ from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, cla
                                       result_dtype)
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import take_slice
-from jitgrad.ops.library.sizes import axis, product, require, size_of
+from jitgrad.ops.library.sizes import axis, product, require, require_equal, size_of, text
 
 __library__ = True
 
@@ -52,10 +52,15 @@ def stack(tensors: Sequence[AnyTensor[Tensor]], dim: int = 0) -> Tensor:
     first = tuple(xs[0].shape)
     for i, x in enumerate(xs):
         shape = tuple(x.shape)
-        if len(shape) != len(first) or any(
-                isinstance(m, int) and isinstance(n, int) and m != n for m, n in zip(shape, first, strict=True)):
-            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and "
-                               f"{list(shape)} at entry {i}")
+
+        def message(i: int = i, shape: tuple[Any, ...] = shape) -> str:
+            return (f"stack expects each tensor to be equal size, but got {text(first)} at entry 0 and {text(shape)} "
+                    f"at entry {i}")
+
+        if len(shape) != len(first):
+            raise RuntimeError(message())
+        for m, n in zip(first, shape, strict=True):
+            require_equal(m, n, message)
     d = result_dtype(*xs)
     return apply("cat", *[apply("unsqueeze", cast(x, d), axis=a) for x in xs], axis=a)
 

@@ -8,7 +8,7 @@ from jitgrad.dtypes import int64
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, select_number
 from jitgrad.ops.library.core import alias, apply, create, expand_to, require_tensor
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.sizes import (axes, axis, ceil_div, maximum, minimum, product, require, require_equal,
+from jitgrad.ops.library.sizes import (axes, axis, ceil_div, joined, maximum, minimum, product, require, require_equal,
                                        same_shape, same_size, size_list, size_of, static_int, text)
 
 __library__ = True
@@ -296,7 +296,8 @@ def select(input: AnyTensor[Tensor], dim: int, index: Any) -> Tensor:
     a = axis(dim, input.ndim)
     n, index = input.shape[a], size_of(index)
     i = select_number(index < 0, index + n, index)
-    message = ("select(): index ", index, f" out of range for tensor of size {text(input.shape)} at dimension {a}")
+    message = ("select(): index ", index, " out of range for tensor of size [", *joined(input.shape, ", "),
+               f"] at dimension {a}")
     require(i >= 0, IndexError, *message)
     require(i < n, IndexError, *message)
     return apply("select", input, axis=a, index=i)

@@ -192,6 +192,7 @@ def _lp_pool(rank: int, input: AnyTensor[Tensor], norm_type: float, kernel_size:
 
 lp_pool1d = bind(_lp_pool, 1, "lp_pool1d")
 lp_pool2d = bind(_lp_pool, 2, "lp_pool2d", "`lp_pool1d` over two axes.")
+lp_pool3d = bind(_lp_pool, 3, "lp_pool3d", "`lp_pool1d` over three axes.")
 
 # --- columns -------------------------------------------------------------------------------------------------------
 

@@ -52,6 +52,14 @@ def collected(items: Any) -> Any:
     return out
 
 
+def paired(items: Any) -> Any:
+    """`dict(items)`."""
+    out = {}
+    for key, value in items:
+        out[key] = value
+    return out
+
+
 def live(items: Any) -> Any:
     """What `for x in items` gives where its body changes `items`."""
     k = 0

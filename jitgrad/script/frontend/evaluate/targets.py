@@ -12,8 +12,8 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import run_lists
 from jitgrad.script.frontend.values import checks, numbers, protocol
 from jitgrad.script.frontend.values.protocol import (call, delete_attribute, delete_item, get_attribute, get_item,
-                                                     in_place, items_of, set_attribute, set_item)
-from jitgrad.script.frontend.values.values import UNBOUND, Number, RunItems, RunText, SymList, SymTensor, Text
+                                                     in_place, is_open, items_of, set_attribute, set_item)
+from jitgrad.script.frontend.values.values import UNBOUND, Number, RunItems, RunText, SymList, SymTensor, Text, Union
 
 #: operators by their nodes
 BINARY: dict[type[ast.AST], str] = {ast.MatMult: "matmul", **{
@@ -42,14 +42,14 @@ def assign(context: Context, target: ast.expr, value: Any) -> None:
 def _unpack(context: Context, target: ast.Tuple | ast.List, value: Any) -> None:
     wanted = len(target.elts)
     starred = next((i for i, e in enumerate(target.elts) if isinstance(e, ast.Starred)), None)
-    if isinstance(value, (Text, RunText)):
+    if isinstance(value, (Text, RunText)) or (starred is not None and is_open(context, value)):
         value = call(context, list, value)
     held = run_lists.run_items(context, value) if isinstance(value, SymList) else None
     if held is not None:
         for t, v in zip(target.elts, _unpacked_list(context, value, held, wanted, starred), strict=True):
             assign(context, t.value if isinstance(t, ast.Starred) else t, v)
         return
-    if isinstance(value, SymTensor) and isinstance(protocol.length(context, value), Number) and starred is None:
+    if isinstance(value, (SymTensor, Union)) and is_open(context, value):
         _check_count(context, protocol.length(context, value), wanted)
         items = [get_item(context, value, k) for k in range(wanted)]
     else:

@@ -24,8 +24,8 @@ from jitgrad.script.frontend.values.plain import PLAIN, static
 from jitgrad.script.frontend.values.protocol import (binary, call, class_of, compare, delete_attribute, get_attribute,
                                                      has_attribute, is_dynamic, is_instance, is_open, items_of, iterate,
                                                      set_attribute, truth, type_name, type_word)
-from jitgrad.script.frontend.values.values import (Function, Iterable, Method, Number, Range, Super, SymList, SymTensor,
-                                                   Union, sequence)
+from jitgrad.script.frontend.values.values import (Function, Iterable, Method, Number, Range, Super, SymDict, SymList,
+                                                   SymTensor, Union, sequence)
 
 
 @handles(len)
@@ -352,6 +352,8 @@ def _list(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(dict)
 def _dict(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    if args and not kwargs and not isinstance(args[0], SymDict) and is_open(context, args[0]):
+        return call(context, list_methods.paired, *args)
     return contents.new_dict(context, {**(mappings.pairs(context, args[0]) if args else {}), **kwargs})
 
 

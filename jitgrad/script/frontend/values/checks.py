@@ -40,7 +40,7 @@ class SymbolicChecker(Checker):
         if a == b:
             return
         if isinstance(a - b, int):
-            raise error(message())
+            self._check(False, message, error)
         if sizes.assume_equal(a, b) or context.recall(("equal", a, b)):
             return
         self._check(numbers.compare(context, "eq", size_number(a), size_number(b)), message, error)
@@ -97,10 +97,13 @@ class SymbolicChecker(Checker):
         if condition is True:
             return
         with dims.spelled() as spelled:
-            text = message()
-        if condition is False and (not spelled or error is RuntimeError):
-            raise error(message())
-        parts: list[Any] = []
-        for position, piece in enumerate(text.split("\0")):
-            parts.append(size_number(spelled[int(piece)]) if position % 2 else piece)
-        emit_check(self.context, condition, error, [p for p in parts if p != ""])
+            pieces = message().split("\0")
+        stated: list[Any] = [spelled[int(piece)] if k % 2 else piece for k, piece in enumerate(pieces)]
+        if condition is False and error is RuntimeError:  # known while compiling: of the sizes of this very call
+            hints = [self.context.sizes.hint(s) if k % 2 else s for k, s in enumerate(stated)]
+            if not spelled or (self.context.depth == 0 and None not in hints):
+                raise error("".join(map(str, hints)))
+        elif condition is False and not spelled:
+            raise error("".join(pieces))
+        emit_check(self.context, condition, error,
+                   [size_number(s) if k % 2 else s for k, s in enumerate(stated) if s != ""])

@@ -4,7 +4,7 @@ import contextlib
 import functools
 import os
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +25,8 @@ from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values.objects import ObjectKind
 from jitgrad.script.frontend.values.plain import PLAIN
 from jitgrad.script.frontend.values.protocol import Kind, argument, call, is_dynamic, register
-from jitgrad.script.frontend.values.values import Function, Method, SymTensor
+from jitgrad.script.frontend.values.values import Function, Method, SymList, SymTensor, Union
+from jitgrad.script.graph.irops import Effect, effect
 from jitgrad.script.graph.marks import mark_of
 
 DEPTH = 64
@@ -193,11 +194,54 @@ def library(context: Context, fn: Callable[..., Any], args: tuple[Any, ...], kwa
         if special is None:
             raise run_lists.not_static(context)
         return call(context, special, *args, **kwargs)
-    given = tuple([argument(context, a) for a in (*args, *kwargs.values())])
-    names = tuple(kwargs)
-    n = len(args)
-    return unions.each(context, given, lambda values: effects.guarded(
-        context, lambda: fn(*values[:n], **dict(zip(names, values[n:], strict=True)))))
+    stated = (*args, *kwargs.values())
+    names, n = tuple(kwargs), len(args)
+
+    def compute(values: tuple[Any, ...]) -> Any:
+        return effects.guarded(context, lambda: fn(*values[:n], **dict(zip(names, values[n:], strict=True))))
+
+    given = tuple([argument(context, a) for a in stated])
+    copies = {t.storage: context.state.values[t.storage] for t in _copies(context, stated, given)}
+    if not copies:
+        return unions.each(context, given, compute)
+    before, done = context.state.copy(), len(context.builder.block.nodes)
+    result = unions.each(context, given, compute)
+    if not any(t.storage in copies for t in _tensors(result)) and all(
+            context.state.values[storage] is held for storage, held in copies.items()):
+        return result
+    if any(effect(node.op, node.attrs) not in (Effect.NONE, Effect.RAISES)
+           for node in context.builder.block.nodes[done:]):
+        raise UnsupportedCall("a function that writes one of several tensors, decided at run time, and does more",
+                              context.span(), hint="write an `if` around the call")
+    context.state = before  # what it did was to the copies: now to the tensors themselves
+    return unions.each(context, tuple([_referring(context, a) for a in stated]), compute)
+
+
+def _copies(context: Context, stated: Any, given: Any) -> Iterator[SymTensor]:
+    """Of arguments as the library takes them, the copies of what one of several tensors holds."""
+    if isinstance(stated, Union):
+        yield from [given] if isinstance(given, SymTensor) else []
+    elif isinstance(given, (list, tuple)):
+        items = contents.context_items(context, stated) if isinstance(stated, SymList) else stated
+        for part, value in zip(items, given, strict=True):
+            yield from _copies(context, part, value)
+
+
+def _referring(context: Context, stated: Any) -> Any:
+    """An argument as the library takes it, but for tensors of which the run chooses."""
+    if isinstance(stated, SymList):
+        return [_referring(context, v) for v in contents.context_items(context, stated)]
+    if type(stated) is tuple:
+        return tuple([_referring(context, v) for v in stated])
+    return stated if isinstance(stated, Union) else argument(context, stated)
+
+
+def _tensors(result: Any) -> Iterator[SymTensor]:
+    if isinstance(result, (list, tuple)):
+        for item in result:
+            yield from _tensors(item)
+    elif isinstance(result, SymTensor):
+        yield result
 
 
 # --- inlining ------------------------------------------------------------------------------------------------------

@@ -333,6 +333,9 @@ def minimum(context: Context, a: Any, b: Any, largest: bool = False) -> Any:
     if not isinstance(condition, Number):
         return b if condition else a
     if kind_of(a) is int and kind_of(b) is int:
+        first, second = size_of(a), size_of(b)
+        if first is not None and second is not None:
+            return size_number(dims.call("max" if largest else "min", first, second))
         result = wrap(context, context.one("num.max" if largest else "num.min", value_of(context, a),
                                            value_of(context, b)))
         lows = [low_of(a), low_of(b)]

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from jitgrad.errors import TypeMismatch, UnsupportedCall
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.state.effects import guarded, no_attribute
 from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.protocol import Kind, Methods, register
@@ -36,8 +36,7 @@ class NumberKind(Kind):
         return numbers.truth(context, obj)
 
     def is_instance(self, context: Context, obj: Number, classes: tuple[type, ...]) -> Any:
-        kinds = (bool, int, float) if obj.number_type is object else (obj.number_type,)
-        answers = {issubclass(kind, classes) for kind in kinds}
+        answers = {issubclass(kind, classes) for kind in _classes(obj)}
         if len(answers) > 1:
             raise numbers.type_unknown(context)
         return answers.pop()
@@ -73,4 +72,11 @@ class NumberKind(Kind):
         return super().get_attribute(context, obj, name)
 
     def no_attribute(self, context: Context, obj: Any, name: str) -> Exception:
-        return UnsupportedCall(f"attribute `{name}` of {self.type_word(obj)}", context.span())
+        if any(hasattr(kind, name) for kind in _classes(obj)):
+            return UnsupportedCall(f"attribute `{name}` of {self.type_word(obj)}", context.span())
+        return no_attribute(context, self.type_name(obj), name)
+
+
+def _classes(number: Number) -> tuple[type, ...]:
+    """What it may be."""
+    return (bool, int, float) if number.number_type is object else (number.number_type,)

@@ -82,6 +82,9 @@ class TensorKind(Kind):
             return super().get_attribute(context, obj, name)
         if name in ("requires_grad", "is_leaf"):
             context.gradient_state = True
+        if name == "is_leaf" and obj.storage.was_leaf and not obj.path and obj.requires_grad:
+            raise NotStatic("whether a tensor that a branch, a loop or a list brings here is a leaf is known only at "
+                            "run time", context.span(), hint="ask where it is made, by its own name")
         if name in ("is_cuda", "get_device"):
             context.device_state = True
         if name in _GETTERS:
@@ -127,7 +130,7 @@ class TensorKind(Kind):
         return Iterable(obj.shape[0], lambda cx, k: self.get_item(cx, obj, k), False)
 
     def is_open(self, context: Context, obj: SymTensor) -> bool:
-        return not isinstance(self.iterate(context, obj).length, int)
+        return obj.ndim > 0 and not isinstance(obj.shape[0], int)
 
     def contains(self, context: Context, obj: SymTensor, item: Any) -> Any:
         return call(context, list_methods.in_tensor, obj, item)

@@ -92,11 +92,14 @@ class UnionKind(Kind):
         return Method(name, each)
 
     def iterate(self, context: Context, obj: Union) -> Iterable:
-        held = force(context, obj, "'{}' object is not iterable", several=True)
+        held = certain(context, obj, "'{}' object is not iterable")  # not what it holds: items may be written
         if not isinstance(held, Union):
             return protocol.iterate(context, held)
         length = switch(context, held, lambda v: protocol.iterate(context, v).length)
         return Iterable(length, lambda cx, k: switch(cx, held, lambda v: _item(cx, v, k)), False)
+
+    def is_open(self, context: Context, obj: Union) -> bool:
+        return isinstance(obj.inner, Tensor) or any(protocol.is_open(context, s) for s in obj.statics)
 
     def call(self, context: Context, obj: Union, args: Args, kwargs: dict[str, Any]) -> Any:
         return switch(context, obj, lambda v: protocol.call(context, v, *args, **kwargs))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import linecache
+import re
 from typing import Any
 
 import pytest
@@ -59,3 +61,35 @@ def test_missing_keywords_are_all_named():
     for function in (calls, torch.script(calls)):
         with pytest.raises(TypeError, match="missing 2 required keyword-only arguments: 'left' and 'right'"):
             function(torch.ones(2))
+
+
+#: expressions of x: 3x4, y: 5x6, z: 2x3x4, v: 7 and i: 3 indices, that eager refuses for their sizes
+WRONG = """
+x.view(7); x.view(-1, 5); x.expand(2, 4); torch.stack([x, y]); torch.cat([x, y]); torch.cat([x, z]); x @ y
+torch.bmm(z, z); torch.mv(x, v); torch.dot(v, x[0]); x + y; x * v; torch.where(x > 0, y, x); F.linear(x, y)
+F.cross_entropy(x, i[:2]); F.cross_entropy(x, i + 9); F.mse_loss(x, y); F.layer_norm(x, (y.shape[0],))
+F.batch_norm(x, v, v); F.embedding(i + 8, x); x.scatter(0, y.long(), x); x.index_select(0, i + 5); x[5]; x[:, 9]
+x[i + 7]; x.narrow(0, 2, 4); x.select(1, 4); x.split([1, 1], 0); x.unflatten(1, (3, 2)); x.topk(9); x.unfold(0, 5, 1)
+torch.outer(x, v); torch.linalg.inv(x); F.pad(v, (9, 9), mode='reflect'); F.avg_pool2d(z, 9); torch.addmm(x, x, y)
+torch.baddbmm(z, z, z); x.masked_fill(y > 0, 1); x.masked_select(y > 0); x.copy_(y); x.index_add(0, i, y)
+x.take(i + 99); torch.broadcast_to(x, (5, 4)); F.glu(y[:, :5]); F.cosine_similarity(x, y); torch.lerp(x, y, 0.5)
+x.view(y.shape); x.t() @ y; torch.ones(4, 4) @ x[:1]; (x[:, :1] @ y[:2]).sum(); torch.cat([x[:, :1], x[:2, :3]])
+"""
+
+
+@pytest.mark.parametrize("expression", re.split(r"; |\n", WRONG.strip()))
+def test_sizes_in_messages(expression: str) -> None:
+    """The user's sizes, in torch's words, where they are known while compiling and in a loop."""
+    for lines in (f"return {expression}", f"for _ in range(n):\n        r = {expression}\n    return r"):
+        source, file = f"def f(x, y, z, v, i, n: int):\n    {lines}\n", f"<{lines}>"
+        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+        scope: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
+        exec(compile(source, file, "exec"), scope)
+        found = []
+        for f in (scope["f"], torch.script(scope["f"])):
+            with pytest.raises((RuntimeError, IndexError, ValueError)) as info:
+                f(torch.ones(3, 4), torch.ones(5, 6), torch.ones(2, 3, 4), torch.ones(7), torch.ones(3).long(), 2)
+            found.append(info.value)
+        eager, scripted = found
+        assert isinstance(scripted, type(eager))
+        assert str(eager).partition("\n")[0] in str(scripted)

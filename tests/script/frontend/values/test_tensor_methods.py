@@ -24,7 +24,7 @@ TEXTS = {
     "cross": "torch.ones(3).cross(torch.arange(3.0))", "is_nonzero": "x.sum().is_nonzero()",
     "masked_scatter": "x.masked_scatter(x > 1, x)", "masked_scatter_": "(x * 1).masked_scatter_(x > 1, x)",
     "masked_select": "x.masked_select(x > 1)", "put": "x.put(i, x[0])", "put_": "(x * 1).put_(i, x[0])",
-    "select_scatter": "x.select_scatter(x[0], 0, 1)",
+    "lu_solve": "x.lu_solve(*torch.linalg.lu_factor(x))", "select_scatter": "x.select_scatter(x[0], 0, 1)",
     "scatter_add": "x.scatter_add(0, i.expand(2, 2), x)", "scatter_add_": "(x * 1).scatter_add_(0, i.expand(2, 2), x)",
     "scatter_reduce": "x.scatter_reduce(0, i.expand(2, 2), x, 'amax')",
     "scatter_reduce_": "(x * 1).scatter_reduce_(0, i.expand(2, 2), x, 'amax')"}

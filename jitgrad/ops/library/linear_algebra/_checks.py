@@ -1,0 +1,100 @@
+"""What torch.linalg's functions ask of their operands, and what they raise where there is no result."""
+
+from typing import Any
+
+from jitgrad.dtypes import int32, int64
+from jitgrad.ops.backend import backend
+from jitgrad.ops.library.core import apply, as_operand, cast, create, expand_to, whole, word
+from jitgrad.ops.library.sizes import maximum, product, require, require_equal
+
+__library__ = True
+
+
+#: torch's words where singular values are not found
+NOT_FINITE = "linalg.svd: The algorithm failed to converge because the input matrix contained non-finite values."
+
+
+class LinAlgError(RuntimeError):
+    """A matrix is singular, or not positive definite, or has no decomposition."""
+
+
+def matrices(fn: str, A: Any) -> Any:
+    """A, or RuntimeError unless it holds matrices of floats."""
+    if A.ndim < 2:
+        raise RuntimeError(f"{fn}: The input tensor A must have at least 2 dimensions.")
+    if not A.dtype.is_floating_point:
+        raise RuntimeError(f"{fn}: Expected a floating point or complex tensor as input. Got {word(A.dtype)}")
+    return A
+
+
+def square(fn: str, A: Any) -> Any:
+    """A, or RuntimeError unless it holds square matrices of floats."""
+    A = matrices(fn, A)
+    m, n = A.shape[-2], A.shape[-1]
+    require_equal(m, n, lambda: f"{fn}: A must be batches of square matrices, but they are {m} by {n} matrices")
+    return A
+
+
+def spoiled(x: Any) -> Any:
+    """Whether there is a NaN: a bool, or one that a script knows at run time."""
+    asked = whole(x)
+    line = apply("reshape", apply("ne", asked, asked), shape=(product(asked.shape),))
+    return backend().item(apply("any", line, axes=(0,), keepdim=False))
+
+
+def found(result: Any, given: Any, message: str) -> Any:
+    """The result, or LinAlgError where it is NaN though nothing given was."""
+    broken, excused = spoiled(result), spoiled(given)
+    require((not broken or excused) if isinstance(broken, bool) else broken <= excused, LinAlgError, message)
+    return result
+
+
+def finite(result: Any, message: str) -> Any:
+    """The result, or LinAlgError where it is NaN."""
+    broken = spoiled(result)
+    require((not broken) if isinstance(broken, bool) else broken <= 0, LinAlgError, message)
+    return result
+
+
+def require_none(fn: str, info: Any, error: type[Exception], *message: Any) -> None:
+    """Raise `error` where a number of `info`, one a matrix, is not 0: of the first, its number for each `...`."""
+    flat = whole(info)
+    line = apply("reshape", flat, shape=(product(flat.shape),))
+    line = apply("cat", line, create("full", line, value=0, shape=(1,), dtype=line.dtype), axis=0)
+    bad = cast(apply("ne", line, as_operand(0, line.dtype)), int64)
+    first = apply("argmax", bad, axes=(0,), keepdim=False)
+    order, item = backend().item(apply("index", line, first, axes=(0,))), backend().item(first)
+    where = [" (Batch element ", item, "):"] if flat.ndim else []
+    require(order <= 0, error, f"{fn}:", *where, " ", *[order if part is ... else part for part in message])
+
+
+def broadcast_batches(a: Any, b: Any) -> tuple[Any, Any]:
+    """Two tensors of matrices with one shape of batches."""
+    if a.ndim == b.ndim == 2:
+        return a, b
+    one = apply("mul", apply("slice", a, axis=a.ndim - 1, start=0, length=1, step=1),
+                apply("slice", b, axis=b.ndim - 1, start=0, length=1, step=1))
+    batch = tuple(one.shape)[:-2]
+    return expand_to(a, (*batch, *a.shape[-2:])), expand_to(b, (*batch, *b.shape[-2:]))
+
+
+def identity(like: Any, n: Any) -> Any:
+    """(n, n): ones on the diagonal, of the dtype of a tensor and where it is."""
+    k = create("arange", like, length=n, dtype=int64)
+    return cast(apply("eq", apply("unsqueeze", k, axis=1), k), like.dtype)
+
+
+def zero_pivot(lu: Any) -> Any:
+    """int32, one a matrix: the number of the first zero on the diagonal, counted from 1; 0 where there is none."""
+    line = apply("eq", apply("diagonal", lu, offset=0, axis1=lu.ndim - 2, axis2=lu.ndim - 1), as_operand(0, lu.dtype))
+    last = line.ndim - 1
+    shape = tuple(line.shape)[:-1]
+    longer = apply("cat", cast(line, int64), create("full", lu, value=1, shape=(*shape, 1), dtype=int64), axis=last)
+    first = apply("argmax", longer, axes=(last,), keepdim=False)
+    none = apply("eq", first, as_operand(line.shape[-1], int64))
+    return cast(apply("where", none, as_operand(0, int64), apply("add", first, as_operand(1, int64))), int32)
+
+
+def largest_side(A: Any) -> Any:
+    """The larger of the sizes of matrices."""
+    return maximum(A.shape[-2], A.shape[-1])

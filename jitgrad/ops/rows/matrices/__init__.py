@@ -1,0 +1,8 @@
+"""Inverses, factors and functions of matrices: call-backs into NumPy in every backend.
+
+What is singular, not positive definite or not finite gives NaN here; the library's checks raise.
+"""
+
+from . import factors, functions, solving, spectral
+
+__all__ = ["factors", "functions", "solving", "spectral"]
