@@ -8,6 +8,7 @@ of an object. MCJIT is not used: it owns its target machine, and reusing that on
 import itertools
 import mmap
 import os
+import re
 import struct
 import threading
 from collections.abc import Iterable, Mapping
@@ -34,8 +35,10 @@ def _after_fork() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 _numbering = itertools.count()
-#: of objects: how many bytes the names that they leave undefined take, and how many the first object takes
+#: of objects: how many bytes the names of functions that they leave undefined take, and how many the first object takes
 _HEADER = struct.Struct("=qq")
+#: functions that a text says are elsewhere, and those that it has
+_DECLARED, _DEFINED = (re.compile(rf"{word} [^\n@]*@([\w.]+)") for word in ("declare", "define"))
 #: bytes that LLVM may need for the smallest module
 ROOM = 16 << 20
 
@@ -134,9 +137,11 @@ def optimise(text: str) -> Any:
         module = llvm.binding.parse_assembly(text)
         module.triple = llvm.host.triple
         module.data_layout = str(llvm.machine.target_data)
-        for function in module.functions:
-            if not function.is_declaration and not any(b"optnone" in a for a in function.attributes):
-                llvm.passes.run(function, llvm.pass_builder())
+        quick = text.count(" optnone")  # asking llvmlite for attributes takes longer than short functions' passes
+        if quick < text.count("define "):
+            for function in module.functions:
+                if not function.is_declaration and not (quick and any(b"optnone" in a for a in function.attributes)):
+                    llvm.passes.run(function, llvm.pass_builder())
         return module
 
 
@@ -158,13 +163,11 @@ def compile_module(text: str, quick: str = "") -> bytes:
     """
     llvm = _llvm()
     with lock:
-        modules = [optimise(part) for part in (text, quick) if part]
-        images = [bytes(machine.emit_object(module))
-                  for machine, module in zip((llvm.machine, llvm.quick_machine), modules, strict=False)]
-        named = [(v.name, v.is_declaration) for m in modules for v in (*m.functions, *m.global_variables)]
-    defined = {name for name, declared in named if not declared}
-    undefined = "\n".join(sorted({name for name, _ in named} - defined)).encode()
-    return _HEADER.pack(len(undefined), len(images[0])) + undefined + b"".join(images)
+        good = bytes(llvm.machine.emit_object(optimise(text)))
+        rest = bytes(llvm.quick_machine.emit_object(optimise(quick))) if quick else b""
+    declared, defined = ({*names.findall(text), *names.findall(quick)} for names in (_DECLARED, _DEFINED))
+    undefined = "\n".join(sorted(declared - defined)).encode()
+    return _HEADER.pack(len(undefined), len(good)) + undefined + good + rest
 
 
 def assembly(text: str) -> str:

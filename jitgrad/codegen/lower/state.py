@@ -26,7 +26,7 @@ from jitgrad.dims import Size, Symbol
 from jitgrad.ops.opdef import RANDOM, is_kind
 from jitgrad.ops.types import BOOL, INT, OptionalType, TensorType, Type
 from jitgrad.script.graph.ir import Block, Captures, Graph, Node, Value, payload, symbol_axes
-from jitgrad.script.graph.irops import Effect, effect
+from jitgrad.script.graph.irops import NOTHING, Effect, effect
 
 
 def tensor(value: Value) -> TensorType:
@@ -92,9 +92,9 @@ class Lowering:
         #: what is a check, or has one inside: what follows may rely on it
         self.may_check = Inside(lambda n: n.op == "check")
         #: what must keep its place among effects
-        self.has_effect = Inside(lambda n: effect(n.op, n.attrs) is not Effect.NONE)
+        self.has_effect = Inside(lambda n: effect(n.op, n.attrs) is not NOTHING)
         #: what may raise or call out, so that memory can be seen
-        self.may_leave = Inside(lambda n: bool(effect(n.op, n.attrs) & ~Effect.WRITES))
+        self.may_leave = Inside(lambda n: effect(n.op, n.attrs) not in (NOTHING, Effect.WRITES))
 
     def _entry_symbols(self) -> dict[Symbol, tuple[int, int]]:
         """Where each symbol of the inputs is read; in an Optional only if it is nowhere else."""

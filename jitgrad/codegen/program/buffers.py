@@ -118,7 +118,8 @@ class _Walker:
                 self.loop(step, loops)
             else:
                 for block in (*step.blocks, step.before):
-                    self.steps(block, loops)
+                    if block:
+                        self.steps(block, loops)
             if step.leaving is not None:
                 left[step.leaving] = left.get(step.leaving, (self.position, 0))[0], self.position
             for buffer in step.named:
@@ -154,8 +155,9 @@ class _Walker:
             buffer = pending.pop()
             if buffer.kind in ("slot", "growable"):
                 self.extend(buffer, position, loops)
-            pending += sorted(buffer.aliases - seen, key=lambda b: b.id)
-            seen |= buffer.aliases
+            if buffer.aliases:
+                pending += sorted(buffer.aliases - seen, key=lambda b: b.id)
+                seen |= buffer.aliases
 
     def extend(self, buffer: Buffer, position: int, loops: tuple[int, ...]) -> None:
         """A buffer's range reaches to `position`."""

@@ -24,6 +24,9 @@ class Effect(enum.Flag):
     MARKS = 8   # nothing at run time: one end of a region (see `autodiff.regions`), what an exception would store
 
 
+#: to compare with: reading a member of an enumeration takes longer than the rest of the question
+NOTHING = Effect.NONE
+
 STRUCTURAL = frozenset({"if", "while", "scan"})
 #: ops whose results have the types that whoever made the node gave them
 TYPED = frozenset({"custom", "callback", "callback.vjp"})
@@ -48,7 +51,7 @@ def effect(op: str, attrs: Mapping[str, Any]) -> Effect:
     """The node's own effect, its blocks not counted. Checked number arithmetic raises OverflowError."""
     if attrs.get("checked"):
         return Effect.RAISES
-    return EFFECTS.get(op, Effect.NONE)
+    return EFFECTS.get(op, NOTHING)
 
 
 Rule = Callable[[tuple[Type, ...], Mapping[str, Any]], Type]

@@ -47,7 +47,7 @@ class _Cse(Rewriter):
         if op == "check":
             key: Any = (op, inputs[0])
         else:
-            if effect(op, node.attrs) & ~Effect.RAISES or op == "dim.bind":
+            if effect(op, node.attrs) not in _NO_MORE or op == "dim.bind":
                 return None
             if len(inputs) == 2 and inputs[1].id < inputs[0].id:
                 row = OPS.get(op)
@@ -65,3 +65,5 @@ class _Cse(Rewriter):
 
 
 _NUMBERS = frozenset({int, float, bool})
+#: effects of what may be done once: an equal check or operation cannot fail again
+_NO_MORE = (Effect.NONE, Effect.RAISES)

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from jitgrad.dims import Dim, Symbol, symbols
 from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
 from jitgrad.script.graph.ir import Block, Graph, Loop, Node, Value, attr_symbols, flows, payload, symbol_axes
-from jitgrad.script.graph.irops import effect
+from jitgrad.script.graph.irops import NOTHING, effect
 
 
 def dce(graph: Graph) -> Graph:
@@ -79,7 +79,7 @@ class _Liveness:
                     self.owner[v] = node
                 if node.binds:
                     self.bind(node.binds, node.outputs)
-                if effect(node.op, node.attrs) and node not in idle:
+                if effect(node.op, node.attrs) is not NOTHING and node not in idle:
                     roots.append(node)
                 for source, target in flows(node) if node.blocks else ():
                     self.sources.setdefault(target, []).append(source)

@@ -23,7 +23,7 @@ from jitgrad.dims import Dim, Symbol, product
 from jitgrad.ops import OPS, Kind
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Block, Graph, Node, Value, attr_symbols, type_symbols
-from jitgrad.script.graph.irops import GUARDED, effect
+from jitgrad.script.graph.irops import GUARDED, NOTHING, effect
 from jitgrad.script.passes.rewrite import Rewriter
 
 
@@ -51,14 +51,15 @@ class _Licm(Rewriter):
             if not node.inputs and node.op in ("full", "num.const") and _is_free(node, symbols):
                 constants[node.outputs[0]] = node
                 continue
-            total = not (node.blocks or node.binds or effect(node.op, node.attrs) or node.op in GUARDED)
+            acts = effect(node.op, node.attrs) is not NOTHING
+            total = not (acts or node.blocks or node.binds or node.op in GUARDED)
             if total and local.isdisjoint(node.inputs) and _is_free(node, symbols) and (not guarded or is_total(node)):
                 for v in node.inputs:
                     if v in constants:
                         leaving[constants[v]] = None
                 leaving[node] = None
                 continue
-            guarded = guarded or bool(effect(node.op, node.attrs))
+            guarded = guarded or acts
             local.update(node.outputs)
             symbols.update(node.binds)
         if leaving:

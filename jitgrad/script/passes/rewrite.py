@@ -96,15 +96,13 @@ class Rewriter:
 
     def nodes_of(self, block: Block, new: Block) -> Nested[None]:
         """Append what becomes of a block's nodes."""
-        values, defined, visit, builder, append = self.values, self.nodes, self.visit, self.builder, new.nodes.append
+        defined, visit, builder, append = self.nodes, self.visit, self.builder, new.nodes.append
+        replaced = self.values.keys()
         builder.block = new
         for old in block.nodes:
             node = old
-            for v in old.inputs:
-                if v in values:
-                    inputs = tuple([values.get(v, v) for v in old.inputs])
-                    node = Node(old.op, inputs, old.attrs, old.outputs, old.blocks, old.span, old.binds)
-                    break
+            if not replaced.isdisjoint(old.inputs):
+                node = Node(old.op, self.mapped(old.inputs), old.attrs, old.outputs, old.blocks, old.span, old.binds)
             builder.span = old.span
             if node.blocks:
                 yield self.structural(node, new)
