@@ -14,11 +14,13 @@ from jitgrad.device import (device as device,  # the class; the module of that n
                             provide_kernels as _provide_kernels)
 
 if TYPE_CHECKING:
-    from jitgrad import (accelerator, amp, autograd, backends, cpu, cuda, distributions, func, jit, linalg, nn, onnx,
-                         optim, special, testing, utils)
+    from jitgrad import (accelerator, amp, autograd, backends, compiler, cpu, cuda, distributions, func, jit, linalg,
+                         nn, onnx, optim, special, testing, utils)
+    from jitgrad._higher_order_ops import cond
     from jitgrad._namespace import *
     from jitgrad.codegen.run.threads import (get_num_interop_threads, get_num_threads, set_num_interop_threads,
                                              set_num_threads)
+    from jitgrad.compiler import compile
     from jitgrad.eager.format import set_printoptions
     from jitgrad.func.vectorize import vmap
     from jitgrad.script.executor import eager_mode
@@ -27,11 +29,12 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_PUBLIC = ("accelerator", "amp", "autograd", "backends", "cpu", "cuda", "distributions", "func", "jit", "linalg", "nn",
-           "onnx", "optim", "special", "testing", "utils")
+_PUBLIC = ("accelerator", "amp", "autograd", "backends", "compiler", "cpu", "cuda", "distributions", "func", "jit",
+           "linalg", "nn", "onnx", "optim", "special", "testing", "utils")
 _MODULES = frozenset(name.removesuffix(".py") for name in _os.listdir(_os.path.dirname(__file__)))
 _LATE = {"save": "serialization", "load": "serialization", "eager_mode": "script.executor",
-         "ignore": "script.graph.marks", "set_printoptions": "eager.format", "vmap": "func.vectorize",
+         "ignore": "script.graph.marks", "compile": "compiler", "cond": "_higher_order_ops",
+         "set_printoptions": "eager.format", "vmap": "func.vectorize",
          **dict.fromkeys(("get_num_threads", "set_num_threads", "get_num_interop_threads", "set_num_interop_threads"),
                          "codegen.run.threads")}
 
