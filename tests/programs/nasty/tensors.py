@@ -243,3 +243,22 @@ def one_element_of_a_range_decides(n: int, x):
     if torch.arange(5)[3:4] > n + 2:
         x = x + 1
     return i, x / torch.arange(1, 9, 2)[n:n + 1]
+
+
+@nasty(lambda: (m(3, 4), 2), lambda: (m(3, 4).requires_grad_(), 0), lambda: (m(3, 4), 1))
+def list_of_conditions_is_a_mask(x, n: int):
+    """A list whose bools the run decides is read as the indices 0 and 1."""
+    y = x * 1
+    y[[n > 0, False, True]] = 9
+    y[:, [n > 1, True, False, n == 1]] *= 2
+    kept = []
+    for k in range(3):
+        kept.append(k >= n)
+    high = x[[(row.sum() > 6).item() for row in x]]
+    return y, x[kept], high, x[[n > 5, n > 5, n > 5]], x[[n, True]], x[[n, 0], [1, n]]
+
+
+@nasty(lambda: (m(), 1.0), lambda: (m(), 0.0))
+def list_of_floats_is_no_index(x, s: float):
+    """A float that the run decides is rounded to an index."""
+    return x[[s, 0]]
