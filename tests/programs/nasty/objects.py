@@ -361,3 +361,70 @@ def descriptor_with_state(m, factor: float, s: float):
     before = m.length
     scaled.factor = factor
     return before, m.length, m.raw
+
+
+class Watched:
+    """A property with a deleter, an attribute of the class, and an answer to every other name."""
+
+    scale = 3
+
+    def __init__(self, value):
+        self.value = value
+        self.log = []
+
+    @property
+    def level(self):
+        return len(self.log)
+
+    @level.deleter
+    def level(self):
+        self.log.append("deleted")
+
+    @property
+    def fixed(self):
+        return 4
+
+    def __getattr__(self, name):
+        return len(name)
+
+
+@nasty(lambda: (v(1, 2), 2), lambda: (v(1, 2), 0))
+def deleters_run(x, n: int):
+    """`del` of a property calls its deleter; without one it is an error, as for what only the class has."""
+    w, errors = Watched(x * n), []
+    del w.level
+    try:
+        del w.fixed
+    except AttributeError as e:
+        errors.append(str(e))
+    try:
+        del w.scale
+    except AttributeError:
+        errors.append("the class's")
+    return w.level, errors, w.scale
+
+
+@nasty(lambda: (v(1, 2), 2), lambda: (v(1, 2), 0), lambda: (v(1, 2).requires_grad_(), 1))
+def own_or_inherited(x, n: int):
+    """An attribute that one branch gives the object, and else its class or `__getattr__` answers for."""
+    w, v = Watched(x), Watched(x)
+    if n > 0:
+        w.scale = 9
+        w.other = n
+    for k in range(n):
+        v.scale = v.scale + k
+    v.scale += 1
+    if n > 1:
+        del v.scale
+    return w.value * w.scale, w.other, v.scale, Watched.scale
+
+
+@nasty(lambda: (v(1, 2), 2), lambda: (v(1, 2), 0))
+def empty_slots(x, n: int):
+    """A slot that holds nothing is no attribute."""
+    s = Slotted(x)
+    del s.x
+    before = hasattr(s, "x")
+    s.x = x * n
+    del s.count
+    return before, hasattr(s, "x"), hasattr(s, "count"), getattr(s, "count", n), s.x

@@ -227,6 +227,11 @@ def generated(cls: type, name: str) -> bool:
     return dataclasses.is_dataclass(cls) and getattr(getattr(method, "__code__", None), "co_filename", "") == "<string>"
 
 
+def has_rule(cls: type, name: str) -> bool:
+    """Whether a class in Python has a `__setattr__` or its kin of its own, which a frozen dataclass's is not."""
+    return hasattr(getattr(cls, name), "__code__") and not generated(cls, name)
+
+
 def _compare_fields(context: Context, op: str, a: Any, b: Any) -> Any:
     """The comparison that `dataclass` generates: that of the tuples of fields."""
     names = [f.name for f in dataclasses.fields(class_of(a)) if f.compare]
@@ -259,6 +264,20 @@ def set_property(context: Context, obj: Any, name: str, attribute: Any, value: A
         raise effects.no_attribute(context, "", name, what=f"`{name}` cannot be assigned",
                                    says=f"property '{name}' of '{class_of(obj).__name__}' object has no setter")
     call(context, attribute.fset, obj, value)
+
+
+def delete_property(context: Context, obj: Any, name: str, attribute: Any) -> None:
+    """`del` of a property."""
+    if not isinstance(attribute, property):
+        delete = getattr(type(attribute), "__delete__", None)
+        if delete is None:
+            raise effects.no_attribute(context, "", name, what=f"`{name}` cannot be deleted", says="__delete__")
+        call(context, delete, context.inputs.unnamed(attribute), obj)
+        return
+    if attribute.fdel is None:
+        raise effects.no_attribute(context, "", name, what=f"`{name}` cannot be deleted",
+                                   says=f"property '{name}' of '{class_of(obj).__name__}' object has no deleter")
+    call(context, attribute.fdel, obj)
 
 
 OBJECT = ObjectKind()
