@@ -85,7 +85,7 @@ class EntryWriter:
             owner = resolve(base, self.values)
         except Unreadable:
             return None
-        for holder in ("_parameters", "_buffers", "_modules"):
+        for holder in sig.REGISTRIES:
             if name in owner.__dict__.get(holder, ()) if hasattr(owner, "__dict__") else False:
                 return holder
         return None

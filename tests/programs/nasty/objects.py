@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections import namedtuple
-from dataclasses import dataclass, field, replace
+from dataclasses import FrozenInstanceError, dataclass, field, replace
 from typing import NamedTuple
 
 import jitgrad as torch
@@ -428,3 +428,45 @@ def empty_slots(x, n: int):
     s.x = x * n
     del s.count
     return before, hasattr(s, "x"), hasattr(s, "count"), getattr(s, "count", n), s.x
+
+
+class Counted:
+    count = 3
+    cache = None
+
+    def __init__(self, x):
+        self.x = x
+
+
+@dataclass(frozen=True)
+class Fixed:
+    a: int = 1
+
+
+@nasty(lambda: (Counted(v(1, 2)), 2), lambda: (Counted(v(1, 2)), 0), lambda: (Counted(v(1, 2).requires_grad_()), 1))
+def outside_own_or_inherited(a, n: int):
+    """What only one branch assigns to the caller's object is copied from its class on the other, or an error there."""
+    if n > 0:
+        a.count = a.count + n
+        a.fresh = a.x * n
+    for k in range(n):
+        a.cache = a.x * k if a.cache is None else a.cache + 1
+    return a.count, Counted.count, a.cache is None, a.fresh if n > 0 else a.x
+
+
+@nasty(lambda: (Counted(v(1, 2)), 0), lambda: (Counted(v(1, 2)), 2))
+def outside_unassigned(a, n: int):
+    """An attribute that no branch of this run assigned."""
+    if n > 0:
+        a.fresh = n
+    return a.fresh
+
+
+@nasty(lambda: (Fixed(), 1), lambda: (Fixed(4), 0))
+def frozen_outside(p, n: int):
+    """A frozen dataclass of the caller's raises where it is assigned to, not when the call ends."""
+    try:
+        p.a = n
+    except FrozenInstanceError as e:
+        return str(e), p.a
+    return p.a

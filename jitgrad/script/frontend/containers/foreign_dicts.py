@@ -102,6 +102,9 @@ def change(context: Context, target: SymDict, items: dict[Any, Any]) -> None:
     """Give a dict with plain keys new items; one that the script did not make is stored to when the call ends."""
     contents.writable(context, target)
     if target.source is not None:
+        if isinstance(target.source, sig.Attr) and target.source.name in sig.HOLDERS:
+            raise UnsupportedCall(f"a change of the `{target.source.name}` of an object", context.span(),
+                                  hint="assign its attributes by name, or by `setattr`")
         before = context.inputs.initial(target)
         if any(k not in items for k in before):
             context.inputs.rewritten[target] = None

@@ -24,7 +24,7 @@ from jitgrad.script.frontend.templates import pools, run_lists
 from jitgrad.script.frontend.templates.unions import bound, is_static, may_be, undecided, without
 from jitgrad.script.frontend.values.objects import (MISSING, NamespaceKind, ObjectKind, bind, class_attribute,
                                                     delete_property, generated, get_property, has_rule, is_method,
-                                                    is_property, set_property)
+                                                    is_property, set_property, unfrozen)
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import call, is_dynamic, register
 from jitgrad.script.frontend.values.strings import listed
@@ -259,7 +259,5 @@ def _answers(obj: Any, name: str) -> bool:
 
 
 def _writable(context: Context, obj: Instance, text: str) -> None:
-    params = getattr(obj.cls, "__dataclass_params__", None)
-    if params is not None and params.frozen:
-        raise effects.raise_now(context, dataclasses.FrozenInstanceError, (text,))
+    unfrozen(context, obj.cls, text)
     contents.writable(context, obj)

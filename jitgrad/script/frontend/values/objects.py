@@ -13,15 +13,16 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.numbers import NUMBERS, operator_of
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers.indexing import pick
-from jitgrad.script.frontend.state import effects
+from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.handlers import Args
 from jitgrad.script.frontend.state.outside import Leaving
+from jitgrad.script.frontend.templates.unions import bound, is_static, may_be, undecided, without
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.plain import python_binary, static
 from jitgrad.script.frontend.values.protocol import Kind, call, class_of, is_dynamic, kind_of, register, truth
-from jitgrad.script.frontend.values.values import Borrowed, Instance, Iterable, Method, Number, Super, sequence
+from jitgrad.script.frontend.values.values import UNBOUND, Borrowed, Instance, Iterable, Method, Number, Super, sequence
 
 MISSING = object()
 #: (a module, a name) -> what stands for that in a script
@@ -79,8 +80,18 @@ class ObjectKind(Kind):
     def get_attribute(self, context: Context, obj: Any, name: str) -> Any:
         slot = ("attr", id(obj), name)
         values = context.state.values
-        if slot in values:
-            return values[slot]
+        own = values.get(slot, UNBOUND)
+        if own is UNBOUND:
+            return self._at_entry(context, obj, name)
+        if not may_be(own, UNBOUND):
+            return own
+        if not sig.is_inherited(obj, name):
+            return bound(context, own, AttributeError, f"'{type(obj).__name__}' object has no attribute '{name}'")
+        return dispatch.branch(context, is_static(context, own, UNBOUND), lambda: self._at_entry(context, obj, name),
+                               lambda: without(context, own, UNBOUND, known=True))
+
+    def _at_entry(self, context: Context, obj: Any, name: str) -> Any:
+        """An attribute that the script has not assigned."""
         attribute = class_attribute(type(obj), name)
         if is_property(attribute):
             return get_property(context, obj, name, attribute)
@@ -95,7 +106,7 @@ class ObjectKind(Kind):
                 return bind(obj, attribute)
             if type(attribute).__name__ in ("method_descriptor", "wrapper_descriptor", "builtin_function_or_method"):
                 return getattr(obj, name)
-        for holder in ("_parameters", "_buffers", "_modules"):
+        for holder in sig.REGISTRIES:
             if name in instance.get(holder, ()):
                 return context.inputs.attribute(obj, name)
         if name not in instance and attribute is MISSING and not hasattr(obj, name):
@@ -104,8 +115,12 @@ class ObjectKind(Kind):
         return context.inputs.attribute(obj, name)
 
     def has_attribute(self, context: Context, obj: Any, name: str) -> Any:
-        if ("attr", id(obj), name) in context.state.values:
-            return True
+        slot = ("attr", id(obj), name)
+        if slot in context.state.values:
+            written = context.state.values[slot]
+            if undecided(written) and may_be(written, UNBOUND):
+                raise UnsupportedCall(f"whether the object has `{name}` is known only at run time", context.span())
+            return written is not UNBOUND
         found = hasattr(obj, name)
         source = context.inputs.source(obj)
         if not found and source is not None:
@@ -117,6 +132,7 @@ class ObjectKind(Kind):
         if is_property(attribute):
             set_property(context, obj, name, attribute, value)
             return
+        plain_rules(context, type(obj), name)
         instance = getattr(obj, "__dict__", {})
         if name in instance.get("_parameters", ()) or name in instance.get("_modules", ()):
             raise UnsupportedCall(f"assignment to the parameter or module `{name}`", context.span(),
@@ -232,6 +248,22 @@ def has_rule(cls: type, name: str) -> bool:
     return hasattr(getattr(cls, name), "__code__") and not generated(cls, name)
 
 
+def unfrozen(context: Context, cls: type, text: str) -> None:
+    """A frozen dataclass raises where a field is to be assigned or deleted; `text`: what it says."""
+    params = getattr(cls, "__dataclass_params__", None)
+    if params is not None and params.frozen:
+        raise effects.raise_now(context, dataclasses.FrozenInstanceError, (text,))
+
+
+def plain_rules(context: Context, cls: type, name: str) -> None:
+    """That an object of the class, which the script did not make, holds under a name what was assigned to it."""
+    unfrozen(context, cls, f"cannot assign to field '{name}'")
+    for rule in ("__setattr__", "__getattribute__"):
+        if has_rule(cls, rule) and not getattr(cls, rule).__module__.startswith("jitgrad."):
+            text = f"assignment to `{name}` of a `{cls.__name__}`, whose class has a `{rule}` of its own"
+            raise UnsupportedCall(text, context.span(), hint="use a property, or a method with another name")
+
+
 def _compare_fields(context: Context, op: str, a: Any, b: Any) -> Any:
     """The comparison that `dataclass` generates: that of the tuples of fields."""
     names = [f.name for f in dataclasses.fields(class_of(a)) if f.compare]
@@ -343,9 +375,10 @@ class BorrowedKind(ObjectKind):
         attribute = class_attribute(cls, name)
         if is_property(attribute) and getattr(attribute, "fset", attribute) is not None:
             set_property(context, obj, name, attribute, value)
-        elif is_property(attribute) or hasattr(cls.__setattr__, "__code__"):
+        elif is_property(attribute) or has_rule(cls, "__setattr__"):
             raise UnsupportedCall(f"assignment to `{name}` of an object that differs between calls", context.span())
         else:
+            plain_rules(context, cls, name)
             context.inputs.write_attribute(obj.real, name, value)
 
 
