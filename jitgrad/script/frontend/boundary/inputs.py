@@ -19,7 +19,7 @@ from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import OptionalType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import BY_CLASS, NOTHING, Kind
-from jitgrad.script.call.sources import is_itself, is_numpy_number
+from jitgrad.script.call.sources import holder_of, is_inherited, is_itself, is_numpy_number
 from jitgrad.script.frontend.boundary import list_arguments
 from jitgrad.script.frontend.boundary.entries import KINDS, Entries, name_of
 from jitgrad.script.frontend.state import effects
@@ -278,7 +278,7 @@ class Inputs(Entries):
         if not hasattr(obj, key[2]):
             self.guard(sig.Attr(source, key[2]), "absent", None)
             return UNBOUND
-        if sig.is_inherited(obj, key[2]):
+        if is_inherited(obj, key[2]):
             self.guard(source, "inherited", key[2])
             return UNBOUND
         return self.read(getattr(obj, key[2]), sig.Attr(source, key[2]), key)
@@ -326,7 +326,7 @@ class Inputs(Entries):
         if source is None:
             return self.constant(value)
         for other in (o for o in list(values) if isinstance(o, tuple) and o[:2] == slot[:2]):
-            if sig.holder(obj, other[2]) == name and self.is_new(other, sig.Attr(source, other[2])):
+            if holder_of(obj, other[2]) == name and self.is_new(other, sig.Attr(source, other[2])):
                 raise UnsupportedCall(f"`{name}` of an object after its `{other[2]}` is assigned", self.context.span(),
                                       hint="read its attributes by name")
         return self.read(value, sig.Attr(source, name), slot)
@@ -379,12 +379,12 @@ class Inputs(Entries):
             raise UnsupportedCall(f"assignment to `{name}` of a `{type(obj).__name__}` that the script cannot reach "
                                   "again", context.span(),
                                   hint="assign attributes only of arguments, globals and closures")
-        holder = sig.holder(obj, name)
+        holder = holder_of(obj, name)
         if sig.Attr(source, holder) in self.found:
             raise UnsupportedCall(f"assignment to `{name}` of an object whose `{holder}` is read", context.span(),
                                   hint="read its attributes by name")
         slot, path = ("attr", id(obj), name), sig.Attr(source, name)
-        self.write_slot(slot, path, value, UNBOUND if sig.is_inherited(obj, name) else getattr(obj, name, None))
+        self.write_slot(slot, path, value, UNBOUND if is_inherited(obj, name) else getattr(obj, name, None))
 
     def is_new(self, slot: Any, path: sig.Source) -> bool:
         """Whether a slot that the script may have written holds something else than at entry."""

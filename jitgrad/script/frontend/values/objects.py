@@ -12,6 +12,7 @@ from typing import Any
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.numbers import NUMBERS, operator_of
 from jitgrad.script.call import signature as sig
+from jitgrad.script.call.sources import REGISTRIES, is_inherited
 from jitgrad.script.frontend.containers.indexing import pick
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
@@ -85,7 +86,7 @@ class ObjectKind(Kind):
             return self._at_entry(context, obj, name)
         if not may_be(own, UNBOUND):
             return own
-        if not sig.is_inherited(obj, name):
+        if not is_inherited(obj, name):
             return bound(context, own, AttributeError, f"'{type(obj).__name__}' object has no attribute '{name}'")
         return dispatch.branch(context, is_static(context, own, UNBOUND), lambda: self._at_entry(context, obj, name),
                                lambda: without(context, own, UNBOUND, known=True))
@@ -106,7 +107,7 @@ class ObjectKind(Kind):
                 return bind(obj, attribute)
             if type(attribute).__name__ in ("method_descriptor", "wrapper_descriptor", "builtin_function_or_method"):
                 return getattr(obj, name)
-        for holder in sig.REGISTRIES:
+        for holder in REGISTRIES:
             if name in instance.get(holder, ()):
                 return context.inputs.attribute(obj, name)
         if name not in instance and attribute is MISSING and not hasattr(obj, name):
@@ -205,7 +206,12 @@ class ObjectKind(Kind):
         return super().unary(context, op, obj)
 
     def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
-        for value, other, name in ((a, b, f"__{op}__"), (b, a, f"__r{op}__")):
+        first, second = (a, b, f"__{op}__"), (b, a, f"__r{op}__")
+        if class_of(a) is class_of(b):
+            asked = [first]
+        else:
+            asked = [second, first] if _specialises(b, a, f"__r{op}__") else [first, second]
+        for value, other, name in asked:
             method = kind_of(value).method(value, name)
             if method is not None:
                 result = call(context, method, value, other)
@@ -219,7 +225,8 @@ class ObjectKind(Kind):
         return super().in_place(context, op, obj, value) if result is NotImplemented else result
 
     def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
-        for value, other, name in ((a, b, op), (b, a, NUMBERS[f"num.{op}"].swapped)):
+        first, second = (a, b, op), (b, a, NUMBERS[f"num.{op}"].swapped)
+        for value, other, name in [second, first] if _specialises(b, a) else [first, second]:
             cls, other_cls = class_of(value), class_of(other)
             if not isinstance(value, type) and generated(cls, f"__{'eq' if name == 'ne' else name}__"):
                 if cls is other_cls:
@@ -235,6 +242,13 @@ class ObjectKind(Kind):
                 if result is not NotImplemented:
                     return result
         return (a is b) == (op == "eq") if self.dynamic and op in ("eq", "ne") else NotImplemented
+
+
+def _specialises(b: Any, a: Any, name: str = "") -> bool:
+    """Whether Python asks `b` first, as the class of `a` is a base of its own; `name`: of what it must override."""
+    cls, base = class_of(b), class_of(a)
+    return cls is not base and issubclass(cls, base) and (
+        not name or getattr(cls, name, None) is not getattr(base, name, None))
 
 
 def generated(cls: type, name: str) -> bool:
