@@ -259,7 +259,7 @@ class Lowering:
         base = self.base(value)
         if base in self.registers or not isinstance(base.type, TensorType):
             return base
-        if base in self.inlined:
+        if base in self.inlined and is_single(base.type):
             node, _ = self.inlined[base]
             if node.op == "arange":
                 self.emit(ScalarStep(Node("full", (), {"value": 0, "dtype": tensor(base).dtype}, node.outputs), ()))
@@ -268,6 +268,8 @@ class Lowering:
                 self.emit(ScalarStep(node, args))
             self.set_register(base)
             return base
+        if self.is_inline(base):  # one element of several: only that one is computed
+            self.copy_into(value, self.place(value))
         ref = self.ref(value)
         self.emit(LoadScalar(value, ref.buffer, ref.offset))
         self.set_register(value)

@@ -20,7 +20,8 @@ from jitgrad.eager.arrays.arrays import overlap
 from jitgrad.ops.types import ListType, TensorType
 from jitgrad.script.call import list_kinds, signature as sig
 from jitgrad.script.call.list_kinds import NOTHING
-from jitgrad.script.call.sources import MISSES, Unreadable, column_text, elem_of, memory_order, resolve, type_of_tensor
+from jitgrad.script.call.sources import (MISSES, REGISTRIES, Unreadable, column_text, elem_of, memory_order, resolve,
+                                         type_of_tensor)
 from jitgrad.script.graph.ir import symbol_axes
 
 #: so many tensors of one kind are checked in a loop: shorter to compile, and no slower
@@ -85,7 +86,7 @@ class EntryWriter:
             owner = resolve(base, self.values)
         except Unreadable:
             return None
-        for holder in ("_parameters", "_buffers", "_modules"):
+        for holder in REGISTRIES:
             if name in owner.__dict__.get(holder, ()) if hasattr(owner, "__dict__") else False:
                 return holder
         return None

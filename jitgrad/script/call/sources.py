@@ -23,6 +23,23 @@ TITLES = {"default": "the default device", "current": "the current GPU", "gpu": 
           "named": "whether there is a GPU", "count": "the number of GPUs",
           "deterministic": "whether algorithms must be deterministic"}
 
+#: the dicts in which a module, and any object, has its attributes: other names of the same
+REGISTRIES = ("_parameters", "_buffers", "_modules")
+HOLDERS = (*REGISTRIES, "__dict__")
+
+
+def holder_of(obj: Any, name: str) -> str:
+    """Which dict of an object's has its attribute `name`."""
+    held = getattr(obj, "__dict__", {})
+    return next((r for r in REGISTRIES if name in held.get(r, ())), "__dict__")
+
+
+def is_inherited(obj: Any, name: str) -> bool:
+    """Whether it is the class that answers for an attribute of an object's, which has none of its own."""
+    held = getattr(obj, "__dict__", None)
+    found = [vars(c)[name] for c in type(obj).__mro__ if name in vars(c)]
+    return held is not None and name not in held and bool(found) and not hasattr(type(found[0]), "__set__")
+
 
 class Unreadable(Exception):
     """A path that was readable when the function was compiled is not any more."""

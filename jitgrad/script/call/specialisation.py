@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import struct
 import types
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,7 @@ from jitgrad.script.call.sources import (MISSES, SEQUENCES, Unreadable, argument
                                          problem, resolve, type_of_tensor)
 from jitgrad.script.call.storing import Leave, commit_writer, gather, leave_writer
 from jitgrad.script.graph import effects
+from jitgrad.script.graph.numbers import OVERFLOW
 
 if TYPE_CHECKING:
     from jitgrad.script.call import callback
@@ -185,6 +187,8 @@ class Specialisation:
                 with default_generator:
                     return self._run(params, self._drawing(entered))
             return self._run(params, entered)
+        except struct.error:  # nothing has run: an int does not go into its 64 bits
+            raise OverflowError(OVERFLOW) from None
         except BaseException as error:
             pending = effects.take(error)
             if pending is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections import namedtuple
-from dataclasses import dataclass, field, replace
+from dataclasses import FrozenInstanceError, dataclass, field, replace
 from typing import NamedTuple
 
 import jitgrad as torch
@@ -361,3 +361,112 @@ def descriptor_with_state(m, factor: float, s: float):
     before = m.length
     scaled.factor = factor
     return before, m.length, m.raw
+
+
+class Watched:
+    """A property with a deleter, an attribute of the class, and an answer to every other name."""
+
+    scale = 3
+
+    def __init__(self, value):
+        self.value = value
+        self.log = []
+
+    @property
+    def level(self):
+        return len(self.log)
+
+    @level.deleter
+    def level(self):
+        self.log.append("deleted")
+
+    @property
+    def fixed(self):
+        return 4
+
+    def __getattr__(self, name):
+        return len(name)
+
+
+@nasty(lambda: (v(1, 2), 2), lambda: (v(1, 2), 0))
+def deleters_run(x, n: int):
+    """`del` of a property calls its deleter; without one it is an error, as for what only the class has."""
+    w, errors = Watched(x * n), []
+    del w.level
+    try:
+        del w.fixed
+    except AttributeError as e:
+        errors.append(str(e))
+    try:
+        del w.scale
+    except AttributeError:
+        errors.append("the class's")
+    return w.level, errors, w.scale
+
+
+@nasty(lambda: (v(1, 2), 2), lambda: (v(1, 2), 0), lambda: (v(1, 2).requires_grad_(), 1))
+def own_or_inherited(x, n: int):
+    """An attribute that one branch gives the object, and else its class or `__getattr__` answers for."""
+    w, v = Watched(x), Watched(x)
+    if n > 0:
+        w.scale = 9
+        w.other = n
+    for k in range(n):
+        v.scale = v.scale + k
+    v.scale += 1
+    if n > 1:
+        del v.scale
+    return w.value * w.scale, w.other, v.scale, Watched.scale
+
+
+@nasty(lambda: (v(1, 2), 2), lambda: (v(1, 2), 0))
+def empty_slots(x, n: int):
+    """A slot that holds nothing is no attribute."""
+    s = Slotted(x)
+    del s.x
+    before = hasattr(s, "x")
+    s.x = x * n
+    del s.count
+    return before, hasattr(s, "x"), hasattr(s, "count"), getattr(s, "count", n), s.x
+
+
+class Counted:
+    count = 3
+    cache = None
+
+    def __init__(self, x):
+        self.x = x
+
+
+@dataclass(frozen=True)
+class Fixed:
+    a: int = 1
+
+
+@nasty(lambda: (Counted(v(1, 2)), 2), lambda: (Counted(v(1, 2)), 0), lambda: (Counted(v(1, 2).requires_grad_()), 1))
+def outside_own_or_inherited(a, n: int):
+    """What only one branch assigns to the caller's object is copied from its class on the other, or an error there."""
+    if n > 0:
+        a.count = a.count + n
+        a.fresh = a.x * n
+    for k in range(n):
+        a.cache = a.x * k if a.cache is None else a.cache + 1
+    return a.count, Counted.count, a.cache is None, a.fresh if n > 0 else a.x
+
+
+@nasty(lambda: (Counted(v(1, 2)), 0), lambda: (Counted(v(1, 2)), 2))
+def outside_unassigned(a, n: int):
+    """An attribute that no branch of this run assigned."""
+    if n > 0:
+        a.fresh = n
+    return a.fresh
+
+
+@nasty(lambda: (Fixed(), 1), lambda: (Fixed(4), 0))
+def frozen_outside(p, n: int):
+    """A frozen dataclass of the caller's raises where it is assigned to, not when the call ends."""
+    try:
+        p.a = n
+    except FrozenInstanceError as e:
+        return str(e), p.a
+    return p.a

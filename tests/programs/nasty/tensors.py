@@ -226,3 +226,39 @@ def zero_size_made_from_a_number(x, n: int):
     """Sizes that are arguments may be 0."""
     z = torch.ones(n, 2)
     return z.sum(0), torch.arange(n), torch.eye(n), torch.full((n,), x[0].item()), x.repeat(n)
+
+
+@nasty(lambda: (2,), lambda: (3,))
+def one_element_of_a_range(n: int):
+    """The place of one element is forgotten where it is a number on its own: the first is read."""
+    return n / torch.arange(2)[1:]
+
+
+@nasty(lambda: (1, v(1, 2, 3, 4)), lambda: (0, v(5, 6, 7, 8)))
+def one_element_of_a_range_decides(n: int, x):
+    """A condition on one element of a range."""
+    i = torch.arange(4)
+    while i[n + 1:n + 2] > 0:
+        i = i - 1
+    if torch.arange(5)[3:4] > n + 2:
+        x = x + 1
+    return i, x / torch.arange(1, 9, 2)[n:n + 1]
+
+
+@nasty(lambda: (m(3, 4), 2), lambda: (m(3, 4).requires_grad_(), 0), lambda: (m(3, 4), 1))
+def list_of_conditions_is_a_mask(x, n: int):
+    """A list whose bools the run decides is read as the indices 0 and 1."""
+    y = x * 1
+    y[[n > 0, False, True]] = 9
+    y[:, [n > 1, True, False, n == 1]] *= 2
+    kept = []
+    for k in range(3):
+        kept.append(k >= n)
+    high = x[[(row.sum() > 6).item() for row in x]]
+    return y, x[kept], high, x[[n > 5, n > 5, n > 5]], x[[n, True]], x[[n, 0], [1, n]]
+
+
+@nasty(lambda: (m(), 1.0), lambda: (m(), 0.0))
+def list_of_floats_is_no_index(x, s: float):
+    """A float that the run decides is rounded to an index."""
+    return x[[s, 0]]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import types
+from typing import Any
 
 import numpy as np
 import pytest
 
+import jitgrad
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.entering import EntryWriter, separate
 from jitgrad.script.call.sources import argument_guards
@@ -103,3 +105,28 @@ def test_separate():
     assert separate((), (a, a))
     assert not separate((a,), (np.frombuffer(memoryview(a)),))
     assert separate((a[:0],), (a,))
+
+
+def _scaled(x: Any, n: int) -> Any:
+    return x * n, n + 1
+
+
+def _summed(numbers: list[int], n: int) -> Any:
+    total = 0
+    for k in numbers:
+        total += k
+    return total + n
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+@pytest.mark.parametrize(("function", "args", "wide"), [
+    (_scaled, (jitgrad.ones(2), 2), (jitgrad.ones(2), 2 ** 70)),
+    (_scaled, (jitgrad.ones(2, requires_grad=True), 2), (jitgrad.ones(2, requires_grad=True), -2 ** 70)),
+    (_summed, ([1, 2], 1), ([1, 2 ** 70], 1))])
+def test_an_int_of_more_than_64_bits_is_an_overflow(interpret: bool, function: Any, args: Any, wide: Any) -> None:
+    with jitgrad.config.override(interpret=interpret):
+        scripted = jitgrad.script(function)
+        before = str(scripted(*args))
+        with pytest.raises(OverflowError, match="too large to convert to C long"):
+            scripted(*wide)
+        assert str(scripted(*args)) == before

@@ -101,9 +101,8 @@ def _sequence(item: Any) -> Any:
     if isinstance(item, np.ndarray):
         return backend().from_data(item, None)
     item = list(item)
-    if any(isinstance(e, (SymNumber, AnyTensor)) for e in item):
-        return apply("cat", *[apply("unsqueeze", cast(e, int64) if isinstance(e, AnyTensor) else as_operand(e, int64),
-                                    axis=0) for e in item], axis=0)
+    if any(isinstance(e, AnyTensor) for e in item):
+        return apply("cat", *[apply("unsqueeze", as_operand(e, int64), axis=0) for e in item], axis=0)
     return backend().from_data(item, None if item else int64)
 
 

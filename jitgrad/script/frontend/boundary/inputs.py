@@ -19,14 +19,15 @@ from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import OptionalType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import BY_CLASS, NOTHING, Kind
-from jitgrad.script.call.sources import is_itself, is_numpy_number
+from jitgrad.script.call.sources import holder_of, is_inherited, is_itself, is_numpy_number
 from jitgrad.script.frontend.boundary import list_arguments
 from jitgrad.script.frontend.boundary.entries import KINDS, Entries, name_of
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values.protocol import kind_of
-from jitgrad.script.frontend.values.values import Borrowed, Number, Storage, SymDict, SymList, SymTuple, Tail, TensorMap
+from jitgrad.script.frontend.values.values import (UNBOUND, Borrowed, Number, Storage, SymDict, SymList, SymTuple, Tail,
+                                                   TensorMap)
 from jitgrad.script.graph.ir import Value
 
 _PLAIN = (bool, int, str, bytes, type(None), complex, range, slice, type(Ellipsis), device)
@@ -267,13 +268,19 @@ class Inputs(Entries):
         return Tail() if key in self._unread else self._initial[key]
 
     def initial_attribute(self, key: Any) -> Any:
-        """What an attribute or a variable outside holds at entry, as the script sees it."""
+        """What an attribute or a variable outside holds itself at entry, as the script sees it; UNBOUND if nothing."""
         if key[0] != "attr":
             before, path = self._before[key]
             return self.read(before, path, key)
         obj, _ = self.objects[key[1]]
         source = self.source(obj)
         assert source is not None
+        if not hasattr(obj, key[2]):
+            self.guard(sig.Attr(source, key[2]), "absent", None)
+            return UNBOUND
+        if is_inherited(obj, key[2]):
+            self.guard(source, "inherited", key[2])
+            return UNBOUND
         return self.read(getattr(obj, key[2]), sig.Attr(source, key[2]), key)
 
     def initial_grad(self, storage: Storage) -> Any:
@@ -308,7 +315,7 @@ class Inputs(Entries):
         """`obj.name` for a real object, by path, properties and methods aside. Raises UnresolvedAttribute."""
         slot = ("attr", id(obj), name)
         values = self.context.state.values
-        if slot in values:
+        if slot in values and not unions.may_be(values[slot], UNBOUND):
             return values[slot]
         try:
             value = getattr(obj, name)
@@ -318,6 +325,10 @@ class Inputs(Entries):
         source = self.source(obj)
         if source is None:
             return self.constant(value)
+        for other in (o for o in list(values) if isinstance(o, tuple) and o[:2] == slot[:2]):
+            if holder_of(obj, other[2]) == name and self.is_new(other, sig.Attr(source, other[2])):
+                raise UnsupportedCall(f"`{name}` of an object after its `{other[2]}` is assigned", self.context.span(),
+                                      hint="read its attributes by name")
         return self.read(value, sig.Attr(source, name), slot)
 
     def guard_inherited(self, obj: Any, name: str) -> None:
@@ -368,8 +379,12 @@ class Inputs(Entries):
             raise UnsupportedCall(f"assignment to `{name}` of a `{type(obj).__name__}` that the script cannot reach "
                                   "again", context.span(),
                                   hint="assign attributes only of arguments, globals and closures")
+        holder = holder_of(obj, name)
+        if sig.Attr(source, holder) in self.found:
+            raise UnsupportedCall(f"assignment to `{name}` of an object whose `{holder}` is read", context.span(),
+                                  hint="read its attributes by name")
         slot, path = ("attr", id(obj), name), sig.Attr(source, name)
-        self.write_slot(slot, path, value, getattr(obj, name, None))
+        self.write_slot(slot, path, value, UNBOUND if is_inherited(obj, name) else getattr(obj, name, None))
 
     def is_new(self, slot: Any, path: sig.Source) -> bool:
         """Whether a slot that the script may have written holds something else than at entry."""

@@ -12,6 +12,7 @@ from typing import Any
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.script.call import signature as sig
+from jitgrad.script.call.sources import HOLDERS
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context, Restart
@@ -102,6 +103,9 @@ def change(context: Context, target: SymDict, items: dict[Any, Any]) -> None:
     """Give a dict with plain keys new items; one that the script did not make is stored to when the call ends."""
     contents.writable(context, target)
     if target.source is not None:
+        if isinstance(target.source, sig.Attr) and target.source.name in HOLDERS:
+            raise UnsupportedCall(f"a change of the `{target.source.name}` of an object", context.span(),
+                                  hint="assign its attributes by name, or by `setattr`")
         before = context.inputs.initial(target)
         if any(k not in items for k in before):
             context.inputs.rewritten[target] = None

@@ -41,7 +41,10 @@ class DictView(Iterable):
         n = len(contents.dict_of(context, target))
 
         def now(cx: Context) -> int:
-            if open_dicts.is_open(cx, target) or len(contents.dict_of(cx, target)) != n:
+            if open_dicts.is_open(cx, target):
+                raise UnsupportedCall("a dict to which some runs add while a loop goes over it", cx.span(),
+                                      hint="loop over `list(d)`")
+            if len(contents.dict_of(cx, target)) != n:
                 raise effects.raise_now(cx, RuntimeError, ("dictionary changed size during iteration",))
             return n
 

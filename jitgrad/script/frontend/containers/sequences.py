@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from jitgrad.errors import UnsupportedCall
+from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.ops.library.sizes import product
 from jitgrad.ops.numbers import operator_of
 from jitgrad.script.call import signature as sig
@@ -436,4 +436,7 @@ class TupleKind(_SequenceKind):
     def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
         if isinstance(a, (tuple, int)) and isinstance(b, (tuple, int)):
             return guarded(context, lambda: operator_of(op)(a, b))
+        if op == "mul" and isinstance(a, (tuple, Number)) and isinstance(b, (tuple, Number)):
+            raise NotStatic("how often a tuple is repeated is known only at run time", context.span(),
+                            hint="repeat a list: `[x] * n`")
         return NotImplemented

@@ -15,15 +15,16 @@ from typing import Any
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.state import effects
+from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args
 from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates import pools, run_lists
-from jitgrad.script.frontend.templates.unions import bound, may_be, undecided
+from jitgrad.script.frontend.templates.unions import bound, is_static, may_be, undecided, without
 from jitgrad.script.frontend.values.objects import (MISSING, NamespaceKind, ObjectKind, bind, class_attribute,
-                                                    generated, get_property, is_method, is_property, set_property)
+                                                    delete_property, generated, get_property, has_rule, is_method,
+                                                    is_property, set_property, unfrozen)
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import call, is_dynamic, register
 from jitgrad.script.frontend.values.strings import listed
@@ -66,7 +67,8 @@ def construct(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -
 
 
 def _written_in_python(cls: type) -> bool:
-    """Whether instances of a class are what its Python source says: no base in C, no metaclass, no `__new__`."""
+    """Whether instances of a class are what its Python source says: no base in C, no metaclass, no `__new__`, and no
+    rule of its own for every attribute."""
     new: Any = cls.__new__
     module = cls.__module__
     if module == "builtins" or new is not object.__new__ or (
@@ -76,8 +78,7 @@ def _written_in_python(cls: type) -> bool:
         return False
     init = cls.__init__  # type: ignore[misc]
     known = init is object.__init__ or isinstance(init, types.FunctionType)
-    own_setattr = getattr(cls.__setattr__, "__code__", None)
-    return known and (own_setattr is None or dataclasses.is_dataclass(cls))
+    return known and not any(has_rule(cls, name) for name in ("__setattr__", "__delattr__", "__getattribute__"))
 
 
 def instance(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> Instance:
@@ -138,16 +139,29 @@ class InstanceKind(ObjectKind):
         attribute = class_attribute(obj.cls, name)
         if is_property(attribute):
             return get_property(context, obj, name, attribute)
-        items = items_of(context, obj)
+        own = items_of(context, obj).get(name, UNBOUND)
         text = f"'{obj.cls.__name__}' object has no attribute '{name}'"
-        if name in items:
-            return bound(context, items[name], AttributeError, text)
+        if own is UNBOUND:
+            return self._inherited(context, obj, name, attribute, text)
+        if not may_be(own, UNBOUND):
+            return own
+        asked = is_method(class_attribute(obj.cls, "__getattr__"))
+        if not asked and (attribute is MISSING or isinstance(attribute, types.MemberDescriptorType)):
+            return bound(context, own, AttributeError, text)
+        return dispatch.branch(context, is_static(context, own, UNBOUND),
+                               lambda: self._inherited(context, obj, name, attribute, text),
+                               lambda: without(context, own, UNBOUND, known=True))
+
+    def _inherited(self, context: Context, obj: Instance, name: str, attribute: Any, text: str) -> Any:
+        """An attribute that the object has none of its own of."""
         if name == "__class__":
             return stood_for(obj.cls)
         if name == "__dict__":
-            return contents.new_dict(context, dict(items))
+            return contents.new_dict(context, dict(items_of(context, obj)))
         if attribute is MISSING and is_method(class_attribute(obj.cls, "__getattr__")):
             return call(context, self.get_attribute(context, obj, "__getattr__"), name)
+        if attribute is MISSING and name in items_of(context, obj):
+            raise effects.raise_now(context, AttributeError, (text,))
         if attribute is MISSING:
             self._left_out(context, obj, name)
             raise effects.no_attribute(context, obj.cls.__name__, name)
@@ -162,7 +176,9 @@ class InstanceKind(ObjectKind):
         items = items_of(context, obj)
         if undecided(items.get(name)) and may_be(items[name], UNBOUND):
             raise UnsupportedCall(f"whether the object has `{name}` is known only at run time", context.span())
-        if (name in items and items[name] is not UNBOUND) or hasattr(obj.cls, name):
+        if name in items and items[name] is not UNBOUND:
+            return True
+        if hasattr(obj.cls, name) and not isinstance(class_attribute(obj.cls, name), types.MemberDescriptorType):
             return True
         return is_method(class_attribute(obj.cls, "__getattr__")) and call(context, _answers, obj, name)
 
@@ -175,9 +191,17 @@ class InstanceKind(ObjectKind):
         pools.write(context, obj, {**items_of(context, obj), name: value})
 
     def delete_attribute(self, context: Context, obj: Instance, name: str) -> None:
+        attribute = class_attribute(obj.cls, name)
+        if is_property(attribute):
+            delete_property(context, obj, name, attribute)
+            return
         _writable(context, obj, f"cannot delete field '{name}'")
-        self.get_attribute(context, obj, name)
-        pools.write(context, obj, {k: v for k, v in items_of(context, obj).items() if k != name})
+        items = items_of(context, obj)
+        text = f"'{obj.cls.__name__}' object has no attribute '{name}'"
+        if name not in items:
+            raise effects.no_attribute(context, obj.cls.__name__, name, says=text)
+        bound(context, items[name], AttributeError, text)
+        pools.write(context, obj, {k: v for k, v in items.items() if k != name})
 
     def result(self, results: Leaving, obj: Instance) -> sig.Result:
         found = {k: v for k, v in items_of(results.context, obj).items() if v is not UNBOUND}
@@ -235,7 +259,5 @@ def _answers(obj: Any, name: str) -> bool:
 
 
 def _writable(context: Context, obj: Instance, text: str) -> None:
-    params = getattr(obj.cls, "__dataclass_params__", None)
-    if params is not None and params.frozen:
-        raise effects.raise_now(context, dataclasses.FrozenInstanceError, (text,))
+    unfrozen(context, obj.cls, text)
     contents.writable(context, obj)

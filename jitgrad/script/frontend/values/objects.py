@@ -12,16 +12,18 @@ from typing import Any
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.numbers import NUMBERS, operator_of
 from jitgrad.script.call import signature as sig
+from jitgrad.script.call.sources import REGISTRIES, is_inherited
 from jitgrad.script.frontend.containers.indexing import pick
-from jitgrad.script.frontend.state import effects
+from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.handlers import Args
 from jitgrad.script.frontend.state.outside import Leaving
+from jitgrad.script.frontend.templates.unions import bound, is_static, may_be, undecided, without
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.plain import python_binary, static
 from jitgrad.script.frontend.values.protocol import Kind, call, class_of, is_dynamic, kind_of, register, truth
-from jitgrad.script.frontend.values.values import Borrowed, Instance, Iterable, Method, Number, Super, sequence
+from jitgrad.script.frontend.values.values import UNBOUND, Borrowed, Instance, Iterable, Method, Number, Super, sequence
 
 MISSING = object()
 #: (a module, a name) -> what stands for that in a script
@@ -79,8 +81,18 @@ class ObjectKind(Kind):
     def get_attribute(self, context: Context, obj: Any, name: str) -> Any:
         slot = ("attr", id(obj), name)
         values = context.state.values
-        if slot in values:
-            return values[slot]
+        own = values.get(slot, UNBOUND)
+        if own is UNBOUND:
+            return self._at_entry(context, obj, name)
+        if not may_be(own, UNBOUND):
+            return own
+        if not is_inherited(obj, name):
+            return bound(context, own, AttributeError, f"'{type(obj).__name__}' object has no attribute '{name}'")
+        return dispatch.branch(context, is_static(context, own, UNBOUND), lambda: self._at_entry(context, obj, name),
+                               lambda: without(context, own, UNBOUND, known=True))
+
+    def _at_entry(self, context: Context, obj: Any, name: str) -> Any:
+        """An attribute that the script has not assigned."""
         attribute = class_attribute(type(obj), name)
         if is_property(attribute):
             return get_property(context, obj, name, attribute)
@@ -95,7 +107,7 @@ class ObjectKind(Kind):
                 return bind(obj, attribute)
             if type(attribute).__name__ in ("method_descriptor", "wrapper_descriptor", "builtin_function_or_method"):
                 return getattr(obj, name)
-        for holder in ("_parameters", "_buffers", "_modules"):
+        for holder in REGISTRIES:
             if name in instance.get(holder, ()):
                 return context.inputs.attribute(obj, name)
         if name not in instance and attribute is MISSING and not hasattr(obj, name):
@@ -104,8 +116,12 @@ class ObjectKind(Kind):
         return context.inputs.attribute(obj, name)
 
     def has_attribute(self, context: Context, obj: Any, name: str) -> Any:
-        if ("attr", id(obj), name) in context.state.values:
-            return True
+        slot = ("attr", id(obj), name)
+        if slot in context.state.values:
+            written = context.state.values[slot]
+            if undecided(written) and may_be(written, UNBOUND):
+                raise UnsupportedCall(f"whether the object has `{name}` is known only at run time", context.span())
+            return written is not UNBOUND
         found = hasattr(obj, name)
         source = context.inputs.source(obj)
         if not found and source is not None:
@@ -117,6 +133,7 @@ class ObjectKind(Kind):
         if is_property(attribute):
             set_property(context, obj, name, attribute, value)
             return
+        plain_rules(context, type(obj), name)
         instance = getattr(obj, "__dict__", {})
         if name in instance.get("_parameters", ()) or name in instance.get("_modules", ()):
             raise UnsupportedCall(f"assignment to the parameter or module `{name}`", context.span(),
@@ -189,7 +206,12 @@ class ObjectKind(Kind):
         return super().unary(context, op, obj)
 
     def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
-        for value, other, name in ((a, b, f"__{op}__"), (b, a, f"__r{op}__")):
+        first, second = (a, b, f"__{op}__"), (b, a, f"__r{op}__")
+        if class_of(a) is class_of(b):
+            asked = [first]
+        else:
+            asked = [second, first] if _specialises(b, a, f"__r{op}__") else [first, second]
+        for value, other, name in asked:
             method = kind_of(value).method(value, name)
             if method is not None:
                 result = call(context, method, value, other)
@@ -203,7 +225,8 @@ class ObjectKind(Kind):
         return super().in_place(context, op, obj, value) if result is NotImplemented else result
 
     def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
-        for value, other, name in ((a, b, op), (b, a, NUMBERS[f"num.{op}"].swapped)):
+        first, second = (a, b, op), (b, a, NUMBERS[f"num.{op}"].swapped)
+        for value, other, name in [second, first] if _specialises(b, a) else [first, second]:
             cls, other_cls = class_of(value), class_of(other)
             if not isinstance(value, type) and generated(cls, f"__{'eq' if name == 'ne' else name}__"):
                 if cls is other_cls:
@@ -221,10 +244,38 @@ class ObjectKind(Kind):
         return (a is b) == (op == "eq") if self.dynamic and op in ("eq", "ne") else NotImplemented
 
 
+def _specialises(b: Any, a: Any, name: str = "") -> bool:
+    """Whether Python asks `b` first, as the class of `a` is a base of its own; `name`: of what it must override."""
+    cls, base = class_of(b), class_of(a)
+    return cls is not base and issubclass(cls, base) and (
+        not name or getattr(cls, name, None) is not getattr(base, name, None))
+
+
 def generated(cls: type, name: str) -> bool:
     """Whether a method was generated by `dataclass`, so that it has no source."""
     method = getattr(cls, name, None)
     return dataclasses.is_dataclass(cls) and getattr(getattr(method, "__code__", None), "co_filename", "") == "<string>"
+
+
+def has_rule(cls: type, name: str) -> bool:
+    """Whether a class in Python has a `__setattr__` or its kin of its own, which a frozen dataclass's is not."""
+    return hasattr(getattr(cls, name), "__code__") and not generated(cls, name)
+
+
+def unfrozen(context: Context, cls: type, text: str) -> None:
+    """A frozen dataclass raises where a field is to be assigned or deleted; `text`: what it says."""
+    params = getattr(cls, "__dataclass_params__", None)
+    if params is not None and params.frozen:
+        raise effects.raise_now(context, dataclasses.FrozenInstanceError, (text,))
+
+
+def plain_rules(context: Context, cls: type, name: str) -> None:
+    """That an object of the class, which the script did not make, holds under a name what was assigned to it."""
+    unfrozen(context, cls, f"cannot assign to field '{name}'")
+    for rule in ("__setattr__", "__getattribute__"):
+        if has_rule(cls, rule) and not getattr(cls, rule).__module__.startswith("jitgrad."):
+            text = f"assignment to `{name}` of a `{cls.__name__}`, whose class has a `{rule}` of its own"
+            raise UnsupportedCall(text, context.span(), hint="use a property, or a method with another name")
 
 
 def _compare_fields(context: Context, op: str, a: Any, b: Any) -> Any:
@@ -259,6 +310,20 @@ def set_property(context: Context, obj: Any, name: str, attribute: Any, value: A
         raise effects.no_attribute(context, "", name, what=f"`{name}` cannot be assigned",
                                    says=f"property '{name}' of '{class_of(obj).__name__}' object has no setter")
     call(context, attribute.fset, obj, value)
+
+
+def delete_property(context: Context, obj: Any, name: str, attribute: Any) -> None:
+    """`del` of a property."""
+    if not isinstance(attribute, property):
+        delete = getattr(type(attribute), "__delete__", None)
+        if delete is None:
+            raise effects.no_attribute(context, "", name, what=f"`{name}` cannot be deleted", says="__delete__")
+        call(context, delete, context.inputs.unnamed(attribute), obj)
+        return
+    if attribute.fdel is None:
+        raise effects.no_attribute(context, "", name, what=f"`{name}` cannot be deleted",
+                                   says=f"property '{name}' of '{class_of(obj).__name__}' object has no deleter")
+    call(context, attribute.fdel, obj)
 
 
 OBJECT = ObjectKind()
@@ -324,9 +389,10 @@ class BorrowedKind(ObjectKind):
         attribute = class_attribute(cls, name)
         if is_property(attribute) and getattr(attribute, "fset", attribute) is not None:
             set_property(context, obj, name, attribute, value)
-        elif is_property(attribute) or hasattr(cls.__setattr__, "__code__"):
+        elif is_property(attribute) or has_rule(cls, "__setattr__"):
             raise UnsupportedCall(f"assignment to `{name}` of an object that differs between calls", context.span())
         else:
+            plain_rules(context, cls, name)
             context.inputs.write_attribute(obj.real, name, value)
 
 

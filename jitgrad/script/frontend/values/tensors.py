@@ -11,7 +11,7 @@ from jitgrad.eager.tensor import Tensor
 from jitgrad.errors import NonDifferentiable, NotStatic, TypeMismatch, UnsupportedCall
 from jitgrad.ops.backend import AnyTensor, backend
 from jitgrad.ops.library.creation import TensorType, arange
-from jitgrad.ops.numbers import operator_of
+from jitgrad.ops.numbers import NUMBERS, operator_of
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents, list_methods
 from jitgrad.script.frontend.containers.ranges import range_length
@@ -24,7 +24,7 @@ from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.objects import similar
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import Kind, argument, call, get_item, register
+from jitgrad.script.frontend.values.protocol import Kind, argument, call, get_item, kind_of, register
 from jitgrad.script.frontend.values.values import Iterable, Number, Range, SymTensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -173,9 +173,13 @@ class TensorKind(Kind):
         return guarded(context, lambda: operator_of(op)(obj))
 
     def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        if _of_a_class(a, f"__{op}__") or _of_a_class(b, f"__r{op}__"):
+            return NotImplemented
         return guarded(context, lambda: operator_of(op)(a, b))
 
     def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        if _of_a_class(b, f"__{NUMBERS[f'num.{op}'].swapped}__"):
+            return NotImplemented
         return op == "ne" if a is None or b is None else self.binary(context, op, a, b)
 
     def identical(self, context: Context, a: Any, b: Any) -> Any:
@@ -191,6 +195,11 @@ class TensorKind(Kind):
         if a.storage is not b.storage and min(a.storage.input, b.storage.input) >= 0:
             return context.inputs.one_object(a.storage, b.storage)
         return a.storage is b.storage
+
+
+def _of_a_class(operand: Any, name: str) -> bool:
+    """Whether an operand is no tensor, and its class defines an operator in Python."""
+    return not isinstance(operand, SymTensor) and kind_of(operand).method(operand, name) is not None
 
 
 def _key(context: Context, index: Any) -> Any:

@@ -13,6 +13,7 @@ import pytest
 
 import jitgrad as torch
 from jitgrad import config
+from jitgrad.errors import NotStatic
 from tests.script.frontend.containers import list_programs as programs
 
 IDS = [f"{f.__name__}-{i}" for i, (f, _) in enumerate(programs.CALLS)]
@@ -262,3 +263,8 @@ def test_no_leaks():
     finally:
         tracemalloc.stop()
     assert after - before < 50_000
+
+
+def test_a_tuple_is_not_repeated_as_often_as_the_run_says() -> None:
+    with pytest.raises(NotStatic, match="how often a tuple is repeated"):
+        torch.script(lambda n: (n,) * n)(2)

@@ -170,6 +170,18 @@ def test_a_dict_that_changes_while_a_loop_goes_over_it():
             torch.script(f)(n)
 
 
+def test_a_dict_that_some_runs_change_while_a_loop_goes_over_it():
+    def f(n: int):
+        d = {"a": 1, "b": 2}
+        for _ in d:
+            if n > 5:
+                d["c"] = n
+        return d
+
+    with pytest.raises(ScriptError, match="a dict to which some runs add while a loop goes over it"):
+        torch.script(f)(2)
+
+
 def test_memory_in_a_dict_is_not_written():
     def by_the_loop(n: int):
         h = torch.zeros(2)
