@@ -7,14 +7,14 @@ import numpy as np
 
 from jitgrad.eager.construct import wrap
 from jitgrad.eager.factories import zeros
-from jitgrad.eager.memory import in_order, sizes
+from jitgrad.eager.memory import in_order, sizes, span
 from jitgrad.ops.library.keywords import complete
 
 
 def empty_strided(size: Sequence[int], stride: Sequence[int], **options: Any) -> Any:
     """A tensor of these sizes and strides (zeros, so that runs repeat)."""
     shape, strides = sizes("empty_strided", "size", size), sizes("empty_strided", "stride", stride)
-    need = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1 if all(shape) else 0
+    need = span("empty_strided", shape, strides)
     grad = options.pop("requires_grad", False)
     made = zeros(need, **options).as_strided(shape, strides)
     return made.detach().requires_grad_() if grad else made.detach()

@@ -34,6 +34,20 @@ def sizes(function: str, argument: str, given: Any) -> tuple[int, ...]:
     return tuple([int(n) for n in given])
 
 
+def _require_no_negative(function: str, shape: tuple[int, ...]) -> None:
+    """RuntimeError for a size below 0."""
+    if any(n < 0 for n in shape):
+        raise RuntimeError(f"{function}: sizes must not be negative, got {list(shape)}")
+
+
+def span(function: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """How many elements lie from a strided tensor's first to its last. RuntimeError for lengths that differ."""
+    if len(shape) != len(strides):
+        raise RuntimeError(f"{function}: dimensionality of sizes ({len(shape)}) must match dimensionality of strides "
+                           f"({len(strides)})")
+    return sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1 if all(shape) else 0
+
+
 @complete_methods
 class Memory(TapedArray):
     """Methods of eager tensors alone."""
@@ -57,21 +71,31 @@ class Memory(TapedArray):
         return tuple(sorted(range(len(strides)), key=lambda k: -strides[k]))
 
     def as_strided(self: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Any:
-        """A view of the memory: the element at offset + sum of index * stride. RuntimeError for one outside of it."""
+        """A view of the memory: the element at offset + sum of index * stride. RuntimeError for one outside of it.
+
+        Of a leaf that requires grad it is a view of the leaf: the rest of the memory is not what has its gradient.
+        """
         root = _root(self)
         shape, strides = sizes("as_strided", "size", size), sizes("as_strided", "stride", stride)
         offset = self.storage_offset() if storage_offset is None else int(storage_offset)
         if len(shape) != len(strides):
             raise RuntimeError("mismatch in length of strides and shape")
+        _require_no_negative("as_strided", shape)
         if any(s < 0 for s in strides):
             raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: "
                                f"{list(strides)}")
-        need = offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1 if all(shape) else 0
+        need = offset + span("as_strided", shape, strides) if all(shape) else 0
         if need > root._data.size or offset < 0:
             item = root._data.itemsize
             raise RuntimeError(f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, "
                                f"and itemsize {item} requiring a storage size of {need * item} are out of bounds for "
                                f"storage of size {root._data.nbytes}")
+        if mode.enabled and self is not root and self.is_leaf and self.requires_grad:
+            start = self.storage_offset()
+            if not self._data.flags.c_contiguous or offset < start or need > start + self._data.size:
+                raise RuntimeError("as_strided: a leaf that requires grad has gradients of its own elements in order "
+                                   "alone: make the view of the tensor whose memory it is a part of")
+            root, offset = self, offset - start
         return record.apply(OPS["as_strided"], (root,), {"shape": shape, "strides": strides, "offset": offset})
 
     def as_strided_(self: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Any:
@@ -93,7 +117,7 @@ class Memory(TapedArray):
                           device: Any = None, requires_grad: bool = False) -> Any:
         """A tensor of these sizes and strides (zeros, so that runs repeat), in this one's dtype."""
         shape, strides = (sizes("new_empty_strided", "size", size), sizes("new_empty_strided", "stride", stride))
-        need = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1 if all(shape) else 0
+        need = span("new_empty_strided", shape, strides)
         made = self.new_zeros(need, dtype=dtype, device=device).as_strided(shape, strides).detach()
         return made.requires_grad_() if requires_grad else made
 
@@ -116,6 +140,7 @@ class Memory(TapedArray):
         if not size:
             raise TypeError('resize_() missing 1 required positional arguments: "size"')
         shape = sizes("resize_", "size", size[0] if isinstance(size[0], (tuple, list)) else size)
+        _require_no_negative("resize_", shape)
         count, old = math.prod(shape), self._data
         xp = library(old).xp
         flat = old.reshape(-1) if old.flags.c_contiguous else old.ravel(order="K")  # in the order of the memory
@@ -174,7 +199,7 @@ def _each(x: Any, name: str, function: Callable[..., Any], *others: Any) -> Any:
         raise TypeError(f"{name} is only implemented on CPU tensors")
     if any(t.requires_grad for t in (x, *others)):
         raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
-    columns = [np.broadcast_to(t._data, x._data.shape).reshape(-1).tolist() for t in (x, *others)]
+    columns = [t.expand(x.shape)._data.reshape(-1).tolist() for t in (x, *others)]
     found = [function(*row) for row in zip(*columns, strict=True)]
     made = np.empty(len(found), x._data.dtype)
     made[:] = found

@@ -192,3 +192,24 @@ def test_tensors_of_a_layout() -> None:
     assert x.dim_order() == (1, 0)
     assert jitgrad.empty_permuted((2, 3, 4), (0, 2, 1)).stride() == (12, 1, 3)
     assert jitgrad.frombuffer(bytearray(b"\1\0\2\0"), dtype=jitgrad.int16).tolist() == [1, 2]
+
+
+def test_strided_views_of_a_leaf_that_is_a_view() -> None:
+    """Its own gradient, not that of the memory's first owner, which has none."""
+    x = jitgrad.arange(12.0).reshape(3, 4)[1:].requires_grad_()
+    y = x.as_strided((2, 2), (1, 1))
+    y.sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [[1.0, 2.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
+    assert y.data_ptr() == x.data_ptr()
+    with pytest.raises(RuntimeError, match="its own elements"):
+        x.as_strided((2,), (1,), 0)
+
+
+def test_sizes_that_cannot_be() -> None:
+    for wrong in (lambda: jitgrad.zeros(3).resize_(-1), lambda: jitgrad.zeros(3).as_strided((-1,), (1,)),
+                  lambda: jitgrad.empty_strided((2, 3), (1,)), lambda: jitgrad.zeros(1).new_empty_strided((2, 3), (1,)),
+                  lambda: jitgrad.zeros(2).map_(jitgrad.zeros(3), lambda a, b: a),
+                  lambda: jitgrad.zeros(2).map_(jitgrad.zeros(3, 2), lambda a, b: a)):
+        with pytest.raises(RuntimeError):
+            wrong()
