@@ -119,3 +119,10 @@ def test_older_names_of_interpolate() -> None:
         between = F.interpolate(x, size, factor, "bilinear", align_corners=True)
         assert bool((F.upsample_nearest(x, size, factor) == near).all())
         assert bool((F.upsample_bilinear(x, size, factor) == between).all())
+
+
+@pytest.mark.parametrize("padding_mode", ["border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+def test_nan_is_the_first_place(mode: str, padding_mode: str) -> None:
+    image, grid = jitgrad.arange(1.0, 10.0).reshape(1, 1, 3, 3), jitgrad.full((1, 1, 1, 2), float("nan"))
+    assert F.grid_sample(image, grid, mode, padding_mode, False).item() == 1.0

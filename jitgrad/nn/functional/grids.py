@@ -64,8 +64,8 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 
 
 def _clipped(x: Tensor, last: int) -> Any:
-    """x between 0 and `last`, with no slope on the ends."""
-    return jitgrad.where(x <= 0, 0.0, jitgrad.where(x >= last, last * 1.0, x))
+    """x between 0 and `last`, with no slope on the ends; NaN is the first place, as in torch."""
+    return jitgrad.where(x > 0, jitgrad.where(x >= last, last * 1.0, x), 0.0)
 
 
 def _reflected(x: Tensor, n: int, align_corners: bool) -> Any:
