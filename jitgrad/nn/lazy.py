@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import jitgrad
@@ -198,14 +197,12 @@ class _LazyNorm(LazyModuleMixin, _BatchNorm):
 
     weight: Any
     bias: Any
-    _usual: Sequence[bool] = (True, True)
 
-    def __init__(self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool | None = None,
-                 track_running_stats: bool | None = None, device: Any = None, dtype: dtype | None = None, *,
+    def __init__(self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+                 track_running_stats: bool = True, device: Any = None, dtype: dtype | None = None, *,
                  bias: bool = True):
         super().__init__(0, eps, momentum, False, False)
-        self.affine = self._usual[0] if affine is None else affine
-        self.track_running_stats = self._usual[1] if track_running_stats is None else track_running_stats
+        self.affine, self.track_running_stats = affine, track_running_stats
         if self.affine:
             self.weight = UninitializedParameter(device=device, dtype=dtype)
             if bias:
@@ -252,24 +249,20 @@ class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
     cls_to_become = BatchNorm3d
 
 
-class _LazyInstanceNorm(_LazyNorm):
-    _usual = (False, False)
-
-
-class LazyInstanceNorm1d(_LazyInstanceNorm, InstanceNorm1d):
-    """An `InstanceNorm1d` of as many features as the first input has."""
+class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
+    """An `InstanceNorm1d` of as many features as the first input has, by default affine and with statistics."""
 
     cls_to_become = InstanceNorm1d
 
 
-class LazyInstanceNorm2d(_LazyInstanceNorm, InstanceNorm2d):
-    """An `InstanceNorm2d` of as many features as the first input has."""
+class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
+    """An `InstanceNorm2d` of as many features as the first input has, by default affine and with statistics."""
 
     cls_to_become = InstanceNorm2d
 
 
-class LazyInstanceNorm3d(_LazyInstanceNorm, InstanceNorm3d):
-    """An `InstanceNorm3d` of as many features as the first input has."""
+class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
+    """An `InstanceNorm3d` of as many features as the first input has, by default affine and with statistics."""
 
     cls_to_become = InstanceNorm3d
 

@@ -126,3 +126,8 @@ def test_buffers_by_assignment() -> None:
     counter.kept = jitgrad.zeros(2)
     assert counter.get_buffer("kept").sum() == 0
     assert counter.double().kept.dtype is jitgrad.float64
+
+
+def test_instance_norms_are_affine_by_default() -> None:
+    """Unlike the plain ones, as in torch."""
+    assert sorted(nn.LazyInstanceNorm2d().state_dict()) == sorted(nn.LazyBatchNorm2d().state_dict())
