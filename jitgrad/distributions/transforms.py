@@ -24,13 +24,19 @@ class Transform:
     Attributes:
         domain_event_dim, codomain_event_dim: how many last axes of a value it takes together, and makes.
         bijective: whether every value has one preimage.
-        sign: +1 or -1 of maps that rise or fall.
+        sign: +1 or -1 of maps of single values that rise or fall; NotImplementedError of others.
     """
 
     domain_event_dim = 0
     codomain_event_dim = 0
     bijective = True
-    sign: Any = 1
+
+    @property
+    def sign(self) -> Any:
+        """+1 unless a subclass says otherwise."""
+        if not self.bijective or self.domain_event_dim:
+            raise NotImplementedError
+        return 1
 
     def __call__(self, x: Any) -> Any:
         return self._call(x)
@@ -69,7 +75,12 @@ class _Inverse(Transform):
     def __init__(self, base: Transform):
         self.base = base
         self.domain_event_dim, self.codomain_event_dim = base.codomain_event_dim, base.domain_event_dim
-        self.bijective, self.sign = base.bijective, base.sign
+        self.bijective = base.bijective
+
+    @property
+    def sign(self) -> Any:
+        """The map's."""
+        return self.base.sign
 
     def _call(self, x: Any) -> Any:
         return self.base._inverse(x)
@@ -299,7 +310,12 @@ class IndependentTransform(Transform):
         self.base_transform, self.reinterpreted_batch_ndims = base_transform, reinterpreted_batch_ndims
         self.domain_event_dim = base_transform.domain_event_dim + reinterpreted_batch_ndims
         self.codomain_event_dim = base_transform.codomain_event_dim + reinterpreted_batch_ndims
-        self.bijective, self.sign = base_transform.bijective, base_transform.sign
+        self.bijective = base_transform.bijective
+
+    @property
+    def sign(self) -> Any:
+        """The base's."""
+        return self.base_transform.sign
 
     def _call(self, x: Any) -> Any:
         return self.base_transform._call(x)

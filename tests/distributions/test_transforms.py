@@ -101,3 +101,15 @@ def test_maps_that_lose_something() -> None:
 def test_too_few_axes() -> None:
     with pytest.raises(ValueError, match="needs to have shape with size at least 1"):
         D.TransformedDistribution(D.Normal(0.0, 1.0), D.StickBreakingTransform())
+
+
+@pytest.mark.parametrize("name", ["AbsTransform", "SoftmaxTransform", "StickBreakingTransform"])
+def test_maps_that_do_not_rise_have_no_sign(name: str) -> None:
+    """So that no cdf is made of one."""
+    made = getattr(D, name)()
+    for map_ in (made, made.inv, D.ComposeTransform([made])):
+        with pytest.raises(NotImplementedError):
+            _ = map_.sign
+    with pytest.raises(NotImplementedError):
+        D.TransformedDistribution(D.Normal(jitgrad.zeros(3), 1.0), made).cdf(jitgrad.ones(3))
+    assert D.ExpTransform().sign == D.ExpTransform().inv.sign == 1
