@@ -165,3 +165,13 @@ def test_refusals(act: Any, message: str) -> None:
     with pytest.raises(RuntimeError) as caught:
         act()
     assert str(caught.value) == message
+
+
+def test_ranges_that_lead_nowhere() -> None:
+    for given, message in (((1, 0), "inconsistent with step sign"), ((0, 1, -1), "inconsistent with step sign"),
+                           ((0, 1, 0), "step must be nonzero")):
+        with pytest.raises(RuntimeError, match=message):
+            torch.range(*given)
+    assert torch.range(1, 1).tolist() == [1.0]
+    with pytest.raises(TypeError):
+        torch.nextafter(torch.zeros(1), 2)

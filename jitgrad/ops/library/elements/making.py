@@ -8,6 +8,7 @@ from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, require_tensor, written_operand
 from jitgrad.ops.library.creation import arange, full
 from jitgrad.ops.library.keywords import complete
+from jitgrad.ops.library.sizes import require
 
 __library__ = True
 
@@ -28,9 +29,15 @@ def scalar_tensor(s: Number, *, dtype: Any = None, device: Any = None, requires_
 
 def range(start: Number = 0, end: Any = None, step: Number = 1, *, dtype: Any = None, device: Any = None,
           requires_grad: bool = False) -> Any:
-    """Numbers from start in steps up to end, which is included, of the default dtype."""
+    """Numbers from start in steps up to end, which is included, of the default dtype.
+
+    RuntimeError for a step of 0, or one that leads away from end.
+    """
     if end is None:
         raise TypeError('range() missing 1 required positional arguments: "end"')
+    require(step != 0, RuntimeError, "step must be nonzero")
+    require((end >= start) if step > 0 else (end <= start), RuntimeError,
+            "upper bound and lower bound inconsistent with step sign")
     d = dtype or dtypes.get_default_dtype()
     count = int((end - start) / step) + 1
     places = cast(arange(count, device=device), d)
