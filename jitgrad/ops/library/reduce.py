@@ -271,7 +271,8 @@ def vector_norm(x: AnyTensor[Tensor], ord: Number = 2, dim: Dims = None, keepdim
         return apply("sum", size, axes=over, keepdim=keep)
     if p == 2:
         return _safe_root("sqrt", apply("sum", apply("square", x), axes=over, keepdim=keep))
-    total = apply("sum", apply("pow", size, as_operand(p, x.dtype)), axes=over, keepdim=keep)
+    powers = (_safe_root if 0 < p < 1 else apply)("pow", size, as_operand(p, x.dtype))
+    total = apply("sum", powers, axes=over, keepdim=keep)
     return _safe_root("pow", total, as_operand(1.0 / p, x.dtype))
 
 

@@ -298,3 +298,25 @@ def test_signatures_are_torchs() -> None:
     out = jitgrad.empty(0)
     assert linalg.pinv(SINGULAR, out=out) is out
     assert out.shape == (2, 2)
+
+
+@pytest.mark.parametrize("order", [1, float("inf"), 2])
+def test_norms_of_matrices_without_elements(order: float) -> None:
+    for shape in ((0, 0), (2, 0, 0)):
+        x = jitgrad.zeros(shape, requires_grad=True)
+        y = linalg.matrix_norm(x, order)
+        assert (tuple(y.shape), y.sum().item()) == (shape[:-2], 0.0)
+        y.sum().backward()
+        assert x.grad is not None
+        assert x.grad.shape == x.shape
+
+
+def test_norms_of_small_orders_have_slope_0_at_0() -> None:
+    x = jitgrad.tensor([0.0, 1.0, 4.0], requires_grad=True)
+    linalg.vector_norm(x, 0.5).backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [0.0, 3.0, 1.5]
+    y = jitgrad.zeros(2, 3, requires_grad=True)
+    jitgrad.renorm(y, 0.5, 0, 1.0).sum().backward()
+    assert y.grad is not None
+    assert y.grad.tolist() == [[1.0] * 3] * 2

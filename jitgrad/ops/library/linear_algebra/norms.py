@@ -54,20 +54,30 @@ def matrix_norm(A: AnyTensor[Tensor], ord: Any = "fro", dim: Any = (-2, -1), kee
         return vector_norm(A, 2, (rows, columns), keepdim, dtype=dtype)
     if ord in _SUMS:
         along, over = (rows, columns) if ord in (1, -1) else (columns, rows)
-        result: Any = (amax if ord > 0 else amin)(vector_norm(A, 1, along, True, dtype=dtype), over, True)
+        sums = vector_norm(A, 1, along, True, dtype=dtype)
+        result: Any = _largest(sums, over, True) if ord > 0 else amin(sums, over, True)
     elif ord in ("nuc", 2, -2):
         x: Any = widen(A, "cpu") if dtype is None else cast(A, dtype)
         rest = [i for i in range(A.ndim) if i not in (rows, columns)]
         values: Any = svdvals(apply("permute", x, axes=(*rest, rows, columns)))
         last = values.ndim - 1
-        name = "sum" if ord == "nuc" else "amax" if ord > 0 else "amin"
-        result = apply(name, values, axes=(last,), keepdim=False)
+        if ord == "nuc":
+            result = apply("sum", values, axes=(last,), keepdim=False)
+        else:
+            result = _largest(values, last) if ord > 0 else amin(values, last)
         for a in sorted((rows, columns)):
             result = apply("unsqueeze", result, axis=a)
     else:
         raise RuntimeError(f"{fn}: Order {ord} not supported.")
     return result if keepdim else apply("squeeze", apply("squeeze", result, axis=max(rows, columns)),
                                         axis=min(rows, columns))
+
+
+def _largest(x: Any, over: int, keepdim: bool = False) -> Any:
+    """The largest of numbers that are not negative along an axis; of none of them 0, as in torch."""
+    if isinstance(x.shape[over], int) and x.shape[over] == 0:
+        return apply("sum", x, axes=(over,), keepdim=keepdim)
+    return amax(x, over, keepdim)
 
 
 def cond(A: AnyTensor[Tensor], p: Any = None) -> Tensor:
