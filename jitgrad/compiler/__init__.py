@@ -16,7 +16,8 @@ is_compiling = is_dynamo_compiling = is_scripting
 
 def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None,
             backend: str | Callable[..., Any] = "inductor", mode: str | None = None,
-            options: Mapping[str, Any] | None = None, disable: bool = False) -> Any:
+            options: Mapping[str, Any] | None = None, name: str | None = None, disable: bool = False,
+            recompile_limit: int | None = None, isolate_recompiles: bool = False, shapes_spec: Any = None) -> Any:
     """`script(model)`, or a decorator where there is no model.
 
     Unlike torch's this runs nothing uncompiled: what a script may not contain is refused, with its line.
@@ -24,7 +25,8 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
     Args:
         model: a function, a method or a Module.
         disable: give the model back as it is.
-        fullgraph, dynamic, backend, mode, options: torch's, ignored: a program is always one graph, of any sizes.
+        fullgraph, dynamic, backend, mode, options, name, recompile_limit, isolate_recompiles, shapes_spec: torch's,
+            ignored: a program is always one graph, of any sizes.
 
     Raises:
         ScriptError: see `script`.

@@ -154,7 +154,7 @@ conv_tbc input=c3 weight=t.ones(1,6,2) bias=z pad=1
 adaptive_max_pool1d_with_indices *; adaptive_max_pool2d_with_indices *; adaptive_max_pool3d_with_indices *
 fractional_max_pool2d_with_indices *; fractional_max_pool3d_with_indices *; max_pool1d_with_indices input=c3
 max_pool2d_with_indices input=c4; max_pool3d_with_indices input=c5; max_unpool1d *; max_unpool2d *; max_unpool3d *
-upsample_nearest *; upsample_bilinear *
+upsample_nearest *; upsample_bilinear *; compile *
 gcd input=i other=j; lcm input=i other=j; chain_matmul *; combinations input=v r=2 with_replacement=True
 dsplit input=q; index_reduce index=iv dim=0 source=y reduce='mean'; mvlgamma input=p+1 p=2; multigammaln input=p+1 p=2
 unravel_index indices=i shape=(3,2); float_power_ input=d exponent=2; geometric_ p=0.5; histogramdd bins=[2,2,2]

@@ -275,7 +275,7 @@ def test_the_suite_runs_what_is_marked(tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = gpu: needs one\n")
     (tmp_path / "test_it.py").write_text("import pytest\n@pytest.mark.gpu\ndef test_it():\n    assert 1\n"
                                          "def test_other():\n    assert 0\n")
-    assert "1 passed, 1 deselected" in suite.run(tmp_path)["pytest"]
+    assert "1 passed in" in suite.run(tmp_path)["pytest"]
     (tmp_path / "test_it.py").write_text("import pytest\n@pytest.mark.gpu\ndef test_it():\n    assert 0\n")
     with pytest.raises(RuntimeError, match="pytest failed"):
         suite.run(tmp_path)

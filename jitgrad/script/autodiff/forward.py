@@ -26,7 +26,7 @@ from jitgrad.script.autodiff.amend import generic
 from jitgrad.script.autodiff.flow import Flow, is_differentiable
 from jitgrad.script.autodiff.frame import Context, Frame
 from jitgrad.script.autodiff.prepare import expand_composites
-from jitgrad.script.graph.ir import Block, Builder, Graph, Loop, Node, Value
+from jitgrad.script.graph.ir import Block, Builder, Graph, Loop, Node, Value, within
 from jitgrad.script.graph.namespace import GraphNamespace
 
 
@@ -256,6 +256,12 @@ class Forward:
         pairs = _differentiate(context, frame, placeholders, results, seeds)
         frame.out.nodes[:0] = graph.block.nodes  # of which what reads a placeholder is not needed
         frame.finish(pairs)
+        read = {v for n in within(frame.out.nodes) for v in n.inputs}
+        for g in placeholders:  # where the vjp is linear only as a whole (`matrix_exp`): at any cotangent, so at zero
+            if g in read:
+                assert isinstance(g.type, TensorType)
+                attrs = {"value": 0, "shape": g.type.dims, "dtype": g.type.dtype}
+                builder.block.nodes.append(Node("full", (), attrs, (g,)))
         builder.block.nodes += frame.out.nodes
         values = iter(pairs[::2])
         return [None if g is None else next(values) for g in gs]

@@ -224,6 +224,9 @@ def test_memory_and_arrays(machine):
     plain = driver.view(0x1000, [2, 3], None, dtypes.float64)
     assert (plain.strides, plain.data.memory) == (None, (0x1000, 48, None, 0))
     assert driver.view(0, (0, 3), (3, 1), dtypes.float32).data.memory == (0, 0, None, 0)
+    backwards = driver.view(0x1000, (2, 3), (1, -4), dtypes.float32)  # what comes first in memory is the last column
+    assert (backwards.strides, backwards.data.memory) == ((4, -16), (0x1000 - 2 * 16, (1 + 1 + 2 * 4) * 4, None, 0))
+    assert driver.address(backwards) == 0x1000
 
 
 def test_contiguous(machine):

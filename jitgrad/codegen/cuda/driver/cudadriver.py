@@ -169,13 +169,15 @@ class CudaDriver(Driver):
 
     def view(self, address: int, shape: Sequence[int], strides: Sequence[int] | None, d: dtype) -> Any:
         item = d.itemsize
-        if strides is None:
-            extent, places = int(np.prod(shape, dtype=np.int64)), None
-        else:
-            extent = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if all(shape) else 0
+        first, extent, places = 0, int(np.prod(shape, dtype=np.int64)), None
+        if strides is not None:
             places = tuple([s * item for s in strides])
-        memory = self.xp.cuda.UnownedMemory(address, extent * item, None, self.device)
-        return self.xp.ndarray(tuple(shape), d.np, self.xp.cuda.MemoryPointer(memory, 0), strides=places)
+            if extent:
+                reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
+                first = -sum(r for r in reach if r < 0)  # how many elements lie before the one that is first in order
+                extent = 1 + sum(map(abs, reach))
+        memory = self.xp.cuda.UnownedMemory(address - first * item, extent * item, None, self.device)
+        return self.xp.ndarray(tuple(shape), d.np, self.xp.cuda.MemoryPointer(memory, first * item), strides=places)
 
     def contiguous(self, array: Any) -> Any:
         if isinstance(array, np.ndarray):
