@@ -31,8 +31,8 @@ from tools.devcheck.checks import PART, RESULT, Check, Lost, Wrong
 KEPT = 3000
 #: seconds kept back for the table, the least that a check is started with, the least share of a check that shares
 RESERVE, LEAST, SHARE = 5.0, 3.0, 25.0
-#: how many checks run at a time
-TOGETHER = 4
+#: how many checks run at a time: most of each is compiling
+TOGETHER = max(4, (os.cpu_count() or 1) - 4)
 
 Result = dict[str, Any]
 How = Callable[[Check], Sequence[str]]

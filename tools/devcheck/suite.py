@@ -13,33 +13,35 @@ from pathlib import Path
 from tools.devcheck.checks import Facts, Lost, check
 
 TESTS = Path(__file__).parent.parent.parent / "tests"
-#: seconds of one test, and failures after which the rest is left out
-LIMIT, FAILURES = 60, 20
+#: seconds of one test, failures after which the rest is left out, processes at most: they compile, and share one GPU
+LIMIT, FAILURES, PROCESSES = 120, 60, 14
 _FINAL = re.compile(r"\d+ (?:passed|failed|error|skipped|deselected|no tests ran)")
 
 
-def command(folder: Path) -> list[str]:
+def command(*folders: Path) -> list[str]:
     """pytest without the project's configuration, which asks for plugins and makes other people's warnings errors."""
     config = Path(tempfile.mkdtemp()) / "pytest.ini"
     config.write_text("[pytest]\nmarkers =\n    gpu: needs a CUDA device\n    slow: more than a few seconds\n",
                       encoding="utf-8")
-    limit = [f"--timeout={LIMIT}"] if importlib.util.find_spec("pytest_timeout") else []
-    plugins = ["-p", "no:xdist"] if importlib.util.find_spec("xdist") else []
-    return [sys.executable, "-m", "pytest", "-c", str(config), f"--rootdir={TESTS.parent}", "-m", "gpu", "-q",
+    # a thread ends a test that waits for the device for ever: no signal is seen there
+    limit = [f"--timeout={LIMIT}", "--timeout-method=thread"] if importlib.util.find_spec("pytest_timeout") else []
+    processes = min(PROCESSES, os.cpu_count() or 1)
+    several = ["-n", str(processes), "--dist", "worksteal"] if importlib.util.find_spec("xdist") else []
+    return [sys.executable, "-m", "pytest", "-c", str(config), f"--rootdir={TESTS.parent}", "-m", "gpu", "-v",
             f"--maxfail={FAILURES}", "--import-mode=importlib", "--continue-on-collection-errors", "-p",
-            "no:cacheprovider", "--tb=short", *plugins, *limit, str(folder)]
+            "no:cacheprovider", "--tb=short", *several, *limit, *map(str, folders)]
 
 
-def run(folder: Path) -> Facts:
-    """pytest's last line. Lost where it or the folder is missing; RuntimeError with its output where a test fails."""
+def run(*folders: Path) -> Facts:
+    """pytest's last line. Lost where it or a folder is missing; RuntimeError with its output where a test fails."""
     if importlib.util.find_spec("pytest") is None:
         raise Lost("pytest is not installed: the tests marked gpu are not run")
-    if not folder.is_dir():
+    if not all(folder.is_dir() for folder in folders):
         raise Lost("the package is installed without its tests")
     environment = {**os.environ, "JITGRAD_REQUIRE_GPU": "1",
                    "PYTHONPATH": os.pathsep.join([str(TESTS.parent), os.environ.get("PYTHONPATH", "")])}
     lines = []
-    with subprocess.Popen(command(folder), cwd=TESTS.parent, env=environment, stdout=subprocess.PIPE,
+    with subprocess.Popen(command(*folders), cwd=TESTS.parent, env=environment, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, errors="replace") as process:
         assert process.stdout is not None
         for line in process.stdout:  # shown as it comes: it is the output of this check if it is stopped
@@ -53,13 +55,7 @@ def run(folder: Path) -> Facts:
     return {"pytest": next((line for line in reversed(lines) if _FINAL.search(line)), "")}
 
 
-@check(cap=240.0)
+@check(cap=540.0, alone=True)
 def gpu_tests() -> Facts:
-    """`pytest -m gpu` on eager tensors and scripts; a test that cannot use the GPU fails."""
-    return run(TESTS / "cuda")
-
-
-@check(cap=240.0)
-def gpu_tests_of_programs() -> Facts:
-    """`pytest -m gpu` on native programs, launched and replayed."""
-    return run(TESTS / "codegen")
+    """`pytest -m gpu` on eager tensors, scripts and native programs; a test that cannot use the GPU fails."""
+    return run(TESTS / "cuda", TESTS / "codegen")
