@@ -12,7 +12,9 @@ from jitgrad.codegen.cuda.graphs.shared import Graphs
 from tests.codegen.cuda.fakecuda import FakeLibrary, fake_driver
 
 #: bytes of the arguments of the kernels that there are
-KERNELS = {0x100: (8, 4), 0x200: (8, 8, 8, 2), 0x300: (), 0x400: (8,)}
+KERNELS = {0x100: (8, 4), 0x200: (8, 8, 8, 2), 0x300: (), 0x400: (8,), 0x500: (4, 160), 0x600: (8, 8)}
+#: the kernels of a product whose arguments can be seen: one has all its words, and what follows adds up to c
+MULTIPLY, ADD_UP = 0x500, 0x600
 CONTEXT = 0xC0
 Operation = tuple[Any, ...]
 
@@ -27,6 +29,7 @@ class FakeGraphs:
 
     Attributes:
         refused: codes with which the next updates of nodes fail, by the function's name.
+        seen: how the arguments of a product's kernels are given: "parameters", "buffer", or as something unknown.
     """
 
     def __init__(self) -> None:
@@ -35,6 +38,9 @@ class FakeGraphs:
         self.executables: dict[int, dict[int, Any]] = {}  # executable -> node -> operation
         self.capturing: dict[int, list[list[Any]]] = {}
         self.refused: dict[str, int] = {}
+        self.seen = ""
+        self.inner: dict[int, int] = {}  # child node -> its graph
+        self._given: list[Any] = []
         self.waits: list[int] = []
         self.prepared: list[Operation] = []
         self.fails: Exception | None = None  # what a product raises
@@ -46,6 +52,9 @@ class FakeGraphs:
             "cuGraphExecDestroy": lambda executable: self.executables.pop(executable) and None,
             "cuGraphExecKernelNodeSetParams_v2": self.set_kernel, "cuGraphExecMemcpyNodeSetParams": self.set_copy,
             "cuGraphExecChildGraphNodeSetParams": self.set_child, "cuGraphLaunch": self.launch_graph,
+            "cuGraphGetNodes": self.nodes, "cuGraphNodeGetType": self.type,
+            "cuGraphKernelNodeGetParams_v2": self.parameters,
+            "cuGraphChildGraphNodeGetGraph": lambda node, place: place.__setitem__(0, self.inner[node]),
             "cuFuncGetParamInfo": self.argument, "cuStreamBeginCapture_v2": self.begin_capture,
             "cuStreamEndCapture": self.end_capture, "cuStreamSynchronize": lambda stream: self.waits.append(stream)})
         self.api = DriverApi(self.library)
@@ -84,6 +93,8 @@ class FakeGraphs:
     def destroy(self, graph: int) -> None:
         for node, _ in self.graphs.pop(graph):
             del self.library.alive[node]
+            if node in self.inner:
+                self.destroy(self.inner.pop(node))
 
     def add(self, place: Any, graph: int, before: Any, count: int, operation: Any) -> None:
         nodes = self.graphs[graph]
@@ -101,7 +112,43 @@ class FakeGraphs:
                 if entry[0] == node:
                     entry[1] = ("together", *entry[1][1:])
 
+    def nodes(self, graph, places, count):
+        for k, (node, _) in enumerate(self.graphs[graph] if places else ()):
+            places[k] = node
+        count[0] = len(self.graphs[graph])
+
+    def found(self, node: int) -> Operation:
+        (operation,) = [o for nodes in self.graphs.values() for n, o in nodes if n == node]
+        return operation
+
+    def type(self, node, place):
+        place[0] = 0 if self.found(node)[0] in ("launch", "together") else 2
+
+    def parameters(self, node, place):
+        _, kernel, grid, arguments = self.found(node)
+        launch = place[0]
+        launch.function, launch.grid[:], launch.block[:], launch.shared = kernel, grid[:3], grid[3:6], grid[6]
+        if self.seen == "buffer":
+            whole = ctypes.create_string_buffer(b"".join(a.ljust(8, b"\0") for a in arguments))
+            size = c_size_t(len(whole) - 1)
+            listed = (c_void_p * 5)(1, ctypes.addressof(whole), 2, ctypes.addressof(size), None)
+            launch.parameters, launch.extra = None, ctypes.addressof(listed)
+        else:
+            values = [ctypes.create_string_buffer(a, max(8, len(a))) for a in arguments]
+            whole = size = values
+            listed = (c_void_p * max(1, len(values)))(*[ctypes.addressof(v) for v in values])
+            launch.parameters, launch.extra = ctypes.addressof(listed), None
+        self._given += [whole, size, listed]
+
     def operation(self, launch: KernelNode) -> Operation:
+        if launch.parameters is None:
+            listed = ctypes.cast(launch.extra, ctypes.POINTER(c_void_p))
+            whole = ctypes.string_at(listed[1], c_size_t.from_address(listed[3]).value)
+            arguments, begin = [], 0
+            for size in KERNELS[launch.function]:
+                arguments.append(whole[begin:begin + size])
+                begin += max(8, size)
+            return ("launch", launch.function, (*launch.grid, *launch.block, launch.shared), tuple(arguments))
         return ("launch", launch.function, (*launch.grid, *launch.block, launch.shared),
                 arguments_of(launch.parameters, launch.function))
 
@@ -110,29 +157,38 @@ class FakeGraphs:
         self.add(place, graph, before, count, ("copy", copy[0].target, copy[0].source, copy[0].bytes))
 
     def add_child(self, place, graph, before, count, child):
-        self.add(place, graph, before, count, [operation for _, operation in self.graphs[child]])
+        self.add(place, graph, before, count, None)
+        self.inner[place[0]] = copy = self.library.fresh("node")
+        self.graphs[copy] = [[self.library.fresh("node"), operation] for _, operation in self.graphs[child]]
 
     def instantiate(self, place, graph, flags):
         assert flags == 0
         place[0] = self.library.fresh("executable")
-        self.executables[place[0]] = dict(self.graphs[graph])
+        self.executables[place[0]] = {n: dict(self.graphs[self.inner[n]]) if n in self.inner else o
+                                      for n, o in self.graphs[graph]}
 
     def update(self, name: str, executable: int, node: int, operation: Any) -> int:
         code = self.refused.get(name, 0)
         if not code:
-            assert node in self.executables[executable]
-            self.executables[executable][node] = operation
+            self.holder(executable, node)[node] = operation
         return code
 
+    def holder(self, executable: int, node: int) -> dict[int, Any]:
+        """What has a node: the executable, or a child in it."""
+        whole = self.executables[executable]
+        (found,) = [d for d in (whole, *[d for d in whole.values() if isinstance(d, dict)]) if node in d]
+        return found
+
     def set_kernel(self, executable, node, launch):
-        kind = self.executables[executable][node][0]
+        kind = self.holder(executable, node)[node][0]
         return self.update("kernel", executable, node, (kind, *self.operation(launch[0])[1:]))
 
     def set_copy(self, executable, node, copy, context):
         return self.update("copy", executable, node, ("copy", copy[0].target, copy[0].source, copy[0].bytes))
 
     def set_child(self, executable, node, child):
-        return self.update("child", executable, node, [operation for _, operation in self.graphs[child]])
+        new = dict(zip(self.executables[executable][node], [o for _, o in self.graphs[child]], strict=True))
+        return self.update("child", executable, node, new)
 
     def launch_graph(self, executable, stream):
         self.replays(stream, self.executables[executable].values())
@@ -140,13 +196,19 @@ class FakeGraphs:
     def replays(self, stream: int | None, operations: Any) -> None:
         """Run what a graph holds."""
         for operation in operations:
-            if isinstance(operation, list):
-                self.replays(stream, operation)
+            if isinstance(operation, dict):
+                self.replays(stream, operation.values())
             else:
                 self.replay(stream, operation)
 
     def replay(self, stream: int | None, operation: Operation) -> None:
         """Run one operation of a graph."""
+        if operation[0] == "launch" and operation[1] == MULTIPLY:
+            operation = ("matmul", *(c_int64 * 20).from_buffer_copy(operation[3][1]))
+        elif operation[0] == "launch" and operation[1] == ADD_UP:
+            c = self.ran[-1][1][13]  # of the product before
+            assert operation[3] == (c.to_bytes(8, "little"), (c + 64).to_bytes(8, "little"))
+            return
         self.ran.append((stream or 0, operation))
 
     def argument(self, kernel, index, offset, size):
@@ -197,7 +259,13 @@ class FakeGraphs:
         if self.fails is not None:
             raise self.fails
         assert (owner, *call) in self.prepared
-        self.run(stream, ("matmul", *call))
+        if not self.seen:
+            self.run(stream, ("matmul", *call))
+            return
+        grid, c = (2, 1, 1, 128, 1, 1, 0), call[12]
+        mixed = [x << 3 if self.seen == "shifted" and k == 10 else x for k, x in enumerate(call)]
+        self.run(stream, ("launch", MULTIPLY, grid, (b"some", bytes((c_int64 * 20)(*mixed)))))
+        self.run(stream, ("launch", ADD_UP, grid, (c.to_bytes(8, "little"), (c + 64).to_bytes(8, "little"))))
 
     # --- calls of a host function ---
 

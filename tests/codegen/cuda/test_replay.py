@@ -135,6 +135,42 @@ def test_a_product_with_other_addresses_replaces_its_child(host):
     assert host.run(*changed) == {"Launch": 1}
 
 
+@pytest.mark.parametrize("seen", ["parameters", "buffer"])
+def test_where_a_products_kernels_have_its_addresses_is_found_and_they_are_moved(host, seen):
+    host.device.seen = seen
+    warm(host, *CALLS)
+    other = (*CALLS[:2], product(a=0x1100), *CALLS[3:])
+    for calls, kernels in ((other, 1), (other, 0), ((*CALLS[:2], product(0x4000, 0x5000, 0x9000), *CALLS[3:]), 2)):
+        found = {"Launch": 1, "ExecKernelNodeSetParams": kernels}
+        assert host.run(*calls) == {k: n for k, n in found.items() if n}
+    assert host.replay.state.updates == 2
+    assert host.run(*CALLS[:2], product(a=0x1008), *CALLS[3:]) == {"Launch": 1, "ExecChildGraphNodeSetParams": 1}
+    assert host.run(*CALLS[:2], product(a=0x2008), *CALLS[3:]) == {"Launch": 1, "ExecKernelNodeSetParams": 1}
+
+
+def test_a_product_that_has_an_address_in_a_way_of_its_own_is_captured_again(host):
+    host.device.seen = "shifted"
+    host.device.replay = lambda stream, operation: host.device.ran.append((stream, operation))
+    assert host.device.shared.places(product()[1:], STREAM) is None
+
+
+def test_an_update_of_a_products_kernel_that_is_refused_makes_a_new_graph(host):
+    host.device.seen = "parameters"
+    warm(host, *CALLS)
+    host.device.refused = {"kernel": 1}
+    assert host.run(*CALLS[:2], product(a=0x1100), *CALLS[3:]) == {
+        "ExecKernelNodeSetParams": 1, "InstantiateWithFlags": 1, "Launch": 1}
+
+
+def test_new_arrays_at_each_call_capture_nothing(host):
+    host.device.seen = "parameters"
+    warm(host, *CALLS)
+    host.library.calls.clear()
+    for k in range(100):
+        host.run(*CALLS[:2], product(0x1000 + 256 * k, c=0x3000 + 512 * k), *CALLS[3:])
+        assert "cuStreamBeginCapture_v2" not in host.library.names()
+
+
 def test_a_copy_of_other_memory(host):
     warm(host, *CALLS)
     assert host.run(*CALLS[:4], copy(source=0x7000, size=32), CALLS[5]) == {"Launch": 1, "ExecMemcpyNodeSetParams": 1}
@@ -203,7 +239,7 @@ def test_few_launches_are_not_worth_a_graph(host):
 def test_calls_that_keep_changing_are_launched_directly(host):
     sequence = random.Random(0)
     for _ in range(40):
-        host.run(*[launch(sequence.choice(list(KERNELS))) for _ in range(12)])
+        host.run(*[launch(sequence.choice((0x100, 0x200, 0x300, 0x400))) for _ in range(12)])
     assert host.replay.direct
     assert not host.device.executables
 
@@ -298,11 +334,12 @@ def test_old_drivers_say_what_they_lack(host):
     assert "too old: it has no cuFuncGetParamInfo" in str(failure())
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(16))
 def test_whatever_changes_the_device_runs_what_was_called(seed):
     """Random programs of branches, loops that wait or do not, changing arguments and sizes."""
     chance = random.Random(seed)
     host = Run()
+    host.device.seen = ("", "parameters", "buffer", "parameters")[seed % 4]
 
     def random_call():
         what = chance.random()
@@ -310,7 +347,7 @@ def test_whatever_changes_the_device_runs_what_was_called(seed):
             kernel = chance.choice((0x100, 0x200, 0x300, 0x400))
             return launch(kernel, chance.choice((1, 2)), a0=chance.choice((5, 6)), a1=chance.choice((7, 8)))
         if what < 0.75:
-            return product(a=chance.choice((0x1000, 0x1100)), m=chance.choice((3, 3, 3, 4)))
+            return product(a=chance.choice((0x1000, 0x1100, 0x2080)), m=chance.choice((3, 3, 3, 4)))
         return copy(source=chance.choice((0x6000, 0x6100))) if what < 0.9 else read(chance.choice((1, 2)))
 
     parts = [[random_call() for _ in range(chance.randint(1, 6))] for _ in range(4)]
@@ -323,5 +360,5 @@ def test_whatever_changes_the_device_runs_what_was_called(seed):
 
 
 def test_the_text_is_small_and_complete():
-    assert replaying.LIBRARY.text().count("define i32") == 5
-    assert set(vars(replaying.functions())) == {"launch", "together", "matmul", "copy", "read", "code"}
+    assert replaying.LIBRARY.text().count("define i32") == 6
+    assert set(vars(replaying.functions())) == {"launch", "together", "matmul", "moved", "copy", "read", "code"}

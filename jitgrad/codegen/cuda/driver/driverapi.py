@@ -22,6 +22,8 @@ CAPTURE_RELAXED = 2
 DEVICE_MEMORY = 2
 COOPERATIVE = 2
 INVALID_VALUE = 1
+KERNEL = 0  # of the types of a graph's nodes
+BUFFER_POINTER, BUFFER_SIZE = 1, 2  # what `KernelNode.extra` lists: arguments in one buffer
 
 
 class KernelNode(ctypes.Structure):
@@ -64,6 +66,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuFuncGetAttribute": (POINTER(c_int), c_int, _Handle),
     "cuFuncSetAttribute": (_Handle, c_int, c_int),
     "cuFuncGetParamInfo": (_Handle, c_size_t, POINTER(c_size_t), POINTER(c_size_t)),
+    "cuKernelGetParamInfo": (_Handle, c_size_t, POINTER(c_size_t), POINTER(c_size_t)),
     "cuLaunchKernel": (_Handle, *(c_uint,) * 7, _Handle, _Out, _Out),
     "cuLaunchCooperativeKernel": (_Handle, *(c_uint,) * 7, _Handle, _Out),
     "cuStreamCreate": (_Out, c_uint),
@@ -78,6 +81,10 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuStreamEndCapture": (_Handle, _Out),
     "cuGraphCreate": (_Out, c_uint),
     "cuGraphDestroy": (_Handle,),
+    "cuGraphGetNodes": (_Handle, _Out, POINTER(c_size_t)),
+    "cuGraphNodeGetType": (_Handle, POINTER(c_int)),
+    "cuGraphChildGraphNodeGetGraph": (_Handle, _Out),
+    "cuGraphKernelNodeGetParams_v2": (_Handle, POINTER(KernelNode)),
     "cuGraphAddKernelNode_v2": (*_GraphNode, POINTER(KernelNode)),
     "cuGraphKernelNodeSetAttribute": (_Handle, c_int, POINTER(LaunchAttribute)),
     "cuGraphAddMemcpyNode": (*_GraphNode, POINTER(Copy), _Handle),

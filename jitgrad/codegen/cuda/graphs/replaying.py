@@ -9,8 +9,10 @@ They are the driver's functions (`driver.py`) with a `State` where the stream go
 driver's with the state's stream. In the mode `SAME` the calls are compared with the nodes of a graph, in order: a
 launch of the same kernel returns at once if its grid and the bytes of its arguments are those of the node, else it
 copies them to the node and calls `cuGraphExecKernelNodeSetParams` once; a product or a copy of the same words returns
-at once. Everything else, and every call in the mode `RECORD`, is a call of `state->other(state, kind, what)`, which
-`replay.py` answers; `what` is a `KernelNode` for a launch and the words of the call for the rest.
+at once, and a product of which only addresses differ moves them in the arguments of its kernels (`products.py`), one
+update for each kernel, where it is known where they are. Everything else, and every call in the mode `RECORD`, is a
+call of `state->other(state, kind, what)`, which `replay.py` answers; `what` is a `KernelNode` for a launch and the
+words of the call for the rest.
 
 A node's saved arguments are where `KernelNode.parameters` points: what the graph holds and what is compared are one.
 """
@@ -23,6 +25,7 @@ from types import SimpleNamespace
 
 from jitgrad.codegen.cuda.driver.blaslt import WORDS
 from jitgrad.codegen.cuda.driver.driverapi import KernelNode
+from jitgrad.codegen.cuda.graphs.products import ADDRESSES, ALIKE
 from jitgrad.codegen.llvm import engine
 from jitgrad.kernels.native import Library, Native
 from jitgrad.kernels.values import V
@@ -45,10 +48,25 @@ class State(ctypes.Structure):
 
 
 class Node(ctypes.Structure):
-    """One call: a launch with the sizes of its arguments, or a product or a copy with its words."""
+    """One call: a launch with the sizes of its arguments, or a product or a copy with its words.
+
+    `kernels`, `known` of them, are those of a product of which it is known where they have its addresses.
+    """
 
     _fields_ = (("launch", KernelNode), ("kind", c_int64), ("node", c_void_p), ("count", c_int64), ("sizes", c_void_p),
-                ("words", c_void_p))
+                ("words", c_void_p), ("kernels", c_void_p), ("known", c_int64))
+
+
+class Moving(ctypes.Structure):
+    """A kernel of a product, and the places of addresses in its arguments."""
+
+    _fields_ = (("launch", KernelNode), ("node", c_void_p), ("places", c_void_p), ("count", c_int64))
+
+
+class Place(ctypes.Structure):
+    """Where a word of a product is, or a sum of it and a number."""
+
+    _fields_ = (("address", c_void_p), ("word", c_int64))
 
 
 LIBRARY = Library()
@@ -104,13 +122,57 @@ def answer(f: Native, state: V, kind: int, what: V) -> V:
     return f.through(get(f, state, "other", "ptr"), "i32", state, f.number(kind), what)
 
 
+#: what `jg_replay_moved` returns where another graph is needed; what it else returns is the driver's
+CANNOT = -1
+
+
+@LIBRARY.function("i32", graph="ptr", node="ptr", words="ptr", update="ptr")
+def jg_replay_moved(f: Native, graph: V, node: V, words: V, update: V) -> V:
+    """Make a product of a graph one of other addresses that are as well aligned; `update` sets a kernel's arguments."""
+    cannot, old = f.number(CANNOT, "i32"), f.load(at(f, node, Node, "words"), elem="ptr")
+    known = f.load(at(f, node, Node, "known"))
+    with f.when(known.eq(0)):
+        f.leave(cannot)
+    for k in range(WORDS):
+        apart = f.load(old, k).op("xor", f.load(words, k))
+        with f.when((apart & (ALIKE - 1) if k in ADDRESSES else apart).ne(0)):
+            f.leave(cannot)
+    kernels = f.load(at(f, node, Node, "kernels"), elem="ptr")
+    with f.each(known) as i:
+        kernel = f.at(kernels, i * ctypes.sizeof(Moving), "i8")
+        changed, places = f.variable(f.number(0, "i1")), f.load(at(f, kernel, Moving, "places"), elem="ptr")
+        with f.each(f.load(at(f, kernel, Moving, "count"))) as j:
+            place = f.at(places, j * ctypes.sizeof(Place), "i8")
+            word = f.load(at(f, place, Place, "word"))
+            by = f.load(words, word) - f.load(old, word)
+            with f.when(by.ne(0)):
+                target = f.load(at(f, place, Place, "address"), elem="ptr")
+                f.store(f.load(target) + by, target)
+                changed.value = f.number(1, "i1")
+        with f.when(changed.value):
+            told = f.through(update, "i32", graph, f.load(at(f, kernel, Moving, "node"), elem="ptr"), kernel)
+            with f.when(told.ne(0)):
+                f.leave(told)
+    f.call("memcpy", "ptr", 1, old, words, f.number(8 * WORDS))
+    return f.number(0, "i32")
+
+
 def compared(f: Native, state: V, kind: int, words: V, count: int) -> V:
-    """What a call of so many words returns: 0 where the node in turn has the same."""
+    """What a call of so many words returns: 0 where the node in turn has the same, or can be given them."""
     with f.part() as ask:
         node = in_turn(f, state, ask)
         with f.when(f.load(at(f, node, Node, "kind")).ne(kind)):
             ask()
         with f.when(differ(f, f.load(at(f, node, Node, "words"), elem="ptr"), words, f.number(8 * count))):
+            if kind == PRODUCT:
+                told = f.call("jg_replay_moved", "i32", 1, get(f, state, "graph", "ptr"), node, words,
+                              get(f, state, "update", "ptr"))
+                with f.when(told.eq(0)):
+                    put(f, state, "updates", get(f, state, "updates") + 1)
+                    advance(f, state)
+                    done(f)
+                with f.when(told.ne(CANNOT)):
+                    put(f, state, "failed", told.cast("sext", "i64"))
             ask()
         advance(f, state)
         done(f)

@@ -13,8 +13,9 @@ from typing import Any
 
 from jitgrad.codegen.cuda.driver.blaslt import WORDS
 from jitgrad.codegen.cuda.driver.driverapi import KernelNode
+from jitgrad.codegen.cuda.graphs import products
 from jitgrad.codegen.cuda.graphs.graphs import Builder, Executable, linear_copy
-from jitgrad.codegen.cuda.graphs.replaying import COPY, LAUNCH, PRODUCT, TOGETHER, Node
+from jitgrad.codegen.cuda.graphs.replaying import CANNOT, COPY, LAUNCH, PRODUCT, TOGETHER, Moving, Node, Place
 from jitgrad.codegen.cuda.graphs.shared import Graphs
 
 LAUNCHES = (LAUNCH, TOGETHER)
@@ -49,6 +50,7 @@ class Variant:
         self.after: Variant | None = None  # which one followed last
         self.nodes = (Node * len(records))()
         self._kept: list[Any] = []  # what the nodes point to
+        self._moving: dict[int, list[Any]] = {}  # likewise, by product
         builder = Builder(graphs.api, graphs.context)
         try:
             self._build(builder, records)
@@ -66,8 +68,30 @@ class Variant:
             else:
                 self._kept.append((c_int64 * len(record.words))(*record.words))
                 node.words = ctypes.addressof(self._kept[-1])
-                node.node = (builder.copy(*record.words) if record.kind == COPY
-                             else builder.child(self.graphs.product(record.words, self.stream)))
+                if record.kind == COPY:
+                    node.node = builder.copy(*record.words)
+                else:
+                    child = self.graphs.product(record.words, self.stream)
+                    kernels = self.graphs.kernels(child)
+                    node.node = builder.child(child)
+                    self._movable(node, record.words, kernels)
+
+    def _movable(self, node: Node, words: Sequence[int], kernels: Sequence[products.Kernel] | None) -> None:
+        """Tell `replaying.py` where the kernels of a product, as they are now, have its addresses."""
+        places = self.graphs.places(words, self.stream)
+        if places is None or kernels is None:
+            node.known = 0
+            return
+        moving = (Moving * len(kernels))()
+        alive: list[Any] = [moving]
+        for told, kernel, here, handle in zip(moving, kernels, places, products.inner(self.graphs.api, node.node),
+                                              strict=True):
+            told.launch, kept, begin = kernel.copied()
+            listed = (Place * max(1, len(here)))(*[Place(begin + offset, word) for offset, word in here])
+            told.node, told.places, told.count = handle, ctypes.addressof(listed), len(here)
+            alive += [kept, listed]
+        self._moving[node.node] = alive
+        node.kernels, node.known = ctypes.addressof(moving), len(kernels)
 
     def _launch(self, node: Node, record: Record) -> None:
         count = len(record.arguments)
@@ -102,12 +126,26 @@ class Variant:
             api.call("cuGraphExecMemcpyNodeSetParams", handle, node.node, byref(linear_copy(*record.words)),
                      self.graphs.context)
         else:
-            child = self.graphs.product(record.words, self.stream)
-            try:
-                api.call("cuGraphExecChildGraphNodeSetParams", handle, node.node, child)
-            finally:
-                api.call("cuGraphDestroy", child)
+            words = (c_int64 * len(record.words))(*record.words)
+            code = self.graphs.moved(handle, byref(node), words, self.graphs.update)
+            if code > 0:
+                raise api.error("cuGraphExecKernelNodeSetParams_v2", code)
+            if code == CANNOT:
+                self._replace(node, record.words)
+            return
         (c_int64 * len(record.words)).from_address(node.words)[:] = list(record.words)
+
+
+    def _replace(self, node: Node, words: Sequence[int]) -> None:
+        """Put a product that was captured anew in the place of another."""
+        child = self.graphs.product(words, self.stream)
+        try:
+            self.graphs.api.call("cuGraphExecChildGraphNodeSetParams", self.executable.handle, node.node, child)
+            kernels = self.graphs.kernels(child)
+        finally:
+            self.graphs.api.call("cuGraphDestroy", child)
+        (c_int64 * len(words)).from_address(node.words)[:] = list(words)
+        self._movable(node, words, kernels)
 
 
 def set_grid(launch: KernelNode, grid: Sequence[int]) -> None:
