@@ -9,6 +9,7 @@ Numbers are those of `workloads.wave`. Products of float32 are as exact as ours 
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
 from collections.abc import Callable
 from typing import Any
@@ -51,10 +52,8 @@ def normed(jax: Any, x: Any, w: Any, b: Any = None) -> Any:
     return (y if b is None else y + b.astype(jnp.float32)).astype(x.dtype)
 
 
-@peer
-def mlp_step(jax: Any, n: int, d: int, h: int, o: int) -> Run:
-    """Parameters are donated."""
-    x, y = wave(jax, n, d), wave(jax, n, o, by=0.11)
+def sgd_step(jax: Any, d: int, h: int, o: int) -> Callable[[Any, Any], Any]:
+    """The lecture's net: the step on a batch. Parameters are donated."""
     shapes = ((h, d), (h,), (o, h), (o,))
     parameters = [wave(jax, *shape, by=0.2 + k) * 0.1 for k, shape in enumerate(shapes)]
 
@@ -67,10 +66,31 @@ def mlp_step(jax: Any, n: int, d: int, h: int, o: int) -> Run:
 
     compiled = jax.jit(step, donate_argnums=0)
 
-    def run() -> Any:
+    def run(x: Any, y: Any) -> Any:
         nonlocal parameters
         parameters, value = compiled(parameters, x, y)
         return value
+
+    return run
+
+
+@peer
+def mlp_step(jax: Any, n: int, d: int, h: int, o: int) -> Run:
+    """One batch."""
+    x, y, step = wave(jax, n, d), wave(jax, n, o, by=0.11), sgd_step(jax, d, h, o)
+    return lambda: step(x, y)
+
+
+@peer
+def mlp_batches(jax: Any, n: int, d: int, h: int, o: int, batches: int) -> Run:
+    """Another batch at each call."""
+    xs = [wave(jax, n, d, by=0.37 + k / 97) for k in range(batches)]
+    ys = [wave(jax, n, o, by=0.11 + k / 97) for k in range(batches)]
+    step, turns = sgd_step(jax, d, h, o), itertools.cycle(range(batches))
+
+    def run() -> Any:
+        k = next(turns)
+        return step(xs[k], ys[k])
 
     return run
 
@@ -222,12 +242,69 @@ def block(jax: Any, b: int, t: int, c: int, heads: int) -> Run:
         x = x + y.reshape(b, t, c) @ out
         return x + jax.nn.gelu(normed(jax, x, two) @ up, approximate=True) @ down
 
+    return pulled(jax, f, g, x, *ws)
+
+
+def pulled(jax: Any, f: Callable[..., Any], g: Any, *given: Any) -> Run:
+    """A function and its gradients as one: the gradient of the first argument."""
     def step(g: Any, *given: Any) -> Any:
         y, back = jax.vjp(f, *given)
         return y, back(g)
 
     compiled = jax.jit(step)
-    return lambda: compiled(g, x, *ws)[1][0]
+    return lambda: compiled(g, *given)[1][0]
+
+
+@peer
+def attention(jax: Any, b: int, heads: int, t: int, d: int) -> Run:
+    """By cuDNN on a GPU; heads are behind the time there."""
+    half = jax.numpy.bfloat16
+    q, k, v, g = (wave(jax, b, heads, t, d, by=c, dtype=half) for c in (0.37, 0.21, 0.45, 0.9))
+    how = "cudnn" if jax.default_backend() == "gpu" else None
+
+    def f(*given: Any) -> Any:
+        q, k, v = (x.transpose(0, 2, 1, 3) for x in given)
+        return jax.nn.dot_product_attention(q, k, v, is_causal=True, implementation=how).transpose(0, 2, 1, 3)
+
+    return pulled(jax, f, g, q, k, v)
+
+
+def softmax_of(jax: Any, m: int, n: int) -> Run:
+    """Computed in float32."""
+    half = jax.numpy.bfloat16
+    x, g = wave(jax, m, n, dtype=half), wave(jax, m, n, by=0.9, dtype=half)
+    return pulled(jax, lambda x: jax.nn.softmax(x.astype(jax.numpy.float32), -1).astype(half), g, x)
+
+
+PEERS.update(softmax_1024=softmax_of, softmax_50257=softmax_of)
+
+
+@peer
+def batch_norm(jax: Any, n: int, c: int, h: int) -> Run:
+    """Over all axes but the channels'."""
+    x, g = wave(jax, n, c, h, h), wave(jax, n, c, h, h, by=0.9)
+    w, b = (wave(jax, c, by=a) for a in (0.5, 0.6))
+
+    def f(x: Any, w: Any, b: Any) -> Any:
+        mean = x.mean((0, 2, 3), keepdims=True)
+        variance = ((x - mean) ** 2).mean((0, 2, 3), keepdims=True)
+        return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * w[:, None, None] + b[:, None, None]
+
+    return pulled(jax, f, g, x, w, b)
+
+
+@peer
+def transposed(jax: Any, n: int) -> Run:
+    """A copy."""
+    x, compiled = wave(jax, n, n), jax.jit(lambda x: x.T.copy())
+    return lambda: compiled(x)
+
+
+@peer
+def call(jax: Any, n: int) -> Run:
+    """One kernel."""
+    x, compiled = wave(jax, n) + 1, jax.jit(lambda x: x + x)
+    return lambda: compiled(x)
 
 
 __all__ = ["PEERS", "load", "wave"]

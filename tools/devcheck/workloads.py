@@ -10,6 +10,8 @@ formulas are of `floor`, in bytes, or seconds where launches are all that there 
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -64,6 +66,12 @@ def forget(*tensors: Any) -> None:
 def mlp_step(torch: Any, device: str, script: Script, n: int, d: int, h: int, o: int) -> Run:
     """Forward, loss, backward and SGD of a small net: nothing but launches."""
     x, y = wave(torch, device, n, d), wave(torch, device, n, o, by=0.11)
+    step = sgd_step(torch, device, script, d, h, o)
+    return lambda: step(x, y)
+
+
+def sgd_step(torch: Any, device: str, script: Script, d: int, h: int, o: int) -> Callable[[Any, Any], Any]:
+    """The lecture's net with its optimizer: the step on a batch."""
     model = torch.nn.Sequential(torch.nn.Linear(d, h), torch.nn.ReLU(), torch.nn.Linear(h, o)).to(device)
     with torch.no_grad():
         for k, p in enumerate(model.parameters()):
@@ -78,7 +86,22 @@ def mlp_step(torch: Any, device: str, script: Script, n: int, d: int, h: int, o:
         optimizer.step()
         return loss
 
-    return lambda: step(model, optimizer, x, y)
+    return functools.partial(step, model, optimizer)
+
+
+@workload("the same step, a new batch each time", {"n": 64, "d": 1000, "h": 100, "o": 10, "batches": 64},
+          {"n": 4, "d": 6, "h": 5, "o": 3, "batches": 3}, lambda n, d, h, o, batches: 8 * KERNEL)
+def mlp_batches(torch: Any, device: str, script: Script, n: int, d: int, h: int, o: int, batches: int) -> Run:
+    """As a data loader gives them: the arrays of a step are at other addresses than those of the step before."""
+    xs = [wave(torch, device, n, d, by=0.37 + k / 97) for k in range(batches)]
+    ys = [wave(torch, device, n, o, by=0.11 + k / 97) for k in range(batches)]
+    step, turn = sgd_step(torch, device, script, d, h, o), itertools.count()
+
+    def run() -> Any:
+        k = next(turn) % batches
+        return step(xs[k], ys[k])
+
+    return run
 
 
 @workload("LayerNorm forward and backward, 16384 x 4096 bfloat16", {"m": 16384, "n": 4096}, {"m": 4, "n": 24},
@@ -233,6 +256,101 @@ def block(torch: Any, device: str, script: Script, b: int, t: int, c: int, heads
         return x.grad
 
     return run
+
+
+@workload("attention forward and backward, 16 x 12 heads x 1024 x 64, causal, bfloat16",
+          {"b": 16, "heads": 12, "t": 1024, "d": 64}, {"b": 1, "heads": 2, "t": 5, "d": 8},
+          lambda b, heads, t, d: 3.5 * 2 * b * heads * t * t * d / FLOPS)
+def attention(torch: Any, device: str, script: Script, b: int, heads: int, t: int, d: int) -> Run:
+    """Half of each product is masked; backward there are five of them."""
+    q, k, v = (wave(torch, device, b, heads, t, d, by=c, dtype=torch.bfloat16, grad=True) for c in (0.37, 0.21, 0.45))
+    g = wave(torch, device, b, heads, t, d, by=0.9, dtype=torch.bfloat16)
+
+    @script
+    def f(q: Any, k: Any, v: Any) -> Any:
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    def run() -> Any:
+        forget(q, k, v)
+        f(q, k, v).backward(g)
+        return q.grad
+
+    return run
+
+
+def softmax_of(torch: Any, device: str, script: Script, m: int, n: int) -> Run:
+    """Read and written forward; two read and one written backward."""
+    x = wave(torch, device, m, n, dtype=torch.bfloat16, grad=True)
+    g = wave(torch, device, m, n, by=0.9, dtype=torch.bfloat16)
+
+    @script
+    def f(x: Any) -> Any:
+        return torch.nn.functional.softmax(x, -1)
+
+    def run() -> Any:
+        forget(x)
+        f(x).backward(g)
+        return x.grad
+
+    return run
+
+
+@workload("softmax forward and backward, 65536 x 1024 bfloat16", {"m": 65536, "n": 1024}, {"m": 4, "n": 24},
+          lambda m, n: 5 * m * n * 2 / BANDWIDTH)
+def softmax_1024(torch: Any, device: str, script: Script, m: int, n: int) -> Run:
+    """Rows that a warp holds."""
+    return softmax_of(torch, device, script, m, n)
+
+
+@workload("softmax forward and backward, 2048 x 50257 bfloat16", {"m": 2048, "n": 50257}, {"m": 3, "n": 37},
+          lambda m, n: 5 * m * n * 2 / BANDWIDTH)
+def softmax_50257(torch: Any, device: str, script: Script, m: int, n: int) -> Run:
+    """Rows that no block holds in registers, of an odd length."""
+    return softmax_of(torch, device, script, m, n)
+
+
+@workload("batch norm forward and backward, 32 x 64 x 56 x 56 float32", {"n": 32, "c": 64, "h": 56},
+          {"n": 2, "c": 3, "h": 5}, lambda n, c, h: 8 * n * c * h * h * 4 / BANDWIDTH)
+def batch_norm(torch: Any, device: str, script: Script, n: int, c: int, h: int) -> Run:
+    """Few rows, over several axes: x is read twice and y written; g and x are read twice and a gradient is written."""
+    x = wave(torch, device, n, c, h, h, grad=True)
+    w, b = (wave(torch, device, c, by=a, grad=True) for a in (0.5, 0.6))
+    g = wave(torch, device, n, c, h, h, by=0.9)
+
+    @script
+    def f(x: Any, w: Any, b: Any) -> Any:
+        return torch.nn.functional.batch_norm(x, None, None, w, b, True)
+
+    def run() -> Any:
+        forget(x, w, b)
+        f(x, w, b).backward(g)
+        return x.grad
+
+    return run
+
+
+@workload("a transposed copy, 8192 x 8192 float32", {"n": 8192}, {"n": 9}, lambda n: 2 * n * n * 4 / BANDWIDTH)
+def transposed(torch: Any, device: str, script: Script, n: int) -> Run:
+    """Nothing but memory."""
+    x = wave(torch, device, n, n)
+
+    @script
+    def f(x: Any) -> Any:
+        return x.t().contiguous()
+
+    return lambda: f(x)
+
+
+@workload("a sum of two numbers: what a call costs", {"n": 1}, {"n": 1}, lambda n: KERNEL)
+def call(torch: Any, device: str, script: Script, n: int) -> Run:
+    """One small kernel."""
+    x = wave(torch, device, n) + 1
+
+    @script
+    def f(x: Any) -> Any:
+        return x + x
+
+    return lambda: f(x)
 
 
 __all__ = ["WORKLOADS", "Workload", "wave"]

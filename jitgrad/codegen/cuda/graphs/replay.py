@@ -18,9 +18,9 @@ alike and what follows is looked up among the graphs that are kept, or recorded 
 is also chosen by its beginning, so that a loop that waits for its condition replays one graph each time. Programs whose
 calls keep changing are launched directly instead (`CREDIT`).
 
-Matrix products are child graphs, captured alone. Where the arguments of their kernels show where the product's addresses
-are (`products.py`), other addresses are updates as for any kernel; where they do not, a product with other addresses is
-captured again (20 to 60 us), and replaces its child by `cuGraphExecChildGraphNodeSetParams`.
+Matrix products are child graphs, captured alone. Where the arguments of their kernels show where the product's
+addresses are (`products.py`), other addresses are updates as for any kernel; where they do not, a product with other
+addresses is captured again (20 to 60 us), and replaces its child by `cuGraphExecChildGraphNodeSetParams`.
 
 What the host must keep to: memory that a segment's calls use lives, and is not given to others, until the segment
 ends; before anything else is done on the stream (a call back to Python), `flush`.
