@@ -1,4 +1,4 @@
-"""`python -m tools.devcheck --out DIR --budget 540`: prove the CUDA backend on this machine's GPU."""
+"""`python -m tools.devcheck PIECE --out DIR --budget 540`: prove the CUDA backend on this machine's GPU."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ def main(argv: list[str] | None = None) -> int:
         epilog="Each check runs in a process of its own with a time cap. Results: DIR/results.jsonl, one JSON line a "
                "check,\nDIR/table.txt and DIR/results.md (for benchmarks/results). A check whose package is missing is "
                "reported\nas lost. Status 0: no check failed, 1: one did, 2: there is no GPU.")
+    parser.add_argument("pieces", nargs="*", metavar="PIECE",
+                        help=f"{', '.join(checks.PIECES)}: each takes less than ten minutes (the first three)")
     parser.add_argument("--out", type=Path, default=Path("devcheck"), metavar="DIR", help="where results go")
     parser.add_argument("--budget", type=float, default=540.0, metavar="SECONDS", help="for everything (540)")
     parser.add_argument("--stage", action="append", choices=checks.STAGES, help="only this stage (repeatable)")
@@ -43,7 +45,12 @@ def main(argv: list[str] | None = None) -> int:
         result = json.dumps(runner.perform(check), default=str)
         print("\n" + checks.RESULT + result, flush=True)
         return 0
-    chosen = [c for c in checks.collect(tuple(asked.stage or checks.STAGES)) if c.harms <= asked.faults
+    unknown = sorted(set(asked.pieces) - checks.PIECES.keys())
+    if unknown:
+        parser.error(f"no piece is called {unknown[0]!r}: there are {', '.join(checks.PIECES)}")
+    pieces = asked.pieces or ("smoke", "tests", "bench")
+    stages = asked.stage or dict.fromkeys(stage for piece in pieces for stage in checks.PIECES[piece])
+    chosen = [c for c in checks.collect(tuple(stages)) if c.harms <= asked.faults
               and (not asked.only or any(text in c.title for text in asked.only))]
     chosen.sort(key=lambda c: c.harms)
     if asked.list:

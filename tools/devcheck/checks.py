@@ -9,7 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 #: modules of checks, in the order in which they run
-STAGES = ("environment", "smoke", "smoke_graphs", "lectures", "suite", "ceilings", "benchmarks")
+STAGES = ("environment", "smoke", "smoke_graphs", "lectures", "suite", "ceilings", "benchmarks", "sanitize", "profile")
+#: what is run in one go: each fits ten minutes on a machine whose caches are empty
+PIECES = {"smoke": ("environment", "smoke", "smoke_graphs", "lectures"), "tests": ("environment", "suite"),
+          "bench": ("environment", "ceilings", "benchmarks"), "sanitize": ("environment", "sanitize"),
+          "profile": ("environment", "profile")}
 #: what a line of a check's process begins with: all that it found, what it has found so far
 RESULT, PART = "RESULT ", "PART "
 
@@ -79,4 +83,4 @@ def collect(stages: tuple[str, ...] = STAGES) -> list[Check]:
     return [c for stage in stages for c in _checks.values() if c.stage == stage]
 
 
-__all__ = ["PART", "RESULT", "STAGES", "Check", "Facts", "Lost", "Wrong", "check", "collect", "so_far"]
+__all__ = ["PART", "PIECES", "RESULT", "STAGES", "Check", "Facts", "Lost", "Wrong", "check", "collect", "so_far"]
