@@ -36,8 +36,8 @@ ALONE = 64
 WORK = 2 * GRAIN
 #: chunks at most, a multiple of 4
 MOST = 128
-#: bytes that an accumulator takes: a vector at most
-SLOT = 64
+#: bytes at whose multiples accumulators lie: those of the widest vector
+ALIGNMENT = 64
 #: threads at most
 LIMIT = 256
 #: numbers of arguments, besides its bounds, with which a kernel that is shared is called: it may have fewer
@@ -214,7 +214,7 @@ def jg_share(f: Native, chunk: V, context: V) -> None:
         f.do("jg_parallel", chunk, context, count, length)
         f.leave()
     chunks = (count + length - 1).op("udiv", length)
-    parts = f.call("aligned_alloc", "ptr", 1, f.number(SLOT), chunks * size)
+    parts = f.call("aligned_alloc", "ptr", 1, f.number(ALIGNMENT), chunks * size)
     f.store(parts, context, 1)
     with f.when(parts.compare("eq", f.null)):  # there is no memory: without chunks none is needed
         f.run(chunk, context, f.number(0), count)

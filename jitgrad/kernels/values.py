@@ -52,6 +52,10 @@ def mangle(elem: str, lanes: int) -> str:
     return MANGLED[elem] if lanes == 1 else f"v{lanes}{MANGLED[elem]}"
 
 
+def _aligned(align: int) -> str:
+    return f", align {align}" if align else ""
+
+
 class Code:
     """Lines of one function, fresh names, and the declarations it needs (full text, by name).
 
@@ -85,15 +89,16 @@ class Code:
         """The address of an element; `index` is a number or the name of one of 64 bits."""
         return self.emit(f"getelementptr {elem}, ptr {pointer}, i64 {index}", "ptr", 1).name
 
-    def read(self, elem: str, pointer: str, lanes: int = 1) -> V:
-        return self.emit(f"load {type_text(elem, lanes)}, ptr {pointer}", elem, lanes)
+    def read(self, elem: str, pointer: str, lanes: int = 1, align: int = 0) -> V:
+        """What is at an address, which is a multiple of `align`; 0: of the type's own size, as LLVM takes it to be."""
+        return self.emit(f"load {type_text(elem, lanes)}, ptr {pointer}{_aligned(align)}", elem, lanes)
 
     def read_word(self, elem: str, pointer: str) -> V:
         """What is in a word, where a flag is 0 or not."""
         return self.read("i64", pointer).ne(0) if elem == "i1" else self.read(elem, pointer)
 
-    def write(self, value: V, pointer: str) -> None:
-        self.line(f"store {value.type} {value.name}, ptr {pointer}")
+    def write(self, value: V, pointer: str, align: int = 0) -> None:
+        self.line(f"store {value.type} {value.name}, ptr {pointer}{_aligned(align)}")
 
     def const(self, value: Number, elem: str, lanes: int) -> V:
         """A constant; no instruction."""

@@ -22,14 +22,15 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import accumulate, islice
 
 from jitgrad import dtypes
 from jitgrad.codegen.llvm.scalars import elements, merged
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.plan import Plan, cost
 from jitgrad.kernels.native import Native
-from jitgrad.kernels.pool import ARITIES, SLOT, WORK
-from jitgrad.kernels.values import Code, V
+from jitgrad.kernels.pool import ALIGNMENT, ARITIES, WORK
+from jitgrad.kernels.values import BITS, Code, V
 
 #: places at whose multiples the axis in lanes is cut: whole vectors, and whole cache lines of all but small integers
 UNIT = 64
@@ -94,18 +95,26 @@ def shared(code: Code, plan: Plan, symbol: str, accumulators: Sequence[Accumulat
     return {name: text, symbol: how} if accumulators else {symbol: how}
 
 
+def slots(types: Sequence[tuple[str, int]]) -> tuple[list[int], int]:
+    """Where vectors of some elements and lanes lie in a memory of their own, and its bytes."""
+    each = 8 * ALIGNMENT
+    ends = list(accumulate([-(-BITS[elem] * lanes // each) * ALIGNMENT for elem, lanes in types], initial=0))
+    return ends[:-1], ends[-1]
+
+
 def _join(code: Code, name: str, accumulators: Sequence[Accumulator]) -> tuple[str, int]:
     """A function that adds accumulators to others, and how many bytes they take. It runs seldom and is made quickly."""
     f = Native()
-    size = 0
+    where, size = slots([(elem, lanes) for fn, d, lanes in accumulators for elem in elements(fn, d)])
+    offsets = iter(where)
     for fn, d, lanes in accumulators:
-        pairs = [[V(f, f.element(pointer, size + SLOT * k, "i8"), "ptr", 1) for pointer in ("%into", "%other")]
-                 for k in range(len(elements(fn, d)))]
-        a, b = ([f.read(elem, pair[side].name, lanes) for pair, elem in zip(pairs, elements(fn, d), strict=True)]
+        kinds = elements(fn, d)
+        pairs = [[V(f, f.element(pointer, offset, "i8"), "ptr", 1) for pointer in ("%into", "%other")]
+                 for offset in islice(offsets, len(kinds))]
+        a, b = ([f.read(elem, pair[side].name, lanes, ALIGNMENT) for pair, elem in zip(pairs, kinds, strict=True)]
                 for side in (0, 1))
         for pair, value in zip(pairs, merged(fn, d, a, b), strict=True):
-            f.write(value, pair[0].name)
-        size += SLOT * len(pairs)
+            f.write(value, pair[0].name, ALIGNMENT)
     f.leave()
     text = f.defined(f"internal void @{name}", ["ptr %into", "ptr %other"], " noinline optnone")
     code.declares.update(f.declares)

@@ -21,13 +21,13 @@ from typing import Literal
 
 from jitgrad import dtypes
 from jitgrad.codegen.llvm import engine
-from jitgrad.codegen.llvm.chunks import Accumulator, head, shared
+from jitgrad.codegen.llvm.chunks import Accumulator, head, shared, slots
 from jitgrad.codegen.llvm.nest import Carried, Nest
 from jitgrad.codegen.llvm.scalars import COMPUTED, EMIT, FOLDS, STORED, convert, elements, merged
 from jitgrad.codegen.program.kernel import Kernel, is_expensive
 from jitgrad.codegen.program.plan import STORES, SUMS, Plan, is_reloaded, make_plan, needed
 from jitgrad.dims import Size
-from jitgrad.kernels.pool import ARITIES, SLOT
+from jitgrad.kernels.pool import ALIGNMENT, ARITIES
 from jitgrad.kernels.values import Code, V, iota
 
 INT64_MAX = (1 << 63) - 1
@@ -149,12 +149,13 @@ class _Emitter(Nest):
         fresh = self.fresh(reductions)
         parts, begin = V(code, "%parts", "ptr", 1), V(code, "%begin", "i64", 1)
         alone = parts.compare("eq", V(code, "null", "ptr", 1))
-        room = code.emit(f"alloca [{SLOT * len(fresh)} x i8], align {SLOT}", "ptr", 1)
-        slots = alone.where(room, parts)
+        offsets, size = slots([(a.elem, a.lanes) for a in fresh])
+        room = code.emit(f"alloca [{size} x i8], align {ALIGNMENT}", "ptr", 1)
+        place = alone.where(room, parts)
 
         def sweep() -> None:
-            for k, a in enumerate(self.sweep_over(0)):
-                code.write(a, code.element(slots.name, SLOT * k, "i8"))
+            for a, offset in zip(self.sweep_over(0), offsets, strict=True):
+                code.write(a, code.element(place.name, offset, "i8"), ALIGNMENT)
             self.line("br label %swept")
 
         self.line(f"br i1 {(begin < 0).name}, label %ending, label %sweep")
@@ -167,8 +168,8 @@ class _Emitter(Nest):
         self.start("ending")
         self.enter_function()
         self.statements([i for i in before if self.kernel.body[i].op in STORES])
-        self.conclude(0, [code.read(a.elem, code.element(slots.name, SLOT * k, "i8"), a.lanes)
-                          for k, a in enumerate(fresh)])
+        self.conclude(0, [code.read(a.elem, code.element(place.name, offset, "i8"), a.lanes, ALIGNMENT)
+                          for a, offset in zip(fresh, offsets, strict=True)])
         self.line("ret void")
         return [(fn, d, group[0].lanes) for fn, d, group in (
             (self.kernel.body[i].fn, self.acc_dtype(i), group) for i, group in self.groups(reductions, fresh))]

@@ -11,7 +11,7 @@ from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.order import bounds, to_end
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.shapes.shape import take_slice
-from jitgrad.ops.library.sizes import axis, product, require, require_equal, static_int, text, wrap_index
+from jitgrad.ops.library.sizes import axis, product, require, require_equal, require_slice, static_int, wrap_index
 
 __library__ = True
 
@@ -103,7 +103,7 @@ def select_scatter(input: AnyTensor[Tensor], src: AnyTensor[Tensor], dim: int, i
     """input with src written to the slice at index of dim."""
     a = axis(dim, input.ndim)
     index = wrap_index(index, input.shape[a], a)
-    _require_shape(src, (*input.shape[:a], *input.shape[a + 1:]))
+    require_slice(src, (*input.shape[:a], *input.shape[a + 1:]))
     return apply("select_scatter", input, cast(src, input.dtype), axis=a, index=index)
 
 
@@ -111,20 +111,8 @@ def diagonal_scatter(input: AnyTensor[Tensor], src: AnyTensor[Tensor], offset: i
                      dim2: int = 1) -> Tensor:
     """input with src written to a diagonal. RuntimeError where src has not its shape."""
     where = {"offset": static_int(offset), "axis1": axis(dim1, input.ndim), "axis2": axis(dim2, input.ndim)}
-    _require_shape(src, apply("diagonal", input, **where).shape)
+    require_slice(src, apply("diagonal", input, **where).shape)
     return apply("diagonal_scatter", input, cast(src, input.dtype), **where)
-
-
-def _require_shape(src: Any, shape: tuple[Any, ...]) -> None:
-    """RuntimeError unless what is written has the shape of the place."""
-    def message() -> str:
-        return ("expected src to have a size equal to the slice of self. src size = "
-                f"{text(src.shape)}, slice size = {text(shape)}")
-
-    if src.ndim != len(shape):
-        raise RuntimeError(message())
-    for m, n in zip(src.shape, shape, strict=True):
-        require_equal(m, n, message)
 
 
 def addbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTensor[Tensor], *, beta: Number = 1,

@@ -1,6 +1,7 @@
 """Functions of the order of elements: running extremes, quantiles, places in sorted vectors, distinct values."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -337,18 +338,7 @@ def topk(input: AnyTensor[Tensor], k: Any, dim: int = -1, largest: bool = True,
 def median(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower median: of all elements, or named (values, indices) along dim. NaN where there is one."""
     _require_order("median_cpu", input)
-    if dim is None:
-        flat: Any = apply("reshape", input, shape=(product(input.shape),))
-        if isinstance(flat.shape[0], int) and flat.shape[0] == 0 and flat.dtype.is_floating_point:
-            return create("full", input, value=math.nan, shape=(), dtype=flat.dtype)
-        return apply("squeeze", apply("gather", flat, _median_place(flat, 0), axis=0), axis=0)
-    a = axis(dim, input.ndim)
-    if input.ndim == 0:
-        return median_result(clone(input), backend().lift(0, int64))
-    require(input.shape[a] > 0, IndexError, f"median(): Expected reduction dim {a} to have non-zero size.")
-    place = _median_place(input, a)
-    found = apply("gather", input, place, axis=a), place
-    return median_result(*(found if keepdim else [apply("squeeze", f, axis=a) for f in found]))
+    return _middle("median", input, dim, keepdim, _median_place, median_result)
 
 
 def nanmedian(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False) -> Any:
@@ -357,21 +347,25 @@ def nanmedian(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = 
     NaN where there are none.
     """
     _require_order("median_cpu", input)
-    if not input.dtype.is_floating_point:
-        found = median(input, dim, keepdim)
-        return nanmedian_result(*found) if isinstance(found, tuple) else found
+    place = _number_place if input.dtype.is_floating_point else _median_place
+    return _middle("nanmedian", input, dim, keepdim, place, nanmedian_result)
+
+
+def _middle(name: str, input: Any, dim: int | None, keepdim: bool, place: Callable[[Any, int], Any],
+            result: Callable[[Any, Any], Any]) -> Any:
+    """The element that `place` finds; of nothing, NaN or IndexError."""
     if dim is None:
         flat: Any = apply("reshape", input, shape=(product(input.shape),))
-        if isinstance(flat.shape[0], int) and flat.shape[0] == 0:
+        if isinstance(flat.shape[0], int) and flat.shape[0] == 0 and flat.dtype.is_floating_point:
             return create("full", input, value=math.nan, shape=(), dtype=flat.dtype)
-        return apply("squeeze", apply("gather", flat, _number_place(flat, 0), axis=0), axis=0)
+        return apply("squeeze", apply("gather", flat, place(flat, 0), axis=0), axis=0)
     a = axis(dim, input.ndim)
     if input.ndim == 0:
-        return nanmedian_result(clone(input), backend().lift(0, int64))
-    require(input.shape[a] > 0, IndexError, f"nanmedian(): Expected reduction dim {a} to have non-zero size.")
-    place = _number_place(input, a)
-    both = apply("gather", input, place, axis=a), place
-    return nanmedian_result(*(both if keepdim else [apply("squeeze", f, axis=a) for f in both]))
+        return result(clone(input), backend().lift(0, int64))
+    require(input.shape[a] > 0, IndexError, f"{name}(): Expected reduction dim {a} to have non-zero size.")
+    where = place(input, a)
+    found = apply("gather", input, where, axis=a), where
+    return result(*(found if keepdim else [apply("squeeze", f, axis=a) for f in found]))
 
 
 def _number_place(x: Any, a: int) -> Any:

@@ -118,6 +118,18 @@ def require_equal(a: Any, b: Any, message: Callable[[], str], error: type[Except
         backend().check_equal(a, b, error, message)
 
 
+def require_slice(src: Any, shape: Sequence[Any]) -> None:
+    """RuntimeError unless what is written has the shape of its place."""
+    def message() -> str:
+        return ("expected src to have a size equal to the slice of self. src size = "
+                f"{text(src.shape)}, slice size = {text(shape)}")
+
+    if src.ndim != len(shape):
+        raise RuntimeError(message())
+    for m, n in zip(src.shape, shape, strict=True):
+        require_equal(m, n, message)
+
+
 def require(condition: Any, error: type[Exception], *message: Any) -> None:
     """Raise `error` with a message in parts (str and numbers) unless `condition`, now or at run time."""
     if not isinstance(condition, (bool, np.bool_)) or not condition:

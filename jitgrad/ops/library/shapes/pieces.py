@@ -8,8 +8,8 @@ from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, select_number
 from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, create, require_tensor, written_operand
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import chunk, clone, narrow, split, tensor_split
-from jitgrad.ops.library.sizes import (Size, axis, maximum, minimum, require, require_equal, same_shape, size_list,
-                                       size_of, static_int, text)
+from jitgrad.ops.library.sizes import (Size, axis, maximum, minimum, require, require_equal, require_slice, same_shape,
+                                       size_list, size_of, static_int, text)
 from jitgrad.ops.specs import broadcast_shapes as _broadcast
 
 __library__ = True
@@ -81,15 +81,7 @@ def slice_scatter(input: AnyTensor[Tensor], src: AnyTensor[Tensor], dim: int = 0
     first, last = (_bound(b, n, default) for b, default in ((start, 0), (end, n)))
     length = maximum((last - first + step - 1) // step, 0)
     shape = tuple(length if k == a else m for k, m in enumerate(input.shape))
-
-    def message() -> str:
-        return ("expected src to have a size equal to the slice of self. src size = "
-                f"{text(src.shape)}, slice size = {text(shape)}")
-
-    if src.ndim != len(shape):
-        raise RuntimeError(message())
-    for m, k in zip(src.shape, shape, strict=True):
-        require_equal(m, k, message)
+    require_slice(src, shape)
     return apply("slice_scatter", input, cast(src, input.dtype), axis=a, start=first, length=length, step=step)
 
 
