@@ -103,7 +103,8 @@ class Memory(Writer):
                                     f"{other}.t()[0] += 0.3", f"jitgrad.nn.functional.relu_({other})",
                                     f"jitgrad.transpose({other}, 0, 1)[0].neg_()",
                                     f"for {row} in {other}: {row}.mul_({self.number(scope)})",
-                                    f"for {row}, {row}b in zip({other}, {first}): {row} += {row}b * 0.3"]))
+                                    f"for {row}, {row}b in zip({other}, {first}): {row} += {row}b * 0.3",
+                                    f"next(iter({other})).copy_({self.vector(scope, 1)})"]))
         if kind == 4 and self.chance(0.3):
             self.line(depth, f"print({first} is {other}, {second} is {other})")
         scope.matrices += [first, second, other]
