@@ -233,8 +233,12 @@ class ScriptFunction(Dispatcher, Writable):
     def kernels(self, *args: Any, device: str = "cpu", **kwargs: Any) -> list[str]:
         """The generated kernels as text, forward then backward; of the last specialisation where no arguments.
 
-        `device="cuda"`: the same loop nests as CUDA C++, on any machine. Raises ValueError for another device.
+        `device="cuda"`: those that a GPU would run, as CUDA C++, on any machine. ValueError for another device.
         """
+        if device.partition(":")[0] == "cuda" and (args or kwargs):
+            from jitgrad.script.inspect.explain.moved import kernels_of
+
+            return kernels_of(self, self._bind(*args, **kwargs))
         chosen = self.specialise(*args, **kwargs) if args or kwargs else self._latest()
         return chosen.function.kernels(device)
 

@@ -1,6 +1,6 @@
 """Some graphs for a device: all kernels as CUDA text, and the host functions that launch them as LLVM text."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 from jitgrad.codegen.cuda.driver import runtime
@@ -93,14 +93,15 @@ class DeviceModule(ModuleText):
         return "\n".join([text.prelude(), *self.sources])
 
 
-def kernels(graphs: Mapping[str, Graph], ordered: bool = False) -> list[str]:
-    """The kernels of graphs after passes, in order, equal ones once. Needs no CUDA.
+def kernels(graphs: Mapping[str, Graph], ordered: bool = False, hosted: Collection[int] = ()) -> list[str]:
+    """The kernels of graphs after passes, in order, equal ones once. Needs no CUDA. `hosted`: inputs of "forward" that
+    are on the host.
 
     Without them: matrix products, which are calls of a library, and what stays on the host.
     """
     module = DeviceModule()
     for name, graph in graphs.items():
-        for step in every(prepared(name, graph, (), ordered).steps):
+        for step in every(prepared(name, graph, hosted if name == "forward" else (), ordered).steps):
             if isinstance(step, ResidentStep):
                 module.resident(step)
             elif isinstance(step, EachStep):

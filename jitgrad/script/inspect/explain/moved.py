@@ -1,8 +1,10 @@
-"""`Traffic`: what a call's programs launch and move on a GPU, counted, not measured: any machine can tell."""
+"""What a call's programs are on a GPU, which any machine can tell: `Traffic`, what they launch and move; their kernels.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from jitgrad.codegen.cuda.host.module import kernels
 from jitgrad.codegen.cuda.host.traffic import Moved, traffic
 from jitgrad.codegen.cuda.schedule.passes import prepared
 from jitgrad.codegen.program.program import Program
@@ -69,8 +71,8 @@ how it was counted
   sides; ? is a size known at run time."""
 
 
-class _Graphs(GraphFunction):
-    """A function of which only the graphs are made, those for a GPU."""
+class OnGpu(GraphFunction):
+    """A function of which only the graphs are made, those that a GPU would run."""
 
     rematerialise = True
 
@@ -83,14 +85,26 @@ def _not_compiled(*_: Any) -> list[Any]:
     raise NotImplementedError
 
 
-def count(function: Dispatcher, params: tuple[Any, ...], backward: bool = True) -> Traffic:
-    """Lower what a call with these parameters would run on a GPU, and count."""
+def on_gpu(function: Dispatcher, params: tuple[Any, ...]) -> tuple[OnGpu, list[Any]]:
+    """What a call with these parameters would run on a GPU, and the objects that it would be given."""
     values = function.values_of(params)
     chosen = function.specialisation_of(params)
     script = function.build(values, *chosen.options, late_checks=True)
     objects = [resolve(s, values) for s in script.inputs]
-    made = _Graphs.prepare(script.graph, objects, function.__name__, script.differentiable, chosen.function.device)
-    assert isinstance(made, _Graphs)
+    made = OnGpu.prepare(script.graph, objects, function.__name__, script.differentiable, chosen.function.device)
+    assert isinstance(made, OnGpu)
+    return made, objects
+
+
+def kernels_of(function: Dispatcher, params: tuple[Any, ...]) -> list[str]:
+    """The kernels that a GPU would run, as CUDA C++."""
+    made, _ = on_gpu(function, params)
+    return kernels(made.graphs, made.ordered, made.hosted)
+
+
+def count(function: Dispatcher, params: tuple[Any, ...], backward: bool = True) -> Traffic:
+    """Lower what a call with these parameters would run on a GPU, and count."""
+    made, objects = on_gpu(function, params)
     programs = {name: prepared(name, graph, made.hosted if name == "forward" else ())
                 for name, graph in made.graphs.items() if name == "forward" or backward}
     sizes = _sizes(programs["forward"], objects)
