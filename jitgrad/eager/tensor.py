@@ -192,7 +192,7 @@ class Tensor(Memory, TensorBase["Tensor"]):
             if value._data.dtype != self._data.dtype:
                 raise RuntimeError(f"attempting to assign a gradient with dtype '{value.dtype.name}' to a tensor with "
                                    f"dtype '{self.dtype.name}'. The gradient must match the tensor's dtype")
-            if type(value._data) is not type(self._data) or value.device != self.device:
+            if not arrays.together(value._data, self._data):
                 raise RuntimeError(f"attempting to assign a gradient with device type '{value.device.type}' to a "
                                    f"tensor with device type '{self.device.type}'. Please ensure that the gradient "
                                    "and the tensor are on the same device")

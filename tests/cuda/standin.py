@@ -655,7 +655,11 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = None
 def matmul(a: ndarray, b: ndarray, **kwargs: Any) -> ndarray:
     assert not kwargs
     _here(a, b)
-    return ndarray._of(np.matmul(_numpy(a), _numpy(b)))
+    x, y = _numpy(a), _numpy(b)
+    if x.dtype.name in ("float16", "bfloat16"):  # added up in float32
+        assert x.dtype.name == "float16" or x.ndim == y.ndim == 2, "CuPy has no batches of products of bfloat16"
+        return ndarray._of(np.matmul(x.astype(np.float32), y.astype(np.float32)).astype(x.dtype))
+    return ndarray._of(np.matmul(x, y))
 
 
 def as_strided(x: ndarray, shape: Any = None, strides: Any = None) -> ndarray:

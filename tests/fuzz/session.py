@@ -21,8 +21,8 @@ from jitgrad.script.stored.values import NotSavable
 from tests.fuzz import world
 
 PARAMETERS = "x, y, w, b, c, n: int, s: float, flag, maybe, xs, box"
-ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, StopIteration, TypeError,
-          ValueError)
+ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, StopIteration,
+          TypeError, ValueError)
 #: eager refuses a gradient that needs a value which is gone; a script, whose values never change, has it
 OVERWRITTEN = "modified by an inplace operation"
 #: errors by which a script refuses at run time

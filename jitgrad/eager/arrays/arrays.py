@@ -106,6 +106,11 @@ def device_of(array: Any) -> device:
     return CPU if type(array) is _ndarray else library(array).device_of(array)
 
 
+def together(a: Any, b: Any) -> bool:
+    """Whether two arrays are on one device."""
+    return type(a) is type(b) and (type(a) is _ndarray or library(a).together(a, b))
+
+
 def to_host(array: Any) -> Any:
     """The NumPy array with the same elements; itself on the CPU."""
     return array if type(array) is _ndarray else library(array).to_host(array)

@@ -10,7 +10,7 @@ import numpy as np
 
 from jitgrad.determinism import are_deterministic_algorithms_enabled
 from jitgrad.device import device, gpu_kernels
-from jitgrad.dtypes import FLOAT_KINDS, dtype
+from jitgrad.dtypes import FLOAT_KINDS, HALF_CHARS, dtype
 from jitgrad.eager.arrays.bounds import Bounds
 from jitgrad.eager.arrays.library import Library
 from jitgrad.ops.namespaces import ArrayNamespace, Number
@@ -130,6 +130,8 @@ class CupyNamespace(ArrayNamespace):
                 return tuple(map(xp.asarray, results)) if isinstance(results, tuple) else xp.asarray(results)
 
             return on_host
+        if op.infix == "@":
+            return lambda a, b: xp.matmul(a, b) if _is_half_product(a, b) else run(a, b)
         if op.name in _UNREDUCED and op.kind is REDUCE:
             unreduced = _UNREDUCED[op.name]
             return lambda x, axes, keepdim: unreduced(x) if axes == () else run(x, axes=axes, keepdim=keepdim)
@@ -137,6 +139,14 @@ class CupyNamespace(ArrayNamespace):
 
     def literal(self, value: Number, like: Any) -> Any:
         return _np(like.dtype).type(value)
+
+
+def _is_half_product(a: Any, b: Any) -> bool:
+    """Whether CuPy multiplies matrices of a half type itself, by tensor cores: added up in float32 and rounded once, as
+    in float32 and then rounded. Batches of bfloat16 it does not.
+    """
+    kind = a.dtype.char
+    return kind in HALF_CHARS and b.dtype.char == kind and (kind == "e" or a.ndim == b.ndim == 2)
 
 
 def _uniform(draw: Callable[..., Any], seed: int, offset: int, shape: Sequence[int], dtype: Any) -> Any:
@@ -203,6 +213,9 @@ class CupyLibrary(Library):
 
     def memory(self, array: Any) -> Any:
         return array.data.mem
+
+    def together(self, a: Any, b: Any) -> bool:
+        return not self.several or a.device.id == b.device.id
 
     def overlap(self, a: Any, b: Any) -> bool:
         return self.shares(a, b) and np.shares_memory(_placed(a), _placed(b))

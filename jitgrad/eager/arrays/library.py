@@ -80,6 +80,10 @@ class Library:
             array = array.base
         return array
 
+    def together(self, a: Any, b: Any) -> bool:
+        """Whether two arrays are on one device."""
+        return True
+
     def overlap(self, a: Any, b: Any) -> bool:
         """Whether two arrays have elements in common."""
         return np.shares_memory(a, b)
