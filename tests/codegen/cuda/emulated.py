@@ -150,7 +150,7 @@ class Gpu(fakegraphs.FakeGraphs):
 
 
 class Blas(FakeBlas):
-    """Products of a stream that is captured are kept."""
+    """Products of a stream that is captured are kept, with what their descriptions say at that time."""
 
     def __init__(self, gpu: Gpu):
         super().__init__()
@@ -158,9 +158,15 @@ class Blas(FakeBlas):
 
     def multiply(self, *arguments: Any) -> int:
         if arguments[-1] in self.gpu.capturing:
-            self.gpu.run(arguments[-1], ("product", lambda: super(Blas, self).multiply(*arguments)))
+            said = dict(self.attributes[arguments[1]])
+            self.gpu.run(arguments[-1], ("product", lambda: self.again(said, arguments)))
             return 0
         return super().multiply(*arguments)
+
+    def again(self, said: dict[int, int], arguments: Any) -> None:
+        now, self.attributes[arguments[1]] = self.attributes[arguments[1]], said
+        super().multiply(*arguments)
+        self.attributes[arguments[1]] = now
 
 
 def compiled(source: str, arch: str) -> bytes:

@@ -187,7 +187,10 @@ class FakeGraphs:
         return self.update("copy", executable, node, ("copy", copy[0].target, copy[0].source, copy[0].bytes))
 
     def set_child(self, executable, node, child):
-        new = dict(zip(self.executables[executable][node], [o for _, o in self.graphs[child]], strict=True))
+        nodes, operations = self.executables[executable][node], [o for _, o in self.graphs[child]]
+        if len(nodes) != len(operations):
+            return 910
+        new = dict(zip(nodes, operations, strict=True))
         return self.update("child", executable, node, new)
 
     def launch_graph(self, executable, stream):

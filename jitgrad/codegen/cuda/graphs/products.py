@@ -118,17 +118,19 @@ def found(seen: Callable[[Sequence[int]], list[Kernel] | None], words: Sequence[
     `seen` gives the kernels of a product of these words.
     """
     moves = [{w: d for w, d in zip(ADDRESSES, by, strict=True) if words[w]} for by in MOVED]
-    try:
-        captures = [seen([x + by.get(w, 0) for w, x in enumerate(words)]) for by in ({}, *moves)]
-    except CudaError:  # it looks at the memory
-        return None
-    kept = [kernels for kernels in captures if kernels is not None]
-    if len(kept) < len(captures) or len({tuple([k.identity for k in kernels]) for kernels in kept}) > 1:
-        return None
+    captures: list[list[Kernel]] = []
+    for by in ({}, *moves):
+        try:
+            kernels = seen([x + by.get(w, 0) for w, x in enumerate(words)])
+        except CudaError:  # it looks at the memory
+            return None
+        if kernels is None or (captures and [k.identity for k in kernels] != [k.identity for k in captures[0]]):
+            return None
+        captures.append(kernels)
     places: list[tuple[tuple[int, int], ...]] = []
-    for kernels in zip(*kept, strict=True):
+    for same in zip(*captures, strict=True):
         here: list[tuple[int, int]] = []
-        for position, (at, first, second) in enumerate(zip(*map(_words, kernels), strict=True)):
+        for position, (at, first, second) in enumerate(zip(*map(_words, same), strict=True)):
             if at == first == second:
                 continue
             word = next((w for w in moves[0] if (first - at, second - at) == (moves[0][w], moves[1][w])), None)
