@@ -242,6 +242,19 @@ class ScriptFunction(Dispatcher, Writable):
         chosen = self.specialise(*args, **kwargs) if args or kwargs else self._latest()
         return chosen.function.kernels(device)
 
+    def raw_kernels(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """The kernels that a call would launch on CuPy's current GPU, by name, each a `cupy.RawKernel`.
+
+        `kernel(grid, block, arguments, shared_mem=0)` launches one; `f.kernels(*args, device="cuda")` says what its
+        arguments are. It writes where a call writes; nothing keeps it from writing elsewhere.
+
+        Raises:
+            RuntimeError: there is no GPU, or a package for it is missing.
+        """
+        from jitgrad.codegen.cuda.driver.rawkernels import raw_kernels
+
+        return raw_kernels(self.kernels(*args, device="cuda", **kwargs))
+
     def asm(self, *args: Any, **kwargs: Any) -> str:
         """The machine code as text, forward then backward; of the last specialisation where no arguments."""
         chosen = self.specialise(*args, **kwargs) if args or kwargs else self._latest()
