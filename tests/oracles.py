@@ -14,7 +14,7 @@ import numpy as np
 from jitgrad import dtypes
 from jitgrad.ops import OPS, OpDef
 from jitgrad.ops.namespaces import ArrayNamespace, Handle, Namespace, unbroadcast
-from jitgrad.ops.rules import has_derivative, partial_vjp
+from jitgrad.ops.rules import has_derivative, partial_vjp, transposed
 
 ARRAYS = ArrayNamespace(np)
 
@@ -110,6 +110,15 @@ def numeric_gradient(f: Callable[..., float], xs: Sequence[np.ndarray], which: i
             values.append(f(*moved))
         result[i] = (values[1] - values[0]) / (2 * step)
     return result
+
+
+#: rows that take one triangle of a matrix for both; their gradients are those for symmetric matrices
+SYMMETRIC = {"cholesky", "eigh"}
+
+
+def of_symmetric(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the symmetric part of a matrix."""
+    return lambda F, x: f(F, (x + transposed(F, x)) * 0.5)
 
 
 def gradcheck(f: Callable[..., Any], xs: Sequence[Any], *, order: int = 2, seed: int = 0, tolerance: float = 1e-6,

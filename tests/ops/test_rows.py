@@ -13,7 +13,7 @@ from jitgrad.ops import OPS
 from jitgrad.ops.rules import has_derivative
 from jitgrad.ops.types import TensorType
 from tests.ops.cases import DTYPES, cases, convert, differentiable, types_of
-from tests.oracles import ARRAYS, call, gradcheck
+from tests.oracles import ARRAYS, SYMMETRIC, call, gradcheck, of_symmetric
 
 TOLERANCE = {"float16": 2e-2, "bfloat16": 2e-2, "float32": 3e-6, "float64": 1e-12}
 #: limits at infinity for which SciPy has NaN
@@ -75,7 +75,8 @@ def test_gradients(name: str) -> None:
     for operands, attrs in cases(OPS[name]):
         constant = [i for i, known in enumerate(has_derivative(OPS[name], len(operands))) if not known]
         if attrs.get("dtype") is not dtypes.float32:  # rounding to float32 drowns the difference
-            gradcheck(call(OPS[name], attrs), operands, constant=constant)
+            function = call(OPS[name], attrs)
+            gradcheck(of_symmetric(function) if name in SYMMETRIC else function, operands, constant=constant)
 
 
 @pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.compose is not None and callable(op.vjp)])

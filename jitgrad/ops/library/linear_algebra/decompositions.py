@@ -61,10 +61,14 @@ def solved(fn: str, A: Any, B: Any, left: bool, checked: bool = False) -> Any:
 
 
 def cholesky(A: AnyTensor[Tensor], upper: bool = False) -> Tensor:
-    """The lower (or upper) factor L of A = L L^T, (..., n, n). LinAlgError unless A is positive definite."""
-    A = widen(A, "cpu")
-    factor = found(apply("cholesky", square("linalg.cholesky", A)), A, "linalg.cholesky: The factorization could not "
-                    "be completed because the input is not positive-definite.")
+    """The lower (or upper) factor L of A = L L^T, (..., n, n). LinAlgError unless A is positive definite.
+
+    Of A the lower (or upper) triangle is read, the other is taken to be the same; the gradient is symmetric.
+    """
+    A = square("linalg.cholesky", widen(A, "cpu"))
+    A = A.mT if upper else A
+    factor = found(apply("cholesky", A), A, "linalg.cholesky: The factorization could not be completed because the "
+                   "input is not positive-definite.")
     return factor.mT if upper else factor
 
 
@@ -86,10 +90,14 @@ def logdet(input: AnyTensor[Tensor]) -> Tensor:
 
 
 def eigh(A: AnyTensor[Tensor], UPLO: str = "L") -> eigh_result:
-    """Named (eigenvalues, rising, eigenvectors) of symmetric matrices; both triangles of A are read."""
+    """Named (eigenvalues, rising, eigenvectors) of symmetric matrices, of which the triangle UPLO is read.
+
+    The gradient is symmetric.
+    """
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    return eigh_result(*apply("eigh", square("linalg.eigh", widen(A, "cpu"))))
+    A = square("linalg.eigh", widen(A, "cpu"))
+    return eigh_result(*apply("eigh", A if UPLO.upper() == "L" else A.mT))
 
 
 def eigvalsh(A: AnyTensor[Tensor], UPLO: str = "L") -> Tensor:

@@ -36,11 +36,6 @@ def _batched(batch: tuple[int, ...], parts: Any) -> Any:
     return stacked.reshape(batch + stacked.shape[1:])
 
 
-def mirrored(x: Any) -> Any:
-    """The symmetric part: what slopes of symmetric matrices' functions take for granted."""
-    return (x + np.swapaxes(x, -1, -2)) * x.dtype.type(0.5)
-
-
 def solve_triangular(a: Any, b: Any, upper: bool, unit: bool) -> Any:
     """The x of a @ x = b, where one triangle of a is read, with `unit` without its diagonal.
 

@@ -38,7 +38,7 @@ def _order(xp: Any, x: Any) -> Any:
         return high if high <= len(a) else 0
 
     batch = x.shape[:-2]
-    flat = algorithms.mirrored(x).reshape(math.prod(batch), *x.shape[-2:])
+    flat = x.reshape(math.prod(batch), *x.shape[-2:])
     return np.array([of(a) for a in flat], np.int32).reshape(batch)
 
 
@@ -86,9 +86,9 @@ def _geqrf_spec(x: TensorType) -> tuple[TensorType, TensorType]:
     return x, TensorType(x.dtype, (*batch, dims.call("min", m, n)))
 
 
-register("cholesky", 1, OPAQUE, "The lower factor of positive definite matrices.", traits={"in_library"},
-         impl=lambda xp, x: algorithms.total(xp.linalg.cholesky, lambda a: np.full_like(a, np.nan),
-                                             algorithms.mirrored(x)),
+register("cholesky", 1, OPAQUE, "The lower factor of positive definite matrices: of their lower triangles.",
+         traits={"in_library"},
+         impl=lambda xp, x: algorithms.total(xp.linalg.cholesky, lambda a: np.full_like(a, np.nan), x),
          vjp=_cholesky_vjp, spec=lambda x: x, samples=square_samples)
 register("cholesky_order", 1, OPAQUE, "The order of the first leading minor that is not positive definite, or 0.",
          impl=_order, vjp=NONDIFF, traits={"in_library"}, spec=lambda x: TensorType(int32, x.dims[:-2]),

@@ -19,8 +19,7 @@ from jitgrad.ops.types import TensorType
 
 
 def _eigh(xp: Any, x: Any) -> Any:
-    return algorithms.total(xp.linalg.eigh, lambda a: (np.full_like(a[..., 0], np.nan), np.full_like(a, np.nan)),
-                            algorithms.mirrored(x))
+    return algorithms.total(xp.linalg.eigh, lambda a: (np.full_like(a[..., 0], np.nan), np.full_like(a, np.nan)), x)
 
 
 def _eigh_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:
@@ -103,8 +102,9 @@ def _pinv_samples(rng: np.random.Generator) -> Any:
             for x in (*[xs[0] for xs, _ in oblong_samples(rng)], lost[:3, :2])]
 
 
-register("eigh", 1, OPAQUE, "Eigenvalues, rising, and eigenvectors of symmetric matrices.", impl=_eigh, vjp=_eigh_vjp,
-         traits={"in_library"}, spec=lambda x: (TensorType(x.dtype, x.dims[:-1]), x), samples=square_samples)
+register("eigh", 1, OPAQUE, "Eigenvalues, rising, and eigenvectors of symmetric matrices: of their lower triangles.",
+         impl=_eigh, vjp=_eigh_vjp, traits={"in_library"}, spec=lambda x: (TensorType(x.dtype, x.dims[:-1]), x),
+         samples=square_samples)
 register("svd", 1, OPAQUE, "Singular vectors, singular values, falling, and vectors on the right, in rows.", impl=_svd,
          vjp=_svd_vjp, traits={"in_library"}, spec=_svd_spec, samples=lambda rng: oblong_samples(rng, full=False))
 register("pinv", 3, OPAQUE, "Pseudoinverses, of singular values above a number and a fraction of the largest.",
