@@ -65,9 +65,9 @@ def cholesky(A: AnyTensor[Tensor], upper: bool = False) -> Tensor:
 
     Of A the lower (or upper) triangle is read, the other is taken to be the same; the gradient is symmetric.
     """
-    A = square("linalg.cholesky", widen(A, "cpu"))
-    A = A.mT if upper else A
-    factor = found(apply("cholesky", A), A, "linalg.cholesky: The factorization could not be completed because the "
+    whole: Any = square("linalg.cholesky", widen(A, "cpu"))
+    lower = whole.mT if upper else whole
+    factor = found(apply("cholesky", lower), lower, "linalg.cholesky: The factorization could not be completed because the "
                    "input is not positive-definite.")
     return factor.mT if upper else factor
 
@@ -96,8 +96,8 @@ def eigh(A: AnyTensor[Tensor], UPLO: str = "L") -> eigh_result:
     """
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    A = square("linalg.eigh", widen(A, "cpu"))
-    return eigh_result(*apply("eigh", A if UPLO.upper() == "L" else A.mT))
+    whole: Any = square("linalg.eigh", widen(A, "cpu"))
+    return eigh_result(*apply("eigh", whole if UPLO.upper() == "L" else whole.mT))
 
 
 def eigvalsh(A: AnyTensor[Tensor], UPLO: str = "L") -> Tensor:
