@@ -67,8 +67,8 @@ def cholesky(A: AnyTensor[Tensor], upper: bool = False) -> Tensor:
     """
     whole: Any = square("linalg.cholesky", widen(A, "cpu"))
     lower = whole.mT if upper else whole
-    factor = found(apply("cholesky", lower), lower, "linalg.cholesky: The factorization could not be completed because the "
-                   "input is not positive-definite.")
+    factor = found(apply("cholesky", lower), lower, "linalg.cholesky: The factorization could not be completed because "
+                   "the input is not positive-definite.")
     return factor.mT if upper else factor
 
 
