@@ -93,7 +93,6 @@ class Rows(Reducing):
 
     @property
     def longest(self) -> int:
-        """The longest row that this function takes."""
         if self.held == "registers":
             return self.threads * self.chunks * self.width
         if self.held == "shared":
@@ -118,7 +117,7 @@ class Rows(Reducing):
     def forms(self, symbol: str, above: int) -> list[Form]:
         """How rows longer than `above` are launched: as many threads as hold one."""
         if self.form != "group":
-            return [Form(self.longest, (self.launch(symbol),))]
+            return super().forms(symbol, above)
         found = []
         for lanes in LANES:
             threads = THREADS if lanes == 32 or (self.sums and lanes < THREADS) else lanes
