@@ -304,6 +304,26 @@ JG_DEVICE i64 jg_to_i64(double x) {
 }
 JG_DEVICE int jg_to_i32(double x) { return x > -2147483649.0 && x < 2147483648.0 ? (int)x : (int)0x80000000u; }
 
+// a / b for many a: IEEE's quotient but for results below 2^-126, which may be the neighbour. The steps of a division
+// are Markstein's: a quotient q within one unit, the rest a - q * b, which is exact, and a correction; 2^32 keeps the rest
+// above what is not normal. Where b or a is out of range, `usual` is set to false, and the result is not to be used.
+struct jg_divisor { float high, low, reciprocal, scaled, limit; };
+JG_DEVICE jg_divisor jg_divided_by(float b) {
+    jg_divisor d;
+    float r = 1.0f / b;
+    d.high = fmaf(-b, r, 1.0f) < 0.0f ? __int_as_float(__float_as_int(r) - 1) : r;  // 1 / b rounded down, and the rest of it
+    d.low = fmaf(-b, d.high, 1.0f) * r;
+    d.reciprocal = r * 2.3283064365386963e-10f;
+    d.scaled = b * 4294967296.0f;
+    d.limit = b >= 1.0f && b <= 1.8446744073709552e19f ? 7.922816251426434e28f : 0.0f;
+    return d;
+}
+JG_DEVICE float jg_quotient(float a, const jg_divisor& d, bool& usual) {
+    usual &= fabsf(a) < d.limit;
+    float q = fmaf(a, d.high, a * d.low);
+    return fmaf(-fmaf(q, d.scaled, a * -4294967296.0f), d.reciprocal, q);
+}
+
 // --- special functions ----------------------------------------------------------------------------------------------
 
 // Source: Cephes psi.c: reflection below zero, recurrence up to 10, then the asymptotic series

@@ -2,7 +2,7 @@
 
 By the length of a row, with several stages (softmax, layer norm), so that a row is read from memory once:
 
-    _group    up to 512 threads a row, as few as hold it; what later stages need waits in registers
+    _group    up to 256 threads a row, as few as hold it; what later stages need waits in registers
     _shared   1024 threads a row; what later stages need waits in shared memory
     _sweeps   1024 threads a row; later stages read memory again
     _phase<k> without outer axes, all threads of the device share the one row: a launch for each stage
@@ -28,10 +28,10 @@ from jitgrad.codegen.lower.column_sums import PARTS
 from jitgrad.codegen.program.kernel import Kernel
 
 THREADS, MANY, MOST = 256, 1024, 1 << 16
-#: threads that share a row of the form `_group`
+#: threads that share a row of the form `_group`; the last only with sums of columns: others would spill registers
 LANES = (32, 64, 128, 256, 512)
 #: bytes of a thread's registers for what waits, and with sums of columns
-WAITING, MIXED = 128, 320
+WAITING, MIXED = 64, 320
 #: elements of a thread: at most, and at least where nothing is computed twice
 MOST_ELEMENTS, ENOUGH = 32, 12
 #: the longest row of a warp with one stage
@@ -52,12 +52,13 @@ class Rows(Reducing):
         self.form, self.held = form, held
         self.inner, self.outer = inner, list(range(self.n_outer))
         self.group = form in ("warp", "group")
-        self.threads = LANES[-1] if form == "group" else MANY if form == "sweeps" or held == "shared" else THREADS
+        self.sums = [i for i, s in enumerate(kernel.body) if s.op == "column"]
+        self.lanes = LANES if self.sums else LANES[:-1]
+        self.threads = self.lanes[-1] if form == "group" else MANY if form == "sweeps" or held == "shared" else THREADS
         self.joined = {"warp": "jg_warp<{join}>({part}, lanes)", "group": "jg_group<{join}, {number}>({part}, lanes)",
                        "split": "jg_block<{join}>({part})"}.get(form, "jg_group<{join}, {number}>({part}, 1024)")
         self.leader = "lane == 0 && live" if self.group else "threadIdx.x == 0"
         self.short = self.group or bool(held)
-        self.sums = [i for i, s in enumerate(kernel.body) if s.op == "column"]
         self.kept: list[int] = []
         self.place_of: dict[int, int] = {}
         self.vectors: list[int] = []    # loads of whole rows into registers
@@ -119,7 +120,7 @@ class Rows(Reducing):
         if self.form != "group":
             return super().forms(symbol, above)
         found = []
-        for lanes in LANES:
+        for lanes in self.lanes:
             threads = THREADS if lanes == 32 or (self.sums and lanes < THREADS) else lanes
             launch = Launch(symbol, threads, threads // lanes, PARTS if self.sums else MOST)
             found.append(Form(lanes * self.chunks * self.width, (launch,)))
@@ -385,14 +386,21 @@ class Rows(Reducing):
         reads = [] if self.ahead else [i for i in self.vectors if self.plan.stage[i] == stage]
         if reads:
             self.read_chunks(reads)
+        self.divisors(indices)
         with self.each_chunk():
             self.elements(indices, stage, "length")
 
     def over_shared(self, indices: Sequence[int], stage: int) -> None:
         """Vectors of which something waits in shared memory."""
         step = self.threads * self.width
+        self.divisors(indices)
         with self.block(f"for (int c = 0, e = {self.first('0')}; e < length; c++, e += {step})"):
             self.elements(indices, stage, "length")
+
+    def divisors(self, indices: Sequence[int]) -> None:
+        """What division by a number of the row takes, once for each row."""
+        for i in self.quotients(indices):
+            self.line(f"const jg_divisor d{i} = jg_divided_by(v{self.kernel.body[i].args[1]});")
 
     def along_row(self, indices: Sequence[int], stage: int) -> None:
         """Vectors of the one inner axis."""

@@ -38,6 +38,7 @@ class Writer(Addresses):
         self.dependencies = dependencies(kernel)
         self.rows: frozenset[int] = frozenset()     # gathers and scatters of the sweep whose E elements are neighbours
         self.whole = False                          # whether all vectors of the row have E elements and are aligned
+        self.divided: frozenset[int] = frozenset()  # quotients by `d<i>`, see `jg_divisor`
         self.packs: frozenset[int] = frozenset()    # kept values that wait as vectors
         self.short = False                          # whether lane indices are below 1 << 30: `e` is an int
 
@@ -67,11 +68,14 @@ class Writer(Addresses):
         self.gather_rows()
         self.recall_vectors(indices, stage)
         self.declare(indices, stage, writes)
-        self.line("#pragma unroll")
-        with self.block(f"for (int k = 0; k < {self.width}; k++)"):
-            if self.lane_index_used(indices, stage):
-                self.line(f"const i64 i{self.lane} = e + k;")
-            self.each(indices, stage, f"{position or 'e'} + k")
+        self.divided = frozenset(self.quotients(indices))
+        if self.divided:
+            self.line("bool usual = true;")
+        self.neighbourhood(indices, stage, position)
+        if self.divided:  # some quotient needs the long way: all E elements again
+            self.divided = frozenset()
+            with self.block("if (!usual)"):
+                self.neighbourhood(indices, stage, position)
         self.keep_vectors(indices, stage)
         self.write_vectors(writes)
         for i in sorted(self.rows):
@@ -79,6 +83,23 @@ class Writer(Addresses):
             if stmt.op == "scatter_add":
                 place = self.vector_place(stmt.operand, self.gathered_terms(i))
                 self.line(f"jg_add_row<{self.width}>({place}, y{i}, {self.count});")
+
+    def neighbourhood(self, indices: Sequence[int], stage: int, position: str) -> None:
+        """The statements for each of E elements, in registers."""
+        self.line("#pragma unroll")
+        with self.block(f"for (int k = 0; k < {self.width}; k++)"):
+            if self.lane_index_used(indices, stage):
+                self.line(f"const i64 i{self.lane} = e + k;")
+            self.each(indices, stage, f"{position or 'e'} + k")
+
+    def quotients(self, indices: Sequence[int]) -> list[int]:
+        """Divisions of elements by one number of their row, where nothing but vectors is changed: all can be repeated."""
+        body, units = self.kernel.body, self.units
+        if not self.whole or not all(body[i].op == "store" and body[i].operand in units if body[i].op in STORES
+                                     else body[i].op != "reduce" for i in indices):
+            return []
+        return [i for i in indices if body[i].op == "div" and COMPUTED[self.kernel.dtype_of(i).name] == "float"
+                and self.plan.element[body[i].args[0]] and not self.plan.element[body[i].args[1]]]
 
     @property
     def count(self) -> str:
@@ -275,6 +296,8 @@ class Writer(Addresses):
             return self.single(i)
         if short := self.compared(i, vector):
             return short
+        if i in self.divided:
+            return f"jg_quotient(v{stmt.args[0]}, d{i}, usual)"
         arguments = [f"v{a}" for a in stmt.args]
         if op == "random.word" and vector:
             return f"jg_philox({', '.join([f'w{i}', *arguments])})"
