@@ -3,8 +3,8 @@
 By the length of a row, with several stages (softmax, layer norm), so that a row is read from memory once:
 
     _group    up to 256 threads a row, as few as hold it; what later stages need waits in registers
-    _shared   1024 threads a row; what later stages need waits in shared memory
-    _sweeps   1024 threads a row; later stages read memory again
+    _shared   1024 threads a row, half of them where two rows fit; what later stages need waits in shared memory
+    _sweeps   512 threads a row; later stages read memory again
     _phase<k> without outer axes, all threads of the device share the one row: a launch for each stage
 
 With one stage: `_warp`, whose rows any number of lanes shares, and `_split`, where several blocks share a row.
@@ -18,6 +18,7 @@ registers and little text.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.geometry import ANY, MOST_SHARED, Form, Launch
@@ -54,9 +55,12 @@ class Rows(Reducing):
         self.group = form in ("warp", "group")
         self.sums = [i for i, s in enumerate(kernel.body) if s.op == "column"]
         self.lanes = LANES if self.sums else LANES[:-1]
-        self.threads = self.lanes[-1] if form == "group" else MANY if form == "sweeps" or held == "shared" else THREADS
+        self.threads = self.lanes[-1] if form == "group" else THREADS
+        if held == "shared" or form == "sweeps":  # more would spill registers where there is much to compute
+            self.threads = MANY if held and not self.sums else MANY // 2
         self.joined = {"warp": "jg_warp<{join}>({part}, lanes)", "group": "jg_group<{join}, {number}>({part}, lanes)",
-                       "split": "jg_block<{join}>({part})"}.get(form, "jg_group<{join}, {number}>({part}, 1024)")
+                       "split": "jg_block<{join}>({part})"}.get(form, "jg_group<{join}, {number}>({part}, blockDim.x)")
+        self.side = "lanes" if self.group else "(int)blockDim.x" if held else str(self.threads)  # threads of a row
         self.leader = "lane == 0 && live" if self.group else "threadIdx.x == 0"
         self.short = self.group or bool(held)
         self.kept: list[int] = []
@@ -117,6 +121,14 @@ class Rows(Reducing):
 
     def forms(self, symbol: str, above: int) -> list[Form]:
         """How rows longer than `above` are launched: as many threads as hold one."""
+        if self.held == "shared":
+            whole = self.launch(symbol)
+            if self.sums:
+                return [Form(self.longest, (whole,))]
+            half = replace(whole, threads=MANY // 2, unit=whole.unit // 2)
+            both = (MOST_SHARED // 2) // whole.shared // half.unit * half.unit
+            found = [Form(both, (half,)), Form(self.longest, (whole,))]
+            return [form for form in found if form.bound > above]
         if self.form != "group":
             return super().forms(symbol, above)
         found = []
@@ -180,7 +192,7 @@ class Rows(Reducing):
         """A row that is not of whole vectors: element by element, and each stage reads memory again."""
         writer = Rows(self.kernel, self.form, vectors=False)
         writer.lines, writer.indent, writer.based, writer.bases = self.lines, self.indent, self.based, self.bases
-        writer.threads, writer.joined, writer.short = self.threads, self.joined, True
+        writer.joined, writer.side, writer.short = self.joined, self.side, True
         writer.row()
 
     def choose_row(self, first: str) -> None:
@@ -195,15 +207,13 @@ class Rows(Reducing):
     def hold(self) -> None:
         """Places for the kept values."""
         if self.held == "shared":
-            unit = self.threads * self.width
-            self.line(f"const i64 capacity = jg_parts(length, {unit}) * {unit};")
+            self.line(f"const int unit = blockDim.x{self.times}, capacity = (length + unit - 1) / unit * unit;")
             for i in self.kept:
                 kind = "char" if i in self.packs else self.kept_type(i)
                 where = f"(char*)jg_shared + capacity * {self.place_of[i]}"
                 self.line(f"{kind}* const h{i} = ({kind}*)({where});")
                 self.slots[i] = f"h{i}"
-            self.slot_index = f"(c * {self.width} + k) * {self.threads} + threadIdx.x" if self.width > 1 else (
-                f"c * {self.threads} + threadIdx.x")
+            self.slot_index = f"{f'(c * {self.width} + k)' if self.width > 1 else 'c'} * blockDim.x + threadIdx.x"
         elif self.held:
             if not self.ahead:
                 self.declare_vectors()
@@ -220,14 +230,14 @@ class Rows(Reducing):
         for i in indices:
             if i in self.packs and self.plan.stage[i] < stage:
                 kind = f"{self.kept_type(i)}, {self.width}"
-                self.line(f"const jg_pack<{kind}> x{i} = jg_kept<{self.threads}, {kind}>(h{i}, c);")
+                self.line(f"const jg_pack<{kind}> x{i} = jg_kept<{kind}>(h{i}, c);")
             elif i in self.packs and not self.is_vector(i, stage):
                 self.line(f"jg_pack<{self.kept_type(i)}, {self.width}> y{i};")
 
     def keep_vectors(self, indices: Iterable[int], stage: int) -> None:
         for i in indices:
             if i in self.packs and self.plan.stage[i] == stage:
-                self.line(f"jg_keep<{self.threads}>(h{i}, c, {'x' if self.is_vector(i, stage) else 'y'}{i});")
+                self.line(f"jg_keep(h{i}, c, {'x' if self.is_vector(i, stage) else 'y'}{i});")
 
     # --- reading into registers ---
 
@@ -270,7 +280,7 @@ class Rows(Reducing):
 
     def first(self, chunk: str) -> str:
         """The lane index of this thread's vector number `chunk`."""
-        own = f"({chunk} * lanes + lane)" if self.group else f"({chunk} * {self.threads} + (int)threadIdx.x)"
+        own = f"({chunk} * {self.side} + {'lane' if self.group else '(int)threadIdx.x'})"
         return f"{own} * {self.width}" if self.width > 1 else own
 
     @contextmanager
@@ -297,8 +307,8 @@ class Rows(Reducing):
     def begin_sums(self) -> None:
         """Places for the sums of columns, all zero."""
         if self.held == "shared" and self.sums:
-            unit = self.threads * self.width
-            self.line(f"const i64 room = jg_parts(columns, {unit}) * {unit};")
+            unit = f"((int)blockDim.x{self.times})"
+            self.line(f"const int room = jg_parts(columns, {unit}) * {unit};")
         at = self.held_bytes() - self.sums_bytes()
         for i in self.sums:
             kind = COMPUTED[self.kernel.dtype_of(i).name]
@@ -307,7 +317,7 @@ class Rows(Reducing):
             elif self.held:
                 self.line(f"{kind}* const a{i} = ({kind}*)((char*)jg_shared + room * {at});")
                 at += self.kernel.dtype_of(i).itemsize
-                self.line(f"for (i64 j = threadIdx.x; j < room; j += {self.threads}) a{i}[j] = 0;")
+                self.line(f"for (i64 j = threadIdx.x; j < room; j += blockDim.x) a{i}[j] = 0;")
             else:
                 self.line(f"{kind}* const a{i} = p{self.kernel.body[i].operand} + blockIdx.x * columns;")
                 self.line(f"for (i64 j = threadIdx.x; j < columns; j += {self.threads}) a{i}[j] = 0;")
@@ -392,9 +402,8 @@ class Rows(Reducing):
 
     def over_shared(self, indices: Sequence[int], stage: int) -> None:
         """Vectors of which something waits in shared memory."""
-        step = self.threads * self.width
         self.divisors(indices)
-        with self.block(f"for (int c = 0, e = {self.first('0')}; e < length; c++, e += {step})"):
+        with self.block(f"for (int c = 0, e = {self.first('0')}; e < length; c++, e += {self.side}{self.times})"):
             self.elements(indices, stage, "length")
 
     def divisors(self, indices: Sequence[int]) -> None:
@@ -412,7 +421,7 @@ class Rows(Reducing):
                     f"e += (i64)gridDim.y * {self.threads * self.width})")
         else:
             kind = "int" if self.short else "i64"
-            head = f"for ({kind} e = ({kind})threadIdx.x{times}; e < length; e += {self.threads * self.width})"
+            head = f"for ({kind} e = ({kind})threadIdx.x{times}; e < length; e += {self.side}{times})"
         with self.block(head):
             self.elements(indices, stage, "length")
 

@@ -1,7 +1,7 @@
 // def all_phases(x):
 //     return x / (x * x).sum()
 
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(256)
 jg_all_mul_sum_div_0_group(i64 n0, const float* __restrict__ p0, float* __restrict__ p1, char* scratch) {
     // one results, each of n0 elements
     // p0: float32, in, at i0
@@ -9,7 +9,7 @@ jg_all_mul_sum_div_0_group(i64 n0, const float* __restrict__ p0, float* __restri
     const bool aligned = jg_aligned<4>(p0) && jg_aligned<4>(p1);
     const i64 rows = 1, columns = n0;
     const bool whole = aligned && columns % 4 == 0;
-    const int bits = jg_sharing<8>((int)jg_parts(columns, 4)), lanes = 1 << bits, lane = threadIdx.x & (lanes - 1);
+    const int bits = jg_sharing<4>((int)jg_parts(columns, 4)), lanes = 1 << bits, lane = threadIdx.x & (lanes - 1);
     const int group = threadIdx.x >> bits, together = blockDim.x >> bits;  // rows of this block
     const i64 step = (i64)gridDim.x * together;
     for (i64 first = (i64)blockIdx.x * together; first < rows; first += step) {
@@ -17,17 +17,17 @@ jg_all_mul_sum_div_0_group(i64 n0, const float* __restrict__ p0, float* __restri
         const i64 row = live ? first + group : rows - 1;
         const int length = live ? (int)columns : 0;
         if (whole) {
-            jg_held<float, 4> x0[8];
+            jg_held<float, 4> x0[4];
             float r2 = 0.0f;
             #pragma unroll
-            for (int c = 0; c < 8; c++) {
+            for (int c = 0; c < 4; c++) {
                 const int e = (c * lanes + lane) * 4;
                 if (e < length) {
                     jg_hold(x0[c], jg_read<4>(p0 + e));
                 }
             }
             #pragma unroll
-            for (int c = 0; c < 8; c++) {
+            for (int c = 0; c < 4; c++) {
                 const int e = (c * lanes + lane) * 4;
                 if (e < length) {
                     #pragma unroll
@@ -40,16 +40,26 @@ jg_all_mul_sum_div_0_group(i64 n0, const float* __restrict__ p0, float* __restri
             }
             r2 = jg_group<jg_sum<float>, -1>(r2, lanes);
             const float v2 = r2;
+            const jg_divisor d3 = jg_divided_by(v2);
             #pragma unroll
-            for (int c = 0; c < 8; c++) {
+            for (int c = 0; c < 4; c++) {
                 const int e = (c * lanes + lane) * 4;
                 if (e < length) {
                     jg_pack<float, 4> y4;
+                    bool usual = true;
                     #pragma unroll
                     for (int k = 0; k < 4; k++) {
                         const float v0 = jg_of(x0[c], k);
-                        const float v3 = (v0 / v2);
+                        const float v3 = jg_quotient(v0, d3, usual);
                         y4.at[k] = v3;
+                    }
+                    if (!usual) {
+                        #pragma unroll
+                        for (int k = 0; k < 4; k++) {
+                            const float v0 = jg_of(x0[c], k);
+                            const float v3 = (v0 / v2);
+                            y4.at[k] = v3;
+                        }
                     }
                     jg_write<4>(p1 + e, y4);
                 }
