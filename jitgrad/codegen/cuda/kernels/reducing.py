@@ -66,43 +66,18 @@ class Reducing(Writer):
     def row(self) -> None:
         """All statements of one row, its outer indices known: those of one value, then stage after stage."""
         plan, body = self.plan, self.kernel.body
-        of_row = [i for i in range(len(body)) if not plan.element[i] and body[i].op != "reduce"]
-        waiting = [i for i in of_row if plan.stage[i] < 0]
+        of_row = [i for i in range(len(body)) if not plan.element[i]]
+        first = [i for i in of_row if plan.stage[i] < 0]
         if self.phase > 0:
-            waiting = [i for i in waiting if body[i].op not in STORES]
-        now = self.soon(waiting, 0)
-        self.at_row(now, self.split)
+            first = [i for i in first if body[i].op not in STORES]
+        self.at_row(first, self.split)
         for stage in range(plan.stages):
-            waiting = [i for i in waiting if i not in now]
-            after = [i for i in of_row if plan.stage[i] == stage]
+            after = [i for i in of_row if plan.stage[i] == stage and body[i].op != "reduce"]
             if self.phase > stage:
                 self.recall([i for i in self.reductions if plan.stage[i] == stage])
                 self.at_row([i for i in after if body[i].op not in STORES])
             elif self.phase in (-1, stage):
-                waiting = sorted([*waiting, *after])
-                now = self.soon(waiting, stage + 1)
-                self.sweep(stage, now)
-
-    def soon(self, waiting: Sequence[int], stage: int) -> list[int]:
-        """Which values of a row that are known before a stage are computed now: what it needs, and what takes time.
-
-        So no thread waits for a number of its row before it reads the elements.
-        """
-        body = self.kernel.body
-        if self.split or stage == self.plan.stages or any(o.role == "inout" for o in self.kernel.operands):
-            return list(waiting)
-        reads = ("load", "gather") if stage else ("load",)
-        wanted = {*needed(self.plan, stage), *[i for i in waiting if body[i].op in reads]}
-        late: set[int] = set()      # what needs a number that has just been asked for
-        for i in waiting:
-            if body[i].op == "gather" or not late.isdisjoint(body[i].args):
-                late.add(i)
-            elif body[i].op in STORES and stage:
-                wanted.add(i)
-        for i in reversed(range(len(body))):
-            if i in wanted:
-                wanted.update(body[i].args)
-        return [i for i in waiting if i in wanted]
+                self.sweep(stage, after)
 
     def at_row(self, indices: Sequence[int], shared: bool = False) -> None:
         """Statements of one value per row: all threads compute, one stores. `shared`: all blocks along y are here."""
