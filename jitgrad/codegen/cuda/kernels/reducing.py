@@ -28,7 +28,6 @@ class Reducing(Writer):
     joined = ""         # the call that joins r<i> over the threads of a row, of the operator and r<i>
     leader = ""         # the condition on which a thread writes its row's values
     parts = 1           # rows that a block works on at once
-    longest = ANY       # the longest row that this function takes
     # parts in scratch memory: where they begin, this block's, that of block b, the loop over blocks, who shares them
     from_part = ""
     own_part = "(i64)blockIdx.x * gridDim.y + blockIdx.y"
@@ -53,6 +52,11 @@ class Reducing(Writer):
     def forms(self, symbol: str, above: int) -> list[Form]:
         """How it is launched alone, by the length of rows; shorter ones than `above` have another function."""
         return [Form(self.longest, (self.launch(symbol),))]
+
+    @property
+    def longest(self) -> int:
+        """The longest row that this function takes."""
+        return ANY
 
     def scratch_bytes(self) -> int:
         """What of the scratch memory this function uses."""

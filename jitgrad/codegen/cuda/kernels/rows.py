@@ -25,13 +25,13 @@ from jitgrad.codegen.cuda.kernels.reducing import (
     SHARING, Reducing, frontier, is_own, keep, last_stage, most_alive, places)
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, STORED
 from jitgrad.codegen.lower.column_sums import PARTS
-from jitgrad.codegen.program.kernel import Kernel
+from jitgrad.codegen.program.kernel import Kernel, is_expensive
 
 THREADS, MANY, MOST = 256, 1024, 1 << 16
 #: threads that share a row of the form `_group`; the last only with sums of columns: others would spill registers
 LANES = (32, 64, 128, 256, 512)
-#: bytes of a thread's registers for what waits, and with sums of columns
-WAITING, MIXED = 64, 320
+#: bytes of a thread's registers for what waits, with sums of columns, and besides expensive functions
+WAITING, MIXED, MIXED_FEW = 64, 320, 224
 #: elements of a thread: at most, and at least where nothing is computed twice
 MOST_ELEMENTS, ENOUGH = 32, 12
 #: the longest row of a warp with one stage
@@ -67,6 +67,7 @@ class Rows(Reducing):
         self.vectors: list[int] = []    # loads of whole rows into registers
         self.singles: list[int] = []    # loads of one number for a row, likewise, where the next row's are read ahead
         self.chunks = 0
+        self.batch = 1                  # elements of rows that are not whole, read before the first is used
         if held == "registers":
             self.wait_in_registers()
         elif held:
@@ -82,6 +83,9 @@ class Rows(Reducing):
             self.vectors = [i for i in loads if plan.element[i] and kernel.body[i].operand in self.units]
         if self.sums:
             self.singles = [i for i in loads if not plan.element[i] and plan.stage[i] < 0]
+        room = MIXED if self.sums else WAITING
+        if self.sums and any(is_expensive(s.op) for s in kernel.body):  # they take registers of their own
+            room = MIXED_FEW
         for everything in (True, False) if self.sums else (False,):
             self.kept = frontier(plan, self.vectors) if everything else keep(plan)
             sizes = {i: self.kept_bytes(i) for i in {*self.kept, *self.vectors}}
@@ -90,7 +94,7 @@ class Rows(Reducing):
                     sizes[i] for i in self.vectors)
             else:
                 most = max(most_alive(plan, {i: sizes[i] for i in self.kept}), sum(sizes[i] for i in self.vectors))
-            elements = (MIXED if self.sums else WAITING) // max(1, most + self.sums_bytes())
+            elements = room // max(1, most + self.sums_bytes())
             if elements >= ENOUGH:
                 break
         self.chunks = max(1, min(elements, MOST_ELEMENTS) // self.width)
@@ -183,7 +187,7 @@ class Rows(Reducing):
         """A row that is not of whole vectors: element by element, and each stage reads memory again."""
         writer = Rows(self.kernel, self.form, vectors=False)
         writer.lines, writer.indent, writer.based, writer.bases = self.lines, self.indent, self.based, self.bases
-        writer.joined, writer.side, writer.short = self.joined, self.side, True
+        writer.joined, writer.side, writer.short, writer.batch = self.joined, self.side, True, 4 if self.group else 1
         writer.row()
 
     @property
@@ -425,6 +429,8 @@ class Rows(Reducing):
         else:
             kind = "int" if self.short else "i64"
             head = f"for ({kind} e = ({kind})threadIdx.x{times}; e < length; e += {self.side}{times})"
+        if self.batch > 1:
+            self.line(f"#pragma unroll {self.batch}")
         with self.block(head):
             self.elements(indices, stage, "length")
 

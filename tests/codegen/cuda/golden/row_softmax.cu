@@ -87,6 +87,7 @@ jg_row_amax_sub_exp_sum_div_0_group(i64 n0, i64 n1, const float* __restrict__ p0
         }
         else {
             float r1 = (-(float)JG_INF);
+            #pragma unroll 4
             for (int e = lane; e < length; e += lanes) {
                 const i64 i1 = e;
                 const float v0 = q0[i1];
@@ -95,6 +96,7 @@ jg_row_amax_sub_exp_sum_div_0_group(i64 n0, i64 n1, const float* __restrict__ p0
             r1 = jg_group<jg_fastmaximum<float>, 0>(r1, lanes);
             const float v1 = r1;
             float r4 = 0.0f;
+            #pragma unroll 4
             for (int e = lane; e < length; e += lanes) {
                 const i64 i1 = e;
                 const float v0 = q0[i1];
@@ -105,6 +107,7 @@ jg_row_amax_sub_exp_sum_div_0_group(i64 n0, i64 n1, const float* __restrict__ p0
             }
             r4 = jg_group<jg_sum<float>, 1>(r4, lanes);
             const float v4 = r4;
+            #pragma unroll 4
             for (int e = lane; e < length; e += lanes) {
                 const i64 i1 = e;
                 const float v3 = q1[i1];
