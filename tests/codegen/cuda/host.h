@@ -71,6 +71,7 @@ template <class T> static inline T __shfl_down_sync(unsigned, T v, int by, int w
 template <class T> static inline T __shfl_sync(unsigned, T v, int lane, int width = 32) {
     return exchange(v, (runner->current & ~(width - 1)) + lane, true);
 }
+static inline int __clz(int n) { return n ? __builtin_clz(n) : 32; }
 static inline void __threadfence() { __sync_synchronize(); }
 static inline unsigned atomicAdd(unsigned* p, unsigned v) { return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST); }
 static inline unsigned __ldcg(const unsigned* p) { return *p; }

@@ -162,7 +162,7 @@ def test_every_kind_and_form_is_there() -> None:
     for name, mark in marks.items():
         assert mark in (FOLDER / f"{name}.cu").read_text(), name
     softmax = (FOLDER / "row_softmax.cu").read_text()
-    assert all(f"_{form}(" in softmax for form in ("warp", "block", "shared", "sweeps"))
+    assert all(f"_{form}(" in softmax for form in ("group", "shared", "sweeps"))
     assert "jg_read<" not in (FOLDER / "pw_scalar.cu").read_text()
 
 

@@ -105,6 +105,11 @@ def test_random_words_of_neighbours(start):
 
 # --- row ---
 
+def ends(kernel):
+    """What the functions that are launched for longer and longer rows are called."""
+    return [form.launches[0].symbol.rpartition("_")[2] for form in text.forms(kernel, "x")]
+
+
 def softmax(x):
     e = np.exp(x.astype(np.float64) - x.max(-1, keepdims=True, initial=-np.inf))
     return e / e.sum(-1, keepdims=True)
@@ -128,10 +133,58 @@ def test_softmax_rows(n, shift, pitch, d):
     space.operand(y, "out")
     kernel = execute(space, softmax_body(d))
     np.testing.assert_allclose(y, softmax(x), 2e-3 if d is f16 else 2e-6, 1e-6)
+    assert ends(kernel) == [*["group"] * 4, "shared", "sweeps"]
     bounds = [form.bound for form in text.forms(kernel, "x")]
-    assert bounds[:2] == [1024, 8192]
+    assert bounds[:4] == [512, 1024, 2048, 4096]
     assert bounds[-1] == geometry.ANY
-    assert len(bounds) == 4
+
+
+@pytest.mark.parametrize("n", [64, 61])
+@pytest.mark.parametrize(("op", "compare"), [("gt", np.greater), ("le", np.less_equal), ("eq", np.equal)])
+@pytest.mark.parametrize("swapped", [False, True], ids=["place", "number"])
+def test_places_in_a_row_are_compared_with_a_number_of_it(op, compare, n, swapped):
+    """In 32 bits, however large the number is."""
+    limits = np.array([-(1 << 40), -1, 0, 7, 8, 60, 63, 64, 1 << 30, 1 << 40], np.int64)
+    x = normal(np.random.default_rng(n), len(limits), n)
+    y = np.zeros_like(x)
+    space = Space((len(limits),), (n,))
+    space.operand(x)
+    space.operands.append(Operand(i64, (1, 0)))
+    space.arrays.append(limits)
+    space.operand(y, "out")
+    sides = (1, 2) if swapped else (2, 1)
+    kernel = execute(space, [S("load", operand=0), S("load", operand=1), S("index", axis=1), S(op, *sides, dtype=b8),
+                             S("const", value=0.0, dtype=f32), S("where", 3, 4, 0, dtype=f32),
+                             S("reduce", 5, dtype=f32, fn="max"), S("sub", 5, 6, dtype=f32), S("store", 7, operand=2)])
+    assert "jg_short(" in text.source(kernel, "x")
+    places, numbers = np.arange(n)[None], limits[:, None]
+    masked = np.where(compare(numbers, places) if swapped else compare(places, numbers), np.float32(0), x)
+    np.testing.assert_array_equal(y, masked - masked.max(1, keepdims=True))
+
+
+@pytest.mark.parametrize("n", [256, 255, 9000])
+def test_quotients_of_elements_by_a_number_of_their_row(n):
+    """To the bit, in 32 bits: what is usual is multiplied by a reciprocal and corrected, the rest is divided."""
+    rng = np.random.default_rng(n)
+    divisors = [1.0, 3.0, 1.9999999, 1e10, 7.3e18, 0.3, -5.0, 1e-30, 1e30, np.inf, np.nan, 0.0]
+    x = (rng.standard_normal((len(divisors), n)) * 2.0 ** rng.integers(-90, 90, (len(divisors), n))).astype(np.float32)
+    x[:, 8:40:8] = [0.0, -0.0, np.inf, -np.inf]
+    x[:, 41:44] = [np.nan, 3e38, 1e-44]
+    z = np.zeros_like(x)
+    z[:, n // 2] = divisors
+    y = np.zeros_like(x)
+    space = Space((len(divisors),), (n,))
+    for values, role in ((x, "in"), (z, "in"), (y, "out")):
+        space.operand(values, role)
+    kernel = execute(space, [S("load", operand=0), S("load", operand=1), S("reduce", 1, dtype=f32, fn="sum"),
+                             S("div", 0, 2, dtype=f32), S("store", 3, operand=2)])
+    assert "jg_quotient(" in text.source(kernel, "x")
+    with np.errstate(all="ignore"):
+        wanted = x / z.sum(1, keepdims=True)
+    normal = ~(np.abs(wanted) < np.finfo(np.float32).tiny) | (x == 0)
+    np.testing.assert_array_equal(y[normal], wanted[normal])
+    np.testing.assert_array_equal(np.signbit(y[normal & (x == 0)]), np.signbit(wanted[normal & (x == 0)]))
+    np.testing.assert_allclose(y[~normal], wanted[~normal], 0, 2e-45)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 9, 300])
@@ -194,7 +247,7 @@ def test_dividing_by_the_sum_of_all(n, shift):
                              S("div", 0, 1, dtype=f32), S("store", 3, operand=1)])
     np.testing.assert_allclose(total, x.sum(), 1e-5)
     np.testing.assert_allclose(y, x / x.sum(dtype=np.float64), 1e-5)
-    assert [len(form.launches) for form in text.forms(kernel, "x")] == [1, 2]
+    assert [len(form.launches) for form in text.forms(kernel, "x")] == [1, 1, 1, 1, 2]
 
 
 # --- col ---
@@ -256,8 +309,7 @@ def mixed(rows, n, d, shift=0, pitch=0):
 def test_rows_and_sums_of_columns(n, d, shift, pitch):
     kernel = mixed(9, n, d, shift, pitch)
     assert text.kind(kernel) == "mix"
-    assert [f.launches[0].symbol.rpartition("_")[2] for f in text.forms(kernel, "x")] == [
-        "warp", "block", "shared", "sweeps"]
+    assert ends(kernel) == [*["group"] * 5, "shared", "sweeps"]
 
 
 @pytest.mark.parametrize("rows", [1, 2, 300])
@@ -280,7 +332,7 @@ def test_sums_of_columns_of_no_rows():
 def test_a_mix_of_long_rows_adds_up_in_memory():
     """Too long for shared memory."""
     kernel = mixed(3, 30000, f32)
-    assert text.forms(kernel, "x")[2].bound < 30000
+    assert text.forms(kernel, "x")[-2].bound < 30000
 
 
 # --- each ---

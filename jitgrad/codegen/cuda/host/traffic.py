@@ -106,8 +106,8 @@ class _Traffic:
         if len(known) < len(space):
             return name, nodes, 1, None, None
         outer, inner = math.prod(known[:len(kernel.outer)]), math.prod(known[len(kernel.outer):])
-        suffix, writers = next((suffix, [w for _, w in found]) for bound, found in text.writers(kernel)
-                               for suffix, _ in found[:1] if inner <= bound)
+        suffix, writers = next((found[0][0], [w for _, w in found]) for found in text.writers(kernel)
+                               if inner <= found[0][1].longest)
         read, written = _added(_reducing(writer, known, outer, inner) for writer in writers)
         return name + suffix, nodes, len(writers) if outer else 0, read, written
 

@@ -82,12 +82,16 @@ class Addresses(Lines):
 
     # --- the function ---
 
-    def function(self, symbol: str, threads: int, scratch: bool = False, fixed: Sequence[str] = ()) -> str:
-        """What was printed, as a function with the kernel's parameters, or with those of `fixed`."""
+    def function(self, symbol: str, threads: int, scratch: bool = False, fixed: Sequence[str] = (),
+                 held: int = 0) -> str:
+        """What was printed, as a function with the kernel's parameters, or with those of `fixed`.
+
+        `held`: how many blocks a multiprocessor holds at least, where that is asked for.
+        """
         parameters = list(fixed) or [*self.parameters(), *self.numbers(range(len(self.kernel.scalars)))]
         if scratch:
             parameters.append("char* scratch")
-        head = f'extern "C" __global__ void __launch_bounds__({threads})'
+        head = f'extern "C" __global__ void __launch_bounds__({threads}{f", {held}" if held else ""})'
         return "\n".join([head, f"{symbol}({', '.join(parameters)}) {{", *self.lines, "}", ""])
 
     def numbers(self, which: Iterable[int]) -> list[str]:

@@ -35,6 +35,9 @@ JG_DEVICE float jg_widen(jg_half h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(
 JG_DEVICE jg_half jg_narrow(float f) { jg_half h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h.bits) : "f"(f)); return h; }
 #endif
 
+JG_DEVICE void jg_narrow_to(jg_half& h, float f) { h = jg_narrow(f); }
+JG_DEVICE void jg_narrow_to(jg_bfloat& h, float f) { h = jg_narrow_bfloat(f); }
+
 // float64 as float32 such that rounding it further, to float16, gives what one rounding would
 JG_DEVICE float jg_to_odd(double x) {
     float r = (float)x;
@@ -53,12 +56,22 @@ JG_DEVICE i64 jg_threads() { return (i64)gridDim.x * blockDim.x; }
 JG_DEVICE i64 jg_over(i64 t, i64 n) { return (((u64)t | (u64)n) >> 32) == 0 ? (i64)((u32)t / (u32)n) : t / n; }
 JG_DEVICE i64 jg_parts(i64 n, int of) { return (n + of - 1) / of; }  // n / of, rounded up
 template <int E> JG_DEVICE int jg_rest(i64 left) { return left < E ? (int)left : E; }
+template <int E> JG_DEVICE int jg_rest(int left) { return left < E ? left : E; }
+// as good as x where it is compared with a number from 0 to (1 << 30) - 1
+JG_DEVICE int jg_short(i64 x) { return (int)(x > 1 << 30 ? 1 << 30 : x < -(1 << 30) ? -(1 << 30) : x); }
 
 // lanes that share a row of `parts` vectors: a power of two, at most a warp
 JG_DEVICE int jg_lanes(i64 parts) {
     int lanes = 1;
     while (lanes < 32 && lanes < parts) lanes *= 2;
     return lanes;
+}
+// the logarithm of how many threads share a row of `parts` vectors, of which each takes up to CHUNKS: a warp at least
+// where there are that many vectors
+JG_DEVICE int jg_bits(int n) { return n > 1 ? 32 - __clz(n - 1) : 0; }
+template <int CHUNKS> JG_DEVICE int jg_sharing(int parts) {
+    int few = jg_bits(parts), many = jg_bits((parts + CHUNKS - 1) / CHUNKS);
+    return many > 5 ? many : few < 5 ? few : 5;
 }
 
 // --- E elements at once: accesses of up to 16 bytes -------------------------------------------------------------------
@@ -97,15 +110,88 @@ template <int E, class T> JG_DEVICE void jg_write(T* p, const jg_pack<T, E>& y) 
     #pragma unroll
     for (int i = 0; i < (int)(sizeof(T) * E / sizeof(W)); i++) jg_put((W*)p + i, u.words[i]);
 }
+// the same, but as words: the compiler would give each narrow element a register
+template <class T, int E> JG_DEVICE jg_pack<T, E> jg_together(const jg_pack<T, E>& x) {
+#ifndef JG_HOST
+    if (sizeof(T) < 4 && sizeof(T) * E % 4 == 0) {
+        union { u32 words[(sizeof(T) * E + 3) / 4]; jg_pack<T, E> x; } u;
+        u.x = x;
+        #pragma unroll
+        for (int i = 0; i < (int)(sizeof(T) * E / 4); i++) asm("" : "+r"(u.words[i]));
+        return u.x;
+    }
+#endif
+    return x;
+}
 template <int E, class T> JG_DEVICE jg_pack<T, E> jg_read_some(const T* p, i64 count) {  // the others: zero
     jg_pack<T, E> x;
     #pragma unroll
     for (int k = 0; k < E; k++) x.at[k] = k < count ? p[k] : T();
-    return x;
+    return jg_together(x);
 }
 template <int E, class T> JG_DEVICE void jg_write_some(T* p, const jg_pack<T, E>& y, i64 count) {
     #pragma unroll
     for (int k = 0; k < E; k++) if (k < count) p[k] = y.at[k];
+}
+
+// a vector that waits in registers: as words, because the compiler would give each of narrow elements a register
+template <class T, int E> struct jg_held { u32 words[(sizeof(T) * E + 3) / 4]; };
+template <class T, int E> JG_DEVICE void jg_hold(jg_held<T, E>& h, const jg_pack<T, E>& x) {
+    union { jg_held<T, E> h; jg_pack<T, E> x; } u;
+    u.x = x;
+    h = u.h;
+}
+template <class T, int E> JG_DEVICE T jg_of(const jg_held<T, E>& h, int k) {
+    const int N = sizeof(T) < 4 ? 4 / sizeof(T) : 1;  // elements of a word, or words of an element
+    union { u32 words[sizeof(T) < 4 ? 1 : sizeof(T) / 4]; T at[N]; } u;
+    #pragma unroll
+    for (int i = 0; i < (int)(sizeof(u) / 4); i++) u.words[i] = h.words[k / N * (sizeof(u) / 4) + i];
+    return u.at[k % N];
+}
+
+// floats rounded to a half type, two in one instruction
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+JG_DEVICE u32 jg_narrow_two(jg_bfloat, float low, float high) {
+    u32 word;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    return word;
+}
+JG_DEVICE u32 jg_narrow_two(jg_half, float low, float high) {
+    u32 word;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    return word;
+}
+#else
+template <class T> JG_DEVICE u32 jg_narrow_two(T, float low, float high) {
+    T a, b;
+    jg_narrow_to(a, low);
+    jg_narrow_to(b, high);
+    return (u32)a.bits | (u32)b.bits << 16;
+}
+#endif
+template <class T, int E> JG_DEVICE jg_pack<T, E> jg_narrowed(const jg_pack<float, E>& x) {
+    union { u32 words[E / 2]; jg_pack<T, E> y; } u;
+    #pragma unroll
+    for (int k = 0; k < E; k += 2) u.words[k / 2] = jg_narrow_two(T(), x.at[k], x.at[k + 1]);
+    return u.y;
+}
+
+// a thread's vector number `c` of what waits in shared memory: threads side by side have neighbouring words
+template <int THREADS, class T, int E> JG_DEVICE void jg_keep(char* h, int c, const jg_pack<T, E>& x) {
+    typedef typename jg_word<(int)alignof(jg_pack<T, E>)>::type W;
+    const int N = sizeof(T) * E / sizeof(W);
+    union { W words[N]; jg_pack<T, E> x; } u;
+    u.x = x;
+    #pragma unroll
+    for (int i = 0; i < N; i++) ((W*)h)[(c * N + i) * THREADS + threadIdx.x] = u.words[i];
+}
+template <int THREADS, class T, int E> JG_DEVICE jg_pack<T, E> jg_kept(const char* h, int c) {
+    typedef typename jg_word<(int)alignof(jg_pack<T, E>)>::type W;
+    const int N = sizeof(T) * E / sizeof(W);
+    union { W words[N]; jg_pack<T, E> x; } u;
+    #pragma unroll
+    for (int i = 0; i < N; i++) u.words[i] = ((const W*)h)[(c * N + i) * THREADS + threadIdx.x];
+    return u.x;
 }
 
 // E elements, of which `count` are wanted, from anywhere: in one access where they are aligned
@@ -217,6 +303,26 @@ JG_DEVICE i64 jg_to_i64(double x) {
     return x >= -9223372036854775808.0 && x < 9223372036854775808.0 ? (i64)x : (i64)0x8000000000000000ULL;
 }
 JG_DEVICE int jg_to_i32(double x) { return x > -2147483649.0 && x < 2147483648.0 ? (int)x : (int)0x80000000u; }
+
+// a / b for many a: IEEE's quotient but for results below 2^-126, which may be the neighbour. The steps of a division
+// are Markstein's: a quotient q within one unit, the rest a - q * b, which is exact, and a correction; 2^32 keeps the rest
+// above what is not normal. Where b or a is out of range, `usual` is set to false, and the result is not to be used.
+struct jg_divisor { float high, low, reciprocal, scaled, limit; };
+JG_DEVICE jg_divisor jg_divided_by(float b) {
+    jg_divisor d;
+    float r = 1.0f / b;
+    d.high = fmaf(-b, r, 1.0f) < 0.0f ? __int_as_float(__float_as_int(r) - 1) : r;  // 1 / b rounded down, and the rest of it
+    d.low = fmaf(-b, d.high, 1.0f) * r;
+    d.reciprocal = r * 2.3283064365386963e-10f;
+    d.scaled = b * 4294967296.0f;
+    d.limit = b >= 1.0f && b <= 1.8446744073709552e19f ? 7.922816251426434e28f : 0.0f;
+    return d;
+}
+JG_DEVICE float jg_quotient(float a, const jg_divisor& d, bool& usual) {
+    usual &= fabsf(a) < d.limit;
+    float q = fmaf(a, d.high, a * d.low);
+    return fmaf(-fmaf(q, d.scaled, a * -4294967296.0f), d.reciprocal, q);
+}
 
 // --- special functions ----------------------------------------------------------------------------------------------
 
@@ -381,6 +487,14 @@ template <class T> struct jg_sum { JG_DEVICE T of(T a, T b) { return a + b; } };
 template <class T> struct jg_prod { JG_DEVICE T of(T a, T b) { return a * b; } };
 template <class T> struct jg_maximum { JG_DEVICE T of(T a, T b) { return jg_max(a, b); } };
 template <class T> struct jg_minimum { JG_DEVICE T of(T a, T b) { return jg_min(a, b); } };
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800  // one instruction
+template <> struct jg_maximum<float> {
+    JG_DEVICE float of(float a, float b) { float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+};
+template <> struct jg_minimum<float> {
+    JG_DEVICE float of(float a, float b) { float r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+};
+#endif
 template <class T> struct jg_fastmaximum { JG_DEVICE T of(T a, T b) { return jg_fastmax(a, b); } };
 template <class T> struct jg_or { JG_DEVICE T of(T a, T b) { return a | b; } };
 template <class T> struct jg_and { JG_DEVICE T of(T a, T b) { return a & b; } };
@@ -427,6 +541,22 @@ template <class Op, class T> JG_DEVICE T jg_block(T v) {
     T total = parts[0];
     for (int w = 1; w < warps; w++) total = Op::of(total, parts[w]);
     return total;
+}
+// over groups of `lanes` threads, a power of two; whole blocks come here. NUMBER: which of the row's reductions it is, -1
+// for the only one. While slow threads read the parts of one, others are behind the barrier of the next at most.
+template <class Op, int NUMBER, class T> JG_DEVICE T jg_group(T v, int lanes) {
+    __shared__ T parts[32];
+    if (lanes < 32) return jg_warp<Op>(v, lanes);
+    #pragma unroll
+    for (int by = 16; by; by >>= 1) v = Op::of(v, jg_down(v, by, 32));
+    if (lanes == 32) return jg_first(v, 32);
+    int warp = threadIdx.x >> 5, warps = lanes >> 5;
+    if (NUMBER < 0) __syncthreads();
+    if ((threadIdx.x & 31) == 0) parts[warp] = v;
+    __syncthreads();
+    v = parts[(warp & -warps) + (threadIdx.x & (warps - 1))];
+    for (int by = warps >> 1; by; by >>= 1) v = Op::of(v, jg_down(v, by, warps));
+    return jg_first(v, warps);
 }
 // over the threads of a block, a power of two, that have the same place among `lanes` neighbours
 template <class Op, class T> JG_DEVICE T jg_columns(T v, int lanes = 32) {

@@ -7,14 +7,14 @@ A `phase` is one of several launches, one per stage, where a stage needs a reduc
 earlier phases wait in the scratch memory.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from jitgrad.codegen.cuda.kernels.geometry import TICKETS
+from jitgrad.codegen.cuda.kernels.geometry import ANY, TICKETS, Form, Launch
 from jitgrad.codegen.cuda.kernels.writer import Writer
-from jitgrad.codegen.program.kernel import Kernel
-from jitgrad.codegen.program.plan import STORES, needed
+from jitgrad.codegen.program.kernel import Kernel, is_expensive
+from jitgrad.codegen.program.plan import STORES, Plan, needed
 
 #: the most blocks that share rows: each of 132 multiprocessors holds eight of 256 threads
 SHARING = 132 * 8
@@ -44,6 +44,19 @@ class Reducing(Writer):
     def loop(self, indices: Sequence[int], stage: int) -> None:
         """The element-level statements of a stage, over the inner space."""
         raise NotImplementedError
+
+    def launch(self, symbol: str) -> Launch:
+        """How the function is launched."""
+        raise NotImplementedError
+
+    def forms(self, symbol: str, above: int) -> list[Form]:
+        """How it is launched alone, by the length of rows; shorter ones than `above` have another function."""
+        return [Form(self.longest, (self.launch(symbol),))]
+
+    @property
+    def longest(self) -> int:
+        """The longest row that this function takes."""
+        return ANY
 
     def scratch_bytes(self) -> int:
         """What of the scratch memory this function uses."""
@@ -109,7 +122,8 @@ class Reducing(Writer):
     def join_threads(self, ending: Iterable[int]) -> None:
         """Join the parts of a block's threads."""
         for i in ending:
-            self.line(f"r{i} = {self.joined.format(join=self.join(i), part=f'r{i}')};")
+            number = self.reductions.index(i) if len(self.reductions) > 1 else -1
+            self.line(f"r{i} = {self.joined.format(join=self.join(i), number=number, part=f'r{i}')};")
 
     def finished(self, ending: Iterable[int], after: Sequence[int]) -> None:
         """The results of reductions, and what of the row needs them."""
@@ -153,3 +167,87 @@ class Reducing(Writer):
         for i in reductions:
             self.line(f"const {self.accumulator(i)} r{i} = jg_fresh({self.waiting(i)});")
             self.result(i)
+
+
+# --- what waits for later stages ---
+
+def is_own(kernel: Kernel, i: int) -> bool:
+    """Whether statement i reads for each row anew; what was read for another row too is in a cache."""
+    stmt, n_outer = kernel.body[i], len(kernel.outer)
+    return stmt.op in ("load", "gather") and (not n_outer or stmt.op == "gather" or any(
+        s != 0 for s in kernel.operands[stmt.operand].strides[:n_outer]))
+
+
+def frontier(plan: Plan, vectors: Collection[int]) -> list[int]:
+    """Element values that statements of later stages take: with them, nothing is computed again but from what is cheap.
+
+    They become `plan.spill`, at operand -1. Of `vectors`, loads, what was loaded is kept and not its conversions.
+    """
+    kernel, body = plan.kernel, plan.kernel.body
+    plan.spill.clear()
+    costly: list[bool] = []
+    for i, stmt in enumerate(body):
+        own = is_own(kernel, i) or is_expensive(stmt.op) or any(costly[a] for a in stmt.args)
+        costly.append(plan.element[i] and own)
+    for i, stmt in enumerate(body):
+        for a in stmt.args:
+            if not costly[a] or plan.stage[a] >= plan.stage[i]:
+                continue
+            source = a
+            while body[source].op == "cast" and _is_same(kernel, source):
+                source = body[source].args[0]
+            plan.spill[source if source in vectors else a] = -1
+    return sorted(plan.spill)
+
+
+def _is_same(kernel: Kernel, i: int) -> bool:
+    """Whether a cast only widens a half type, as which it is computed anyway."""
+    return kernel.dtype_of(i).name == "float32" and kernel.dtype_of(kernel.body[i].args[0]).is_half
+
+
+def keep(plan: Plan) -> list[int]:
+    """Element values to keep for later stages: what is costly to compute, and what is read for each row anew.
+
+    They become `plan.spill`, at operand -1.
+    """
+    kernel, body = plan.kernel, plan.kernel.body
+    plan.spill.clear()
+    for costly in (True, False):
+        for i in range(len(body) - 1, -1, -1):
+            stmt = body[i]
+            if not plan.element[i]:
+                continue
+            if (is_expensive(stmt.op) if costly else is_own(kernel, i)) and any(
+                    i in needed(plan, s) for s in range(plan.stage[i] + 1, plan.stages)):
+                plan.spill[i] = -1
+    return sorted(plan.spill)
+
+
+def last_stage(plan: Plan, i: int) -> int:
+    """The last stage that needs the value of statement i."""
+    return max(s for s in range(plan.stage[i], plan.stages) if i in needed(plan, s))
+
+
+def most_alive(plan: Plan, sizes: dict[int, int]) -> int:
+    """The largest total of what waits from one stage to the next."""
+    return max((sum(size for i, size in sizes.items() if plan.stage[i] <= s < last_stage(plan, i))
+                for s in range(plan.stages)), default=0)
+
+
+def places(plan: Plan, kept: Sequence[int], size: Callable[[int], int]) -> dict[int, int]:
+    """Where each kept value waits: its first byte, to be multiplied by the number of elements.
+
+    The place of a value whose last stage has come is given to another of that size.
+    """
+    found: dict[int, int] = {}
+    free: dict[int, list[tuple[int, int]]] = {}     # by size: (last stage of the holder, place)
+    end = 0
+    for i in sorted(kept, key=lambda i: (-size(i), plan.stage[i])):
+        place = next((slot for slot in free.get(size(i), []) if slot[0] <= plan.stage[i]), None)
+        if place is not None:
+            free[size(i)].remove(place)
+        at = place[1] if place is not None else end
+        found[i] = at
+        end = max(end, at + size(i))
+        free.setdefault(size(i), []).append((last_stage(plan, i), at))
+    return found

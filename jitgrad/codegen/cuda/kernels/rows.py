@@ -2,33 +2,38 @@
 
 By the length of a row, with several stages (softmax, layer norm), so that a row is read from memory once:
 
-    _warp     up to 32 lanes a row; what later stages need waits in registers
-    _block    256 threads a row, likewise
+    _group    up to 256 threads a row, as few as hold it; what later stages need waits in registers
     _shared   1024 threads a row; what later stages need waits in shared memory
-    _sweeps   1024 threads a row; later stages read memory again
+    _sweeps   512 threads a row; later stages read memory again
     _phase<k> without outer axes, all threads of the device share the one row: a launch for each stage
 
 With one stage: `_warp`, whose rows any number of lanes shares, and `_split`, where several blocks share a row.
 
-A kernel that adds up columns besides (the kind `mix`) has the first four forms, and at most `PARTS` blocks. A thread
-has the same columns in all rows; their sums are where what waits is, and go to the block's part at the end.
+A kernel that adds up columns besides (the kind `mix`) has the first three forms, and at most `PARTS` blocks. A thread
+has the same columns in all rows; their sums are where what waits is, and go to the block's part at the end. In
+`_group` it reads its next row while the threads of a row wait for each other.
+What threads do is printed twice where vectors wait: for rows that are whole vectors, and for others, which take few
+registers and little text.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from jitgrad.codegen.cuda.kernels.addresses import lane_of
-from jitgrad.codegen.cuda.kernels.geometry import ANY, MOST_SHARED, Launch
-from jitgrad.codegen.cuda.kernels.reducing import SHARING, Reducing
+from jitgrad.codegen.cuda.kernels.geometry import ANY, MOST_SHARED, Form, Launch
+from jitgrad.codegen.cuda.kernels.reducing import (
+    SHARING, Reducing, frontier, is_own, keep, last_stage, most_alive, places)
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, STORED
 from jitgrad.codegen.lower.column_sums import PARTS
 from jitgrad.codegen.program.kernel import Kernel, is_expensive
-from jitgrad.codegen.program.plan import Plan, needed
 
 THREADS, MANY, MOST = 256, 1024, 1 << 16
-#: 32-bit registers of a thread for what later stages need
-REGISTERS = 32
-#: bytes of a thread for that and for sums of columns
-MIXED = 192
+#: threads that share a row of the form `_group`; the last only with sums of columns: others would spill registers
+LANES = (32, 64, 128, 256, 512)
+#: bytes of a thread's registers for what waits, with sums of columns, and besides expensive functions
+WAITING, MIXED, MIXED_FEW = 64, 320, 224
+#: elements of a thread: at most, and at least where nothing is computed twice
+MOST_ELEMENTS, ENOUGH = 32, 12
 #: the longest row of a warp with one stage
 WARP_ROW = 1024
 #: vectors of a thread, at least, where blocks share a row
@@ -39,31 +44,65 @@ class Rows(Reducing):
     """One function of the kinds `row`, `mix`, `all`. `held`: "registers", "shared" or "" (nothing waits, or in memory).
     """
 
-    def __init__(self, kernel: Kernel, form: str, held: str = "", phase: int = -1):
+    def __init__(self, kernel: Kernel, form: str, held: str = "", phase: int = -1, vectors: bool = True):
         lane = lane_of(kernel)
         inner = range(len(kernel.outer), len(kernel.outer) + len(kernel.inner))
         ordered = any(s.fn in ("argmax", "argmin") for s in kernel.body) and lane != inner[-1]
-        super().__init__(kernel, lane, vectors=not (ordered and len(inner) > 1), split=form == "split", phase=phase)
+        super().__init__(kernel, lane, vectors and not (ordered and len(inner) > 1), form == "split", phase)
         self.form, self.held = form, held
-        self.inner = inner
-        self.threads = MANY if form == "sweeps" or held == "shared" else THREADS
-        self.group = form == "warp"
-        self.joined = "jg_warp<{join}>({part}, lanes)" if self.group else "jg_block<{join}>({part})"
-        self.leader = "lane == 0 && live" if self.group else "threadIdx.x == 0"
-        self.kept = keep(self.plan) if held else []
-        self.place_of = places(self.plan, self.kept, self.kept_bytes) if held else {}
-        words = most_alive(self.plan, {i: max(4, kernel.dtype_of(i).itemsize) // 4 for i in self.kept})
-        self.chunks = max(1, REGISTERS // words // self.width) if words else 0
+        self.inner, self.outer = inner, list(range(self.n_outer))
+        self.group = form in ("warp", "group")
         self.sums = [i for i, s in enumerate(kernel.body) if s.op == "column"]
-        if self.sums and held:
-            own = most_alive(self.plan, {i: self.kept_bytes(i) for i in self.kept}) + self.sums_bytes()
-            self.chunks = max(1, MIXED // own // self.width)
+        self.lanes = LANES if self.sums else LANES[:-1]
+        self.threads = self.lanes[-1] if form == "group" else THREADS
+        if held == "shared" or form == "sweeps":  # more would spill registers where there is much to compute
+            self.threads = MANY if held and not self.sums else MANY // 2
+        self.side = "lanes" if self.group else str(self.threads)    # threads of a row
+        self.joined = {"warp": "jg_warp<{join}>({part}, lanes)", "split": "jg_block<{join}>({part})"}.get(
+            form, f"jg_group<{{join}}, {{number}}>({{part}}, {self.side})")
+        self.leader = "lane == 0 && live" if self.group else "threadIdx.x == 0"
+        self.short = self.group or bool(held)
+        self.kept: list[int] = []
+        self.place_of: dict[int, int] = {}
+        self.vectors: list[int] = []    # loads of whole rows into registers
+        self.singles: list[int] = []    # loads of one number for a row, likewise, where the next row's are read ahead
+        self.chunks = 0
+        self.batch = 1                  # elements of rows that are not whole, read before the first is used
+        if held == "registers":
+            self.wait_in_registers()
+        elif held:
+            self.kept = keep(self.plan)
+            self.place_of = places(self.plan, self.kept, self.kept_bytes)
+            self.packs = frozenset(self.kept if self.width > 1 else ())
+
+    def wait_in_registers(self) -> None:
+        """What each thread keeps of how many elements."""
+        kernel, plan = self.kernel, self.plan
+        loads = [i for i, s in enumerate(kernel.body) if s.op == "load" and is_own(kernel, i)]
+        if self.width > 1:
+            self.vectors = [i for i in loads if plan.element[i] and kernel.body[i].operand in self.units]
+        if self.sums:
+            self.singles = [i for i in loads if not plan.element[i] and plan.stage[i] < 0]
+        room = MIXED if self.sums else WAITING
+        if self.sums and any(is_expensive(s.op) for s in kernel.body):  # they take registers of their own
+            room = MIXED_FEW
+        for everything in (True, False) if self.sums else (False,):
+            self.kept = frontier(plan, self.vectors) if everything else keep(plan)
+            sizes = {i: self.kept_bytes(i) for i in {*self.kept, *self.vectors}}
+            if self.sums:  # vectors of the next row wait for it
+                most = most_alive(plan, {i: size for i, size in sizes.items() if i not in self.vectors}) + sum(
+                    sizes[i] for i in self.vectors)
+            else:
+                most = max(most_alive(plan, {i: sizes[i] for i in self.kept}), sum(sizes[i] for i in self.vectors))
+            elements = room // max(1, most + self.sums_bytes())
+            if elements >= ENOUGH:
+                break
+        self.chunks = max(1, min(elements, MOST_ELEMENTS) // self.width)
 
     @property
     def longest(self) -> int:
-        """The longest row that this function takes."""
         if self.held == "registers":
-            return (32 if self.group else self.threads) * self.chunks * self.width
+            return self.threads * self.chunks * self.width
         if self.held == "shared":
             unit = self.threads * self.width
             return MOST_SHARED // self.held_bytes() // unit * unit
@@ -79,7 +118,20 @@ class Rows(Reducing):
 
     def kept_bytes(self, i: int) -> int:
         size = self.kernel.dtype_of(i).itemsize
+        if self.held == "registers" and i not in self.vectors:
+            return max(size, 4)
         return size if self.as_stored(i) else max(size, 4) if self.kernel.dtype_of(i).is_floating_point else size
+
+    def forms(self, symbol: str, above: int) -> list[Form]:
+        """How rows longer than `above` are launched: as many threads as hold one."""
+        if self.form != "group":
+            return super().forms(symbol, above)
+        found = []
+        for lanes in self.lanes:
+            threads = THREADS if lanes == 32 or (self.sums and lanes < THREADS) else lanes
+            launch = Launch(symbol, threads, threads // lanes, PARTS if self.sums else MOST)
+            found.append(Form(lanes * self.chunks * self.width, (launch,)))
+        return [form for form in found if form.bound > above]
 
     def launch(self, symbol: str) -> Launch:
         if self.split:
@@ -92,32 +144,68 @@ class Rows(Reducing):
 
     def source(self, symbol: str, scratch: bool) -> str:
         self.describe()
+        rows, columns = self.product(self.outer), self.product(self.inner)
         if self.width > 1:
             self.line(f"const bool aligned = {self.alignment()};")
-        outer = list(range(self.n_outer))
-        rows, columns = self.product(outer), self.product(self.inner)
         self.line(f"const i64 rows = {rows}, columns = {columns};")
+        if self.held and self.width > 1:
+            self.line(f"const bool whole = aligned && columns % {self.width} == 0;")
         if self.group:
-            self.line(f"const int lanes = jg_lanes(jg_parts(columns, {self.width})), lane = threadIdx.x & (lanes - 1);")
-            self.line(f"const int together = {self.threads} / lanes;  // rows of this block")
-            head = "for (i64 first = (i64)blockIdx.x * together; first < rows; first += (i64)gridDim.x * together)"
+            parts = f"(int)jg_parts(columns, {self.width})"
+            bits = f"jg_sharing<{self.chunks}>({parts})" if self.held else f"jg_bits(jg_lanes({parts}))"
+            self.line(f"const int bits = {bits}, lanes = 1 << bits, lane = threadIdx.x & (lanes - 1);")
+            self.line("const int group = threadIdx.x >> bits, together = blockDim.x >> bits;  // rows of this block")
+            self.line("const i64 step = (i64)gridDim.x * together;")
+            head = "for (i64 first = (i64)blockIdx.x * together; first < rows; first += step)"
         else:
             head = "for (i64 row = blockIdx.x; row < rows; row += gridDim.x)"
         self.begin_sums()
+        if self.ahead:
+            self.declare_vectors()
+            self.read_ahead("(i64)blockIdx.x * together", [*self.vectors, *self.singles])
         with self.block(head):
-            length = "int" if self.held or self.group else "i64"
             if self.group:
-                self.line("const bool live = first + threadIdx.x / lanes < rows;")
-                self.line("const i64 row = live ? first + threadIdx.x / lanes : rows - 1;")
-                self.line("const int length = live ? (int)columns : 0;")
+                self.choose_row("first")
             else:
-                self.line(f"const {length} length = {'(int)' if length == 'int' else ''}columns;")
-            self.decode("row", outer)
-            self.begin_row(outer)
-            self.hold()
-            self.row()
+                self.line(f"const {'int' if self.held else 'i64'} length = {'(int)' if self.held else ''}columns;")
+                self.decode("row", self.outer)
+            self.begin_row(self.outer)
+            if self.held and self.width > 1 and not self.sums:
+                with self.block("if (whole)"):
+                    self.whole = True
+                    self.hold()
+                    self.row()
+                with self.block("else"):
+                    self.other_rows()
+            else:
+                self.hold()
+                self.row()
         self.end_sums()
-        return self.function(symbol, self.threads, scratch)
+        return self.function(symbol, self.threads, scratch, held=self.blocks)
+
+    def other_rows(self) -> None:
+        """A row that is not of whole vectors: element by element, and each stage reads memory again."""
+        writer = Rows(self.kernel, self.form, vectors=False)
+        writer.lines, writer.indent, writer.based, writer.bases = self.lines, self.indent, self.based, self.bases
+        writer.joined, writer.side, writer.short, writer.batch = self.joined, self.side, True, 4 if self.group else 1
+        writer.row()
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks a multiprocessor holds at least: so many that one is read while another computes.
+
+        Without a number the compiler tries to hold more, and spills registers.
+        """
+        kinds = {o.dtype.name for o in self.kernel.operands} | {s.dtype.name for s in self.kernel.body if s.dtype}
+        wide = "float64" in kinds
+        return 0 if self.form != "group" or self.sums else 2 if wide else 3
+
+    def choose_row(self, first: str) -> None:
+        """This thread's one of the rows from `first` on; the last one, of no length, where there are not so many."""
+        self.line(f"const bool live = {first} + group < rows;")
+        self.line(f"const i64 row = live ? {first} + group : rows - 1;")
+        self.line("const int length = live ? (int)columns : 0;")
+        self.decode("row", self.outer)
 
     # --- what waits for later stages ---
 
@@ -125,21 +213,19 @@ class Rows(Reducing):
         """Places for the kept values."""
         if self.held == "shared":
             unit = self.threads * self.width
-            self.line(f"const i64 capacity = jg_parts(length, {unit}) * {unit};")
+            self.line(f"const int capacity = (length + {unit - 1}) / {unit} * {unit};")
             for i in self.kept:
-                kind = self.kept_type(i)
+                kind = "char" if i in self.packs else self.kept_type(i)
                 where = f"(char*)jg_shared + capacity * {self.place_of[i]}"
                 self.line(f"{kind}* const h{i} = ({kind}*)({where});")
                 self.slots[i] = f"h{i}"
-            self.slot_index = f"(c * {self.width} + k) * {self.threads} + threadIdx.x" if self.width > 1 else (
-                f"c * {self.threads} + threadIdx.x")
+            slot = f"(c * {self.width} + k)" if self.width > 1 else "c"
+            self.slot_index = f"{slot} * {self.threads} + threadIdx.x"
         elif self.held:
+            if not self.ahead:
+                self.declare_vectors()
             for i in self.kept:
-                stmt = self.kernel.body[i]
-                if stmt.op == "load" and stmt.operand in self.units and self.width > 1:
-                    self.line(f"jg_pack<{self.kept_type(i)}, {self.width}> x{i}[{self.chunks}];")
-                    self.preloaded[i] = f"x{i}[c].at[k]"
-                else:
+                if i not in self.preloaded:
                     self.line(f"{self.kept_type(i)} h{i}[{self.chunks * self.width}];")
                     self.slots[i] = f"h{i}"
             self.slot_index = f"c * {self.width} + k" if self.width > 1 else "c"
@@ -147,28 +233,81 @@ class Rows(Reducing):
     def kept_type(self, i: int) -> str:
         return (STORED if self.as_stored(i) else COMPUTED)[self.kernel.dtype_of(i).name]
 
-    def preload(self, stage: int) -> None:
-        """Read what waits in registers from this stage on: all of it before anything is computed."""
-        found = [i for i in self.kept if i in self.preloaded and self.plan.stage[i] == stage]
-        if not found:
+    def recall_vectors(self, indices: Iterable[int], stage: int) -> None:
+        for i in indices:
+            if i in self.packs and self.plan.stage[i] < stage:
+                kind = f"{self.kept_type(i)}, {self.width}"
+                self.line(f"const jg_pack<{kind}> x{i} = jg_kept<{self.threads}, {kind}>(h{i}, c);")
+            elif i in self.packs and not self.is_vector(i, stage):
+                self.line(f"jg_pack<{self.kept_type(i)}, {self.width}> y{i};")
+
+    def keep_vectors(self, indices: Iterable[int], stage: int) -> None:
+        for i in indices:
+            if i in self.packs and self.plan.stage[i] == stage:
+                self.line(f"jg_keep<{self.threads}>(h{i}, c, {'x' if self.is_vector(i, stage) else 'y'}{i});")
+
+    # --- reading into registers ---
+
+    @property
+    def ahead(self) -> bool:
+        """Whether the next row is read before its turn: with sums of columns, there are few blocks."""
+        return bool(self.sums) and self.held == "registers"
+
+    def declare_vectors(self) -> None:
+        for i in self.vectors:
+            self.line(f"jg_held<{self.kept_type(i)}, {self.width}> x{i}[{self.chunks}];")
+            self.preloaded[i] = f"jg_of(x{i}[c], k)"
+        for i in self.singles:
+            self.line(f"{self.kept_type(i)} x{i};")
+            self.preloaded[i] = f"x{i}"
+
+    def read_ahead(self, first: str, which: Sequence[int]) -> None:
+        """Read what belongs to this thread's one of the rows from `first` on."""
+        if not which:
             return
-        for head, call, count in (("if (aligned && columns % {w} == 0)", "jg_read", ""),
-                                  ("else", "jg_read_some", ", length - e")):
-            with self.block(head.format(w=self.width)):
-                self.line("#pragma unroll")
-                with self.block(f"for (int c = 0; c < {self.chunks}; c++)"):
-                    self.line(f"const int e = {self.first('c')};")
-                    reads = [f"x{i}[c] = {call}<{self.width}>({self.vector_place(self.kernel.body[i].operand)}{count});"
-                             for i in found]
-                    with self.block("if (e < length)"):
-                        for read in reads:
-                            self.line(read)
+        with self.block():
+            self.choose_row(first)
+            outside = dict(self.bases)
+            self.begin_row(self.outer, sorted({self.kernel.body[i].operand for i in which}))
+            for i in which:
+                if i in self.singles:
+                    self.line(f"x{i} = {self.place(self.kernel.body[i].operand)};")
+            vectors = [i for i in which if i in self.vectors]
+            if vectors:
+                self.whole_or_not(lambda: self.read_chunks(vectors))
+            self.bases = outside
+
+    def read_chunks(self, which: Sequence[int]) -> None:
+        """All of it before anything is computed."""
+        call, count = ("jg_read", "") if self.whole else ("jg_read_some", ", length - e")
+        with self.each_chunk():
+            for i in which:
+                place = self.vector_place(self.kernel.body[i].operand)
+                self.line(f"jg_hold(x{i}[c], {call}<{self.width}>({place}{count}));")
 
     def first(self, chunk: str) -> str:
         """The lane index of this thread's vector number `chunk`."""
-        side = "lanes" if self.group else str(self.threads)
-        own = f"({chunk} * {side} + {'lane' if self.group else '(int)threadIdx.x'})"
+        own = f"({chunk} * {self.side} + {'lane' if self.group else '(int)threadIdx.x'})"
         return f"{own} * {self.width}" if self.width > 1 else own
+
+    @contextmanager
+    def each_chunk(self) -> Iterator[None]:
+        """Around what is done for a thread's vector from `e` on."""
+        self.line("#pragma unroll")
+        with self.block(f"for (int c = 0; c < {self.chunks}; c++)"):
+            self.line(f"const int e = {self.first('c')};")
+            with self.block("if (e < length)"):
+                yield
+
+    def whole_or_not(self, write: Callable[[], None]) -> None:
+        """Lines for rows of whole vectors, and for others."""
+        if self.width == 1 or self.whole:
+            write()
+            return
+        for head, self.whole in (("if (whole)", True), ("else", False)):
+            with self.block(head):
+                write()
+        self.whole = False
 
     # --- sums of columns ---
 
@@ -176,7 +315,7 @@ class Rows(Reducing):
         """Places for the sums of columns, all zero."""
         if self.held == "shared" and self.sums:
             unit = self.threads * self.width
-            self.line(f"const i64 room = jg_parts(columns, {unit}) * {unit};")
+            self.line(f"const int room = jg_parts(columns, {unit}) * {unit};")
         at = self.held_bytes() - self.sums_bytes()
         for i in self.sums:
             kind = COMPUTED[self.kernel.dtype_of(i).name]
@@ -185,7 +324,7 @@ class Rows(Reducing):
             elif self.held:
                 self.line(f"{kind}* const a{i} = ({kind}*)((char*)jg_shared + room * {at});")
                 at += self.kernel.dtype_of(i).itemsize
-                self.line(f"for (i64 j = threadIdx.x; j < room; j += {self.threads}) a{i}[j] = 0;")
+                self.line(f"for (i64 j = threadIdx.x; j < room; j += blockDim.x) a{i}[j] = 0;")
             else:
                 self.line(f"{kind}* const a{i} = p{self.kernel.body[i].operand} + blockIdx.x * columns;")
                 self.line(f"for (i64 j = threadIdx.x; j < columns; j += {self.threads}) a{i}[j] = 0;")
@@ -205,61 +344,79 @@ class Rows(Reducing):
         """Write this block's part, and zeros to those that no block has."""
         if not self.sums:
             return
+        if self.group:
+            widest = max(self.kernel.dtype_of(s).itemsize for s in self.sums)
+            self.line(f"__shared__ u64 jg_sums[{self.threads // 2 * self.chunks * self.width * widest // 8}];")
         for i in self.sums:
             target = f"p{self.kernel.body[i].operand}"
             kind = COMPUTED[self.kernel.dtype_of(i).name]
-            if self.group:
-                own = self.join_groups(i, kind)
-                with self.block(f"for (i64 j = threadIdx.x; j < columns; j += {self.threads})"):
-                    self.line(f"{kind} total = 0;")
-                    self.line(f"for (int g = 0; g < together; g++) total += {own}[g * columns + j];")
-                    self.line(f"{target}[blockIdx.x * columns + j] = total;")
-            elif self.held:
-                self.put_sums(i, f"{target}[blockIdx.x * columns + e + k]")
+            if self.held:
+                place = f"{target}[blockIdx.x * columns + e + k]"
+                with self.block("if (together > 1)" if self.group else None):
+                    if self.group:
+                        self.join_groups(i, kind, f"{target}[blockIdx.x * columns + j]")
+                    else:
+                        self.put_sums(i, f"{place} = {{}}")
+                if self.group:
+                    with self.block("else"):
+                        self.put_sums(i, f"{place} = {{}}")
             with self.block(f"for (i64 part = blockIdx.x + gridDim.x; part < {PARTS}; part += gridDim.x)"):
-                self.line(f"for (i64 j = threadIdx.x; j < columns; j += {self.threads}) "
-                          f"{target}[part * columns + j] = 0;")
+                self.line(f"for (i64 j = threadIdx.x; j < columns; j += blockDim.x) {target}[part * columns + j] = 0;")
 
-    def join_groups(self, i: int, kind: str) -> str:
-        """The sums of all rows that this block works on at once, side by side in shared memory."""
-        if i == self.sums[0]:
-            widest = max(self.kernel.dtype_of(s).itemsize for s in self.sums)
-            self.line(f"__shared__ u64 jg_groups[{self.threads * self.chunks * self.width * widest // 8}];")
-        else:
+    def join_groups(self, i: int, kind: str, target: str) -> None:
+        """The sums of all rows that this block works on at once, added up in shared memory."""
+        self.line(f"{kind}* const g{i} = ({kind}*)jg_sums;")
+        with self.block("for (int g = 0; g < together; g++)"):
+            with self.block("if (group == g)"):
+                self.put_sums(i, f"g{i}[e + k] = g ? g{i}[e + k] + {{0}} : {{0}}")
             self.line("__syncthreads();")
-        self.line(f"{kind}* const g{i} = ({kind}*)jg_groups;")
-        self.put_sums(i, f"g{i}[threadIdx.x / lanes * columns + e + k]")
+        self.line(f"for (i64 j = threadIdx.x; j < columns; j += blockDim.x) {target} = g{i}[j];")
         self.line("__syncthreads();")
-        return f"g{i}"
 
-    def put_sums(self, i: int, place: str) -> None:
-        """Write a thread's sums, that of column e + k to `place`."""
+    def put_sums(self, i: int, put: str) -> None:
+        """Write a thread's sums, each by `put`, that of column e + k."""
         end = f"{self.first('c')} < columns" if self.held == "shared" else f"c < {self.chunks}"
         self.line("#pragma unroll" if self.held == "registers" else "#pragma unroll 1")
         with self.block(f"for (int c = 0; {end}; c++)"):
-            self.line(f"const i64 e = {self.first('c')};")
+            self.line(f"const int e = {self.first('c')};")
             self.line("#pragma unroll")
             with self.block(f"for (int k = 0; k < {self.width}; k++)"):
-                self.line(f"if (e + k < columns) {place} = a{i}[{self.slot_index}];")
+                self.line(f"if (e + k < columns) {put.format(f'a{i}[{self.slot_index}]')};")
 
     # --- loops ---
 
     def loop(self, indices: Sequence[int], stage: int) -> None:
         if self.held == "registers":
-            self.preload(stage)
-            self.line("#pragma unroll")
-            with self.block(f"for (int c = 0; c < {self.chunks}; c++)"):
-                self.line(f"const int e = {self.first('c')};")
-                with self.block("if (e < length)"):
-                    self.elements(indices, stage, "length")
+            self.whole_or_not(lambda: self.over_chunks(indices, stage))
+            if self.ahead:
+                over = [i for i in self.vectors if last_stage(self.plan, i) == stage]
+                self.read_ahead("first + step", [*over, *(self.singles if stage == 0 else ())])
         elif self.held == "shared":
-            step = self.threads * self.width
-            with self.block(f"for (int c = 0, e = {self.first('0')}; e < length; c++, e += {step})"):
-                self.elements(indices, stage, "length")
+            self.whole_or_not(lambda: self.over_shared(indices, stage))
         elif len(self.inner) == 1:
             self.along_row(indices, stage)
         else:
             self.over_space(indices, stage)
+
+    def over_chunks(self, indices: Sequence[int], stage: int) -> None:
+        """Vectors in registers."""
+        reads = [] if self.ahead else [i for i in self.vectors if self.plan.stage[i] == stage]
+        if reads:
+            self.read_chunks(reads)
+        self.divisors(indices)
+        with self.each_chunk():
+            self.elements(indices, stage, "length")
+
+    def over_shared(self, indices: Sequence[int], stage: int) -> None:
+        """Vectors of which something waits in shared memory."""
+        self.divisors(indices)
+        with self.block(f"for (int c = 0, e = {self.first('0')}; e < length; c++, e += {self.side}{self.times})"):
+            self.elements(indices, stage, "length")
+
+    def divisors(self, indices: Sequence[int]) -> None:
+        """What division by a number of the row takes, once for each row."""
+        for i in self.quotients(indices):
+            self.line(f"const jg_divisor d{i} = jg_divided_by(v{self.kernel.body[i].args[1]});")
 
     def along_row(self, indices: Sequence[int], stage: int) -> None:
         """Vectors of the one inner axis."""
@@ -270,7 +427,10 @@ class Rows(Reducing):
             head = (f"for (i64 e = ((i64)blockIdx.y * {self.threads} + threadIdx.x){times}; e < length; "
                     f"e += (i64)gridDim.y * {self.threads * self.width})")
         else:
-            head = f"for (i64 e = (i64)threadIdx.x{times}; e < length; e += {self.threads * self.width})"
+            kind = "int" if self.short else "i64"
+            head = f"for ({kind} e = ({kind})threadIdx.x{times}; e < length; e += {self.side}{times})"
+        if self.batch > 1:
+            self.line(f"#pragma unroll {self.batch}")
         with self.block(head):
             self.elements(indices, stage, "length")
 
@@ -291,87 +451,28 @@ class Rows(Reducing):
                 self.elements(indices, stage, f"n{self.lane}", position)
 
 
-def keep(plan: Plan) -> list[int]:
-    """Element values to keep for later stages: what is costly to compute, and what is read for each row anew.
-
-    They become `plan.spill`, at operand -1. What was read for another row too is in a cache.
-    """
-    kernel, body = plan.kernel, plan.kernel.body
-    n_outer = len(kernel.outer)
-    plan.spill.clear()
-    for costly in (True, False):
-        for i in range(len(body) - 1, -1, -1):
-            stmt = body[i]
-            if not plan.element[i]:
-                continue
-            own = stmt.op in ("load", "gather") and (not n_outer or stmt.op == "gather" or any(
-                s != 0 for s in kernel.operands[stmt.operand].strides[:n_outer]))
-            if (is_expensive(stmt.op) if costly else own) and any(
-                    i in needed(plan, s) for s in range(plan.stage[i] + 1, plan.stages)):
-                plan.spill[i] = -1
-    return sorted(plan.spill)
-
-
-def last_stage(plan: Plan, i: int) -> int:
-    """The last stage that needs the value of statement i."""
-    return max(s for s in range(plan.stage[i], plan.stages) if i in needed(plan, s))
-
-
-def most_alive(plan: Plan, sizes: dict[int, int]) -> int:
-    """The largest total of what waits from one stage to the next."""
-    return max((sum(size for i, size in sizes.items() if plan.stage[i] <= s < last_stage(plan, i))
-                for s in range(plan.stages)), default=0)
-
-
-def places(plan: Plan, kept: Sequence[int], size: Callable[[int], int]) -> dict[int, int]:
-    """Where each kept value waits: its first byte, to be multiplied by the number of elements.
-
-    The place of a value whose last stage has come is given to another of that size.
-    """
-    found: dict[int, int] = {}
-    free: dict[int, list[tuple[int, int]]] = {}     # by size: (last stage of the holder, place)
-    end = 0
-    for i in sorted(kept, key=lambda i: (-size(i), plan.stage[i])):
-        place = next((slot for slot in free.get(size(i), []) if slot[0] <= plan.stage[i]), None)
-        if place is not None:
-            free[size(i)].remove(place)
-        at = place[1] if place is not None else end
-        found[i] = at
-        end = max(end, at + size(i))
-        free.setdefault(size(i), []).append((last_stage(plan, i), at))
-    return found
-
-
-def functions(kernel: Kernel) -> list[tuple[int, list[tuple[str, Rows]]]]:
-    """The forms of a kernel, by the longest row that each takes: its functions, with what their names end in."""
+def functions(kernel: Kernel) -> list[list[tuple[str, Rows]]]:
+    """The functions of a kernel, with what their names end in: of those that are launched together a list."""
     stages = Rows(kernel, "sweeps").plan.stages
     single, alone = len(kernel.inner) == 1, not kernel.outer
-    forms: list[tuple[int, list[tuple[str, Rows]]]] = []
+    found: list[list[tuple[str, Rows]]] = []
 
     def add(suffix: str, writer: Rows) -> None:
-        if writer.longest > (forms[-1][0] if forms else 0):
-            forms.append((writer.longest, [(suffix, writer)]))
+        if not found or writer.longest > found[-1][0][1].longest:
+            found.append([(suffix, writer)])
 
-    if any(s.op == "column" for s in kernel.body):
-        if single:
-            add("_warp", Rows(kernel, "warp", "registers"))
-            add("_block", Rows(kernel, "block", "registers"))
-            add("_shared", Rows(kernel, "block", "shared"))
-        add("_sweeps" if forms else "", Rows(kernel, "sweeps"))
-        return forms
-    if stages <= 1:
+    if stages <= 1 and not any(s.op == "column" for s in kernel.body):
         if single and not alone:
             add("_warp", Rows(kernel, "warp"))
-        add("_split" if forms else "", Rows(kernel, "split"))
-        return forms
-    if single and Rows(kernel, "block", "registers").kept:
-        if not alone:
-            add("_warp", Rows(kernel, "warp", "registers"))
-        add("_block", Rows(kernel, "block", "registers"))
+        add("_split" if found else "", Rows(kernel, "split"))
+        return found
+    mixes = any(s.op == "column" for s in kernel.body)
+    if single and (mixes or Rows(kernel, "group", "registers").kept):
+        add("_group", Rows(kernel, "group", "registers"))
         if not alone:
             add("_shared", Rows(kernel, "block", "shared"))
     if alone and all(o.role != "inout" for o in kernel.operands):
-        forms.append((ANY, [(f"_phase{s}", Rows(kernel, "split", phase=s)) for s in range(stages)]))
+        found.append([(f"_phase{s}", Rows(kernel, "split", phase=s)) for s in range(stages)])
     else:
-        add("_sweeps" if forms else "", Rows(kernel, "sweeps"))
-    return forms
+        add("_sweeps" if found else "", Rows(kernel, "sweeps"))
+    return found

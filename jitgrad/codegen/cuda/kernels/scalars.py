@@ -122,6 +122,8 @@ def _abs(xs: Sequence[str], s: dtype, d: dtype, attr: bool | int | float) -> str
     return f"({COMPUTED[d.name]})({xs[0]} < 0 ? -{xs[0]} : {xs[0]})" if s.is_signed else xs[0]
 
 
+#: comparisons, by their sign
+COMPARISONS: Mapping[str, str] = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 EXPRESSIONS: Mapping[str, Row] = {
     **{name: _math(name) for name, op in OPS.items() if "elementary" in op.traits},
     "add": _infix("+", "|"), "sub": _infix("-"), "mul": _infix("*", "&"), "div": _infix("/"), "abs": _abs,
@@ -139,8 +141,8 @@ EXPRESSIONS: Mapping[str, Row] = {
     "fma": lambda xs, s, d, a: (_call("fma", xs, s) if s.is_floating_point
                                 else f"({COMPUTED[d.name]})({xs[0]} * {xs[1]} + {xs[2]})"),
     "where": lambda xs, s, d, a: f"({xs[0]} ? {xs[1]} : {xs[2]})",
-    "eq": _compared("=="), "ne": _compared("!="), "lt": _compared("<"), "le": _compared("<="), "gt": _compared(">"),
-    "ge": _compared(">="), "logical_and": _logical("&&"), "logical_or": _logical("||"), "logical_xor": _logical("!="),
+    **{name: _compared(symbol) for name, symbol in COMPARISONS.items()},
+    "logical_and": _logical("&&"), "logical_or": _logical("||"), "logical_xor": _logical("!="),
     "logical_not": lambda xs, s, d, a: f"({xs[0]} == {literal(0, s)})",
     "bitwise_and": _infix("&"), "bitwise_or": _infix("|"), "bitwise_xor": _infix("^"),
     "bitwise_not": lambda xs, s, d, a: f"!{xs[0]}" if s.name == "bool" else f"({COMPUTED[d.name]})(~{xs[0]})",

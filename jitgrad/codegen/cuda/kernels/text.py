@@ -54,8 +54,14 @@ def forms(kernel: Kernel, name: str) -> tuple[Form, ...]:
     symbol = symbol_of(kernel, name)
     if not kernel.inner:
         return (_pointwise(kernel).form(symbol),)
-    return tuple(Form(bound, tuple(writer.launch(symbol + suffix) for suffix, writer in launches))
-                 for bound, launches in writers(kernel))
+    found: list[Form] = []
+    for together in writers(kernel):
+        if len(together) == 1:
+            (suffix, writer), = together
+            found += writer.forms(symbol + suffix, found[-1].bound if found else 0)
+        else:
+            found.append(Form(ANY, tuple(writer.launch(symbol + suffix) for suffix, writer in together)))
+    return tuple(found)
 
 
 def source(kernel: Kernel, name: str) -> str:
@@ -64,15 +70,15 @@ def source(kernel: Kernel, name: str) -> str:
     if not kernel.inner:
         return _pointwise(kernel).source(symbol)
     scratch = scratch_of(forms(kernel, name)) > 0
-    return "\n".join(writer.source(symbol + suffix, scratch) for _, launches in writers(kernel)
-                     for suffix, writer in launches)
+    return "\n".join(writer.source(symbol + suffix, scratch) for together in writers(kernel)
+                     for suffix, writer in together)
 
 
-def writers(kernel: Kernel) -> list[tuple[int, list[tuple[str, Rows]]]] | list[tuple[int, list[tuple[str, Columns]]]]:
-    """The forms of a kernel with inner axes: the longest inner space of each, the ends of its functions' names, and
-    what writes them.
+def writers(kernel: Kernel) -> list[list[tuple[str, Rows]]] | list[list[tuple[str, Columns]]]:
+    """What writes the functions of a kernel with inner axes, and the ends of their names: of those that are launched
+    together a list.
     """
-    return [(ANY, [("", Columns(kernel))])] if kind(kernel) == "col" else rows.functions(kernel)
+    return [[("", Columns(kernel))]] if kind(kernel) == "col" else rows.functions(kernel)
 
 
 def _pointwise(kernel: Kernel) -> Pointwise | Ordered:

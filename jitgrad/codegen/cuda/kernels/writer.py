@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 
 from jitgrad import dtypes
 from jitgrad.codegen.cuda.kernels.addresses import Addresses
-from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, EXPRESSIONS, STORED, convert, literal, narrow, widen
+from jitgrad.codegen.cuda.kernels.scalars import (
+    COMPARISONS, COMPUTED, EXPRESSIONS, STORED, convert, literal, narrow, widen)
 from jitgrad.codegen.llvm.scalars import FOLDS
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.plan import STORES, Plan, dependencies, is_reloaded, make_plan
@@ -36,6 +37,10 @@ class Writer(Addresses):
         self.preloaded: dict[int, str] = {}         # kept loads that are vectors already
         self.dependencies = dependencies(kernel)
         self.rows: frozenset[int] = frozenset()     # gathers and scatters of the sweep whose E elements are neighbours
+        self.whole = False                          # whether all vectors of the row have E elements and are aligned
+        self.divided: frozenset[int] = frozenset()  # quotients by `d<i>`, see `jg_divisor`
+        self.packs: frozenset[int] = frozenset()    # kept values that wait as vectors
+        self.short = False                          # whether lane indices are below 1 << 30: `e` is an int
 
     # --- a vector of elements ---
 
@@ -55,24 +60,61 @@ class Writer(Addresses):
             indices = [i for i in indices if i not in common]
         reads = {i: k for i in indices if (k := self.reads_vector(i, stage)) >= 0}
         writes = {i: k for i in indices if (k := self.writes_vector(i, stage)) >= 0}
-        if bound and (reads or writes):
-            self.line(f"const bool full = aligned && e + {self.width} <= {bound};")
-        if bound:
+        if bound and not self.whole:
+            if reads or writes:
+                self.line(f"const bool full = aligned && e + {self.width} <= {bound};")
             self.line(f"const int m = jg_rest<{self.width}>({bound} - e);")
         self.read_vectors(reads)
         self.gather_rows()
+        self.recall_vectors(indices, stage)
         self.declare(indices, stage, writes)
-        self.line("#pragma unroll")
-        with self.block(f"for (int k = 0; k < {self.width}; k++)"):
-            if self.lane_index_used(indices, stage):
-                self.line(f"const i64 i{self.lane} = e + k;")
-            self.each(indices, stage, f"{position or 'e'} + k")
+        self.divided = frozenset(self.quotients(indices))
+        if self.divided:
+            self.line("bool usual = true;")
+        self.neighbourhood(indices, stage, position)
+        if self.divided:  # some quotient needs the long way: all E elements again
+            self.divided = frozenset()
+            with self.block("if (!usual)"):
+                self.neighbourhood(indices, stage, position)
+        self.keep_vectors(indices, stage)
         self.write_vectors(writes)
         for i in sorted(self.rows):
             stmt = self.kernel.body[i]
             if stmt.op == "scatter_add":
                 place = self.vector_place(stmt.operand, self.gathered_terms(i))
-                self.line(f"jg_add_row<{self.width}>({place}, y{i}, m);")
+                self.line(f"jg_add_row<{self.width}>({place}, y{i}, {self.count});")
+
+    def neighbourhood(self, indices: Sequence[int], stage: int, position: str) -> None:
+        """The statements for each of E elements, in registers."""
+        self.line("#pragma unroll")
+        with self.block(f"for (int k = 0; k < {self.width}; k++)"):
+            if self.lane_index_used(indices, stage):
+                self.line(f"const i64 i{self.lane} = e + k;")
+            self.each(indices, stage, f"{position or 'e'} + k")
+
+    def quotients(self, indices: Sequence[int]) -> list[int]:
+        """Divisions of elements by a number of their row, where nothing but vectors is changed: all can be repeated."""
+        body, units = self.kernel.body, self.units
+        if not self.whole or not all(body[i].op == "store" and body[i].operand in units if body[i].op in STORES
+                                     else body[i].op != "reduce" for i in indices):
+            return []
+        return [i for i in indices if body[i].op == "div" and COMPUTED[self.kernel.dtype_of(i).name] == "float"
+                and self.plan.element[body[i].args[0]] and not self.plan.element[body[i].args[1]]]
+
+    @property
+    def count(self) -> str:
+        """How many of the E elements there are."""
+        return str(self.width) if self.whole else "m"
+
+    def counted(self, vector: bool, joined: str = "") -> str:
+        """The condition that element k is one of them, and `joined`; nothing where it always is."""
+        return f"k < m{joined}" if vector and not self.whole else ""
+
+    def recall_vectors(self, indices: Iterable[int], stage: int) -> None:
+        """Vectors `x<i>` of `packs` that an earlier sweep kept, and places `y<i>` for what this one does."""
+
+    def keep_vectors(self, indices: Iterable[int], stage: int) -> None:
+        """Put vectors where later sweeps find them."""
 
     def stretch(self, indices: Sequence[int], threads: int) -> None:
         """The statements for the elements from `begin` to `end`, by the threads of a block."""
@@ -106,7 +148,7 @@ class Writer(Addresses):
             if stmt.op == "scatter_add":
                 self.line(f"jg_pack<{kind}, {self.width}> y{i};")
                 continue
-            count = f"v{stmt.args[0]} ? m : 0" if stmt.fn == "where" else "m"
+            count = f"v{stmt.args[0]} ? {self.count} : 0" if stmt.fn == "where" else self.count
             place = self.vector_place(stmt.operand, self.gathered_terms(i))
             self.line(f"const jg_pack<{kind}, {self.width}> x{i} = jg_read_row<{self.width}>({place}, {count});")
 
@@ -120,7 +162,10 @@ class Writer(Addresses):
 
     def whole_or_some(self, calls: Sequence[str]) -> None:
         """Accesses of vectors, whole ones where they are, else of their first `m` elements."""
-        if calls:
+        if self.whole:
+            for call in calls:
+                self.line(call.format("", ""))
+        elif calls:
             for head, how in (("if (full)", ("", "")), ("else", ("_some", ", m"))):
                 with self.block(head):
                     for call in calls:
@@ -129,15 +174,17 @@ class Writer(Addresses):
     def declare(self, indices: Iterable[int], stage: int, writes: dict[int, int]) -> None:
         """Vectors to be written, and words that neighbours share."""
         for i, k in writes.items():
-            self.line(f"jg_pack<{STORED[self.kernel.operands[k].dtype.name]}, {self.width}> y{i};")
+            self.line(f"jg_pack<{COMPUTED[self.kernel.operands[k].dtype.name]}, {self.width}> y{i};")
         for i in indices:
             if self.kernel.body[i].op == "random.word" and not is_reloaded(self.plan, i, stage):
                 self.line(f"jg_words w{i};")
                 self.line(f"w{i}.known = false;")
 
     def write_vectors(self, writes: dict[int, int]) -> None:
-        call = f"jg_write{{}}<{self.width}>"
-        self.whole_or_some([f"{call}({self.vector_place(k)}, y{i}{{}});" for i, k in writes.items()])
+        call, of = f"jg_write{{}}<{self.width}>", self.kernel.operands
+        rounded = {i: f"jg_narrowed<{STORED[of[k].dtype.name]}>(y{i})" if of[k].dtype.is_half else f"y{i}"
+                   for i, k in writes.items()}
+        self.whole_or_some([f"{call}({self.vector_place(k)}, {rounded[i]}{{}});" for i, k in writes.items()])
 
     def reads_vector(self, i: int, stage: int) -> int:
         """The operand that statement i reads as a vector, or -1."""
@@ -200,12 +247,20 @@ class Writer(Addresses):
             k = self.plan.spill[i]
             if k < 0:
                 kept = narrow(f"v{i}", d) if self.as_stored(i) else f"v{i}"
-                self.line(f"{self.slots[i]}[{self.slot_index}] = {kept};")
+                if i not in self.packs:
+                    self.line(f"{self.slots[i]}[{self.slot_index}] = {kept};")
+                elif not self.is_vector(i, stage):
+                    self.line(f"y{i}.at[k] = {kept};")
             elif vector and k in self.units:
                 self.line(f"y{i}.at[k] = {narrow(f'v{i}', kernel.operands[k].dtype)};")
             else:
-                guard = "if (k < m) " if vector else ""
+                counted = self.counted(vector)
+                guard = f"if ({counted}) " if counted else ""
                 self.line(f"{guard}{self.place(k)} = {narrow(f'v{i}', kernel.operands[k].dtype)};")
+
+    def is_vector(self, i: int, stage: int) -> bool:
+        """Whether statement i reads a vector `x<i>` from memory."""
+        return i in self.rows or self.reads_vector(i, stage) >= 0
 
     def as_stored(self, i: int) -> bool:
         """Whether a kept value waits in the type of memory: it was read from there."""
@@ -217,9 +272,9 @@ class Writer(Addresses):
         if i in self.preloaded:
             return widen(self.preloaded[i], d)
         if is_reloaded(self.plan, i, stage) and self.plan.spill[i] < 0:
-            kept = f"{self.slots[i]}[{self.slot_index}]"
+            kept = f"x{i}.at[k]" if i in self.packs else f"{self.slots[i]}[{self.slot_index}]"
             return widen(kept, d) if self.as_stored(i) else kept
-        if vector and (i in self.rows or self.reads_vector(i, stage) >= 0):
+        if vector and self.is_vector(i, stage):
             return widen(f"x{i}.at[k]", d)
         if is_reloaded(self.plan, i, stage):
             return self.guarded(widen(self.place(self.plan.spill[i]), d), d, vector)
@@ -229,7 +284,7 @@ class Writer(Addresses):
         if op == "gather":
             text = widen(self.gathered(i), d)
             if stmt.fn == "where":
-                return f"{'k < m && ' if vector else ''}v{stmt.args[0]} ? {text} : {literal(0, d)}"
+                return f"{self.counted(vector, ' && ')}v{stmt.args[0]} ? {text} : {literal(0, d)}"
             return self.guarded(text, d, vector)
         if op == "const":
             return literal(stmt.value, d)
@@ -239,15 +294,32 @@ class Writer(Addresses):
             return f"i{stmt.axis}"
         if op == "reduce":  # a kernel without inner axes: one element
             return self.single(i)
+        if short := self.compared(i, vector):
+            return short
+        if i in self.divided:
+            return f"jg_quotient(v{stmt.args[0]}, d{i}, usual)"
         arguments = [f"v{a}" for a in stmt.args]
         if op == "random.word" and vector:
             return f"jg_philox({', '.join([f'w{i}', *arguments])})"
         source = kernel.dtype_of(stmt.args[1] if op == "where" else stmt.args[0])
         return EXPRESSIONS[op](arguments, source, d, stmt.value)
 
-    @staticmethod
-    def guarded(text: str, d: dtypes.dtype, vector: bool) -> str:
-        return f"k < m ? {text} : {literal(0, d)}" if vector else text
+    def guarded(self, text: str, d: dtypes.dtype, vector: bool) -> str:
+        counted = self.counted(vector)
+        return f"{counted} ? {text} : {literal(0, d)}" if counted else text
+
+    def compared(self, i: int, vector: bool) -> str:
+        """A comparison of the lane index, which is short, with a number of the row: in 32 bits. "" for others."""
+        stmt, body = self.kernel.body[i], self.kernel.body
+        if not self.short or stmt.op not in COMPARISONS:
+            return ""
+        for own, other in (stmt.args, stmt.args[::-1]):
+            if (body[own].op == "index" and body[own].axis == self.lane and not self.plan.element[other]
+                    and self.kernel.dtype_of(other) is dtypes.int64):
+                left, right = ("k", f"jg_short(v{other}) - e") if vector else ("e", f"jg_short(v{other})")
+                sides = (left, right) if own == stmt.args[0] else (right, left)
+                return f"({f' {COMPARISONS[stmt.op]} '.join(sides)})"
+        return ""
 
     def store(self, i: int, stage: int, vector: bool) -> None:
         stmt = self.kernel.body[i]
@@ -256,10 +328,11 @@ class Writer(Addresses):
         if stmt.op != "store" or not d.is_half or COMPUTED[source.name] != "float":  # else narrowing rounds
             value = convert(value, source, d)
         if vector and (i in self.rows or self.writes_vector(i, stage) >= 0):
-            self.line(f"y{i}.at[k] = {narrow(value, d)};")
+            self.line(f"y{i}.at[k] = {narrow(value, d) if i in self.rows else value};")
             return
         place = self.place(stmt.operand) if stmt.op == "store" else self.gathered(i)
-        guard = "if (k < m) " if vector else ""
+        counted = self.counted(vector)
+        guard = f"if ({counted}) " if counted else ""
         if stmt.op == "scatter_add":
             self.line(f"{guard}jg_add(&{place}, {value});")
         else:
@@ -324,7 +397,7 @@ class Writer(Addresses):
             elif stmt.fn in ("argmax", "argmin"):
                 value = f"{self.accumulator(i)}{{{value}, (i64)({position})}}"
             text = f"{self.join(i)}::of({part}, {value})"
-        alone = self.width == 1 or part.endswith("[k]")  # each of the neighbours has its own
+        alone = self.width == 1 or self.whole or part.endswith("[k]")  # each of the neighbours has its own
         self.line(f"{part} = {text};" if alone else f"{part} = k < m ? {text} : {part};")
 
     def part_of(self, i: int) -> str:

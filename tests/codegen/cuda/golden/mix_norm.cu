@@ -1,8 +1,8 @@
 // def mix_norm(x, weight):
 //     return jitgrad.nn.functional.layer_norm(x, (6,), weight)
 
-extern "C" __global__ void __launch_bounds__(256)
-jg_mix_sub_mul_mul_mul_sum_mul_more_0_warp(i64 n0, i64 n1, const float* __restrict__ p0, const float* __restrict__ p1, const float* __restrict__ p2, const float* __restrict__ p3, const float* __restrict__ p4, float* __restrict__ p5, float* __restrict__ p6, i64 s0, i64 s1, i64 s2) {
+extern "C" __global__ void __launch_bounds__(512)
+jg_mix_sub_mul_mul_mul_sum_mul_more_0_group(i64 n0, i64 n1, const float* __restrict__ p0, const float* __restrict__ p1, const float* __restrict__ p2, const float* __restrict__ p3, const float* __restrict__ p4, float* __restrict__ p5, float* __restrict__ p6, i64 s0, i64 s1, i64 s2) {
     // n0 results, each of n1 elements
     // p0: float32, in, at i0 * s0 + i1
     // p1: float32, in, at i0
@@ -13,12 +13,50 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_warp(i64 n0, i64 n1, const float* __restri
     // p6: float32, out, at i0 * s2 + i1
     const bool aligned = jg_aligned<4>(p0) && s0 % 4 == 0 && jg_aligned<4>(p3) && s1 % 4 == 0 && jg_aligned<4>(p4) && jg_aligned<4>(p6) && s2 % 4 == 0;
     const i64 rows = n0, columns = n1;
-    const int lanes = jg_lanes(jg_parts(columns, 4)), lane = threadIdx.x & (lanes - 1);
-    const int together = 256 / lanes;  // rows of this block
+    const bool whole = aligned && columns % 4 == 0;
+    const int bits = jg_sharing<4>((int)jg_parts(columns, 4)), lanes = 1 << bits, lane = threadIdx.x & (lanes - 1);
+    const int group = threadIdx.x >> bits, together = blockDim.x >> bits;  // rows of this block
+    const i64 step = (i64)gridDim.x * together;
     float a9[16] = {};
-    for (i64 first = (i64)blockIdx.x * together; first < rows; first += (i64)gridDim.x * together) {
-        const bool live = first + threadIdx.x / lanes < rows;
-        const i64 row = live ? first + threadIdx.x / lanes : rows - 1;
+    jg_held<float, 4> x0[4];
+    jg_held<float, 4> x5[4];
+    float x1;
+    float x3;
+    {
+        const bool live = (i64)blockIdx.x * together + group < rows;
+        const i64 row = live ? (i64)blockIdx.x * together + group : rows - 1;
+        const int length = live ? (int)columns : 0;
+        const i64 i0 = row;
+        const float* __restrict__ const q0 = p0 + i0 * s0;
+        const float* __restrict__ const q1 = p1 + i0;
+        const float* __restrict__ const q2 = p2 + i0;
+        const float* __restrict__ const q3 = p3 + i0 * s1;
+        x1 = q1[0];
+        x3 = q2[0];
+        if (whole) {
+            #pragma unroll
+            for (int c = 0; c < 4; c++) {
+                const int e = (c * lanes + lane) * 4;
+                if (e < length) {
+                    jg_hold(x0[c], jg_read<4>(q0 + e));
+                    jg_hold(x5[c], jg_read<4>(q3 + e));
+                }
+            }
+        }
+        else {
+            #pragma unroll
+            for (int c = 0; c < 4; c++) {
+                const int e = (c * lanes + lane) * 4;
+                if (e < length) {
+                    jg_hold(x0[c], jg_read_some<4>(q0 + e, length - e));
+                    jg_hold(x5[c], jg_read_some<4>(q3 + e, length - e));
+                }
+            }
+        }
+    }
+    for (i64 first = (i64)blockIdx.x * together; first < rows; first += step) {
+        const bool live = first + group < rows;
+        const i64 row = live ? first + group : rows - 1;
         const int length = live ? (int)columns : 0;
         const i64 i0 = row;
         const float* __restrict__ const q0 = p0 + i0 * s0;
@@ -26,22 +64,40 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_warp(i64 n0, i64 n1, const float* __restri
         const float* __restrict__ const q2 = p2 + i0;
         const float* __restrict__ const q3 = p3 + i0 * s1;
         float* __restrict__ const q6 = p6 + i0 * s2;
-        jg_pack<float, 4> x0[4];
-        jg_pack<float, 4> x5[4];
-        const float v1 = q1[0];
-        const float v3 = q2[0];
+        float h2[16];
+        float h10[16];
+        float h22[16];
+        const float v1 = x1;
+        const float v3 = x3;
         const float v13 = (-0.5f);
         const float v15 = (v3 * v3);
         const float v16 = (v15 * v3);
         const float v18 = 6.0f;
         float r12 = 0.0f;
-        if (aligned && columns % 4 == 0) {
+        if (whole) {
             #pragma unroll
             for (int c = 0; c < 4; c++) {
                 const int e = (c * lanes + lane) * 4;
                 if (e < length) {
-                    x0[c] = jg_read<4>(q0 + e);
-                    x5[c] = jg_read<4>(q3 + e);
+                    jg_pack<float, 4> x6;
+                    x6 = jg_read<4>(p4 + e);
+                    #pragma unroll
+                    for (int k = 0; k < 4; k++) {
+                        const i64 i1 = e + k;
+                        const float v0 = jg_of(x0[c], k);
+                        const float v2 = (v0 - v1);
+                        h2[c * 4 + k] = v2;
+                        const float v4 = (v2 * v3);
+                        const float v5 = jg_of(x5[c], k);
+                        const float v6 = x6.at[k];
+                        const float v7 = (v5 * v6);
+                        const float v8 = (v5 * v4);
+                        a9[c * 4 + k] += v8;
+                        const float v10 = (v7 * v3);
+                        h10[c * 4 + k] = v10;
+                        const float v11 = (v7 * v2);
+                        r12 = jg_sum<float>::of(r12, v11);
+                    }
                 }
             }
         }
@@ -50,304 +106,190 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_warp(i64 n0, i64 n1, const float* __restri
             for (int c = 0; c < 4; c++) {
                 const int e = (c * lanes + lane) * 4;
                 if (e < length) {
-                    x0[c] = jg_read_some<4>(q0 + e, length - e);
-                    x5[c] = jg_read_some<4>(q3 + e, length - e);
+                    const bool full = aligned && e + 4 <= length;
+                    const int m = jg_rest<4>(length - e);
+                    jg_pack<float, 4> x6;
+                    if (full) {
+                        x6 = jg_read<4>(p4 + e);
+                    }
+                    else {
+                        x6 = jg_read_some<4>(p4 + e, m);
+                    }
+                    #pragma unroll
+                    for (int k = 0; k < 4; k++) {
+                        const i64 i1 = e + k;
+                        const float v0 = jg_of(x0[c], k);
+                        const float v2 = (v0 - v1);
+                        h2[c * 4 + k] = v2;
+                        const float v4 = (v2 * v3);
+                        const float v5 = jg_of(x5[c], k);
+                        const float v6 = x6.at[k];
+                        const float v7 = (v5 * v6);
+                        const float v8 = (v5 * v4);
+                        a9[c * 4 + k] += v8;
+                        const float v10 = (v7 * v3);
+                        h10[c * 4 + k] = v10;
+                        const float v11 = (v7 * v2);
+                        r12 = k < m ? jg_sum<float>::of(r12, v11) : r12;
+                    }
                 }
             }
         }
-        #pragma unroll
-        for (int c = 0; c < 4; c++) {
-            const int e = (c * lanes + lane) * 4;
-            if (e < length) {
-                const bool full = aligned && e + 4 <= length;
-                const int m = jg_rest<4>(length - e);
-                jg_pack<float, 4> x6;
-                if (full) {
-                    x6 = jg_read<4>(p4 + e);
-                }
-                else {
-                    x6 = jg_read_some<4>(p4 + e, m);
-                }
+        {
+            const bool live = first + step + group < rows;
+            const i64 row = live ? first + step + group : rows - 1;
+            const int length = live ? (int)columns : 0;
+            const i64 i0 = row;
+            const float* __restrict__ const q0 = p0 + i0 * s0;
+            const float* __restrict__ const q1 = p1 + i0;
+            const float* __restrict__ const q2 = p2 + i0;
+            const float* __restrict__ const q3 = p3 + i0 * s1;
+            x1 = q1[0];
+            x3 = q2[0];
+            if (whole) {
                 #pragma unroll
-                for (int k = 0; k < 4; k++) {
-                    const i64 i1 = e + k;
-                    const float v0 = x0[c].at[k];
-                    const float v2 = (v0 - v1);
-                    const float v4 = (v2 * v3);
-                    const float v5 = x5[c].at[k];
-                    const float v6 = x6.at[k];
-                    const float v7 = (v5 * v6);
-                    const float v8 = (v5 * v4);
-                    a9[c * 4 + k] += v8;
-                    const float v11 = (v7 * v2);
-                    r12 = k < m ? jg_sum<float>::of(r12, v11) : r12;
+                for (int c = 0; c < 4; c++) {
+                    const int e = (c * lanes + lane) * 4;
+                    if (e < length) {
+                        jg_hold(x0[c], jg_read<4>(q0 + e));
+                        jg_hold(x5[c], jg_read<4>(q3 + e));
+                    }
+                }
+            }
+            else {
+                #pragma unroll
+                for (int c = 0; c < 4; c++) {
+                    const int e = (c * lanes + lane) * 4;
+                    if (e < length) {
+                        jg_hold(x0[c], jg_read_some<4>(q0 + e, length - e));
+                        jg_hold(x5[c], jg_read_some<4>(q3 + e, length - e));
+                    }
                 }
             }
         }
-        r12 = jg_warp<jg_sum<float>>(r12, lanes);
+        r12 = jg_group<jg_sum<float>, 0>(r12, lanes);
         const float v12 = r12;
         const float v14 = (v12 * v13);
         const float v17 = (v14 * v16);
         const float v19 = (v17 / v18);
         float r24 = 0.0f;
-        #pragma unroll
-        for (int c = 0; c < 4; c++) {
-            const int e = (c * lanes + lane) * 4;
-            if (e < length) {
-                const bool full = aligned && e + 4 <= length;
-                const int m = jg_rest<4>(length - e);
-                jg_pack<float, 4> x6;
-                if (full) {
-                    x6 = jg_read<4>(p4 + e);
-                }
-                else {
-                    x6 = jg_read_some<4>(p4 + e, m);
-                }
-                #pragma unroll
-                for (int k = 0; k < 4; k++) {
-                    const float v0 = x0[c].at[k];
-                    const float v2 = (v0 - v1);
-                    const float v5 = x5[c].at[k];
-                    const float v6 = x6.at[k];
-                    const float v7 = (v5 * v6);
-                    const float v10 = (v7 * v3);
-                    const float v20 = (v19 * v2);
-                    const float v21 = (v10 + v20);
-                    const float v22 = (v21 + v20);
-                    const float v23 = (float)(-v22);
-                    r24 = k < m ? jg_sum<float>::of(r24, v23) : r24;
-                }
-            }
-        }
-        r24 = jg_warp<jg_sum<float>>(r24, lanes);
-        const float v24 = r24;
-        const float v25 = (v24 / v18);
-        #pragma unroll
-        for (int c = 0; c < 4; c++) {
-            const int e = (c * lanes + lane) * 4;
-            if (e < length) {
-                const bool full = aligned && e + 4 <= length;
-                const int m = jg_rest<4>(length - e);
-                jg_pack<float, 4> x6;
-                if (full) {
-                    x6 = jg_read<4>(p4 + e);
-                }
-                else {
-                    x6 = jg_read_some<4>(p4 + e, m);
-                }
-                jg_pack<float, 4> y27;
-                #pragma unroll
-                for (int k = 0; k < 4; k++) {
-                    const float v0 = x0[c].at[k];
-                    const float v2 = (v0 - v1);
-                    const float v5 = x5[c].at[k];
-                    const float v6 = x6.at[k];
-                    const float v7 = (v5 * v6);
-                    const float v10 = (v7 * v3);
-                    const float v20 = (v19 * v2);
-                    const float v21 = (v10 + v20);
-                    const float v22 = (v21 + v20);
-                    const float v26 = (v22 + v25);
-                    y27.at[k] = v26;
-                }
-                if (full) {
-                    jg_write<4>(q6 + e, y27);
-                }
-                else {
-                    jg_write_some<4>(q6 + e, y27, m);
-                }
-            }
-        }
-    }
-    __shared__ u64 jg_groups[2048];
-    float* const g9 = (float*)jg_groups;
-    #pragma unroll
-    for (int c = 0; c < 4; c++) {
-        const i64 e = (c * lanes + lane) * 4;
-        #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            if (e + k < columns) g9[threadIdx.x / lanes * columns + e + k] = a9[c * 4 + k];
-        }
-    }
-    __syncthreads();
-    for (i64 j = threadIdx.x; j < columns; j += 256) {
-        float total = 0;
-        for (int g = 0; g < together; g++) total += g9[g * columns + j];
-        p5[blockIdx.x * columns + j] = total;
-    }
-    for (i64 part = blockIdx.x + gridDim.x; part < 264; part += gridDim.x) {
-        for (i64 j = threadIdx.x; j < columns; j += 256) p5[part * columns + j] = 0;
-    }
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-jg_mix_sub_mul_mul_mul_sum_mul_more_0_block(i64 n0, i64 n1, const float* __restrict__ p0, const float* __restrict__ p1, const float* __restrict__ p2, const float* __restrict__ p3, const float* __restrict__ p4, float* __restrict__ p5, float* __restrict__ p6, i64 s0, i64 s1, i64 s2) {
-    // n0 results, each of n1 elements
-    // p0: float32, in, at i0 * s0 + i1
-    // p1: float32, in, at i0
-    // p2: float32, in, at i0
-    // p3: float32, in, at i0 * s1 + i1
-    // p4: float32, in, at i1
-    // p5: float32, out, at i1
-    // p6: float32, out, at i0 * s2 + i1
-    const bool aligned = jg_aligned<4>(p0) && s0 % 4 == 0 && jg_aligned<4>(p3) && s1 % 4 == 0 && jg_aligned<4>(p4) && jg_aligned<4>(p6) && s2 % 4 == 0;
-    const i64 rows = n0, columns = n1;
-    float a9[16] = {};
-    for (i64 row = blockIdx.x; row < rows; row += gridDim.x) {
-        const int length = (int)columns;
-        const i64 i0 = row;
-        const float* __restrict__ const q0 = p0 + i0 * s0;
-        const float* __restrict__ const q1 = p1 + i0;
-        const float* __restrict__ const q2 = p2 + i0;
-        const float* __restrict__ const q3 = p3 + i0 * s1;
-        float* __restrict__ const q6 = p6 + i0 * s2;
-        jg_pack<float, 4> x0[4];
-        jg_pack<float, 4> x5[4];
-        const float v1 = q1[0];
-        const float v3 = q2[0];
-        const float v13 = (-0.5f);
-        const float v15 = (v3 * v3);
-        const float v16 = (v15 * v3);
-        const float v18 = 6.0f;
-        float r12 = 0.0f;
-        if (aligned && columns % 4 == 0) {
+        if (whole) {
             #pragma unroll
             for (int c = 0; c < 4; c++) {
-                const int e = (c * 256 + (int)threadIdx.x) * 4;
+                const int e = (c * lanes + lane) * 4;
                 if (e < length) {
-                    x0[c] = jg_read<4>(q0 + e);
-                    x5[c] = jg_read<4>(q3 + e);
+                    #pragma unroll
+                    for (int k = 0; k < 4; k++) {
+                        const float v2 = h2[c * 4 + k];
+                        const float v10 = h10[c * 4 + k];
+                        const float v20 = (v19 * v2);
+                        const float v21 = (v10 + v20);
+                        const float v22 = (v21 + v20);
+                        h22[c * 4 + k] = v22;
+                        const float v23 = (float)(-v22);
+                        r24 = jg_sum<float>::of(r24, v23);
+                    }
                 }
             }
         }
         else {
             #pragma unroll
             for (int c = 0; c < 4; c++) {
-                const int e = (c * 256 + (int)threadIdx.x) * 4;
+                const int e = (c * lanes + lane) * 4;
                 if (e < length) {
-                    x0[c] = jg_read_some<4>(q0 + e, length - e);
-                    x5[c] = jg_read_some<4>(q3 + e, length - e);
+                    const int m = jg_rest<4>(length - e);
+                    #pragma unroll
+                    for (int k = 0; k < 4; k++) {
+                        const float v2 = h2[c * 4 + k];
+                        const float v10 = h10[c * 4 + k];
+                        const float v20 = (v19 * v2);
+                        const float v21 = (v10 + v20);
+                        const float v22 = (v21 + v20);
+                        h22[c * 4 + k] = v22;
+                        const float v23 = (float)(-v22);
+                        r24 = k < m ? jg_sum<float>::of(r24, v23) : r24;
+                    }
                 }
             }
         }
-        #pragma unroll
-        for (int c = 0; c < 4; c++) {
-            const int e = (c * 256 + (int)threadIdx.x) * 4;
-            if (e < length) {
-                const bool full = aligned && e + 4 <= length;
-                const int m = jg_rest<4>(length - e);
-                jg_pack<float, 4> x6;
-                if (full) {
-                    x6 = jg_read<4>(p4 + e);
-                }
-                else {
-                    x6 = jg_read_some<4>(p4 + e, m);
-                }
-                #pragma unroll
-                for (int k = 0; k < 4; k++) {
-                    const i64 i1 = e + k;
-                    const float v0 = x0[c].at[k];
-                    const float v2 = (v0 - v1);
-                    const float v4 = (v2 * v3);
-                    const float v5 = x5[c].at[k];
-                    const float v6 = x6.at[k];
-                    const float v7 = (v5 * v6);
-                    const float v8 = (v5 * v4);
-                    a9[c * 4 + k] += v8;
-                    const float v11 = (v7 * v2);
-                    r12 = k < m ? jg_sum<float>::of(r12, v11) : r12;
-                }
-            }
-        }
-        r12 = jg_block<jg_sum<float>>(r12);
-        const float v12 = r12;
-        const float v14 = (v12 * v13);
-        const float v17 = (v14 * v16);
-        const float v19 = (v17 / v18);
-        float r24 = 0.0f;
-        #pragma unroll
-        for (int c = 0; c < 4; c++) {
-            const int e = (c * 256 + (int)threadIdx.x) * 4;
-            if (e < length) {
-                const bool full = aligned && e + 4 <= length;
-                const int m = jg_rest<4>(length - e);
-                jg_pack<float, 4> x6;
-                if (full) {
-                    x6 = jg_read<4>(p4 + e);
-                }
-                else {
-                    x6 = jg_read_some<4>(p4 + e, m);
-                }
-                #pragma unroll
-                for (int k = 0; k < 4; k++) {
-                    const float v0 = x0[c].at[k];
-                    const float v2 = (v0 - v1);
-                    const float v5 = x5[c].at[k];
-                    const float v6 = x6.at[k];
-                    const float v7 = (v5 * v6);
-                    const float v10 = (v7 * v3);
-                    const float v20 = (v19 * v2);
-                    const float v21 = (v10 + v20);
-                    const float v22 = (v21 + v20);
-                    const float v23 = (float)(-v22);
-                    r24 = k < m ? jg_sum<float>::of(r24, v23) : r24;
-                }
-            }
-        }
-        r24 = jg_block<jg_sum<float>>(r24);
+        r24 = jg_group<jg_sum<float>, 1>(r24, lanes);
         const float v24 = r24;
         const float v25 = (v24 / v18);
-        #pragma unroll
-        for (int c = 0; c < 4; c++) {
-            const int e = (c * 256 + (int)threadIdx.x) * 4;
-            if (e < length) {
-                const bool full = aligned && e + 4 <= length;
-                const int m = jg_rest<4>(length - e);
-                jg_pack<float, 4> x6;
-                if (full) {
-                    x6 = jg_read<4>(p4 + e);
-                }
-                else {
-                    x6 = jg_read_some<4>(p4 + e, m);
-                }
-                jg_pack<float, 4> y27;
-                #pragma unroll
-                for (int k = 0; k < 4; k++) {
-                    const float v0 = x0[c].at[k];
-                    const float v2 = (v0 - v1);
-                    const float v5 = x5[c].at[k];
-                    const float v6 = x6.at[k];
-                    const float v7 = (v5 * v6);
-                    const float v10 = (v7 * v3);
-                    const float v20 = (v19 * v2);
-                    const float v21 = (v10 + v20);
-                    const float v22 = (v21 + v20);
-                    const float v26 = (v22 + v25);
-                    y27.at[k] = v26;
-                }
-                if (full) {
+        if (whole) {
+            #pragma unroll
+            for (int c = 0; c < 4; c++) {
+                const int e = (c * lanes + lane) * 4;
+                if (e < length) {
+                    jg_pack<float, 4> y27;
+                    #pragma unroll
+                    for (int k = 0; k < 4; k++) {
+                        const float v22 = h22[c * 4 + k];
+                        const float v26 = (v22 + v25);
+                        y27.at[k] = v26;
+                    }
                     jg_write<4>(q6 + e, y27);
                 }
-                else {
-                    jg_write_some<4>(q6 + e, y27, m);
+            }
+        }
+        else {
+            #pragma unroll
+            for (int c = 0; c < 4; c++) {
+                const int e = (c * lanes + lane) * 4;
+                if (e < length) {
+                    const bool full = aligned && e + 4 <= length;
+                    const int m = jg_rest<4>(length - e);
+                    jg_pack<float, 4> y27;
+                    #pragma unroll
+                    for (int k = 0; k < 4; k++) {
+                        const float v22 = h22[c * 4 + k];
+                        const float v26 = (v22 + v25);
+                        y27.at[k] = v26;
+                    }
+                    if (full) {
+                        jg_write<4>(q6 + e, y27);
+                    }
+                    else {
+                        jg_write_some<4>(q6 + e, y27, m);
+                    }
                 }
             }
         }
     }
-    #pragma unroll
-    for (int c = 0; c < 4; c++) {
-        const i64 e = (c * 256 + (int)threadIdx.x) * 4;
+    __shared__ u64 jg_sums[2048];
+    if (together > 1) {
+        float* const g9 = (float*)jg_sums;
+        for (int g = 0; g < together; g++) {
+            if (group == g) {
+                #pragma unroll
+                for (int c = 0; c < 4; c++) {
+                    const int e = (c * lanes + lane) * 4;
+                    #pragma unroll
+                    for (int k = 0; k < 4; k++) {
+                        if (e + k < columns) g9[e + k] = g ? g9[e + k] + a9[c * 4 + k] : a9[c * 4 + k];
+                    }
+                }
+            }
+            __syncthreads();
+        }
+        for (i64 j = threadIdx.x; j < columns; j += blockDim.x) p5[blockIdx.x * columns + j] = g9[j];
+        __syncthreads();
+    }
+    else {
         #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            if (e + k < columns) p5[blockIdx.x * columns + e + k] = a9[c * 4 + k];
+        for (int c = 0; c < 4; c++) {
+            const int e = (c * lanes + lane) * 4;
+            #pragma unroll
+            for (int k = 0; k < 4; k++) {
+                if (e + k < columns) p5[blockIdx.x * columns + e + k] = a9[c * 4 + k];
+            }
         }
     }
     for (i64 part = blockIdx.x + gridDim.x; part < 264; part += gridDim.x) {
-        for (i64 j = threadIdx.x; j < columns; j += 256) p5[part * columns + j] = 0;
+        for (i64 j = threadIdx.x; j < columns; j += blockDim.x) p5[part * columns + j] = 0;
     }
 }
 
-extern "C" __global__ void __launch_bounds__(1024)
+extern "C" __global__ void __launch_bounds__(512)
 jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __restrict__ p0, const float* __restrict__ p1, const float* __restrict__ p2, const float* __restrict__ p3, const float* __restrict__ p4, float* __restrict__ p5, float* __restrict__ p6, i64 s0, i64 s1, i64 s2) {
     // n0 results, each of n1 elements
     // p0: float32, in, at i0 * s0 + i1
@@ -359,9 +301,10 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
     // p6: float32, out, at i0 * s2 + i1
     const bool aligned = jg_aligned<4>(p0) && s0 % 4 == 0 && jg_aligned<4>(p3) && s1 % 4 == 0 && jg_aligned<4>(p4) && jg_aligned<4>(p6) && s2 % 4 == 0;
     const i64 rows = n0, columns = n1;
-    const i64 room = jg_parts(columns, 4096) * 4096;
+    const bool whole = aligned && columns % 4 == 0;
+    const int room = jg_parts(columns, 2048) * 2048;
     float* const a9 = (float*)((char*)jg_shared + room * 8);
-    for (i64 j = threadIdx.x; j < room; j += 1024) a9[j] = 0;
+    for (i64 j = threadIdx.x; j < room; j += blockDim.x) a9[j] = 0;
     __syncthreads();
     for (i64 row = blockIdx.x; row < rows; row += gridDim.x) {
         const int length = (int)columns;
@@ -371,9 +314,9 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
         const float* __restrict__ const q2 = p2 + i0;
         const float* __restrict__ const q3 = p3 + i0 * s1;
         float* __restrict__ const q6 = p6 + i0 * s2;
-        const i64 capacity = jg_parts(length, 4096) * 4096;
-        float* const h0 = (float*)((char*)jg_shared + capacity * 0);
-        float* const h5 = (float*)((char*)jg_shared + capacity * 4);
+        const int capacity = (length + 2047) / 2048 * 2048;
+        char* const h0 = (char*)((char*)jg_shared + capacity * 0);
+        char* const h5 = (char*)((char*)jg_shared + capacity * 4);
         const float v1 = q1[0];
         const float v3 = q2[0];
         const float v13 = (-0.5f);
@@ -381,118 +324,200 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
         const float v16 = (v15 * v3);
         const float v18 = 6.0f;
         float r12 = 0.0f;
-        for (int c = 0, e = (0 * 1024 + (int)threadIdx.x) * 4; e < length; c++, e += 4096) {
-            const bool full = aligned && e + 4 <= length;
-            const int m = jg_rest<4>(length - e);
-            jg_pack<float, 4> x0, x5, x6;
-            if (full) {
+        if (whole) {
+            for (int c = 0, e = (0 * 512 + (int)threadIdx.x) * 4; e < length; c++, e += 512 * 4) {
+                jg_pack<float, 4> x0, x5, x6;
                 x0 = jg_read<4>(q0 + e);
                 x5 = jg_read<4>(q3 + e);
                 x6 = jg_read<4>(p4 + e);
-            }
-            else {
-                x0 = jg_read_some<4>(q0 + e, m);
-                x5 = jg_read_some<4>(q3 + e, m);
-                x6 = jg_read_some<4>(p4 + e, m);
-            }
-            #pragma unroll
-            for (int k = 0; k < 4; k++) {
-                const i64 i1 = e + k;
-                const float v0 = x0.at[k];
-                h0[(c * 4 + k) * 1024 + threadIdx.x] = v0;
-                const float v2 = (v0 - v1);
-                const float v4 = (v2 * v3);
-                const float v5 = x5.at[k];
-                h5[(c * 4 + k) * 1024 + threadIdx.x] = v5;
-                const float v6 = x6.at[k];
-                const float v7 = (v5 * v6);
-                const float v8 = (v5 * v4);
-                a9[(c * 4 + k) * 1024 + threadIdx.x] += v8;
-                const float v11 = (v7 * v2);
-                r12 = k < m ? jg_sum<float>::of(r12, v11) : r12;
+                #pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    const i64 i1 = e + k;
+                    const float v0 = x0.at[k];
+                    const float v2 = (v0 - v1);
+                    const float v4 = (v2 * v3);
+                    const float v5 = x5.at[k];
+                    const float v6 = x6.at[k];
+                    const float v7 = (v5 * v6);
+                    const float v8 = (v5 * v4);
+                    a9[(c * 4 + k) * 512 + threadIdx.x] += v8;
+                    const float v11 = (v7 * v2);
+                    r12 = jg_sum<float>::of(r12, v11);
+                }
+                jg_keep<512>(h0, c, x0);
+                jg_keep<512>(h5, c, x5);
             }
         }
-        r12 = jg_block<jg_sum<float>>(r12);
+        else {
+            for (int c = 0, e = (0 * 512 + (int)threadIdx.x) * 4; e < length; c++, e += 512 * 4) {
+                const bool full = aligned && e + 4 <= length;
+                const int m = jg_rest<4>(length - e);
+                jg_pack<float, 4> x0, x5, x6;
+                if (full) {
+                    x0 = jg_read<4>(q0 + e);
+                    x5 = jg_read<4>(q3 + e);
+                    x6 = jg_read<4>(p4 + e);
+                }
+                else {
+                    x0 = jg_read_some<4>(q0 + e, m);
+                    x5 = jg_read_some<4>(q3 + e, m);
+                    x6 = jg_read_some<4>(p4 + e, m);
+                }
+                #pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    const i64 i1 = e + k;
+                    const float v0 = x0.at[k];
+                    const float v2 = (v0 - v1);
+                    const float v4 = (v2 * v3);
+                    const float v5 = x5.at[k];
+                    const float v6 = x6.at[k];
+                    const float v7 = (v5 * v6);
+                    const float v8 = (v5 * v4);
+                    a9[(c * 4 + k) * 512 + threadIdx.x] += v8;
+                    const float v11 = (v7 * v2);
+                    r12 = k < m ? jg_sum<float>::of(r12, v11) : r12;
+                }
+                jg_keep<512>(h0, c, x0);
+                jg_keep<512>(h5, c, x5);
+            }
+        }
+        r12 = jg_group<jg_sum<float>, 0>(r12, 512);
         const float v12 = r12;
         const float v14 = (v12 * v13);
         const float v17 = (v14 * v16);
         const float v19 = (v17 / v18);
         float r24 = 0.0f;
-        for (int c = 0, e = (0 * 1024 + (int)threadIdx.x) * 4; e < length; c++, e += 4096) {
-            const bool full = aligned && e + 4 <= length;
-            const int m = jg_rest<4>(length - e);
-            jg_pack<float, 4> x6;
-            if (full) {
+        if (whole) {
+            for (int c = 0, e = (0 * 512 + (int)threadIdx.x) * 4; e < length; c++, e += 512 * 4) {
+                jg_pack<float, 4> x6;
                 x6 = jg_read<4>(p4 + e);
-            }
-            else {
-                x6 = jg_read_some<4>(p4 + e, m);
-            }
-            #pragma unroll
-            for (int k = 0; k < 4; k++) {
-                const float v0 = h0[(c * 4 + k) * 1024 + threadIdx.x];
-                const float v2 = (v0 - v1);
-                const float v5 = h5[(c * 4 + k) * 1024 + threadIdx.x];
-                const float v6 = x6.at[k];
-                const float v7 = (v5 * v6);
-                const float v10 = (v7 * v3);
-                const float v20 = (v19 * v2);
-                const float v21 = (v10 + v20);
-                const float v22 = (v21 + v20);
-                const float v23 = (float)(-v22);
-                r24 = k < m ? jg_sum<float>::of(r24, v23) : r24;
+                const jg_pack<float, 4> x0 = jg_kept<512, float, 4>(h0, c);
+                const jg_pack<float, 4> x5 = jg_kept<512, float, 4>(h5, c);
+                #pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    const float v0 = x0.at[k];
+                    const float v2 = (v0 - v1);
+                    const float v5 = x5.at[k];
+                    const float v6 = x6.at[k];
+                    const float v7 = (v5 * v6);
+                    const float v10 = (v7 * v3);
+                    const float v20 = (v19 * v2);
+                    const float v21 = (v10 + v20);
+                    const float v22 = (v21 + v20);
+                    const float v23 = (float)(-v22);
+                    r24 = jg_sum<float>::of(r24, v23);
+                }
             }
         }
-        r24 = jg_block<jg_sum<float>>(r24);
+        else {
+            for (int c = 0, e = (0 * 512 + (int)threadIdx.x) * 4; e < length; c++, e += 512 * 4) {
+                const bool full = aligned && e + 4 <= length;
+                const int m = jg_rest<4>(length - e);
+                jg_pack<float, 4> x6;
+                if (full) {
+                    x6 = jg_read<4>(p4 + e);
+                }
+                else {
+                    x6 = jg_read_some<4>(p4 + e, m);
+                }
+                const jg_pack<float, 4> x0 = jg_kept<512, float, 4>(h0, c);
+                const jg_pack<float, 4> x5 = jg_kept<512, float, 4>(h5, c);
+                #pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    const float v0 = x0.at[k];
+                    const float v2 = (v0 - v1);
+                    const float v5 = x5.at[k];
+                    const float v6 = x6.at[k];
+                    const float v7 = (v5 * v6);
+                    const float v10 = (v7 * v3);
+                    const float v20 = (v19 * v2);
+                    const float v21 = (v10 + v20);
+                    const float v22 = (v21 + v20);
+                    const float v23 = (float)(-v22);
+                    r24 = k < m ? jg_sum<float>::of(r24, v23) : r24;
+                }
+            }
+        }
+        r24 = jg_group<jg_sum<float>, 1>(r24, 512);
         const float v24 = r24;
         const float v25 = (v24 / v18);
-        for (int c = 0, e = (0 * 1024 + (int)threadIdx.x) * 4; e < length; c++, e += 4096) {
-            const bool full = aligned && e + 4 <= length;
-            const int m = jg_rest<4>(length - e);
-            jg_pack<float, 4> x6;
-            if (full) {
+        if (whole) {
+            for (int c = 0, e = (0 * 512 + (int)threadIdx.x) * 4; e < length; c++, e += 512 * 4) {
+                jg_pack<float, 4> x6;
                 x6 = jg_read<4>(p4 + e);
-            }
-            else {
-                x6 = jg_read_some<4>(p4 + e, m);
-            }
-            jg_pack<float, 4> y27;
-            #pragma unroll
-            for (int k = 0; k < 4; k++) {
-                const float v0 = h0[(c * 4 + k) * 1024 + threadIdx.x];
-                const float v2 = (v0 - v1);
-                const float v5 = h5[(c * 4 + k) * 1024 + threadIdx.x];
-                const float v6 = x6.at[k];
-                const float v7 = (v5 * v6);
-                const float v10 = (v7 * v3);
-                const float v20 = (v19 * v2);
-                const float v21 = (v10 + v20);
-                const float v22 = (v21 + v20);
-                const float v26 = (v22 + v25);
-                y27.at[k] = v26;
-            }
-            if (full) {
+                const jg_pack<float, 4> x0 = jg_kept<512, float, 4>(h0, c);
+                const jg_pack<float, 4> x5 = jg_kept<512, float, 4>(h5, c);
+                jg_pack<float, 4> y27;
+                #pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    const float v0 = x0.at[k];
+                    const float v2 = (v0 - v1);
+                    const float v5 = x5.at[k];
+                    const float v6 = x6.at[k];
+                    const float v7 = (v5 * v6);
+                    const float v10 = (v7 * v3);
+                    const float v20 = (v19 * v2);
+                    const float v21 = (v10 + v20);
+                    const float v22 = (v21 + v20);
+                    const float v26 = (v22 + v25);
+                    y27.at[k] = v26;
+                }
                 jg_write<4>(q6 + e, y27);
             }
-            else {
-                jg_write_some<4>(q6 + e, y27, m);
+        }
+        else {
+            for (int c = 0, e = (0 * 512 + (int)threadIdx.x) * 4; e < length; c++, e += 512 * 4) {
+                const bool full = aligned && e + 4 <= length;
+                const int m = jg_rest<4>(length - e);
+                jg_pack<float, 4> x6;
+                if (full) {
+                    x6 = jg_read<4>(p4 + e);
+                }
+                else {
+                    x6 = jg_read_some<4>(p4 + e, m);
+                }
+                const jg_pack<float, 4> x0 = jg_kept<512, float, 4>(h0, c);
+                const jg_pack<float, 4> x5 = jg_kept<512, float, 4>(h5, c);
+                jg_pack<float, 4> y27;
+                #pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    const float v0 = x0.at[k];
+                    const float v2 = (v0 - v1);
+                    const float v5 = x5.at[k];
+                    const float v6 = x6.at[k];
+                    const float v7 = (v5 * v6);
+                    const float v10 = (v7 * v3);
+                    const float v20 = (v19 * v2);
+                    const float v21 = (v10 + v20);
+                    const float v22 = (v21 + v20);
+                    const float v26 = (v22 + v25);
+                    y27.at[k] = v26;
+                }
+                if (full) {
+                    jg_write<4>(q6 + e, y27);
+                }
+                else {
+                    jg_write_some<4>(q6 + e, y27, m);
+                }
             }
         }
     }
-    #pragma unroll 1
-    for (int c = 0; (c * 1024 + (int)threadIdx.x) * 4 < columns; c++) {
-        const i64 e = (c * 1024 + (int)threadIdx.x) * 4;
-        #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            if (e + k < columns) p5[blockIdx.x * columns + e + k] = a9[(c * 4 + k) * 1024 + threadIdx.x];
+    {
+        #pragma unroll 1
+        for (int c = 0; (c * 512 + (int)threadIdx.x) * 4 < columns; c++) {
+            const int e = (c * 512 + (int)threadIdx.x) * 4;
+            #pragma unroll
+            for (int k = 0; k < 4; k++) {
+                if (e + k < columns) p5[blockIdx.x * columns + e + k] = a9[(c * 4 + k) * 512 + threadIdx.x];
+            }
         }
     }
     for (i64 part = blockIdx.x + gridDim.x; part < 264; part += gridDim.x) {
-        for (i64 j = threadIdx.x; j < columns; j += 1024) p5[part * columns + j] = 0;
+        for (i64 j = threadIdx.x; j < columns; j += blockDim.x) p5[part * columns + j] = 0;
     }
 }
 
-extern "C" __global__ void __launch_bounds__(1024)
+extern "C" __global__ void __launch_bounds__(512)
 jg_mix_sub_mul_mul_mul_sum_mul_more_0_sweeps(i64 n0, i64 n1, const float* __restrict__ p0, const float* __restrict__ p1, const float* __restrict__ p2, const float* __restrict__ p3, const float* __restrict__ p4, float* __restrict__ p5, float* __restrict__ p6, i64 s0, i64 s1, i64 s2) {
     // n0 results, each of n1 elements
     // p0: float32, in, at i0 * s0 + i1
@@ -505,7 +530,7 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_sweeps(i64 n0, i64 n1, const float* __rest
     const bool aligned = jg_aligned<4>(p0) && s0 % 4 == 0 && jg_aligned<4>(p3) && s1 % 4 == 0 && jg_aligned<4>(p4) && jg_aligned<4>(p6) && s2 % 4 == 0;
     const i64 rows = n0, columns = n1;
     float* const a9 = p5 + blockIdx.x * columns;
-    for (i64 j = threadIdx.x; j < columns; j += 1024) a9[j] = 0;
+    for (i64 j = threadIdx.x; j < columns; j += 512) a9[j] = 0;
     __syncthreads();
     for (i64 row = blockIdx.x; row < rows; row += gridDim.x) {
         const i64 length = columns;
@@ -522,7 +547,7 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_sweeps(i64 n0, i64 n1, const float* __rest
         const float v16 = (v15 * v3);
         const float v18 = 6.0f;
         float r12 = 0.0f;
-        for (i64 e = (i64)threadIdx.x * 4; e < length; e += 4096) {
+        for (i64 e = (i64)threadIdx.x * 4; e < length; e += 512 * 4) {
             const bool full = aligned && e + 4 <= length;
             const int m = jg_rest<4>(length - e);
             jg_pack<float, 4> x0, x5, x6;
@@ -551,13 +576,13 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_sweeps(i64 n0, i64 n1, const float* __rest
                 r12 = k < m ? jg_sum<float>::of(r12, v11) : r12;
             }
         }
-        r12 = jg_block<jg_sum<float>>(r12);
+        r12 = jg_group<jg_sum<float>, 0>(r12, 512);
         const float v12 = r12;
         const float v14 = (v12 * v13);
         const float v17 = (v14 * v16);
         const float v19 = (v17 / v18);
         float r24 = 0.0f;
-        for (i64 e = (i64)threadIdx.x * 4; e < length; e += 4096) {
+        for (i64 e = (i64)threadIdx.x * 4; e < length; e += 512 * 4) {
             const bool full = aligned && e + 4 <= length;
             const int m = jg_rest<4>(length - e);
             jg_pack<float, 4> x0, x5, x6;
@@ -586,10 +611,10 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_sweeps(i64 n0, i64 n1, const float* __rest
                 r24 = k < m ? jg_sum<float>::of(r24, v23) : r24;
             }
         }
-        r24 = jg_block<jg_sum<float>>(r24);
+        r24 = jg_group<jg_sum<float>, 1>(r24, 512);
         const float v24 = r24;
         const float v25 = (v24 / v18);
-        for (i64 e = (i64)threadIdx.x * 4; e < length; e += 4096) {
+        for (i64 e = (i64)threadIdx.x * 4; e < length; e += 512 * 4) {
             const bool full = aligned && e + 4 <= length;
             const int m = jg_rest<4>(length - e);
             jg_pack<float, 4> x0, x5, x6;
@@ -627,6 +652,6 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_sweeps(i64 n0, i64 n1, const float* __rest
         }
     }
     for (i64 part = blockIdx.x + gridDim.x; part < 264; part += gridDim.x) {
-        for (i64 j = threadIdx.x; j < columns; j += 1024) p5[part * columns + j] = 0;
+        for (i64 j = threadIdx.x; j < columns; j += blockDim.x) p5[part * columns + j] = 0;
     }
 }

@@ -23,7 +23,7 @@ jg_pw_add_cast_neg_exp_add_div_more_0(i64 n0, i64 n1, const jg_bfloat* p0, const
             x0 = jg_read_some<8>(p0 + e + i0 * s0, m);
             x1 = jg_read_some<8>(p1 + e, m);
         }
-        jg_pack<jg_bfloat, 8> y11;
+        jg_pack<float, 8> y11;
         #pragma unroll
         for (int k = 0; k < 8; k++) {
             const float v0 = jg_widen(x0.at[k]);
@@ -37,13 +37,13 @@ jg_pw_add_cast_neg_exp_add_div_more_0(i64 n0, i64 n1, const jg_bfloat* p0, const
             const float v8 = (v7 + v6);
             const float v9 = (v7 / v8);
             const float v10 = jg_widen(jg_narrow_bfloat((float)(v9)));
-            y11.at[k] = jg_narrow_bfloat(v9);
+            y11.at[k] = v9;
         }
         if (full) {
-            jg_write<8>(p2 + e + i0 * s1, y11);
+            jg_write<8>(p2 + e + i0 * s1, jg_narrowed<jg_bfloat>(y11));
         }
         else {
-            jg_write_some<8>(p2 + e + i0 * s1, y11, m);
+            jg_write_some<8>(p2 + e + i0 * s1, jg_narrowed<jg_bfloat>(y11), m);
         }
     }
 }

@@ -8,11 +8,12 @@ jg_row_argmax_0_warp(i64 n0, i64 n1, const float* __restrict__ p0, i64* __restri
     // p1: int64, out, at i0
     const bool aligned = jg_aligned<4>(p0) && s0 % 4 == 0;
     const i64 rows = n0, columns = n1;
-    const int lanes = jg_lanes(jg_parts(columns, 4)), lane = threadIdx.x & (lanes - 1);
-    const int together = 256 / lanes;  // rows of this block
-    for (i64 first = (i64)blockIdx.x * together; first < rows; first += (i64)gridDim.x * together) {
-        const bool live = first + threadIdx.x / lanes < rows;
-        const i64 row = live ? first + threadIdx.x / lanes : rows - 1;
+    const int bits = jg_bits(jg_lanes((int)jg_parts(columns, 4))), lanes = 1 << bits, lane = threadIdx.x & (lanes - 1);
+    const int group = threadIdx.x >> bits, together = blockDim.x >> bits;  // rows of this block
+    const i64 step = (i64)gridDim.x * together;
+    for (i64 first = (i64)blockIdx.x * together; first < rows; first += step) {
+        const bool live = first + group < rows;
+        const i64 row = live ? first + group : rows - 1;
         const int length = live ? (int)columns : 0;
         const i64 i0 = row;
         const float* __restrict__ const q0 = p0 + i0 * s0;
