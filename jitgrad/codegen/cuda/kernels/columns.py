@@ -141,13 +141,19 @@ class Columns(Reducing):
 
     def recall_values(self, indices: Iterable[int], stage: int, k: str = "k") -> None:
         """Names for the values of a result that statements need, and do not make."""
+        self.name_values(self.needed_values(indices, stage), stage, k)
+
+    def recall_arguments(self, i: int, known: Sequence[int], stage: int) -> None:
+        self.name_values(self.needed_values([*known, i], stage) - self.needed_values(known, stage), stage, "0")
+
+    def needed_values(self, indices: Iterable[int], stage: int) -> set[int]:
+        """Values of a result that statements need, and do not make."""
         made = set(indices)
-        found: dict[int, None] = {}
-        for i in indices:
-            if not is_reloaded(self.plan, i, stage):
-                found.update(dict.fromkeys(
-                    a for a in self.kernel.body[i].args if a not in made and not self.plan.element[a]))
-        for a in sorted(found):
+        return {a for i in made if not is_reloaded(self.plan, i, stage) for a in self.kernel.body[i].args
+                if a not in made and not self.plan.element[a]}
+
+    def name_values(self, values: Iterable[int], stage: int, k: str) -> None:
+        for a in sorted(values):
             kind = COMPUTED[self.kernel.dtype_of(a).name]
             if self.kernel.body[a].op in ("const", "scalar"):
                 self.define(a, self.kernel.dtype_of(a), self.value(a, stage, False))
@@ -164,10 +170,22 @@ class Columns(Reducing):
         inner = list(range(self.n_outer, self.n))
         begin, step = (("(i64)blockIdx.y * groups + group", "(i64)gridDim.y * groups")
                        if self.split else ("group", "groups"))
-        self.line(f"#pragma unroll {self.at_a_time(indices, stage)}")
-        with self.block(f"for (i64 j = {begin}; j < length; j += {step})"):
-            self.decode("j", inner)
-            self.elements(indices, stage, "")
+
+        def loop(at_a_time: int) -> None:
+            self.line(f"#pragma unroll {at_a_time}")
+            with self.block(f"for (i64 j = {begin}; j < length; j += {step})"):
+                self.decode("j", inner)
+                self.elements(indices, stage, "")
+
+        if self.width == 1:
+            loop(self.at_a_time(indices, stage))
+            return
+        with self.block("if (full)"):
+            self.whole = True
+            loop(self.at_a_time(indices, stage))
+            self.whole = False
+        with self.block("else"):
+            loop(1)
 
     def at_a_time(self, indices: Sequence[int], stage: int) -> int:
         """Rounds of the loop whose reads are under way at once; with many operands one keeps memory busy."""

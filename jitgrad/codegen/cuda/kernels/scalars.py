@@ -67,7 +67,7 @@ def convert(text: str, source: dtype, target: dtype) -> str:
     if target.is_half:
         odd = source.name == "float64" and target.name == "float16"  # to bfloat16 it is rounded twice, as in torch
         single = f"jg_to_odd({text})" if odd else f"(float)({text})"
-        return widen(narrow(single, target), target)
+        return f"jg_round_bfloat({single})" if target.name == "bfloat16" else widen(narrow(single, target), target)
     if target.is_floating_point or not source.is_floating_point:
         return f"({kind})({text})"
     if kind == "i64":
@@ -148,7 +148,8 @@ EXPRESSIONS: Mapping[str, Row] = {
     "bitwise_not": lambda xs, s, d, a: f"!{xs[0]}" if s.name == "bool" else f"({COMPUTED[d.name]})(~{xs[0]})",
     "bitwise_left_shift": lambda xs, s, d, a: f"jg_shl({xs[0]}, {xs[1]})",
     "bitwise_right_shift": lambda xs, s, d, a: f"jg_shr({xs[0]}, {xs[1]})",
-    "cast": lambda xs, s, d, a: convert(xs[0], s, d), "digamma": _in_double("jg_digamma"), "sqrt": _math("sqrt"),
+    "cast": lambda xs, s, d, a: convert(xs[0], s, d), "erf": lambda xs, s, d, a: f"jg_erf({xs[0]})",
+    "digamma": _in_double("jg_digamma"), "sqrt": _math("sqrt"),
     "polygamma": lambda xs, s, d, a: f"({COMPUTED[d.name]})jg_polygamma({int(a)}, (double){xs[0]})",
     "random.word": lambda xs, s, d, a: f"jg_philox({', '.join(xs)})",
 }

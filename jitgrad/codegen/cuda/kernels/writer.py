@@ -13,10 +13,11 @@ from collections.abc import Iterable, Sequence
 
 from jitgrad import dtypes
 from jitgrad.codegen.cuda.kernels.addresses import Addresses
+from jitgrad.codegen.cuda.kernels.draws import step_of
 from jitgrad.codegen.cuda.kernels.scalars import (
     COMPARISONS, COMPUTED, EXPRESSIONS, STORED, convert, literal, narrow, widen)
 from jitgrad.codegen.llvm.scalars import FOLDS
-from jitgrad.codegen.program.kernel import Kernel
+from jitgrad.codegen.program.kernel import RANDOM_WORD, Kernel
 from jitgrad.codegen.program.plan import STORES, Plan, dependencies, is_reloaded, make_plan
 
 LARGEST = (1 << 63) - 1
@@ -40,6 +41,7 @@ class Writer(Addresses):
         self.whole = False                          # whether all vectors of the row have E elements and are aligned
         self.divided: frozenset[int] = frozenset()  # quotients by `d<i>`, see `jg_divisor`
         self.packs: frozenset[int] = frozenset()    # kept values that wait as vectors
+        self.copied: dict[int, int] = {}            # stores of vectors as they were read, by which statement
         self.short = False                          # whether lane indices are below 1 << 30: `e` is an int
 
     # --- a vector of elements ---
@@ -128,7 +130,7 @@ class Writer(Addresses):
         for i in indices:
             stmt = self.kernel.body[i]
             arguments = stmt.args[stmt.op == "scatter_add":]
-            if stmt.op == "random.word" or not others.isdisjoint(arguments) or i in self.plan.spill:
+            if stmt.op == RANDOM_WORD or not others.isdisjoint(arguments) or i in self.plan.spill:
                 continue
             if stmt.op in ("gather", "scatter_add") and self.kernel.operands[stmt.operand].strides[self.lane] == 1 and (
                     not any(self.dependencies[a] >> self.lane & 1 for a in arguments)):
@@ -159,6 +161,9 @@ class Writer(Addresses):
         for kind, names in by_type.items():
             self.line(f"jg_pack<{kind}, {self.width}> {', '.join(names)};")
         self.whole_or_some([f"x{i} = jg_read{{}}<{self.width}>({self.vector_place(k)}{{}});" for i, k in reads.items()])
+        for i, k in reads.items():
+            if self.kernel.operands[k].dtype.is_half:
+                self.line(f"const jg_pack<float, {self.width}> f{i} = jg_widened(x{i});")
 
     def whole_or_some(self, calls: Sequence[str]) -> None:
         """Accesses of vectors, whole ones where they are, else of their first `m` elements."""
@@ -171,20 +176,61 @@ class Writer(Addresses):
                     for call in calls:
                         self.line(call.format(*how))
 
-    def declare(self, indices: Iterable[int], stage: int, writes: dict[int, int]) -> None:
+    def declare(self, indices: Sequence[int], stage: int, writes: dict[int, int]) -> None:
         """Vectors to be written, and words that neighbours share."""
+        self.copied = self.copies(indices, stage, writes)
         for i, k in writes.items():
+            if i in self.copied:
+                continue
             self.line(f"jg_pack<{COMPUTED[self.kernel.operands[k].dtype.name]}, {self.width}> y{i};")
         for i in indices:
-            if self.kernel.body[i].op == "random.word" and not is_reloaded(self.plan, i, stage):
-                self.line(f"jg_words w{i};")
-                self.line(f"w{i}.known = false;")
+            if self.kernel.body[i].op == RANDOM_WORD and not is_reloaded(self.plan, i, stage):
+                if self.is_run(i):
+                    self.run_of_words(i, indices, stage)
+                else:
+                    self.line(f"jg_words w{i};")
+                    self.line(f"w{i}.known = false;")
+
+    def copies(self, indices: Sequence[int], stage: int, writes: dict[int, int]) -> dict[int, int]:
+        """Stores of vectors that are written as they were read: by which statement."""
+        body, found = self.kernel.body, {}
+        for i, k in writes.items():
+            source = body[i].args[0] if body[i].op == "store" else -1
+            if (source in indices and body[source].op == "load" and source not in self.preloaded
+                    and source not in self.plan.spill and self.reads_vector(source, stage) >= 0
+                    and self.kernel.dtype_of(source) is self.kernel.operands[k].dtype):
+                found[i] = source
+        return found
+
+    def is_run(self, i: int) -> bool:
+        """Whether neighbours take neighbouring words."""
+        return step_of(self.kernel, self.kernel.body[i].args[0], self.lane) == 1
+
+    def run_of_words(self, i: int, indices: Sequence[int], stage: int) -> None:
+        """The words `w<i>` of all E elements, from the number of the first one's."""
+        body, wanted = self.kernel.body, set(self.kernel.body[i].args)
+        for j in range(i - 1, -1, -1):
+            if j in wanted:
+                wanted.update(body[j].args)
+        first = [j for j in indices if j in wanted]
+        self.line(f"jg_run<{self.width}> w{i};")
+        with self.block():
+            if self.lane_index_used(first, stage):
+                self.line(f"const i64 i{self.lane} = e;")
+            self.each(first, stage, "", vector=False)
+            self.recall_arguments(i, first, stage)
+            arguments = ", ".join(f"v{a}" for a in body[i].args)
+            self.line(f"w{i} = jg_philox_run<{self.width}>({arguments});")
 
     def write_vectors(self, writes: dict[int, int]) -> None:
         call, of = f"jg_write{{}}<{self.width}>", self.kernel.operands
-        rounded = {i: f"jg_narrowed<{STORED[of[k].dtype.name]}>(y{i})" if of[k].dtype.is_half else f"y{i}"
+        rounded = {i: f"x{self.copied[i]}" if i in self.copied else
+                   f"jg_narrowed<{STORED[of[k].dtype.name]}>(y{i})" if of[k].dtype.is_half else f"y{i}"
                    for i, k in writes.items()}
         self.whole_or_some([f"{call}({self.vector_place(k)}, {rounded[i]}{{}});" for i, k in writes.items()])
+
+    def recall_arguments(self, i: int, known: Sequence[int], stage: int) -> None:
+        """Names for arguments of statement i that those of `known` do not need, where results' values wait."""
 
     def reads_vector(self, i: int, stage: int) -> int:
         """The operand that statement i reads as a vector, or -1."""
@@ -275,7 +321,7 @@ class Writer(Addresses):
             kept = f"x{i}.at[k]" if i in self.packs else f"{self.slots[i]}[{self.slot_index}]"
             return widen(kept, d) if self.as_stored(i) else kept
         if vector and self.is_vector(i, stage):
-            return widen(f"x{i}.at[k]", d)
+            return f"f{i}.at[k]" if d.is_half and i not in self.rows else widen(f"x{i}.at[k]", d)
         if is_reloaded(self.plan, i, stage):
             return self.guarded(widen(self.place(self.plan.spill[i]), d), d, vector)
         if op == "load":
@@ -299,8 +345,8 @@ class Writer(Addresses):
         if i in self.divided:
             return f"jg_quotient(v{stmt.args[0]}, d{i}, usual)"
         arguments = [f"v{a}" for a in stmt.args]
-        if op == "random.word" and vector:
-            return f"jg_philox({', '.join([f'w{i}', *arguments])})"
+        if op == RANDOM_WORD and vector:
+            return f"(i64)w{i}.at[k]" if self.is_run(i) else f"jg_philox({', '.join([f'w{i}', *arguments])})"
         source = kernel.dtype_of(stmt.args[1] if op == "where" else stmt.args[0])
         return EXPRESSIONS[op](arguments, source, d, stmt.value)
 
@@ -327,6 +373,8 @@ class Writer(Addresses):
         value, source = f"v{stmt.args[0]}", self.kernel.dtype_of(stmt.args[0])
         if stmt.op != "store" or not d.is_half or COMPUTED[source.name] != "float":  # else narrowing rounds
             value = convert(value, source, d)
+        if vector and i in self.copied:
+            return
         if vector and (i in self.rows or self.writes_vector(i, stage) >= 0):
             self.line(f"y{i}.at[k] = {narrow(value, d) if i in self.rows else value};")
             return
