@@ -12,7 +12,7 @@ from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.geometry import Launch
 from jitgrad.codegen.cuda.kernels.reducing import SHARING, Reducing
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED
-from jitgrad.codegen.program.kernel import Kernel
+from jitgrad.codegen.program.kernel import Kernel, is_expensive
 from jitgrad.codegen.program.plan import STORES, is_reloaded
 
 THREADS, MANY, MOST = 256, 1024, 1 << 16
@@ -20,6 +20,8 @@ THREADS, MANY, MOST = 256, 1024, 1 << 16
 ELEMENTS = 16
 #: 32-bit registers of a thread for parts and other values of results, where a block has `MANY` threads
 REGISTERS = 24
+#: blocks of a multiprocessor, at least, where much is computed: what each takes of `SHARING` is then done in two turns
+BUSY = 4
 #: vectors of a thread, at least, that are read at a time: twice as many take all registers a thread has
 FEW = 4
 
@@ -47,6 +49,9 @@ class Columns(Reducing):
             f"((i64)blockIdx.x * gridDim.y + {block}) * {self.parts} + lane{self.times} + k"
             for block in ("blockIdx.y", "b"))
         self.leader = "group == 0 && live"
+        self.busy = any(is_expensive(s.op) for s in kernel.body)
+        if self.busy and self.split:
+            self.resident = BUSY
 
     def of_row(self) -> list[int]:
         """Values of a result, but for constants."""
@@ -189,6 +194,8 @@ class Columns(Reducing):
 
     def at_a_time(self, indices: Sequence[int], stage: int) -> int:
         """Rounds of the loop whose reads are under way at once; with many operands one keeps memory busy."""
+        if self.busy:
+            return 1  # what is computed hides the reads of other warps; twice of it would leave room for few of them
         reads = sum(self.kernel.body[i].op == "load" or is_reloaded(self.plan, i, stage) for i in indices)
         most, together = (2, FEW) if self.width > 1 else (4, FEW * 2)
         return max(1, min(most, together // max(1, reads)))

@@ -83,17 +83,17 @@ def _threshold(kernel: Kernel, i: int) -> tuple[int, int, bool] | None:
     stmt, body = kernel.body[i], kernel.body
     if stmt.op not in _COMPARED:
         return None
-    for side, other in (stmt.args, stmt.args[::-1]):
-        if body[other].op == "const":
-            op = stmt.op if side == stmt.args[0] else _MIRRORED[stmt.op]
-            chain = _chain(kernel, side)
-            if chain is None:
-                return None
-            word, number = chain
-            against = kernel.dtype_of(other).np.type(body[other].value)
-            upwards = op in ("ge", "gt")
-            return word, _first(lambda w, op=op: _COMPARED[op](number(w), against) == upwards), upwards
-    return None
+    constants = [body[a].op == "const" for a in stmt.args]
+    if constants.count(True) != 1:
+        return None
+    other, side = (stmt.args[k] for k in (constants.index(True), constants.index(False)))
+    chain = _chain(kernel, side)
+    if chain is None:
+        return None
+    word, number = chain
+    op = stmt.op if constants[1] else _MIRRORED[stmt.op]
+    against, upwards = kernel.dtype_of(other).np.type(body[other].value), op in ("ge", "gt")
+    return word, _first(lambda w: bool(_COMPARED[op](number(w), against)) == upwards), upwards
 
 
 def _first(holds: Callable[[int], bool]) -> int:
