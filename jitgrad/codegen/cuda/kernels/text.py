@@ -21,7 +21,7 @@ from jitgrad.codegen.cuda.kernels.columns import Columns
 from jitgrad.codegen.cuda.kernels.draws import simplified
 from jitgrad.codegen.cuda.kernels.geometry import ANY, Form, scratch as scratch_of
 from jitgrad.codegen.cuda.kernels.ordered import Ordered, is_ordered
-from jitgrad.codegen.cuda.kernels.pointwise import Pointwise
+from jitgrad.codegen.cuda.kernels.pointwise import Pointwise, pointwise
 from jitgrad.codegen.cuda.kernels.rows import Rows
 from jitgrad.codegen.program.kernel import Kernel
 
@@ -83,4 +83,4 @@ def writers(kernel: Kernel) -> list[list[tuple[str, Rows]]] | list[list[tuple[st
 
 
 def _pointwise(kernel: Kernel) -> Pointwise | Ordered:
-    return Ordered(kernel) if is_ordered(kernel) else Pointwise(kernel)
+    return Ordered(kernel) if is_ordered(kernel) else pointwise(kernel)

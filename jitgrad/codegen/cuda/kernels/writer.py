@@ -378,13 +378,18 @@ class Writer(Addresses):
         if vector and (i in self.rows or self.writes_vector(i, stage) >= 0):
             self.line(f"y{i}.at[k] = {narrow(value, d) if i in self.rows else value};")
             return
-        place = self.place(stmt.operand) if stmt.op == "store" else self.gathered(i)
+        place = self.target(i, vector)
         counted = self.counted(vector)
         guard = f"if ({counted}) " if counted else ""
         if stmt.op == "scatter_add":
             self.line(f"{guard}jg_add(&{place}, {value});")
         else:
             self.line(f"{guard}{place} = {narrow(value, d)};")
+
+    def target(self, i: int, vector: bool) -> str:
+        """Where a store goes."""
+        stmt = self.kernel.body[i]
+        return self.place(stmt.operand) if stmt.op == "store" else self.gathered(i)
 
     # --- reductions ---
 
