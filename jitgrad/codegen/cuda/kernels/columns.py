@@ -16,8 +16,8 @@ from jitgrad.codegen.program.kernel import Kernel, is_expensive
 from jitgrad.codegen.program.plan import STORES, is_reloaded
 
 THREADS, MANY, MOST = 256, 1024, 1 << 16
-#: elements of a thread, at least, where blocks share the inner space
-ELEMENTS = 16
+#: elements of a thread, at least, where blocks share the inner space: few, for what takes time are reads one by one
+ELEMENTS = 4
 #: 32-bit registers of a thread for parts and other values of results, where a block has `MANY` threads
 REGISTERS = 24
 #: blocks of a multiprocessor, at least, where much is computed: what each takes of `SHARING` is then done in two turns

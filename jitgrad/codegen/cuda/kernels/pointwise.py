@@ -74,12 +74,18 @@ class Pointwise(Writer):
         digits = [("column", "across"), *[(f"i{a}", f"n{a}") for a in reversed(others)]]
         self.line("i64 rest = jg_thread(), pace = jg_threads(), above;")
         for name, size in digits[:-1]:
-            for whole, part in (("rest", f"i64 {name}"), ("pace", f"const i64 by_{name}")):
-                self.line(f"above = jg_over({whole}, {size});")
-                self.line(f"{part} = {whole} - above * {size};")
-                self.line(f"{whole} = above;")
+            self.line(f"above = jg_over(rest, {size});")
+            self.line(f"i64 {name} = rest - above * {size}, by_{name} = 0;")
+            self.line("rest = above;")
         last, most = digits[-1]
         self.line(f"i64 {last} = rest;")
+        with self.block(f"if (pace < {' * '.join(size for _, size in digits)})"):  # else all is done in one go
+            for name, size in digits[:-1]:
+                self.line(f"above = jg_over(pace, {size});")
+                self.line(f"by_{name} = pace - above * {size};")
+                self.line("pace = above;")
+        with self.block("else"):
+            self.line(f"pace = {most};")
         with self.block(f"while ({last} < {most})"):
             self.line(f"const i64 e = column{self.times};")
             self.vector()
@@ -175,7 +181,8 @@ class Tiled(Pointwise):
         """The loop of a thread over its places of a tile, `at` in memory: threads side by side have neighbours along
         `other`. Gives what says whether place `j` is inside.
         """
-        side, lane, other, apart, operand = self.side, self.lane, self.other, THREADS // self.side, self.kernel.operands[k]
+        side, lane, other, apart = self.side, self.lane, self.other, THREADS // self.side
+        operand = self.kernel.operands[k]
         kind = f"{'const ' if operand.role == 'in' else ''}{STORED[operand.dtype.name]}*"
         self.line(f"const int beside = threadIdx.x % {side}, first = threadIdx.x / {side};")
         self.line(f"const i64 i{other} = from_other + beside, i{lane} = from_lane + first;")

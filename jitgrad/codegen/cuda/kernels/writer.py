@@ -355,13 +355,20 @@ class Writer(Addresses):
         return f"{counted} ? {text} : {literal(0, d)}" if counted else text
 
     def compared(self, i: int, vector: bool) -> str:
-        """A comparison of the lane index, which is short, with a number of the row: in 32 bits. "" for others."""
+        """A comparison of the lane index with a number of the row in 32 bits: where it is short, or of all E elements
+        for equality. "" for others.
+        """
         stmt, body = self.kernel.body[i], self.kernel.body
-        if not self.short or stmt.op not in COMPARISONS:
+        if stmt.op not in COMPARISONS or not (self.short or (vector and stmt.op in ("eq", "ne"))):
             return ""
         for own, other in (stmt.args, stmt.args[::-1]):
-            if (body[own].op == "index" and body[own].axis == self.lane and not self.plan.element[other]
-                    and self.kernel.dtype_of(other) is dtypes.int64):
+            if (body[own].op != "index" or body[own].axis != self.lane
+                    or self.kernel.dtype_of(other) is not dtypes.int64):
+                continue
+            if not self.short:
+                if not self.dependencies[other] >> self.lane & 1:
+                    return f"(k {COMPARISONS[stmt.op]} jg_short(v{other} - e))"
+            elif not self.plan.element[other]:
                 left, right = ("k", f"jg_short(v{other}) - e") if vector else ("e", f"jg_short(v{other})")
                 sides = (left, right) if own == stmt.args[0] else (right, left)
                 return f"({f' {COMPARISONS[stmt.op]} '.join(sides)})"
