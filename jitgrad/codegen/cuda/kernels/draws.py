@@ -18,23 +18,20 @@ from jitgrad.dtypes import bfloat16, float16, float32, float64, int32, int64
 
 _COMPARED: Mapping[str, Callable[[Any, Any], bool]] = {
     "ge": operator.ge, "gt": operator.gt, "le": operator.le, "lt": operator.lt}
-_MIRRORED = {"ge": "le", "le": "ge", "gt": "lt", "lt": "gt"}
 _WORDS = 1 << 32
 #: conversions of what a shifted word can be that keep the order, and that round the same everywhere
 _RISING = frozenset({(int64, int32), (int32, float32), (float32, float16), (float32, bfloat16), (float32, float64)})
-#: what a kernel may compute of the index along an axis such that it is still known how far words are apart
-_AFFINE = frozenset({"index", "const", "scalar", "add", "mul"})
 
 
 def step_of(kernel: Kernel, i: int, axis: int) -> int | None:
     """By how much statement i grows with the index along an axis; None: not known, or it needs memory."""
     stmt = kernel.body[i]
-    if stmt.op not in _AFFINE or kernel.dtype_of(i) is not int64:
-        return None
     if stmt.op == "index":
         return int(stmt.axis == axis)
-    if not stmt.args:
+    if stmt.op in ("const", "scalar"):
         return 0
+    if stmt.op not in ("add", "mul") or stmt.dtype is not int64:
+        return None
     a, b = (step_of(kernel, k, axis) for k in stmt.args)
     if a is None or b is None:
         return None
@@ -91,9 +88,13 @@ def _threshold(kernel: Kernel, i: int) -> tuple[int, int, bool] | None:
     if chain is None:
         return None
     word, number = chain
-    op = stmt.op if constants[1] else _MIRRORED[stmt.op]
-    against, upwards = kernel.dtype_of(other).np.type(body[other].value), op in ("ge", "gt")
-    return word, _first(lambda w: bool(_COMPARED[op](number(w), against)) == upwards), upwards
+    compare, against = _COMPARED[stmt.op], kernel.dtype_of(other).np.type(body[other].value)
+    upwards = (stmt.op in ("ge", "gt")) is constants[1]
+
+    def holds(w: int) -> bool:
+        return bool(compare(number(w), against) if constants[1] else compare(against, number(w))) == upwards
+
+    return word, _first(holds), upwards
 
 
 def _first(holds: Callable[[int], bool]) -> int:
