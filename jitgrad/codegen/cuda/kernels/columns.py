@@ -148,6 +148,10 @@ class Columns(Reducing):
         """Names for the values of a result that statements need, and do not make."""
         self.name_values(self.needed_values(indices, stage), stage, k)
 
+    def quotients(self, indices: Sequence[int]) -> list[int]:
+        """None: each of a thread's results would have a divisor of its own."""
+        return []
+
     def recall_arguments(self, i: int, known: Sequence[int], stage: int) -> None:
         self.name_values(self.needed_values([*known, i], stage) - self.needed_values(known, stage), stage, "0")
 
