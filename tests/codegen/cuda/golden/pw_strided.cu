@@ -69,12 +69,17 @@ jg_pw_sub_0(i64 n0, i64 n1, const float* p0, const float* p1, float* p2, i64 s0,
             const i64 across = jg_parts(n1, 4);
             i64 rest = jg_thread(), pace = jg_threads(), above;
             above = jg_over(rest, across);
-            i64 column = rest - above * across;
+            i64 column = rest - above * across, by_column = 0;
             rest = above;
-            above = jg_over(pace, across);
-            const i64 by_column = pace - above * across;
-            pace = above;
             i64 i0 = rest;
+            if (pace < across * n0) {
+                above = jg_over(pace, across);
+                by_column = pace - above * across;
+                pace = above;
+            }
+            else {
+                pace = n0;
+            }
             while (i0 < n0) {
                 const i64 e = column * 4;
                 const int m = jg_rest<4>(n1 - e);
@@ -114,12 +119,17 @@ jg_pw_sub_0(i64 n0, i64 n1, const float* p0, const float* p1, float* p2, i64 s0,
             const i64 across = n1;
             i64 rest = jg_thread(), pace = jg_threads(), above;
             above = jg_over(rest, across);
-            i64 column = rest - above * across;
+            i64 column = rest - above * across, by_column = 0;
             rest = above;
-            above = jg_over(pace, across);
-            const i64 by_column = pace - above * across;
-            pace = above;
             i64 i0 = rest;
+            if (pace < across * n0) {
+                above = jg_over(pace, across);
+                by_column = pace - above * across;
+                pace = above;
+            }
+            else {
+                pace = n0;
+            }
             while (i0 < n0) {
                 const i64 e = column;
                 const i64 i1 = e;
