@@ -24,7 +24,7 @@ TABLE = Path(__file__).parent / "golden" / "occupancy.txt"
 REGISTERS, WARPS, BLOCKS, UNIT = 65536, 64, 32, 8
 #: registers that another version of the compiler may take besides
 OTHERWISE = 8
-HEAD = re.compile(r'extern "C" __global__ void __launch_bounds__\((\d+)\)\s+(\w+)\(')
+HEAD = re.compile(r'extern "C" __global__ void __launch_bounds__\((\d+)(?:, \d+)?\)\s+(\w+)\(')
 
 
 def blocks(registers: int, threads: int) -> int:
