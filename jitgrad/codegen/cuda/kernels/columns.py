@@ -29,6 +29,7 @@ FEW = 4
 class Columns(Reducing):
     """The kind `col`."""
 
+    widens = True
     over_parts = "u32 b = group; b < gridDim.y; b += groups"
 
     def __init__(self, kernel: Kernel):

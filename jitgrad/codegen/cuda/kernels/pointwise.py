@@ -27,6 +27,8 @@ MOST_SHARED = 36 << 10
 class Pointwise(Writer):
     """The kind `pw`."""
 
+    widens = True
+
     def __init__(self, kernel: Kernel):
         super().__init__(kernel, lane_of(kernel))
 

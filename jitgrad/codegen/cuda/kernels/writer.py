@@ -12,23 +12,17 @@ parts of a reduction.
 from collections.abc import Iterable, Sequence
 
 from jitgrad import dtypes
-from jitgrad.codegen.cuda.kernels.addresses import Addresses
+from jitgrad.codegen.cuda.kernels.addresses import Folding
 from jitgrad.codegen.cuda.kernels.draws import step_of
 from jitgrad.codegen.cuda.kernels.scalars import (
     COMPARISONS, COMPUTED, EXPRESSIONS, STORED, convert, literal, narrow, widen)
-from jitgrad.codegen.llvm.scalars import FOLDS
 from jitgrad.codegen.program.kernel import RANDOM_WORD, Kernel
 from jitgrad.codegen.program.plan import STORES, Plan, dependencies, is_reloaded, make_plan
 
-LARGEST = (1 << 63) - 1
-
-#: reductions: the operator of `prelude.cuh` that joins two parts, where it is not `jg_<name>`
-_JOINS = {"dot": "jg_sum", "max": "jg_maximum", "min": "jg_minimum", "fastmax": "jg_fastmaximum", "any": "jg_or",
-          "all": "jg_and"}
-
-
-class Writer(Addresses):
+class Writer(Folding):
     """Prints one function of one kernel."""
+
+    widens = False  # whether what is read of half types is made floats at once, which takes registers
 
     def __init__(self, kernel: Kernel, lane: int, vectors: bool = True):
         super().__init__(kernel, lane, vectors)
@@ -162,7 +156,7 @@ class Writer(Addresses):
             self.line(f"jg_pack<{kind}, {self.width}> {', '.join(names)};")
         self.whole_or_some([f"x{i} = jg_read{{}}<{self.width}>({self.vector_place(k)}{{}});" for i, k in reads.items()])
         for i, k in reads.items():
-            if self.kernel.operands[k].dtype.is_half:
+            if self.widens and self.kernel.operands[k].dtype.is_half:
                 self.line(f"const jg_pack<float, {self.width}> f{i} = jg_widened(x{i});")
 
     def whole_or_some(self, calls: Sequence[str]) -> None:
@@ -321,7 +315,7 @@ class Writer(Addresses):
             kept = f"x{i}.at[k]" if i in self.packs else f"{self.slots[i]}[{self.slot_index}]"
             return widen(kept, d) if self.as_stored(i) else kept
         if vector and self.is_vector(i, stage):
-            return f"f{i}.at[k]" if d.is_half and i not in self.rows else widen(f"x{i}.at[k]", d)
+            return f"f{i}.at[k]" if self.widens and d.is_half and i not in self.rows else widen(f"x{i}.at[k]", d)
         if is_reloaded(self.plan, i, stage):
             return self.guarded(widen(self.place(self.plan.spill[i]), d), d, vector)
         if op == "load":
@@ -411,33 +405,6 @@ class Writer(Addresses):
         if stmt.fn in ("any", "all"):
             return convert(convert(first, source, dtypes.bool_), dtypes.bool_, kernel.dtype_of(i))
         return convert(first, source, stmt.dtype or source)
-
-    def source_of(self, i: int) -> dtypes.dtype:
-        """The dtype in which a reduction is accumulated."""
-        stmt = self.kernel.body[i]
-        return dtypes.bool_ if stmt.fn in ("any", "all") else self.kernel.dtype_of(stmt.args[0])
-
-    def accumulator(self, i: int) -> str:
-        kind = COMPUTED[self.source_of(i).name]
-        return f"jg_best<{kind}>" if self.kernel.body[i].fn in ("argmax", "argmin") else kind
-
-    def slot_bytes(self, i: int) -> int:
-        """The size of the accumulator in the scratch memory."""
-        size = 4 if self.source_of(i).is_half else self.source_of(i).itemsize
-        return 16 if self.kernel.body[i].fn in ("argmax", "argmin") else max(4, size)
-
-    def identity(self, i: int) -> str:
-        fn = self.kernel.body[i].fn
-        value = literal(FOLDS[fn].identity(self.kernel.dtype_of(self.kernel.body[i].args[0])), self.source_of(i))
-        return f"{{{value}, {literal(LARGEST, dtypes.int64)}}}" if fn in ("argmax", "argmin") else value
-
-    def join(self, i: int) -> str:
-        """The operator of a reduction; sums of bools are "or", products "and"."""
-        fn, d = self.kernel.body[i].fn, self.source_of(i)
-        name = _JOINS.get(fn, f"jg_{fn}")
-        if d is dtypes.bool_:
-            name = {"jg_sum": "jg_or", "jg_prod": "jg_and"}.get(name, name)
-        return f"{name}<{COMPUTED[d.name]}>"
 
     def start(self, reductions: Iterable[int]) -> None:
         for i in reductions:

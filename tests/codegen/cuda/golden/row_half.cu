@@ -29,10 +29,9 @@ jg_row_exp_sum_0_warp(i64 n0, i64 n1, const jg_half* __restrict__ p0, jg_half* _
             else {
                 x0 = jg_read_some<8>(q0 + e, m);
             }
-            const jg_pack<float, 8> f0 = jg_widened(x0);
             #pragma unroll
             for (int k = 0; k < 8; k++) {
-                const float v0 = f0.at[k];
+                const float v0 = jg_widen(x0.at[k]);
                 const float v1 = expf(v0);
                 const float v2 = jg_widen(jg_narrow((float)(v1)));
                 r3 = k < m ? jg_sum<float>::of(r3, v2) : r3;
@@ -70,10 +69,9 @@ jg_row_exp_sum_0_split(i64 n0, i64 n1, const jg_half* __restrict__ p0, jg_half* 
             else {
                 x0 = jg_read_some<8>(q0 + e, m);
             }
-            const jg_pack<float, 8> f0 = jg_widened(x0);
             #pragma unroll
             for (int k = 0; k < 8; k++) {
-                const float v0 = f0.at[k];
+                const float v0 = jg_widen(x0.at[k]);
                 const float v1 = expf(v0);
                 const float v2 = jg_widen(jg_narrow((float)(v1)));
                 r3 = k < m ? jg_sum<float>::of(r3, v2) : r3;
