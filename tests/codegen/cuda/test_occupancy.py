@@ -1,4 +1,4 @@
-"""Registers of the kernels of the programs that are measured on a GPU, and how many blocks of them a multiprocessor holds.
+"""Registers of the kernels that are measured on a GPU, and how many of their blocks a multiprocessor holds.
 
     python -m tests.codegen.cuda.test_occupancy      # writes the table anew
 
@@ -24,7 +24,7 @@ TABLE = Path(__file__).parent / "golden" / "occupancy.txt"
 REGISTERS, WARPS, BLOCKS, UNIT = 65536, 64, 32, 8
 #: registers that another version of the compiler may take besides
 OTHERWISE = 8
-HEAD = re.compile(r'extern "C" __global__ void __launch_bounds__\((\d+)(?:, \d+)?\)\s+(\w+)\(')
+HEAD = re.compile(r'extern "C" __global__ void __launch_bounds__\((\d+)[^)]*\)\s+(\w+)\(')
 
 
 def blocks(registers: int, threads: int) -> int:

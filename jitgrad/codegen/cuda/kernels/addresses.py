@@ -84,19 +84,21 @@ class Addresses(Lines):
         self.width = vector_width(kernel, self.units) if vectors else 1
         self.based: frozenset[int] = frozenset()    # axes that the pointers q have taken
         self.bases: dict[int, str] = {}
-        self.resident = 0                           # blocks that a multiprocessor has room for, at least; 0: any
         self.restrict = " __restrict__"             # how pointers are qualified where operands do not overlap
         self.strides = {key: f"s{number}" for number, key in enumerate(kernel.argument_strides())}
 
     # --- the function ---
 
-    def function(self, symbol: str, threads: int, scratch: bool = False, fixed: Sequence[str] = ()) -> str:
-        """What was printed, as a function with the kernel's parameters, or with those of `fixed`."""
+    def function(self, symbol: str, threads: int, scratch: bool = False, fixed: Sequence[str] = (),
+                 held: int = 0) -> str:
+        """What was printed, as a function with the kernel's parameters, or with those of `fixed`.
+
+        `held`: how many blocks a multiprocessor holds at least, where that is asked for.
+        """
         parameters = list(fixed) or [*self.parameters(), *self.numbers(range(len(self.kernel.scalars)))]
         if scratch:
             parameters.append("char* scratch")
-        bounds = f"{threads}, {self.resident}" if self.resident else threads
-        head = f'extern "C" __global__ void __launch_bounds__({bounds})'
+        head = f'extern "C" __global__ void __launch_bounds__({threads}{f", {held}" if held else ""})'
         return "\n".join([head, f"{symbol}({', '.join(parameters)}) {{", *self.lines, "}", ""])
 
     def numbers(self, which: Iterable[int]) -> list[str]:

@@ -51,8 +51,6 @@ class Columns(Reducing):
             for block in ("blockIdx.y", "b"))
         self.leader = "group == 0 && live"
         self.busy = any(is_expensive(s.op) for s in kernel.body)
-        if self.busy and self.split:
-            self.resident = BUSY
 
     def of_row(self) -> list[int]:
         """Values of a result, but for constants."""
@@ -93,7 +91,7 @@ class Columns(Reducing):
                 self.line(f"const int m = jg_rest<{self.width}>(n{self.lane} - e);")
             self.begin_row(others)
             self.row()
-        return self.function(symbol, self.threads, scratch)
+        return self.function(symbol, self.threads, scratch, held=BUSY if self.busy and self.split else 0)
 
     def neighbours(self) -> AbstractContextManager[None]:
         """Around what is done for each of a thread's results."""

@@ -84,8 +84,9 @@ class Reducing(Writer):
                 self.sweep(stage, now)
 
     def soon(self, waiting: Sequence[int], stage: int) -> list[int]:
-        """Which values of a row that are known before a stage are computed now: what it needs, and what takes time to be
-        read. No thread has to wait for a number of its row before it reads the elements.
+        """Which values of a row that are known before a stage are computed now: what it needs, and what takes time.
+
+        So no thread waits for a number of its row before it reads the elements.
         """
         body = self.kernel.body
         if self.split or stage == self.plan.stages or any(o.role == "inout" for o in self.kernel.operands):

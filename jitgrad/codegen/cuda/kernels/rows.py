@@ -186,7 +186,7 @@ class Rows(Reducing):
                 self.hold()
                 self.row()
         self.end_sums()
-        return self.function(symbol, self.threads, scratch)
+        return self.function(symbol, self.threads, scratch, held=self.blocks)
 
     def other_rows(self) -> None:
         """A row that is not of whole vectors: element by element, and each stage reads memory again."""
@@ -194,6 +194,16 @@ class Rows(Reducing):
         writer.lines, writer.indent, writer.based, writer.bases = self.lines, self.indent, self.based, self.bases
         writer.joined, writer.side, writer.short = self.joined, self.side, True
         writer.row()
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks a multiprocessor holds at least: so many that one is read while another computes.
+
+        Without a number the compiler tries to hold more, and spills registers.
+        """
+        kinds = {o.dtype.name for o in self.kernel.operands} | {s.dtype.name for s in self.kernel.body if s.dtype}
+        wide = "float64" in kinds
+        return 0 if self.form != "group" or self.sums else 2 if wide else 3
 
     def choose_row(self, first: str) -> None:
         """This thread's one of the rows from `first` on; the last one, of no length, where there are not so many."""

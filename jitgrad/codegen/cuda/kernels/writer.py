@@ -89,7 +89,7 @@ class Writer(Folding):
             self.each(indices, stage, f"{position or 'e'} + k")
 
     def quotients(self, indices: Sequence[int]) -> list[int]:
-        """Divisions of elements by one number of their row, where nothing but vectors is changed: all can be repeated."""
+        """Divisions of elements by a number of their row, where nothing but vectors is changed: all can be repeated."""
         body, units = self.kernel.body, self.units
         if not self.whole or not all(body[i].op == "store" and body[i].operand in units if body[i].op in STORES
                                      else body[i].op != "reduce" for i in indices):

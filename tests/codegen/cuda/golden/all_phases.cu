@@ -1,7 +1,7 @@
 // def all_phases(x):
 //     return x / (x * x).sum()
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 3)
 jg_all_mul_sum_div_0_group(i64 n0, const float* __restrict__ p0, float* __restrict__ p1, char* scratch) {
     // one results, each of n0 elements
     // p0: float32, in, at i0

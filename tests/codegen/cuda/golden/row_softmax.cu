@@ -1,7 +1,7 @@
 // def row_softmax(x):
 //     return x.softmax(1)
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 3)
 jg_row_amax_sub_exp_sum_div_0_group(i64 n0, i64 n1, const float* __restrict__ p0, float* __restrict__ p1, i64 s0, i64 s1) {
     // n0 results, each of n1 elements
     // p0: float32, in, at i0 * s0 + i1
