@@ -6,6 +6,7 @@ Values are in computing types: bool is bool, half types are computed in float, t
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -83,8 +84,14 @@ def _infix(symbol: str, of_bools: str = "") -> Row:
     return row
 
 
-def _compared(symbol: str) -> Row:
-    return lambda xs, s, d, attr: f"({xs[0]} {symbol} {xs[1]})"
+@dataclass(frozen=True)
+class Comparison:
+    """The row of a comparison, by its sign."""
+
+    sign: str
+
+    def __call__(self, xs: Sequence[str], s: dtype, d: dtype, attr: bool | int | float) -> str:
+        return f"({xs[0]} {self.sign} {xs[1]})"
 
 
 def _logical(symbol: str) -> Row:
@@ -122,8 +129,6 @@ def _abs(xs: Sequence[str], s: dtype, d: dtype, attr: bool | int | float) -> str
     return f"({COMPUTED[d.name]})({xs[0]} < 0 ? -{xs[0]} : {xs[0]})" if s.is_signed else xs[0]
 
 
-#: comparisons, by their sign
-COMPARISONS: Mapping[str, str] = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 EXPRESSIONS: Mapping[str, Row] = {
     **{name: _math(name) for name, op in OPS.items() if "elementary" in op.traits},
     "add": _infix("+", "|"), "sub": _infix("-"), "mul": _infix("*", "&"), "div": _infix("/"), "abs": _abs,
@@ -141,7 +146,8 @@ EXPRESSIONS: Mapping[str, Row] = {
     "fma": lambda xs, s, d, a: (_call("fma", xs, s) if s.is_floating_point
                                 else f"({COMPUTED[d.name]})({xs[0]} * {xs[1]} + {xs[2]})"),
     "where": lambda xs, s, d, a: f"({xs[0]} ? {xs[1]} : {xs[2]})",
-    **{name: _compared(symbol) for name, symbol in COMPARISONS.items()},
+    "eq": Comparison("=="), "ne": Comparison("!="), "lt": Comparison("<"), "le": Comparison("<="),
+    "gt": Comparison(">"), "ge": Comparison(">="),
     "logical_and": _logical("&&"), "logical_or": _logical("||"), "logical_xor": _logical("!="),
     "logical_not": lambda xs, s, d, a: f"({xs[0]} == {literal(0, s)})",
     "bitwise_and": _infix("&"), "bitwise_or": _infix("|"), "bitwise_xor": _infix("^"),

@@ -15,7 +15,7 @@ from jitgrad import dtypes
 from jitgrad.codegen.cuda.kernels.addresses import Folding
 from jitgrad.codegen.cuda.kernels.draws import step_of
 from jitgrad.codegen.cuda.kernels.scalars import (
-    COMPARISONS, COMPUTED, EXPRESSIONS, STORED, convert, literal, narrow, widen)
+    COMPUTED, EXPRESSIONS, STORED, Comparison, convert, literal, narrow, widen)
 from jitgrad.codegen.program.kernel import RANDOM_WORD, Kernel
 from jitgrad.codegen.program.plan import STORES, Plan, dependencies, is_reloaded, make_plan
 
@@ -353,7 +353,8 @@ class Writer(Folding):
         for equality. "" for others.
         """
         stmt, body = self.kernel.body[i], self.kernel.body
-        if stmt.op not in COMPARISONS or not (self.short or (vector and stmt.op in ("eq", "ne"))):
+        row = EXPRESSIONS[stmt.op]
+        if not isinstance(row, Comparison) or not (self.short or (vector and row.sign in ("==", "!="))):
             return ""
         for own, other in (stmt.args, stmt.args[::-1]):
             if (body[own].op != "index" or body[own].axis != self.lane
@@ -361,11 +362,11 @@ class Writer(Folding):
                 continue
             if not self.short:
                 if not self.dependencies[other] >> self.lane & 1:
-                    return f"(k {COMPARISONS[stmt.op]} jg_short(v{other} - e))"
+                    return f"(k {row.sign} jg_short(v{other} - e))"
             elif not self.plan.element[other]:
                 left, right = ("k", f"jg_short(v{other}) - e") if vector else ("e", f"jg_short(v{other})")
                 sides = (left, right) if own == stmt.args[0] else (right, left)
-                return f"({f' {COMPARISONS[stmt.op]} '.join(sides)})"
+                return f"({f' {row.sign} '.join(sides)})"
         return ""
 
     def store(self, i: int, stage: int, vector: bool) -> None:
