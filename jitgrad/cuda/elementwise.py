@@ -108,7 +108,7 @@ def _compiled(cupy: Any, k: Elementwise) -> Any:
 
 def runner(cupy: Any, op: OpDef) -> Callable[..., Any] | None:
     """A row on CuPy arrays (or NumPy scalars among them) as one kernel; None for a row that CuPy does well itself."""
-    if op.kind is not POINTWISE or isinstance(op.impl, Ufunc):
+    if op.kind is not POINTWISE or isinstance(op.impl, Ufunc) or "copies" in op.traits:
         return None
     kernels: dict[Any, tuple[Any, dtype]] = {}
 

@@ -55,7 +55,8 @@ def literal(e: Emitter, value: Any, node: Node) -> str:
 _CAPITALS = ("add sub mul div neg abs sign pow floor ceil round exp log sqrt sin cos tan asin acos atan sinh cosh tanh "
              "asinh acosh atanh erf sigmoid relu reciprocal")
 _NAMES = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor", "logical_not": "Not", "isnan": "IsNaN",
-          "isinf": "IsInf", "minimum": "Min", "maximum": "Max", "detach": "Identity", "matmul": "MatMul"}
+          "isinf": "IsInf", "minimum": "Min", "maximum": "Max", "detach": "Identity", "contiguous": "Identity",
+          "matmul": "MatMul"}
 ROWS |= {op: partial(lambda name, e, node, *xs: e(name, *xs), name)
          for op, name in [*[(op, op.capitalize()) for op in _CAPITALS.split()], *_NAMES.items()]}
 ROWS |= {f"bitwise_{op}": partial(lambda name, e, node, *xs: e(

@@ -63,6 +63,7 @@ TRAITS: Mapping[str, str] = {
     "total": "has a value for all operands of its types, with no check before it (passes)",
     # half types
     "exact": "the result is an operand's value or needs no rounding in its dtype (codegen/lower, codegen/llvm)",
+    "copies": "the values are the operand's: only where they are differs (codegen/lower, cuda)",
     "passes": "the vjp hands cotangents on, negated at most: nothing to widen (ops)",
     "converts": "the impl chooses the dtype of its result, so it must see half types as they are (ops)",
     # costs

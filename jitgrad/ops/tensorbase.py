@@ -126,4 +126,4 @@ class TensorBase(Operators[Tensor]):
 
     def contiguous(self: Any, memory_format: Any = None) -> Tensor:
         """Itself where its memory is in order already, else a copy that is."""
-        return self if self._in_order() else apply("pad", self, pads=((0, 0),) * self.ndim, value=0)
+        return self if self._in_order() else apply("contiguous", self)

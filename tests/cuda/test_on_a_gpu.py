@@ -56,3 +56,23 @@ def test_a_loop_with_large_products() -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_whole_step(name: str, scripted: bool) -> None:
     test_models.whole_step(name, scripted)
+
+
+@pytest.mark.parametrize("d", [torch.bfloat16, torch.float32, torch.int64, torch.uint8], ids=str)
+@pytest.mark.parametrize("shape", [(70, 131), (257, 64), (1000, 999)], ids=str)
+def test_tiles(shape: tuple[int, int], d: Any) -> None:
+    x = (torch.arange(shape[0] * shape[1]) % 113).to(d).reshape(shape)
+    scripted = torch.script(lambda x: (x.t().contiguous(), x.t() + x.t()))
+    for got, expected in zip(scripted(x.to("cuda")), (x.t().contiguous(), x.t() + x.t()), strict=True):
+        assert torch.equal(got.cpu(), expected)
+
+
+@pytest.mark.parametrize("d", [torch.bfloat16, torch.float16, torch.float32], ids=str)
+@pytest.mark.parametrize("shape", [(1000,), (33, 77), (7, 3, 130), (64, 4096)], ids=str)
+def test_masks_are_those_of_the_cpu(shape: tuple[int, ...], d: Any) -> None:
+    masks = []
+    for where in ("cpu", "cuda"):
+        torch.manual_seed(3)
+        masks.append(torch.script(lambda x: torch.nn.functional.dropout(x, 0.3))(
+            torch.ones(*shape, dtype=d, device=where)).cpu())
+    assert torch.equal(*masks)

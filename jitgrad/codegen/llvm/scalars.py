@@ -278,7 +278,7 @@ EMIT: dict[str, Row] = {
     "bitwise_and": lambda xs, s, d, a: xs[0] & xs[1], "bitwise_or": lambda xs, s, d, a: xs[0] | xs[1],
     "bitwise_xor": lambda xs, s, d, a: xs[0] ^ xs[1], "bitwise_not": lambda xs, s, d, a: ~xs[0],
     "bitwise_left_shift": _left_shift, "bitwise_right_shift": _right_shift,
-    "cast": lambda xs, s, d, a: convert(xs[0], s, d),
+    "cast": lambda xs, s, d, a: convert(xs[0], s, d), "contiguous": lambda xs, s, d, a: xs[0],
     **{name: _library(name) for name, op in OPS.items() if "elementary" in op.traits},
     RANDOM_WORD: _library("philox"),
 }

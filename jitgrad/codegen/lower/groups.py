@@ -12,7 +12,7 @@ from jitgrad.codegen.program.step import Ref
 from jitgrad.codegen.program.steps import KernelStep
 from jitgrad.dims import Size
 from jitgrad.dtypes import dtype
-from jitgrad.ops.opdef import fold_of
+from jitgrad.ops.opdef import fold_of, has_trait
 from jitgrad.script.graph.ir import Value
 
 
@@ -63,6 +63,8 @@ class GroupBuilder:
         args = tuple(self.read(o, axes) for o in item.operands)
         if fold_of(node.op):
             return self.reduction(item, args[0], d)
+        if has_trait(node.op, "copies"):
+            return args[0]
         return self.builder.compute(Stmt(node.op, args, d, value=node.attrs.get("n", 0)))
 
     def read(self, operand: Operand, axes: Sequence[int]) -> int:

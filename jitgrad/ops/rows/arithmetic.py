@@ -157,6 +157,9 @@ pointwise("cast", 1, "x converted to another dtype.", _cast, dtypes="any",
           traits={"cheap", "passes", "exact", "converts"}, spec=specs.cast,
           vjp=lambda F, g, y, x, dtype: (F.cast(g, dtype=x.dtype),),
           samples=attr_samples({"dtype": dtypes.float64}, {"dtype": dtypes.float32}))
+pointwise("contiguous", 1, "A copy of x whose memory is in the order of its indices.",
+          lambda xp, x: xp.array(x, order="C"), dtypes="any", ref="numpy.array",
+          traits={"cheap", "passes", "exact", "converts", "copies"}, vjp=lambda F, g, y, x: (g,))
 pointwise("lerp", 3, "a + w * (b - a), computed from the nearer end.",
           compose=lambda F, a, b, w: F.where(F.lt(F.abs(w), 0.5), a + w * (b - a), b - (b - a) * (1.0 - w)),
           vjp=each(lambda F, g, y, a, b, w: g * (1.0 - w), lambda F, g, y, a, b, w: g * w,

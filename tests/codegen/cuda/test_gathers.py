@@ -76,7 +76,7 @@ def test_rows_are_moved_at_once(d: dtypes.dtype) -> None:
     width = 16 // d.itemsize
     assert f"jg_read_row<{width}>(" in whole
     assert f"jg_add_row<{width}>(" in whole
-    loops = re.findall(r"for \(int k = 0.*?\n        \}\n", whole, re.DOTALL)
+    loops = re.findall(r"#pragma unroll\n *for \(int k = 0.*?\n                \}\n", whole, re.DOTALL)
     assert loops
     assert not any("p1[" in loop for loop in loops)  # an index is read once for all elements of a vector
 

@@ -51,37 +51,57 @@ jg_pw_tanh_mul_add_0(i64 n0, const float* p0, const float* p1, float* p2) {
     // p0: float32, in, at i0
     // p1: float32, in, at i0
     // p2: float32, out, at i0
-    const bool aligned = jg_aligned<4>(p0) && jg_aligned<4>(p1) && jg_aligned<4>(p2);
-    const i64 total = jg_parts(n0, 4);
-    for (i64 t = jg_thread(); t < total; t += jg_threads()) {
-        const i64 e = t * 4;
-        const bool full = aligned && e + 4 <= n0;
-        const int m = jg_rest<4>(n0 - e);
-        jg_pack<float, 4> x0, x4;
-        if (full) {
-            x0 = jg_read<4>(p0 + e);
-            x4 = jg_read<4>(p1 + e);
+    if (jg_aligned<4>(p0) && jg_aligned<4>(p1) && jg_aligned<4>(p2)) {
+        const i64 total = jg_parts(n0, 4);
+        for (i64 t = jg_thread(); t < total; t += jg_threads()) {
+            const i64 e = t * 4;
+            const int m = jg_rest<4>(n0 - e);
+            if (m == 4) {
+                jg_pack<float, 4> x0, x4;
+                x0 = jg_read<4>(p0 + e);
+                x4 = jg_read<4>(p1 + e);
+                jg_pack<float, 4> y6;
+                #pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    const float v0 = x0.at[k];
+                    const float v1 = tanhf(v0);
+                    const float v2 = 2.0f;
+                    const float v3 = (v1 * v2);
+                    const float v4 = x4.at[k];
+                    const float v5 = (v3 + v4);
+                    y6.at[k] = v5;
+                }
+                jg_write<4>(p2 + e, y6);
+            }
+            else {
+                const i64 first = e;
+                #pragma unroll 1
+                for (int k = 0; k < m; k++) {
+                    const i64 e = first + k;
+                    const i64 i0 = e;
+                    const float v0 = p0[i0];
+                    const float v1 = tanhf(v0);
+                    const float v2 = 2.0f;
+                    const float v3 = (v1 * v2);
+                    const float v4 = p1[i0];
+                    const float v5 = (v3 + v4);
+                    p2[i0] = v5;
+                }
+            }
         }
-        else {
-            x0 = jg_read_some<4>(p0 + e, m);
-            x4 = jg_read_some<4>(p1 + e, m);
-        }
-        jg_pack<float, 4> y6;
-        #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            const float v0 = x0.at[k];
+    }
+    else {
+        const i64 total = n0;
+        for (i64 t = jg_thread(); t < total; t += jg_threads()) {
+            const i64 e = t;
+            const i64 i0 = e;
+            const float v0 = p0[i0];
             const float v1 = tanhf(v0);
             const float v2 = 2.0f;
             const float v3 = (v1 * v2);
-            const float v4 = x4.at[k];
+            const float v4 = p1[i0];
             const float v5 = (v3 + v4);
-            y6.at[k] = v5;
-        }
-        if (full) {
-            jg_write<4>(p2 + e, y6);
-        }
-        else {
-            jg_write_some<4>(p2 + e, y6, m);
+            p2[i0] = v5;
         }
     }
 }

@@ -8,11 +8,18 @@ number arguments.
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, STORED
+from jitgrad import dtypes
+from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, STORED, literal
+from jitgrad.codegen.llvm.scalars import FOLDS
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.plan import make_plan
 from jitgrad.dims import Size
 
+LARGEST = (1 << 63) - 1
+
+#: reductions: the operator of `prelude.cuh` that joins two parts, where it is not `jg_<name>`
+_JOINS = {"dot": "jg_sum", "max": "jg_maximum", "min": "jg_minimum", "fastmax": "jg_fastmaximum", "any": "jg_or",
+          "all": "jg_and"}
 #: the most elements of a vector, and the most bytes that a thread reads and writes at once
 MOST_LANES, MOST_BYTES = 8, 192
 
@@ -198,3 +205,34 @@ class Addresses(Lines):
                     return "false"
                 conditions.append(f"{self.strides['o', k, axis]} % {self.width} == 0")
         return " && ".join(dict.fromkeys(conditions)) or "false"
+
+
+class Folding(Addresses):
+    """What the reductions of a kernel are: types and neutral elements of their parts, and what joins two."""
+
+    def source_of(self, i: int) -> dtypes.dtype:
+        """The dtype in which a reduction is accumulated."""
+        stmt = self.kernel.body[i]
+        return dtypes.bool_ if stmt.fn in ("any", "all") else self.kernel.dtype_of(stmt.args[0])
+
+    def accumulator(self, i: int) -> str:
+        kind = COMPUTED[self.source_of(i).name]
+        return f"jg_best<{kind}>" if self.kernel.body[i].fn in ("argmax", "argmin") else kind
+
+    def slot_bytes(self, i: int) -> int:
+        """The size of the accumulator in the scratch memory."""
+        size = 4 if self.source_of(i).is_half else self.source_of(i).itemsize
+        return 16 if self.kernel.body[i].fn in ("argmax", "argmin") else max(4, size)
+
+    def identity(self, i: int) -> str:
+        fn = self.kernel.body[i].fn
+        value = literal(FOLDS[fn].identity(self.kernel.dtype_of(self.kernel.body[i].args[0])), self.source_of(i))
+        return f"{{{value}, {literal(LARGEST, dtypes.int64)}}}" if fn in ("argmax", "argmin") else value
+
+    def join(self, i: int) -> str:
+        """The operator of a reduction; sums of bools are "or", products "and"."""
+        fn, d = self.kernel.body[i].fn, self.source_of(i)
+        name = _JOINS.get(fn, f"jg_{fn}")
+        if d is dtypes.bool_:
+            name = {"jg_sum": "jg_or", "jg_prod": "jg_and"}.get(name, name)
+        return f"{name}<{COMPUTED[d.name]}>"

@@ -12,14 +12,16 @@ from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.geometry import Launch
 from jitgrad.codegen.cuda.kernels.reducing import SHARING, Reducing
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED
-from jitgrad.codegen.program.kernel import Kernel
+from jitgrad.codegen.program.kernel import Kernel, is_expensive
 from jitgrad.codegen.program.plan import STORES, is_reloaded
 
 THREADS, MANY, MOST = 256, 1024, 1 << 16
-#: elements of a thread, at least, where blocks share the inner space
-ELEMENTS = 16
+#: elements of a thread, at least, where blocks share the inner space: few, for what takes time are reads one by one
+ELEMENTS = 4
 #: 32-bit registers of a thread for parts and other values of results, where a block has `MANY` threads
 REGISTERS = 24
+#: blocks of a multiprocessor, at least, where much is computed: what each takes of `SHARING` is then done in two turns
+BUSY = 4
 #: vectors of a thread, at least, that are read at a time: twice as many take all registers a thread has
 FEW = 4
 
@@ -27,6 +29,7 @@ FEW = 4
 class Columns(Reducing):
     """The kind `col`."""
 
+    widens = True
     over_parts = "u32 b = group; b < gridDim.y; b += groups"
 
     def __init__(self, kernel: Kernel):
@@ -47,6 +50,7 @@ class Columns(Reducing):
             f"((i64)blockIdx.x * gridDim.y + {block}) * {self.parts} + lane{self.times} + k"
             for block in ("blockIdx.y", "b"))
         self.leader = "group == 0 && live"
+        self.busy = any(is_expensive(s.op) for s in kernel.body)
 
     def of_row(self) -> list[int]:
         """Values of a result, but for constants."""
@@ -87,7 +91,7 @@ class Columns(Reducing):
                 self.line(f"const int m = jg_rest<{self.width}>(n{self.lane} - e);")
             self.begin_row(others)
             self.row()
-        return self.function(symbol, self.threads, scratch)
+        return self.function(symbol, self.threads, scratch, held=BUSY if self.busy and self.split else 0)
 
     def neighbours(self) -> AbstractContextManager[None]:
         """Around what is done for each of a thread's results."""
@@ -141,13 +145,23 @@ class Columns(Reducing):
 
     def recall_values(self, indices: Iterable[int], stage: int, k: str = "k") -> None:
         """Names for the values of a result that statements need, and do not make."""
+        self.name_values(self.needed_values(indices, stage), stage, k)
+
+    def quotients(self, indices: Sequence[int]) -> list[int]:
+        """None: each of a thread's results would have a divisor of its own."""
+        return []
+
+    def recall_arguments(self, i: int, known: Sequence[int], stage: int) -> None:
+        self.name_values(self.needed_values([*known, i], stage) - self.needed_values(known, stage), stage, "0")
+
+    def needed_values(self, indices: Iterable[int], stage: int) -> set[int]:
+        """Values of a result that statements need, and do not make."""
         made = set(indices)
-        found: dict[int, None] = {}
-        for i in indices:
-            if not is_reloaded(self.plan, i, stage):
-                found.update(dict.fromkeys(
-                    a for a in self.kernel.body[i].args if a not in made and not self.plan.element[a]))
-        for a in sorted(found):
+        return {a for i in made if not is_reloaded(self.plan, i, stage) for a in self.kernel.body[i].args
+                if a not in made and not self.plan.element[a]}
+
+    def name_values(self, values: Iterable[int], stage: int, k: str) -> None:
+        for a in sorted(values):
             kind = COMPUTED[self.kernel.dtype_of(a).name]
             if self.kernel.body[a].op in ("const", "scalar"):
                 self.define(a, self.kernel.dtype_of(a), self.value(a, stage, False))
@@ -164,13 +178,27 @@ class Columns(Reducing):
         inner = list(range(self.n_outer, self.n))
         begin, step = (("(i64)blockIdx.y * groups + group", "(i64)gridDim.y * groups")
                        if self.split else ("group", "groups"))
-        self.line(f"#pragma unroll {self.at_a_time(indices, stage)}")
-        with self.block(f"for (i64 j = {begin}; j < length; j += {step})"):
-            self.decode("j", inner)
-            self.elements(indices, stage, "")
+
+        def loop(at_a_time: int) -> None:
+            self.line(f"#pragma unroll {at_a_time}")
+            with self.block(f"for (i64 j = {begin}; j < length; j += {step})"):
+                self.decode("j", inner)
+                self.elements(indices, stage, "")
+
+        if self.width == 1:
+            loop(self.at_a_time(indices, stage))
+            return
+        with self.block("if (full)"):
+            self.whole = True
+            loop(self.at_a_time(indices, stage))
+            self.whole = False
+        with self.block("else"):
+            loop(1)
 
     def at_a_time(self, indices: Sequence[int], stage: int) -> int:
         """Rounds of the loop whose reads are under way at once; with many operands one keeps memory busy."""
+        if self.busy:
+            return 1  # what is computed hides the reads of other warps; twice of it would leave room for few of them
         reads = sum(self.kernel.body[i].op == "load" or is_reloaded(self.plan, i, stage) for i in indices)
         most, together = (2, FEW) if self.width > 1 else (4, FEW * 2)
         return max(1, min(most, together // max(1, reads)))

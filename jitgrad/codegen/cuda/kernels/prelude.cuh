@@ -29,6 +29,17 @@ JG_DEVICE jg_bfloat jg_narrow_bfloat(float f) {  // to nearest even; a NaN is a 
 #endif
     return h;
 }
+// rounded, as a float again: one packed conversion leaves the 16 bits where they are wanted, and is fast; the one of a
+// single number is not
+JG_DEVICE float jg_round_bfloat(float f) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    u32 bits;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(f), "f"(0.0f));
+    return __int_as_float((int)bits);
+#else
+    return jg_widen(jg_narrow_bfloat(f));
+#endif
+}
 
 #ifndef JG_HOST
 JG_DEVICE float jg_widen(jg_half h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h.bits)); return f; }
@@ -176,6 +187,21 @@ template <class T, int E> JG_DEVICE jg_pack<T, E> jg_narrowed(const jg_pack<floa
     return u.y;
 }
 
+// as floats. Of whole words: the compiler would take what was read apart into registers of 16 bits
+template <int E> JG_DEVICE jg_pack<float, E> jg_widened(const jg_pack<jg_bfloat, E>& x) {
+    union { u32 words[(E + 1) / 2]; jg_pack<jg_bfloat, E> x; } u;
+    jg_pack<float, E> y;
+    u.x = x;
+    #pragma unroll
+    for (int k = 0; k < E; k++) y.at[k] = __int_as_float((int)(k % 2 ? u.words[k / 2] & 0xffff0000u : u.words[k / 2] << 16));
+    return y;
+}
+template <int E> JG_DEVICE jg_pack<float, E> jg_widened(const jg_pack<jg_half, E>& x) {
+    jg_pack<float, E> y;
+    #pragma unroll
+    for (int k = 0; k < E; k++) y.at[k] = jg_widen(x.at[k]);
+    return y;
+}
 // a thread's vector number `c` of what waits in shared memory: threads side by side have neighbouring words
 template <int THREADS, class T, int E> JG_DEVICE void jg_keep(char* h, int c, const jg_pack<T, E>& x) {
     typedef typename jg_word<(int)alignof(jg_pack<T, E>)>::type W;
@@ -323,6 +349,27 @@ JG_DEVICE float jg_quotient(float a, const jg_divisor& d, bool& usual) {
     float q = fmaf(a, d.high, a * d.low);
     return fmaf(-fmaf(q, d.scaled, a * -4294967296.0f), d.reciprocal, q);
 }
+// CUDA's erff, bit for bit, but with both of its polynomials computed: to choose between their coefficients takes an
+// instruction for each, of a kind of which a multiprocessor does half as many as of these
+#ifndef JG_HOST
+#define JG_POLYNOMIAL(x, c6, c5, c4, c3, c2, c1, c0) \
+    fmaf(fmaf(fmaf(fmaf(fmaf(fmaf(JG_BITS(c6), x, JG_BITS(c5)), x, JG_BITS(c4)), x, JG_BITS(c3)), x, JG_BITS(c2)), x, \
+              JG_BITS(c1)), x, JG_BITS(c0))
+#define JG_BITS(bits) (__int_as_float((int)bits))
+JG_DEVICE float jg_erf(float x) {
+    float t = fabsf(x), s = x * x, power, y;
+    float inner = JG_POLYNOMIAL(s, 0x38b1e96a, 0xba574d20, 0x3baad5ea, 0xbcdc1be7, 0x3de718af, 0xbec093ac, 0x3e0375d3);
+    float outer = JG_POLYNOMIAL(t, 0x38eb4c3a, 0xbaae005b, 0x3c09919f, 0xbd24d99a, 0x3e235519, 0x3f69b4f9, 0x3f210a14);
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(fmaf(outer, -t, -t)));
+    // in assembler: no branch around either
+    asm("{.reg .pred far; setp.ge.f32 far, %1, 0f3f8060fe; selp.f32 %0, %2, %3, far;}"
+        : "=f"(y) : "f"(t), "f"(copysignf(1.0f - power, x)), "f"(fmaf(inner, x, x)));
+    return y;
+}
+#else
+JG_DEVICE float jg_erf(float x) { return erff(x); }
+#endif
+JG_DEVICE double jg_erf(double x) { return erf(x); }
 
 // --- special functions ----------------------------------------------------------------------------------------------
 
@@ -381,16 +428,33 @@ JG_DEVICE double jg_polygamma(int n, double x) {
 
 struct jg_words { u32 at[4]; u64 block; bool known; };
 
-JG_DEVICE jg_words jg_philox_block(u64 block, i64 seed) {
-    u32 c0 = (u32)block, c1 = (u32)(block >> 32), c2 = 0, c3 = 0, k0 = (u32)seed, k1 = (u32)((u64)seed >> 32);
+// N blocks from one on: all of a round share its key
+template <int N> JG_DEVICE void jg_philox_blocks(u32* words, u64 block, i64 seed) {
+    u32 k0 = (u32)seed, k1 = (u32)((u64)seed >> 32);
+    #pragma unroll
+    for (int b = 0; b < N; b++) {
+        words[4 * b] = (u32)(block + b);
+        words[4 * b + 1] = (u32)((block + b) >> 32);
+        words[4 * b + 2] = words[4 * b + 3] = 0;
+    }
     #pragma unroll
     for (int round = 0; round < 10; round++) {
-        u64 p0 = (u64)c0 * 0xD2511F53u, p1 = (u64)c2 * 0xCD9E8D57u;
-        u32 n0 = (u32)(p1 >> 32) ^ c1 ^ k0, n2 = (u32)(p0 >> 32) ^ c3 ^ k1;
-        c1 = (u32)p1; c3 = (u32)p0; c0 = n0; c2 = n2;
+        #pragma unroll
+        for (int b = 0; b < N; b++) {
+            u32* const c = words + 4 * b;
+            u64 p0 = (u64)c[0] * 0xD2511F53u, p1 = (u64)c[2] * 0xCD9E8D57u;
+            u32 n0 = (u32)(p1 >> 32) ^ c[1] ^ k0, n2 = (u32)(p0 >> 32) ^ c[3] ^ k1;
+            c[1] = (u32)p1; c[3] = (u32)p0; c[0] = n0; c[2] = n2;
+        }
         k0 += 0x9E3779B9u; k1 += 0xBB67AE85u;
     }
-    return {{c0, c1, c2, c3}, block, true};
+}
+JG_DEVICE jg_words jg_philox_block(u64 block, i64 seed) {
+    jg_words words;
+    jg_philox_blocks<1>(words.at, block, seed);
+    words.block = block;
+    words.known = true;
+    return words;
 }
 // `words` keeps the last block: neighbours share one
 JG_DEVICE i64 jg_philox(jg_words& words, i64 index, i64 seed, i64 offset) {
@@ -403,6 +467,27 @@ JG_DEVICE i64 jg_philox(i64 index, i64 seed, i64 offset) {
     jg_words words;
     words.known = false;
     return jg_philox(words, index, seed, offset);
+}
+
+// the words of E neighbours
+template <int E> struct jg_run { u32 at[E]; };
+template <int E> JG_DEVICE jg_run<E> jg_philox_run(i64 index, i64 seed, i64 offset) {
+    const int BLOCKS = (E + 3) / 4;
+    const u64 block = (u64)(index >> 2) + (u64)offset;
+    const int ahead = (int)(index & 3);
+    u32 words[4 * BLOCKS + 4];
+    jg_philox_blocks<BLOCKS>(words, block, seed);
+    if (ahead) {  // rows whose lengths are no multiples of four
+        jg_philox_blocks<1>(words + 4 * BLOCKS, block + BLOCKS, seed);
+        #pragma unroll
+        for (int k = 0; k < 4 * BLOCKS + 3; k++) words[k] = ahead & 1 ? words[k + 1] : words[k];
+        #pragma unroll
+        for (int k = 0; k < 4 * BLOCKS + 2; k++) words[k] = ahead & 2 ? words[k + 2] : words[k];
+    }
+    jg_run<E> run;
+    #pragma unroll
+    for (int k = 0; k < E; k++) run.at[k] = words[k];
+    return run;
 }
 
 // --- adding to memory -----------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ Values are in computing types: bool is bool, half types are computed in float, t
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -67,7 +68,7 @@ def convert(text: str, source: dtype, target: dtype) -> str:
     if target.is_half:
         odd = source.name == "float64" and target.name == "float16"  # to bfloat16 it is rounded twice, as in torch
         single = f"jg_to_odd({text})" if odd else f"(float)({text})"
-        return widen(narrow(single, target), target)
+        return f"jg_round_bfloat({single})" if target.name == "bfloat16" else widen(narrow(single, target), target)
     if target.is_floating_point or not source.is_floating_point:
         return f"({kind})({text})"
     if kind == "i64":
@@ -83,8 +84,14 @@ def _infix(symbol: str, of_bools: str = "") -> Row:
     return row
 
 
-def _compared(symbol: str) -> Row:
-    return lambda xs, s, d, attr: f"({xs[0]} {symbol} {xs[1]})"
+@dataclass(frozen=True)
+class Comparison:
+    """The row of a comparison, by its sign."""
+
+    sign: str
+
+    def __call__(self, xs: Sequence[str], s: dtype, d: dtype, attr: bool | int | float) -> str:
+        return f"({xs[0]} {self.sign} {xs[1]})"
 
 
 def _logical(symbol: str) -> Row:
@@ -122,8 +129,6 @@ def _abs(xs: Sequence[str], s: dtype, d: dtype, attr: bool | int | float) -> str
     return f"({COMPUTED[d.name]})({xs[0]} < 0 ? -{xs[0]} : {xs[0]})" if s.is_signed else xs[0]
 
 
-#: comparisons, by their sign
-COMPARISONS: Mapping[str, str] = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 EXPRESSIONS: Mapping[str, Row] = {
     **{name: _math(name) for name, op in OPS.items() if "elementary" in op.traits},
     "add": _infix("+", "|"), "sub": _infix("-"), "mul": _infix("*", "&"), "div": _infix("/"), "abs": _abs,
@@ -141,14 +146,17 @@ EXPRESSIONS: Mapping[str, Row] = {
     "fma": lambda xs, s, d, a: (_call("fma", xs, s) if s.is_floating_point
                                 else f"({COMPUTED[d.name]})({xs[0]} * {xs[1]} + {xs[2]})"),
     "where": lambda xs, s, d, a: f"({xs[0]} ? {xs[1]} : {xs[2]})",
-    **{name: _compared(symbol) for name, symbol in COMPARISONS.items()},
+    "eq": Comparison("=="), "ne": Comparison("!="), "lt": Comparison("<"), "le": Comparison("<="),
+    "gt": Comparison(">"), "ge": Comparison(">="),
     "logical_and": _logical("&&"), "logical_or": _logical("||"), "logical_xor": _logical("!="),
     "logical_not": lambda xs, s, d, a: f"({xs[0]} == {literal(0, s)})",
     "bitwise_and": _infix("&"), "bitwise_or": _infix("|"), "bitwise_xor": _infix("^"),
     "bitwise_not": lambda xs, s, d, a: f"!{xs[0]}" if s.name == "bool" else f"({COMPUTED[d.name]})(~{xs[0]})",
     "bitwise_left_shift": lambda xs, s, d, a: f"jg_shl({xs[0]}, {xs[1]})",
     "bitwise_right_shift": lambda xs, s, d, a: f"jg_shr({xs[0]}, {xs[1]})",
-    "cast": lambda xs, s, d, a: convert(xs[0], s, d), "digamma": _in_double("jg_digamma"), "sqrt": _math("sqrt"),
+    "cast": lambda xs, s, d, a: convert(xs[0], s, d), "contiguous": lambda xs, s, d, a: xs[0],
+    "erf": lambda xs, s, d, a: f"jg_erf({xs[0]})",
+    "digamma": _in_double("jg_digamma"), "sqrt": _math("sqrt"),
     "polygamma": lambda xs, s, d, a: f"({COMPUTED[d.name]})jg_polygamma({int(a)}, (double){xs[0]})",
     "random.word": lambda xs, s, d, a: f"jg_philox({', '.join(xs)})",
 }

@@ -18,9 +18,10 @@ from importlib import resources
 from jitgrad.codegen.cuda.kernels import rows
 from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.columns import Columns
+from jitgrad.codegen.cuda.kernels.draws import simplified
 from jitgrad.codegen.cuda.kernels.geometry import ANY, Form, scratch as scratch_of
 from jitgrad.codegen.cuda.kernels.ordered import Ordered, is_ordered
-from jitgrad.codegen.cuda.kernels.pointwise import Pointwise
+from jitgrad.codegen.cuda.kernels.pointwise import Pointwise, pointwise
 from jitgrad.codegen.cuda.kernels.rows import Rows
 from jitgrad.codegen.program.kernel import Kernel
 
@@ -51,7 +52,7 @@ def symbol_of(kernel: Kernel, name: str) -> str:
 
 def forms(kernel: Kernel, name: str) -> tuple[Form, ...]:
     """How to launch what `source(kernel, name)` defines."""
-    symbol = symbol_of(kernel, name)
+    symbol, kernel = symbol_of(kernel, name), simplified(kernel)
     if not kernel.inner:
         return (_pointwise(kernel).form(symbol),)
     found: list[Form] = []
@@ -66,7 +67,7 @@ def forms(kernel: Kernel, name: str) -> tuple[Form, ...]:
 
 def source(kernel: Kernel, name: str) -> str:
     """The kernel's functions `jg_<kind>_<name>...`, one for each launch of `forms(kernel, name)`."""
-    symbol = symbol_of(kernel, name)
+    symbol, kernel = symbol_of(kernel, name), simplified(kernel)
     if not kernel.inner:
         return _pointwise(kernel).source(symbol)
     scratch = scratch_of(forms(kernel, name)) > 0
@@ -82,4 +83,4 @@ def writers(kernel: Kernel) -> list[list[tuple[str, Rows]]] | list[list[tuple[st
 
 
 def _pointwise(kernel: Kernel) -> Pointwise | Ordered:
-    return Ordered(kernel) if is_ordered(kernel) else Pointwise(kernel)
+    return Ordered(kernel) if is_ordered(kernel) else pointwise(kernel)

@@ -12,22 +12,17 @@ parts of a reduction.
 from collections.abc import Iterable, Sequence
 
 from jitgrad import dtypes
-from jitgrad.codegen.cuda.kernels.addresses import Addresses
+from jitgrad.codegen.cuda.kernels.addresses import Folding
+from jitgrad.codegen.cuda.kernels.draws import step_of
 from jitgrad.codegen.cuda.kernels.scalars import (
-    COMPARISONS, COMPUTED, EXPRESSIONS, STORED, convert, literal, narrow, widen)
-from jitgrad.codegen.llvm.scalars import FOLDS
-from jitgrad.codegen.program.kernel import Kernel
+    COMPUTED, EXPRESSIONS, STORED, Comparison, convert, literal, narrow, widen)
+from jitgrad.codegen.program.kernel import RANDOM_WORD, Kernel
 from jitgrad.codegen.program.plan import STORES, Plan, dependencies, is_reloaded, make_plan
 
-LARGEST = (1 << 63) - 1
-
-#: reductions: the operator of `prelude.cuh` that joins two parts, where it is not `jg_<name>`
-_JOINS = {"dot": "jg_sum", "max": "jg_maximum", "min": "jg_minimum", "fastmax": "jg_fastmaximum", "any": "jg_or",
-          "all": "jg_and"}
-
-
-class Writer(Addresses):
+class Writer(Folding):
     """Prints one function of one kernel."""
+
+    widens = False  # whether what is read of half types is made floats at once, which takes registers
 
     def __init__(self, kernel: Kernel, lane: int, vectors: bool = True):
         super().__init__(kernel, lane, vectors)
@@ -40,6 +35,7 @@ class Writer(Addresses):
         self.whole = False                          # whether all vectors of the row have E elements and are aligned
         self.divided: frozenset[int] = frozenset()  # quotients by `d<i>`, see `jg_divisor`
         self.packs: frozenset[int] = frozenset()    # kept values that wait as vectors
+        self.copied: dict[int, int] = {}            # stores of vectors as they were read, by which statement
         self.short = False                          # whether lane indices are below 1 << 30: `e` is an int
 
     # --- a vector of elements ---
@@ -128,7 +124,7 @@ class Writer(Addresses):
         for i in indices:
             stmt = self.kernel.body[i]
             arguments = stmt.args[stmt.op == "scatter_add":]
-            if stmt.op == "random.word" or not others.isdisjoint(arguments) or i in self.plan.spill:
+            if stmt.op == RANDOM_WORD or not others.isdisjoint(arguments) or i in self.plan.spill:
                 continue
             if stmt.op in ("gather", "scatter_add") and self.kernel.operands[stmt.operand].strides[self.lane] == 1 and (
                     not any(self.dependencies[a] >> self.lane & 1 for a in arguments)):
@@ -159,6 +155,9 @@ class Writer(Addresses):
         for kind, names in by_type.items():
             self.line(f"jg_pack<{kind}, {self.width}> {', '.join(names)};")
         self.whole_or_some([f"x{i} = jg_read{{}}<{self.width}>({self.vector_place(k)}{{}});" for i, k in reads.items()])
+        for i, k in reads.items():
+            if self.widens and self.kernel.operands[k].dtype.is_half:
+                self.line(f"const jg_pack<float, {self.width}> f{i} = jg_widened(x{i});")
 
     def whole_or_some(self, calls: Sequence[str]) -> None:
         """Accesses of vectors, whole ones where they are, else of their first `m` elements."""
@@ -171,20 +170,61 @@ class Writer(Addresses):
                     for call in calls:
                         self.line(call.format(*how))
 
-    def declare(self, indices: Iterable[int], stage: int, writes: dict[int, int]) -> None:
+    def declare(self, indices: Sequence[int], stage: int, writes: dict[int, int]) -> None:
         """Vectors to be written, and words that neighbours share."""
+        self.copied = self.copies(indices, stage, writes)
         for i, k in writes.items():
+            if i in self.copied:
+                continue
             self.line(f"jg_pack<{COMPUTED[self.kernel.operands[k].dtype.name]}, {self.width}> y{i};")
         for i in indices:
-            if self.kernel.body[i].op == "random.word" and not is_reloaded(self.plan, i, stage):
-                self.line(f"jg_words w{i};")
-                self.line(f"w{i}.known = false;")
+            if self.kernel.body[i].op == RANDOM_WORD and not is_reloaded(self.plan, i, stage):
+                if self.is_run(i):
+                    self.run_of_words(i, indices, stage)
+                else:
+                    self.line(f"jg_words w{i};")
+                    self.line(f"w{i}.known = false;")
+
+    def copies(self, indices: Sequence[int], stage: int, writes: dict[int, int]) -> dict[int, int]:
+        """Stores of vectors that are written as they were read: by which statement."""
+        body, found = self.kernel.body, {}
+        for i, k in writes.items():
+            source = body[i].args[0] if body[i].op == "store" else -1
+            if (source in indices and body[source].op == "load" and source not in self.preloaded
+                    and source not in self.plan.spill and self.reads_vector(source, stage) >= 0
+                    and self.kernel.dtype_of(source) is self.kernel.operands[k].dtype):
+                found[i] = source
+        return found
+
+    def is_run(self, i: int) -> bool:
+        """Whether neighbours take neighbouring words."""
+        return step_of(self.kernel, self.kernel.body[i].args[0], self.lane) == 1
+
+    def run_of_words(self, i: int, indices: Sequence[int], stage: int) -> None:
+        """The words `w<i>` of all E elements, from the number of the first one's."""
+        body, wanted = self.kernel.body, set(self.kernel.body[i].args)
+        for j in range(i - 1, -1, -1):
+            if j in wanted:
+                wanted.update(body[j].args)
+        first = [j for j in indices if j in wanted]
+        self.line(f"jg_run<{self.width}> w{i};")
+        with self.block():
+            if self.lane_index_used(first, stage):
+                self.line(f"const i64 i{self.lane} = e;")
+            self.each(first, stage, "", vector=False)
+            self.recall_arguments(i, first, stage)
+            arguments = ", ".join(f"v{a}" for a in body[i].args)
+            self.line(f"w{i} = jg_philox_run<{self.width}>({arguments});")
 
     def write_vectors(self, writes: dict[int, int]) -> None:
         call, of = f"jg_write{{}}<{self.width}>", self.kernel.operands
-        rounded = {i: f"jg_narrowed<{STORED[of[k].dtype.name]}>(y{i})" if of[k].dtype.is_half else f"y{i}"
+        rounded = {i: f"x{self.copied[i]}" if i in self.copied else
+                   f"jg_narrowed<{STORED[of[k].dtype.name]}>(y{i})" if of[k].dtype.is_half else f"y{i}"
                    for i, k in writes.items()}
         self.whole_or_some([f"{call}({self.vector_place(k)}, {rounded[i]}{{}});" for i, k in writes.items()])
+
+    def recall_arguments(self, i: int, known: Sequence[int], stage: int) -> None:
+        """Names for arguments of statement i that those of `known` do not need, where results' values wait."""
 
     def reads_vector(self, i: int, stage: int) -> int:
         """The operand that statement i reads as a vector, or -1."""
@@ -275,7 +315,7 @@ class Writer(Addresses):
             kept = f"x{i}.at[k]" if i in self.packs else f"{self.slots[i]}[{self.slot_index}]"
             return widen(kept, d) if self.as_stored(i) else kept
         if vector and self.is_vector(i, stage):
-            return widen(f"x{i}.at[k]", d)
+            return f"f{i}.at[k]" if self.widens and d.is_half and i not in self.rows else widen(f"x{i}.at[k]", d)
         if is_reloaded(self.plan, i, stage):
             return self.guarded(widen(self.place(self.plan.spill[i]), d), d, vector)
         if op == "load":
@@ -299,8 +339,8 @@ class Writer(Addresses):
         if i in self.divided:
             return f"jg_quotient(v{stmt.args[0]}, d{i}, usual)"
         arguments = [f"v{a}" for a in stmt.args]
-        if op == "random.word" and vector:
-            return f"jg_philox({', '.join([f'w{i}', *arguments])})"
+        if op == RANDOM_WORD and vector:
+            return f"(i64)w{i}.at[k]" if self.is_run(i) else f"jg_philox({', '.join([f'w{i}', *arguments])})"
         source = kernel.dtype_of(stmt.args[1] if op == "where" else stmt.args[0])
         return EXPRESSIONS[op](arguments, source, d, stmt.value)
 
@@ -309,16 +349,24 @@ class Writer(Addresses):
         return f"{counted} ? {text} : {literal(0, d)}" if counted else text
 
     def compared(self, i: int, vector: bool) -> str:
-        """A comparison of the lane index, which is short, with a number of the row: in 32 bits. "" for others."""
+        """A comparison of the lane index with a number of the row in 32 bits: where it is short, or of all E elements
+        for equality. "" for others.
+        """
         stmt, body = self.kernel.body[i], self.kernel.body
-        if not self.short or stmt.op not in COMPARISONS:
+        row = EXPRESSIONS[stmt.op]
+        if not isinstance(row, Comparison) or not (self.short or (vector and row.sign in ("==", "!="))):
             return ""
         for own, other in (stmt.args, stmt.args[::-1]):
-            if (body[own].op == "index" and body[own].axis == self.lane and not self.plan.element[other]
-                    and self.kernel.dtype_of(other) is dtypes.int64):
+            if (body[own].op != "index" or body[own].axis != self.lane
+                    or self.kernel.dtype_of(other) is not dtypes.int64):
+                continue
+            if not self.short:
+                if not self.dependencies[other] >> self.lane & 1:
+                    return f"(k {row.sign} jg_short(v{other} - e))"
+            elif not self.plan.element[other]:
                 left, right = ("k", f"jg_short(v{other}) - e") if vector else ("e", f"jg_short(v{other})")
                 sides = (left, right) if own == stmt.args[0] else (right, left)
-                return f"({f' {COMPARISONS[stmt.op]} '.join(sides)})"
+                return f"({f' {row.sign} '.join(sides)})"
         return ""
 
     def store(self, i: int, stage: int, vector: bool) -> None:
@@ -327,16 +375,23 @@ class Writer(Addresses):
         value, source = f"v{stmt.args[0]}", self.kernel.dtype_of(stmt.args[0])
         if stmt.op != "store" or not d.is_half or COMPUTED[source.name] != "float":  # else narrowing rounds
             value = convert(value, source, d)
+        if vector and i in self.copied:
+            return
         if vector and (i in self.rows or self.writes_vector(i, stage) >= 0):
             self.line(f"y{i}.at[k] = {narrow(value, d) if i in self.rows else value};")
             return
-        place = self.place(stmt.operand) if stmt.op == "store" else self.gathered(i)
+        place = self.target(i, vector)
         counted = self.counted(vector)
         guard = f"if ({counted}) " if counted else ""
         if stmt.op == "scatter_add":
             self.line(f"{guard}jg_add(&{place}, {value});")
         else:
             self.line(f"{guard}{place} = {narrow(value, d)};")
+
+    def target(self, i: int, vector: bool) -> str:
+        """Where a store goes."""
+        stmt = self.kernel.body[i]
+        return self.place(stmt.operand) if stmt.op == "store" else self.gathered(i)
 
     # --- reductions ---
 
@@ -351,33 +406,6 @@ class Writer(Addresses):
         if stmt.fn in ("any", "all"):
             return convert(convert(first, source, dtypes.bool_), dtypes.bool_, kernel.dtype_of(i))
         return convert(first, source, stmt.dtype or source)
-
-    def source_of(self, i: int) -> dtypes.dtype:
-        """The dtype in which a reduction is accumulated."""
-        stmt = self.kernel.body[i]
-        return dtypes.bool_ if stmt.fn in ("any", "all") else self.kernel.dtype_of(stmt.args[0])
-
-    def accumulator(self, i: int) -> str:
-        kind = COMPUTED[self.source_of(i).name]
-        return f"jg_best<{kind}>" if self.kernel.body[i].fn in ("argmax", "argmin") else kind
-
-    def slot_bytes(self, i: int) -> int:
-        """The size of the accumulator in the scratch memory."""
-        size = 4 if self.source_of(i).is_half else self.source_of(i).itemsize
-        return 16 if self.kernel.body[i].fn in ("argmax", "argmin") else max(4, size)
-
-    def identity(self, i: int) -> str:
-        fn = self.kernel.body[i].fn
-        value = literal(FOLDS[fn].identity(self.kernel.dtype_of(self.kernel.body[i].args[0])), self.source_of(i))
-        return f"{{{value}, {literal(LARGEST, dtypes.int64)}}}" if fn in ("argmax", "argmin") else value
-
-    def join(self, i: int) -> str:
-        """The operator of a reduction; sums of bools are "or", products "and"."""
-        fn, d = self.kernel.body[i].fn, self.source_of(i)
-        name = _JOINS.get(fn, f"jg_{fn}")
-        if d is dtypes.bool_:
-            name = {"jg_sum": "jg_or", "jg_prod": "jg_and"}.get(name, name)
-        return f"{name}<{COMPUTED[d.name]}>"
 
     def start(self, reductions: Iterable[int]) -> None:
         for i in reductions:

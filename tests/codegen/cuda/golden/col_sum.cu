@@ -23,20 +23,35 @@ jg_col_sum_mul_0(i64 n0, i64 n1, const float* __restrict__ p0, float* __restrict
         for (int k = 0; k < 4; k++) {
             r1[k] = 0.0f;
         }
-        #pragma unroll 2
-        for (i64 j = (i64)blockIdx.y * groups + group; j < length; j += (i64)gridDim.y * groups) {
-            const i64 i1 = j;
-            jg_pack<float, 4> x0;
-            if (full) {
+        if (full) {
+            #pragma unroll 2
+            for (i64 j = (i64)blockIdx.y * groups + group; j < length; j += (i64)gridDim.y * groups) {
+                const i64 i1 = j;
+                jg_pack<float, 4> x0;
                 x0 = jg_read<4>(p0 + e + i1 * s0);
+                #pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    const float v0 = x0.at[k];
+                    r1[k] = jg_sum<float>::of(r1[k], v0);
+                }
             }
-            else {
-                x0 = jg_read_some<4>(p0 + e + i1 * s0, m);
-            }
-            #pragma unroll
-            for (int k = 0; k < 4; k++) {
-                const float v0 = x0.at[k];
-                r1[k] = jg_sum<float>::of(r1[k], v0);
+        }
+        else {
+            #pragma unroll 1
+            for (i64 j = (i64)blockIdx.y * groups + group; j < length; j += (i64)gridDim.y * groups) {
+                const i64 i1 = j;
+                jg_pack<float, 4> x0;
+                if (full) {
+                    x0 = jg_read<4>(p0 + e + i1 * s0);
+                }
+                else {
+                    x0 = jg_read_some<4>(p0 + e + i1 * s0, m);
+                }
+                #pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    const float v0 = x0.at[k];
+                    r1[k] = jg_sum<float>::of(r1[k], v0);
+                }
             }
         }
         #pragma unroll

@@ -43,32 +43,47 @@ jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<10> table, char* scratch)
             // n0 results
             // p0: float32, in, at i0
             // p1: float32, out, at i0
-            const bool aligned = jg_aligned<4>(p0) && jg_aligned<4>(p1);
-            const i64 total = jg_parts(n0, 4);
-            for (i64 t = jg_thread(); t < total; t += jg_threads()) {
-                const i64 e = t * 4;
-                const bool full = aligned && e + 4 <= n0;
-                const int m = jg_rest<4>(n0 - e);
-                jg_pack<float, 4> x0;
-                if (full) {
-                    x0 = jg_read<4>(p0 + e);
+            if (jg_aligned<4>(p0) && jg_aligned<4>(p1)) {
+                const i64 total = jg_parts(n0, 4);
+                for (i64 t = jg_thread(); t < total; t += jg_threads()) {
+                    const i64 e = t * 4;
+                    const int m = jg_rest<4>(n0 - e);
+                    if (m == 4) {
+                        jg_pack<float, 4> x0;
+                        x0 = jg_read<4>(p0 + e);
+                        jg_pack<float, 4> y3;
+                        #pragma unroll
+                        for (int k = 0; k < 4; k++) {
+                            const float v0 = x0.at[k];
+                            const float v1 = 0.5f;
+                            const float v2 = (v0 * v1);
+                            y3.at[k] = v2;
+                        }
+                        jg_write<4>(p1 + e, y3);
+                    }
+                    else {
+                        const i64 first = e;
+                        #pragma unroll 1
+                        for (int k = 0; k < m; k++) {
+                            const i64 e = first + k;
+                            const i64 i0 = e;
+                            const float v0 = p0[i0];
+                            const float v1 = 0.5f;
+                            const float v2 = (v0 * v1);
+                            p1[i0] = v2;
+                        }
+                    }
                 }
-                else {
-                    x0 = jg_read_some<4>(p0 + e, m);
-                }
-                jg_pack<float, 4> y3;
-                #pragma unroll
-                for (int k = 0; k < 4; k++) {
-                    const float v0 = x0.at[k];
+            }
+            else {
+                const i64 total = n0;
+                for (i64 t = jg_thread(); t < total; t += jg_threads()) {
+                    const i64 e = t;
+                    const i64 i0 = e;
+                    const float v0 = p0[i0];
                     const float v1 = 0.5f;
                     const float v2 = (v0 * v1);
-                    y3.at[k] = v2;
-                }
-                if (full) {
-                    jg_write<4>(p1 + e, y3);
-                }
-                else {
-                    jg_write_some<4>(p1 + e, y3, m);
+                    p1[i0] = v2;
                 }
             }
         }
@@ -172,30 +187,39 @@ jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<10> table, char* scratch)
         // n0 results
         // p0: float32, in, at i0
         // p1: float32, out, at i0
-        const bool aligned = jg_aligned<4>(p0) && jg_aligned<4>(p1);
-        const i64 total = jg_parts(n0, 4);
-        for (i64 t = jg_thread(); t < total; t += jg_threads()) {
-            const i64 e = t * 4;
-            const bool full = aligned && e + 4 <= n0;
-            const int m = jg_rest<4>(n0 - e);
-            jg_pack<float, 4> x0;
-            if (full) {
-                x0 = jg_read<4>(p0 + e);
+        if (jg_aligned<4>(p0) && jg_aligned<4>(p1)) {
+            const i64 total = jg_parts(n0, 4);
+            for (i64 t = jg_thread(); t < total; t += jg_threads()) {
+                const i64 e = t * 4;
+                const int m = jg_rest<4>(n0 - e);
+                if (m == 4) {
+                    jg_pack<float, 4> x0;
+                    x0 = jg_read<4>(p0 + e);
+                    #pragma unroll
+                    for (int k = 0; k < 4; k++) {
+                        const float v0 = x0.at[k];
+                    }
+                    jg_write<4>(p1 + e, x0);
+                }
+                else {
+                    const i64 first = e;
+                    #pragma unroll 1
+                    for (int k = 0; k < m; k++) {
+                        const i64 e = first + k;
+                        const i64 i0 = e;
+                        const float v0 = p0[i0];
+                        p1[i0] = v0;
+                    }
+                }
             }
-            else {
-                x0 = jg_read_some<4>(p0 + e, m);
-            }
-            jg_pack<float, 4> y1;
-            #pragma unroll
-            for (int k = 0; k < 4; k++) {
-                const float v0 = x0.at[k];
-                y1.at[k] = v0;
-            }
-            if (full) {
-                jg_write<4>(p1 + e, y1);
-            }
-            else {
-                jg_write_some<4>(p1 + e, y1, m);
+        }
+        else {
+            const i64 total = n0;
+            for (i64 t = jg_thread(); t < total; t += jg_threads()) {
+                const i64 e = t;
+                const i64 i0 = e;
+                const float v0 = p0[i0];
+                p1[i0] = v0;
             }
         }
     }

@@ -7,27 +7,44 @@ jg_pw_index_put_0(i64 n0, const float* p0, const i64* p1, float* p2) {
     // p0: float32, in, at i0
     // p1: int64, in, at i0
     // p2: float32, inout, at 0
-    const bool aligned = jg_aligned<4>(p0) && jg_aligned<4>(p1);
-    const i64 total = jg_parts(n0, 4);
-    for (i64 t = jg_thread(); t < total; t += jg_threads()) {
-        const i64 e = t * 4;
-        const bool full = aligned && e + 4 <= n0;
-        const int m = jg_rest<4>(n0 - e);
-        jg_pack<float, 4> x0;
-        jg_pack<i64, 4> x1;
-        if (full) {
-            x0 = jg_read<4>(p0 + e);
-            x1 = jg_read<4>(p1 + e);
+    if (jg_aligned<4>(p0) && jg_aligned<4>(p1)) {
+        const i64 total = jg_parts(n0, 4);
+        for (i64 t = jg_thread(); t < total; t += jg_threads()) {
+            const i64 e = t * 4;
+            const int m = jg_rest<4>(n0 - e);
+            if (m == 4) {
+                jg_pack<float, 4> x0;
+                jg_pack<i64, 4> x1;
+                x0 = jg_read<4>(p0 + e);
+                x1 = jg_read<4>(p1 + e);
+                #pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    const float v0 = x0.at[k];
+                    const i64 v1 = x1.at[k];
+                    jg_add(&p2[v1], v0);
+                }
+            }
+            else {
+                const i64 first = e;
+                #pragma unroll 1
+                for (int k = 0; k < m; k++) {
+                    const i64 e = first + k;
+                    const i64 i0 = e;
+                    const float v0 = p0[i0];
+                    const i64 v1 = p1[i0];
+                    jg_add(&p2[v1], v0);
+                }
+            }
         }
-        else {
-            x0 = jg_read_some<4>(p0 + e, m);
-            x1 = jg_read_some<4>(p1 + e, m);
-        }
-        #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            const float v0 = x0.at[k];
-            const i64 v1 = x1.at[k];
-            if (k < m) jg_add(&p2[v1], v0);
+    }
+    else {
+        const i64 total = n0;
+        for (i64 t = jg_thread(); t < total; t += jg_threads()) {
+            const i64 e = t;
+            const i64 i0 = e;
+            const float v0 = p0[i0];
+            const i64 v1 = p1[i0];
+            jg_add(&p2[v1], v0);
         }
     }
 }
