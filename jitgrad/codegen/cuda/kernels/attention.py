@@ -19,8 +19,6 @@ from jitgrad.dtypes import dtype
 
 Kind = Literal["forward", "dq", "dkv"]
 
-#: the widths of heads for which there are kernels
-WIDTHS = (32, 64, 128)
 TYPES = {"float16": "jg_half", "bfloat16": "jg_bfloat"}
 THREADS = 128
 #: the most blocks along x
