@@ -1,9 +1,9 @@
 """Attention in one op, for scripts on a GPU."""
 
 import math
-from typing import Any
+from typing import Any, cast
 
-from jitgrad.ops.backend import AnyTensor, Tensor, backend
+from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
 from jitgrad.ops.library.core import apply
 from jitgrad.ops.rows.attention import WIDTHS
 
@@ -22,7 +22,7 @@ def fused_attention(query: AnyTensor[Tensor], key: AnyTensor[Tensor], value: Any
     rank = query.ndim
     if not all(map(backend().on_device, given)) or mask is not None or not isinstance(causal, bool):
         return None
-    if not isinstance(dropout, (int, float)) or dropout != 0 or not isinstance(scale, (int, float, type(None))):
+    if not isinstance(dropout, (int, float)) or dropout != 0 or not isinstance(scale, (int, float, SymNumber, type(None))):
         return None
     if not query.dtype.is_half or not 2 <= rank <= 4 or any(x.ndim != rank or x.dtype is not query.dtype
                                                             for x in given):
@@ -32,6 +32,8 @@ def fused_attention(query: AnyTensor[Tensor], key: AnyTensor[Tensor], value: Any
     width = next((w for w in WIDTHS if backend().take_equal([(query.shape[-1], w)])), None)
     if width is None or not backend().take_equal([*others, (key.shape[-2], value.shape[-2])]):
         return None
+    if isinstance(scale, SymNumber):  # known when the script runs
+        given, scale = (cast(Any, query) * scale, key, value), 1.0
     found = [_heads_last(x) for x in given]
     y, _ = apply("attention", *found, scale=1.0 / math.sqrt(width) if scale is None else float(scale), causal=causal)
     y = apply("permute", y, axes=(0, 2, 1, 3))
