@@ -1,7 +1,7 @@
 """Steps of a device's program: launches of several kernels at once, regions that one kernel runs, what is in them."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.sequence_steps import SeqGrow
@@ -9,6 +9,10 @@ from jitgrad.codegen.program.step import Buffer, Ref, Step, Touched, Use, uses_i
 from jitgrad.codegen.program.steps import Point, of_kernel
 from jitgrad.dims import Size, Symbol, product
 from jitgrad.script.graph.ir import Value
+
+
+#: the kernels of attention: it, the gradient of queries, those of keys and values
+Attention = Literal["forward", "dq", "dkv"]
 
 
 class EachStep(Step):
@@ -46,7 +50,7 @@ class AttentionStep(Step):
     `given`, `counted`: a number for each query, (batches, heads, queries), which it reads, or makes.
     """
 
-    kind: str
+    kind: Attention
     width: int
     causal: bool
     scale: float

@@ -3,5 +3,5 @@
 from . import (activations, arithmetic, attention, contract, convolutions, create, elementary, gather, logic, matrices,
                reductions, scans, special, views, windows)
 
-__all__ = ["activations", "arithmetic", "attention", "contract", "convolutions", "create", "elementary", "gather", "logic",
-           "matrices", "reductions", "scans", "special", "views", "windows"]
+__all__ = ["activations", "arithmetic", "attention", "contract", "convolutions", "create", "elementary", "gather",
+           "logic", "matrices", "reductions", "scans", "special", "views", "windows"]

@@ -1,4 +1,4 @@
-"""Kernels of attention, softmax(q k^T * scale) v, and of its gradient: `attention.cuh` for a dtype and a width of heads.
+"""Kernels of attention, softmax(q k^T * scale) v, and of its gradient: `attention.cuh` for a dtype and width of heads.
 
     source("forward", bfloat16, 64, causal=True, name="attention_3")    # extern "C" __global__ void attention_3(...)
     form("forward", 64, "attention_3")                                  # how it is launched, for so many blocks
@@ -12,12 +12,10 @@ computes the probabilities again.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import Literal
 
 from jitgrad.codegen.cuda.kernels.geometry import ANY, Form, Launch
+from jitgrad.codegen.program.device_steps import Attention as Kind
 from jitgrad.dtypes import dtype
-
-Kind = Literal["forward", "dq", "dkv"]
 
 TYPES = {"float16": "jg_half", "bfloat16": "jg_bfloat"}
 THREADS = 128

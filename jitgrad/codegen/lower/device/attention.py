@@ -11,7 +11,7 @@ from jitgrad.codegen.lower.rules.joins import aim
 from jitgrad.codegen.lower.rules.windows import copy
 from jitgrad.codegen.lower.state import Lowering, tensor
 from jitgrad.codegen.program.access import is_contiguous, reshape_strides
-from jitgrad.codegen.program.device_steps import AttentionStep
+from jitgrad.codegen.program.device_steps import Attention, AttentionStep
 from jitgrad.codegen.program.step import Ref
 from jitgrad.dims import Size
 from jitgrad.dtypes import float32
@@ -77,8 +77,8 @@ def _backward(state: Lowering, node: Node) -> None:
         done()
 
 
-def _emit(state: Lowering, node: Node, kind: str, reads: Sequence[Ref], makes: Sequence[Ref], given: Sequence[Ref],
-          counted: Sequence[Ref]) -> None:
+def _emit(state: Lowering, node: Node, kind: Attention, reads: Sequence[Ref], makes: Sequence[Ref],
+          given: Sequence[Ref], counted: Sequence[Ref]) -> None:
     (batches, n_q, heads, width), n_k = reads[0].dims, reads[1].dims[1]
     assert isinstance(width, int)
     state.emit(AttentionStep(kind, width, node.attrs["causal"], node.attrs["scale"], (batches, heads, n_q, n_k),

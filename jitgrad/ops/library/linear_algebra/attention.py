@@ -11,7 +11,7 @@ __library__ = True
 
 
 def fused_attention(query: AnyTensor[Tensor], key: AnyTensor[Tensor], value: AnyTensor[Tensor], mask: Any,
-                    dropout: Any, causal: Any, scale: Any) -> Any:
+                    dropout: Any, causal: Any, scale: Any) -> Tensor | None:
     """softmax(query @ key.T * scale) @ value as one op; None where it is to be composed.
 
     It is one op on a GPU, in scripts, for half types, without mask and dropout, with heads of 32, 64 or 128 features:
@@ -22,10 +22,12 @@ def fused_attention(query: AnyTensor[Tensor], key: AnyTensor[Tensor], value: Any
     rank = query.ndim
     if not all(map(backend().on_device, given)) or mask is not None or not isinstance(causal, bool):
         return None
-    if not isinstance(dropout, (int, float)) or dropout != 0 or not isinstance(scale, (int, float, SymNumber, type(None))):
+    if not isinstance(dropout, (int, float)) or dropout != 0:
         return None
-    if not query.dtype.is_half or not 2 <= rank <= 4 or any(x.ndim != rank or x.dtype is not query.dtype
-                                                            for x in given):
+    if scale is not None and not isinstance(scale, (int, float, SymNumber)):
+        return None
+    if not query.dtype.is_half or not 2 <= rank <= 4 or any(
+            x.ndim != rank or x.dtype is not query.dtype for x in given):
         return None
     others = [(a, b) for x in (key, value) for a, b in zip(x.shape, query.shape, strict=True)]
     del others[rank - 2::rank]
@@ -35,8 +37,8 @@ def fused_attention(query: AnyTensor[Tensor], key: AnyTensor[Tensor], value: Any
     if isinstance(scale, SymNumber):  # known when the script runs
         given, scale = (cast(Any, query) * scale, key, value), 1.0
     found = [_heads_last(x) for x in given]
-    y, _ = apply("attention", *found, scale=1.0 / math.sqrt(width) if scale is None else float(scale), causal=causal)
-    y = apply("permute", y, axes=(0, 2, 1, 3))
+    factor = 1.0 / math.sqrt(width) if scale is None else float(scale)
+    y: Tensor = apply("permute", apply("attention", *found, scale=factor, causal=causal)[0], axes=(0, 2, 1, 3))
     for _ in range(4 - rank):
         y = apply("select", y, axis=0, index=0)
     return y

@@ -299,7 +299,7 @@ class SymbolicBackend:
         hints = [(sizes.hint(a), sizes.hint(b)) for a, b in known]
         if any(m != n or (m is None and not sizes.equal(a, b)) for (a, b), (m, n) in zip(known, hints, strict=True)):
             return False
-        equal = all([sizes.assume_equal(a, b) for a, b in known])
+        equal = all(sizes.assume_equal(a, b) for a, b in known)
         sizes.sharpen()
         return equal
 
