@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from jitgrad import dtypes
-from jitgrad.codegen.cuda.kernels import attention
-from tests.codegen.cuda import host
+from jitgrad.codegen.cuda.kernels import attention, text
+from jitgrad.ops.rows.attention import WIDTHS
+from tests.codegen.cuda import host, machinecode
 
 pytestmark = host.emulated
 
@@ -84,3 +85,16 @@ def test_values_and_gradients(d, width, batches, count, n_q, n_k, causal, scale,
     for name, one, other in zip(("y", "lse", "dq", "dk", "dv"), (y, lse, dq, dk, dv), expected, strict=True):
         size = np.abs(other).max(initial=1e-3, where=np.isfinite(other))
         np.testing.assert_allclose(one.astype(np.float64), other, atol=2 * unit * size, rtol=2 * unit, err_msg=name)
+
+
+@machinecode.needs_cuda
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
+def test_machine_code(arch):
+    """Nothing is spilled, and two blocks have room on a multiprocessor."""
+    names = {f"{kind}_{width}": (kind, width) for kind in attention.HEADS for width in WIDTHS}
+    whole = [text.prelude(), attention.library()]
+    whole += [attention.source(kind, dtypes.bfloat16, width, True, name) for name, (kind, width) in names.items()]
+    used = machinecode.compiled("\n".join(whole), arch)
+    for name, (kind, width) in names.items():
+        assert used[name].registers <= 65536 // (attention.THREADS * attention.shape(kind, width).resident)
+        assert arch == "sm_75" or used[name].stack == 0, name

@@ -50,6 +50,11 @@ JG_DEVICE u32 jg_pair(float x, float y, jg_bfloat) {
     return r;
 }
 #else  // the same by shuffles: on the host, and for GPUs before Ampere
+#ifdef JG_HOST
+#define JG_CALLED JG_DEVICE
+#else
+#define JG_CALLED static __device__ __noinline__
+#endif
 JG_DEVICE void jg_copy_async(u32 at, const void* from, bool inside) {
     uint4 nothing = {0, 0, 0, 0};
     jg_shared[at / 16] = inside ? *(const uint4*)from : nothing;
@@ -57,14 +62,14 @@ JG_DEVICE void jg_copy_async(u32 at, const void* from, bool inside) {
 JG_DEVICE void jg_commit() {}
 template <int LEFT> JG_DEVICE void jg_arrived() {}
 JG_DEVICE u32 jg_bits_at(u32 at) { return ((const unsigned short*)jg_shared)[at / 2]; }
-JG_DEVICE void jg_matrices(u32 (&r)[4], u32 at) {
+JG_CALLED void jg_matrices(u32 (&r)[4], u32 at) {
     int lane = threadIdx.x & 31;
     for (int i = 0; i < 4; i++) {
         u32 row = __shfl_sync(0xffffffffu, at, i * 8 + lane / 4) + lane % 4 * 4;
         r[i] = jg_bits_at(row) | jg_bits_at(row + 2) << 16;
     }
 }
-JG_DEVICE void jg_matrices_t(u32 (&r)[4], u32 at) {
+JG_CALLED void jg_matrices_t(u32 (&r)[4], u32 at) {
     int lane = threadIdx.x & 31;
     for (int i = 0; i < 4; i++) {
         u32 low = __shfl_sync(0xffffffffu, at, i * 8 + lane % 4 * 2) + lane / 4 * 2;
@@ -77,8 +82,9 @@ template <class T> JG_DEVICE float jg_of_pair(u32 pair, int k) {
     x.bits = (unsigned short)(pair >> 16 * k);
     return jg_widen(x);
 }
-template <class T> JG_DEVICE void jg_multiply(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1, T) {
+template <class T> JG_CALLED void jg_multiply(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1, T) {
     int lane = threadIdx.x & 31, row = lane / 4 * 4, column = lane % 4 * 8;
+    #pragma unroll 1
     for (int k = 0; k < 8; k++) {  // pairs along the inner axis
         int half = k / 4;
         u32 above = __shfl_sync(0xffffffffu, a[half * 2], row + k % 4);
