@@ -30,7 +30,7 @@ WIDTHS = (32, 64, 128)
 
 def _weights(xp: Any, q: Any, k: Any, scale: float, causal: bool) -> tuple[Any, Any, Any]:
     """exp(scores - their maximum), the sums of these along rows, the maximum."""
-    scores = xp.matmul(q * scale, xp.swapaxes(k, -1, -2))
+    scores = xp.matmul(q * scale, k.swapaxes(-1, -2))
     if causal:
         scores = xp.where(xp.arange(k.shape[-2]) > xp.arange(q.shape[-2])[:, None], -math.inf, scores)
     most = scores.max(axis=-1, keepdims=True) if k.shape[-2] else xp.zeros((*scores.shape[:-1], 1), q.dtype)
@@ -40,7 +40,7 @@ def _weights(xp: Any, q: Any, k: Any, scale: float, causal: bool) -> tuple[Any, 
 
 def _heads_first(xp: Any, *arrays: Any) -> list[Any]:
     """(..., H, L, E) of (..., L, H, E), and the other way round."""
-    return [xp.swapaxes(widened(x), -2, -3) for x in arrays]
+    return [widened(x).swapaxes(-2, -3) for x in arrays]
 
 
 def _attention(xp: Any, q: Any, k: Any, v: Any, scale: float, causal: bool) -> tuple[Any, Any]:
@@ -56,9 +56,9 @@ def _attention_backward(xp: Any, q: Any, k: Any, v: Any, y: Any, lse: Any, g: An
     d = q.dtype
     q, k, v, g = _heads_first(xp, q, k, v, g)
     e, total, _ = _weights(xp, q, k, scale, causal)
-    p, slopes = e / total, xp.matmul(g, xp.swapaxes(v, -1, -2))
+    p, slopes = e / total, xp.matmul(g, v.swapaxes(-1, -2))
     s = p * (slopes - (slopes * p).sum(axis=-1, keepdims=True)) * scale
-    found = xp.matmul(s, k), xp.matmul(xp.swapaxes(s, -1, -2), q), xp.matmul(xp.swapaxes(p, -1, -2), g)
+    found = xp.matmul(s, k), xp.matmul(s.swapaxes(-1, -2), q), xp.matmul(p.swapaxes(-1, -2), g)
     return tuple([rounded(x.astype(q.dtype, copy=False), d) for x in _heads_first(xp, *found)])
 
 
