@@ -126,22 +126,23 @@ template <class T> JG_DEVICE bool jg_by_pieces(const jg_head<T>& x) {
 
 // rows `first`... of a matrix as a tile of R rows, zeros behind its end; there after `jg_arrived` and a barrier
 template <int R, int D, class T> JG_DEVICE void jg_tile(u32 at, const jg_head<T>& x, int first) {
-    const bool whole = jg_by_pieces(x);
-    #pragma unroll
-    for (int i = 0; i < R * D / 8 / 128; i++) {
-        int piece = i * 128 + (int)threadIdx.x, row = piece / (D / 8), c = piece % (D / 8);
-        bool inside = first + row < x.count;
-        const T* from = x.p + (inside ? first + row : 0) * x.stride + c * 8;
-        u32 to = at + jg_piece<D>(row, c);
-        if (whole) {
-            jg_copy_async(to, from, inside);
-        } else {
-            u32 w[4];
-            #pragma unroll
-            for (int k = 0; k < 4; k++) w[k] = inside ? from[2 * k].bits | (u32)from[2 * k + 1].bits << 16 : 0u;
-            uint4 all = {w[0], w[1], w[2], w[3]};
-            jg_shared[to / 16] = all;
-        }
+    constexpr int C = D / 8, STEP = 128 / C;  // the rows that the threads bring at once
+    const int row = (int)threadIdx.x / C, c = (int)threadIdx.x % C, left = x.count - first - row;
+    const T* from = x.p + (first + row) * x.stride + c * 8;
+    if (jg_by_pieces(x)) {
+        #pragma unroll
+        for (int i = 0; i < R / STEP; i++, from += STEP * x.stride)
+            jg_copy_async(at + jg_piece<D>(row + i * STEP, c), from, i * STEP < left);
+        return;
+    }
+    #pragma unroll 1
+    for (int i = 0; i < R / STEP; i++, from += STEP * x.stride) {
+        u32 w[4];
+        #pragma unroll
+        for (int k = 0; k < 4; k++)
+            w[k] = i * STEP < left ? from[2 * k].bits | (u32)from[2 * k + 1].bits << 16 : 0u;
+        uint4 all = {w[0], w[1], w[2], w[3]};
+        jg_shared[(at + jg_piece<D>(row + i * STEP, c)) / 16] = all;
     }
 }
 
@@ -161,55 +162,73 @@ template <int D> JG_DEVICE void jg_right_t(u32 (&b)[4], u32 at, int n, int k) {
     jg_matrices_t(b, at + jg_piece<D>(k * 16 + (lane & 15), n * 2 + (lane >> 4)));
 }
 
-// c += a x^T, where x is a tile of N * 8 rows
-template <int D, int N, class T> JG_DEVICE void jg_by_rows(float (&c)[N][4], const u32 (&a)[D / 16][4], u32 x, T zero) {
+// c += a x^T for M times 16 rows of a, where x is a tile of N * 8 rows
+template <int D, int M, int N, class T>
+JG_DEVICE void jg_by_rows(float (&c)[M][N][4], const u32 (&a)[M][D / 16][4], u32 x, T zero) {
     #pragma unroll
     for (int k = 0; k < D / 16; k++)
         #pragma unroll
         for (int n = 0; n < N / 2; n++) {
             u32 b[4];
             jg_right<D>(b, x, n, k);
-            jg_multiply(c[2 * n], a[k], b[0], b[1], zero);
-            jg_multiply(c[2 * n + 1], a[k], b[2], b[3], zero);
+            #pragma unroll
+            for (int m = 0; m < M; m++) {
+                jg_multiply(c[m][2 * n], a[m][k], b[0], b[1], zero);
+                jg_multiply(c[m][2 * n + 1], a[m][k], b[2], b[3], zero);
+            }
         }
 }
-// the same with 16 rows of a tile, from `row` on, for a
-template <int D, int N, class T> JG_DEVICE void jg_by_rows(float (&c)[N][4], u32 left, int row, u32 x, T zero) {
+// the same with the rows of a tile, from `row` on, for a
+template <int D, int M, int N, class T>
+JG_DEVICE void jg_by_rows(float (&c)[M][N][4], u32 left, int row, u32 x, T zero) {
     #pragma unroll
     for (int k = 0; k < D / 16; k++) {
-        u32 a[4];
-        jg_left<D>(a, left, row, k);
+        u32 a[M][4];
+        #pragma unroll
+        for (int m = 0; m < M; m++) jg_left<D>(a[m], left, row + m * 16, k);
         #pragma unroll
         for (int n = 0; n < N / 2; n++) {
             u32 b[4];
             jg_right<D>(b, x, n, k);
-            jg_multiply(c[2 * n], a, b[0], b[1], zero);
-            jg_multiply(c[2 * n + 1], a, b[2], b[3], zero);
+            #pragma unroll
+            for (int m = 0; m < M; m++) {
+                jg_multiply(c[m][2 * n], a[m], b[0], b[1], zero);
+                jg_multiply(c[m][2 * n + 1], a[m], b[2], b[3], zero);
+            }
         }
     }
 }
-// c += p x, where p is a result, 16 x N * 8, rounded to T, and x a tile of N * 8 rows
-template <int D, int N, class T> JG_DEVICE void jg_by_columns(float (&c)[D / 8][4], const float (&p)[N][4], u32 x,
-                                                              T zero) {
+// c += p x, where p are results, rounded to T, and x is a tile of N * 8 rows
+template <int D, int M, int N, class T>
+JG_DEVICE void jg_by_columns(float (&c)[M][D / 8][4], const float (&p)[M][N][4], u32 x, T zero) {
     #pragma unroll
     for (int k = 0; k < N / 2; k++) {
-        u32 a[4] = {jg_pair(p[2 * k][0], p[2 * k][1], zero), jg_pair(p[2 * k][2], p[2 * k][3], zero),
-                    jg_pair(p[2 * k + 1][0], p[2 * k + 1][1], zero), jg_pair(p[2 * k + 1][2], p[2 * k + 1][3], zero)};
+        u32 a[M][4];
+        #pragma unroll
+        for (int m = 0; m < M; m++)
+            #pragma unroll
+            for (int i = 0; i < 4; i++)
+                a[m][i] = jg_pair(p[m][2 * k + i / 2][i % 2 * 2], p[m][2 * k + i / 2][i % 2 * 2 + 1], zero);
         #pragma unroll
         for (int n = 0; n < D / 16; n++) {
             u32 b[4];
             jg_right_t<D>(b, x, n, k);
-            jg_multiply(c[2 * n], a, b[0], b[1], zero);
-            jg_multiply(c[2 * n + 1], a, b[2], b[3], zero);
+            #pragma unroll
+            for (int m = 0; m < M; m++) {
+                jg_multiply(c[m][2 * n], a[m], b[0], b[1], zero);
+                jg_multiply(c[m][2 * n + 1], a[m], b[2], b[3], zero);
+            }
         }
     }
 }
 
-template <int N> JG_DEVICE void jg_clear(float (&c)[N][4]) {
+template <int M, int N> JG_DEVICE void jg_clear(float (&c)[M][N][4]) {
     #pragma unroll
-    for (int n = 0; n < N; n++)
+    for (int m = 0; m < M; m++)
         #pragma unroll
-        for (int i = 0; i < 4; i++) c[n][i] = 0.0f;
+        for (int n = 0; n < N; n++)
+            #pragma unroll
+            for (int i = 0; i < 4; i++) c[m][n][i] = 0.0f;
 }
 
 // 16 rows from `row` on of results, rows g times `above`, rows g + 8 times `below`
@@ -248,6 +267,22 @@ JG_DEVICE float jg_quad_max(float x) {
     return fmaxf(x, __shfl_sync(0xffffffffu, x, lane ^ 2));
 }
 
+// what queries from `row` on do not see of keys from `key` on is `instead`; there are `count` keys
+template <bool CAUSAL, int M, int N>
+JG_DEVICE void jg_unseen(float (&s)[M][N][4], int row, int key, int count, float instead) {
+    const int lane = threadIdx.x & 31;
+    #pragma unroll
+    for (int m = 0; m < M; m++)
+        #pragma unroll
+        for (int i = 0; i < 4; i++) {
+            // the first key that is not seen, from this lane's first one on
+            const int own = row + m * 16 + lane / 4 + i / 2 * 8 + 1;
+            const int end = (CAUSAL && own < count ? own : count) - key - lane % 4 * 2 - (i & 1);
+            #pragma unroll
+            for (int n = 0; n < N; n++) if (n * 8 >= end) s[m][n][i] = instead;
+        }
+}
+
 #define JG_LOG2E 1.4426950408889634f
 #define JG_LN2 0.6931471805599453f
 
@@ -280,10 +315,10 @@ JG_DEVICE void jg_attention_rows(const jg_head<const T>& q, const jg_head<const 
             #pragma unroll
             for (int i = 0; i < 4; i++) left[m][c][i] ^= scale < 0.0f ? 0x80008000u : 0u;
         }
-        jg_clear(sums[m]);
         most[m][0] = most[m][1] = -JG_INF;
         total[m][0] = total[m][1] = 0.0f;
     }
+    jg_clear(sums);
     for (int j = 0; j < blocks; j++) {
         const u32 here = (j & 1) * TILE, there = TILE - here;
         float s[M][N / 8][4];
@@ -293,31 +328,10 @@ JG_DEVICE void jg_attention_rows(const jg_head<const T>& q, const jg_head<const 
         }
         if (j + 1 < blocks) jg_tile<N, D>(K + there, k, (j + 1) * N);
         jg_commit();
-        #pragma unroll
-        for (int m = 0; m < M; m++) jg_clear(s[m]);
-        #pragma unroll
-        for (int c = 0; c < D / 16; c++)
-            #pragma unroll
-            for (int n = 0; n < N / 16; n++) {
-                u32 b[4];
-                jg_right<D>(b, K + here, n, c);
-                #pragma unroll
-                for (int m = 0; m < M; m++) {
-                    jg_multiply(s[m][2 * n], left[m][c], b[0], b[1], zero);
-                    jg_multiply(s[m][2 * n + 1], left[m][c], b[2], b[3], zero);
-                }
-            }
-        if ((j + 1) * N > k.count || (CAUSAL && (j + 1) * N > row + 1)) {  // some keys are not seen
-            #pragma unroll
-            for (int m = 0; m < M; m++)
-                #pragma unroll
-                for (int n = 0; n < N / 8; n++)
-                    #pragma unroll
-                    for (int i = 0; i < 4; i++) {
-                        int key = j * N + n * 8 + lane % 4 * 2 + (i & 1), own = row + m * 16 + lane / 4 + i / 2 * 8;
-                        if (key >= k.count || (CAUSAL && key > own)) s[m][n][i] = -JG_INF;
-                    }
-        }
+        jg_clear(s);
+        jg_by_rows<D, M, N / 8>(s, left, K + here, zero);
+        if ((j + 1) * N > k.count || (CAUSAL && (j + 1) * N > row + 1))
+            jg_unseen<CAUSAL>(s, row, j * N, k.count, -JG_INF);
         #pragma unroll
         for (int m = 0; m < M; m++)
             #pragma unroll
@@ -346,25 +360,7 @@ JG_DEVICE void jg_attention_rows(const jg_head<const T>& q, const jg_head<const 
         __syncthreads();
         if (j + 1 < blocks) jg_tile<N, D>(V + there, v, (j + 1) * N);
         jg_commit();
-        #pragma unroll
-        for (int c = 0; c < N / 16; c++) {
-            u32 p[M][4];
-            #pragma unroll
-            for (int m = 0; m < M; m++)
-                #pragma unroll
-                for (int i = 0; i < 4; i++)
-                    p[m][i] = jg_pair(s[m][2 * c + i / 2][i % 2 * 2], s[m][2 * c + i / 2][i % 2 * 2 + 1], zero);
-            #pragma unroll
-            for (int n = 0; n < D / 16; n++) {
-                u32 b[4];
-                jg_right_t<D>(b, V + here, n, c);
-                #pragma unroll
-                for (int m = 0; m < M; m++) {
-                    jg_multiply(sums[m][2 * n], p[m], b[0], b[1], zero);
-                    jg_multiply(sums[m][2 * n + 1], p[m], b[2], b[3], zero);
-                }
-            }
-        }
+        jg_by_columns<D, M, N / 8>(sums, s, V + here, zero);
     }
     #pragma unroll
     for (int m = 0; m < M; m++) {
@@ -380,55 +376,61 @@ JG_DEVICE void jg_attention_rows(const jg_head<const T>& q, const jg_head<const 
     }
 }
 
-// --- gradient -------------------------------------------------------------------------------------------------------
+// --- gradient --------------------------------------------------------------------------------------------------------
 
-// 64 rows of the gradient of q, and of delta, the sums of g * y along rows: N keys come at a time
-template <class T, int D, int N, bool CAUSAL>
+// 64 * M rows of the gradient of q, and of delta, the sums of g * y along rows: N keys come at a time
+template <class T, int D, int M, int N, bool CAUSAL>
 JG_DEVICE void jg_attention_dq(const jg_head<const T>& q, const jg_head<const T>& k, const jg_head<const T>& v,
                                const jg_head<const T>& y, const jg_head<const T>& g, const float* lse, float* delta,
                                const jg_head<T>& dq, float scale, int first) {
-    constexpr u32 TILE = N * D * 2, V = 2 * TILE, ROWS = 64 * D * 2;
-    const int lane = threadIdx.x & 31, inside = (int)(threadIdx.x >> 5) * 16, row = first + inside;
+    constexpr u32 TILE = N * D * 2, V = 2 * TILE, ROWS = 64 * M * D * 2;
+    const int lane = threadIdx.x & 31, inside = (int)(threadIdx.x >> 5) * 16 * M, row = first + inside;
     const T zero = T();
-    const int keys = CAUSAL && first + 64 < k.count ? first + 64 : k.count, blocks = (keys + N - 1) / N;
+    const int keys = CAUSAL && first + 64 * M < k.count ? first + 64 * M : k.count, blocks = (keys + N - 1) / N;
     const float factor = scale * JG_LOG2E;
-    float sums[D / 8][4], base[2], mean[2] = {0.0f, 0.0f};
-    u32 left[D / 16][4], cotangent[D / 16][4];
+    float sums[M][D / 8][4], base[M][2], mean[M][2];
+    u32 left[M][D / 16][4], cotangent[M][D / 16][4];
 
-    jg_tile<64, D>(0, g, first);
-    jg_tile<64, D>(ROWS, y, first);
+    jg_tile<64 * M, D>(0, g, first);
+    jg_tile<64 * M, D>(ROWS, y, first);
     jg_commit();
     jg_arrived<0>();
     __syncthreads();
     #pragma unroll
-    for (int c = 0; c < D / 16; c++) {
-        u32 of_y[4];
-        jg_left<D>(cotangent[c], 0, inside, c);
-        jg_left<D>(of_y, ROWS, inside, c);
+    for (int m = 0; m < M; m++) {
+        mean[m][0] = mean[m][1] = 0.0f;
         #pragma unroll
-        for (int i = 0; i < 4; i++)
+        for (int c = 0; c < D / 16; c++) {
+            u32 of_y[4];
+            jg_left<D>(cotangent[m][c], 0, inside + m * 16, c);
+            jg_left<D>(of_y, ROWS, inside + m * 16, c);
             #pragma unroll
-            for (int e = 0; e < 2; e++) {
-                T a, b;
-                a.bits = (unsigned short)(cotangent[c][i] >> 16 * e);
-                b.bits = (unsigned short)(of_y[i] >> 16 * e);
-                mean[i & 1] = fmaf(jg_widen(a), jg_widen(b), mean[i & 1]);
-            }
-    }
-    #pragma unroll
-    for (int h = 0; h < 2; h++) {
-        const int own = row + lane / 4 + h * 8;
-        mean[h] = jg_quad_sum(mean[h]);
-        base[h] = own < q.count ? lse[own] * JG_LOG2E : 0.0f;
-        if (lane % 4 == 0 && own < q.count) delta[own] = mean[h];
+            for (int i = 0; i < 4; i++)
+                #pragma unroll
+                for (int e = 0; e < 2; e++) {
+                    T a, b;
+                    a.bits = (unsigned short)(cotangent[m][c][i] >> 16 * e);
+                    b.bits = (unsigned short)(of_y[i] >> 16 * e);
+                    mean[m][i & 1] = fmaf(jg_widen(a), jg_widen(b), mean[m][i & 1]);
+                }
+        }
+        #pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const int own = row + m * 16 + lane / 4 + h * 8;
+            mean[m][h] = jg_quad_sum(mean[m][h]);
+            base[m][h] = own < q.count ? lse[own] * JG_LOG2E : 0.0f;
+            if (lane % 4 == 0 && own < q.count) delta[own] = mean[m][h];
+        }
     }
     __syncthreads();
-    jg_tile<64, D>(0, q, first);
+    jg_tile<64 * M, D>(0, q, first);
     jg_commit();
     jg_arrived<0>();
     __syncthreads();
     #pragma unroll
-    for (int c = 0; c < D / 16; c++) jg_left<D>(left[c], 0, inside, c);
+    for (int m = 0; m < M; m++)
+        #pragma unroll
+        for (int c = 0; c < D / 16; c++) jg_left<D>(left[m][c], 0, inside + m * 16, c);
     jg_clear(sums);
     __syncthreads();
     if (blocks) {
@@ -438,7 +440,7 @@ JG_DEVICE void jg_attention_dq(const jg_head<const T>& q, const jg_head<const T>
     jg_commit();
     for (int j = 0; j < blocks; j++) {
         const u32 here = (j & 1) * TILE, there = TILE - here;
-        float s[N / 8][4], d[N / 8][4];
+        float s[M][N / 8][4], d[M][N / 8][4];
         jg_arrived<0>();
         __syncthreads();
         if (j + 1 < blocks) {
@@ -448,38 +450,35 @@ JG_DEVICE void jg_attention_dq(const jg_head<const T>& q, const jg_head<const T>
         jg_commit();
         jg_clear(s);
         jg_clear(d);
-        jg_by_rows<D, N / 8>(s, left, here, zero);
-        jg_by_rows<D, N / 8>(d, cotangent, V + here, zero);
-        const bool partly = (j + 1) * N > k.count || (CAUSAL && (j + 1) * N > row + 1);
+        jg_by_rows<D, M, N / 8>(s, left, here, zero);
+        jg_by_rows<D, M, N / 8>(d, cotangent, V + here, zero);
         #pragma unroll
-        for (int n = 0; n < N / 8; n++)
+        for (int m = 0; m < M; m++)
             #pragma unroll
-            for (int i = 0; i < 4; i++) {
-                float p = jg_exp2(fmaf(s[n][i], factor, -base[i / 2]));
-                if (partly) {
-                    int key = j * N + n * 8 + lane % 4 * 2 + (i & 1), own = row + lane / 4 + i / 2 * 8;
-                    if (key >= k.count || (CAUSAL && key > own)) p = 0.0f;
-                }
-                s[n][i] = p * (d[n][i] - mean[i / 2]);
-            }
-        jg_by_columns<D, N / 8>(sums, s, here, zero);
+            for (int n = 0; n < N / 8; n++)
+                #pragma unroll
+                for (int i = 0; i < 4; i++)
+                    s[m][n][i] = jg_exp2(fmaf(s[m][n][i], factor, -base[m][i / 2])) * (d[m][n][i] - mean[m][i / 2]);
+        if ((j + 1) * N > k.count || (CAUSAL && (j + 1) * N > row + 1)) jg_unseen<CAUSAL>(s, row, j * N, k.count, 0.0f);
+        jg_by_columns<D, M, N / 8>(sums, s, here, zero);
     }
-    jg_put_rows<D>(dq, row, sums, scale, scale);
+    #pragma unroll
+    for (int m = 0; m < M; m++) jg_put_rows<D>(dq, row + m * 16, sums[m], scale, scale);
 }
 
-// 64 rows of the gradients of k and v: N queries come at a time
-template <class T, int D, int N, bool CAUSAL>
+// 64 * M rows of the gradients of k and v: N queries come at a time
+template <class T, int D, int M, int N, bool CAUSAL>
 JG_DEVICE void jg_attention_dkv(const jg_head<const T>& q, const jg_head<const T>& k, const jg_head<const T>& v,
                                 const jg_head<const T>& g, const float* lse, const float* delta,
                                 const jg_head<T>& dk, const jg_head<T>& dv, float scale, int first) {
-    constexpr bool HELD = D <= 64;  // whether there are registers for the rows of k and v
-    constexpr u32 TILE = N * D * 2, ROWS = 64 * D * 2, Q = 2 * ROWS, G = Q + 2 * TILE, NUMBERS = G + 2 * TILE;
-    const int lane = threadIdx.x & 31, inside = (int)(threadIdx.x >> 5) * 16, row = first + inside;
+    constexpr bool HELD = M * D <= 64;  // whether there are registers for the rows of k and v
+    constexpr u32 TILE = N * D * 2, ROWS = 64 * M * D * 2, Q = 2 * ROWS, G = Q + 2 * TILE, NUMBERS = G + 2 * TILE;
+    const int lane = threadIdx.x & 31, inside = (int)(threadIdx.x >> 5) * 16 * M, row = first + inside;
     const T zero = T();
     const int start = CAUSAL ? first / N : 0, blocks = (q.count + N - 1) / N;
     const float factor = scale * JG_LOG2E;
-    float of_k[D / 8][4], of_v[D / 8][4];
-    u32 left_k[HELD ? D / 16 : 1][4], left_v[HELD ? D / 16 : 1][4];
+    float of_k[M][D / 8][4], of_v[M][D / 8][4];
+    u32 left_k[M][HELD ? D / 16 : 1][4], left_v[M][HELD ? D / 16 : 1][4];
 
     auto fetch = [&](int j, int place) {
         jg_tile<N, D>(Q + place * TILE, q, j * N);
@@ -489,26 +488,28 @@ JG_DEVICE void jg_attention_dkv(const jg_head<const T>& q, const jg_head<const T
         if ((int)threadIdx.x < 2 * N)
             numbers[threadIdx.x] = query >= q.count ? 0.0f : (int)threadIdx.x < N ? lse[query] * JG_LOG2E : delta[query];
     };
-    jg_tile<64, D>(0, k, first);
-    jg_tile<64, D>(ROWS, v, first);
+    jg_tile<64 * M, D>(0, k, first);
+    jg_tile<64 * M, D>(ROWS, v, first);
     if (start < blocks) fetch(start, 0);
     jg_commit();
     jg_arrived<0>();
     __syncthreads();
     if constexpr (HELD) {
         #pragma unroll
-        for (int c = 0; c < D / 16; c++) {
-            jg_left<D>(left_k[c], 0, inside, c);
-            jg_left<D>(left_v[c], ROWS, inside, c);
-        }
+        for (int m = 0; m < M; m++)
+            #pragma unroll
+            for (int c = 0; c < D / 16; c++) {
+                jg_left<D>(left_k[m][c], 0, inside + m * 16, c);
+                jg_left<D>(left_v[m][c], ROWS, inside + m * 16, c);
+            }
     }
     jg_clear(of_k);
     jg_clear(of_v);
     for (int j = start; j < blocks; j++) {
         const int place = (j - start) & 1;
         const u32 tile_q = Q + place * TILE, tile_g = G + place * TILE;
-        const float* numbers = (const float*)((const char*)jg_shared + NUMBERS) + place * 2 * N;
-        float s[N / 8][4], d[N / 8][4];
+        const float2* numbers = (const float2*)((const char*)jg_shared + NUMBERS) + place * N + lane % 4;
+        float s[M][N / 8][4], d[M][N / 8][4];
         if (j > start) {
             jg_arrived<0>();
             __syncthreads();
@@ -516,28 +517,44 @@ JG_DEVICE void jg_attention_dkv(const jg_head<const T>& q, const jg_head<const T
         if (j + 1 < blocks) fetch(j + 1, 1 - place);
         jg_commit();
         jg_clear(s);
-        if constexpr (HELD) jg_by_rows<D, N / 8>(s, left_k, tile_q, zero);
-        else jg_by_rows<D, N / 8>(s, 0u, inside, tile_q, zero);
-        const bool partly = CAUSAL && j * N < row + 15;
+        if constexpr (HELD) jg_by_rows<D, M, N / 8>(s, left_k, tile_q, zero);
+        else jg_by_rows<D, M, N / 8>(s, 0u, inside, tile_q, zero);
         #pragma unroll
-        for (int n = 0; n < N / 8; n++)
+        for (int n = 0; n < N / 8; n++) {
+            const float2 base = numbers[n * 4];
             #pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const int t = n * 8 + lane % 4 * 2 + (i & 1);
-                s[n][i] = jg_exp2(fmaf(s[n][i], factor, -numbers[t]));
-                if (partly && row + lane / 4 + i / 2 * 8 > j * N + t) s[n][i] = 0.0f;
-            }
-        jg_by_columns<D, N / 8>(of_v, s, tile_g, zero);
+            for (int m = 0; m < M; m++)
+                #pragma unroll
+                for (int i = 0; i < 4; i++)
+                    s[m][n][i] = jg_exp2(fmaf(s[m][n][i], factor, i & 1 ? -base.y : -base.x));
+        }
+        if (CAUSAL && j * N < row + 16 * M - 1) {  // some queries do not see all keys
+            #pragma unroll
+            for (int m = 0; m < M; m++)
+                #pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    const int before = row + m * 16 + lane / 4 + i / 2 * 8 - j * N - lane % 4 * 2 - (i & 1);
+                    #pragma unroll
+                    for (int n = 0; n < N / 8; n++) if (n * 8 < before) s[m][n][i] = 0.0f;
+                }
+        }
+        jg_by_columns<D, M, N / 8>(of_v, s, tile_g, zero);
         jg_clear(d);
-        if constexpr (HELD) jg_by_rows<D, N / 8>(d, left_v, tile_g, zero);
-        else jg_by_rows<D, N / 8>(d, ROWS, inside, tile_g, zero);
+        if constexpr (HELD) jg_by_rows<D, M, N / 8>(d, left_v, tile_g, zero);
+        else jg_by_rows<D, M, N / 8>(d, ROWS, inside, tile_g, zero);
         #pragma unroll
-        for (int n = 0; n < N / 8; n++)
+        for (int n = 0; n < N / 8; n++) {
+            const float2 mean = numbers[N / 2 + n * 4];
             #pragma unroll
-            for (int i = 0; i < 4; i++)
-                s[n][i] *= d[n][i] - numbers[N + n * 8 + lane % 4 * 2 + (i & 1)];
-        jg_by_columns<D, N / 8>(of_k, s, tile_q, zero);
+            for (int m = 0; m < M; m++)
+                #pragma unroll
+                for (int i = 0; i < 4; i++) s[m][n][i] *= d[m][n][i] - (i & 1 ? mean.y : mean.x);
+        }
+        jg_by_columns<D, M, N / 8>(of_k, s, tile_q, zero);
     }
-    jg_put_rows<D>(dk, row, of_k, scale, scale);
-    jg_put_rows<D>(dv, row, of_v, 1.0f, 1.0f);
+    #pragma unroll
+    for (int m = 0; m < M; m++) {
+        jg_put_rows<D>(dk, row + m * 16, of_k[m], scale, scale);
+        jg_put_rows<D>(dv, row + m * 16, of_v[m], 1.0f, 1.0f);
+    }
 }

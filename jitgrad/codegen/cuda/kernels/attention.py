@@ -36,13 +36,12 @@ class Shape:
 
 def shape(kind: Kind, width: int) -> Shape:
     """For heads of a width."""
+    rows = 128 if width <= 64 else 64
     if kind == "forward":
-        rows, n = (128, 64) if width <= 64 else (64, 64)
-        return Shape(rows, n, 2 * width * (rows + 4 * n), 2)
-    n = 64 if width <= 64 else 32
+        return Shape(rows, 64, 2 * width * (rows + 4 * 64), 2)
     if kind == "dq":
-        return Shape(64, n, 2 * width * max(4 * n, 128), 2)
-    return Shape(64, n, 2 * width * (128 + 4 * n) + 4 * n * 4, 2)
+        return Shape(rows, 32, 2 * width * max(2 * rows, 4 * 32), 2)
+    return Shape(rows, 32, 2 * width * (2 * rows + 4 * 32) + 4 * 32 * 4, 2)
 
 
 #: the tensors that a kernel reads and writes by heads, and the arrays of a number for each row of q
@@ -54,8 +53,8 @@ NUMBERS: Mapping[Kind, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "forward": ((), ("lse",)), "dq": (("lse",), ("delta",)), "dkv": (("lse", "delta"), ())}
 _CALLS: Mapping[Kind, str] = {
     "forward": "jg_attention_rows<{T}, {width}, {m}, {n}, {causal}>(q, k, v, y, lse, scale, first)",
-    "dq": "jg_attention_dq<{T}, {width}, {n}, {causal}>(q, k, v, y, g, lse, delta, dq, scale, first)",
-    "dkv": "jg_attention_dkv<{T}, {width}, {n}, {causal}>(q, k, v, g, lse, delta, dk, dv, scale, first)"}
+    "dq": "jg_attention_dq<{T}, {width}, {m}, {n}, {causal}>(q, k, v, y, g, lse, delta, dq, scale, first)",
+    "dkv": "jg_attention_dkv<{T}, {width}, {m}, {n}, {causal}>(q, k, v, g, lse, delta, dk, dv, scale, first)"}
 
 
 def library() -> str:
