@@ -383,7 +383,7 @@ template <class T, int D, int M, int N, bool CAUSAL>
 JG_DEVICE void jg_attention_dq(const jg_head<const T>& q, const jg_head<const T>& k, const jg_head<const T>& v,
                                const jg_head<const T>& y, const jg_head<const T>& g, const float* lse, float* delta,
                                const jg_head<T>& dq, float scale, int first) {
-    constexpr u32 TILE = N * D * 2, V = 2 * TILE, ROWS = 64 * M * D * 2;
+    constexpr u32 TILE = N * D * 2, ROWS = 64 * M * D * 2, K = 3 * ROWS, V = K + 2 * TILE;
     const int lane = threadIdx.x & 31, inside = (int)(threadIdx.x >> 5) * 16 * M, row = first + inside;
     const T zero = T();
     const int keys = CAUSAL && first + 64 * M < k.count ? first + 64 * M : k.count, blocks = (keys + N - 1) / N;
@@ -393,8 +393,14 @@ JG_DEVICE void jg_attention_dq(const jg_head<const T>& q, const jg_head<const T>
 
     jg_tile<64 * M, D>(0, g, first);
     jg_tile<64 * M, D>(ROWS, y, first);
+    jg_tile<64 * M, D>(2 * ROWS, q, first);
     jg_commit();
-    jg_arrived<0>();
+    if (blocks) {
+        jg_tile<N, D>(K, k, 0);
+        jg_tile<N, D>(V, v, 0);
+    }
+    jg_commit();
+    jg_arrived<1>();
     __syncthreads();
     #pragma unroll
     for (int m = 0; m < M; m++) {
@@ -403,6 +409,7 @@ JG_DEVICE void jg_attention_dq(const jg_head<const T>& q, const jg_head<const T>
         for (int c = 0; c < D / 16; c++) {
             u32 of_y[4];
             jg_left<D>(cotangent[m][c], 0, inside + m * 16, c);
+            jg_left<D>(left[m][c], 2 * ROWS, inside + m * 16, c);
             jg_left<D>(of_y, ROWS, inside + m * 16, c);
             #pragma unroll
             for (int i = 0; i < 4; i++)
@@ -422,35 +429,20 @@ JG_DEVICE void jg_attention_dq(const jg_head<const T>& q, const jg_head<const T>
             if (lane % 4 == 0 && own < q.count) delta[own] = mean[m][h];
         }
     }
-    __syncthreads();
-    jg_tile<64 * M, D>(0, q, first);
-    jg_commit();
-    jg_arrived<0>();
-    __syncthreads();
-    #pragma unroll
-    for (int m = 0; m < M; m++)
-        #pragma unroll
-        for (int c = 0; c < D / 16; c++) jg_left<D>(left[m][c], 0, inside + m * 16, c);
     jg_clear(sums);
-    __syncthreads();
-    if (blocks) {
-        jg_tile<N, D>(0, k, 0);
-        jg_tile<N, D>(V, v, 0);
-    }
-    jg_commit();
     for (int j = 0; j < blocks; j++) {
         const u32 here = (j & 1) * TILE, there = TILE - here;
         float s[M][N / 8][4], d[M][N / 8][4];
         jg_arrived<0>();
         __syncthreads();
         if (j + 1 < blocks) {
-            jg_tile<N, D>(there, k, (j + 1) * N);
+            jg_tile<N, D>(K + there, k, (j + 1) * N);
             jg_tile<N, D>(V + there, v, (j + 1) * N);
         }
         jg_commit();
         jg_clear(s);
         jg_clear(d);
-        jg_by_rows<D, M, N / 8>(s, left, here, zero);
+        jg_by_rows<D, M, N / 8>(s, left, K + here, zero);
         jg_by_rows<D, M, N / 8>(d, cotangent, V + here, zero);
         #pragma unroll
         for (int m = 0; m < M; m++)
@@ -460,7 +452,7 @@ JG_DEVICE void jg_attention_dq(const jg_head<const T>& q, const jg_head<const T>
                 for (int i = 0; i < 4; i++)
                     s[m][n][i] = jg_exp2(fmaf(s[m][n][i], factor, -base[m][i / 2])) * (d[m][n][i] - mean[m][i / 2]);
         if ((j + 1) * N > k.count || (CAUSAL && (j + 1) * N > row + 1)) jg_unseen<CAUSAL>(s, row, j * N, k.count, 0.0f);
-        jg_by_columns<D, M, N / 8>(sums, s, here, zero);
+        jg_by_columns<D, M, N / 8>(sums, s, K + here, zero);
     }
     #pragma unroll
     for (int m = 0; m < M; m++) jg_put_rows<D>(dq, row + m * 16, sums[m], scale, scale);

@@ -40,7 +40,7 @@ def shape(kind: Kind, width: int) -> Shape:
     if kind == "forward":
         return Shape(rows, 64, 2 * width * (rows + 4 * 64), 2)
     if kind == "dq":
-        return Shape(rows, 32, 2 * width * max(2 * rows, 4 * 32), 2)
+        return Shape(rows, 32, 2 * width * (3 * rows + 4 * 32), 2)
     return Shape(rows, 32, 2 * width * (2 * rows + 4 * 32) + 4 * 32 * 4, 2)
 
 
