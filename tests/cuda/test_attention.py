@@ -59,9 +59,9 @@ def test_projections_are_read_and_written_where_they_are(device):
     dqkv = np.concatenate([p.transpose(0, 2, 1, 3).reshape(2, 5, 64) for p in (dq, dk, dv)], -1)
     check([y], [out.transpose(0, 2, 1, 3).reshape(2, 5, 64)], jitgrad.bfloat16)
     check([x.grad], [dqkv @ as_float64(w).T], jitgrad.bfloat16)
-    names = f.traffic(x, w)
-    assert str(names).count("jg_attention") == 3
-    assert "matmul" in str(names)
+    told = str(f.traffic(x, w))
+    assert told.count("jg_attention") == told.count("matmul") == 3
+    assert "7 launches" in told  # the other one copies y, which is saved, to the result
 
 
 @pytest.mark.parametrize(("d", "shapes", "causal", "scale"), [
