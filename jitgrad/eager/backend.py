@@ -107,6 +107,10 @@ class EagerBackend:
         return all(a == b for a, b in pairs)
 
     @staticmethod
+    def take_zero(number: float) -> bool:
+        return number == 0
+
+    @staticmethod
     def pieces(n: int, size: int) -> int:
         return -(-n // size)
 

@@ -169,6 +169,9 @@ class Backend(Protocol):
     def take_equal(self, pairs: Sequence[tuple[Any, Any]]) -> bool:
         """Whether sizes are equal, pair by pair: guarded in a script, for a choice between two ways of one result."""
 
+    def take_zero(self, number: Any) -> bool:
+        """Whether a number is zero: guarded in a script where it is, for a choice between two ways of one result."""
+
     def is_grad_enabled(self) -> bool:
         """Whether operations are recorded here."""
 

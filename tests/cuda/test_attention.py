@@ -117,3 +117,33 @@ def test_second_derivatives(device):
     expected = second(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True).sin().sum(), *wide)
     for one, other in zip(found, map(as_float64, expected), strict=True):
         np.testing.assert_allclose(as_float64(one), other, rtol=0.1, atol=0.03 * np.abs(other).max())
+
+
+class Heads(jitgrad.nn.Module):
+    """As nanoGPT has it."""
+
+    def __init__(self, dropout):
+        super().__init__()
+        self.n_head, self.n_embd, self.dropout = 2, 64, dropout
+        self.c_attn = jitgrad.nn.Linear(64, 192, bias=False)
+
+    def forward(self, x):
+        B, T, C = x.size()
+        q, k, v = self.c_attn(x).split(self.n_embd, dim=2)
+        k = k.view(B, T, self.n_head, C // self.n_head).transpose(1, 2)
+        q = q.view(B, T, self.n_head, C // self.n_head).transpose(1, 2)
+        v = v.view(B, T, self.n_head, C // self.n_head).transpose(1, 2)
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=None, dropout_p=self.dropout if self.training else 0,
+                                           is_causal=True)
+        return y.transpose(1, 2).contiguous().view(B, T, C)
+
+
+def test_a_dropout_of_zero_is_none(device):
+    """Until it is another."""
+    heads = Heads(0.0).to(jitgrad.bfloat16).cuda()
+    script, x = jitgrad.script(heads), tensor(jitgrad.bfloat16, 2, 4, 64).detach()
+    np.testing.assert_allclose(as_float64(script(x)), as_float64(heads(x)), rtol=0.05, atol=0.02)
+    assert "jg_attention" in str(script.traffic(x))
+    heads.dropout = 0.5
+    script(x)
+    assert "jg_attention" not in str(script.traffic(x))

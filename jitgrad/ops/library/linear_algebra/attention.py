@@ -15,14 +15,12 @@ def fused_attention(query: AnyTensor[Tensor], key: AnyTensor[Tensor], value: Any
     """softmax(query @ key.T * scale) @ value as one op; None where it is to be composed.
 
     It is one op on a GPU, in scripts, for half types, without mask and dropout, with heads of 32, 64 or 128 features:
-    (N, H, L, E), (H, L, E) or (L, E), equal for all but in L. Which it is of those hangs on the sizes of the first
-    call, which are guarded then.
+    (N, H, L, E), (H, L, E) or (L, E), equal for all but in L. Which it is of those hangs on the sizes, and the dropout,
+    of the first call, which are guarded then.
     """
     given = query, key, value
     rank = query.ndim
     if not all(map(backend().on_device, given)) or mask is not None or not isinstance(causal, bool):
-        return None
-    if not isinstance(dropout, (int, float)) or dropout != 0:
         return None
     if scale is not None and not isinstance(scale, (int, float, SymNumber)):
         return None
@@ -32,7 +30,8 @@ def fused_attention(query: AnyTensor[Tensor], key: AnyTensor[Tensor], value: Any
     others = [(a, b) for x in (key, value) for a, b in zip(x.shape, query.shape, strict=True)]
     del others[rank - 2::rank]
     width = next((w for w in WIDTHS if backend().take_equal([(query.shape[-1], w)])), None)
-    if width is None or not backend().take_equal([*others, (key.shape[-2], value.shape[-2])]):
+    if width is None or not backend().take_equal([*others, (key.shape[-2], value.shape[-2])]) or (
+            not backend().take_zero(dropout)):
         return None
     if isinstance(scale, SymNumber):  # known when the script runs
         given, scale = (cast(Any, query) * scale, key, value), 1.0

@@ -303,6 +303,9 @@ class SymbolicBackend:
         sizes.sharpen()
         return equal
 
+    def take_zero(self, number: Any) -> bool:
+        return self.context.inputs.is_zero(number) if isinstance(number, Number) else bool(number == 0)
+
     def is_grad_enabled(self) -> bool:
         return self.context.grad
 
