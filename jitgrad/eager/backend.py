@@ -1,7 +1,7 @@
 """The backend of the library that computes at once and records on the tape."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad import random
@@ -96,6 +96,19 @@ class EagerBackend:
     @staticmethod
     def select_number(condition: Any, if_true: Any, if_false: Any) -> Any:
         return if_true if condition else if_false
+
+    @staticmethod
+    def on_device(tensor: Tensor) -> bool:
+        """Never: nothing is compiled here."""
+        return False
+
+    @staticmethod
+    def take_equal(pairs: Sequence[tuple[int, int]]) -> bool:
+        return all(a == b for a, b in pairs)
+
+    @staticmethod
+    def take_zero(number: float) -> bool:
+        return number == 0
 
     @staticmethod
     def pieces(n: int, size: int) -> int:

@@ -179,6 +179,20 @@ ROWS |= {
 }
 
 
+@row("attention")
+def _attention(e: Emitter, node: Node, q: str, k: str, v: str) -> list[str]:
+    wide, rank = np.float32 if dtype(node).char in HALF_CHARS else dtype(node), len(dims(node))
+    order = [*range(rank - 3), rank - 2, rank - 3, rank - 1]
+    q, k, v = (e("Transpose", e.cast(x, wide), perm=order) for x in (q, k, v))
+    scale = e.constant(node.attrs["scale"], np.dtype(wide))
+    scores = e("MatMul", e("Mul", q, scale), e("Transpose", k, perm=[*range(rank - 2), rank - 1, rank - 2]))
+    if node.attrs["causal"]:
+        seen = e("Trilu", e("Expand", e.constant(1, np.dtype(wide)), e("Shape", scores)), upper=0)
+        scores = e("Where", e.cast(seen, np.dtype(bool)), scores, e.constant(-math.inf, np.dtype(wide)))
+    y = e("Transpose", e("MatMul", e("Softmax", scores, axis=-1), v), perm=order)
+    return [e.cast(y, dtype(node)), e("ReduceLogSumExp", scores, e.ints([-1]), keepdims=0)]
+
+
 # --- views ---------------------------------------------------------------------------------------------------------
 
 

@@ -163,6 +163,15 @@ class Backend(Protocol):
     def pieces(self, n: Any, size: Any) -> int:
         """How many parts of `size` an axis of `n` has, the last perhaps smaller: a constant, guarded in a script."""
 
+    def on_device(self, tensor: Any) -> bool:
+        """Whether a script runs on a GPU and has the tensor there, for a choice between two ways of one result."""
+
+    def take_equal(self, pairs: Sequence[tuple[Any, Any]]) -> bool:
+        """Whether sizes are equal, pair by pair: guarded in a script, for a choice between two ways of one result."""
+
+    def take_zero(self, number: Any) -> bool:
+        """Whether a number is zero: guarded in a script where it is, for a choice between two ways of one result."""
+
     def is_grad_enabled(self) -> bool:
         """Whether operations are recorded here."""
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import jitgrad as torch
 from jitgrad.codegen.cuda.host import device_regions
+from tests.codegen.cuda.test_attention import reference
 from tests.cuda import test_loops, test_models, test_repeated_loops
 from tests.cuda.test_loops import gradients, randn, same
 from tests.cuda.test_repeated_loops import equal_depth, moved
@@ -76,3 +78,30 @@ def test_masks_are_those_of_the_cpu(shape: tuple[int, ...], d: Any) -> None:
         masks.append(torch.script(lambda x: torch.nn.functional.dropout(x, 0.3))(
             torch.ones(*shape, dtype=d, device=where)).cpu())
     assert torch.equal(*masks)
+
+
+@pytest.mark.parametrize("d", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(("n_q", "n_k", "width", "causal"), [
+    (1, 1, 64, True), (200, 200, 64, True), (77, 333, 64, False), (300, 100, 32, True), (257, 257, 128, True),
+    (63, 190, 128, False)])
+def test_attention(d: torch.dtype, n_q: int, n_k: int, width: int, causal: bool) -> None:
+    """One kernel and two for the gradient, next to float64; equal bits in each run."""
+    @torch.script
+    def f(q: Any, k: Any, v: Any) -> Any:
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    shapes = ((2, 3, n_q, width), (2, 3, n_k, width), (2, 3, n_k, width), (2, 3, n_q, width))
+    q, k, v, g = (torch.randn(*shape).to(d).cuda() for shape in shapes)
+    found = []
+    for _ in range(3):  # launched, recorded, replayed
+        given = [x.detach().requires_grad_() for x in (q, k, v)]
+        y = f(*given)
+        found.append([y.detach(), *torch.autograd.grad(y, given, g)])
+    for again in found[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(found[0], again, strict=True))
+    expected = reference(*[x.cpu().double().numpy() for x in (q, k, v, g)], causal, width ** -0.5)
+    expected = [*expected[:1], *expected[2:]]
+    unit = 2.0 ** -7 if d is torch.bfloat16 else 2.0 ** -10
+    size = max(np.abs(other).max() for other in expected)
+    for one, other in zip(found[0], expected, strict=True):
+        np.testing.assert_allclose(one.cpu().double().numpy(), other, rtol=4 * unit, atol=2 * unit * size)

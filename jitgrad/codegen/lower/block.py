@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from jitgrad.codegen.lower import commits, deferred_stores
 from jitgrad.codegen.lower.classify import classify
 from jitgrad.codegen.lower.column_sums import ColumnSums
+from jitgrad.codegen.lower.device import attention
 from jitgrad.codegen.lower.device.epilogues import Epilogues
 from jitgrad.codegen.lower.device.narrowed import narrowed
 from jitgrad.codegen.lower.device.padded import unpadded
@@ -20,7 +21,8 @@ from jitgrad.script.graph.irops import Effect, effect
 
 #: how nodes become steps of their own, by op
 RULES: Mapping[str, Callable[[Lowering, Node], None]] = {
-    **ops.RULES, **products.RULES, **conv.RULES, **windows.RULES, **effects.RULES, **sequences.RULES, **control.RULES}
+    **ops.RULES, **products.RULES, **conv.RULES, **windows.RULES, **effects.RULES, **sequences.RULES, **control.RULES,
+    **attention.RULES}
 
 
 def lower_block(state: Lowering, block: Block) -> None:
@@ -28,6 +30,7 @@ def lower_block(state: Lowering, block: Block) -> None:
     nodes = products.rewritten(state, block)
     if state.device:
         nodes = Epilogues(state, block, narrowed(state, block, unpadded(state, block, nodes))).run()
+        attention.aim_parts(state, nodes)
     state.see(block.binds)
     units = classify(state, block, nodes)
     commits.order_commits(units)

@@ -10,6 +10,7 @@ import jitgrad
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.autocast import lower
 from jitgrad.ops.library import reduce as _reduce
+from jitgrad.ops.library.linear_algebra.attention import fused_attention
 from jitgrad.ops.library.random import dropout as _dropout
 
 Number = bool | int | float
@@ -37,6 +38,9 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     if enable_gqa:
         key = jitgrad.repeat_interleave(key, query.shape[-3] // key.shape[-3], -3)
         value = jitgrad.repeat_interleave(value, query.shape[-3] // value.shape[-3], -3)
+    fused = fused_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
+    if fused is not None:
+        return fused
     factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = (query * factor) @ key.transpose(-2, -1)
     if is_causal:

@@ -105,11 +105,28 @@ class Saved:
         self.given = set(block.params) - {block.params[i] for i in committed(block)}
         self.given.update(block.results)
         self.fused = set(_arguments(block))
+        self.cut: dict[tuple[Value, int], Size] = {}  # the lengths of all slices of a value along an axis
 
     def is_cheaper(self, node: Node) -> bool:
         """Whether computing a node's result again moves fewer bytes."""
         v = node.output
-        return isinstance(v.type, TensorType) and self.is_less(node, v, self.saving(v))
+        return isinstance(v.type, TensorType) and (self.is_part(node) or self.is_less(node, v, self.saving(v)))
+
+    def is_part(self, node: Node) -> bool:
+        """Whether a node takes one of the slices into which something is cut that is in memory anyway: that is saved,
+        not all of its slices.
+        """
+        if node.op != "slice":
+            return False
+        x, axis = node.inputs[0], node.attrs["axis"]
+        made = self.frame.context.flow.producer.get(x)
+        if made is None or not has_trait(made.op, "stored") or not isinstance(x.type, TensorType):
+            return False
+        key = x, axis
+        if key not in self.cut:
+            self.cut[key] = sum([n.attrs["length"] for n in self.frame.block.nodes if n.op == "slice"
+                                 and n.inputs[0] is x and n.attrs["axis"] == axis and n.attrs["step"] == 1])
+        return bool(self.cut[key] == x.type.dims[axis])
 
     def substitute(self) -> None:
         """Let values that are needed be made in the way that moves fewer bytes."""

@@ -16,6 +16,7 @@ from jitgrad.script.passes.cse import cse
 from jitgrad.script.passes.dce import dce
 from jitgrad.script.passes.decompose import decompose
 from jitgrad.script.passes.invariant import invariant
+from jitgrad.script.passes.joined import joined
 from jitgrad.script.passes.licm import licm
 from jitgrad.script.passes.picks import picks
 from jitgrad.script.passes.products import transpose_products
@@ -35,8 +36,8 @@ PREPARE: tuple[Pass, ...] = (decompose_partly, canonicalize, cse, invariant, lic
 RUN: tuple[Pass, ...] = (unmark, decompose, canonicalize, cse, transpose_products, invariant, licm, dce)
 
 #: for those of devices
-RUN_DEVICE: tuple[Pass, ...] = (unmark, decompose, canonicalize, cse, picks, cse, transpose_products, invariant, licm,
-                                dce)
+RUN_DEVICE: tuple[Pass, ...] = (unmark, decompose, canonicalize, cse, picks, joined, cse, transpose_products, invariant,
+                                licm, dce)
 
 
 def prepare(graph: Graph, *, verify: int | None = None) -> Graph:

@@ -23,6 +23,7 @@ from tests.codegen.cuda import host
 
 REGION = 1 << 36
 ENTRY = re.compile(r'extern "C" __global__ void __launch_bounds__\([^)]+\)\s+(\w+)\(([^)]*)\)')
+ENTRY = re.compile(r'extern "C" __global__ void __launch_bounds__\([\d, ]+\)\s+(\w+)\(([^)]*)\)')
 
 
 #: bytes of a kernel's parameters by their type; of all others 8

@@ -77,6 +77,7 @@ static inline unsigned atomicAdd(unsigned* p, unsigned v) { return __atomic_fetc
 static inline unsigned __ldcg(const unsigned* p) { return *p; }
 
 struct alignas(8) uint2 { unsigned x, y; };
+struct alignas(8) float2 { float x, y; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 extern uint4 jg_shared[14 << 10];  // 224 KiB; what the launch did not ask for must stay as it is
 

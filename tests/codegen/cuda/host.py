@@ -31,6 +31,7 @@ CTYPES = {"ptr": ctypes.c_void_p, "i64": ctypes.c_int64, "i32": ctypes.c_int32, 
           "i8": ctypes.c_int8, "i1": ctypes.c_bool, "float": ctypes.c_float, "double": ctypes.c_double}
 HERE = Path(__file__).parent
 _ENTRY = re.compile(r'extern "C" __global__ void __launch_bounds__\([^)]+\)\s+(\w+)\(([^)]*)\)')
+_ENTRY = re.compile(r'extern "C" __global__ void __launch_bounds__\([\d, ]+\)\s+(\w+)\(([^)]*)\)')
 
 
 def entries(source: str) -> str:

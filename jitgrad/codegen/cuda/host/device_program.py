@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 from jitgrad.codegen.cuda.driver import blaslt
 from jitgrad.codegen.cuda.host.device_regions import as_word, resident_step
 from jitgrad.codegen.cuda.host.printer import DevicePrinter, poison_memory
-from jitgrad.codegen.cuda.kernels import each
+from jitgrad.codegen.cuda.kernels import attention, each
 from jitgrad.codegen.llvm.scalars import STORED, widen
 from jitgrad.codegen.llvm.steps import kernel_arguments, load_scalar
-from jitgrad.codegen.program.device_steps import Barrier, EachPut, EachStep, PoisonStep, ResidentStep
+from jitgrad.codegen.program.device_steps import (AttentionStep, Barrier, EachPut, EachStep, PoisonStep,
+                                                  ResidentStep)
 from jitgrad.codegen.program.layout import Word
 from jitgrad.codegen.program.steps import GemmStep, KernelStep, LoadScalar
 from jitgrad.kernels.values import V
@@ -31,10 +32,28 @@ def launch(p: DevicePrinter, step: KernelStep) -> None:
     rows, columns = p.product(step.sizes[:n]), p.product(step.sizes[n:])
     if any(s.op == "column" for s in step.kernel.body):  # sums of no rows are zero
         rows = p.here(rows).intrinsic("smax", 1)
+    _call(p, table, arguments, rows, columns)
+
+
+def _call(p: DevicePrinter, table: str, arguments: list[tuple[str, str]], rows: V, columns: V) -> None:
     p.arguments = max(p.arguments, len(arguments))
     for k, (type_, name) in enumerate(arguments):
         p.line(f"store {type_} {name}, ptr %argument.{k}")
     p.line(f"call void @jg_launch(ptr %block, ptr @{table}, i64 {rows.name}, i64 {columns.name}, ptr %arguments)")
+
+
+def attend(p: DevicePrinter, step: AttentionStep) -> None:
+    """A block for some rows of a head."""
+    heads = (*step.reads, *step.makes)
+    sizes = [p.size(s) for s in step.sizes]
+    arguments = [("ptr", p.address(r.buffer, r.offset)) for r in (*heads, *step.given, *step.counted)]
+    arguments += [("i64", v.name) for v in sizes]
+    arguments += [("i64", p.size(r.strides[axis]).name) for r in heads for axis in (0, 2, 1)]
+    arguments.append(("float", p.code.const(step.scale, "float", 1).name))
+    batches, count, n_q, n_k = sizes
+    rows = attention.shape(step.kind, step.width).rows
+    parts = ((n_k if step.kind == "dkv" else n_q) + (rows - 1)).op("sdiv", p.const(rows))
+    _call(p, p.module.attention(step), arguments, batches * count * parts, p.const(1))
 
 
 def put(p: DevicePrinter, step: EachPut) -> None:
@@ -126,4 +145,4 @@ class DeviceProgramPrinter(DevicePrinter):
     PRINT: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         **DevicePrinter.PRINT, KernelStep: launch, GemmStep: product, LoadScalar: read_scalar, EachPut: put,
         EachStep: lambda p, s: p.batch(s).launch(p), PoisonStep: poison, ResidentStep: resident_step,
-        Barrier: lambda p, s: None}
+        AttentionStep: attend, Barrier: lambda p, s: None}

@@ -4,14 +4,14 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 from jitgrad.codegen.cuda.driver import runtime
-from jitgrad.codegen.cuda.kernels import each, text
+from jitgrad.codegen.cuda.kernels import attention, each, text
 from jitgrad.codegen.cuda.kernels.geometry import Form, scratch
 from jitgrad.codegen.cuda.schedule import resident
 from jitgrad.codegen.cuda.schedule.passes import prepared
 from jitgrad.codegen.cuda.schedule.regions import region_name
 from jitgrad.codegen.llvm import kernel as llvm_kernel
 from jitgrad.codegen.llvm.module import ModuleText
-from jitgrad.codegen.program.device_steps import EachStep, ResidentStep
+from jitgrad.codegen.program.device_steps import AttentionStep, EachStep, ResidentStep
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.program import Program
 from jitgrad.codegen.program.step import every
@@ -24,6 +24,7 @@ class DeviceModule(ModuleText):
 
     Attributes:
         sources: the kernels as CUDA text.
+        head: what some of them need besides the prelude.
         handles: the functions in these texts, by symbol: their places in the table of handles.
     """
 
@@ -32,6 +33,7 @@ class DeviceModule(ModuleText):
         self.tables: dict[Hashable, tuple[str, int]] = {}
         self.regions: dict[str, tuple[int, int]] = {}
         self.sources: list[str] = []
+        self.head = ""
         self.handles: dict[str, int] = {}
 
     def forms(self, kernel: Kernel) -> tuple[str, int]:
@@ -58,6 +60,20 @@ class DeviceModule(ModuleText):
             found = self.tables[key] = self._add(step.kernel, forms, source), scratch(forms)
         return found[0], room, found[1]
 
+    def attention(self, step: AttentionStep) -> str:
+        """The table with the form of a kernel of attention, printed unless an equal one is there."""
+        d = step.reads[0].dtype
+        key = "attention", step.kind, d, step.width, step.causal
+        found = self.tables.get(key)
+        if found is None:
+            name = f"{step.name}_{len(self.sources)}"
+            form = attention.form(step.kind, step.width, name)
+            if not self.head:
+                self.head = attention.library()
+            self.sources.append(attention.source(step.kind, d, step.width, step.causal, name))
+            found = self.tables[key] = self._table((form,)), 0
+        return found[0]
+
     def resident(self, step: ResidentStep) -> tuple[int, int]:
         """The handle of the kernel of a region, printed unless an equal one is there; the scratch memory it needs."""
         source = resident.resident_source(step, "")
@@ -72,12 +88,15 @@ class DeviceModule(ModuleText):
 
     def _add(self, kernel: Kernel, forms: Sequence[Form], source: str) -> str:
         self.sources.append(source)
+        self.kernel_list.append((forms[0].launches[0].symbol, kernel))
+        return self._table(forms)
+
+    def _table(self, forms: Sequence[Form]) -> str:
         for form in forms:
             for launch in form.launches:
                 self.handles.setdefault(launch.symbol, len(self.handles))
         name = f"jg_forms{len(self.tables)}"
         self.functions.append(runtime.table(name, forms, self.handles))
-        self.kernel_list.append((forms[0].launches[0].symbol, kernel))
         return name
 
     def halves(self) -> tuple[str, str]:
@@ -90,7 +109,7 @@ class DeviceModule(ModuleText):
 
     def source(self) -> str:
         """The prelude and all kernels: one text to compile."""
-        return "\n".join([text.prelude(), *self.sources])
+        return "\n".join([text.prelude(), self.head, *self.sources])
 
 
 def kernels(graphs: Mapping[str, Graph], ordered: bool = False, hosted: Collection[int] = ()) -> list[str]:
@@ -106,6 +125,8 @@ def kernels(graphs: Mapping[str, Graph], ordered: bool = False, hosted: Collecti
                 module.resident(step)
             elif isinstance(step, EachStep):
                 module.each_forms(step)
+            elif isinstance(step, AttentionStep):
+                module.attention(step)
             elif isinstance(step, KernelStep):
                 module.forms(step.kernel)
     return module.sources

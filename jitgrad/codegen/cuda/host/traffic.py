@@ -24,7 +24,7 @@ from jitgrad.codegen.cuda.schedule import resident
 from jitgrad.codegen.cuda.schedule.regions import region_name
 from jitgrad.codegen.lower.column_sums import PARTS
 from jitgrad.codegen.lower.rules.products import mask_bytes
-from jitgrad.codegen.program.device_steps import EachStep, ResidentStep
+from jitgrad.codegen.program.device_steps import AttentionStep, EachStep, ResidentStep
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.plan import STORES, is_reloaded, needed
 from jitgrad.codegen.program.program import Program
@@ -80,6 +80,8 @@ class _Traffic:
             elif isinstance(step, EachStep):
                 found = [_pointwise(step.kernel, (self.value(size),)) for size, _ in step.parts]
                 yield Moved("kernel", each_symbol(step.kernel.name), nodes, 1, *_added(found), inside)
+            elif isinstance(step, AttentionStep):
+                yield Moved("kernel", step.name, nodes, 1, *self.sums(step.traffic), inside)
             elif isinstance(step, GemmStep):
                 yield self.product(step, nodes, inside)
             elif isinstance(step, LoadScalar) and not step.buffer.host:

@@ -12,7 +12,7 @@ from typing import Any
 from jitgrad import dims
 from jitgrad.codegen.lower.kernels import KernelBuilder, windows
 from jitgrad.codegen.lower.rules import ordered
-from jitgrad.codegen.lower.rules.joins import number
+from jitgrad.codegen.lower.rules.joins import number, put_at
 from jitgrad.codegen.lower.rules.products import ACCUMULATE, EPILOGUE
 from jitgrad.codegen.lower.state import Lowering, tensor
 from jitgrad.codegen.program import access
@@ -62,7 +62,7 @@ def cat(state: Lowering, node: Node) -> None:
     start: Size = 0
     for value in node.inputs:
         length = tensor(value).dims[axis]
-        state.copy_into(value, window(target, axis, start, length))
+        put_at(state, value, window(target, axis, start, length))
         start = start + length
 
 

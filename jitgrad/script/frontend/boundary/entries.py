@@ -158,6 +158,13 @@ class Entries:
             raise effects.raise_now(self.context, type(failure), (str(failure),))
         return found
 
+    def is_zero(self, number: Number) -> bool:
+        """Whether such a number is zero at the first call: only then must it be so from now on."""
+        try:
+            return bool(self._at_entry(number.value, [], [], {}) == 0) and self.assumed(number) == 0
+        except ArithmeticError:
+            return False
+
     def _at_entry(self, value: Value, read: list[tuple[sig.Source, Any]], sizes: list[tuple[Size, int]],
                   known: dict[Value, Any]) -> Any:
         """A number at the first call, and which inputs and sizes it is computed from; None where others are needed."""

@@ -289,6 +289,23 @@ class SymbolicBackend:
                 return total // part
         return -(-operator.index(n) // operator.index(size))
 
+    def on_device(self, tensor: SymTensor) -> bool:
+        return not isinstance(tensor, Batched) and (tensor.is_cuda or self.context.late_checks)
+
+    def take_equal(self, pairs: Sequence[tuple[Any, Any]]) -> bool:
+        """Where they are at the first call; of sizes that the arguments do not decide, where that is known."""
+        sizes = self.context.sizes
+        known = [(numbers.bind_size(self.context, a), numbers.bind_size(self.context, b)) for a, b in pairs]
+        hints = [(sizes.hint(a), sizes.hint(b)) for a, b in known]
+        if any(m != n or (m is None and not sizes.equal(a, b)) for (a, b), (m, n) in zip(known, hints, strict=True)):
+            return False
+        equal = all(sizes.assume_equal(a, b) for a, b in known)
+        sizes.sharpen()
+        return equal
+
+    def take_zero(self, number: Any) -> bool:
+        return self.context.inputs.is_zero(number) if isinstance(number, Number) else bool(number == 0)
+
     def is_grad_enabled(self) -> bool:
         return self.context.grad
 

@@ -1,6 +1,10 @@
 """What is known of sizes: optimistic equalities between argument symbols, lower bounds, first-call hints."""
 
-from jitgrad.dims import Call, Dim, Size, Symbol, dim, evaluate, substitute, symbols
+import functools
+from collections import Counter
+from typing import Any
+
+from jitgrad.dims import Call, Dim, Size, Symbol, dim, evaluate, product, substitute, symbols
 from jitgrad.ops.types import TensorType, Type, map_dims
 from jitgrad.script.graph.ir import Block, Node, Value, map_attr
 
@@ -129,6 +133,17 @@ class Sizes:
         self._take_equal(a, b)
         return True
 
+    def sharpen(self) -> None:
+        """Draw from the guards so far what they say of sizes by what has been guarded since, as far as it holds now:
+        of products, as a reshape has them, what the factors say in which they differ.
+        """
+        for pair in list(self.guards):
+            a, b = map(self.canonical, pair)
+            terms = [term for side in (a, b) for term in (side.terms if isinstance(side, Dim) else (((), side),))]
+            common = functools.reduce(Counter.__and__, [Counter(atoms) for atoms, _ in terms])
+            if a != b and all(self.hint(Dim((((atom,), 1),))) for atom in common):
+                self._take_equal(_divided(a, common), _divided(b, common))
+
     def fix(self, size: Size, value: int) -> None:
         """Guard that a size has the value that it has at the first call: it is this constant from here on."""
         self._take_equal(size, value)
@@ -211,6 +226,15 @@ def _calls(size: Size) -> list[tuple[Size, int]]:
     """The functions of sizes that are terms of a size, with their factors."""
     terms = size.terms if isinstance(size, Dim) else ()
     return [(Dim(((m, 1),)), n) for m, n in terms if len(m) == 1 and isinstance(m[0], Call)]
+
+
+def _divided(size: Size, factors: Counter[Any]) -> Size:
+    """A size without factors that all of its terms have."""
+    if isinstance(size, int) or not factors:
+        return size
+    left = [product([coefficient, *[Dim((((atom,), 1),)) for atom in (Counter(atoms) - factors).elements()]])
+            for atoms, coefficient in size.terms]
+    return sum(left[1:], left[0])
 
 
 def _only_call(size: Size) -> Call | None:

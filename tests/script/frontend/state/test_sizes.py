@@ -137,3 +137,13 @@ def test_numbers_that_were_written_are_checked():
     assert picked(x, 2).tolist() == [3.0, 2.0, 3.0]
     with pytest.raises(IndexError, match="index 3 is out of bounds for dimension 0 with size 3"):
         picked(x, 3)
+
+
+def test_what_a_later_guard_says_of_earlier_ones() -> None:
+    """Products of sizes are equal, of which one is a constant then: so is the other one's factor."""
+    known, (n, width, rows) = sizes(5, 64, 192)
+    assert known.assume_equal(n * 2 * floordiv(width, 2), n * floordiv(rows + 2, 3))
+    assert known.assume_equal(width, 64)
+    assert known.canonical(rows) == rows
+    known.sharpen()
+    assert known.canonical(rows) == 192

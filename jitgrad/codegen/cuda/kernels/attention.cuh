@@ -1,0 +1,552 @@
+// softmax(q k^T * scale) v without its matrix of scores in memory, and the gradient, by tensor cores: see attention.py.
+//
+// Source: Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning", 2023.
+//
+// Four warps have a block of rows. Products are `mma.m16n8k16` of T with sums in float: lane 4 * g + t of a warp has of
+// a 16 x 8 result the columns 2 t and 2 t + 1 of rows g and g + 8, and two such results side by side are the left
+// operand of the next product. Tiles lie in shared memory in pieces of 16 bytes, a row's pieces in an order that its
+// number decides, so that eight rows' pieces of equal number are in different banks.
+
+// --- tensor cores and their memory ----------------------------------------------------------------------------------
+
+#if !defined(JG_HOST) && __CUDA_ARCH__ >= 800
+JG_DEVICE u32 jg_shared_place(u32 at) { return (u32)__cvta_generic_to_shared((const char*)jg_shared + at); }
+// 16 bytes to shared memory, later; zeros unless `inside`
+JG_DEVICE void jg_copy_async(u32 at, const void* from, bool inside) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :: "r"(jg_shared_place(at)), "l"(__cvta_generic_to_global(from)), "r"(inside ? 16 : 0) : "memory");
+}
+JG_DEVICE void jg_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int LEFT> JG_DEVICE void jg_arrived() { asm volatile("cp.async.wait_group %0;" :: "n"(LEFT) : "memory"); }
+// four 8 x 8 matrices, whose rows the lanes' places are; lane 4 * g + t gets columns 2 t, 2 t + 1 of their rows g
+JG_DEVICE void jg_matrices(u32 (&r)[4], u32 at) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(jg_shared_place(at)) : "memory");
+}
+JG_DEVICE void jg_matrices_t(u32 (&r)[4], u32 at) {  // ... rows 2 t, 2 t + 1 of their columns g
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(jg_shared_place(at)) : "memory");
+}
+JG_DEVICE void jg_multiply(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1, jg_half) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};" : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+JG_DEVICE void jg_multiply(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1, jg_bfloat) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};" : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+JG_DEVICE float jg_exp2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+// two numbers as T, the first one in the lower half
+JG_DEVICE u32 jg_pair(float x, float y, jg_half) {
+    u32 r;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(y), "f"(x));
+    return r;
+}
+JG_DEVICE u32 jg_pair(float x, float y, jg_bfloat) {
+    u32 r;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(y), "f"(x));
+    return r;
+}
+#else  // the same by shuffles: on the host, and for GPUs before Ampere
+#ifdef JG_HOST
+#define JG_CALLED JG_DEVICE
+#else
+#define JG_CALLED static __device__ __noinline__
+#endif
+JG_DEVICE void jg_copy_async(u32 at, const void* from, bool inside) {
+    uint4 nothing = {0, 0, 0, 0};
+    jg_shared[at / 16] = inside ? *(const uint4*)from : nothing;
+}
+JG_DEVICE void jg_commit() {}
+template <int LEFT> JG_DEVICE void jg_arrived() {}
+JG_DEVICE u32 jg_bits_at(u32 at) { return ((const unsigned short*)jg_shared)[at / 2]; }
+JG_CALLED void jg_matrices(u32 (&r)[4], u32 at) {
+    int lane = threadIdx.x & 31;
+    for (int i = 0; i < 4; i++) {
+        u32 row = __shfl_sync(0xffffffffu, at, i * 8 + lane / 4) + lane % 4 * 4;
+        r[i] = jg_bits_at(row) | jg_bits_at(row + 2) << 16;
+    }
+}
+JG_CALLED void jg_matrices_t(u32 (&r)[4], u32 at) {
+    int lane = threadIdx.x & 31;
+    for (int i = 0; i < 4; i++) {
+        u32 low = __shfl_sync(0xffffffffu, at, i * 8 + lane % 4 * 2) + lane / 4 * 2;
+        u32 high = __shfl_sync(0xffffffffu, at, i * 8 + lane % 4 * 2 + 1) + lane / 4 * 2;
+        r[i] = jg_bits_at(low) | jg_bits_at(high) << 16;
+    }
+}
+template <class T> JG_DEVICE float jg_of_pair(u32 pair, int k) {
+    T x;
+    x.bits = (unsigned short)(pair >> 16 * k);
+    return jg_widen(x);
+}
+template <class T> JG_CALLED void jg_multiply(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1, T) {
+    int lane = threadIdx.x & 31, row = lane / 4 * 4, column = lane % 4 * 8;
+    #pragma unroll 1
+    for (int k = 0; k < 8; k++) {  // pairs along the inner axis
+        int half = k / 4;
+        u32 above = __shfl_sync(0xffffffffu, a[half * 2], row + k % 4);
+        u32 below = __shfl_sync(0xffffffffu, a[half * 2 + 1], row + k % 4);
+        u32 left = __shfl_sync(0xffffffffu, half ? b1 : b0, column + k % 4);
+        u32 right = __shfl_sync(0xffffffffu, half ? b1 : b0, column + 4 + k % 4);
+        for (int i = 0; i < 2; i++) {
+            c[0] += jg_of_pair<T>(above, i) * jg_of_pair<T>(left, i);
+            c[1] += jg_of_pair<T>(above, i) * jg_of_pair<T>(right, i);
+            c[2] += jg_of_pair<T>(below, i) * jg_of_pair<T>(left, i);
+            c[3] += jg_of_pair<T>(below, i) * jg_of_pair<T>(right, i);
+        }
+    }
+}
+JG_DEVICE float jg_exp2(float x) { return exp2f(x); }
+JG_DEVICE u32 jg_pair(float x, float y, jg_half) { return jg_narrow(x).bits | (u32)jg_narrow(y).bits << 16; }
+JG_DEVICE u32 jg_pair(float x, float y, jg_bfloat) {
+    return jg_narrow_bfloat(x).bits | (u32)jg_narrow_bfloat(y).bits << 16;
+}
+#endif
+
+// --- tiles ----------------------------------------------------------------------------------------------------------
+
+// the matrix of one head: `count` rows of D elements, `stride` apart
+template <class T> struct jg_head { T* p; i64 stride; int count; };
+
+template <class T> JG_DEVICE jg_head<T> jg_head_of(T* p, i64 batch, i64 head, i64 s0, i64 s1, i64 s2, i64 count) {
+    return {p + batch * s0 + head * s1, s2, (int)count};
+}
+
+// the byte of shared memory at which piece `c` of a row of a tile is
+template <int D> JG_DEVICE u32 jg_piece(int row, int c) {
+    return (u32)(row * D * 2 + ((D >= 64 ? c ^ (row & 7) : c ^ (row >> 1 & 3)) << 4));
+}
+
+template <class T> JG_DEVICE bool jg_by_pieces(const jg_head<T>& x) {
+    return jg_aligned<8>(x.p) && x.stride % 8 == 0;
+}
+
+// rows `first`... of a matrix as a tile of R rows, zeros behind its end; there after `jg_arrived` and a barrier
+template <int R, int D, class T> JG_DEVICE void jg_tile(u32 at, const jg_head<T>& x, int first) {
+    constexpr int C = D / 8, STEP = 128 / C;  // the rows that the threads bring at once
+    const int row = (int)threadIdx.x / C, c = (int)threadIdx.x % C, left = x.count - first - row;
+    const T* from = x.p + (first + row) * x.stride + c * 8;
+    if (jg_by_pieces(x)) {
+        #pragma unroll
+        for (int i = 0; i < R / STEP; i++, from += STEP * x.stride)
+            jg_copy_async(at + jg_piece<D>(row + i * STEP, c), from, i * STEP < left);
+        return;
+    }
+    #pragma unroll 1
+    for (int i = 0; i < R / STEP; i++, from += STEP * x.stride) {
+        u32 w[4];
+        #pragma unroll
+        for (int k = 0; k < 4; k++)
+            w[k] = i * STEP < left ? from[2 * k].bits | (u32)from[2 * k + 1].bits << 16 : 0u;
+        uint4 all = {w[0], w[1], w[2], w[3]};
+        jg_shared[(at + jg_piece<D>(row + i * STEP, c)) / 16] = all;
+    }
+}
+
+// 16 rows from `row` on as left operands, for each 16 columns
+template <int D> JG_DEVICE void jg_left(u32 (&a)[4], u32 at, int row, int k) {
+    int lane = threadIdx.x & 31;
+    jg_matrices(a, at + jg_piece<D>(row + (lane & 15), k * 2 + (lane >> 4)));
+}
+// rows n * 16... as right operand: columns k * 16... of them are the inner axis
+template <int D> JG_DEVICE void jg_right(u32 (&b)[4], u32 at, int n, int k) {
+    int lane = threadIdx.x & 31;
+    jg_matrices(b, at + jg_piece<D>(n * 16 + (lane & 7) + (lane >> 4) * 8, k * 2 + (lane >> 3 & 1)));
+}
+// columns n * 16... as right operand: rows k * 16... of them are the inner axis
+template <int D> JG_DEVICE void jg_right_t(u32 (&b)[4], u32 at, int n, int k) {
+    int lane = threadIdx.x & 31;
+    jg_matrices_t(b, at + jg_piece<D>(k * 16 + (lane & 15), n * 2 + (lane >> 4)));
+}
+
+// c += a x^T for M times 16 rows of a, where x is a tile of N * 8 rows
+template <int D, int M, int N, class T>
+JG_DEVICE void jg_by_rows(float (&c)[M][N][4], const u32 (&a)[M][D / 16][4], u32 x, T zero) {
+    #pragma unroll
+    for (int k = 0; k < D / 16; k++)
+        #pragma unroll
+        for (int n = 0; n < N / 2; n++) {
+            u32 b[4];
+            jg_right<D>(b, x, n, k);
+            #pragma unroll
+            for (int m = 0; m < M; m++) {
+                jg_multiply(c[m][2 * n], a[m][k], b[0], b[1], zero);
+                jg_multiply(c[m][2 * n + 1], a[m][k], b[2], b[3], zero);
+            }
+        }
+}
+// the same with the rows of a tile, from `row` on, for a
+template <int D, int M, int N, class T>
+JG_DEVICE void jg_by_rows(float (&c)[M][N][4], u32 left, int row, u32 x, T zero) {
+    #pragma unroll
+    for (int k = 0; k < D / 16; k++) {
+        u32 a[M][4];
+        #pragma unroll
+        for (int m = 0; m < M; m++) jg_left<D>(a[m], left, row + m * 16, k);
+        #pragma unroll
+        for (int n = 0; n < N / 2; n++) {
+            u32 b[4];
+            jg_right<D>(b, x, n, k);
+            #pragma unroll
+            for (int m = 0; m < M; m++) {
+                jg_multiply(c[m][2 * n], a[m], b[0], b[1], zero);
+                jg_multiply(c[m][2 * n + 1], a[m], b[2], b[3], zero);
+            }
+        }
+    }
+}
+// c += p x, where p are results, rounded to T, and x is a tile of N * 8 rows
+template <int D, int M, int N, class T>
+JG_DEVICE void jg_by_columns(float (&c)[M][D / 8][4], const float (&p)[M][N][4], u32 x, T zero) {
+    #pragma unroll
+    for (int k = 0; k < N / 2; k++) {
+        u32 a[M][4];
+        #pragma unroll
+        for (int m = 0; m < M; m++)
+            #pragma unroll
+            for (int i = 0; i < 4; i++)
+                a[m][i] = jg_pair(p[m][2 * k + i / 2][i % 2 * 2], p[m][2 * k + i / 2][i % 2 * 2 + 1], zero);
+        #pragma unroll
+        for (int n = 0; n < D / 16; n++) {
+            u32 b[4];
+            jg_right_t<D>(b, x, n, k);
+            #pragma unroll
+            for (int m = 0; m < M; m++) {
+                jg_multiply(c[m][2 * n], a[m], b[0], b[1], zero);
+                jg_multiply(c[m][2 * n + 1], a[m], b[2], b[3], zero);
+            }
+        }
+    }
+}
+
+template <int M, int N> JG_DEVICE void jg_clear(float (&c)[M][N][4]) {
+    #pragma unroll
+    for (int m = 0; m < M; m++)
+        #pragma unroll
+        for (int n = 0; n < N; n++)
+            #pragma unroll
+            for (int i = 0; i < 4; i++) c[m][n][i] = 0.0f;
+}
+
+// 16 rows from `row` on of results, rows g times `above`, rows g + 8 times `below`
+template <int D, class T> JG_DEVICE void jg_put_rows(const jg_head<T>& y, int row, const float (&c)[D / 8][4],
+                                                     float above, float below) {
+    const int lane = threadIdx.x & 31;
+    const bool whole = jg_aligned<2>(y.p) && y.stride % 2 == 0;
+    #pragma unroll
+    for (int h = 0; h < 2; h++) {
+        int i = row + lane / 4 + h * 8;
+        float by = h ? below : above;
+        if (i >= y.count) continue;
+        T* p = y.p + i * y.stride + lane % 4 * 2;
+        #pragma unroll
+        for (int n = 0; n < D / 8; n++) {
+            u32 both = jg_pair(c[n][2 * h] * by, c[n][2 * h + 1] * by, T());
+            if (whole) {
+                *(u32*)(p + n * 8) = both;
+            } else {
+                p[n * 8].bits = (unsigned short)both;
+                p[n * 8 + 1].bits = (unsigned short)(both >> 16);
+            }
+        }
+    }
+}
+
+// over the four lanes that share rows
+JG_DEVICE float jg_quad_sum(float x) {
+    const int lane = threadIdx.x & 31;
+    x += __shfl_sync(0xffffffffu, x, lane ^ 1);
+    return x + __shfl_sync(0xffffffffu, x, lane ^ 2);
+}
+JG_DEVICE float jg_quad_max(float x) {
+    const int lane = threadIdx.x & 31;
+    x = fmaxf(x, __shfl_sync(0xffffffffu, x, lane ^ 1));
+    return fmaxf(x, __shfl_sync(0xffffffffu, x, lane ^ 2));
+}
+
+// what queries from `row` on do not see of keys from `key` on is `instead`; there are `count` keys
+template <bool CAUSAL, int M, int N>
+JG_DEVICE void jg_unseen(float (&s)[M][N][4], int row, int key, int count, float instead) {
+    const int lane = threadIdx.x & 31;
+    #pragma unroll
+    for (int m = 0; m < M; m++)
+        #pragma unroll
+        for (int i = 0; i < 4; i++) {
+            // the first key that is not seen, from this lane's first one on
+            const int own = row + m * 16 + lane / 4 + i / 2 * 8 + 1;
+            const int end = (CAUSAL && own < count ? own : count) - key - lane % 4 * 2 - (i & 1);
+            #pragma unroll
+            for (int n = 0; n < N; n++) if (n * 8 >= end) s[m][n][i] = instead;
+        }
+}
+
+#define JG_LOG2E 1.4426950408889634f
+#define JG_LN2 0.6931471805599453f
+
+// --- forward --------------------------------------------------------------------------------------------------------
+
+// 64 * M rows of y, and of the logarithms of the sums of exp(scores): a warp has 16 * M, N keys come at a time
+template <class T, int D, int M, int N, bool CAUSAL>
+JG_DEVICE void jg_attention_rows(const jg_head<const T>& q, const jg_head<const T>& k, const jg_head<const T>& v,
+                                 const jg_head<T>& y, float* lse, float scale, int first) {
+    constexpr u32 TILE = N * D * 2, K = 64 * M * D * 2, V = K + 2 * TILE;
+    const int lane = threadIdx.x & 31, row = first + (int)(threadIdx.x >> 5) * 16 * M;  // the warp's first
+    const T zero = T();
+    const int keys = CAUSAL && first + 64 * M < k.count ? first + 64 * M : k.count, blocks = (keys + N - 1) / N;
+    const float factor = fmaxf(fabsf(scale * JG_LOG2E), 1e-37f);  // not zero: -infinity stays what it is
+    float sums[M][D / 8][4], most[M][2], total[M][2];
+    u32 left[M][D / 16][4];
+
+    jg_tile<64 * M, D>(0, q, first);
+    if (blocks) jg_tile<N, D>(K, k, 0);
+    jg_commit();
+    if (blocks) jg_tile<N, D>(V, v, 0);
+    jg_commit();
+    jg_arrived<1>();
+    __syncthreads();
+    #pragma unroll
+    for (int m = 0; m < M; m++) {
+        #pragma unroll
+        for (int c = 0; c < D / 16; c++) {
+            jg_left<D>(left[m][c], 0, row - first + m * 16, c);
+            #pragma unroll
+            for (int i = 0; i < 4; i++) left[m][c][i] ^= scale < 0.0f ? 0x80008000u : 0u;
+        }
+        most[m][0] = most[m][1] = -JG_INF;
+        total[m][0] = total[m][1] = 0.0f;
+    }
+    jg_clear(sums);
+    for (int j = 0; j < blocks; j++) {
+        const u32 here = (j & 1) * TILE, there = TILE - here;
+        float s[M][N / 8][4];
+        if (j) {
+            jg_arrived<1>();
+            __syncthreads();
+        }
+        if (j + 1 < blocks) jg_tile<N, D>(K + there, k, (j + 1) * N);
+        jg_commit();
+        jg_clear(s);
+        jg_by_rows<D, M, N / 8>(s, left, K + here, zero);
+        if ((j + 1) * N > k.count || (CAUSAL && (j + 1) * N > row + 1))
+            jg_unseen<CAUSAL>(s, row, j * N, k.count, -JG_INF);
+        #pragma unroll
+        for (int m = 0; m < M; m++)
+            #pragma unroll
+            for (int h = 0; h < 2; h++) {
+                float before = most[m][h], now = before, part = 0.0f;
+                #pragma unroll
+                for (int n = 0; n < N / 8; n++) now = fmaxf(now, fmaxf(s[m][n][2 * h], s[m][n][2 * h + 1]));
+                most[m][h] = now = jg_quad_max(now);
+                const float shift = now == -JG_INF ? 0.0f : now * factor;
+                const float kept = before == -JG_INF ? 0.0f : jg_exp2(fmaf(before, factor, -shift));
+                #pragma unroll
+                for (int n = 0; n < N / 8; n++)
+                    #pragma unroll
+                    for (int i = 2 * h; i < 2 * h + 2; i++) {
+                        s[m][n][i] = jg_exp2(fmaf(s[m][n][i], factor, -shift));
+                        part += s[m][n][i];
+                    }
+                total[m][h] = fmaf(total[m][h], kept, part);
+                #pragma unroll
+                for (int n = 0; n < D / 8; n++) {
+                    sums[m][n][2 * h] *= kept;
+                    sums[m][n][2 * h + 1] *= kept;
+                }
+            }
+        jg_arrived<1>();
+        __syncthreads();
+        if (j + 1 < blocks) jg_tile<N, D>(V + there, v, (j + 1) * N);
+        jg_commit();
+        jg_by_columns<D, M, N / 8>(sums, s, V + here, zero);
+    }
+    #pragma unroll
+    for (int m = 0; m < M; m++) {
+        float by[2];
+        #pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const float all = jg_quad_sum(total[m][h]);
+            const int own = row + m * 16 + lane / 4 + h * 8;
+            by[h] = k.count ? 1.0f / all : 0.0f;  // a row whose scores are all -infinity is NaN, as in softmax
+            if (lane % 4 == 0 && own < y.count) lse[own] = fmaf(most[m][h], factor * JG_LN2, logf(all));
+        }
+        jg_put_rows<D>(y, row + m * 16, sums[m], by[0], by[1]);
+    }
+}
+
+// --- gradient --------------------------------------------------------------------------------------------------------
+
+// 64 * M rows of the gradient of q, and of delta, the sums of g * y along rows: N keys come at a time
+template <class T, int D, int M, int N, bool CAUSAL>
+JG_DEVICE void jg_attention_dq(const jg_head<const T>& q, const jg_head<const T>& k, const jg_head<const T>& v,
+                               const jg_head<const T>& y, const jg_head<const T>& g, const float* lse, float* delta,
+                               const jg_head<T>& dq, float scale, int first) {
+    constexpr u32 TILE = N * D * 2, ROWS = 64 * M * D * 2, K = 3 * ROWS, V = K + 2 * TILE;
+    const int lane = threadIdx.x & 31, inside = (int)(threadIdx.x >> 5) * 16 * M, row = first + inside;
+    const T zero = T();
+    const int keys = CAUSAL && first + 64 * M < k.count ? first + 64 * M : k.count, blocks = (keys + N - 1) / N;
+    const float factor = scale * JG_LOG2E;
+    float sums[M][D / 8][4], base[M][2], mean[M][2];
+    u32 left[M][D / 16][4], cotangent[M][D / 16][4];
+
+    jg_tile<64 * M, D>(0, g, first);
+    jg_tile<64 * M, D>(ROWS, y, first);
+    jg_tile<64 * M, D>(2 * ROWS, q, first);
+    jg_commit();
+    if (blocks) {
+        jg_tile<N, D>(K, k, 0);
+        jg_tile<N, D>(V, v, 0);
+    }
+    jg_commit();
+    jg_arrived<1>();
+    __syncthreads();
+    #pragma unroll
+    for (int m = 0; m < M; m++) {
+        mean[m][0] = mean[m][1] = 0.0f;
+        #pragma unroll
+        for (int c = 0; c < D / 16; c++) {
+            u32 of_y[4];
+            jg_left<D>(cotangent[m][c], 0, inside + m * 16, c);
+            jg_left<D>(left[m][c], 2 * ROWS, inside + m * 16, c);
+            jg_left<D>(of_y, ROWS, inside + m * 16, c);
+            #pragma unroll
+            for (int i = 0; i < 4; i++)
+                #pragma unroll
+                for (int e = 0; e < 2; e++) {
+                    T a, b;
+                    a.bits = (unsigned short)(cotangent[m][c][i] >> 16 * e);
+                    b.bits = (unsigned short)(of_y[i] >> 16 * e);
+                    mean[m][i & 1] = fmaf(jg_widen(a), jg_widen(b), mean[m][i & 1]);
+                }
+        }
+        #pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const int own = row + m * 16 + lane / 4 + h * 8;
+            mean[m][h] = jg_quad_sum(mean[m][h]);
+            base[m][h] = own < q.count ? lse[own] * JG_LOG2E : 0.0f;
+            if (lane % 4 == 0 && own < q.count) delta[own] = mean[m][h];
+        }
+    }
+    jg_clear(sums);
+    for (int j = 0; j < blocks; j++) {
+        const u32 here = (j & 1) * TILE, there = TILE - here;
+        float s[M][N / 8][4], d[M][N / 8][4];
+        jg_arrived<0>();
+        __syncthreads();
+        if (j + 1 < blocks) {
+            jg_tile<N, D>(K + there, k, (j + 1) * N);
+            jg_tile<N, D>(V + there, v, (j + 1) * N);
+        }
+        jg_commit();
+        jg_clear(s);
+        jg_clear(d);
+        jg_by_rows<D, M, N / 8>(s, left, K + here, zero);
+        jg_by_rows<D, M, N / 8>(d, cotangent, V + here, zero);
+        #pragma unroll
+        for (int m = 0; m < M; m++)
+            #pragma unroll
+            for (int n = 0; n < N / 8; n++)
+                #pragma unroll
+                for (int i = 0; i < 4; i++)
+                    s[m][n][i] = jg_exp2(fmaf(s[m][n][i], factor, -base[m][i / 2])) * (d[m][n][i] - mean[m][i / 2]);
+        if ((j + 1) * N > k.count || (CAUSAL && (j + 1) * N > row + 1)) jg_unseen<CAUSAL>(s, row, j * N, k.count, 0.0f);
+        jg_by_columns<D, M, N / 8>(sums, s, K + here, zero);
+    }
+    #pragma unroll
+    for (int m = 0; m < M; m++) jg_put_rows<D>(dq, row + m * 16, sums[m], scale, scale);
+}
+
+// 64 * M rows of the gradients of k and v: N queries come at a time
+template <class T, int D, int M, int N, bool CAUSAL>
+JG_DEVICE void jg_attention_dkv(const jg_head<const T>& q, const jg_head<const T>& k, const jg_head<const T>& v,
+                                const jg_head<const T>& g, const float* lse, const float* delta,
+                                const jg_head<T>& dk, const jg_head<T>& dv, float scale, int first) {
+    constexpr bool HELD = M * D <= 64;  // whether there are registers for the rows of k and v
+    constexpr u32 TILE = N * D * 2, ROWS = 64 * M * D * 2, Q = 2 * ROWS, G = Q + 2 * TILE, NUMBERS = G + 2 * TILE;
+    const int lane = threadIdx.x & 31, inside = (int)(threadIdx.x >> 5) * 16 * M, row = first + inside;
+    const T zero = T();
+    const int start = CAUSAL ? first / N : 0, blocks = (q.count + N - 1) / N;
+    const float factor = scale * JG_LOG2E;
+    float of_k[M][D / 8][4], of_v[M][D / 8][4];
+    u32 left_k[M][HELD ? D / 16 : 1][4], left_v[M][HELD ? D / 16 : 1][4];
+
+    auto fetch = [&](int j, int place) {
+        jg_tile<N, D>(Q + place * TILE, q, j * N);
+        jg_tile<N, D>(G + place * TILE, g, j * N);
+        float* numbers = (float*)((char*)jg_shared + NUMBERS) + place * 2 * N;
+        const int t = (int)threadIdx.x & (N - 1), query = j * N + t;
+        if ((int)threadIdx.x < 2 * N)
+            numbers[threadIdx.x] = query >= q.count ? 0.0f : (int)threadIdx.x < N ? lse[query] * JG_LOG2E : delta[query];
+    };
+    jg_tile<64 * M, D>(0, k, first);
+    jg_tile<64 * M, D>(ROWS, v, first);
+    if (start < blocks) fetch(start, 0);
+    jg_commit();
+    jg_arrived<0>();
+    __syncthreads();
+    if constexpr (HELD) {
+        #pragma unroll
+        for (int m = 0; m < M; m++)
+            #pragma unroll
+            for (int c = 0; c < D / 16; c++) {
+                jg_left<D>(left_k[m][c], 0, inside + m * 16, c);
+                jg_left<D>(left_v[m][c], ROWS, inside + m * 16, c);
+            }
+    }
+    jg_clear(of_k);
+    jg_clear(of_v);
+    for (int j = start; j < blocks; j++) {
+        const int place = (j - start) & 1;
+        const u32 tile_q = Q + place * TILE, tile_g = G + place * TILE;
+        const float2* numbers = (const float2*)((const char*)jg_shared + NUMBERS) + place * N + lane % 4;
+        float s[M][N / 8][4], d[M][N / 8][4];
+        if (j > start) {
+            jg_arrived<0>();
+            __syncthreads();
+        }
+        if (j + 1 < blocks) fetch(j + 1, 1 - place);
+        jg_commit();
+        jg_clear(s);
+        if constexpr (HELD) jg_by_rows<D, M, N / 8>(s, left_k, tile_q, zero);
+        else jg_by_rows<D, M, N / 8>(s, 0u, inside, tile_q, zero);
+        #pragma unroll
+        for (int n = 0; n < N / 8; n++) {
+            const float2 base = numbers[n * 4];
+            #pragma unroll
+            for (int m = 0; m < M; m++)
+                #pragma unroll
+                for (int i = 0; i < 4; i++)
+                    s[m][n][i] = jg_exp2(fmaf(s[m][n][i], factor, i & 1 ? -base.y : -base.x));
+        }
+        if (CAUSAL && j * N < row + 16 * M - 1) {  // some queries do not see all keys
+            #pragma unroll
+            for (int m = 0; m < M; m++)
+                #pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    const int before = row + m * 16 + lane / 4 + i / 2 * 8 - j * N - lane % 4 * 2 - (i & 1);
+                    #pragma unroll
+                    for (int n = 0; n < N / 8; n++) if (n * 8 < before) s[m][n][i] = 0.0f;
+                }
+        }
+        jg_by_columns<D, M, N / 8>(of_v, s, tile_g, zero);
+        jg_clear(d);
+        if constexpr (HELD) jg_by_rows<D, M, N / 8>(d, left_v, tile_g, zero);
+        else jg_by_rows<D, M, N / 8>(d, ROWS, inside, tile_g, zero);
+        #pragma unroll
+        for (int n = 0; n < N / 8; n++) {
+            const float2 mean = numbers[N / 2 + n * 4];
+            #pragma unroll
+            for (int m = 0; m < M; m++)
+                #pragma unroll
+                for (int i = 0; i < 4; i++) s[m][n][i] *= d[m][n][i] - (i & 1 ? mean.y : mean.x);
+        }
+        jg_by_columns<D, M, N / 8>(of_k, s, tile_q, zero);
+    }
+    #pragma unroll
+    for (int m = 0; m < M; m++) {
+        jg_put_rows<D>(dk, row + m * 16, of_k[m], scale, scale);
+        jg_put_rows<D>(dv, row + m * 16, of_v[m], 1.0f, 1.0f);
+    }
+}

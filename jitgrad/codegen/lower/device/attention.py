@@ -1,0 +1,103 @@
+"""Attention on a device: one kernel, and two for its gradient; the library runs what they do not take.
+
+Operands and results are (N, L, H, E), E contiguous, with any other strides.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from jitgrad.codegen.lower.rules import ops
+from jitgrad.codegen.lower.rules.joins import aim
+from jitgrad.codegen.lower.rules.windows import copy
+from jitgrad.codegen.lower.state import Lowering, tensor
+from jitgrad.codegen.program.access import is_contiguous, reshape_strides
+from jitgrad.codegen.program.device_steps import Attention, AttentionStep
+from jitgrad.codegen.program.step import Ref
+from jitgrad.dims import Size
+from jitgrad.dtypes import float32
+from jitgrad.ops.rows.attention import WIDTHS
+from jitgrad.script.graph.ir import Node, Value
+
+
+def attention(state: Lowering, node: Node) -> None:
+    """The result and lse, or (`attention_backward`) the gradients of q, k and v."""
+    first = tensor(node.inputs[0])
+    if not state.device or not first.dtype.is_half or len(first.dims) != 4 or first.dims[-1] not in WIDTHS:
+        ops.library(state, node)
+        return
+    (_forward if len(node.inputs) == 3 else _backward)(state, node)
+
+
+def aim_parts(state: Lowering, nodes: Sequence[Node]) -> None:
+    """Let results of attention that are joined be made where the join has them."""
+    makers = {v: n for n in nodes for v in n.outputs}
+    if not any(n.op in RULES for n in nodes):
+        return
+    for node in nodes:
+        if node.op != "cat" or not state.known_at_entry(tensor(node.outputs[0]).dims):
+            continue
+        made = [_unshaped(makers, v) for v in node.inputs]
+        if not any(v in makers and makers[v].op in RULES for v in made):
+            continue
+        out = node.outputs[0]
+        start: Size = 0
+        aim(state, out, state.dest.get(out) or state.allocate(tensor(out).dtype, tensor(out).dims))
+        for part, v in zip(node.inputs, made, strict=True):
+            place = ops.window(state.dest[out], node.attrs["axis"], start, tensor(part).dims[node.attrs["axis"]])
+            strides = reshape_strides(place.dims, place.strides, tensor(v).dims)
+            if v in makers and makers[v].op in RULES and strides is not None:
+                aim(state, v, Ref(place.buffer, place.offset, tensor(v).dims, strides))
+            start = start + tensor(part).dims[node.attrs["axis"]]
+
+
+def _unshaped(makers: Mapping[Value, Node], value: Value) -> Value:
+    while value in makers and makers[value].op == "reshape":
+        value = makers[value].inputs[0]
+    return value
+
+
+def _forward(state: Lowering, node: Node) -> None:
+    q, k, v = (_read(state, x) for x in node.inputs)
+    (y, done), (lse, done_lse) = _made(state, node.outputs[0]), _made(state, node.outputs[1], 3)
+    _emit(state, node, "forward", (q, k, v), (y,), (), (lse,))
+    done()
+    done_lse()
+
+
+def _backward(state: Lowering, node: Node) -> None:
+    *given, of_lse, of_g = node.inputs
+    q, k, v, y, g = (_read(state, x) for x in (*given, of_g))
+    lse = state.contiguous(of_lse)
+    delta = state.allocate(float32, lse.dims)
+    made = [_made(state, x) for x in node.outputs]
+    dq, dk, dv = [ref for ref, _ in made]
+    _emit(state, node, "dq", (q, k, v, y, g), (dq,), (lse,), (delta,))
+    _emit(state, node, "dkv", (q, k, v, g), (dk, dv), (lse, delta), ())
+    for _, done in made:
+        done()
+
+
+def _emit(state: Lowering, node: Node, kind: Attention, reads: Sequence[Ref], makes: Sequence[Ref],
+          given: Sequence[Ref], counted: Sequence[Ref]) -> None:
+    (batches, n_q, heads, width), n_k = reads[0].dims, reads[1].dims[1]
+    assert isinstance(width, int)
+    state.emit(AttentionStep(kind, width, node.attrs["causal"], node.attrs["scale"], (batches, heads, n_q, n_k),
+                             tuple(reads), tuple(makes), tuple(given), tuple(counted)))
+
+
+def _read(state: Lowering, value: Value) -> Ref:
+    """An operand in memory, its last axis contiguous."""
+    ref = state.ref(value)
+    return ref if ref.strides[-1] == 1 else state.contiguous(value)
+
+
+def _made(state: Lowering, value: Value, axes: int = 1) -> tuple[Ref, Callable[[], None]]:
+    """Where a result is made, its last `axes` contiguous, and what is to be done then."""
+    place = state.place(value)
+    if is_contiguous(place.dims[-axes:], place.strides[-axes:]):
+        return place, lambda: None
+    aside = state.allocate(place.dtype, place.dims)
+    return aside, partial(copy, state, aside, place)
+
+
+RULES = dict.fromkeys(("attention", "attention_backward"), attention)

@@ -1,0 +1,50 @@
+"""Attention in one op, for scripts on a GPU."""
+
+import math
+from typing import Any, cast
+
+from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
+from jitgrad.ops.library.core import apply
+from jitgrad.ops.rows.attention import WIDTHS
+
+__library__ = True
+
+
+def fused_attention(query: AnyTensor[Tensor], key: AnyTensor[Tensor], value: AnyTensor[Tensor], mask: Any,
+                    dropout: Any, causal: Any, scale: Any) -> Tensor | None:
+    """softmax(query @ key.T * scale) @ value as one op; None where it is to be composed.
+
+    It is one op on a GPU, in scripts, for half types, without mask and dropout, with heads of 32, 64 or 128 features:
+    (N, H, L, E), (H, L, E) or (L, E), equal for all but in L. Which it is of those hangs on the sizes, and the dropout,
+    of the first call, which are guarded then.
+    """
+    given = query, key, value
+    rank = query.ndim
+    if not all(map(backend().on_device, given)) or mask is not None or not isinstance(causal, bool):
+        return None
+    if scale is not None and not isinstance(scale, (int, float, SymNumber)):
+        return None
+    if not query.dtype.is_half or not 2 <= rank <= 4 or any(
+            x.ndim != rank or x.dtype is not query.dtype for x in given):
+        return None
+    others = [(a, b) for x in (key, value) for a, b in zip(x.shape, query.shape, strict=True)]
+    del others[rank - 2::rank]
+    width = next((w for w in WIDTHS if backend().take_equal([(query.shape[-1], w)])), None)
+    if width is None or not backend().take_equal([*others, (key.shape[-2], value.shape[-2])]) or (
+            not backend().take_zero(dropout)):
+        return None
+    if isinstance(scale, SymNumber):  # known when the script runs
+        given, scale = (cast(Any, query) * scale, key, value), 1.0
+    found = [_heads_last(x) for x in given]
+    factor = 1.0 / math.sqrt(width) if scale is None else float(scale)
+    y: Tensor = apply("permute", apply("attention", *found, scale=factor, causal=causal)[0], axes=(0, 2, 1, 3))
+    for _ in range(4 - rank):
+        y = apply("select", y, axis=0, index=0)
+    return y
+
+
+def _heads_last(x: Any) -> Any:
+    """(N, L, H, E), a view."""
+    while x.ndim < 4:
+        x = apply("unsqueeze", x, axis=0)
+    return apply("permute", x, axes=(0, 2, 1, 3))
