@@ -364,7 +364,7 @@ def test_kernels_with_loops_are_printed() -> None:
     (loop,) = [k for k in kernels if "jg_loop_" in k]
     assert "while (" in loop
     assert "__restrict__" not in loop  # what one iteration reads another has written
-    assert loop.count("jg_meet(arrived);") == 2
+    assert loop.count("jg_meet_or_stop(arrived, stop, seen)") == 1  # one barrier an iteration
 
 
 def test_branches_in_a_loop_of_known_length_keep_what_the_gradient_needs() -> None:

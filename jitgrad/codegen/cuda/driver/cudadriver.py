@@ -123,6 +123,10 @@ class CudaDriver(Driver):
         self.api.call("cuFuncSetAttribute", function, FUNCTION_DYNAMIC_SHARED, self.shared + STATIC - static)
         return function
 
+    def resident(self, kernel: int, threads: int) -> int:
+        self._here()
+        return self.processors * self.api.made("cuOccupancyMaxActiveBlocksPerMultiprocessor", kernel, threads, 0)
+
     # --- products and graphs ---
 
     @cached_property

@@ -47,7 +47,7 @@ class Driver(Memory, ABC):
 
     name: str
     arch: str
-    processors: int     # multiprocessors: so many blocks of 256 threads are resident at once
+    processors: int     # multiprocessors
     shared: int         # bytes of dynamic shared memory that a block may have
     launch: int
     together: int
@@ -56,6 +56,15 @@ class Driver(Memory, ABC):
     matmul: int
     several: bool
     rows: Callable[[Any], Callable[..., Any]] | None
+
+    def resident(self, kernel: int, threads: int) -> int:
+        """How many blocks of a kernel, of so many threads each, are resident at once."""
+        return self.processors
+
+    @property
+    def stop(self) -> int:
+        """The address, on the device, of a word that is not 0 while kernels with loops shall stop; 0: none looks."""
+        return 0
 
     @property
     def graphs(self) -> Graphs | None:

@@ -64,6 +64,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuFuncGetAttribute": (POINTER(c_int), c_int, _Handle),
     "cuFuncSetAttribute": (_Handle, c_int, c_int),
     "cuFuncGetParamInfo": (_Handle, c_size_t, POINTER(c_size_t), POINTER(c_size_t)),
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor": (POINTER(c_int), _Handle, c_int, c_size_t),
     "cuLaunchKernel": (_Handle, *(c_uint,) * 7, _Handle, _Out, _Out),
     "cuLaunchCooperativeKernel": (_Handle, *(c_uint,) * 7, _Handle, _Out),
     "cuStreamCreate": (_Out, c_uint),

@@ -22,8 +22,11 @@ ALIGNMENT = 256
 
 
 def handles(count: int) -> str:
-    """The table of kernels and the number of multiprocessors, which the loader fills."""
-    return f"@jg_handles = global [{max(1, count)} x ptr] zeroinitializer\n@jg_machine = global i64 1"
+    """The table of kernels, how many blocks of each are resident at once (of regions), and where kernels with loops look
+    whether to stop: the loader fills them.
+    """
+    return (f"@jg_handles = global [{max(1, count)} x ptr] zeroinitializer\n"
+            f"@jg_resident = global [{max(1, count)} x i64] zeroinitializer\n@jg_stop = global i64 0")
 
 
 #: words of a launch in a table of forms: what `geometry.grid` computes with, and where the function's handle is
