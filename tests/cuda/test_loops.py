@@ -359,6 +359,22 @@ def test_shared_memory_of_a_block_is_enough() -> None:
         assert all(facts.stack <= machinecode.BARRIER and facts.registers <= 128 for facts in used.values())
 
 
+def test_a_loop_that_never_ends_can_be_stopped(driver: StandinDriver) -> None:
+    """All blocks leave it, and the next loop is not stopped."""
+    def f(x: Any, to: Any) -> Any:
+        while (x.sum() > to).any():
+            x = x * 0.5
+        return x * 2
+
+    script = torch.script(f)
+    ones = torch.ones(20000).cuda()
+    expected = script(ones, torch.tensor(3.0).cuda()).cpu().numpy()
+    driver.let_go_on(False)
+    script(ones, torch.tensor(-1.0).cuda())
+    driver.let_go_on(True)
+    np.testing.assert_array_equal(script(ones, torch.tensor(3.0).cuda()).cpu().numpy(), expected)
+
+
 def test_kernels_with_loops_are_printed() -> None:
     kernels = torch.script(newton).kernels(randn(10), 1e-5, device="cuda")
     (loop,) = [k for k in kernels if "jg_loop_" in k]

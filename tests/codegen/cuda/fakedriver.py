@@ -116,6 +116,19 @@ class HostDriver(Driver):
         self.libraries: list[Any] = []
         self.entries: list[Entry] = []
         self.order = False
+        self.stop: Any = None
+
+    def stop_word(self, stream: int) -> int:
+        if self.stop is None:
+            self.let_go_on(True)
+        return int(self.stop.ptr)
+
+    def let_go_on(self, on: bool) -> None:
+        """Whether kernels with loops may go on."""
+        self.stop = self.stop or self.allocate(4)
+        self.c.fake_begin()
+        ctypes.c_uint.from_address(self.stop.ptr).value = not on
+        self.c.fake_end()
 
     @contextlib.contextmanager
     def reversed(self, order: bool = True) -> Iterator[None]:

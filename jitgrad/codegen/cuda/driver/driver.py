@@ -40,7 +40,7 @@ class Block(Protocol):
 class Driver(Memory, ABC):
     """A device to compile for and to run on, and its memory.
 
-    `several`: it is one of several, of which each thread has a current one.
+    `several`: it is one of several, of which each thread has a current one. `has_loops`: kernels with loops were loaded.
     `rows` makes functions of arrays of the device from rows of the op table; who runs programs says how. `graphs`
     replays what a host function calls as CUDA graphs; None: everything is launched as it is called.
     """
@@ -55,15 +55,17 @@ class Driver(Memory, ABC):
     copy: int
     matmul: int
     several: bool
+    has_loops: bool = False
     rows: Callable[[Any], Callable[..., Any]] | None
 
     def resident(self, kernel: int, threads: int) -> int:
         """How many blocks of a kernel, of so many threads each, are resident at once."""
         return self.processors
 
-    @property
-    def stop(self) -> int:
-        """The address, on the device, of a word that is not 0 while kernels with loops shall stop; 0: none looks."""
+    def stop_word(self, stream: int) -> int:
+        """The address, on the device, of a word that is not 0 while kernels with loops in a stream shall stop; 0: there is
+        none.
+        """
         return 0
 
     @property

@@ -70,6 +70,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuStreamCreate": (_Out, c_uint),
     "cuStreamDestroy_v2": (_Handle,),
     "cuStreamSynchronize": (_Handle,),
+    "cuStreamQuery": (_Handle,),
     "cuMemcpyHtoDAsync_v2": (c_uint64, c_void_p, c_size_t, _Handle),
     "cuMemcpyDtoHAsync_v2": (c_void_p, c_uint64, c_size_t, _Handle),
     "cuMemcpyDtoDAsync_v2": (c_uint64, c_uint64, c_size_t, _Handle),

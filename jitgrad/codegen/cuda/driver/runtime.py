@@ -22,11 +22,9 @@ ALIGNMENT = 256
 
 
 def handles(count: int) -> str:
-    """The table of kernels, how many blocks of each are resident at once (of regions), and where kernels with loops look
-    whether to stop: the loader fills them.
-    """
+    """The table of kernels, and how many blocks of each are resident at once (of regions): the loader fills them."""
     return (f"@jg_handles = global [{max(1, count)} x ptr] zeroinitializer\n"
-            f"@jg_resident = global [{max(1, count)} x i64] zeroinitializer\n@jg_stop = global i64 0")
+            f"@jg_resident = global [{max(1, count)} x i64] zeroinitializer")
 
 
 #: words of a launch in a table of forms: what `geometry.grid` computes with, and where the function's handle is

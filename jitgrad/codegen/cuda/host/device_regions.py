@@ -73,7 +73,7 @@ def on_device(p: DevicePrinter, step: ResidentStep, kept: dict[Value, tuple[str,
     if step.told is not None:
         words.append(p.address(step.told, 0))
     if resident.has_loops(step):
-        words.append(p.code.read("i64", "@jg_stop"))
+        words.append(p.load_word(Word.STOP))
     number, scratch = p.module.resident(step)
     p.scratch = max(p.scratch, scratch)
     function = p.code.read("ptr", p.code.element("@jg_handles", number, "ptr")).name

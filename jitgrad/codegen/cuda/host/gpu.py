@@ -36,7 +36,7 @@ class DeviceCompiled(Compiled):
     def link(self) -> dict[str, Native]:
         with self.driver.on():
             known = {**runtime.symbols(), **launch.callback_symbols(), **launcher.symbols(self.driver)}
-            names = [*[native_name(f.name) for f in self.faces], "jg_handles", "jg_resident", "jg_stop"]
+            names = [*[native_name(f.name) for f in self.faces], "jg_handles", "jg_resident"]
             self.loaded = engine.load(self.code, known, names)
             handles = self.driver.load(self.source, self.names) if self.names else []
             table = (ctypes.c_void_p * max(1, len(handles))).from_address(self.loaded.address("jg_handles"))
@@ -45,7 +45,7 @@ class DeviceCompiled(Compiled):
             for number, (name, handle) in enumerate(zip(self.names, handles, strict=True)):
                 if name.startswith(resident.symbol_of("")):
                     most[number] = min(self.driver.resident(handle, resident.THREADS), SHARING)
-                    ctypes.c_int64.from_address(self.loaded.address("jg_stop")).value = self.driver.stop
+                    self.driver.has_loops = True
             return {f.name: launcher.DeviceLauncher(f, self.loaded.address(native_name(f.name)), self.loaded,
                                                     self.driver).build() for f in self.faces}
 
