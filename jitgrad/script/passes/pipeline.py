@@ -11,6 +11,7 @@ from collections.abc import Callable
 from jitgrad import config
 from jitgrad.script.autodiff.regions import unmark
 from jitgrad.script.graph.ir import Graph
+from jitgrad.script.passes.ahead import products_ahead
 from jitgrad.script.passes.canonicalize import canonicalize
 from jitgrad.script.passes.cse import cse
 from jitgrad.script.passes.dce import dce
@@ -19,6 +20,7 @@ from jitgrad.script.passes.invariant import invariant
 from jitgrad.script.passes.licm import licm
 from jitgrad.script.passes.picks import picks
 from jitgrad.script.passes.products import transpose_products
+from jitgrad.script.passes.slices import slices
 
 Pass = Callable[[Graph], Graph]
 
@@ -36,7 +38,7 @@ RUN: tuple[Pass, ...] = (unmark, decompose, canonicalize, cse, transpose_product
 
 #: for those of devices
 RUN_DEVICE: tuple[Pass, ...] = (unmark, decompose, canonicalize, cse, picks, cse, transpose_products, invariant, licm,
-                                dce)
+                                products_ahead, slices, dce)
 
 
 def prepare(graph: Graph, *, verify: int | None = None) -> Graph:

@@ -28,7 +28,9 @@ def launch(p: DevicePrinter, step: KernelStep) -> None:
         p.scratch = max(p.scratch, scratch)
         arguments.append(("ptr", p.load_word(Word.SCRATCH, "ptr").name))
     n = len(step.kernel.outer)
-    rows, columns = p.product(step.sizes[:n]), p.product(step.sizes[n:])
+    rows = columns = p.product(step.sizes[:n])
+    if step.kernel.inner:
+        columns = p.product(step.sizes[n:])
     if any(s.op == "column" for s in step.kernel.body):  # sums of no rows are zero
         rows = p.here(rows).intrinsic("smax", 1)
     p.arguments = max(p.arguments, len(arguments))

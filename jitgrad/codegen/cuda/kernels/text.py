@@ -15,7 +15,7 @@ the order in which threads come; deterministic programs have `ordered_add` inste
 import re
 from importlib import resources
 
-from jitgrad.codegen.cuda.kernels import rows
+from jitgrad.codegen.cuda.kernels import pointwise, rows
 from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.columns import Columns
 from jitgrad.codegen.cuda.kernels.geometry import ANY, Form, scratch as scratch_of
@@ -53,7 +53,7 @@ def forms(kernel: Kernel, name: str) -> tuple[Form, ...]:
     """How to launch what `source(kernel, name)` defines."""
     symbol = symbol_of(kernel, name)
     if not kernel.inner:
-        return (_pointwise(kernel).form(symbol),)
+        return (Ordered(kernel).form(symbol),) if is_ordered(kernel) else pointwise.forms(kernel, symbol)
     return tuple(Form(bound, tuple(writer.launch(symbol + suffix) for suffix, writer in launches))
                  for bound, launches in writers(kernel))
 
@@ -62,7 +62,10 @@ def source(kernel: Kernel, name: str) -> str:
     """The kernel's functions `jg_<kind>_<name>...`, one for each launch of `forms(kernel, name)`."""
     symbol = symbol_of(kernel, name)
     if not kernel.inner:
-        return _pointwise(kernel).source(symbol)
+        if is_ordered(kernel):
+            return Ordered(kernel).source(symbol)
+        own = [pointwise.Few(kernel).source(f"{symbol}_few")] if pointwise.has_own(kernel) else []
+        return "\n".join([Pointwise(kernel).source(symbol), *own])
     scratch = scratch_of(forms(kernel, name)) > 0
     return "\n".join(writer.source(symbol + suffix, scratch) for _, launches in writers(kernel)
                      for suffix, writer in launches)
@@ -73,7 +76,3 @@ def writers(kernel: Kernel) -> list[tuple[int, list[tuple[str, Rows]]]] | list[t
     what writes them.
     """
     return [(ANY, [("", Columns(kernel))])] if kind(kernel) == "col" else rows.functions(kernel)
-
-
-def _pointwise(kernel: Kernel) -> Pointwise | Ordered:
-    return Ordered(kernel) if is_ordered(kernel) else Pointwise(kernel)

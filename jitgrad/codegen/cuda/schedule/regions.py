@@ -232,8 +232,8 @@ class _Regions:
         checked = any(isinstance(s, NumberStep) and s.site >= 0 for s in every(steps))
         counters = tuple([v for v in values if v.type == INT and v not in self.constants]) if checked else ()
         told = Buffer(dtypes.int64, len(exits) + bool(seqs), "slot") if exits else None
-        step = ResidentStep(kept_apart(self.memory, steps, self.origins), checks(steps), counters, values, sizes, buffers,
-                            seqs, tuple(exits), told)
+        apart = kept_apart(self.memory, steps, self.origins)
+        step = ResidentStep(apart, checks(steps), counters, values, sizes, buffers, seqs, tuple(exits), told)
         self.origins[step] = tuple(dict.fromkeys(n for s in every(steps) for n in self.origins.get(s, ())))
         return step
 
