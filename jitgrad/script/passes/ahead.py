@@ -19,7 +19,8 @@ becomes
 So a recurrent layer multiplies all its inputs by their weights at once: one product that fills the device instead of
 many that do not, and a launch less in each iteration. Every number is the same sum, rounded as often. Only where the
 loop has as many iterations as there are rows and the weights do not change in it. The products of all rows are in
-memory at once, as rows are. Does not handle: rows that are changed before they are multiplied, loops that may end early.
+memory at once, as rows are. Does not handle: rows that are changed before they are multiplied, loops that may end
+early.
 """
 
 from jitgrad.dims import Dim, Size, Symbol, product

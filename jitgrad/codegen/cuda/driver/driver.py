@@ -40,7 +40,7 @@ class Block(Protocol):
 class Driver(Memory, ABC):
     """A device to compile for and to run on, and its memory.
 
-    `several`: it is one of several, of which each thread has a current one. `has_loops`: kernels with loops were loaded.
+    `several`: it is one of several, of which each thread has a current one. `has_loops`: kernels with loops are loaded.
     `rows` makes functions of arrays of the device from rows of the op table; who runs programs says how. `graphs`
     replays what a host function calls as CUDA graphs; None: everything is launched as it is called.
     """
@@ -63,9 +63,7 @@ class Driver(Memory, ABC):
         return self.processors
 
     def stop_word(self, stream: int) -> int:
-        """The address, on the device, of a word that is not 0 while kernels with loops in a stream shall stop; 0: there is
-        none.
-        """
+        """The address of a word that is not 0 while a stream's kernels with loops shall stop; 0: there is none."""
         return 0
 
     @property

@@ -5,7 +5,8 @@
     for launch in form.launches: ...            # in this order, each by `grid(launch, outer, inner)`
 
 `outer` and `inner` are the products of the sizes of the kernel's outer and inner axes (1 without axes); `inner` of a
-kernel without inner axes is `outer`. A kernel whose `outer` is 0 is not launched. With div rounding up, the launch of `launch.symbol` has
+kernel without inner axes is `outer`. A kernel whose `outer` is 0 is not launched. With div rounding up, the launch
+of `launch.symbol` has
 
     grid.x  = min(div(outer, launch.each), launch.most)
     grid.y  = 1 if launch.split == 0 else max(1, min(div(inner, launch.split), launch.blocks / grid.x rounded down))

@@ -9,7 +9,8 @@ stored, with nothing but numbers in between, every thread has it already: one ba
 nobody waits for a last block, or for memory. Parts have two places, in turn: who is late still reads the other one.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from jitgrad.codegen.cuda.kernels.addresses import lane_of
@@ -22,6 +23,7 @@ from jitgrad.codegen.program.plan import needed
 from jitgrad.codegen.program.step import every
 from jitgrad.codegen.program.steps import Assign, KernelStep, LoadScalar, NumberStep, Point, ScalarStep
 
+NOTHING: Mapping[int, str] = MappingProxyType({})
 #: a read of a number, and the kernel and operand that it is the result of
 Known = dict[LoadScalar, tuple[KernelStep, int]]
 
@@ -31,10 +33,10 @@ class Everywhere(Rows):
     parts begin in the scratch memory; `meet`: the statement by which all blocks meet.
     """
 
-    def __init__(self, kernel: Kernel, threads: int, begin: int = 0, told: dict[int, str] | None = None, meet: str = ""):
+    def __init__(self, kernel: Kernel, threads: int, begin: int = 0, told: Mapping[int, str] = NOTHING, meet: str = ""):
         super().__init__(kernel, "split")
         self.threads, self.restrict = threads, ""
-        self.parts_begin, self.told, self.meet = begin, told or {}, meet
+        self.parts_begin, self.told, self.meet = begin, told, meet
 
     def part_bytes(self) -> int:
         """Of one place of the parts."""
