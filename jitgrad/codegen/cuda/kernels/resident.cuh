@@ -21,34 +21,40 @@ JG_DEVICE u32 jg_arrive(u32* word, u32 by) { return atomicAdd(word, by); }
 JG_DEVICE u32 jg_look(const u32* word) { return __atomic_load_n(word, __ATOMIC_SEQ_CST); }
 #endif
 
-// All threads of all blocks meet; what they wrote before is seen after. `arrived`: a word that nobody else writes. The
-// first block completes the lower bits to a carry into the top one, which the others wait to see changed: nothing has
-// to be reset. The scheme is that of CUDA's cooperative groups, but for the lowest bit, which the first block sets to
-// say `stop`: whether it did. Who arrives adds even numbers.
-JG_DEVICE bool jg_meet(u32* arrived, u32 stop = 0) {
-    u32 now = 0;
+// All threads of all blocks meet, but for a barrier of the block; what they wrote before is seen after. `arrived`: a word
+// that nobody else writes. The first block completes the lower bits to a carry into the top one, which the others wait
+// to see changed: nothing has to be reset. The scheme is that of CUDA's cooperative groups, but for the two lowest bits,
+// in which the first block says `stop`. They are used in turn, for who is late may read after it is here again. What
+// the first thread of a block gets: the bit, if it is set.
+JG_DEVICE u32 jg_met(u32* arrived, bool stop = false) {
+    u32 found = 0;
     __syncthreads();
     if (threadIdx.x == 0) {
-        const u32 before = jg_arrive(arrived, blockIdx.x == 0 ? 0x80000000u - 2 * (gridDim.x - 1) + stop : 2u);
-        while (((before ^ (now = jg_look(arrived))) & 0x80000000u) == 0) JG_PAUSE();
+        u32 by = 4, before, now;
+        if (blockIdx.x == 0) by = 0x80000000u - 4 * (gridDim.x - 1) + (stop ? 1u << (jg_look(arrived) >> 31) : 0);
+        before = jg_arrive(arrived, by);
+        while ((((now = jg_look(arrived)) ^ before) & 0x80000000u) == 0) JG_PAUSE();
+        found = now & 1u << (before >> 31);
     }
-    return __syncthreads_or(now & 1);
+    return found;
 }
 
 // The same in a loop that may never end. `stop`: a word that the host sets when nobody wants the result any more, or null;
 // `seen`: what the first block read of it after it met the others the last time, for reading it takes a while. True: all
-// blocks leave, and they have all seen the lowest bit before it is cleared.
-JG_DEVICE bool jg_meet_or_stop(u32* arrived, const u32* stop, u32& seen) {
-    if (jg_meet(arrived, seen)) {
-        if (threadIdx.x == 0) {
-            const u32 before = jg_arrive(arrived, blockIdx.x == 0 ? 0x80000000u - 2 * (gridDim.x - 1) : 2u);
-            while (((before ^ jg_look(arrived)) & 0x80000000u) == 0) JG_PAUSE();
-            if (blockIdx.x == 0) jg_arrive(arrived, ~0u);
-        }
+// blocks leave, and they have all seen the bit before it is cleared.
+JG_DEVICE bool jg_meet_or_stop(u32* arrived, const u32* stop, bool& seen) {
+    const u32 found = jg_met(arrived, seen);
+    if (__syncthreads_or(found != 0)) {
+        jg_met(arrived);
+        if (blockIdx.x == 0 && threadIdx.x == 0) jg_arrive(arrived, 0u - found);
         return true;
     }
     if (stop && blockIdx.x == 0 && threadIdx.x == 0) seen = *(const volatile u32*)stop != 0;
     return false;
+}
+JG_DEVICE void jg_meet(u32* arrived) {
+    jg_met(arrived);
+    __syncthreads();
 }
 
 // an element that another block may have written

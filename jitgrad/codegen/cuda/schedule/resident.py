@@ -175,7 +175,7 @@ class _Region(Lines):
         words += step.told is not None
         if has_loops(step):
             read.append(f"const u32* const stop = jg_global<const u32>(table.w[{words}]);")
-            read.append("u32 seen = 0;")
+            read.append("bool seen = false;")
             words += 1
         if self.told:
             read.append("u32 turn = 0;")

@@ -19,7 +19,7 @@ jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<11> table, char* scratch)
     const i64 B8 = table.w[8];
     const i64 B9 = table.w[9];
     const u32* const stop = jg_global<const u32>(table.w[10]);
-    u32 seen = 0;
+    bool seen = false;
     u32 turn = 0;
     const bool V10 = jg_seen(jg_global<bool>(B2));
     const bool V11 = V10;
