@@ -157,7 +157,7 @@ def run(kernel: Kernel, sizes: Sequence[int], arrays: Sequence[np.ndarray[Any, A
         arguments.append(ctypes.c_void_p(scratch.ctypes.data))
     before = [a.copy() for a in arrays]
     found: list[list[np.ndarray[Any, Any]]] = []
-    for form in reversed([f for f in forms if inner <= f.bound]):
+    for form in reversed([f for f in forms if inner <= f.bound and outer <= f.rows]):
         for reverse in (1, 0):
             for a, b in zip(arrays, before, strict=True):
                 if a.flags.writeable:

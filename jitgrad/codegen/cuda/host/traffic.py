@@ -107,7 +107,7 @@ class _Traffic:
             return name, nodes, 1, None, None
         outer, inner = math.prod(known[:len(kernel.outer)]), math.prod(known[len(kernel.outer):])
         suffix, writers = next((suffix, [w for _, w in found]) for bound, found in text.writers(kernel)
-                               for suffix, _ in found[:1] if inner <= bound)
+                               for suffix, writer in found[:1] if inner <= bound and outer <= writer.most_rows)
         read, written = _added(_reducing(writer, known, outer, inner) for writer in writers)
         return name + suffix, nodes, len(writers) if outer else 0, read, written
 

@@ -6,7 +6,7 @@ By the length of a row, with several stages (softmax, layer norm), so that a row
     _block    256 threads a row, likewise
     _shared   1024 threads a row; what later stages need waits in shared memory
     _sweeps   1024 threads a row; later stages read memory again
-    _phase<k> without outer axes, all threads of the device share the one row: a launch for each stage
+    _phase<k> of few long rows, or one, all threads of the device share rows: a launch for each stage
 
 With one stage: `_warp`, whose rows any number of lanes shares, and `_split`, where several blocks share a row.
 
@@ -31,6 +31,8 @@ REGISTERS = 32
 MIXED = 192
 #: the longest row of a warp with one stage
 WARP_ROW = 1024
+#: the longest row of several axes for which launches for each stage are not worth it, however few rows there are
+SHORT = 1 << 14
 #: vectors of a thread, at least, where blocks share a row
 VECTORS = 4
 
@@ -370,8 +372,13 @@ def functions(kernel: Kernel) -> list[tuple[int, list[tuple[str, Rows]]]]:
         add("_block", Rows(kernel, "block", "registers"))
         if not alone:
             add("_shared", Rows(kernel, "block", "shared"))
-    if alone and all(o.role != "inout" for o in kernel.operands):
-        forms.append((ANY, [(f"_phase{s}", Rows(kernel, "split", phase=s)) for s in range(stages)]))
+    phases = [(f"_phase{s}", Rows(kernel, "split", phase=s)) for s in range(stages)]
+    divided = all(o.role != "inout" for o in kernel.operands)
+    if alone and divided:
+        forms.append((ANY, phases))
+    elif divided and not single:
+        sweeps = [("_sweeps", Rows(kernel, "sweeps"))]
+        forms += [(SHORT, sweeps), (ANY, phases), (ANY, sweeps)]
     else:
         add("_sweeps" if forms else "", Rows(kernel, "sweeps"))
     return forms

@@ -54,8 +54,8 @@ def forms(kernel: Kernel, name: str) -> tuple[Form, ...]:
     symbol = symbol_of(kernel, name)
     if not kernel.inner:
         return (Ordered(kernel).form(symbol),) if is_ordered(kernel) else pointwise.forms(kernel, symbol)
-    return tuple(Form(bound, tuple(writer.launch(symbol + suffix) for suffix, writer in launches))
-                 for bound, launches in writers(kernel))
+    return tuple(Form(bound, tuple(writer.launch(symbol + suffix) for suffix, writer in launches),
+                      launches[0][1].most_rows) for bound, launches in writers(kernel))
 
 
 def source(kernel: Kernel, name: str) -> str:
@@ -67,8 +67,8 @@ def source(kernel: Kernel, name: str) -> str:
         own = [pointwise.Few(kernel).source(f"{symbol}_few")] if pointwise.has_own(kernel) else []
         return "\n".join([Pointwise(kernel).source(symbol), *own])
     scratch = scratch_of(forms(kernel, name)) > 0
-    return "\n".join(writer.source(symbol + suffix, scratch) for _, launches in writers(kernel)
-                     for suffix, writer in launches)
+    by_suffix = {suffix: writer for _, launches in writers(kernel) for suffix, writer in launches}
+    return "\n".join(writer.source(symbol + suffix, scratch) for suffix, writer in by_suffix.items())
 
 
 def writers(kernel: Kernel) -> list[tuple[int, list[tuple[str, Rows]]]] | list[tuple[int, list[tuple[str, Columns]]]]:
