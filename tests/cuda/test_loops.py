@@ -375,6 +375,22 @@ def test_a_loop_that_never_ends_can_be_stopped(driver: StandinDriver) -> None:
     np.testing.assert_array_equal(script(ones, torch.tensor(3.0).cuda()).cpu().numpy(), expected)
 
 
+def test_a_loop_that_only_counts_can_be_stopped(driver: StandinDriver) -> None:
+    """It has no barrier of its own."""
+    def f(x: Any) -> int:
+        n = 0
+        while x.sum() > 0:
+            n = n + 1
+        return n
+
+    script = torch.script(f)
+    assert script(torch.zeros(3).cuda()) == 0
+    driver.let_go_on(False)
+    script(torch.ones(3).cuda())
+    driver.let_go_on(True)
+    assert script(torch.zeros(3).cuda()) == 0
+
+
 def test_kernels_with_loops_are_printed() -> None:
     kernels = torch.script(newton).kernels(randn(10), 1e-5, device="cuda")
     (loop,) = [k for k in kernels if "jg_loop_" in k]

@@ -44,6 +44,10 @@ from jitgrad.script.graph.ir import Node, Value
 #: threads of a block, of which a multiprocessor has one at least, and as many as there are registers for
 THREADS = 512
 
+#: iterations after which all blocks meet in a loop that has no barrier: to be told to stop
+RARELY = 1 << 14
+
+
 def symbol_of(name: str) -> str:
     return re.sub(r"\W", "_", f"jg_loop_{name}")
 
@@ -211,8 +215,13 @@ class _Region(Lines):
                 self.steps(step.otherwise)
 
     def loop_step(self, step: LoopStep) -> None:
+        begin = len(self.lines)
         with self.block(f"while ({self.name(step.condition)})"):
             self.steps(step.body)
+            if not any(self.meet in line for line in self.lines[begin:]):  # it never ends unless it is stopped, for C++ too
+                turns = f"turns{len(self.declared)}"
+                self.declared[turns] = "u32"
+                self.line(f"if ((++{turns} & {RARELY - 1}) == 0) {{ {self.meet} }}")
 
     def assign(self, step: Assign) -> None:
         pairs = [(self.variable(t), self.kind(t), self.raised(s, t.type)) for t, s in step.values]
