@@ -54,7 +54,7 @@ def _cut(block: Block, uses: Counter[Value]) -> dict[Value, list[Node]]:
             continue
         whole = node.output
         own = readers.get(whole, [])
-        if len(own) == 1 and not found.keys().isdisjoint(own[0].outputs):  # it becomes pieces that are read in its place
+        if len(own) == 1 and not found.keys().isdisjoint(own[0].outputs):  # pieces will be read in its place
             if uses[whole] == 1 and tensor(own[0].output).dims == tensor(whole).dims:
                 found[whole] = found[own[0].output]
             continue

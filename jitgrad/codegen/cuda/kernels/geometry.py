@@ -1,7 +1,7 @@
 """How a kernel is launched: constants, and little arithmetic on two sizes, which generated code does at run time.
 
     forms = text.forms(kernel, "softmax_3")     # what `text.source(kernel, "softmax_3")` defines
-    form = ...                                  # the first that is for as much as `outer` and `inner`, and fits the device
+    form = ...                                  # the first for such `outer` and `inner` that fits the device
     for launch in form.launches: ...            # in this order, each by `grid(launch, outer, inner)`
 
 `outer` and `inner` are the products of the sizes of the kernel's outer and inner axes (1 without axes); `inner` of a

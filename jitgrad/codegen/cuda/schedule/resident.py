@@ -218,7 +218,7 @@ class _Region(Lines):
         begin = len(self.lines)
         with self.block(f"while ({self.name(step.condition)})"):
             self.steps(step.body)
-            if not any(self.meet in line for line in self.lines[begin:]):  # it never ends unless it is stopped, for C++ too
+            if not any(self.meet in line for line in self.lines[begin:]):  # it may never end, in C++ too
                 turns = f"turns{len(self.declared)}"
                 self.declared[turns] = "u32"
                 self.line(f"if ((++{turns} & {RARELY - 1}) == 0) {{ {self.meet} }}")
