@@ -18,6 +18,7 @@ from jitgrad.script.passes.dce import dce
 from jitgrad.script.passes.decompose import decompose
 from jitgrad.script.passes.invariant import invariant
 from jitgrad.script.passes.licm import licm
+from jitgrad.script.passes.parts import parts
 from jitgrad.script.passes.picks import picks
 from jitgrad.script.passes.products import transpose_products
 from jitgrad.script.passes.slices import slices
@@ -38,7 +39,7 @@ RUN: tuple[Pass, ...] = (unmark, decompose, canonicalize, cse, transpose_product
 
 #: for those of devices
 RUN_DEVICE: tuple[Pass, ...] = (unmark, decompose, canonicalize, cse, picks, cse, transpose_products, invariant, licm,
-                                products_ahead, slices, dce)
+                                products_ahead, slices, parts, dce)
 
 
 def prepare(graph: Graph, *, verify: int | None = None) -> Graph:

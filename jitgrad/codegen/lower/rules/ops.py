@@ -5,14 +5,14 @@ no native form (sorting, running sums, nonzero, a draw of one element, `sum_to` 
 differ): native code calls back and NumPy runs the row on views of the buffers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
 from jitgrad import dims
 from jitgrad.codegen.lower.kernels import KernelBuilder, windows
 from jitgrad.codegen.lower.rules import ordered
-from jitgrad.codegen.lower.rules.joins import number
+from jitgrad.codegen.lower.rules.joins import number, same_place
 from jitgrad.codegen.lower.rules.products import ACCUMULATE, EPILOGUE
 from jitgrad.codegen.lower.state import Lowering, tensor
 from jitgrad.codegen.program import access
@@ -57,12 +57,21 @@ def window(ref: Ref, axis: int, start: Size, length: Size, step: int = 1) -> Ref
 
 
 def cat(state: Lowering, node: Node) -> None:
+    out = node.outputs[0]
+    target = state.refs.get(out) or state.place(out)
+    for value, part in parts_of(node, target):
+        found = state.refs.get(value)
+        if found is None or not same_place(found, part):  # else it was written there
+            state.copy_into(value, part)
+
+
+def parts_of(node: Node, target: Ref) -> Iterator[tuple[Value, Ref]]:
+    """The operands of a `cat`, and where they belong."""
     axis = node.attrs["axis"]
-    target = state.place(node.outputs[0])
     start: Size = 0
     for value in node.inputs:
         length = tensor(value).dims[axis]
-        state.copy_into(value, window(target, axis, start, length))
+        yield value, window(target, axis, start, length)
         start = start + length
 
 
