@@ -60,10 +60,15 @@ def _cut(block: Block, uses: Counter[Value]) -> dict[Value, list[Node]]:
             continue
         if not own or len(own) != uses[whole] or any(n.op != "slice" for n in own) or not _apart(own):
             continue
-        if all(uses[n.output] == len(readers.get(n.output, ())) > 0
-               and all(r.op in _POINTWISE for r in readers[n.output]) for n in own):
+        if all(_computed_with(n.output, readers.get(n.output, ()), uses[n.output], block) for n in own):
             found[whole] = own
     return found
+
+
+def _computed_with(piece: Value, readers: Sequence[Node], uses: int, block: Block) -> bool:
+    """Whether all uses of a piece, but as a result, are by pointwise ops of the block, and there are some."""
+    own = sum(r.inputs.count(piece) for r in readers)
+    return own > 0 and own + block.results.count(piece) == uses and all(r.op in _POINTWISE for r in readers)
 
 
 def _apart(pieces: Sequence[Node]) -> bool:
