@@ -32,6 +32,25 @@ def lstm(x: Any, wx: Any, wh: Any, bias: Any) -> Any:
     return hidden
 
 
+def rows(a: Any, b: Any, c: Any) -> Any:
+    """Each state is a row of the result; what is written over is read by nobody."""
+    out = a.new_zeros(c.shape[0], 4, 6)
+    h = b
+    for k in range(c.shape[0]):
+        h = torch.tanh(h * a + c[k])
+        out[k] = h
+    return out.sum(0) + h
+
+
+def rows_that_are_read(a: Any, b: Any, c: Any) -> Any:
+    out = a.new_zeros(5, 4, 6)
+    h = b
+    for k in range(4):
+        h = torch.tanh(h * a + out[k])
+        out[k + 1] = h
+    return out.sum(0) * c
+
+
 def joined(a: Any, b: Any, c: Any) -> Any:
     x = a * b
     return torch.cat((x.tanh(), x, (a + c) * x), 1).cumsum(1)
@@ -59,7 +78,8 @@ def randn(*shape: int) -> Any:
 
 
 PROGRAMS = [
-    (lstm, [(5, 2, 6), (6, 24), (6, 24), (24,)]), *[(f, [(4, 6)] * 3) for f in (joined, same_twice, halves, in_a_loop)]]
+    (lstm, [(5, 2, 6), (6, 24), (6, 24), (24,)]), *[(f, [(4, 6)] * 3) for f in (
+        joined, same_twice, halves, in_a_loop, rows, rows_that_are_read)]]
 
 
 @pytest.mark.parametrize(("function", "shapes"), PROGRAMS, ids=lambda p: getattr(p, "__name__", ""))
@@ -90,6 +110,11 @@ def test_an_lstm_is_two_kernels_an_iteration() -> None:
     found = launches(lstm, (5, 2, 6), (6, 24), (6, 24), (24,), loop=True)
     assert len(found) == 2
     assert found.count("matmul") == 1
+
+
+def test_a_row_is_written_by_the_kernel_that_makes_it() -> None:
+    assert len(launches(rows, (4, 6), (4, 6), (4, 6), loop=True)) == 1
+    assert len(launches(rows_that_are_read, (4, 6), (4, 6), (4, 6), loop=True)) == 2
 
 
 def test_parts_are_written_where_they_belong() -> None:

@@ -92,7 +92,7 @@ def fill(state: Lowering, target: Ref, value: bool | int | float) -> None:
     state.emit(builder.finish())
 
 
-def _part(node: Node, target: Ref) -> Ref:
+def part_of(node: Node, target: Ref) -> Ref:
     attrs = node.attrs
     axis = attrs["axis"]
     if "index" in attrs:
@@ -104,12 +104,13 @@ def _part(node: Node, target: Ref) -> Ref:
 def write_back(state: Lowering, node: Node) -> None:
     """select_scatter, slice_scatter: a copy of x, then src over its window."""
     target = _copy_of(state, node)
-    state.copy_into(node.inputs[1], _part(node, target))
+    if node not in state.written:
+        state.copy_into(node.inputs[1], part_of(node, target))
 
 
 def copy_of_part(state: Lowering, node: Node) -> None:
     """select, slice of what is about to be written in place."""
-    out, part = node.outputs[0], _part(node, state.ref(node.inputs[0]))
+    out, part = node.outputs[0], part_of(node, state.ref(node.inputs[0]))
     if state.holds(out):
         state.emit(LoadScalar(out, part.buffer, part.offset))
         state.set_register(out)
@@ -122,7 +123,7 @@ def copy_of_part(state: Lowering, node: Node) -> None:
 def add_back(state: Lowering, node: Node) -> None:
     """select_add, slice_add."""
     target = _copy_of(state, node)
-    state.copy_into(node.inputs[1], _part(node, target), adding=node.op)
+    state.copy_into(node.inputs[1], part_of(node, target), adding=node.op)
 
 
 def _copy_of(state: Lowering, node: Node) -> Ref:
