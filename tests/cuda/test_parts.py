@@ -114,7 +114,7 @@ def test_an_lstm_is_two_kernels_an_iteration() -> None:
 
 def test_a_row_is_written_by_the_kernel_that_makes_it() -> None:
     assert len(launches(rows, (4, 6), (4, 6), (4, 6), loop=True)) == 1
-    assert len(launches(rows_that_are_read, (4, 6), (4, 6), (4, 6), loop=True)) == 2
+    assert len(launches(rows_that_are_read, (4, 6), (4, 6), (4, 6), loop=True)) > 1
 
 
 def test_parts_are_written_where_they_belong() -> None:
