@@ -15,7 +15,6 @@ from jitgrad.codegen.cuda.driver import launcher
 from jitgrad.codegen.cuda.driver.driver import Driver
 from jitgrad.codegen.cuda.host.device_program import DeviceProgramPrinter
 from jitgrad.codegen.cuda.host.module import DeviceModule
-from jitgrad.codegen.cuda.kernels.reducing import SHARING
 from jitgrad.codegen.cuda.schedule import resident
 from jitgrad.codegen.cuda.schedule.passes import prepared
 from jitgrad.codegen.llvm import engine
@@ -44,7 +43,7 @@ class DeviceCompiled(Compiled):
             most = (ctypes.c_int64 * max(1, len(handles))).from_address(self.loaded.address("jg_resident"))
             for number, (name, handle) in enumerate(zip(self.names, handles, strict=True)):
                 if name.startswith(resident.symbol_of("")):
-                    most[number] = min(self.driver.resident(handle, resident.THREADS), SHARING)
+                    most[number] = min(self.driver.resident(handle, resident.THREADS), resident.MOST)
                     self.driver.has_loops = True
             return {f.name: launcher.DeviceLauncher(f, self.loaded.address(native_name(f.name)), self.loaded,
                                                     self.driver).build() for f in self.faces}

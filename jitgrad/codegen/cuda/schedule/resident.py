@@ -43,6 +43,8 @@ from jitgrad.script.graph.ir import Node, Value
 
 #: threads of a block, of which a multiprocessor has one at least, and as many as there are registers for
 THREADS = 512
+#: blocks for which there are tickets, beside the word at which all meet, and places for parts of reductions
+MOST = TICKETS // 4 - 2
 
 #: iterations after which all blocks meet in a loop that has no barrier: to be told to stop
 RARELY = 1 << 14
