@@ -16,6 +16,7 @@ from ctypes import byref, c_uint
 from typing import Any
 
 from jitgrad.codegen.cuda.driver.driverapi import NON_BLOCKING, DriverApi
+from jitgrad.cuda.streams import OfStreams
 
 #: what `cuStreamQuery` gives while there is work
 NOT_READY = 600
@@ -30,7 +31,9 @@ class Stops:
 
     def __init__(self, api: DriverApi, allocate: Callable[[int], Any]):
         self.api, self.allocate = api, allocate
-        self._words: dict[int, Any] = {}
+        self._of_streams: OfStreams[Any] = OfStreams()  # those of streams that are gone are forgotten
+        self._words = self._of_streams.by_handle
+        self._blocks: list[Any] = []  # for good: a kernel may look after its stream is gone
         self._lock = threading.Lock()
         self._stream = 0
 
@@ -42,6 +45,7 @@ class Stops:
                 found = self.allocate(_ROOM)
                 self._set(found.ptr, 0)
                 self._words[stream] = found
+                self._blocks.append(found)
         address: int = found.ptr
         return address
 
