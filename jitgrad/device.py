@@ -184,6 +184,10 @@ def gpu_kernels() -> Any:
     return _load_kernels["gpu"]()
 
 
+#: by GPU, where kernels were loaded that may never end: waits for a stream, None: for all, so that Ctrl-C gets through
+patient: dict[int, Callable[[int | None], None]] = {}
+
+
 # --- what programs are compiled for --------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jitgrad.device import device as _device, has_gpu, require_gpu, resolve
+from jitgrad.device import device as _device, has_gpu, patient, require_gpu, resolve
 from jitgrad.eager.arrays.arrays import settle
 from jitgrad.random import default_generator
 
@@ -118,7 +118,10 @@ def get_device_capability(device: Where = None) -> tuple[int, int]:
 
 def synchronize(device: Where = None) -> None:
     """Wait until a GPU has done all that it was given."""
-    require_gpu().cuda.Device(_index(device)).synchronize()
+    index = _index(device)
+    if index in patient:
+        patient[index](None)
+    require_gpu().cuda.Device(index).synchronize()
     settle()
 
 

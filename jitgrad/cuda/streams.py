@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet, finalize
 
-from jitgrad.device import device as _device, require_gpu, resolve
+from jitgrad.device import device as _device, patient, require_gpu, resolve
 
 T = TypeVar("T")
 _kept: WeakSet[OfStreams[Any]] = WeakSet()
@@ -56,6 +56,9 @@ class Stream:
 
     def synchronize(self) -> None:
         """Wait until all work is done."""
+        wait = patient.get(self.device.index or 0)
+        if wait is not None:
+            wait(self.cuda_stream)
         self._stream.synchronize()
 
     def record_event(self, event: Event | None = None) -> Event:

@@ -359,12 +359,44 @@ def test_shared_memory_of_a_block_is_enough() -> None:
         assert all(facts.stack <= machinecode.BARRIER and facts.registers <= 128 for facts in used.values())
 
 
+def test_a_loop_that_never_ends_can_be_stopped(driver: StandinDriver) -> None:
+    """All blocks leave it, and the next loop is not stopped."""
+    def f(x: Any, to: Any) -> Any:
+        while (x.sum() > to).any():
+            x = x * 0.5
+        return x * 2
+
+    script = torch.script(f)
+    ones = torch.ones(20000).cuda()
+    expected = script(ones, torch.tensor(3.0).cuda()).cpu().numpy()
+    driver.let_go_on(False)
+    script(ones, torch.tensor(-1.0).cuda())
+    driver.let_go_on(True)
+    np.testing.assert_array_equal(script(ones, torch.tensor(3.0).cuda()).cpu().numpy(), expected)
+
+
+def test_a_loop_that_only_counts_can_be_stopped(driver: StandinDriver) -> None:
+    """It has no barrier of its own."""
+    def f(x: Any) -> int:
+        n = 0
+        while x.sum() > 0:
+            n = n + 1
+        return n
+
+    script = torch.script(f)
+    assert script(torch.zeros(3).cuda()) == 0
+    driver.let_go_on(False)
+    script(torch.ones(3).cuda())
+    driver.let_go_on(True)
+    assert script(torch.zeros(3).cuda()) == 0
+
+
 def test_kernels_with_loops_are_printed() -> None:
     kernels = torch.script(newton).kernels(randn(10), 1e-5, device="cuda")
     (loop,) = [k for k in kernels if "jg_loop_" in k]
     assert "while (" in loop
     assert "__restrict__" not in loop  # what one iteration reads another has written
-    assert loop.count("jg_meet(arrived);") == 2
+    assert loop.count("jg_meet_or_stop(arrived, stop, seen)") == 1  # one barrier an iteration
 
 
 def test_branches_in_a_loop_of_known_length_keep_what_the_gradient_needs() -> None:

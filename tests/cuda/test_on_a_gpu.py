@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -34,6 +38,44 @@ def test_gradients_of_loops(case: test_loops.Case) -> None:
     for _ in range(3):
         same(tuple(gradients(scripted, "cuda", arguments)), tuple(gradients(case.function, "cpu", arguments)),
              10 * case.tolerance)
+
+
+def never(x: Any) -> Any:
+    while x.sum() > 0:
+        x = x * 0.5 + 0.5
+    return x
+
+
+def counting(x: Any) -> int:
+    n = 0
+    while x.sum() > 0:
+        x = x * 0.5 + 0.5
+        n = n + 1
+    return n
+
+
+def number(script: Any, x: Any) -> float:
+    """A script's result as a number, for which Python waits if the script did not."""
+    found = script(x)
+    return float(found if isinstance(found, int) else found.sum())
+
+
+@pytest.mark.parametrize("function", [never, counting])
+def test_an_interrupt_ends_a_loop_that_never_would(function: Any) -> None:
+    """While Python waits for a number, and while native code does."""
+    script = torch.script(function)
+    script(torch.zeros(10000, device="cuda"))
+    torch.cuda.synchronize()
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        number(script, torch.ones(10000, device="cuda"))
+    assert time.monotonic() - started < 3
+    timer.join()
+    assert float((torch.ones(3, device="cuda") * 2).sum()) == 6.0
+    script(torch.zeros(10000, device="cuda"))
+    torch.cuda.synchronize()
 
 
 @pytest.mark.parametrize(("function", "arguments", "tolerance"), test_repeated_loops.PROGRAMS,

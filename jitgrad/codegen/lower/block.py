@@ -9,6 +9,7 @@ from jitgrad.codegen.lower.device import attention
 from jitgrad.codegen.lower.device.epilogues import Epilogues
 from jitgrad.codegen.lower.device.narrowed import narrowed
 from jitgrad.codegen.lower.device.padded import unpadded
+from jitgrad.codegen.lower.device.parts import aim_parts, also_written
 from jitgrad.codegen.lower.fuse import Fusion, Group
 from jitgrad.codegen.lower.groups import GroupBuilder
 from jitgrad.codegen.lower.rules import control, conv, effects, ops, products, sequences, windows
@@ -43,6 +44,9 @@ def lower_block(state: Lowering, block: Block) -> None:
     around = state.origin
     ordered = units.ordered(groups)
     commits.aim_commits(units, ordered)
+    if state.device:
+        aim_parts(units, ordered)
+        units.rows = also_written(units)
     for unit in ordered:
         if isinstance(unit, Group):
             state.origin = tuple([item.node for item in unit.items])

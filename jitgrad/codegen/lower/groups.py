@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from jitgrad import dtypes
 from jitgrad.codegen.lower.fuse import Group, Item, Operand
 from jitgrad.codegen.lower.kernels import KernelBuilder, windows
+from jitgrad.codegen.lower.rules.ops import part_of
 from jitgrad.codegen.lower.state import tensor
 from jitgrad.codegen.lower.units import Units
 from jitgrad.codegen.program.kernel import Stmt
 from jitgrad.codegen.program.step import Ref
 from jitgrad.codegen.program.steps import KernelStep
-from jitgrad.dims import Size
+from jitgrad.dims import Size, symbols
 from jitgrad.dtypes import dtype
 from jitgrad.ops.opdef import fold_of, has_trait
 from jitgrad.script.graph.ir import Value
@@ -36,7 +37,17 @@ class GroupBuilder:
             if self.units.is_needed(item.out, self.group):
                 ref = self.state.place(item.out)
                 self.builder.store(self.values[item.out], ref.buffer, ref.offset, self.spread(item, ref))
+            self.write_row(item)
         return self.builder.finish()
+
+    def write_row(self, item: Item) -> None:
+        """Write a result into what a loop fills, too, if its place is known here."""
+        node = self.units.rows.get(item.out)
+        if node is not None:
+            part = part_of(node, self.state.refs[node.inputs[0]])
+            if symbols(part.offset) <= self.state.visible:
+                self.builder.store(self.values[item.out], part.buffer, part.offset, self.spread(item, part))
+                self.state.note(self.state.written, node)
 
     def column(self, item: Item) -> None:
         """A sum over the outer axes: each block adds up its rows."""

@@ -73,6 +73,7 @@ class Lowering:
         self.inlined: dict[Value, tuple[Node, int]] = {}
         self.dest: dict[Value, Ref] = {}
         self.owned: set[Value] = set()          # loop carries whose one buffer the body overwrites
+        self.written: set[Node] = set()         # writes into those that a kernel has done
         self.created: dict[Value, Node] = {}    # constants and aranges that are items of their own
         self.sizes: dict[Size, Value] = {}
         self.steps: list[Any] = []

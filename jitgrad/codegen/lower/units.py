@@ -25,6 +25,7 @@ class Units:
         stored: values that something other than a kernel reads.
         effects: the units with effects that are no items, each of which needs those before it.
         group_of: item -> its kernel, after fusion.
+        rows: value -> what writes it into memory that a loop keeps, and that its kernel may do instead.
     """
 
     def __init__(self, state: Lowering, block: Block):
@@ -39,6 +40,7 @@ class Units:
         self.stored: set[Value] = set()
         self.effects: list[Node] = []
         self.group_of: dict[Item, Group] = {}
+        self.rows: dict[Value, Node] = {}
 
     def leaves(self, base: Value) -> set[Value]:
         """What is in memory of what an expression that is repeated reads."""

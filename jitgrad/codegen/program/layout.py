@@ -10,7 +10,7 @@ or one more than the site that says what is to be stored.
 
 A program for a device reads no Python objects: the addresses of its arrays and their sizes are words of the block too
 (`pointers`, `sizes`), as are the stream, the chunk of device memory that sequences are in, what kernels scratch on,
-and how much shared memory a block may have.
+how much shared memory a block may have, and where kernels with loops look whether to stop.
 """
 
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class Word:
     """Words at fixed places in the block."""
 
     (SITE, DATA_OFFSET, DIMS_OFFSET, FLAGS_OFFSET, WORKSPACE, CAPACITY, ARENA, LEFT, STREAM, ERROR, CHUNK, CHUNK_USED,
-     CHUNK_SIZE, CHUNKS, SCRATCH, SCRATCH_SIZE, SHARED, FIRST_FREE) = range(18)
+     CHUNK_SIZE, CHUNKS, SCRATCH, SCRATCH_SIZE, SHARED, STOP, FIRST_FREE) = range(19)
 
 
 class Status:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.determinism import are_deterministic_algorithms_enabled
-from jitgrad.device import device, gpu_kernels
+from jitgrad.device import device, gpu_kernels, patient
 from jitgrad.dtypes import FLOAT_KINDS, HALF_CHARS, dtype
 from jitgrad.eager.arrays.bounds import Bounds
 from jitgrad.eager.arrays.library import Library
@@ -190,6 +190,10 @@ class CupyLibrary(Library):
             return self.cupy.asarray(array)
 
     def to_host(self, array: Any) -> Any:
+        wait = patient.get(array.device.id) if patient else None
+        if wait is not None:
+            with array.device:
+                wait(self.cupy.cuda.get_current_stream().ptr)
         self.bounds.look()
         return self.cupy.asnumpy(array)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from jitgrad import config
 from jitgrad.script.autodiff.regions import unmark
 from jitgrad.script.graph.ir import Graph
+from jitgrad.script.passes.ahead import products_ahead
 from jitgrad.script.passes.canonicalize import canonicalize
 from jitgrad.script.passes.cse import cse
 from jitgrad.script.passes.dce import dce
@@ -20,6 +21,7 @@ from jitgrad.script.passes.joined import joined
 from jitgrad.script.passes.licm import licm
 from jitgrad.script.passes.picks import picks
 from jitgrad.script.passes.products import transpose_products
+from jitgrad.script.passes.slices import slices
 
 Pass = Callable[[Graph], Graph]
 
@@ -37,7 +39,7 @@ RUN: tuple[Pass, ...] = (unmark, decompose, canonicalize, cse, transpose_product
 
 #: for those of devices
 RUN_DEVICE: tuple[Pass, ...] = (unmark, decompose, canonicalize, cse, picks, joined, cse, transpose_products, invariant,
-                                licm, dce)
+                                licm, products_ahead, slices, dce)
 
 
 def prepare(graph: Graph, *, verify: int | None = None) -> Graph:

@@ -23,7 +23,6 @@ from tests.codegen.cuda import host
 
 REGION = 1 << 36
 ENTRY = re.compile(r'extern "C" __global__ void __launch_bounds__\([^)]+\)\s+(\w+)\(([^)]*)\)')
-ENTRY = re.compile(r'extern "C" __global__ void __launch_bounds__\([\d, ]+\)\s+(\w+)\(([^)]*)\)')
 
 
 #: bytes of a kernel's parameters by their type; of all others 8
@@ -117,6 +116,19 @@ class HostDriver(Driver):
         self.libraries: list[Any] = []
         self.entries: list[Entry] = []
         self.order = False
+        self.stop: Any = None
+
+    def stop_word(self, stream: int) -> int:
+        if self.stop is None:
+            self.let_go_on(True)
+        return int(self.stop.ptr)
+
+    def let_go_on(self, on: bool) -> None:
+        """Whether kernels with loops may go on."""
+        self.stop = self.stop or self.allocate(4)
+        self.c.fake_begin()
+        ctypes.c_uint.from_address(self.stop.ptr).value = not on
+        self.c.fake_end()
 
     @contextlib.contextmanager
     def reversed(self, order: bool = True) -> Iterator[None]:

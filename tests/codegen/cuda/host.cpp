@@ -33,6 +33,14 @@ static void wait_(volatile Barrier& barrier, int all) {
     else while (barrier.generation == generation) yield_();
 }
 void __syncthreads() { wait_(runner->block, runner->count); }
+bool __syncthreads_or(int mine) {
+    __syncthreads();  // the one before has been read
+    if (runner->current == 0) runner->either = false;
+    __syncthreads();
+    if (mine) runner->either = true;
+    __syncthreads();
+    return runner->either;
+}
 void __syncwarp(unsigned) {
     int warp = runner->current >> 5;
     wait_(runner->warps[warp], std::min(32, runner->count - warp * 32));

@@ -43,6 +43,7 @@ struct Runner {  // of one block at a time
     void (*kernel)(void**);
     void** arguments;
     Barrier block, warps[32];
+    bool either;
     unsigned long long exchanged[1024];
 };
 extern __thread Runner* runner;
@@ -53,6 +54,7 @@ void pause_();
 #define JG_PAUSE() pause_()
 
 void __syncthreads();
+bool __syncthreads_or(int);
 void __syncwarp(unsigned = 0xffffffffu);
 // the value of another thread of the warp; its own where there is none
 template <class T> static inline T exchange(T v, int source, bool inside) {

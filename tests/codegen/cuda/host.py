@@ -31,7 +31,6 @@ CTYPES = {"ptr": ctypes.c_void_p, "i64": ctypes.c_int64, "i32": ctypes.c_int32, 
           "i8": ctypes.c_int8, "i1": ctypes.c_bool, "float": ctypes.c_float, "double": ctypes.c_double}
 HERE = Path(__file__).parent
 _ENTRY = re.compile(r'extern "C" __global__ void __launch_bounds__\([^)]+\)\s+(\w+)\(([^)]*)\)')
-_ENTRY = re.compile(r'extern "C" __global__ void __launch_bounds__\([\d, ]+\)\s+(\w+)\(([^)]*)\)')
 
 
 def entries(source: str) -> str:
@@ -158,7 +157,7 @@ def run(kernel: Kernel, sizes: Sequence[int], arrays: Sequence[np.ndarray[Any, A
         arguments.append(ctypes.c_void_p(scratch.ctypes.data))
     before = [a.copy() for a in arrays]
     found: list[list[np.ndarray[Any, Any]]] = []
-    for form in reversed([f for f in forms if inner <= f.bound]):
+    for form in reversed([f for f in forms if inner <= f.bound and outer <= f.rows]):
         for reverse in (1, 0):
             for a, b in zip(arrays, before, strict=True):
                 if a.flags.writeable:

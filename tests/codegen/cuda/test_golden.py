@@ -158,7 +158,7 @@ def test_every_kind_and_form_is_there() -> None:
     assert sorted(p.stem for p in FOLDER.glob("*.cu")) == sorted(NAMES)
     marks = {"pw_vector": "jg_read<4>", "pw_half": "jg_narrow", "pw_draw": "jg_philox", "pw_scatter": "jg_add(&",
              "row_sum": "_split(", "row_softmax": "_sweeps(", "all_phases": "_phase1(", "each_update": "jg_entry",
-             "mix_norm": "jg_mix_", "loop_solve": "jg_meet(arrived);"}
+             "mix_norm": "jg_mix_", "loop_solve": "jg_meet_or_stop(arrived, stop, seen)"}
     for name, mark in marks.items():
         assert mark in (FOLDER / f"{name}.cu").read_text(), name
     softmax = (FOLDER / "row_softmax.cu").read_text()

@@ -215,6 +215,21 @@ def test_long_rows_are_shared_by_blocks(rows, n, fn):
     assert (geometry.grid(launch, rows, n)[1] > 1) == (rows < 600)
 
 
+@pytest.mark.parametrize(("n", "c", "h"), [(2, 3, 70), (3, 2, 9000), (2, 140, 61)], ids=str)
+def test_rows_over_several_axes(n, c, h):
+    """Softmax of each channel: blocks share few long rows, a launch for each stage; of many, each has one block."""
+    x, y = normal(np.random.default_rng(n), n, c, h), np.zeros((n, c, h), np.float32)
+    space = Space((c,), (n, h))
+    for array, role in ((x, "in"), (y, "out")):
+        space.operands.append(Operand(f32, (h, c * h, 1), role))
+        space.arrays.append(array)
+    kernel = execute(space, softmax_body())
+    rows = x.transpose(1, 0, 2).reshape(c, -1)
+    np.testing.assert_allclose(y.transpose(1, 0, 2).reshape(c, -1), softmax(rows), 2e-6, 1e-6)
+    chosen = next(f for f in text.forms(kernel, "x") if n * h <= f.bound and c <= f.rows)
+    assert len(chosen.launches) == (3 if (n, c, h) == (3, 2, 9000) else 1)
+
+
 def test_several_inner_axes_with_argmax_and_a_broadcast():
     rng = np.random.default_rng(0)
     x, w = rng.integers(0, 99, (2, 5, 6, 7)).astype(np.float32), normal(rng, 1, 5, 1, 1)

@@ -24,20 +24,34 @@ from jitgrad.codegen.cuda.driver.driver import Driver
 from jitgrad.codegen.cuda.driver.driverapi import (FUNCTION_DYNAMIC_SHARED, FUNCTION_STATIC_SHARED, PROCESSORS,
                                                    SHARED_OPTIN, DriverApi)
 from jitgrad.codegen.cuda.driver.libraries import FAILED, LibraryError, Symbols
+from jitgrad.codegen.cuda.driver.stopping import NOT_READY, Stops
 from jitgrad.codegen.cuda.graphs.shared import Graphs
 from jitgrad.codegen.cuda.kernels.geometry import STATIC
 from jitgrad.codegen.llvm import engine
+from jitgrad.device import patient
 from jitgrad.dtypes import dtype
 from jitgrad.kernels.native import Library, Native
 from jitgrad.kernels.values import V
 
 _NOT_FOUND = 500
+#: how often a stream is asked whether its work is done before Python asks
+OFTEN = 1000
 
 LIBRARY = Library()
 
 
 @LIBRARY.function("i32", host="ptr", device="i64", size="i64", stream="ptr")
 def jg_cuda_read_and_wait(f: Native, host: V, device: V, size: V, stream: V) -> V:
+    with f.when(f.load(V(f, "@jg_patient", "ptr", 1)).ne(0)):  # there are kernels that may never end
+        asked = f.variable(f.number(0))
+        with f.loop() as leave:
+            with f.when(f.call("cuStreamQuery", "i32", 1, stream).ne(NOT_READY)):
+                leave()
+            asked.value = asked.value + 1
+            with f.when(asked.value > OFTEN):
+                status = f.call("jg_cuda_await", "i32", 1, stream)
+                with f.when(status.ne(0)):
+                    f.leave(status)
     copied = f.call("cuMemcpyDtoHAsync_v2", "i32", 1, host, device, size, stream)
     with f.when(copied.ne(0)):
         f.leave(copied)
@@ -66,8 +80,11 @@ class CudaDriver(Driver):
         self.several = False
         self._loaded: dict[tuple[str, tuple[str, ...]], list[int]] = {}
         self._lock = threading.Lock()
-        called = ("cuMemcpyDtoHAsync_v2", "cuStreamSynchronize")
-        self._code = engine.load(engine.compile_module(LIBRARY.text()), {n: self.api.address(n) for n in called})
+        self._await = ctypes.CFUNCTYPE(c_int, c_void_p)(self._awaited)
+        called = ("cuMemcpyDtoHAsync_v2", "cuStreamSynchronize", "cuStreamQuery")
+        self._code = engine.load(engine.compile_module(f"{LIBRARY.text()}\n@jg_patient = global i64 0"), {
+            **{n: self.api.address(n) for n in called},
+            "jg_cuda_await": ctypes.cast(self._await, c_void_p).value or 0}, ["jg_patient"])
         self._product = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p)(self._multiplied)
         self.launch = self.api.address("cuLaunchKernel")
         self.together = self.api.address("cuLaunchCooperativeKernel")
@@ -122,6 +139,34 @@ class CudaDriver(Driver):
         static = self.api.made("cuFuncGetAttribute", FUNCTION_STATIC_SHARED, function)
         self.api.call("cuFuncSetAttribute", function, FUNCTION_DYNAMIC_SHARED, self.shared + STATIC - static)
         return function
+
+    # --- kernels with loops ---
+
+    @cached_property
+    def stops(self) -> Stops:
+        """The words by which such kernels are told to stop."""
+        patient[self.device] = self._waited
+        ctypes.c_int64.from_address(self._code.address("jg_patient")).value = 1
+        return Stops(self.api, self.allocate)
+
+    def stop_word(self, stream: int) -> int:
+        self._here()
+        return self.stops.word(stream)
+
+    def _waited(self, stream: int | None) -> None:
+        self._here()
+        self.stops.wait(stream)
+
+    def _awaited(self, stream: int | None) -> int:
+        try:
+            self._waited(stream or 0)
+            return 0
+        except BaseException as error:
+            return libraries.failed(error)
+
+    def resident(self, kernel: int, threads: int) -> int:
+        self._here()
+        return self.processors * self.api.made("cuOccupancyMaxActiveBlocksPerMultiprocessor", kernel, threads, 0)
 
     # --- products and graphs ---
 

@@ -40,14 +40,14 @@ class Block(Protocol):
 class Driver(Memory, ABC):
     """A device to compile for and to run on, and its memory.
 
-    `several`: it is one of several, of which each thread has a current one.
+    `several`: it is one of several, of which each thread has a current one. `has_loops`: kernels with loops are loaded.
     `rows` makes functions of arrays of the device from rows of the op table; who runs programs says how. `graphs`
     replays what a host function calls as CUDA graphs; None: everything is launched as it is called.
     """
 
     name: str
     arch: str
-    processors: int     # multiprocessors: so many blocks of 256 threads are resident at once
+    processors: int     # multiprocessors
     shared: int         # bytes of dynamic shared memory that a block may have
     launch: int
     together: int
@@ -55,7 +55,16 @@ class Driver(Memory, ABC):
     copy: int
     matmul: int
     several: bool
+    has_loops: bool = False
     rows: Callable[[Any], Callable[..., Any]] | None
+
+    def resident(self, kernel: int, threads: int) -> int:
+        """How many blocks of a kernel, of so many threads each, are resident at once."""
+        return self.processors
+
+    def stop_word(self, stream: int) -> int:
+        """The address of a word that is not 0 while a stream's kernels with loops shall stop; 0: there is none."""
+        return 0
 
     @property
     def graphs(self) -> Graphs | None:

@@ -44,6 +44,7 @@ class DeviceWorkspace(Workspace):
         self.replay = None if graphs is None else Replay(graphs, stream)
         self.block[Word.STREAM] = stream if self.replay is None else self.replay.address
         self.block[Word.SHARED] = self.device.shared
+        self.block[Word.STOP] = self.device.stop_word(stream) if self.device.has_loops else 0
         self.slots: dict[int, Any] = {}
         self.chunks: list[Any] = []
         self.seen: dict[int, Any] = {}

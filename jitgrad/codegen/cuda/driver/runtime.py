@@ -22,8 +22,9 @@ ALIGNMENT = 256
 
 
 def handles(count: int) -> str:
-    """The table of kernels and the number of multiprocessors, which the loader fills."""
-    return f"@jg_handles = global [{max(1, count)} x ptr] zeroinitializer\n@jg_machine = global i64 1"
+    """The table of kernels, and how many blocks of each are resident at once (of regions): the loader fills them."""
+    return (f"@jg_handles = global [{max(1, count)} x ptr] zeroinitializer\n"
+            f"@jg_resident = global [{max(1, count)} x i64] zeroinitializer")
 
 
 #: words of a launch in a table of forms: what `geometry.grid` computes with, and where the function's handle is
@@ -34,7 +35,7 @@ def table(name: str, forms: Sequence[Form], numbers: Mapping[str, int]) -> str:
     """A kernel's forms as a constant that `jg_launch` reads; `numbers`: handles by symbol."""
     words: list[int | str] = []
     for form in forms:
-        words += [form.bound, len(form.launches)]
+        words += [form.bound, form.rows, len(form.launches)]
         for launch in form.launches:
             slot = f"ptrtoint (ptr getelementptr (ptr, ptr @jg_handles, i64 {numbers[launch.symbol]}) to i64)"
             words += [slot, launch.threads, launch.each, launch.most, launch.split, launch.blocks, launch.shared,
@@ -75,8 +76,9 @@ def jg_launch(f: Native, block: V, table: V, outer: V, inner: V, arguments: V) -
         f.leave()
     form = f.variable(table)
     with f.loop():
-        bound, count, first = f.load(form.value), f.load(form.value, 1), f.at(form.value, 2)
-        with f.when((inner <= bound) & (shared_bytes(f, first, inner) <= f.load(block, Word.SHARED))):
+        bound, rows, count = [f.load(form.value, k) for k in range(3)]
+        first = f.at(form.value, 3)
+        with f.when((inner <= bound) & (outer <= rows) & (shared_bytes(f, first, inner) <= f.load(block, Word.SHARED))):
             with f.each(count) as k:
                 launch_one(f, block, f.at(first, k * LAUNCH_WORDS), outer, inner, arguments)
             f.leave()

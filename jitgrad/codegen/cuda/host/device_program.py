@@ -29,7 +29,9 @@ def launch(p: DevicePrinter, step: KernelStep) -> None:
         p.scratch = max(p.scratch, scratch)
         arguments.append(("ptr", p.load_word(Word.SCRATCH, "ptr").name))
     n = len(step.kernel.outer)
-    rows, columns = p.product(step.sizes[:n]), p.product(step.sizes[n:])
+    rows = columns = p.product(step.sizes[:n])
+    if step.kernel.inner:
+        columns = p.product(step.sizes[n:])
     if any(s.op == "column" for s in step.kernel.body):  # sums of no rows are zero
         rows = p.here(rows).intrinsic("smax", 1)
     _call(p, table, arguments, rows, columns)

@@ -30,7 +30,7 @@ MOST_WORK = 1 << 26
 #: iterations for which a region's sequences have room at first, and the bytes that each may take for them
 MOST_KEPT, KEPT_BYTES = 128, 16 << 20
 #: elements for which a block of a region is worth it
-ELEMENTS = 4096
+ELEMENTS = 4 * resident.THREADS
 
 
 def resident_step(p: DevicePrinter, step: ResidentStep) -> None:
@@ -72,10 +72,12 @@ def on_device(p: DevicePrinter, step: ResidentStep, kept: dict[Value, tuple[str,
     mirrors = kept_on_device(p, step, words)
     if step.told is not None:
         words.append(p.address(step.told, 0))
+    if resident.has_loops(step):
+        words.append(p.load_word(Word.STOP))
     number, scratch = p.module.resident(step)
     p.scratch = max(p.scratch, scratch)
     function = p.code.read("ptr", p.code.element("@jg_handles", number, "ptr")).name
-    most = p.code.read("i64", "@jg_machine").name
+    most = p.code.read("i64", p.code.element("@jg_resident", number)).name
     p.line(f"call void @jg_together(ptr %block, ptr {function}, i64 {blocks(p, step).name}, i64 {most}, "
            f"i64 {resident.THREADS}, ptr {arguments_of(p, words)})")
     if step.settled is not None:

@@ -15,6 +15,7 @@ from jitgrad.codegen.cuda.driver import launcher
 from jitgrad.codegen.cuda.driver.driver import Driver
 from jitgrad.codegen.cuda.host.device_program import DeviceProgramPrinter
 from jitgrad.codegen.cuda.host.module import DeviceModule
+from jitgrad.codegen.cuda.schedule import resident
 from jitgrad.codegen.cuda.schedule.passes import prepared
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.program.layout import native_name
@@ -34,12 +35,16 @@ class DeviceCompiled(Compiled):
     def link(self) -> dict[str, Native]:
         with self.driver.on():
             known = {**runtime.symbols(), **launch.callback_symbols(), **launcher.symbols(self.driver)}
-            names = [*[native_name(f.name) for f in self.faces], "jg_handles", "jg_machine"]
+            names = [*[native_name(f.name) for f in self.faces], "jg_handles", "jg_resident"]
             self.loaded = engine.load(self.code, known, names)
             handles = self.driver.load(self.source, self.names) if self.names else []
             table = (ctypes.c_void_p * max(1, len(handles))).from_address(self.loaded.address("jg_handles"))
-            ctypes.c_int64.from_address(self.loaded.address("jg_machine")).value = self.driver.processors
             table[:len(handles)] = [*handles]
+            most = (ctypes.c_int64 * max(1, len(handles))).from_address(self.loaded.address("jg_resident"))
+            for number, (name, handle) in enumerate(zip(self.names, handles, strict=True)):
+                if name.startswith(resident.symbol_of("")):
+                    most[number] = min(self.driver.resident(handle, resident.THREADS), resident.MOST)
+                    self.driver.has_loops = True
             return {f.name: launcher.DeviceLauncher(f, self.loaded.address(native_name(f.name)), self.loaded,
                                                     self.driver).build() for f in self.faces}
 

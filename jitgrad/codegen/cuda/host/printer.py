@@ -199,4 +199,4 @@ def poison_memory(p: DevicePrinter, start: str, size: V) -> None:
     p.arguments = max(p.arguments, 2)
     p.line(f"store i64 {size.name}, ptr %argument.0")
     p.line(f"store ptr {start}, ptr %argument.1")
-    p.line(f"call void @jg_launch(ptr %block, ptr @{table}, i64 {size.name}, i64 1, ptr %arguments)")
+    p.line(f"call void @jg_launch(ptr %block, ptr @{table}, i64 {size.name}, i64 {size.name}, ptr %arguments)")

@@ -109,7 +109,7 @@ class _Traffic:
             return name, nodes, 1, None, None
         outer, inner = math.prod(known[:len(kernel.outer)]), math.prod(known[len(kernel.outer):])
         suffix, writers = next((found[0][0], [w for _, w in found]) for found in text.writers(kernel)
-                               if inner <= found[0][1].longest)
+                               if inner <= found[0][1].longest and outer <= found[0][1].most_rows)
         read, written = _added(_reducing(writer, known, outer, inner) for writer in writers)
         return name + suffix, nodes, len(writers) if outer else 0, read, written
 

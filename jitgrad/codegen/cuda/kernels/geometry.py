@@ -1,11 +1,12 @@
 """How a kernel is launched: constants, and little arithmetic on two sizes, which generated code does at run time.
 
     forms = text.forms(kernel, "softmax_3")     # what `text.source(kernel, "softmax_3")` defines
-    form = ...                                  # the first whose bound is not below `inner`, and that fits the device
+    form = ...                                  # the first for such `outer` and `inner` that fits the device
     for launch in form.launches: ...            # in this order, each by `grid(launch, outer, inner)`
 
-`outer` and `inner` are the products of the sizes of the kernel's outer and inner axes (1 without axes). A kernel whose
-`outer` is 0 is not launched. With div rounding up, the launch of `launch.symbol` has
+`outer` and `inner` are the products of the sizes of the kernel's outer and inner axes (1 without axes); `inner` of a
+kernel without inner axes is `outer`. A kernel whose `outer` is 0 is not launched. With div rounding up, the launch
+of `launch.symbol` has
 
     grid.x  = min(div(outer, launch.each), launch.most)
     grid.y  = 1 if launch.split == 0 else max(1, min(div(inner, launch.split), launch.blocks / grid.x rounded down))
@@ -59,10 +60,11 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What to launch where `inner <= bound`."""
+    """What to launch where `inner <= bound` and `outer <= rows`."""
 
     bound: int
     launches: tuple[Launch, ...]
+    rows: int = ANY
 
 
 def shared_bytes(launch: Launch, inner: int) -> int:

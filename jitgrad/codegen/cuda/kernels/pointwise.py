@@ -4,16 +4,20 @@ Where an operand's neighbours are along another axis, as those of a transposed m
 
 The tail of each row of vectors, and all of them where an operand is not aligned, is read and written element by
 element. Operands may be the same memory element by element: a thread reads its vectors before it writes them.
+
+Of few elements blocks are smaller, so that the whole device takes part, and what costs much to compute is done for two
+elements a thread rather than eight, by a function of its own: `..._few`.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.geometry import ANY, Form, Launch
 from jitgrad.codegen.cuda.kernels.scalars import STORED, widen
 from jitgrad.codegen.cuda.kernels.writer import Writer
-from jitgrad.codegen.program.kernel import Kernel
+from jitgrad.codegen.program.kernel import Kernel, is_expensive
 
 #: threads of a block, and the most blocks: beyond, threads take several vectors each. Of 132 multiprocessors each gets
 #: 48 blocks, which divides well into as many as it holds at a time
@@ -22,6 +26,11 @@ THREADS, MOST = 256, 132 * 48
 LEAST, MOST_TILES = 16, 4
 #: bytes of shared memory for tiles of 64 by 64; more get smaller ones
 MOST_SHARED = 36 << 10
+
+#: multiprocessors of a large device, threads of a block that is one of many
+PROCESSORS, SMALL = 132, 64
+#: so many costly statements are worth a function of their own, whose threads take so many elements each
+COSTLY, WIDTH = 2, 2
 
 
 class Pointwise(Writer):
@@ -246,3 +255,39 @@ def across(kernel: Kernel, lane: int) -> tuple[int, list[int]]:
 def pointwise(kernel: Kernel) -> Pointwise:
     """The writer of a kernel without inner axes."""
     return Tiled(kernel) if across(kernel, lane_of(kernel))[1] else Pointwise(kernel)
+
+
+class Few(Pointwise):
+    """The same for two elements a thread."""
+
+    def __init__(self, kernel: Kernel):
+        super().__init__(kernel)
+        self.width = min(self.width, WIDTH)
+
+
+def has_own(kernel: Kernel) -> bool:
+    """Whether a kernel has a function for few elements."""
+    writer = pointwise(kernel)
+    return (not isinstance(writer, Tiled) and sum(is_expensive(s.op) for s in kernel.body) >= COSTLY
+            and writer.width > WIDTH)
+
+
+def forms(kernel: Kernel, symbol: str) -> tuple[Form, ...]:
+    """How to launch a pointwise kernel: by the number of its elements, which is `inner` here as well as `outer`."""
+    writer = pointwise(kernel)
+    whole = writer.form(symbol)
+    if isinstance(writer, Tiled):
+        return (whole,)
+    (launch,) = whole.launches
+    bound = 2 * PROCESSORS * launch.each
+    small: Launch = replace(launch, threads=SMALL, each=launch.each // (launch.threads // SMALL))
+    if has_own(kernel):
+        width = Few(kernel).width
+        small = replace(small, symbol=f"{symbol}_few", threads=2 * SMALL, each=2 * SMALL * width)
+    return Form(bound, (small,)), whole
+
+
+def source(kernel: Kernel, symbol: str) -> str:
+    """The functions that `forms` launches."""
+    own = [Few(kernel).source(f"{symbol}_few")] if has_own(kernel) else []
+    return "\n".join([pointwise(kernel).source(symbol), *own])

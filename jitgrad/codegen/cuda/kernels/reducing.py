@@ -18,8 +18,9 @@ from jitgrad.codegen.program.plan import STORES, Plan, needed
 
 #: the most blocks that share rows: each of 132 multiprocessors holds eight of 256 threads
 SHARING = 132 * 8
-#: bytes of a result that waits for a later phase
-WAITING = 16
+#: bytes of a result that waits for a later phase, and the most rows whose results do: so many blocks of a sweep, a row
+#: each, keep a large device half busy
+WAITING, FEW_ROWS = 16, 132
 
 
 class Reducing(Writer):
@@ -61,6 +62,16 @@ class Reducing(Writer):
     def scratch_bytes(self) -> int:
         """What of the scratch memory this function uses."""
         return self.parts_at(len(self.kernel.body)) if self.split else 0
+
+    @property
+    def most_rows(self) -> int:
+        """How many rows there may be."""
+        return FEW_ROWS if self.phase >= 0 and self.n_outer else ANY
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Where the results of one reduction wait."""
+        return WAITING * (FEW_ROWS if self.phase >= 0 and self.n_outer else 1)
 
     @property
     def shares(self) -> int:
@@ -157,11 +168,13 @@ class Reducing(Writer):
     def parts_at(self, i: int) -> int:
         """Where the parts of a reduction begin, behind those of earlier statements."""
         before = sum(self.slot_bytes(j) for j in self.reductions if j < i)
-        return TICKETS + WAITING * len(self.reductions) + self.shares * before
+        return TICKETS + self.waiting_bytes * len(self.reductions) + self.shares * before
 
     def waiting(self, i: int) -> str:
         """Where the result of a reduction is kept for later phases."""
-        return f"((jg_slot<{self.accumulator(i)}>*)(scratch + {TICKETS + WAITING * self.reductions.index(i)}))"
+        own = f" + {WAITING} * row" if self.n_outer else ""
+        place = TICKETS + self.waiting_bytes * self.reductions.index(i)
+        return f"((jg_slot<{self.accumulator(i)}>*)(scratch + {place}{own}))"
 
     def recall(self, reductions: Sequence[int]) -> None:
         for i in reductions:

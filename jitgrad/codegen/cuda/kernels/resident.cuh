@@ -5,18 +5,55 @@
 #define JG_PAUSE()
 #endif
 
-// All threads of all blocks meet; what they wrote before is seen after. `arrived`: a word that nobody else writes. The
-// first block completes the lower bits to a carry into the top one, which the others wait to see changed: nothing has
-// to be reset. The scheme is that of CUDA's cooperative groups.
-JG_DEVICE void jg_meet(u32* arrived) {
+#ifndef JG_HOST
+JG_DEVICE u32 jg_arrive(u32* word, u32 by) {  // what was written before is seen by who sees the sum
+    u32 before;
+    asm volatile("atom.add.release.gpu.u32 %0, [%1], %2;" : "=r"(before) : "l"(word), "r"(by) : "memory");
+    return before;
+}
+JG_DEVICE u32 jg_look(const u32* word) {
+    u32 now;
+    asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(now) : "l"(word) : "memory");
+    return now;
+}
+#else
+JG_DEVICE u32 jg_arrive(u32* word, u32 by) { return atomicAdd(word, by); }
+JG_DEVICE u32 jg_look(const u32* word) { return __atomic_load_n(word, __ATOMIC_SEQ_CST); }
+#endif
+
+// All threads of all blocks meet, but for a barrier of the block; what they wrote before is seen after. `arrived`: a word
+// that nobody else writes. The first block completes the lower bits to a carry into the top one, which the others wait
+// to see changed: nothing has to be reset. The scheme is that of CUDA's cooperative groups, but for the two lowest bits,
+// in which the first block says `stop`. They are used in turn, for who is late may read after it is here again. What
+// the first thread of a block gets: the bit, if it is set.
+JG_DEVICE u32 jg_met(u32* arrived, bool stop = false) {
+    u32 found = 0;
     __syncthreads();
     if (threadIdx.x == 0) {
-        const u32 mine = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1u;
-        __threadfence();
-        const u32 before = atomicAdd(arrived, mine);
-        while (((before ^ *(volatile u32*)arrived) & 0x80000000u) == 0) JG_PAUSE();
-        __threadfence();
+        u32 by = 4, before, now;
+        if (blockIdx.x == 0) by = 0x80000000u - 4 * (gridDim.x - 1) + (stop ? 1u << (jg_look(arrived) >> 31) : 0);
+        before = jg_arrive(arrived, by);
+        while ((((now = jg_look(arrived)) ^ before) & 0x80000000u) == 0) JG_PAUSE();
+        found = now & 1u << (before >> 31);
     }
+    return found;
+}
+
+// The same in a loop that may never end. `stop`: a word that the host sets when nobody wants the result any more, or null;
+// `seen`: what the first block read of it after it met the others the last time, for reading it takes a while. True: all
+// blocks leave, and they have all seen the bit before it is cleared.
+JG_DEVICE bool jg_meet_or_stop(u32* arrived, const u32* stop, bool& seen) {
+    const u32 found = jg_met(arrived, seen);
+    if (__syncthreads_or(found != 0)) {
+        jg_met(arrived);
+        if (blockIdx.x == 0 && threadIdx.x == 0) jg_arrive(arrived, 0u - found);
+        return true;
+    }
+    if (stop && blockIdx.x == 0 && threadIdx.x == 0) seen = *(const volatile u32*)stop != 0;
+    return false;
+}
+JG_DEVICE void jg_meet(u32* arrived) {
+    jg_met(arrived);
     __syncthreads();
 }
 
@@ -67,6 +104,8 @@ JG_DEVICE jg_share jg_shared_by(i64 outer, i64 inner, int each, int split) {
 
 // --- products -------------------------------------------------------------------------------------------------------
 
+JG_DEVICE float jg_fma(float a, float b, float c) { return fmaf(a, b, c); }  // rounded once: nobody asks for two
+JG_DEVICE double jg_fma(double a, double b, double c) { return fma(a, b, c); }
 template <class T> JG_DEVICE float jg_wide(T v) { return (float)jg_widen(v); }
 JG_DEVICE float jg_wide(float v) { return v; }
 JG_DEVICE double jg_wide(double v) { return v; }
@@ -104,7 +143,8 @@ JG_DEVICE void jg_product(const T* a, const T* b, T* c, const T* bias, i64 m, i6
             const i64 i = r / n, j = r - i * n;
             A sum = 0;
             for (i64 e = threadIdx.x; e < k; e += blockDim.x)
-                sum += (A)jg_wide(a[TA ? e * lda + i : i * lda + e]) * (A)jg_wide(b[TB ? j * ldb + e : e * ldb + j]);
+                sum = jg_fma((A)jg_wide(a[TA ? e * lda + i : i * lda + e]),
+                             (A)jg_wide(b[TB ? j * ldb + e : e * ldb + j]), sum);
             sum = jg_block<jg_sum<A>>(sum);
             if (threadIdx.x == 0) put(i, j, sum);
         }
@@ -115,7 +155,8 @@ JG_DEVICE void jg_product(const T* a, const T* b, T* c, const T* bias, i64 m, i6
             const i64 i = r / n, j = r - i * n;
             A sum = 0;
             for (i64 e = lane; e < k; e += 32)
-                sum += (A)jg_wide(a[TA ? e * lda + i : i * lda + e]) * (A)jg_wide(b[TB ? j * ldb + e : e * ldb + j]);
+                sum = jg_fma((A)jg_wide(a[TA ? e * lda + i : i * lda + e]),
+                             (A)jg_wide(b[TB ? j * ldb + e : e * ldb + j]), sum);
             sum = jg_warp<jg_sum<A>>(sum, 32);
             if (lane == 0) put(i, j, sum);
         }
@@ -144,7 +185,7 @@ JG_DEVICE void jg_product(const T* a, const T* b, T* c, const T* bias, i64 m, i6
             #pragma unroll
             for (int s = 0; s < 32 / warps; s++) {
                 const int r = warp + s * warps;
-                for (int e = 0; e < 32; e++) sums[s] += as[r * 33 + e] * bs[e * 33 + lane];
+                for (int e = 0; e < 32; e++) sums[s] = jg_fma(as[r * 33 + e], bs[e * 33 + lane], sums[s]);
             }
         }
         #pragma unroll

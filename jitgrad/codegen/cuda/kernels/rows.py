@@ -5,7 +5,7 @@ By the length of a row, with several stages (softmax, layer norm), so that a row
     _group    up to 256 threads a row, as few as hold it; what later stages need waits in registers
     _shared   1024 threads a row; what later stages need waits in shared memory
     _sweeps   512 threads a row; later stages read memory again
-    _phase<k> without outer axes, all threads of the device share the one row: a launch for each stage
+    _phase<k> of few long rows, or one, all threads of the device share rows: a launch for each stage
 
 With one stage: `_warp`, whose rows any number of lanes shares, and `_split`, where several blocks share a row.
 
@@ -36,20 +36,24 @@ WAITING, MIXED, MIXED_FEW = 64, 320, 224
 MOST_ELEMENTS, ENOUGH = 32, 12
 #: the longest row of a warp with one stage
 WARP_ROW = 1024
+#: the longest row of several axes for which launches for each stage are not worth it, however few rows there are
+SHORT = 1 << 14
 #: vectors of a thread, at least, where blocks share a row
 VECTORS = 4
 
 
 class Rows(Reducing):
-    """One function of the kinds `row`, `mix`, `all`. `held`: "registers", "shared" or "" (nothing waits, or in memory).
+    """One function of the kinds `row`, `mix`, `all`. `held`: "registers", "shared" or "" (nothing waits, or in memory);
+    `most`: the longest row for which it is the best.
     """
 
-    def __init__(self, kernel: Kernel, form: str, held: str = "", phase: int = -1, vectors: bool = True):
+    def __init__(self, kernel: Kernel, form: str, held: str = "", phase: int = -1, vectors: bool = True,
+                 most: int = ANY):
         lane = lane_of(kernel)
         inner = range(len(kernel.outer), len(kernel.outer) + len(kernel.inner))
         ordered = any(s.fn in ("argmax", "argmin") for s in kernel.body) and lane != inner[-1]
         super().__init__(kernel, lane, vectors and not (ordered and len(inner) > 1), form == "split", phase)
-        self.form, self.held = form, held
+        self.form, self.held, self.most = form, held, most
         self.inner, self.outer = inner, list(range(self.n_outer))
         self.group = form in ("warp", "group")
         self.sums = [i for i, s in enumerate(kernel.body) if s.op == "column"]
@@ -106,7 +110,7 @@ class Rows(Reducing):
         if self.held == "shared":
             unit = self.threads * self.width
             return MOST_SHARED // self.held_bytes() // unit * unit
-        return WARP_ROW if self.group else ANY
+        return WARP_ROW if self.group else self.most
 
     def held_bytes(self) -> int:
         """Bytes of shared memory for each element of a row."""
@@ -471,8 +475,12 @@ def functions(kernel: Kernel) -> list[list[tuple[str, Rows]]]:
         add("_group", Rows(kernel, "group", "registers"))
         if not alone:
             add("_shared", Rows(kernel, "block", "shared"))
-    if alone and all(o.role != "inout" for o in kernel.operands):
-        found.append([(f"_phase{s}", Rows(kernel, "split", phase=s)) for s in range(stages)])
+    phases = [(f"_phase{s}", Rows(kernel, "split", phase=s)) for s in range(stages)]
+    divided = all(o.role != "inout" for o in kernel.operands)
+    if alone and divided:
+        found.append(phases)
+    elif divided and not single:
+        found += [[("_sweeps", Rows(kernel, "sweeps", most=SHORT))], phases, [("_sweeps", Rows(kernel, "sweeps"))]]
     else:
         add("_sweeps" if found else "", Rows(kernel, "sweeps"))
     return found

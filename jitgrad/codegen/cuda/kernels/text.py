@@ -15,13 +15,12 @@ the order in which threads come; deterministic programs have `ordered_add` inste
 import re
 from importlib import resources
 
-from jitgrad.codegen.cuda.kernels import rows
+from jitgrad.codegen.cuda.kernels import pointwise, rows
 from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.columns import Columns
 from jitgrad.codegen.cuda.kernels.draws import simplified
 from jitgrad.codegen.cuda.kernels.geometry import ANY, Form, scratch as scratch_of
 from jitgrad.codegen.cuda.kernels.ordered import Ordered, is_ordered
-from jitgrad.codegen.cuda.kernels.pointwise import Pointwise, pointwise
 from jitgrad.codegen.cuda.kernels.rows import Rows
 from jitgrad.codegen.program.kernel import Kernel
 
@@ -54,14 +53,15 @@ def forms(kernel: Kernel, name: str) -> tuple[Form, ...]:
     """How to launch what `source(kernel, name)` defines."""
     symbol, kernel = symbol_of(kernel, name), simplified(kernel)
     if not kernel.inner:
-        return (_pointwise(kernel).form(symbol),)
+        return (Ordered(kernel).form(symbol),) if is_ordered(kernel) else pointwise.forms(kernel, symbol)
     found: list[Form] = []
     for together in writers(kernel):
+        suffix, writer = together[0]
         if len(together) == 1:
-            (suffix, writer), = together
             found += writer.forms(symbol + suffix, found[-1].bound if found else 0)
         else:
-            found.append(Form(ANY, tuple(writer.launch(symbol + suffix) for suffix, writer in together)))
+            launches = tuple(writer.launch(symbol + suffix) for suffix, writer in together)
+            found.append(Form(ANY, launches, writer.most_rows))
     return tuple(found)
 
 
@@ -69,10 +69,10 @@ def source(kernel: Kernel, name: str) -> str:
     """The kernel's functions `jg_<kind>_<name>...`, one for each launch of `forms(kernel, name)`."""
     symbol, kernel = symbol_of(kernel, name), simplified(kernel)
     if not kernel.inner:
-        return _pointwise(kernel).source(symbol)
+        return Ordered(kernel).source(symbol) if is_ordered(kernel) else pointwise.source(kernel, symbol)
     scratch = scratch_of(forms(kernel, name)) > 0
-    return "\n".join(writer.source(symbol + suffix, scratch) for together in writers(kernel)
-                     for suffix, writer in together)
+    by_suffix = {suffix: writer for together in writers(kernel) for suffix, writer in together}
+    return "\n".join(writer.source(symbol + suffix, scratch) for suffix, writer in by_suffix.items())
 
 
 def writers(kernel: Kernel) -> list[list[tuple[str, Rows]]] | list[list[tuple[str, Columns]]]:
@@ -80,7 +80,3 @@ def writers(kernel: Kernel) -> list[list[tuple[str, Rows]]] | list[list[tuple[st
     together a list.
     """
     return [[("", Columns(kernel))]] if kind(kernel) == "col" else rows.functions(kernel)
-
-
-def _pointwise(kernel: Kernel) -> Pointwise | Ordered:
-    return Ordered(kernel) if is_ordered(kernel) else pointwise(kernel)

@@ -23,7 +23,8 @@ from jitgrad import dtypes
 from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.ordered import is_ordered
 from jitgrad.codegen.cuda.kernels.scalars import EXPRESSIONS
-from jitgrad.codegen.program.device_steps import Barrier, ResidentStep
+from jitgrad.codegen.cuda.schedule.barriers import kept_apart
+from jitgrad.codegen.program.device_steps import ResidentStep
 from jitgrad.codegen.program.effects import Effects, Memory
 from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
 from jitgrad.codegen.program.program import Program
@@ -71,7 +72,6 @@ class Found:
 class _Regions:
     def __init__(self, program: Program):
         self.memory = Memory(program)
-        self.scratch = Buffer(dtypes.uint8, 0, "slot")  # stands for the scratch memory of reductions
         self.reads = Counter(m for step in every(program.steps) for m in all_uses(step))
         self.reads.update(m for output in program.outputs for m in output.uses)
         self.constants = {s.node.outputs[0]: s.node.attrs["value"] for s in every(program.steps)
@@ -232,8 +232,8 @@ class _Regions:
         checked = any(isinstance(s, NumberStep) and s.site >= 0 for s in every(steps))
         counters = tuple([v for v in values if v.type == INT and v not in self.constants]) if checked else ()
         told = Buffer(dtypes.int64, len(exits) + bool(seqs), "slot") if exits else None
-        step = ResidentStep(self.kept_apart(steps, Effects())[0], checks(steps), counters, values, sizes, buffers,
-                            seqs, tuple(exits), told)
+        apart = kept_apart(self.memory, steps, self.origins)
+        step = ResidentStep(apart, checks(steps), counters, values, sizes, buffers, seqs, tuple(exits), told)
         self.origins[step] = tuple(dict.fromkeys(n for s in every(steps) for n in self.origins.get(s, ())))
         return step
 
@@ -304,41 +304,6 @@ class _Regions:
             return op != "num.mul" and any(abs(self.constants.get(v, STEP)) < STEP for v in node.inputs)
         return False
 
-    # --- barriers ---
-
-    def kept_apart(self, steps: Iterable[Any], pending: Effects) -> tuple[list[Any], Effects]:
-        """Steps with barriers, so that no two between which there is none touch what the other writes.
-
-        `pending`: what was read and written since the last barrier; that after the steps is returned.
-        """
-        made: list[Any] = []
-        for step in steps:
-            new = step
-            if isinstance(step, IfStep):
-                then, one = self.kept_apart(step.then, pending)
-                otherwise, other = self.kept_apart(step.otherwise, pending)
-                new, pending = IfStep(step.condition, then, otherwise), joined(one, other)
-            elif isinstance(step, LoopStep):
-                while True:
-                    body, after = self.kept_apart(step.body, pending)
-                    both = joined(pending, after)
-                    if both == pending:
-                        break
-                    pending = both
-                new = LoopStep(step.condition, body)
-            else:
-                own = self.memory.effects(step) if isinstance(step, (KernelStep, GemmStep, LoadScalar)) else Effects()
-                if isinstance(step, KernelStep) and step.kernel.inner:
-                    own.writes.add(self.scratch)
-                if own.unknown or pending.unknown or pending.meets(own):
-                    made.append(Barrier())
-                    pending = Effects()
-                pending = joined(pending, own)
-            if new is not step:
-                self.origins[new] = self.origins.get(step, ())
-            made.append(new)
-        return made, pending
-
 
 def copying(d: dtypes.dtype) -> Kernel:
     """A kernel that copies."""
@@ -389,10 +354,6 @@ def region_name(step: ResidentStep) -> str:
     """A name for the kernel of a region: what its largest kernel computes."""
     names = [s.kernel.name for s in every(step.steps) if isinstance(s, KernelStep)]
     return max(names, key=len)[:24] if names else "numbers"
-
-
-def joined(a: Effects, b: Effects) -> Effects:
-    return Effects(a.reads | b.reads, a.writes | b.writes, a.unknown or b.unknown)
 
 
 def word_type(type_: Type) -> bool:

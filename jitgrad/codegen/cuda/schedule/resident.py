@@ -6,7 +6,8 @@
 All blocks are resident at once (a cooperative launch), so that they can wait for each other. Every thread computes the
 numbers, of which all have the same; kernels are the loops of `pointwise.py`, `rows.py` and `columns.py` in braces, over
 the blocks that there are: `blockIdx` and `gridDim` in a reduction are its own, of blocks divided anew. The one
-parameter is a table of words: registers, sizes, addresses, in the order of the step's fields; then where `exits` go.
+parameter is a table of words: registers, sizes, addresses, in the order of the step's fields; then where `exits` go,
+and, if there are loops, where the host says that they shall stop.
 
 Names: `V<k>` values, `N<k>` sizes, `B<k>` addresses, numbered as they come; in braces those of `writer.py`. Addresses
 are integers until they are used (`jg_global`). Nothing is `__restrict__`: what one iteration reads another has written.
@@ -25,6 +26,7 @@ from jitgrad.codegen.cuda.kernels.pointwise import Pointwise
 from jitgrad.codegen.cuda.kernels.rows import Rows
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, EXPRESSIONS, STORED, convert, literal, widen
 from jitgrad.codegen.cuda.kernels.writer import Writer
+from jitgrad.codegen.cuda.schedule.everywhere import Everywhere, known_everywhere
 from jitgrad.codegen.cuda.schedule.regions import EPILOGUES
 from jitgrad.codegen.llvm.conversions import DTYPES
 from jitgrad.codegen.program.device_steps import Barrier, ResidentStep
@@ -39,8 +41,14 @@ from jitgrad.ops.numbers import NUMBERS, family
 from jitgrad.ops.types import FLOAT, INT, TensorType, Type
 from jitgrad.script.graph.ir import Node, Value
 
-#: threads of a block, of which each multiprocessor has one: each has as many registers as there can be
-THREADS = 256
+#: threads of a block, of which a multiprocessor has one at least, and as many as there are registers for
+THREADS = 512
+#: blocks for which there are tickets, beside the word at which all meet, and places for parts of reductions
+MOST = TICKETS // 4 - 2
+
+#: iterations after which all blocks meet in a loop that has no barrier: to be told to stop
+RARELY = 1 << 14
+
 
 def symbol_of(name: str) -> str:
     return re.sub(r"\W", "_", f"jg_loop_{name}")
@@ -48,8 +56,14 @@ def symbol_of(name: str) -> str:
 
 def scratch_bytes(step: ResidentStep) -> int:
     """What of the scratch memory the kernel uses: tickets at least."""
+    made = {k for k, _ in known_everywhere(step.steps).values()}
+    return places_at(step) + 2 * max((Everywhere(k.kernel, THREADS).part_bytes() for k in made), default=0)
+
+
+def places_at(step: ResidentStep) -> int:
+    """Where in the scratch memory the two places for parts of reductions are that all blocks join."""
     kernels = [s.kernel for s in every(step.steps) if isinstance(s, KernelStep) and s.kernel.inner]
-    return max([TICKETS, *[w.scratch_bytes() for k in kernels for _, ws in functions(k) for w in ws]])
+    return max([TICKETS, *[w.scratch_bytes() for k in kernels for _, ws in functions(k) for w in ws]]) + 15 & -16
 
 
 def resident_source(step: ResidentStep, name: str) -> str:
@@ -89,6 +103,10 @@ def functions(kernel: Kernel) -> list[tuple[int, list[Rows | Columns]]]:
     return ways
 
 
+def has_loops(step: ResidentStep) -> bool:
+    return any(isinstance(s, LoopStep) for s in every(step.steps))
+
+
 def kept_words(step: ResidentStep) -> Iterator[dict[Any, str]]:
     """What the table says of each sequence (room, address and bytes of each column's elements) and of each place where
     memory is taken from the arena, with the names of these words: what `device_regions.py` stores, in this order.
@@ -116,6 +134,14 @@ class _Region(Lines):
         self.names: dict[Any, str] = {}
         self.kept: dict[Any, str] = {}          # where sequences and pieces of the arena are
         self.declared: dict[str, str] = {}      # variables of the whole kernel: their types
+        self.known = known_everywhere(step.steps)
+        self.told: dict[KernelStep, dict[int, str]] = {}    # results that all threads have: the variables
+        for number, (kernel, operand) in enumerate(dict.fromkeys(self.known.values())):
+            name = self.told.setdefault(kernel, {})[operand] = f"T{number}"
+            self.declared[name] = COMPUTED[kernel.kernel.operands[operand].dtype.name]
+        self.meet = "jg_meet(arrived);"
+        if has_loops(step):
+            self.meet = "if (jg_meet_or_stop(arrived, stop, seen)) return;"
 
     # --- names ---
 
@@ -153,12 +179,18 @@ class _Region(Lines):
                 read.append(f"const i64 {name} = table.w[{words}];")
                 words += 1
         words += step.told is not None
+        if has_loops(step):
+            read.append(f"const u32* const stop = jg_global<const u32>(table.w[{words}]);")
+            read.append("bool seen = false;")
+            words += 1
+        if self.told:
+            read.append("u32 turn = 0;")
         if step.seqs:
             read.append("bool full = false;")
         self.steps(step.steps)
         if step.exits:
             with self.block("if (jg_thread() == 0)"):
-                self.line(f"i64* const told = jg_global<i64>(table.w[{words - 1}]);")
+                self.line(f"i64* const told = jg_global<i64>(table.w[{words - 1 - has_loops(step)}]);")
                 if step.seqs:
                     self.line(f"told[{len(step.exits)}] = full;")
                 for k, what in enumerate(step.exits):
@@ -185,8 +217,13 @@ class _Region(Lines):
                 self.steps(step.otherwise)
 
     def loop_step(self, step: LoopStep) -> None:
+        begin = len(self.lines)
         with self.block(f"while ({self.name(step.condition)})"):
             self.steps(step.body)
+            if not any(self.meet in line for line in self.lines[begin:]):  # it may never end, in C++ too
+                turns = f"turns{len(self.declared)}"
+                self.declared[turns] = "u32"
+                self.line(f"if ((++{turns} & {RARELY - 1}) == 0) {{ {self.meet} }}")
 
     def assign(self, step: Assign) -> None:
         pairs = [(self.variable(t), self.kind(t), self.raised(s, t.type)) for t, s in step.values]
@@ -234,6 +271,10 @@ class _Region(Lines):
                 self.line(f"to[{j}] = {word};")
 
     def load(self, step: LoadScalar) -> None:
+        if step in self.known:
+            kernel, operand = self.known[step]
+            self.define(step.value, self.told[kernel][operand])
+            return
         d = step.buffer.dtype
         stored = STORED[d.name]
         place = f"jg_global<{stored}>({self.address(step.buffer, step.offset)})"
@@ -281,6 +322,9 @@ class _Region(Lines):
             outer = " * ".join([f"(i64)({self.size(s)})" for s in step.sizes[:n]]) or "1"
             inner = " * ".join([f"(i64)({self.size(s)})" for s in step.sizes[n:]]) or "1"
             self.line(f"const i64 outer = {outer}, inner = {inner};")
+            if step in self.told:
+                self.everywhere(step)
+                return
             ways = functions(kernel)
             for k, (bound, passes) in enumerate(ways):
                 last = k + 1 == len(ways)
@@ -288,14 +332,24 @@ class _Region(Lines):
                 with self.block(head):
                     for number, writer in enumerate(passes):
                         if number:
-                            self.line("jg_meet(arrived);")
+                            self.line(self.meet)
                         self.one_pass(writer, step)
+
+    def everywhere(self, step: KernelStep) -> None:
+        """A reduction whose result every thread has afterwards."""
+        writer = Everywhere(step.kernel, THREADS, places_at(self.step), self.told[step], self.meet)
+        writer.source("", False)
+        self.line("const jg_place at = {0, blockIdx.x}, of = {1, gridDim.x};")
+        with self.block():
+            self.line("const jg_place blockIdx = at, gridDim = of;")
+            self.braces(writer, step)
 
     def one_pass(self, writer: Rows | Columns, step: KernelStep) -> None:
         writer.source("", False)
         launch = writer.launch("")
+        split = min(launch.split, THREADS * writer.width) if isinstance(writer, Rows) else launch.split
         with self.block():
-            self.line(f"const jg_share share = jg_shared_by(outer, inner, {launch.each}, {launch.split});")
+            self.line(f"const jg_share share = jg_shared_by(outer, inner, {launch.each}, {split});")
             with self.block("if (share.mine)"):
                 self.line("const jg_place blockIdx = share.at, gridDim = share.of;")
                 self.braces(writer, step)
@@ -391,6 +445,6 @@ PRINT: dict[type, Callable[[_Region, Any], None]] = {
     LoadScalar: _Region.load, Point: _Region.point, Assign: _Region.assign,
     IfStep: _Region.if_step, LoopStep: _Region.loop_step, SeqGrow: _Region.grow, SeqPlace: _Region.place,
     SeqPut: _Region.put, ArenaAllocate: _Region.arena,
-    Barrier: lambda p, s: p.line("jg_meet(arrived);"),
+    Barrier: lambda p, s: p.line(p.meet),
     Allocate: lambda p, s: None, CallStep: lambda p, s: None,  # done, or tested, by the host before
 }

@@ -5,14 +5,14 @@ no native form (sorting, running sums, nonzero, a draw of one element, `sum_to` 
 differ): native code calls back and NumPy runs the row on views of the buffers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
 from jitgrad import dims
 from jitgrad.codegen.lower.kernels import KernelBuilder, windows
 from jitgrad.codegen.lower.rules import ordered
-from jitgrad.codegen.lower.rules.joins import number, put_at
+from jitgrad.codegen.lower.rules.joins import number, same_place
 from jitgrad.codegen.lower.rules.products import ACCUMULATE, EPILOGUE
 from jitgrad.codegen.lower.state import Lowering, tensor
 from jitgrad.codegen.program import access
@@ -57,12 +57,21 @@ def window(ref: Ref, axis: int, start: Size, length: Size, step: int = 1) -> Ref
 
 
 def cat(state: Lowering, node: Node) -> None:
+    out = node.outputs[0]
+    target = state.refs.get(out) or state.place(out)
+    for value, part in parts_of(node, target):
+        found = state.refs.get(value)
+        if found is None or not same_place(found, part):  # else it was written there
+            state.copy_into(value, part)
+
+
+def parts_of(node: Node, target: Ref) -> Iterator[tuple[Value, Ref]]:
+    """The operands of a `cat`, and where they belong."""
     axis = node.attrs["axis"]
-    target = state.place(node.outputs[0])
     start: Size = 0
     for value in node.inputs:
         length = tensor(value).dims[axis]
-        put_at(state, value, window(target, axis, start, length))
+        yield value, window(target, axis, start, length)
         start = start + length
 
 
@@ -83,7 +92,7 @@ def fill(state: Lowering, target: Ref, value: bool | int | float) -> None:
     state.emit(builder.finish())
 
 
-def _part(node: Node, target: Ref) -> Ref:
+def part_of(node: Node, target: Ref) -> Ref:
     attrs = node.attrs
     axis = attrs["axis"]
     if "index" in attrs:
@@ -95,12 +104,13 @@ def _part(node: Node, target: Ref) -> Ref:
 def write_back(state: Lowering, node: Node) -> None:
     """select_scatter, slice_scatter: a copy of x, then src over its window."""
     target = _copy_of(state, node)
-    state.copy_into(node.inputs[1], _part(node, target))
+    if node not in state.written:
+        state.copy_into(node.inputs[1], part_of(node, target))
 
 
 def copy_of_part(state: Lowering, node: Node) -> None:
     """select, slice of what is about to be written in place."""
-    out, part = node.outputs[0], _part(node, state.ref(node.inputs[0]))
+    out, part = node.outputs[0], part_of(node, state.ref(node.inputs[0]))
     if state.holds(out):
         state.emit(LoadScalar(out, part.buffer, part.offset))
         state.set_register(out)
@@ -113,7 +123,7 @@ def copy_of_part(state: Lowering, node: Node) -> None:
 def add_back(state: Lowering, node: Node) -> None:
     """select_add, slice_add."""
     target = _copy_of(state, node)
-    state.copy_into(node.inputs[1], _part(node, target), adding=node.op)
+    state.copy_into(node.inputs[1], part_of(node, target), adding=node.op)
 
 
 def _copy_of(state: Lowering, node: Node) -> Ref:

@@ -3,11 +3,11 @@
 //         x = x * 0.5
 //     return x
 
-extern "C" __global__ void __launch_bounds__(256)
-jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<10> table, char* scratch) {
+extern "C" __global__ void __launch_bounds__(512)
+jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<11> table, char* scratch) {
     u32* const arrived = (u32*)scratch + 1023;
+    bool T0 = 0, V17 = 0;
     i64 B13 = 0, B14 = 0, B15 = 0, V16 = 0, B22 = 0, V23 = 0;
-    bool V17 = 0;
     const i64 N0 = table.w[0];
     const i64 N1 = table.w[1];
     const i64 B2 = table.w[2];
@@ -18,6 +18,9 @@ jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<10> table, char* scratch)
     const i64 B7 = table.w[7];
     const i64 B8 = table.w[8];
     const i64 B9 = table.w[9];
+    const u32* const stop = jg_global<const u32>(table.w[10]);
+    bool seen = false;
+    u32 turn = 0;
     const bool V10 = jg_seen(jg_global<bool>(B2));
     const bool V11 = V10;
     const i64 V12 = 0LL;
@@ -87,78 +90,68 @@ jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<10> table, char* scratch)
                 }
             }
         }
-        jg_meet(arrived);
+        if (jg_meet_or_stop(arrived, stop, seen)) return;
         {
-            jg_product<float, float, false, false, false, 0, 256>(jg_global<float>(B6), jg_global<float>(B13), jg_global<float>(B7), nullptr, N1, 1, N0, N0, 1, 1);
+            jg_product<float, float, false, false, false, 0, 512>(jg_global<float>(B6), jg_global<float>(B13), jg_global<float>(B7), nullptr, N1, 1, N0, N0, 1, 1);
         }
-        jg_meet(arrived);
+        if (jg_meet_or_stop(arrived, stop, seen)) return;
         {
             // abs_amax_gt
             const i64 outer = 1, inner = (i64)(N1);
+            const jg_place at = {0, blockIdx.x}, of = {1, gridDim.x};
             {
-                {
-                    const jg_share share = jg_shared_by(outer, inner, 1, 4096);
-                    if (share.mine) {
-                        const jg_place blockIdx = share.at, gridDim = share.of;
-                        const i64 n0 = N1;
-                        const float* const p0 = jg_global<const float>(B7);
-                        bool* const p1 = jg_global<bool>(B8);
-                        // one results, each of n0 elements
-                        // p0: float32, in, at i0
-                        // p1: bool, out, at 0
-                        const bool aligned = jg_aligned<4>(p0);
-                        const i64 rows = 1, columns = n0;
-                        for (i64 row = blockIdx.x; row < rows; row += gridDim.x) {
-                            const i64 length = columns;
-                            const float v3 = 1.0f;
-                            float r2 = (-(float)JG_INF);
-                            for (i64 e = ((i64)blockIdx.y * 256 + threadIdx.x) * 4; e < length; e += (i64)gridDim.y * 1024) {
-                                const bool full = aligned && e + 4 <= length;
-                                const int m = jg_rest<4>(length - e);
-                                jg_pack<float, 4> x0;
-                                if (full) {
-                                    x0 = jg_read<4>(p0 + e);
-                                }
-                                else {
-                                    x0 = jg_read_some<4>(p0 + e, m);
-                                }
-                                #pragma unroll
-                                for (int k = 0; k < 4; k++) {
-                                    const float v0 = x0.at[k];
-                                    const float v1 = fabsf(v0);
-                                    r2 = k < m ? jg_maximum<float>::of(r2, v1) : r2;
-                                }
-                            }
-                            r2 = jg_block<jg_maximum<float>>(r2);
-                            bool mine = true;  // whether this block has all of the row's parts
-                            if (gridDim.y > 1) {
-                                jg_slot<float>* const parts2 = (jg_slot<float>*)(scratch + 4112);
-                                if (threadIdx.x == 0) {
-                                    parts2[(i64)blockIdx.x * gridDim.y + blockIdx.y].value = r2;
-                                }
-                                mine = jg_last((u32*)scratch + blockIdx.x, gridDim.y);
-                                if (mine) {
-                                    r2 = (-(float)JG_INF);
-                                    for (u32 b = threadIdx.x; b < gridDim.y; b += blockDim.x) {
-                                        r2 = jg_maximum<float>::of(r2, jg_fresh(parts2 + ((i64)blockIdx.x * gridDim.y + b)));
-                                    }
-                                    r2 = jg_block<jg_maximum<float>>(r2);
-                                }
-                            }
-                            if (mine) {
-                                const float v2 = r2;
-                                const bool v4 = (v2 > v3);
-                                if (threadIdx.x == 0) {
-                                    p1[0] = v4;
-                                }
-                            }
+                const jg_place blockIdx = at, gridDim = of;
+                const i64 n0 = N1;
+                const float* const p0 = jg_global<const float>(B7);
+                bool* const p1 = jg_global<bool>(B8);
+                // one results, each of n0 elements
+                // p0: float32, in, at i0
+                // p1: bool, out, at 0
+                const bool aligned = jg_aligned<4>(p0);
+                const i64 rows = 1, columns = n0;
+                for (i64 row = blockIdx.x; row < rows; row += gridDim.x) {
+                    const i64 length = columns;
+                    const float v3 = 1.0f;
+                    float r2 = (-(float)JG_INF);
+                    for (i64 e = ((i64)blockIdx.y * 512 + threadIdx.x) * 4; e < length; e += (i64)gridDim.y * 2048) {
+                        const bool full = aligned && e + 4 <= length;
+                        const int m = jg_rest<4>(length - e);
+                        jg_pack<float, 4> x0;
+                        if (full) {
+                            x0 = jg_read<4>(p0 + e);
+                        }
+                        else {
+                            x0 = jg_read_some<4>(p0 + e, m);
+                        }
+                        #pragma unroll
+                        for (int k = 0; k < 4; k++) {
+                            const float v0 = x0.at[k];
+                            const float v1 = fabsf(v0);
+                            r2 = k < m ? jg_maximum<float>::of(r2, v1) : r2;
                         }
                     }
+                    r2 = jg_block<jg_maximum<float>>(r2);
+                    jg_slot<float>* const parts2 = (jg_slot<float>*)(scratch + 8336 + turn * 4224);
+                    turn ^= 1;
+                    if (threadIdx.x == 0) {
+                        parts2[blockIdx.y].value = r2;
+                    }
+                    if (jg_meet_or_stop(arrived, stop, seen)) return;
+                    r2 = (-(float)JG_INF);
+                    for (u32 b = threadIdx.x; b < gridDim.y; b += blockDim.x) {
+                        r2 = jg_maximum<float>::of(r2, jg_fresh(parts2 + b));
+                    }
+                    r2 = jg_block<jg_maximum<float>>(r2);
+                    const float v2 = r2;
+                    const bool v4 = (v2 > v3);
+                    if (threadIdx.x == 0 && blockIdx.y == 0) {
+                        p1[0] = v4;
+                    }
+                    T0 = v4;
                 }
             }
         }
-        jg_meet(arrived);
-        const bool V18 = jg_seen(jg_global<bool>(B8));
+        const bool V18 = T0;
         const bool V19 = V18;
         const i64 V20 = 1LL;
         const i64 V21 = (V16 + V20);
