@@ -133,10 +133,33 @@ def test_softmax_rows(n, shift, pitch, d):
     space.operand(y, "out")
     kernel = execute(space, softmax_body(d))
     np.testing.assert_allclose(y, softmax(x), 2e-3 if d is f16 else 2e-6, 1e-6)
-    assert ends(kernel) == [*["group"] * 4, "shared", "shared", "sweeps"]
+    assert ends(kernel) == [*["group"] * 4, "shared", "sweeps"]
     bounds = [form.bound for form in text.forms(kernel, "x")]
     assert bounds[:4] == [512, 1024, 2048, 4096]
     assert bounds[-1] == geometry.ANY
+
+
+@pytest.mark.parametrize("n", [64, 61])
+@pytest.mark.parametrize(("op", "compare"), [("gt", np.greater), ("le", np.less_equal), ("eq", np.equal)])
+@pytest.mark.parametrize("swapped", [False, True], ids=["place", "number"])
+def test_places_in_a_row_are_compared_with_a_number_of_it(op, compare, n, swapped):
+    """In 32 bits, however large the number is."""
+    limits = np.array([-(1 << 40), -1, 0, 7, 8, 60, 63, 64, 1 << 30, 1 << 40], np.int64)
+    x = normal(np.random.default_rng(n), len(limits), n)
+    y = np.zeros_like(x)
+    space = Space((len(limits),), (n,))
+    space.operand(x)
+    space.operands.append(Operand(i64, (1, 0)))
+    space.arrays.append(limits)
+    space.operand(y, "out")
+    sides = (1, 2) if swapped else (2, 1)
+    kernel = execute(space, [S("load", operand=0), S("load", operand=1), S("index", axis=1), S(op, *sides, dtype=b8),
+                             S("const", value=0.0, dtype=f32), S("where", 3, 4, 0, dtype=f32),
+                             S("reduce", 5, dtype=f32, fn="max"), S("sub", 5, 6, dtype=f32), S("store", 7, operand=2)])
+    assert "jg_short(" in text.source(kernel, "x")
+    places, numbers = np.arange(n)[None], limits[:, None]
+    masked = np.where(compare(numbers, places) if swapped else compare(places, numbers), np.float32(0), x)
+    np.testing.assert_array_equal(y, masked - masked.max(1, keepdims=True))
 
 
 @pytest.mark.parametrize("n", [256, 255, 9000])

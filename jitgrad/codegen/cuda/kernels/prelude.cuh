@@ -203,20 +203,20 @@ template <int E> JG_DEVICE jg_pack<float, E> jg_widened(const jg_pack<jg_half, E
     return y;
 }
 // a thread's vector number `c` of what waits in shared memory: threads side by side have neighbouring words
-template <class T, int E> JG_DEVICE void jg_keep(char* h, int c, const jg_pack<T, E>& x) {
+template <int THREADS, class T, int E> JG_DEVICE void jg_keep(char* h, int c, const jg_pack<T, E>& x) {
     typedef typename jg_word<(int)alignof(jg_pack<T, E>)>::type W;
     const int N = sizeof(T) * E / sizeof(W);
     union { W words[N]; jg_pack<T, E> x; } u;
     u.x = x;
     #pragma unroll
-    for (int i = 0; i < N; i++) ((W*)h)[(c * N + i) * blockDim.x + threadIdx.x] = u.words[i];
+    for (int i = 0; i < N; i++) ((W*)h)[(c * N + i) * THREADS + threadIdx.x] = u.words[i];
 }
-template <class T, int E> JG_DEVICE jg_pack<T, E> jg_kept(const char* h, int c) {
+template <int THREADS, class T, int E> JG_DEVICE jg_pack<T, E> jg_kept(const char* h, int c) {
     typedef typename jg_word<(int)alignof(jg_pack<T, E>)>::type W;
     const int N = sizeof(T) * E / sizeof(W);
     union { W words[N]; jg_pack<T, E> x; } u;
     #pragma unroll
-    for (int i = 0; i < N; i++) u.words[i] = ((const W*)h)[(c * N + i) * blockDim.x + threadIdx.x];
+    for (int i = 0; i < N; i++) u.words[i] = ((const W*)h)[(c * N + i) * THREADS + threadIdx.x];
     return u.x;
 }
 

@@ -28,7 +28,6 @@ class Reducing(Writer):
     joined = ""         # the call that joins r<i> over the threads of a row, of the operator and r<i>
     leader = ""         # the condition on which a thread writes its row's values
     parts = 1           # rows that a block works on at once
-    longest = ANY       # the longest row that this function takes
     # parts in scratch memory: where they begin, this block's, that of block b, the loop over blocks, who shares them
     from_part = ""
     own_part = "(i64)blockIdx.x * gridDim.y + blockIdx.y"
@@ -54,6 +53,11 @@ class Reducing(Writer):
         """How it is launched alone, by the length of rows; shorter ones than `above` have another function."""
         return [Form(self.longest, (self.launch(symbol),))]
 
+    @property
+    def longest(self) -> int:
+        """The longest row that this function takes."""
+        return ANY
+
     def scratch_bytes(self) -> int:
         """What of the scratch memory this function uses."""
         return self.parts_at(len(self.kernel.body)) if self.split else 0
@@ -66,43 +70,18 @@ class Reducing(Writer):
     def row(self) -> None:
         """All statements of one row, its outer indices known: those of one value, then stage after stage."""
         plan, body = self.plan, self.kernel.body
-        of_row = [i for i in range(len(body)) if not plan.element[i] and body[i].op != "reduce"]
-        waiting = [i for i in of_row if plan.stage[i] < 0]
+        of_row = [i for i in range(len(body)) if not plan.element[i]]
+        first = [i for i in of_row if plan.stage[i] < 0]
         if self.phase > 0:
-            waiting = [i for i in waiting if body[i].op not in STORES]
-        now = self.soon(waiting, 0)
-        self.at_row(now, self.split)
+            first = [i for i in first if body[i].op not in STORES]
+        self.at_row(first, self.split)
         for stage in range(plan.stages):
-            waiting = [i for i in waiting if i not in now]
-            after = [i for i in of_row if plan.stage[i] == stage]
+            after = [i for i in of_row if plan.stage[i] == stage and body[i].op != "reduce"]
             if self.phase > stage:
                 self.recall([i for i in self.reductions if plan.stage[i] == stage])
                 self.at_row([i for i in after if body[i].op not in STORES])
             elif self.phase in (-1, stage):
-                waiting = sorted([*waiting, *after])
-                now = self.soon(waiting, stage + 1)
-                self.sweep(stage, now)
-
-    def soon(self, waiting: Sequence[int], stage: int) -> list[int]:
-        """Which values of a row that are known before a stage are computed now: what it needs, and what takes time.
-
-        So no thread waits for a number of its row before it reads the elements.
-        """
-        body = self.kernel.body
-        if self.split or stage == self.plan.stages or any(o.role == "inout" for o in self.kernel.operands):
-            return list(waiting)
-        reads = ("load", "gather") if stage else ("load",)
-        wanted = {*needed(self.plan, stage), *[i for i in waiting if body[i].op in reads]}
-        late: set[int] = set()      # what needs a number that has just been asked for
-        for i in waiting:
-            if body[i].op == "gather" or not late.isdisjoint(body[i].args):
-                late.add(i)
-            elif body[i].op in STORES and stage:
-                wanted.add(i)
-        for i in reversed(range(len(body))):
-            if i in wanted:
-                wanted.update(body[i].args)
-        return [i for i in waiting if i in wanted]
+                self.sweep(stage, after)
 
     def at_row(self, indices: Sequence[int], shared: bool = False) -> None:
         """Statements of one value per row: all threads compute, one stores. `shared`: all blocks along y are here."""

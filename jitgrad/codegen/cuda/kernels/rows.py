@@ -3,7 +3,7 @@
 By the length of a row, with several stages (softmax, layer norm), so that a row is read from memory once:
 
     _group    up to 256 threads a row, as few as hold it; what later stages need waits in registers
-    _shared   1024 threads a row, half of them where two rows fit; what later stages need waits in shared memory
+    _shared   1024 threads a row; what later stages need waits in shared memory
     _sweeps   512 threads a row; later stages read memory again
     _phase<k> without outer axes, all threads of the device share the one row: a launch for each stage
 
@@ -18,7 +18,6 @@ registers and little text.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.geometry import ANY, MOST_SHARED, Form, Launch
@@ -26,13 +25,13 @@ from jitgrad.codegen.cuda.kernels.reducing import (
     SHARING, Reducing, frontier, is_own, keep, last_stage, most_alive, places)
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, STORED
 from jitgrad.codegen.lower.column_sums import PARTS
-from jitgrad.codegen.program.kernel import Kernel
+from jitgrad.codegen.program.kernel import Kernel, is_expensive
 
 THREADS, MANY, MOST = 256, 1024, 1 << 16
 #: threads that share a row of the form `_group`; the last only with sums of columns: others would spill registers
 LANES = (32, 64, 128, 256, 512)
-#: bytes of a thread's registers for what waits, and with sums of columns
-WAITING, MIXED = 64, 320
+#: bytes of a thread's registers for what waits, with sums of columns, and besides expensive functions
+WAITING, MIXED, MIXED_FEW = 64, 320, 224
 #: elements of a thread: at most, and at least where nothing is computed twice
 MOST_ELEMENTS, ENOUGH = 32, 12
 #: the longest row of a warp with one stage
@@ -58,9 +57,9 @@ class Rows(Reducing):
         self.threads = self.lanes[-1] if form == "group" else THREADS
         if held == "shared" or form == "sweeps":  # more would spill registers where there is much to compute
             self.threads = MANY if held and not self.sums else MANY // 2
-        self.joined = {"warp": "jg_warp<{join}>({part}, lanes)", "group": "jg_group<{join}, {number}>({part}, lanes)",
-                       "split": "jg_block<{join}>({part})"}.get(form, "jg_group<{join}, {number}>({part}, blockDim.x)")
-        self.side = "lanes" if self.group else "(int)blockDim.x" if held else str(self.threads)  # threads of a row
+        self.side = "lanes" if self.group else str(self.threads)    # threads of a row
+        self.joined = {"warp": "jg_warp<{join}>({part}, lanes)", "split": "jg_block<{join}>({part})"}.get(
+            form, f"jg_group<{{join}}, {{number}}>({{part}}, {self.side})")
         self.leader = "lane == 0 && live" if self.group else "threadIdx.x == 0"
         self.short = self.group or bool(held)
         self.kept: list[int] = []
@@ -68,6 +67,7 @@ class Rows(Reducing):
         self.vectors: list[int] = []    # loads of whole rows into registers
         self.singles: list[int] = []    # loads of one number for a row, likewise, where the next row's are read ahead
         self.chunks = 0
+        self.batch = 1                  # elements of rows that are not whole, read before the first is used
         if held == "registers":
             self.wait_in_registers()
         elif held:
@@ -83,6 +83,9 @@ class Rows(Reducing):
             self.vectors = [i for i in loads if plan.element[i] and kernel.body[i].operand in self.units]
         if self.sums:
             self.singles = [i for i in loads if not plan.element[i] and plan.stage[i] < 0]
+        room = MIXED if self.sums else WAITING
+        if self.sums and any(is_expensive(s.op) for s in kernel.body):  # they take registers of their own
+            room = MIXED_FEW
         for everything in (True, False) if self.sums else (False,):
             self.kept = frontier(plan, self.vectors) if everything else keep(plan)
             sizes = {i: self.kept_bytes(i) for i in {*self.kept, *self.vectors}}
@@ -91,7 +94,7 @@ class Rows(Reducing):
                     sizes[i] for i in self.vectors)
             else:
                 most = max(most_alive(plan, {i: sizes[i] for i in self.kept}), sum(sizes[i] for i in self.vectors))
-            elements = (MIXED if self.sums else WAITING) // max(1, most + self.sums_bytes())
+            elements = room // max(1, most + self.sums_bytes())
             if elements >= ENOUGH:
                 break
         self.chunks = max(1, min(elements, MOST_ELEMENTS) // self.width)
@@ -121,14 +124,6 @@ class Rows(Reducing):
 
     def forms(self, symbol: str, above: int) -> list[Form]:
         """How rows longer than `above` are launched: as many threads as hold one."""
-        if self.held == "shared":
-            whole = self.launch(symbol)
-            if self.sums:
-                return [Form(self.longest, (whole,))]
-            half = replace(whole, threads=MANY // 2, unit=whole.unit // 2)
-            both = (MOST_SHARED // 2) // whole.shared // half.unit * half.unit
-            found = [Form(both, (half,)), Form(self.longest, (whole,))]
-            return [form for form in found if form.bound > above]
         if self.form != "group":
             return super().forms(symbol, above)
         found = []
@@ -192,7 +187,7 @@ class Rows(Reducing):
         """A row that is not of whole vectors: element by element, and each stage reads memory again."""
         writer = Rows(self.kernel, self.form, vectors=False)
         writer.lines, writer.indent, writer.based, writer.bases = self.lines, self.indent, self.based, self.bases
-        writer.joined, writer.side, writer.short = self.joined, self.side, True
+        writer.joined, writer.side, writer.short, writer.batch = self.joined, self.side, True, 4 if self.group else 1
         writer.row()
 
     @property
@@ -217,13 +212,15 @@ class Rows(Reducing):
     def hold(self) -> None:
         """Places for the kept values."""
         if self.held == "shared":
-            self.line(f"const int unit = blockDim.x{self.times}, capacity = (length + unit - 1) / unit * unit;")
+            unit = self.threads * self.width
+            self.line(f"const int capacity = (length + {unit - 1}) / {unit} * {unit};")
             for i in self.kept:
                 kind = "char" if i in self.packs else self.kept_type(i)
                 where = f"(char*)jg_shared + capacity * {self.place_of[i]}"
                 self.line(f"{kind}* const h{i} = ({kind}*)({where});")
                 self.slots[i] = f"h{i}"
-            self.slot_index = f"{f'(c * {self.width} + k)' if self.width > 1 else 'c'} * blockDim.x + threadIdx.x"
+            slot = f"(c * {self.width} + k)" if self.width > 1 else "c"
+            self.slot_index = f"{slot} * {self.threads} + threadIdx.x"
         elif self.held:
             if not self.ahead:
                 self.declare_vectors()
@@ -240,14 +237,14 @@ class Rows(Reducing):
         for i in indices:
             if i in self.packs and self.plan.stage[i] < stage:
                 kind = f"{self.kept_type(i)}, {self.width}"
-                self.line(f"const jg_pack<{kind}> x{i} = jg_kept<{kind}>(h{i}, c);")
+                self.line(f"const jg_pack<{kind}> x{i} = jg_kept<{self.threads}, {kind}>(h{i}, c);")
             elif i in self.packs and not self.is_vector(i, stage):
                 self.line(f"jg_pack<{self.kept_type(i)}, {self.width}> y{i};")
 
     def keep_vectors(self, indices: Iterable[int], stage: int) -> None:
         for i in indices:
             if i in self.packs and self.plan.stage[i] == stage:
-                self.line(f"jg_keep(h{i}, c, {'x' if self.is_vector(i, stage) else 'y'}{i});")
+                self.line(f"jg_keep<{self.threads}>(h{i}, c, {'x' if self.is_vector(i, stage) else 'y'}{i});")
 
     # --- reading into registers ---
 
@@ -317,7 +314,7 @@ class Rows(Reducing):
     def begin_sums(self) -> None:
         """Places for the sums of columns, all zero."""
         if self.held == "shared" and self.sums:
-            unit = f"((int)blockDim.x{self.times})"
+            unit = self.threads * self.width
             self.line(f"const int room = jg_parts(columns, {unit}) * {unit};")
         at = self.held_bytes() - self.sums_bytes()
         for i in self.sums:
@@ -432,6 +429,8 @@ class Rows(Reducing):
         else:
             kind = "int" if self.short else "i64"
             head = f"for ({kind} e = ({kind})threadIdx.x{times}; e < length; e += {self.side}{times})"
+        if self.batch > 1:
+            self.line(f"#pragma unroll {self.batch}")
         with self.block(head):
             self.elements(indices, stage, "length")
 

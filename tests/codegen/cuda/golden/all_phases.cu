@@ -67,6 +67,7 @@ jg_all_mul_sum_div_0_group(i64 n0, const float* __restrict__ p0, float* __restri
         }
         else {
             float r2 = 0.0f;
+            #pragma unroll 4
             for (int e = lane; e < length; e += lanes) {
                 const i64 i0 = e;
                 const float v0 = p0[i0];
@@ -75,6 +76,7 @@ jg_all_mul_sum_div_0_group(i64 n0, const float* __restrict__ p0, float* __restri
             }
             r2 = jg_group<jg_sum<float>, -1>(r2, lanes);
             const float v2 = r2;
+            #pragma unroll 4
             for (int e = lane; e < length; e += lanes) {
                 const i64 i0 = e;
                 const float v0 = p0[i0];

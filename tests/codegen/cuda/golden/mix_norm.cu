@@ -69,6 +69,10 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_group(i64 n0, i64 n1, const float* __restr
         float h22[16];
         const float v1 = x1;
         const float v3 = x3;
+        const float v13 = (-0.5f);
+        const float v15 = (v3 * v3);
+        const float v16 = (v15 * v3);
+        const float v18 = 6.0f;
         float r12 = 0.0f;
         if (whole) {
             #pragma unroll
@@ -165,12 +169,8 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_group(i64 n0, i64 n1, const float* __restr
         }
         r12 = jg_group<jg_sum<float>, 0>(r12, lanes);
         const float v12 = r12;
-        const float v13 = (-0.5f);
         const float v14 = (v12 * v13);
-        const float v15 = (v3 * v3);
-        const float v16 = (v15 * v3);
         const float v17 = (v14 * v16);
-        const float v18 = 6.0f;
         const float v19 = (v17 / v18);
         float r24 = 0.0f;
         if (whole) {
@@ -302,7 +302,7 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
     const bool aligned = jg_aligned<4>(p0) && s0 % 4 == 0 && jg_aligned<4>(p3) && s1 % 4 == 0 && jg_aligned<4>(p4) && jg_aligned<4>(p6) && s2 % 4 == 0;
     const i64 rows = n0, columns = n1;
     const bool whole = aligned && columns % 4 == 0;
-    const int room = jg_parts(columns, ((int)blockDim.x * 4)) * ((int)blockDim.x * 4);
+    const int room = jg_parts(columns, 2048) * 2048;
     float* const a9 = (float*)((char*)jg_shared + room * 8);
     for (i64 j = threadIdx.x; j < room; j += blockDim.x) a9[j] = 0;
     __syncthreads();
@@ -314,14 +314,18 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
         const float* __restrict__ const q2 = p2 + i0;
         const float* __restrict__ const q3 = p3 + i0 * s1;
         float* __restrict__ const q6 = p6 + i0 * s2;
-        const int unit = blockDim.x * 4, capacity = (length + unit - 1) / unit * unit;
+        const int capacity = (length + 2047) / 2048 * 2048;
         char* const h0 = (char*)((char*)jg_shared + capacity * 0);
         char* const h5 = (char*)((char*)jg_shared + capacity * 4);
         const float v1 = q1[0];
         const float v3 = q2[0];
+        const float v13 = (-0.5f);
+        const float v15 = (v3 * v3);
+        const float v16 = (v15 * v3);
+        const float v18 = 6.0f;
         float r12 = 0.0f;
         if (whole) {
-            for (int c = 0, e = (0 * (int)blockDim.x + (int)threadIdx.x) * 4; e < length; c++, e += (int)blockDim.x * 4) {
+            for (int c = 0, e = (0 * 512 + (int)threadIdx.x) * 4; e < length; c++, e += 512 * 4) {
                 jg_pack<float, 4> x0, x5, x6;
                 x0 = jg_read<4>(q0 + e);
                 x5 = jg_read<4>(q3 + e);
@@ -336,16 +340,16 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
                     const float v6 = x6.at[k];
                     const float v7 = (v5 * v6);
                     const float v8 = (v5 * v4);
-                    a9[(c * 4 + k) * blockDim.x + threadIdx.x] += v8;
+                    a9[(c * 4 + k) * 512 + threadIdx.x] += v8;
                     const float v11 = (v7 * v2);
                     r12 = jg_sum<float>::of(r12, v11);
                 }
-                jg_keep(h0, c, x0);
-                jg_keep(h5, c, x5);
+                jg_keep<512>(h0, c, x0);
+                jg_keep<512>(h5, c, x5);
             }
         }
         else {
-            for (int c = 0, e = (0 * (int)blockDim.x + (int)threadIdx.x) * 4; e < length; c++, e += (int)blockDim.x * 4) {
+            for (int c = 0, e = (0 * 512 + (int)threadIdx.x) * 4; e < length; c++, e += 512 * 4) {
                 const bool full = aligned && e + 4 <= length;
                 const int m = jg_rest<4>(length - e);
                 jg_pack<float, 4> x0, x5, x6;
@@ -369,30 +373,26 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
                     const float v6 = x6.at[k];
                     const float v7 = (v5 * v6);
                     const float v8 = (v5 * v4);
-                    a9[(c * 4 + k) * blockDim.x + threadIdx.x] += v8;
+                    a9[(c * 4 + k) * 512 + threadIdx.x] += v8;
                     const float v11 = (v7 * v2);
                     r12 = k < m ? jg_sum<float>::of(r12, v11) : r12;
                 }
-                jg_keep(h0, c, x0);
-                jg_keep(h5, c, x5);
+                jg_keep<512>(h0, c, x0);
+                jg_keep<512>(h5, c, x5);
             }
         }
-        r12 = jg_group<jg_sum<float>, 0>(r12, blockDim.x);
+        r12 = jg_group<jg_sum<float>, 0>(r12, 512);
         const float v12 = r12;
-        const float v13 = (-0.5f);
         const float v14 = (v12 * v13);
-        const float v15 = (v3 * v3);
-        const float v16 = (v15 * v3);
         const float v17 = (v14 * v16);
-        const float v18 = 6.0f;
         const float v19 = (v17 / v18);
         float r24 = 0.0f;
         if (whole) {
-            for (int c = 0, e = (0 * (int)blockDim.x + (int)threadIdx.x) * 4; e < length; c++, e += (int)blockDim.x * 4) {
+            for (int c = 0, e = (0 * 512 + (int)threadIdx.x) * 4; e < length; c++, e += 512 * 4) {
                 jg_pack<float, 4> x6;
                 x6 = jg_read<4>(p4 + e);
-                const jg_pack<float, 4> x0 = jg_kept<float, 4>(h0, c);
-                const jg_pack<float, 4> x5 = jg_kept<float, 4>(h5, c);
+                const jg_pack<float, 4> x0 = jg_kept<512, float, 4>(h0, c);
+                const jg_pack<float, 4> x5 = jg_kept<512, float, 4>(h5, c);
                 #pragma unroll
                 for (int k = 0; k < 4; k++) {
                     const float v0 = x0.at[k];
@@ -410,7 +410,7 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
             }
         }
         else {
-            for (int c = 0, e = (0 * (int)blockDim.x + (int)threadIdx.x) * 4; e < length; c++, e += (int)blockDim.x * 4) {
+            for (int c = 0, e = (0 * 512 + (int)threadIdx.x) * 4; e < length; c++, e += 512 * 4) {
                 const bool full = aligned && e + 4 <= length;
                 const int m = jg_rest<4>(length - e);
                 jg_pack<float, 4> x6;
@@ -420,8 +420,8 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
                 else {
                     x6 = jg_read_some<4>(p4 + e, m);
                 }
-                const jg_pack<float, 4> x0 = jg_kept<float, 4>(h0, c);
-                const jg_pack<float, 4> x5 = jg_kept<float, 4>(h5, c);
+                const jg_pack<float, 4> x0 = jg_kept<512, float, 4>(h0, c);
+                const jg_pack<float, 4> x5 = jg_kept<512, float, 4>(h5, c);
                 #pragma unroll
                 for (int k = 0; k < 4; k++) {
                     const float v0 = x0.at[k];
@@ -438,15 +438,15 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
                 }
             }
         }
-        r24 = jg_group<jg_sum<float>, 1>(r24, blockDim.x);
+        r24 = jg_group<jg_sum<float>, 1>(r24, 512);
         const float v24 = r24;
         const float v25 = (v24 / v18);
         if (whole) {
-            for (int c = 0, e = (0 * (int)blockDim.x + (int)threadIdx.x) * 4; e < length; c++, e += (int)blockDim.x * 4) {
+            for (int c = 0, e = (0 * 512 + (int)threadIdx.x) * 4; e < length; c++, e += 512 * 4) {
                 jg_pack<float, 4> x6;
                 x6 = jg_read<4>(p4 + e);
-                const jg_pack<float, 4> x0 = jg_kept<float, 4>(h0, c);
-                const jg_pack<float, 4> x5 = jg_kept<float, 4>(h5, c);
+                const jg_pack<float, 4> x0 = jg_kept<512, float, 4>(h0, c);
+                const jg_pack<float, 4> x5 = jg_kept<512, float, 4>(h5, c);
                 jg_pack<float, 4> y27;
                 #pragma unroll
                 for (int k = 0; k < 4; k++) {
@@ -466,7 +466,7 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
             }
         }
         else {
-            for (int c = 0, e = (0 * (int)blockDim.x + (int)threadIdx.x) * 4; e < length; c++, e += (int)blockDim.x * 4) {
+            for (int c = 0, e = (0 * 512 + (int)threadIdx.x) * 4; e < length; c++, e += 512 * 4) {
                 const bool full = aligned && e + 4 <= length;
                 const int m = jg_rest<4>(length - e);
                 jg_pack<float, 4> x6;
@@ -476,8 +476,8 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
                 else {
                     x6 = jg_read_some<4>(p4 + e, m);
                 }
-                const jg_pack<float, 4> x0 = jg_kept<float, 4>(h0, c);
-                const jg_pack<float, 4> x5 = jg_kept<float, 4>(h5, c);
+                const jg_pack<float, 4> x0 = jg_kept<512, float, 4>(h0, c);
+                const jg_pack<float, 4> x5 = jg_kept<512, float, 4>(h5, c);
                 jg_pack<float, 4> y27;
                 #pragma unroll
                 for (int k = 0; k < 4; k++) {
@@ -504,11 +504,11 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_shared(i64 n0, i64 n1, const float* __rest
     }
     {
         #pragma unroll 1
-        for (int c = 0; (c * (int)blockDim.x + (int)threadIdx.x) * 4 < columns; c++) {
-            const int e = (c * (int)blockDim.x + (int)threadIdx.x) * 4;
+        for (int c = 0; (c * 512 + (int)threadIdx.x) * 4 < columns; c++) {
+            const int e = (c * 512 + (int)threadIdx.x) * 4;
             #pragma unroll
             for (int k = 0; k < 4; k++) {
-                if (e + k < columns) p5[blockIdx.x * columns + e + k] = a9[(c * 4 + k) * blockDim.x + threadIdx.x];
+                if (e + k < columns) p5[blockIdx.x * columns + e + k] = a9[(c * 4 + k) * 512 + threadIdx.x];
             }
         }
     }
@@ -542,6 +542,10 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_sweeps(i64 n0, i64 n1, const float* __rest
         float* __restrict__ const q6 = p6 + i0 * s2;
         const float v1 = q1[0];
         const float v3 = q2[0];
+        const float v13 = (-0.5f);
+        const float v15 = (v3 * v3);
+        const float v16 = (v15 * v3);
+        const float v18 = 6.0f;
         float r12 = 0.0f;
         for (i64 e = (i64)threadIdx.x * 4; e < length; e += 512 * 4) {
             const bool full = aligned && e + 4 <= length;
@@ -572,14 +576,10 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_sweeps(i64 n0, i64 n1, const float* __rest
                 r12 = k < m ? jg_sum<float>::of(r12, v11) : r12;
             }
         }
-        r12 = jg_group<jg_sum<float>, 0>(r12, blockDim.x);
+        r12 = jg_group<jg_sum<float>, 0>(r12, 512);
         const float v12 = r12;
-        const float v13 = (-0.5f);
         const float v14 = (v12 * v13);
-        const float v15 = (v3 * v3);
-        const float v16 = (v15 * v3);
         const float v17 = (v14 * v16);
-        const float v18 = 6.0f;
         const float v19 = (v17 / v18);
         float r24 = 0.0f;
         for (i64 e = (i64)threadIdx.x * 4; e < length; e += 512 * 4) {
@@ -611,7 +611,7 @@ jg_mix_sub_mul_mul_mul_sum_mul_more_0_sweeps(i64 n0, i64 n1, const float* __rest
                 r24 = k < m ? jg_sum<float>::of(r24, v23) : r24;
             }
         }
-        r24 = jg_group<jg_sum<float>, 1>(r24, blockDim.x);
+        r24 = jg_group<jg_sum<float>, 1>(r24, 512);
         const float v24 = r24;
         const float v25 = (v24 / v18);
         for (i64 e = (i64)threadIdx.x * 4; e < length; e += 512 * 4) {

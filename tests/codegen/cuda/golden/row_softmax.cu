@@ -87,6 +87,7 @@ jg_row_amax_sub_exp_sum_div_0_group(i64 n0, i64 n1, const float* __restrict__ p0
         }
         else {
             float r1 = (-(float)JG_INF);
+            #pragma unroll 4
             for (int e = lane; e < length; e += lanes) {
                 const i64 i1 = e;
                 const float v0 = q0[i1];
@@ -95,6 +96,7 @@ jg_row_amax_sub_exp_sum_div_0_group(i64 n0, i64 n1, const float* __restrict__ p0
             r1 = jg_group<jg_fastmaximum<float>, 0>(r1, lanes);
             const float v1 = r1;
             float r4 = 0.0f;
+            #pragma unroll 4
             for (int e = lane; e < length; e += lanes) {
                 const i64 i1 = e;
                 const float v0 = q0[i1];
@@ -105,6 +107,7 @@ jg_row_amax_sub_exp_sum_div_0_group(i64 n0, i64 n1, const float* __restrict__ p0
             }
             r4 = jg_group<jg_sum<float>, 1>(r4, lanes);
             const float v4 = r4;
+            #pragma unroll 4
             for (int e = lane; e < length; e += lanes) {
                 const i64 i1 = e;
                 const float v3 = q1[i1];
@@ -129,11 +132,11 @@ jg_row_amax_sub_exp_sum_div_0_shared(i64 n0, i64 n1, const float* __restrict__ p
         const float* __restrict__ const q0 = p0 + i0 * s0;
         float* __restrict__ const q1 = p1 + i0 * s1;
         if (whole) {
-            const int unit = blockDim.x * 4, capacity = (length + unit - 1) / unit * unit;
+            const int capacity = (length + 4095) / 4096 * 4096;
             char* const h0 = (char*)((char*)jg_shared + capacity * 0);
             char* const h3 = (char*)((char*)jg_shared + capacity * 0);
             float r1 = (-(float)JG_INF);
-            for (int c = 0, e = (0 * (int)blockDim.x + (int)threadIdx.x) * 4; e < length; c++, e += (int)blockDim.x * 4) {
+            for (int c = 0, e = (0 * 1024 + (int)threadIdx.x) * 4; e < length; c++, e += 1024 * 4) {
                 jg_pack<float, 4> x0;
                 x0 = jg_read<4>(q0 + e);
                 #pragma unroll
@@ -141,13 +144,13 @@ jg_row_amax_sub_exp_sum_div_0_shared(i64 n0, i64 n1, const float* __restrict__ p
                     const float v0 = x0.at[k];
                     r1 = jg_fastmaximum<float>::of(r1, v0);
                 }
-                jg_keep(h0, c, x0);
+                jg_keep<1024>(h0, c, x0);
             }
-            r1 = jg_group<jg_fastmaximum<float>, 0>(r1, blockDim.x);
+            r1 = jg_group<jg_fastmaximum<float>, 0>(r1, 1024);
             const float v1 = r1;
             float r4 = 0.0f;
-            for (int c = 0, e = (0 * (int)blockDim.x + (int)threadIdx.x) * 4; e < length; c++, e += (int)blockDim.x * 4) {
-                const jg_pack<float, 4> x0 = jg_kept<float, 4>(h0, c);
+            for (int c = 0, e = (0 * 1024 + (int)threadIdx.x) * 4; e < length; c++, e += 1024 * 4) {
+                const jg_pack<float, 4> x0 = jg_kept<1024, float, 4>(h0, c);
                 jg_pack<float, 4> y3;
                 #pragma unroll
                 for (int k = 0; k < 4; k++) {
@@ -157,13 +160,13 @@ jg_row_amax_sub_exp_sum_div_0_shared(i64 n0, i64 n1, const float* __restrict__ p
                     y3.at[k] = v3;
                     r4 = jg_sum<float>::of(r4, v3);
                 }
-                jg_keep(h3, c, y3);
+                jg_keep<1024>(h3, c, y3);
             }
-            r4 = jg_group<jg_sum<float>, 1>(r4, blockDim.x);
+            r4 = jg_group<jg_sum<float>, 1>(r4, 1024);
             const float v4 = r4;
             const jg_divisor d5 = jg_divided_by(v4);
-            for (int c = 0, e = (0 * (int)blockDim.x + (int)threadIdx.x) * 4; e < length; c++, e += (int)blockDim.x * 4) {
-                const jg_pack<float, 4> x3 = jg_kept<float, 4>(h3, c);
+            for (int c = 0, e = (0 * 1024 + (int)threadIdx.x) * 4; e < length; c++, e += 1024 * 4) {
+                const jg_pack<float, 4> x3 = jg_kept<1024, float, 4>(h3, c);
                 jg_pack<float, 4> y6;
                 bool usual = true;
                 #pragma unroll
@@ -185,15 +188,15 @@ jg_row_amax_sub_exp_sum_div_0_shared(i64 n0, i64 n1, const float* __restrict__ p
         }
         else {
             float r1 = (-(float)JG_INF);
-            for (int e = (int)threadIdx.x; e < length; e += (int)blockDim.x) {
+            for (int e = (int)threadIdx.x; e < length; e += 1024) {
                 const i64 i1 = e;
                 const float v0 = q0[i1];
                 r1 = jg_fastmaximum<float>::of(r1, v0);
             }
-            r1 = jg_group<jg_fastmaximum<float>, 0>(r1, blockDim.x);
+            r1 = jg_group<jg_fastmaximum<float>, 0>(r1, 1024);
             const float v1 = r1;
             float r4 = 0.0f;
-            for (int e = (int)threadIdx.x; e < length; e += (int)blockDim.x) {
+            for (int e = (int)threadIdx.x; e < length; e += 1024) {
                 const i64 i1 = e;
                 const float v0 = q0[i1];
                 const float v2 = (v0 - v1);
@@ -201,9 +204,9 @@ jg_row_amax_sub_exp_sum_div_0_shared(i64 n0, i64 n1, const float* __restrict__ p
                 q1[i1] = v3;
                 r4 = jg_sum<float>::of(r4, v3);
             }
-            r4 = jg_group<jg_sum<float>, 1>(r4, blockDim.x);
+            r4 = jg_group<jg_sum<float>, 1>(r4, 1024);
             const float v4 = r4;
-            for (int e = (int)threadIdx.x; e < length; e += (int)blockDim.x) {
+            for (int e = (int)threadIdx.x; e < length; e += 1024) {
                 const i64 i1 = e;
                 const float v3 = q1[i1];
                 const float v5 = (v3 / v4);
@@ -242,7 +245,7 @@ jg_row_amax_sub_exp_sum_div_0_sweeps(i64 n0, i64 n1, const float* __restrict__ p
                 r1 = k < m ? jg_fastmaximum<float>::of(r1, v0) : r1;
             }
         }
-        r1 = jg_group<jg_fastmaximum<float>, 0>(r1, blockDim.x);
+        r1 = jg_group<jg_fastmaximum<float>, 0>(r1, 512);
         const float v1 = r1;
         float r4 = 0.0f;
         for (i64 e = (i64)threadIdx.x * 4; e < length; e += 512 * 4) {
@@ -271,7 +274,7 @@ jg_row_amax_sub_exp_sum_div_0_sweeps(i64 n0, i64 n1, const float* __restrict__ p
                 jg_write_some<4>(q1 + e, y3, m);
             }
         }
-        r4 = jg_group<jg_sum<float>, 1>(r4, blockDim.x);
+        r4 = jg_group<jg_sum<float>, 1>(r4, 512);
         const float v4 = r4;
         for (i64 e = (i64)threadIdx.x * 4; e < length; e += 512 * 4) {
             const bool full = aligned && e + 4 <= length;
