@@ -102,7 +102,6 @@ def test_whole_step(name: str, scripted: bool) -> None:
     test_models.whole_step(name, scripted)
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("d", [torch.bfloat16, torch.float32, torch.int64, torch.uint8], ids=str)
 @pytest.mark.parametrize("shape", [(70, 131), (257, 64), (1000, 999)], ids=str)
 def test_tiles(shape: tuple[int, int], d: Any) -> None:
@@ -148,7 +147,8 @@ def test_attention(d: torch.dtype, n_q: int, n_k: int, width: int, causal: bool)
     size = max(np.abs(other).max() for other in expected)
     for one, other in zip(found[0], expected, strict=True):
         np.testing.assert_allclose(one.cpu().double().numpy(), other, rtol=4 * unit, atol=2 * unit * size)
-=======
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_batch_norm_of_few_channels(dtype: Any) -> None:
     """Blocks share the rows, a launch for each stage."""
@@ -165,4 +165,3 @@ def test_batch_norm_of_few_channels(dtype: Any) -> None:
             y.backward(g.detach())
         found.append([t.detach().cpu().float() for t in (y, *[t.grad for t in own])])
     same(tuple(found[0]), tuple(found[1]), 1e-4 if dtype is torch.float32 else 2e-2)
->>>>>>> loops/loops

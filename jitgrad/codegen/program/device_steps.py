@@ -10,7 +10,6 @@ from jitgrad.codegen.program.steps import Point, of_kernel
 from jitgrad.dims import Size, Symbol, product
 from jitgrad.script.graph.ir import Value
 
-
 #: the kernels of attention: it, the gradient of queries, those of keys and values
 Attention = Literal["forward", "dq", "dkv"]
 

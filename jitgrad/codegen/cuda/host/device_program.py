@@ -14,8 +14,7 @@ from jitgrad.codegen.cuda.host.printer import DevicePrinter, poison_memory
 from jitgrad.codegen.cuda.kernels import attention, each
 from jitgrad.codegen.llvm.scalars import STORED, widen
 from jitgrad.codegen.llvm.steps import kernel_arguments, load_scalar
-from jitgrad.codegen.program.device_steps import (AttentionStep, Barrier, EachPut, EachStep, PoisonStep,
-                                                  ResidentStep)
+from jitgrad.codegen.program.device_steps import AttentionStep, Barrier, EachPut, EachStep, PoisonStep, ResidentStep
 from jitgrad.codegen.program.layout import Word
 from jitgrad.codegen.program.steps import GemmStep, KernelStep, LoadScalar
 from jitgrad.kernels.values import V

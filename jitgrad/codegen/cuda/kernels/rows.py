@@ -21,8 +21,8 @@ from contextlib import contextmanager
 
 from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.geometry import ANY, MOST_SHARED, Form, Launch
-from jitgrad.codegen.cuda.kernels.reducing import (
-    SHARING, Reducing, frontier, is_own, keep, last_stage, most_alive, places)
+from jitgrad.codegen.cuda.kernels.reducing import (SHARING, Reducing, frontier, is_own, keep, last_stage, most_alive,
+                                                   places)
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, STORED
 from jitgrad.codegen.lower.column_sums import PARTS
 from jitgrad.codegen.program.kernel import Kernel, is_expensive

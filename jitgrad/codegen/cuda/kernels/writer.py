@@ -14,10 +14,11 @@ from collections.abc import Iterable, Sequence
 from jitgrad import dtypes
 from jitgrad.codegen.cuda.kernels.addresses import Folding
 from jitgrad.codegen.cuda.kernels.draws import step_of
-from jitgrad.codegen.cuda.kernels.scalars import (
-    COMPUTED, EXPRESSIONS, STORED, Comparison, convert, literal, narrow, widen)
+from jitgrad.codegen.cuda.kernels.scalars import (COMPUTED, EXPRESSIONS, STORED, Comparison, convert, literal, narrow,
+                                                  widen)
 from jitgrad.codegen.program.kernel import RANDOM_WORD, Kernel
 from jitgrad.codegen.program.plan import STORES, Plan, dependencies, is_reloaded, make_plan
+
 
 class Writer(Folding):
     """Prints one function of one kernel."""
