@@ -78,8 +78,8 @@ class Variant:
 
     def _movable(self, node: Node, words: Sequence[int], kernels: Sequence[products.Kernel] | None) -> None:
         """Tell `replaying.py` where the kernels of a product, as they are now, have its addresses."""
-        places = self.graphs.places(words, self.stream)
-        if places is None or kernels is None:
+        places = self.graphs.places(words, self.stream) if kernels else None
+        if places is None or not kernels:  # as of products of nothing, which have none
             node.known = 0
             return
         moving = (Moving * len(kernels))()
