@@ -88,7 +88,8 @@ class Rows(Reducing):
         if self.sums:
             self.singles = [i for i in loads if not plan.element[i] and plan.stage[i] < 0]
         room = MIXED if self.sums else WAITING
-        if self.sums and any(is_expensive(s.op) for s in kernel.body):  # they take registers of their own
+        if self.sums and any(is_expensive(s.op) or kernel.dtype_of(i).itemsize == 8
+                             for i, s in enumerate(kernel.body) if s.dtype):  # they take registers of their own
             room = MIXED_FEW
         for everything in (True, False) if self.sums else (False,):
             self.kept = frontier(plan, self.vectors) if everything else keep(plan)
