@@ -21,8 +21,8 @@ from contextlib import contextmanager
 
 from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.geometry import ANY, MOST_SHARED, Form, Launch
-from jitgrad.codegen.cuda.kernels.reducing import (SHARING, Reducing, frontier, is_own, keep, last_stage, most_alive,
-                                                   places)
+from jitgrad.codegen.cuda.kernels.mixing import Mixing
+from jitgrad.codegen.cuda.kernels.reducing import SHARING, frontier, is_own, keep, last_stage, most_alive, places
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, STORED
 from jitgrad.codegen.lower.column_sums import PARTS
 from jitgrad.codegen.program.kernel import Kernel, is_expensive
@@ -42,7 +42,7 @@ SHORT = 1 << 14
 VECTORS = 4
 
 
-class Rows(Reducing):
+class Rows(Mixing):
     """One function of the kinds `row`, `mix`, `all`. `held`: "registers", "shared" or "" (nothing waits, or in memory);
     `most`: the longest row for which it is the best.
     """
@@ -116,10 +116,6 @@ class Rows(Reducing):
     def held_bytes(self) -> int:
         """Bytes of shared memory for each element of a row."""
         return max((at + self.kept_bytes(i) for i, at in self.place_of.items()), default=0) + self.sums_bytes()
-
-    def sums_bytes(self) -> int:
-        """Bytes of the sums of a column."""
-        return sum(self.kernel.dtype_of(i).itemsize for i in self.sums)
 
     def kept_bytes(self, i: int) -> int:
         size = self.kernel.dtype_of(i).itemsize
@@ -313,80 +309,6 @@ class Rows(Reducing):
             with self.block(head):
                 write()
         self.whole = False
-
-    # --- sums of columns ---
-
-    def begin_sums(self) -> None:
-        """Places for the sums of columns, all zero."""
-        if self.held == "shared" and self.sums:
-            unit = self.threads * self.width
-            self.line(f"const int room = jg_parts(columns, {unit}) * {unit};")
-        at = self.held_bytes() - self.sums_bytes()
-        for i in self.sums:
-            kind = COMPUTED[self.kernel.dtype_of(i).name]
-            if self.held == "registers":
-                self.line(f"{kind} a{i}[{self.chunks * self.width}] = {{}};")
-            elif self.held:
-                self.line(f"{kind}* const a{i} = ({kind}*)((char*)jg_shared + room * {at});")
-                at += self.kernel.dtype_of(i).itemsize
-                self.line(f"for (i64 j = threadIdx.x; j < room; j += blockDim.x) a{i}[j] = 0;")
-            else:
-                self.line(f"{kind}* const a{i} = p{self.kernel.body[i].operand} + blockIdx.x * columns;")
-                self.line(f"for (i64 j = threadIdx.x; j < columns; j += {self.threads}) a{i}[j] = 0;")
-        if self.sums and self.held != "registers":
-            self.line("__syncthreads();")
-
-    def store(self, i: int, stage: int, vector: bool) -> None:
-        stmt = self.kernel.body[i]
-        if stmt.op != "column":
-            super().store(i, stage, vector)
-            return
-        guard = "if (k < m) " if vector and not self.held else ""
-        place = self.slot_index if self.held else self.offset(stmt.operand, self.inner)
-        self.line(f"{guard}a{i}[{place}] += v{stmt.args[0]};")
-
-    def end_sums(self) -> None:
-        """Write this block's part, and zeros to those that no block has."""
-        if not self.sums:
-            return
-        if self.group:
-            widest = max(self.kernel.dtype_of(s).itemsize for s in self.sums)
-            self.line(f"__shared__ u64 jg_sums[{self.threads // 2 * self.chunks * self.width * widest // 8}];")
-        for i in self.sums:
-            target = f"p{self.kernel.body[i].operand}"
-            kind = COMPUTED[self.kernel.dtype_of(i).name]
-            if self.held:
-                place = f"{target}[blockIdx.x * columns + e + k]"
-                with self.block("if (together > 1)" if self.group else None):
-                    if self.group:
-                        self.join_groups(i, kind, f"{target}[blockIdx.x * columns + j]")
-                    else:
-                        self.put_sums(i, f"{place} = {{}}")
-                if self.group:
-                    with self.block("else"):
-                        self.put_sums(i, f"{place} = {{}}")
-            with self.block(f"for (i64 part = blockIdx.x + gridDim.x; part < {PARTS}; part += gridDim.x)"):
-                self.line(f"for (i64 j = threadIdx.x; j < columns; j += blockDim.x) {target}[part * columns + j] = 0;")
-
-    def join_groups(self, i: int, kind: str, target: str) -> None:
-        """The sums of all rows that this block works on at once, added up in shared memory."""
-        self.line(f"{kind}* const g{i} = ({kind}*)jg_sums;")
-        with self.block("for (int g = 0; g < together; g++)"):
-            with self.block("if (group == g)"):
-                self.put_sums(i, f"g{i}[e + k] = g ? g{i}[e + k] + {{0}} : {{0}}")
-            self.line("__syncthreads();")
-        self.line(f"for (i64 j = threadIdx.x; j < columns; j += blockDim.x) {target} = g{i}[j];")
-        self.line("__syncthreads();")
-
-    def put_sums(self, i: int, put: str) -> None:
-        """Write a thread's sums, each by `put`, that of column e + k."""
-        end = f"{self.first('c')} < columns" if self.held == "shared" else f"c < {self.chunks}"
-        self.line("#pragma unroll" if self.held == "registers" else "#pragma unroll 1")
-        with self.block(f"for (int c = 0; {end}; c++)"):
-            self.line(f"const int e = {self.first('c')};")
-            self.line("#pragma unroll")
-            with self.block(f"for (int k = 0; k < {self.width}; k++)"):
-                self.line(f"if (e + k < columns) {put.format(f'a{i}[{self.slot_index}]')};")
 
     # --- loops ---
 
