@@ -7,21 +7,24 @@ The kernel has one axis, along which each operand has stride 1 or 0 (`fits`). It
 value, the number of its entries, that of all chunks, then those of the kernel's scalars that are the same for all
 (`shared`). An entry is words of 64 bits: the number of its first chunk, the size, the addresses, then its own scalars
 (`width` words in all). A chunk is `CHUNK` elements of one entry, what a block does at a time.
-Or it has one axis that it reduces (`each_reducing.py`): then an entry has at least one chunk, and scratch memory comes
-last.
+
+Or it has one axis that it reduces (`EachReducing`: the squares of all gradients, for their norm): then an entry has at
+least one chunk, and scratch memory comes last. Chunks of all entries stand in one row, of which each block takes an
+equal part: it may begin in one entry and end in another. What a block has of an entry is a part; the parts of an entry
+are joined by the block that comes last, in the order of the blocks. Block b and entry e share part number b + e, which
+no others do.
 """
 
 import re
 from collections.abc import Sequence
 
-from jitgrad.codegen.cuda.kernels import each_reducing
-from jitgrad.codegen.cuda.kernels.each_reducing import EachReducing
 from jitgrad.codegen.cuda.kernels.geometry import ANY, Form, Launch
 from jitgrad.codegen.cuda.kernels.pointwise import MOST, THREADS
-from jitgrad.codegen.cuda.kernels.reducing import SHARING
+from jitgrad.codegen.cuda.kernels.reducing import SHARING, Reducing
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, STORED
 from jitgrad.codegen.cuda.kernels.writer import Writer
 from jitgrad.codegen.program.kernel import RANDOM_WORD, Kernel, Operand
+from jitgrad.codegen.program.plan import STORES, make_plan
 
 CHUNK_BITS = 12
 CHUNK = 1 << CHUNK_BITS
@@ -34,7 +37,7 @@ MOST_NUMBERS = 24
 def fits(kernel: Kernel) -> bool:
     """Whether a kernel may be launched over many tuples of operands."""
     strides = [s for o in kernel.operands for s in o.strides]
-    return (((not kernel.inner and len(kernel.outer) == 1) or each_reducing.fits(kernel))
+    return (((not kernel.inner and len(kernel.outer) == 1) or is_sum(kernel))
             and all(isinstance(s, int) and s in (0, 1) for s in strides) and len(kernel.scalars) <= MOST_NUMBERS
             and not any(s.by_index or s.op == RANDOM_WORD for s in kernel.body))
 
@@ -107,3 +110,37 @@ def open_entry(writer: Writer, own: Sequence[int]) -> None:
         writer.line(f"const {kind} c{k} = jg_number<{kind}>::of(entry[{place}]);")
     if writer.width > 1:
         writer.line(f"const bool aligned = {writer.alignment()};")
+
+
+def is_sum(kernel: Kernel) -> bool:
+    """Whether a kernel makes numbers of one contiguous axis, in one sweep."""
+    if kernel.outer or len(kernel.inner) != 1 or any(o.role == "inout" for o in kernel.operands):
+        return False
+    plan = make_plan(kernel, 0)
+    return (plan.stages == 1 and any(s.op == "reduce" for s in kernel.body)
+            and not any(s.op in STORES and (plan.element[i] or plan.stage[i] < 0) for i, s in enumerate(kernel.body)))
+
+
+class EachReducing(Reducing):
+    """Prints such a kernel: what a block does of one entry, `begin` to `end`, shared by the blocks `first` to `last`.
+
+    `most`: the largest number of an entry, and one.
+    """
+
+    joined = "jg_block<{join}>({part})"
+    leader = "threadIdx.x == 0"
+    from_part, own_part, part_b = " + number", "blockIdx.x", "b"
+    over_parts = f"i64 b = first + threadIdx.x; b <= last; b += {THREADS}"
+    sharing = "(u32*)scratch + number, (u32)(last - first + 1)"
+    several, what_is_shared = "last > first", "parts"
+
+    def __init__(self, kernel: Kernel, most: int):
+        super().__init__(kernel, 0, split=True)
+        self.most = most
+
+    @property
+    def shares(self) -> int:
+        return SHARING + self.most
+
+    def loop(self, indices: Sequence[int], stage: int) -> None:
+        self.stretch(indices, THREADS)
