@@ -23,8 +23,11 @@ from tests.required import compilers
 NVCC = shutil.which("nvcc")
 #: kernels in one text: more of them share what it costs to read the prelude, fewer are told apart by the log
 TOGETHER = 24
-#: bytes of the stack that are no register: ptxas keeps the barrier of a loop that diverges there, here and there
-BARRIER = 16
+#: bytes of the stack that are no register: ptxas keeps the barriers of loops that diverge there, here and there, of
+#: three nested ones at most
+BARRIER = 24
+#: bytes of the stack of a region, whose body may be hundreds of statements: what few of its steps need is put aside
+REGION = 256
 #: attributes of a kernel in the section .nv.info: registers, bytes of its frame, bytes of it and of what it calls
 REGISTERS, FRAME, STACK = 0x2f, 0x11, 0x12
 _VALUE = 4  # the format of an attribute with data of its own
@@ -119,3 +122,8 @@ def compiled(source: str, arch: str) -> dict[str, Used]:
     used = {name: facts for unit in found for name, facts in unit.items()}
     assert len(used) == sum(map(len, found)) == len(re.findall(r'^extern "C" __global__', source, re.MULTILINE))
     return used
+
+
+def stack(kernel: str) -> int:
+    """The bytes of the stack that a kernel of this text may have."""
+    return REGION if "jg_meet" in kernel else BARRIER

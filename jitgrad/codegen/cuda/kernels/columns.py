@@ -21,7 +21,7 @@ ELEMENTS = 4
 #: 32-bit registers of a thread for parts and other values of results, where a block has `MANY` threads
 REGISTERS = 24
 #: blocks of a multiprocessor, at least, where much is computed: what each takes of `SHARING` is then done in two turns
-BUSY = 4
+BUSY = 3
 #: vectors of a thread, at least, that are read at a time: twice as many take all registers a thread has
 FEW = 4
 

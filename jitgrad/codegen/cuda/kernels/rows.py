@@ -26,6 +26,7 @@ from jitgrad.codegen.cuda.kernels.reducing import SHARING, frontier, is_own, kee
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, STORED
 from jitgrad.codegen.lower.column_sums import PARTS
 from jitgrad.codegen.program.kernel import Kernel, is_expensive
+from jitgrad.dtypes import float64
 
 THREADS, MANY, MOST = 256, 1024, 1 << 16
 #: threads that share a row of the form `_group`; the last only with sums of columns: others would spill registers
@@ -34,6 +35,9 @@ LANES = (32, 64, 128, 256, 512)
 WAITING, MIXED, MIXED_FEW = 64, 320, 224
 #: elements of a thread: at most, and at least where nothing is computed twice
 MOST_ELEMENTS, ENOUGH = 32, 12
+#: statements beyond which a thread needs more registers than three blocks leave it, and than half of a block's 1024
+#: threads do; with sums of columns
+LONG, LONG_MIXED = 36, 50
 #: the longest row of a warp with one stage
 WARP_ROW = 1024
 #: the longest row of several axes for which launches for each stage are not worth it, however few rows there are
@@ -57,10 +61,11 @@ class Rows(Mixing):
         self.inner, self.outer = inner, list(range(self.n_outer))
         self.group = form in ("warp", "group")
         self.sums = [i for i, s in enumerate(kernel.body) if s.op == "column"]
-        self.lanes = LANES if self.sums else LANES[:-1]
+        long, wide = len(kernel.body) > LONG, is_wide(kernel)
+        self.lanes = LANES if self.sums and len(kernel.body) <= LONG_MIXED else LANES[:-1]
         self.threads = self.lanes[-1] if form == "group" else THREADS
         if held == "shared" or form == "sweeps":  # more would spill registers where there is much to compute
-            self.threads = MANY if held and not self.sums else MANY // 2
+            self.threads = MANY if held and not (self.sums or long or wide) else MANY // 2
         self.side = "lanes" if self.group else str(self.threads)    # threads of a row
         self.joined = {"warp": "jg_warp<{join}>({part}, lanes)", "split": "jg_block<{join}>({part})"}.get(
             form, f"jg_group<{{join}}, {{number}}>({{part}}, {self.side})")
@@ -197,9 +202,9 @@ class Rows(Mixing):
 
         Without a number the compiler tries to hold more, and spills registers.
         """
-        kinds = {o.dtype.name for o in self.kernel.operands} | {s.dtype.name for s in self.kernel.body if s.dtype}
-        wide = "float64" in kinds
-        return 0 if self.form != "group" or self.sums else 2 if wide else 3
+        if self.form != "group" or self.sums:
+            return 0
+        return 2 if is_wide(self.kernel) or len(self.kernel.body) > LONG else 3
 
     def choose_row(self, first: str) -> None:
         """This thread's one of the rows from `first` on; the last one, of no length, where there are not so many."""
@@ -376,6 +381,11 @@ class Rows(Mixing):
                     index = "e" if axis == self.lane else f"i{axis}"
                     position = f"({position}) * n{axis} + {index}" if position else index
                 self.elements(indices, stage, f"n{self.lane}", position)
+
+
+def is_wide(kernel: Kernel) -> bool:
+    """Whether a kernel computes in float64, whose values take two registers."""
+    return any(d is float64 for d in (*[o.dtype for o in kernel.operands], *[s.dtype for s in kernel.body]))
 
 
 def functions(kernel: Kernel) -> list[list[tuple[str, Rows]]]:
