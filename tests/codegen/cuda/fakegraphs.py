@@ -113,9 +113,12 @@ class FakeGraphs:
                     entry[1] = ("together", *entry[1][1:])
 
     def nodes(self, graph, places, count):
+        if places and not count[0]:
+            return 1
         for k, (node, _) in enumerate(self.graphs[graph] if places else ()):
             places[k] = node
         count[0] = len(self.graphs[graph])
+        return 0
 
     def found(self, node: int) -> Operation:
         (operation,) = [o for nodes in self.graphs.values() for n, o in nodes if n == node]

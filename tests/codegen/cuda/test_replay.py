@@ -162,6 +162,15 @@ def test_an_update_of_a_products_kernel_that_is_refused_makes_a_new_graph(host):
         "ExecKernelNodeSetParams": 1, "InstantiateWithFlags": 1, "Launch": 1}
 
 
+def test_a_product_of_nothing_has_no_kernels(host):
+    host.device.matmul = lambda stream, call, owner=None: None
+    words = product()[1:]
+    graph = host.device.shared.product(words, STREAM)
+    assert host.device.shared.kernels(graph) == []
+    assert host.device.shared.places(words, STREAM) == ()
+    host.device.api.call("cuGraphDestroy", graph)
+
+
 def test_new_arrays_at_each_call_capture_nothing(host):
     host.device.seen = "parameters"
     warm(host, *CALLS)

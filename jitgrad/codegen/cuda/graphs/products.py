@@ -64,7 +64,9 @@ class Kernel:
 def _nodes(api: DriverApi, graph: int) -> list[int]:
     count = c_size_t()
     api.call("cuGraphGetNodes", graph, None, byref(count))
-    nodes = (c_void_p * max(1, count.value))()
+    if not count.value:  # the driver refuses a place for no nodes
+        return []
+    nodes = (c_void_p * count.value)()
     api.call("cuGraphGetNodes", graph, nodes, byref(count))
     return [nodes[k] or 0 for k in range(count.value)]
 
