@@ -292,9 +292,10 @@ class GraphFunction(Interface):
             return [text for compiled in self._compiled for text in compiled.kernels]
         if device.partition(":")[0] != "cuda":
             raise ValueError(f"kernels are generated for \"cpu\" and \"cuda\", not for \"{device}\"")
-        from jitgrad.codegen.cuda.host.module import kernels
+        from jitgrad.codegen.cuda.host.module import shown
 
-        return kernels((self if self.rematerialise else self._uncompiled(Device("cuda")))._graphs()[0], self.ordered)
+        own = self if self.rematerialise else self._uncompiled(Device("cuda"))
+        return shown(own._graphs()[0], self.ordered).sources
 
     def _uncompiled(self, device: Device) -> GraphFunction:
         """The same function, for a device, not compiled."""

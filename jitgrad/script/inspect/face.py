@@ -233,12 +233,13 @@ class ScriptFunction(Dispatcher, Writable):
     def kernels(self, *args: Any, device: str = "cpu", **kwargs: Any) -> list[str]:
         """The generated kernels as text, forward then backward; of the last specialisation where no arguments.
 
-        `device="cuda"`: those that a GPU would run, as CUDA C++, on any machine. ValueError for another device.
+        `device="cuda"`: those that a GPU would run for the arguments, as CUDA C++, on any machine; without arguments
+        those of the graph as it was specialised. ValueError for another device.
         """
         if device.partition(":")[0] == "cuda" and (args or kwargs):
-            from jitgrad.script.inspect.explain.moved import kernels_of
+            from jitgrad.script.inspect.explain.moved import module_of
 
-            return kernels_of(self, self._bind(*args, **kwargs))
+            return module_of(self, self._bind(*args, **kwargs)).sources
         chosen = self.specialise(*args, **kwargs) if args or kwargs else self._latest()
         return chosen.function.kernels(device)
 
@@ -252,8 +253,9 @@ class ScriptFunction(Dispatcher, Writable):
             RuntimeError: there is no GPU, or a package for it is missing.
         """
         from jitgrad.codegen.cuda.driver.rawkernels import raw_kernels
+        from jitgrad.script.inspect.explain.moved import module_of
 
-        return raw_kernels(self.kernels(*args, device="cuda", **kwargs))
+        return raw_kernels(module_of(self, self._bind(*args, **kwargs)).source())
 
     def asm(self, *args: Any, **kwargs: Any) -> str:
         """The machine code as text, forward then backward; of the last specialisation where no arguments."""

@@ -2,7 +2,8 @@
 
     slice_add(slice_add(zeros, a){start=0}, b){start=n}     becomes     cat(a, b)      where that is all of it
 
-So the cotangent of what is cut into pieces, as the projections of attention are, is written once.
+So the cotangent of what is cut into pieces, as the projections of attention are, is written once. A part's -0 stays
+-0, where the sum with zero makes it 0.
 """
 
 from collections.abc import Sequence

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import re
 from pathlib import Path
+from typing import Any
 
 import jitgrad
 from jitgrad import config
@@ -33,7 +34,7 @@ def blocks(registers: int, threads: int) -> int:
     return min(REGISTERS // (-(-registers // UNIT) * UNIT * 32) // warps, WARPS // warps, BLOCKS)
 
 
-def single(x, w, b):  # type: ignore[no-untyped-def]
+def single(x: Any, w: Any, b: Any) -> Any:
     """Rows of float32."""
     y = jitgrad.nn.functional.layer_norm(x, (x.shape[-1],), w, b)
     return y.softmax(-1) + y.log_softmax(-1)

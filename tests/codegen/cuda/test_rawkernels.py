@@ -13,12 +13,20 @@ import jitgrad
 from jitgrad.codegen.cuda.driver import nvrtc
 from jitgrad.codegen.cuda.driver.libraries import cupy
 from jitgrad.codegen.cuda.driver.rawkernels import raw_kernels
+from jitgrad.codegen.cuda.kernels import text
+from jitgrad.script.inspect.explain.moved import module_of
 from tests import required
+from tests.codegen.cuda import machinecode
 
 
 @jitgrad.script
 def scaled(x: Any, y: Any) -> Any:
     return (x * y).exp() + x
+
+
+def whole(function: Any, *args: Any) -> str:
+    """All that a GPU would be given."""
+    return module_of(function, args).source()
 
 
 def test_a_kernel_for_each_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,12 +38,27 @@ def test_a_kernel_for_each_name(monkeypatch: pytest.MonkeyPatch) -> None:
         modules.append(Path(path).read_bytes())
         return SimpleNamespace(get_function=lambda name: f"kernel {name}")
 
-    sources = scaled.kernels(jitgrad.ones(3), jitgrad.ones(3), device="cuda")
+    source = whole(scaled, jitgrad.ones(3), jitgrad.ones(3))
     xp = SimpleNamespace(RawModule=module)
-    assert raw_kernels(sources, xp, "sm_90") == {"jg_pw_mul_exp_add_0": "kernel jg_pw_mul_exp_add_0"}
-    assert modules[0].startswith(b"sm_90: ")
-    assert sources[0].encode() in modules[0]
-    assert raw_kernels([], xp, "sm_90") == {}
+    assert raw_kernels(source, xp, "sm_90") == {"jg_pw_mul_exp_add_0": "kernel jg_pw_mul_exp_add_0"}
+    assert modules == [f"sm_90: {source}".encode()]
+    assert raw_kernels(text.prelude(), xp, "sm_90") == {}
+
+
+@jitgrad.script
+def attention(q: Any, k: Any, v: Any) -> Any:
+    return jitgrad.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).exp()
+
+
+@machinecode.needs_nvrtc
+def test_what_kernels_call_is_in_their_text() -> None:
+    """Attention's have more than the prelude before them."""
+    q = jitgrad.ones(2, 3, 16, 64, dtype=jitgrad.bfloat16)
+    xp = SimpleNamespace(RawModule=lambda path: SimpleNamespace(get_function=lambda name: Path(path).stat().st_size))
+    found = raw_kernels(whole(attention, q, q, q), xp, "sm_90")
+    assert len(found) == 2
+    assert any(name.startswith("jg_attention") for name in found)
+    assert all(size > 1000 for size in found.values())
 
 
 def test_without_cupy() -> None:

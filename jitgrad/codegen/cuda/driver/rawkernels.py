@@ -7,13 +7,11 @@ file.
 import hashlib
 import re
 import tempfile
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from jitgrad.codegen.cuda.driver import driverapi, libraries, nvrtc
-from jitgrad.codegen.cuda.kernels import text
 
 _NAME = re.compile(r'^extern "C" __global__ void __launch_bounds__\([^)]*\)\s+(\w+)\(', re.MULTILINE)
 
@@ -24,8 +22,8 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="jitgrad-")
 
 
-def raw_kernels(sources: Sequence[str], xp: Any = None, arch: str = "") -> dict[str, Any]:
-    """The kernels of texts without their prelude, by name, for CuPy's current device.
+def raw_kernels(source: str, xp: Any = None, arch: str = "") -> dict[str, Any]:
+    """The kernels of a whole text (`DeviceModule.source`), by name, for CuPy's current device.
 
     Args:
         xp, arch: CuPy and the architecture; other than the machine's in tests only.
@@ -35,10 +33,10 @@ def raw_kernels(sources: Sequence[str], xp: Any = None, arch: str = "") -> dict[
     """
     xp = libraries.cupy() if xp is None else xp
     found: dict[str, Any] = {}
-    if not sources:
+    if not _NAME.search(source):
         return found
     arch = arch or driverapi.driver().arch(xp.cuda.Device().id)
-    units = nvrtc.divided("\n".join([text.prelude(), *sources]))
+    units = nvrtc.divided(source)
     for unit, cubin in zip(units, nvrtc.compile_units(units, arch), strict=True):
         path = Path(_folder().name, f"{hashlib.sha256(cubin).hexdigest()}.cubin")
         path.write_bytes(cubin)

@@ -112,24 +112,24 @@ class DeviceModule(ModuleText):
         return "\n".join([text.prelude(), self.head, *self.sources])
 
 
-def kernels(graphs: Mapping[str, Graph], ordered: bool = False, hosted: Collection[int] = ()) -> list[str]:
-    """The kernels of graphs after passes, in order, equal ones once. Needs no CUDA. `hosted`: inputs of "forward" that
-    are on the host.
+def shown(graphs: Mapping[str, Graph], ordered: bool = False, hosted: Collection[int] = ()) -> DeviceModule:
+    """A module with the kernels of graphs after passes, in order, equal ones once, and nothing else. Needs no CUDA.
 
-    Without them: matrix products, which are calls of a library, and what stays on the host.
+    Without them: matrix products, which are calls of a library, and what stays on the host. `hosted`: inputs of
+    "forward" that are on the host.
     """
     module = DeviceModule()
     for name, graph in graphs.items():
         for step in every(prepared(name, graph, hosted if name == "forward" else (), ordered).steps):
             if isinstance(step, ResidentStep):
                 module.resident(step)
-            elif isinstance(step, EachStep):
-                module.each_forms(step)
             elif isinstance(step, AttentionStep):
                 module.attention(step)
+            elif isinstance(step, EachStep):
+                module.each_forms(step)
             elif isinstance(step, KernelStep):
                 module.forms(step.kernel)
-    return module.sources
+    return module
 
 
 def _name(kernel: Kernel, number: int) -> str:

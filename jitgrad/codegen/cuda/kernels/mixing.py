@@ -4,8 +4,6 @@ Its sums are where what waits for later stages is: in registers, in shared memor
 result. The end writes that part, and zeros to those that no block has.
 """
 
-from abc import abstractmethod
-
 from jitgrad.codegen.cuda.kernels.reducing import Reducing
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED
 from jitgrad.codegen.lower.column_sums import PARTS
@@ -29,13 +27,13 @@ class Mixing(Reducing):
     chunks: int
     inner: range
 
-    @abstractmethod
     def held_bytes(self) -> int:
         """Bytes of shared memory for each element of a row."""
+        raise NotImplementedError
 
-    @abstractmethod
     def first(self, chunk: str) -> str:
         """The first element of a chunk."""
+        raise NotImplementedError
 
     def sums_bytes(self) -> int:
         """Bytes of the sums of a column."""

@@ -4,7 +4,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jitgrad.codegen.cuda.host.module import kernels
+from jitgrad.codegen.cuda.host.module import DeviceModule, shown
 from jitgrad.codegen.cuda.host.traffic import Moved, traffic
 from jitgrad.codegen.cuda.schedule.passes import prepared
 from jitgrad.codegen.program.program import Program
@@ -96,10 +96,10 @@ def on_gpu(function: Dispatcher, params: tuple[Any, ...]) -> tuple[OnGpu, list[A
     return made, objects
 
 
-def kernels_of(function: Dispatcher, params: tuple[Any, ...]) -> list[str]:
-    """The kernels that a GPU would run, as CUDA C++."""
+def module_of(function: Dispatcher, params: tuple[Any, ...]) -> DeviceModule:
+    """The kernels that a call with these parameters would run on a GPU."""
     made, _ = on_gpu(function, params)
-    return kernels(made.graphs, made.ordered, made.hosted)
+    return shown(made.graphs, made.ordered, made.hosted)
 
 
 def count(function: Dispatcher, params: tuple[Any, ...], backward: bool = True) -> Traffic:
