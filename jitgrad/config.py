@@ -44,6 +44,12 @@ def _threads(text: str) -> int:
     raise ValueError("a number of threads, at least 1")
 
 
+def _megabytes(text: str) -> int:
+    if text.isdecimal():
+        return int(text)
+    raise ValueError("a number of megabytes")
+
+
 def _default_cache_dir() -> str:
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(base, "jitgrad")
@@ -62,6 +68,7 @@ class Config:
         check: JITGRAD_CHECK, as `@script(check=True)` for every scripted function.
         cache: JITGRAD_CACHE, the folder of the disk cache, or "" for none.
         num_threads: JITGRAD_NUM_THREADS, of compiled functions and eager products; 0: see `get_num_threads`.
+        kept_memory: JITGRAD_KEPT_MEMORY, megabytes kept of arrays that are gone; -1: see `codegen/run/blocks.py`.
         debug_arena: JITGRAD_DEBUG_ARENA, fill memory of GPU programs with NaNs while it holds nothing.
     """
 
@@ -73,12 +80,14 @@ class Config:
     check: bool = False
     cache: str = ""
     num_threads: int = 0
+    kept_memory: int = -1
     debug_arena: bool = False
 
 
 _PARSERS: dict[str, Callable[[str], bool | int | str]] = {
     "debug": _level(6), "jit": _flag, "interpret": _flag, "verify": _level(2),
     "dump": os.path.expanduser, "check": _flag, "num_threads": _threads, "debug_arena": _flag,
+    "kept_memory": _megabytes,
     "cache": lambda text: "" if text.lower() in ("off", "0", "") else os.path.expanduser(text),
 }
 

@@ -15,6 +15,7 @@ from jitgrad.dtypes import FLOAT_KINDS, HALF_CHARS
 from jitgrad.eager import construct
 from jitgrad.eager.arrays import arrays as libraries
 from jitgrad.eager.arrays.arrays import library
+from jitgrad.eager.arrays.blocks import LEAST, keep_for, release
 from jitgrad.eager.arrays.errstate import SILENT, restore, silence
 from jitgrad.eager.arrays.library import HOST, Library
 from jitgrad.eager.arrays.moves import move
@@ -255,6 +256,8 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  
         if plan.decompose:
             return _in_parts(op, operands, attrs, operands[0])
         tracked = False
+    large = arrays[0].nbytes if arrays else 0
+    kept = keep_for(large) if large >= LEAST else None
     try:
         if plan.silent:
             out = plan.run(*arrays, **attrs)
@@ -267,6 +270,9 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  
     except (ValueError, IndexError, TypeError):
         explain(op, operands, attrs)
         raise
+    finally:
+        if kept is not None:
+            release(kept)
     if type(out) is not _ndarray or not recording:
         if type(out) is tuple:
             outs = tuple([wrap(a) for a in out])

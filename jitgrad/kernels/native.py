@@ -109,9 +109,10 @@ class Native(Code):
     def atomic_store(self, value: V, pointer: V) -> None:
         self.line(f"store atomic {value.type} {value.name}, ptr {pointer.name} seq_cst, align 8")
 
-    def atomic_add(self, pointer: V, value: int) -> V:
+    def atomic_add(self, pointer: V, value: V | int) -> V:
         """What was there before."""
-        return self.emit(f"atomicrmw add ptr {pointer.name}, i64 {value} seq_cst, align 8", "i64", 1)
+        added = value if isinstance(value, int) else value.name
+        return self.emit(f"atomicrmw add ptr {pointer.name}, i64 {added} seq_cst, align 8", "i64", 1)
 
     def exchange(self, pointer: V, old: V | int, new: V | int) -> V:
         """Put `new` where `old` is; whether it was."""

@@ -4,12 +4,11 @@ They are part of the run-time library (`runtime.py`), which is compiled once for
 """
 
 from jitgrad.codegen.program.layout import Word
+from jitgrad.kernels.blocks import TOO_MANY
 from jitgrad.kernels.native import Library, Native
 from jitgrad.kernels.values import V
 
 LIBRARY = Library()
-#: more bytes than there are
-TOO_MANY = 1 << 47
 #: words of a chunk of the arena: the one made before it, its bytes, those of them that are used
 PREVIOUS, SIZE, USED = range(3)
 #: bytes of a chunk in front of its memory; the least that one has
@@ -17,7 +16,7 @@ HEAD, LEAST = 64, 1 << 16
 
 
 def allocated(f: Native, size: V) -> V:
-    return f.call("aligned_alloc", "ptr", 1, f.number(64), size)
+    return f.call("jg_fresh", "ptr", 1, size)
 
 
 @LIBRARY.function("i1", slot="ptr", size="i64")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 import struct
 import weakref
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from jitgrad.codegen.program.memory import HOST, Memory, is_tensor, payload, rea
 from jitgrad.codegen.program.sequences import Arena, SeqHandle, free_chunks, from_list
 from jitgrad.codegen.program.sites import Site
 from jitgrad.codegen.run import generated
+from jitgrad.eager.arrays import blocks
 from jitgrad.eager.inplace import put_back
 
 #: how a value travels: see `memory.kind_of`
@@ -189,8 +191,8 @@ class Launcher:
         self.arenas: list[int] = []  # of sequences that are gone
         self.scope: dict[str, Any] = {
             "native": self.native, "pool": [], "make": lambda: Workspace(interface), "empty": np.empty,
-            "failed": self.failed, "dims": dims.FUNCTIONS, "TUPLE": TUPLE_ITEMS, "finish": raise_status,
-            "commits": self.commits, "decode": decode, "encode": encode, "from_list": from_list,
+            "large": blocks.empty, "failed": self.failed, "dims": dims.FUNCTIONS, "TUPLE": TUPLE_ITEMS,
+            "finish": raise_status, "commits": self.commits, "decode": decode, "encode": encode, "from_list": from_list,
             "handles": self.handles, "code": code, "memory": HOST,
         }
 
@@ -242,9 +244,15 @@ class Launcher:
         lines = []
         for k, output in enumerate(self.interface.outputs):
             if output.shape is not None:
-                self.scope[f"t{k}"] = tensor_kind(output.kind)[0].np
+                d = tensor_kind(output.kind)[0]
+                self.scope[f"t{k}"] = d.np
                 shape = ", ".join(output.shape) + ("," if output.shape else "")
-                lines.append(f"    o{k} = empty(({shape}), t{k})")
+                make, least = "empty", -(-blocks.LEAST // d.itemsize)
+                if all(size.isdecimal() for size in output.shape):
+                    make = "large" if math.prod(map(int, output.shape)) >= least else make
+                elif output.shape:
+                    make = f"(large if {' * '.join(f'({size})' for size in output.shape)} >= {least} else empty)"
+                lines.append(f"    o{k} = {make}(({shape}), t{k})")
         return lines
 
     def numbers(self) -> list[str]:

@@ -2,5 +2,6 @@
 
 from jitgrad.codegen.run.convolutions import made as convolved
 from jitgrad.codegen.run.elementwise import computed
+from jitgrad.codegen.run.runtime import symbols as load
 
-__all__ = ["computed", "convolved"]
+__all__ = ["computed", "convolved", "load"]

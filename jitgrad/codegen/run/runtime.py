@@ -8,7 +8,7 @@ from pathlib import Path
 from jitgrad import kernels, random
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.program import layout
-from jitgrad.codegen.run import store, threads
+from jitgrad.codegen.run import blocks, store, threads
 
 
 def key(*what: str) -> str:
@@ -27,12 +27,13 @@ def compiled() -> tuple[bytes, list[str]]:
     """The library's object and the names in it, from the disk cache if there."""
     def make() -> bytes:
         from jitgrad.codegen.run import helpers  # seldom needed: the texts are large
-        from jitgrad.kernels import pool, products, runtime
+        from jitgrad.kernels import blocks as native_blocks, pool, products, runtime
 
         machine = engine.host()
         text, exports = runtime.module_text(machine.vector_bytes, machine.has_fma, machine.has_avx512)
-        names = [*exports, *helpers.LIBRARY.functions, *pool.LIBRARY.exports, *products.LIBRARY.exports]
-        texts = [text, helpers.LIBRARY.text(), pool.text(machine.triple), products.text()]
+        libraries = (helpers.LIBRARY, native_blocks.LIBRARY, pool.LIBRARY, products.LIBRARY)
+        names = [*exports, *[name for library in libraries for name in library.exports]]
+        texts = [text, helpers.LIBRARY.text(), native_blocks.text(), pool.text(machine.triple), products.text()]
         return ",".join(names).encode() + b"\n" + engine.compile_module(_joined(texts))
 
     names, _, code = store.kept(key(), make).partition(b"\n")
@@ -59,6 +60,7 @@ def _loaded() -> tuple[engine.Loaded, dict[str, int]]:
     loaded = engine.load(code, addresses, names)
     found = {name: loaded.address(name) for name in names}
     threads.manage(found)
+    blocks.manage(found, loaded)
     return loaded, found
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.eager.arrays.arrays import filled_like, several
+from jitgrad.eager.arrays.blocks import keep, release
 from jitgrad.eager.arrays.errstate import SILENT, restore, silence
 from jitgrad.eager.autograd.anomaly import made_by, require_numbers, watching
 from jitgrad.eager.autograd.cotangents import Arrays, Placed, Tensors, own
@@ -258,10 +259,11 @@ def _run(roots: list[tuple[Edge, Tensor]], keep_graph: bool, create_graph: bool,
         if work.all or edge[0] in work.useful:
             work.send(edge, g if create_graph else g._data)
     before, mode.enabled = mode.enabled, create_graph and not mode.inference
-    token = silence(SILENT)
+    token, kept = silence(SILENT), keep()
     try:
         work.run()
     finally:
+        release(kept)
         restore(token)
         mode.enabled = before
     return work
