@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 
 from jitgrad.codegen.lower import commits, deferred_stores
 from jitgrad.codegen.lower.classify import classify
-from jitgrad.codegen.lower.column_sums import ColumnSums
 from jitgrad.codegen.lower.device import attention
 from jitgrad.codegen.lower.device.epilogues import Epilogues
 from jitgrad.codegen.lower.device.narrowed import narrowed
 from jitgrad.codegen.lower.device.padded import unpadded
 from jitgrad.codegen.lower.device.parts import aim_parts, also_written
 from jitgrad.codegen.lower.fuse import Fusion, Group
+from jitgrad.codegen.lower.fusing import fused
 from jitgrad.codegen.lower.groups import GroupBuilder
 from jitgrad.codegen.lower.rules import control, conv, effects, ops, products, sequences, windows
 from jitgrad.codegen.lower.state import Lowering
@@ -36,7 +36,7 @@ def lower_block(state: Lowering, block: Block) -> None:
     units = classify(state, block, nodes)
     commits.order_commits(units)
     fusion = Fusion(units.items, units.item_of, units.depends, units.effects)
-    groups = ColumnSums(units, fusion).run() if state.device else fusion.run()
+    groups = fused(units, fusion, state.device)
     for group in groups:
         for item in group.items:
             units.group_of[item] = group

@@ -4,8 +4,8 @@ from collections.abc import Collection
 
 from jitgrad.codegen.lower import interface
 from jitgrad.codegen.lower.block import lower_block
-from jitgrad.codegen.lower.column_sums import with_copies
 from jitgrad.codegen.lower.deferred_stores import attach
+from jitgrad.codegen.lower.fusing import with_copies
 from jitgrad.codegen.lower.linear import linearize
 from jitgrad.codegen.lower.state import Lowering, is_single
 from jitgrad.codegen.program.program import Program
@@ -22,9 +22,7 @@ def lower(name: str, graph: Graph, device: bool = False, hosted: Collection[int]
     the inputs `hosted`, of one element in the host's memory, and what is made of these alone. `ordered`: scatters on a
     device keep a fixed order, as they always do on the host.
     """
-    graph = linearize(attach(graph))
-    if device:
-        graph = with_copies(graph)
+    graph = with_copies(linearize(attach(graph)))
     state = Lowering(graph, lower_block, device, hosted, on_host(graph, hosted) if hosted else (), ordered and device)
     parts = interface.bind_inputs(state)
     planned = interface.plan_outputs(state)

@@ -51,7 +51,7 @@ class Item:
         inner: those that it reduces.
         out_axes: per axis of the result, the axis of the space, or -1 where the result has size 1.
         index: position in the block.
-        column_sum: it sums over the axes that the other items of its kernel do not reduce; see `column_sums.py`.
+        column_sum: it sums over the axes that the other items of its kernel do not reduce; see `device/column_sums.py`.
     """
 
     node: Node
@@ -342,6 +342,26 @@ class Fusion:
             return None
         return self.room(low, high)
 
+    def holders(self, operand: Operand) -> list[Group]:
+        """The kernels that have what an operand reads."""
+        producer = self.producers.get(operand.base)
+        if producer is not None:
+            return [self.group[producer]]
+        return [g for g in dict.fromkeys(self.group[i] for i in self.items) if operand.base in g.sources]
+
+    def places(self, group: Group, operand: Operand) -> dict[int, int] | None:
+        """Axis of the reader `operand` -> axis of the group, by how both have what it reads."""
+        producer = self.producers.get(operand.base)
+        if producer is not None:
+            return _matched(producer.own, group.maps[producer], operand)
+        for reader in group.items:
+            for other in reader.operands:
+                if other.base is operand.base and not other.stored:
+                    found = _matched(other.entries, group.maps[reader], operand)
+                    if found is not None:
+                        return found
+        return None
+
 
 def _moved(maps: dict[Item, tuple[int, ...]], axes: tuple[int, ...]) -> dict[Item, tuple[int, ...]]:
     """The maps of a group's items into a space where each axis of the group is another one."""
@@ -372,3 +392,18 @@ def _sorted(depends: dict[object, set[object]]) -> list[object]:
                 done.add(unit)
                 order.append(stack.pop())
     return order
+
+
+def _matched(entries: tuple[tuple[int, object, object], ...], axes: tuple[int, ...],
+             operand: Operand) -> dict[int, int] | None:
+    """Axis of the reader `operand` -> axis of the group, from how the group has the same value, dimension by dimension.
+    """
+    found: dict[int, int] = {}
+    for have, want in zip(entries, operand.entries, strict=True):
+        if have[0] < 0 and want[0] < 0:
+            continue
+        if have[0] < 0 or want[0] < 0 or have[1:] != want[1:]:
+            return None
+        if found.setdefault(want[0], axes[have[0]]) != axes[have[0]]:
+            return None
+    return found

@@ -34,13 +34,10 @@ class Derivative:
         residuals: the values that `forward` saves, in order.
     """
 
-    def __init__(self, graph: Graph, wrt: Sequence[int], outputs: Sequence[int], rematerialise: bool = False):
+    def __init__(self, graph: Graph, wrt: Sequence[int], outputs: Sequence[int]):
         self.wrt, self.outputs = tuple(wrt), tuple(outputs)
         self._present = (True,) * len(self.outputs)
-        graph = fold(expand_composites(graph))
-        self._instead: dict[Value, Value] | None = None
-        if rematerialise:
-            graph, self._instead = with_rows(graph)
+        graph, self._instead = with_rows(fold(expand_composites(graph)))
         context, frame, self._full = self._sweep(graph, self._present, None)
         assert frame.residuals is not None
         self.residuals = tuple(frame.residuals)
@@ -72,15 +69,15 @@ class Derivative:
         return context, frame, flatten(Graph(frame.out, f"{graph.name}_backward"))
 
 
-def differentiate(graph: Graph, wrt: Sequence[int], outputs: Sequence[int], rematerialise: bool = False) -> Derivative:
+def differentiate(graph: Graph, wrt: Sequence[int], outputs: Sequence[int]) -> Derivative:
     """The derivative of `graph`'s outputs (indices) with respect to its inputs (indices).
 
-    `rematerialise`: what moves fewer bytes when it is computed again than when it is saved, is: for devices.
+    What moves fewer bytes when it is computed again than when it is saved, is (`rematerialise.py`).
 
     Raises NonDifferentiable, with the place in the user's source, where a gradient would have to flow through an op
     that has none.
     """
-    return Derivative(graph, wrt, outputs, rematerialise)
+    return Derivative(graph, wrt, outputs)
 
 
 def gradient_function(graph: Graph, wrt: Sequence[int], outputs: Sequence[int], present: Sequence[bool]) -> Graph:

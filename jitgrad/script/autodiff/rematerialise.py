@@ -1,6 +1,6 @@
-"""Rematerialisation: what a device computes again because storing it would move more bytes.
+"""Rematerialisation: what is computed again because storing it would move more bytes.
 
-Reading and writing memory is most of what a pointwise kernel costs there, so what counts is bytes per element. A value
+Reading and writing memory is most of what a pointwise kernel costs, so what counts is bytes per element. A value
 that is stored is written and read; one that is in memory anyway (an input that nobody writes, a product, a result that
 the caller gets) is only read; one with fewer axes (a row's mean) costs next to nothing, as does a draw, of which seed
 and offset are enough. `(x - mean) * scale` in float32, of a bfloat16 input: 8 bytes stored, 2 computed again.

@@ -133,8 +133,8 @@ class GraphFunction(Interface):
         return any(n.op == "custom" for n in walk(self.graph.block))
 
     @property
-    def rematerialise(self) -> bool:
-        """Whether the backward computes again what costs more bytes to save."""
+    def on_device(self) -> bool:
+        """Whether the graphs are made for a device that is not the host."""
         return self.device.type != "cpu"
 
     @functools.cached_property
@@ -142,7 +142,7 @@ class GraphFunction(Interface):
         """The graph's derivative; deterministic, so that residuals fit programs compiled in another process."""
         from jitgrad.script.autodiff import differentiate
 
-        return differentiate(self.graph, self.wrt, self.differentiable, self.rematerialise)
+        return differentiate(self.graph, self.wrt, self.differentiable)
 
     def gradient_graphs(self) -> tuple[Graph, Graph]:
         """The forward that saves and the backward for cotangents of every output, simplified, not yet in primitives.
@@ -174,9 +174,9 @@ class GraphFunction(Interface):
         from jitgrad.script.passes import pipeline
 
         if not self.differentiable:
-            return {"forward": pipeline.run(self.graph, device=self.rematerialise)}, (), ()
-        forward, places = self._without_inputs(pipeline.run(self.derivative.forward, device=self.rematerialise))
-        backward = pipeline.run(self.derivative.backward((True,) * len(self.differentiable)), device=self.rematerialise)
+            return {"forward": pipeline.run(self.graph, device=self.on_device)}, (), ()
+        forward, places = self._without_inputs(pipeline.run(self.derivative.forward, device=self.on_device))
+        backward = pipeline.run(self.derivative.backward((True,) * len(self.differentiable)), device=self.on_device)
         backward, flags = split_flags(backward)
         return {"forward": forward, "backward": backward}, flags, places
 
@@ -294,7 +294,7 @@ class GraphFunction(Interface):
             raise ValueError(f"kernels are generated for \"cpu\" and \"cuda\", not for \"{device}\"")
         from jitgrad.codegen.cuda.host.module import shown
 
-        own = self if self.rematerialise else self._uncompiled(Device("cuda"))
+        own = self if self.on_device else self._uncompiled(Device("cuda"))
         return shown(own._graphs()[0], self.ordered).sources
 
     def _uncompiled(self, device: Device) -> GraphFunction:
@@ -384,7 +384,7 @@ class GraphFunction(Interface):
 
         with self._lock:
             if present not in self._backwards:
-                backward = pipeline.run(self.derivative.backward(present), device=self.rematerialise)
+                backward = pipeline.run(self.derivative.backward(present), device=self.on_device)
                 graph, flags = split_flags(backward)
                 self._backwards[present] = Backward(self._programs({"backward": graph})["backward"], flags)
             return self._backwards[present]

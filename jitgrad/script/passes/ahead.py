@@ -1,4 +1,4 @@
-"""Products of the rows that a loop takes one after another are computed before it, as one, on devices.
+"""Products of the rows that a loop takes one after another are computed before it, as one.
 
     %2: f32[B, N] = scan(%n, %h){n_carries=1, reverse=False}:          # %n: the size T
       body(%k: int, %p: f32[B, N]):

@@ -1,9 +1,10 @@
-"""Parts that are added to zeros side by side are joined, on devices.
+"""Parts that are added to zeros side by side are joined.
 
     slice_add(slice_add(zeros, a){start=0}, b){start=n}     becomes     cat(a, b)      where that is all of it
 
-So the cotangent of what is cut into pieces, as the projections of attention are, is written once. A part's -0 stays
--0, where the sum with zero makes it 0.
+So the cotangent of what is cut into pieces, as the projections of attention are, is written once. The sum with zero
+makes 0 of a part's -0: so does adding 0 to the parts, which is done in the kernels that make them. On devices it is not
+done, since attention has none: a part's -0 stays -0 there.
 """
 
 from collections.abc import Sequence
@@ -16,10 +17,19 @@ from jitgrad.script.passes.rules.rules import constant, tensor
 
 def joined(graph: Graph) -> Graph:
     """`graph` with sums of parts that do not overlap as joins of them."""
-    return _Joined(graph).run()
+    return _Joined(graph, bare=False).run()
+
+
+def joined_bare(graph: Graph) -> Graph:
+    """The same, with -0 as it is."""
+    return _Joined(graph, bare=True).run()
 
 
 class _Joined(Rewriter):
+    def __init__(self, graph: Graph, bare: bool):
+        super().__init__(graph)
+        self.bare = bare
+
     def visit(self, node: Node) -> Sequence[Value] | None:
         if node.op != "slice_add":
             return None
@@ -43,4 +53,7 @@ class _Joined(Rewriter):
         whole = tensor(node.output)
         if parts or at != whole.dims[axis] or any(tensor(v).dtype is not whole.dtype for v in found):
             return None
+        if whole.dtype.is_floating_point and not self.bare:
+            zero = self.emit("full", value=0.0, shape=(), dtype=whole.dtype)
+            found = [self.emit("add", v, zero) for v in found]
         return (found[0] if len(found) == 1 else self.emit("cat", *found, axis=axis),)

@@ -1,4 +1,4 @@
-"""One element of each row: read or written without the rows being stored, on devices.
+"""One element of each row: read or written without the rows being stored.
 
     index(x, arange, i){axes=(0, 1)}   becomes   gather(x, i)                and likewise index_put that adds
     y = x - m;  gather(y, i)           becomes   gather(x, i) - m            where i has size 1 along the axis

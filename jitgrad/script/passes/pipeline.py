@@ -17,11 +17,12 @@ from jitgrad.script.passes.cse import cse
 from jitgrad.script.passes.dce import dce
 from jitgrad.script.passes.decompose import decompose
 from jitgrad.script.passes.invariant import invariant
-from jitgrad.script.passes.joined import joined
+from jitgrad.script.passes.joined import joined, joined_bare
 from jitgrad.script.passes.licm import licm
 from jitgrad.script.passes.picks import picks
 from jitgrad.script.passes.products import transpose_products
 from jitgrad.script.passes.slices import slices
+from jitgrad.script.passes.unroll import unroll
 
 Pass = Callable[[Graph], Graph]
 
@@ -32,14 +33,14 @@ def decompose_partly(graph: Graph) -> Graph:
 
 
 #: before differentiation
-PREPARE: tuple[Pass, ...] = (decompose_partly, canonicalize, cse, invariant, licm, dce)
+PREPARE: tuple[Pass, ...] = (decompose_partly, unroll, canonicalize, cse, invariant, licm, dce)
 
 #: for the backends
-RUN: tuple[Pass, ...] = (unmark, decompose, canonicalize, cse, transpose_products, invariant, licm, dce)
+RUN: tuple[Pass, ...] = (unmark, decompose, canonicalize, cse, picks, joined, cse, transpose_products, invariant, licm,
+                         products_ahead, slices, dce)
 
 #: for those of devices
-RUN_DEVICE: tuple[Pass, ...] = (unmark, decompose, canonicalize, cse, picks, joined, cse, transpose_products, invariant,
-                                licm, products_ahead, slices, dce)
+RUN_DEVICE: tuple[Pass, ...] = tuple(joined_bare if p is joined else p for p in RUN)
 
 
 def prepare(graph: Graph, *, verify: int | None = None) -> Graph:

@@ -1,4 +1,4 @@
-"""Pieces of what is computed element by element are computed of pieces, on devices.
+"""Pieces of what is computed element by element are computed of pieces.
 
     %9: f32[B, 4*N] = add(%8, %bias)                                   # %bias: f32[4*N]
     %0: f32[B, N] = slice(%9){axis=1, start=0, length=N, step=1}

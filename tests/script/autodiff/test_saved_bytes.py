@@ -114,18 +114,18 @@ CASES = {
     "cross_entropy": (cross_entropy, (tensor(N, D, grad=False), tensor(D, 5), jitgrad.randint(0, 5, (N,))),
                       N * 5 * F32 + N * 8 + N + F32),  # log_softmax, the targets, which of them count, how many
     "layer_norm": (layer_norm, (X, tensor(D), tensor(D)),
-                   2 * N * D * F32 + N * F32),  # centred, and the result (of which the program takes a product)
-    "dropout": (dropout, (X,), N * D),  # a bool per element
-    "relu_chain": (relu_chain, (X,), N * D * F32),
+                   2 * N * F32),  # two numbers of each row
+    "dropout": (dropout, (X,), 0),  # drawn again
+    "relu_chain": (relu_chain, (X,), 0),
     "rnn": (rnn, (tensor(20, 4, D, grad=False), tensor(4, H), tensor(D, H), tensor(H, H), tensor(H)),
             20 * 4 * H * F32 + 4 * H * F32),  # 512 bytes per step, and the last state
     "attention": (attention, (tensor(2, N, D), tensor(2, N, D), tensor(2, N, D)), 2 * N * N * F32),
     "newton": (newton, (jitgrad.full((D,), 2.0, requires_grad=True),), 6 * D * F32),  # 6 iterations
     "branch": (branch, (X, True), N * D * F32),
     "branch not taken": (branch, (X, False), N * D * F32),
-    "embedding": (embedding, (tensor(50, D), jitgrad.randint(0, 50, (N,))), N * 8),
+    "embedding": (embedding, (tensor(50, D), jitgrad.randint(0, 50, (N,))), N),  # which of them are negative
     "batch_norm": (batch_norm, (X, tensor(D), tensor(D)),
-                   2 * N * D * F32 + D * F32),  # centred, and what is squared at the end
+                   2 * D * F32),  # two numbers of each column
     "views": (views, (X,), 0),
     "join": (join, (X, tensor(N, 3)), 0),
 }

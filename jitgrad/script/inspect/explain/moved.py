@@ -74,7 +74,7 @@ how it was counted
 class OnGpu(GraphFunction):
     """A function of which only the graphs are made, those that a GPU would run."""
 
-    rematerialise = True
+    on_device = True
 
     def _programs(self, graphs: Mapping[str, Graph]) -> Mapping[str, Callable[..., list[Any]]]:
         self.graphs = dict(graphs)

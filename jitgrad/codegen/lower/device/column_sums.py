@@ -4,24 +4,21 @@
 twice. A sum over all outer axes of a kernel that reduces rows becomes two items: one that joins that kernel, where each
 of `PARTS` blocks adds up the rows that it works on, and one that adds up the blocks' sums, in their order.
 Sums over columns wait until all else is fused, so that what is computed of the elements is with the rows.
-
-A result that is an input (the gradient of a residual) is copied by a kernel that reads it anyway.
 """
 
 from jitgrad.codegen.lower.fuse import MAX_ITEMS, MAX_OPERANDS, Fusion, Group, Item, Operand
-from jitgrad.codegen.lower.rematerialise import Rematerialisation
 from jitgrad.codegen.lower.state import tensor
 from jitgrad.codegen.lower.units import Units
 from jitgrad.dtypes import float32
 from jitgrad.ops.types import TensorType
-from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk
+from jitgrad.script.graph.ir import Node, Value
 
 #: blocks that add up columns, two for each of 132 multiprocessors; where there are fewer rows, others' sums are zero
 PARTS = 264
 
 
 class ColumnSums:
-    """Fusion of one block for a device."""
+    """The sums over columns of one block."""
 
     def __init__(self, units: Units, fusion: Fusion):
         self.units, self.fusion = units, fusion
@@ -29,62 +26,12 @@ class ColumnSums:
         self.sums = {item for item in fusion.items if item.node.op == "sum" and _leading(item)
                      and tensor(item.out).dtype.is_floating_point and (item.space, item.inner) in rows}
 
-    def run(self) -> list[Group]:
-        """All groups."""
-        fusion = self.fusion
-        eras = self.eras()
-        if self.sums or eras:
-            fusion.run(lambda a, b: a in self.sums or b in self.sums or eras.get(a) != eras.get(b), self.join)
-        else:
-            fusion.run()
-        for item in list(fusion.items):
-            node = item.node
-            if node.op == "cast" and tensor(node.inputs[0]).dtype is node.attrs["dtype"]:  # it only copies
-                self.join_copy(item)
-        Rematerialisation(self.units, fusion).run()
-        return list(dict.fromkeys(fusion.group[item] for item in fusion.items))
-
-    def eras(self) -> dict[object, int]:
-        """By unit, the first place where the program may leave that it has to come before, as it is written to memory.
-
-        What has to come before the same place is fused first: gradients that are clipped in place are written before
-        the optimizer computes numbers that may overflow, its moments are not.
-        """
-        found: dict[object, int] = {}
-        depends, may_leave = self.units.depends, self.units.state.may_leave
-        for number, unit in enumerate(u for u in depends if isinstance(u, Node) and may_leave[u]):
-            pending: list[object] = [unit]
-            while pending:
-                for d in depends[pending.pop()]:
-                    if d not in found:
-                        found[d] = number
-                        pending.append(d)
-        return found
-
-    def join_copy(self, item: Item) -> None:
-        """Let a kernel that reads an input copy it, too."""
-        fusion, alone = self.fusion, self.fusion.group[item]
-        (operand,) = item.operands
-        for group in self.holders(operand):
-            if group is alone or len(alone.items) > 1 or len(group.items) >= MAX_ITEMS or (
-                    len(group.sources) >= MAX_OPERANDS):
-                continue
-            found = self.places(group, operand) or {}
-            axes = tuple([found.get(a, -1) for a in range(len(item.space))])
-            if sorted(axes) != list(range(len(group.space))) or any(
-                    group.space[a] != n for a, n in zip(axes, item.space, strict=True)):
-                continue
-            room = fusion.unrelated(group, alone)
-            if room is not None:
-                fusion.absorb(group, alone, axes, room)
-                return
-
     def join(self) -> None:
         """Split the sums that may join a kernel over rows."""
         ends: list[Item] = []
         for item in sorted(self.sums, key=lambda i: i.index):
             (operand,) = item.operands
-            for group in self.holders(operand):
+            for group in self.fusion.holders(operand):
                 axes = self.axes(group, item, operand)
                 if axes is not None and self.split(item, group, axes):
                     ends.append(item)
@@ -96,38 +43,17 @@ class ColumnSums:
         """The kernel that makes the parts of a sum."""
         return self.fusion.group[self.units.item_of[item.operands[0].base]]
 
-    def holders(self, operand: Operand) -> list[Group]:
-        """The kernels that have what a sum reads."""
-        fusion = self.fusion
-        producer = fusion.producers.get(operand.base)
-        if producer is not None:
-            return [fusion.group[producer]]
-        return [g for g in dict.fromkeys(fusion.group[i] for i in fusion.items) if operand.base in g.sources]
-
     def axes(self, group: Group, item: Item, operand: Operand) -> tuple[int, ...] | None:
         """The group's axes that are the sum's, where it sums over those that the group does not reduce."""
         if not group.inner or operand.stored or len(group.space) != len(item.space):
             return None
-        found = self.places(group, operand)
+        found = self.fusion.places(group, operand)
         if found is None or len(found) != len(item.space):
             return None
         axes = tuple([found[a] for a in range(len(item.space))])
         fits = (sorted(axes) == list(range(len(axes))) and {axes[a] for a in item.inner} == set(group.outer)
                 and all(group.space[axes[a]] == n for a, n in enumerate(item.space)))
         return axes if fits else None
-
-    def places(self, group: Group, operand: Operand) -> dict[int, int] | None:
-        """Axis of the sum -> axis of the group, by how both have what the sum reads."""
-        producer = self.fusion.producers.get(operand.base)
-        if producer is not None:
-            return _matched(producer.own, group.maps[producer], operand)
-        for reader in group.items:
-            for other in reader.operands:
-                if other.base is operand.base and not other.stored:
-                    found = _matched(other.entries, group.maps[reader], operand)
-                    if found is not None:
-                        return found
-        return None
 
     def split(self, item: Item, group: Group, axes: tuple[int, ...]) -> bool:
         """Let a part of the sum join the group; what is left of it adds up the blocks' sums."""
@@ -168,34 +94,6 @@ class ColumnSums:
                 fusion.absorb(a, b, tuple(range(len(a.space))), room)
 
 
-def with_copies(graph: Graph) -> Graph:
-    """`graph` where results that are inputs are made by nodes, which kernels can take along."""
-    block = graph.block
-    inputs, nodes, results = set(graph.inputs), list(block.nodes), list(block.results)
-    if any(n.op == "commit" for n in walk(block)):
-        return graph
-    for k, v in enumerate(results):
-        if v in inputs and isinstance(v.type, TensorType) and any(n != 1 for n in v.type.dims):
-            results[k] = Value(v.type, v.name)
-            nodes.append(Node("cast", (v,), {"dtype": v.type.dtype}, (results[k],)))
-    return Graph(Block(block.params, nodes, tuple(results), block.binds), graph.name)
-
-
 def _leading(item: Item) -> bool:
     """Whether an item reduces its first axes and keeps the others."""
     return 0 < len(item.inner) < len(item.space) and item.inner == frozenset(range(len(item.inner)))
-
-
-def _matched(entries: tuple[tuple[int, object, object], ...], axes: tuple[int, ...],
-             operand: Operand) -> dict[int, int] | None:
-    """Axis of the reader `operand` -> axis of the group, from how the group has the same value, dimension by dimension.
-    """
-    found: dict[int, int] = {}
-    for have, want in zip(entries, operand.entries, strict=True):
-        if have[0] < 0 and want[0] < 0:
-            continue
-        if have[0] < 0 or want[0] < 0 or have[1:] != want[1:]:
-            return None
-        if found.setdefault(want[0], axes[have[0]]) != axes[have[0]]:
-            return None
-    return found
