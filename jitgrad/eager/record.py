@@ -4,18 +4,19 @@ What never changes for a row (its function on arrays, whether it is a view, whic
 given set of operands that need gradients) is worked out once and kept in a `Plan`.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from jitgrad import dtypes
-from jitgrad.device import CPU, device
+from jitgrad.device import CPU, cpu_kernels, device
 from jitgrad.dtypes import FLOAT_KINDS, HALF_CHARS
 from jitgrad.eager import construct
 from jitgrad.eager.arrays import arrays as libraries
 from jitgrad.eager.arrays.arrays import library
-from jitgrad.eager.arrays.blocks import LEAST, keep_for, release
+from jitgrad.eager.arrays.blocks import keep, release
 from jitgrad.eager.arrays.errstate import SILENT, restore, silence
 from jitgrad.eager.arrays.library import HOST, Library
 from jitgrad.eager.arrays.moves import move
@@ -33,6 +34,8 @@ from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
 
 ARRAYS = HOST.F
+#: elements of an operand from which native code computes what it can (`codegen/run/rows.py`)
+MANY = 1 << 16
 _ndarray = np.ndarray
 _new = object.__new__
 
@@ -172,6 +175,10 @@ class OpNode(Node):
             if home is not HOST:
                 with home.near(g if type(g) is tuple else (g,)):
                     return self._cotangents(g, y, xs, needs, home.F)
+        if F is ARRAYS and type(g) is _ndarray and g.size >= MANY:
+            found = cpu_kernels().row_cotangents(self.op, needs, g, y, xs, self.attrs)
+            if found is not None:
+                return found  # type: ignore[no-any-return]
         parts = self.parts
         if parts is None:
             return self.op.vjp(F, g, y, *xs, **self.attrs)  # type: ignore[operator,misc,no-any-return]
@@ -231,6 +238,8 @@ def explain(op: OpDef, operands: Sequence[Any], attrs: dict[str, Any]) -> None:
 def create(op: OpDef, numbers: tuple[Any, ...], attrs: dict[str, Any], where: device) -> Any:
     """Run a row without tensor operands: a new tensor on a device."""
     if where.type == "cpu":
+        if op.kind is RANDOM and math.prod(attrs["shape"]) >= MANY:
+            return wrap(cpu_kernels().drawn(op, numbers, attrs))
         return wrap((op.cache.get("eager") or plan_of(op)).run(*numbers, **attrs))
     home = libraries.on_device(where)
     with home.on(where):
@@ -256,10 +265,12 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  
         if plan.decompose:
             return _in_parts(op, operands, attrs, operands[0])
         tracked = False
-    large = arrays[0].nbytes if arrays else 0
-    kept = keep_for(large) if large >= LEAST else None
+    large = bool(arrays) and arrays[0].size >= MANY
+    kept = keep() if large else None
     try:
-        if plan.silent:
+        if large and (out := cpu_kernels().row(op, arrays, attrs)) is not None:
+            pass
+        elif plan.silent:
             out = plan.run(*arrays, **attrs)
         else:
             token = silence(SILENT)

@@ -2,6 +2,6 @@
 
 from jitgrad.codegen.run.convolutions import made as convolved
 from jitgrad.codegen.run.elementwise import computed
-from jitgrad.codegen.run.runtime import symbols as load
+from jitgrad.codegen.run.rows import computed as row, cotangents as row_cotangents, drawn
 
-__all__ = ["computed", "convolved", "load"]
+__all__ = ["computed", "convolved", "drawn", "row", "row_cotangents"]

@@ -1,7 +1,10 @@
 """The run-time library: the functions that kernels call, compiled once for a machine and kept in the disk cache."""
 
 import ctypes
+import json
+import os
 import re
+import sys
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,6 +24,24 @@ def key(*what: str) -> str:
              *sorted(Path(kernels.__path__[0]).glob("*.py"))]
     sources = [file.read_bytes() for file in files]
     return store.key_of(*(what or ("runtime",)), engine.version(), engine.host().identity, *sources)
+
+
+@lru_cache(maxsize=1)
+def made_by() -> str:
+    """What every entry in the disk cache depends on that holds compiled graphs: this package's own files, Python, LLVM
+    and the processor.
+    """
+    files: list[tuple[str, int, int]] = []
+    folders = [os.path.dirname(os.path.dirname(os.path.dirname(__file__)))]
+    while folders:
+        with os.scandir(folders.pop()) as found:
+            for entry in found:
+                if entry.name.endswith((".py", ".txt")):
+                    status = entry.stat()
+                    files.append((entry.path, status.st_size, status.st_mtime_ns))
+                elif entry.is_dir() and entry.name != "__pycache__":
+                    folders.append(entry.path)
+    return json.dumps([sorted(files), sys.version, engine.host().identity])
 
 
 def compiled() -> tuple[bytes, list[str]]:

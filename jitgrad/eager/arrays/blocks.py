@@ -11,12 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.device import cpu_kernels
-
 #: bytes from which an array is large
 LEAST = 1 << 18
-#: eager operands of so many bytes, the large ones together, are worth the loading of native code
-ENOUGH = 1 << 30
 
 
 class _Handler:
@@ -24,27 +20,17 @@ class _Handler:
 
     variable: ContextVar[Any] | None = None
     handler: Any = None
-    due = ENOUGH
 
 
 def provide(variable: ContextVar[Any] | None, handler: Any) -> None:
     """Say where NumPy looks for a handler, and which to use; None: none is to be used."""
-    _Handler.variable, _Handler.handler, _Handler.due = variable, handler, 0
+    _Handler.variable, _Handler.handler = variable, handler
 
 
 def keep() -> Token[Any] | None:
     """Let the arrays that are made from now on have our memory, until `release`."""
     variable = _Handler.variable
     return variable.set(_Handler.handler) if variable is not None else None
-
-
-def keep_for(size: int) -> Token[Any] | None:
-    """`keep`, for an eager op on operands of LEAST bytes or more: enough of these load native code."""
-    if _Handler.due > 0:
-        _Handler.due -= size
-        if _Handler.due <= 0:
-            cpu_kernels().load()
-    return keep()
 
 
 def release(token: Token[Any] | None) -> None:

@@ -6,17 +6,13 @@ that differ in what only the compilation reads (a gradient that is there from th
 there are as many as `VARIANTS` entries for it, and one more takes the place of the one longest unused.
 """
 
-import functools
 import hashlib
 import json
-import os
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jitgrad import config, dtypes
-from jitgrad.codegen.llvm import engine
-from jitgrad.codegen.run import store
+from jitgrad.codegen.run import runtime, store
 from jitgrad.codegen.run.serial import pack, unpack
 from jitgrad.determinism import are_deterministic_algorithms_enabled
 from jitgrad.device import get_default_device
@@ -29,22 +25,6 @@ from jitgrad.script.stored.values import NotSavable
 
 #: entries for one key
 VARIANTS = 4
-
-
-@functools.cache
-def _build() -> str:
-    """What every entry depends on: this package's own files, Python, LLVM and the processor."""
-    files: list[tuple[str, int, int]] = []
-    folders = [os.path.dirname(os.path.dirname(os.path.dirname(__file__)))]
-    while folders:
-        with os.scandir(folders.pop()) as found:
-            for entry in found:
-                if entry.name.endswith((".py", ".txt")):
-                    status = entry.stat()
-                    files.append((entry.path, status.st_size, status.st_mtime_ns))
-                elif entry.is_dir() and entry.name != "__pycache__":
-                    folders.append(entry.path)
-    return json.dumps([sorted(files), sys.version, engine.host().identity])
 
 
 def key(function: Any, values: dict[str, Any], mode: tuple[Any, ...],
@@ -66,7 +46,7 @@ def key(function: Any, values: dict[str, Any], mode: tuple[Any, ...],
                  sorted((describe(source), list_kinds.to_plain(kind)) for source, kind in lists.items())]
     except NotSavable:
         return None
-    return hashlib.sha256((json.dumps(facts) + _build()).encode()).hexdigest()
+    return hashlib.sha256((json.dumps(facts) + runtime.made_by()).encode()).hexdigest()
 
 
 def _names(entry: str) -> Iterator[str]:
