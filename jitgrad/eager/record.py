@@ -22,8 +22,8 @@ from jitgrad.eager.arrays.library import HOST, Library
 from jitgrad.eager.arrays.moves import move
 from jitgrad.eager.autograd.anomaly import remember, watching
 from jitgrad.eager.autograd.grad_mode import mode
-from jitgrad.eager.autograd.node import (SECOND_BACKWARD, Array, Edge, Meta, Node, Storage, TapedArray, changed,
-                                         edge_of, next_number, storage_of)
+from jitgrad.eager.autograd.node import (INFERENCE_SAVED, SECOND_BACKWARD, Array, Edge, Meta, Node, Storage, TapedArray,
+                                         changed, edge_of, next_number, storage_of)
 from jitgrad.eager.autograd.tape import tape_of
 from jitgrad.eager.construct import wrap
 from jitgrad.ops.checks import C
@@ -34,15 +34,10 @@ from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
 
 ARRAYS = HOST.F
-#: elements of an operand from which native code computes what it can (`codegen/run/rows.py`)
+#: elements of an operand from which native code computes what it can (`codegen/run/on_arrays/rows.py`)
 MANY = 1 << 16
 _ndarray = np.ndarray
 _new = object.__new__
-
-INFERENCE_SAVED = (
-    "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
-    "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in "
-    "autograd, or use `no_grad()` instead of `inference_mode()`.")
 
 # --- plans ---------------------------------------------------------------------------------------------------------
 
@@ -251,9 +246,8 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  
     plan: Plan = op.cache.get("eager") or plan_of(op)
     if plan.numbers:
         return wrap(plan.run(*operands, **attrs))
-    recording = mode.enabled
+    recording, tracked = mode.enabled, False
     arrays = []
-    tracked = False
     for t in operands:
         a = t._data
         if type(a) is not _ndarray:
@@ -268,11 +262,10 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  
     large = bool(arrays) and arrays[0].size >= MANY
     kept = keep() if large else None
     try:
-        if large and (out := cpu_kernels().row(op, arrays, attrs)) is not None:
-            pass
-        elif plan.silent:
+        out = cpu_kernels().row(op, arrays, attrs) if large else None
+        if out is None and plan.silent:
             out = plan.run(*arrays, **attrs)
-        else:
+        elif out is None:
             token = silence(SILENT)
             try:
                 out = plan.run(*arrays, **attrs)

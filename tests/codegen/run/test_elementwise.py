@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jitgrad
-from jitgrad.codegen.run.elementwise import computed
+from jitgrad.codegen.run.on_arrays.elementwise import computed
 
 # 40-digit values rounded to float64 (mpmath 1.3)
 TABLE = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jitgrad
-from jitgrad.codegen.run import rows
+from jitgrad.codegen.run.on_arrays import rows
 from jitgrad.dtypes import float32
 from jitgrad.eager.record import ARRAYS, MANY
 from jitgrad.ops import OPS
