@@ -7,8 +7,9 @@ compiled once per machine and version and kept in the disk cache (`codegen/llvm/
 
 from functools import partial
 
-from jitgrad.kernels import arrays, math32, math64, math64_special
+from jitgrad.kernels import arrays
 from jitgrad.kernels.functions import Function, binary64, symbol_of, unary32, unary64
+from jitgrad.kernels.math import math32, math64, math64_special
 from jitgrad.kernels.native import Native
 from jitgrad.kernels.values import V, mangle
 from jitgrad.random import MASK32, MULTIPLIERS, ROUNDS, WEYL

@@ -100,6 +100,10 @@ def emit(kernel: Kernel, symbol: str) -> KernelText:
     accumulators: list[Accumulator] = []
     if plan.is_total:
         accumulators = emitter.total(by_argument)
+    elif plan.turned >= 0:
+        emitter.enter_function()
+        emitter.transposed()
+        emitter.line("ret void")
     else:
         emitter.forms(by_argument, emitter.body)
     code.lines.append("}\n")

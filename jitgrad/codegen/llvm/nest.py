@@ -144,6 +144,33 @@ class Nest:
             return self.guarded(whole < size, carried, lambda: masked(whole, carried))
         return self.loop(whole, size, width, carried, masked)
 
+    def transposed(self) -> None:
+        """A copy that transposes, a matrix at a time (`kernels/transposes.py`)."""
+        body, lane, turned = self.kernel.body, self.plan.lane, self.plan.turned
+        source, target = body[0].operand, body[1].operand
+        matrices = [axis for axis in self.plan.order if axis not in (turned, lane)]
+
+        def each(axes: list[int]) -> None:
+            if axes:
+                saved = list(self.pointers)
+
+                def inside(i: V, carried: Carried) -> Carried:
+                    self.pointers = list(saved)
+                    self.enter(axes[0], i, {source, target})
+                    each(axes[1:])
+                    return []
+
+                self.loop(0, self.size(axes[0]), 1, [], inside)
+                self.pointers = saved
+                return
+            to, by = (self.stride("o", k, axis, self.kernel.operands[k].strides[axis])
+                      for k, axis in ((target, turned), (source, lane)))
+            bits = 8 * self.kernel.operands[target].dtype.itemsize
+            self.code.do(f"jg_transpose_{bits}", self.pointers[target], self.pointers[source], self.size(turned),
+                         self.size(lane), *[v if isinstance(v, V) else self.code.const(v, "i64", 1) for v in (to, by)])
+
+        each(matrices)
+
     # --- addresses ---
 
     def stride(self, where: str, number: int, position: int, stride: Size) -> V | int:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from jitgrad import dtypes
 from jitgrad.codegen.program.kernel import RANDOM_WORD
 from jitgrad.dtypes import dtype
-from jitgrad.kernels import math32, math64_special
 from jitgrad.kernels.functions import symbol_of
+from jitgrad.kernels.math import math32, math64_special
 from jitgrad.kernels.values import BITS, Number, V, mangle
 from jitgrad.ops import OPS
 

@@ -50,6 +50,20 @@ class Plan:
         return not self.kernel.outer and self.stages == 1 and any(s.op == "reduce" for s in body) and all(
             s.op == "store" for s in body if s.op in STORES)
 
+    @property
+    def turned(self) -> int:
+        """Of a copy that transposes, the axis along which it reads neighbours; it writes them along the lanes. -1: it
+        does something else.
+        """
+        kernel, lane = self.kernel, self.lane
+        if [s.op for s in kernel.body] != ["load", "store"] or kernel.inner or lane < 0:
+            return -1
+        source, target = (kernel.operands[s.operand] for s in kernel.body)
+        if source.dtype is not target.dtype or source.dtype.itemsize not in (4, 8) or target.strides[lane] != 1:
+            return -1
+        neighbours = [a for a, stride in enumerate(source.strides) if stride == 1]
+        return neighbours[0] if len(neighbours) == 1 and target.strides[neighbours[0]] not in (0, 1) else -1
+
     def _is_repeated(self, store: Stmt) -> bool:
         """Whether what is stored for one index of the outermost loop is stored over for the next."""
         return bool(self.kernel.outer) and self.kernel.operands[store.operand].strides[self.order[0]] == 0

@@ -21,7 +21,7 @@ def key(*what: str) -> str:
     """
     files = [Path(__file__), *[Path(str(m.__file__)) for m in (engine, layout, random)],
              *[Path(__file__).parent / name for name in ("helpers.py", "on_arrays/elementwise.py")],
-             *sorted(Path(kernels.__path__[0]).glob("*.py"))]
+             *sorted(Path(kernels.__path__[0]).rglob("*.py"))]
     sources = [file.read_bytes() for file in files]
     return store.key_of(*(what or ("runtime",)), engine.version(), engine.host().identity, *sources)
 
@@ -48,13 +48,14 @@ def compiled() -> tuple[bytes, list[str]]:
     """The library's object and the names in it, from the disk cache if there."""
     def make() -> bytes:
         from jitgrad.codegen.run import helpers  # seldom needed: the texts are large
-        from jitgrad.kernels import blocks as native_blocks, pool, products, runtime
+        from jitgrad.kernels import blocks as native_blocks, pool, products, runtime, transposes
 
         machine = engine.host()
         text, exports = runtime.module_text(machine.vector_bytes, machine.has_fma, machine.has_avx512)
-        libraries = (helpers.LIBRARY, native_blocks.LIBRARY, pool.LIBRARY, products.LIBRARY)
+        libraries = (helpers.LIBRARY, native_blocks.LIBRARY, pool.LIBRARY, products.LIBRARY, transposes.LIBRARY)
         names = [*exports, *[name for library in libraries for name in library.exports]]
-        texts = [text, helpers.LIBRARY.text(), native_blocks.text(), pool.text(machine.triple), products.text()]
+        texts = [text, helpers.LIBRARY.text(), native_blocks.text(), pool.text(machine.triple), products.text(),
+                 transposes.LIBRARY.text()]
         return ",".join(names).encode() + b"\n" + engine.compile_module(_joined(texts))
 
     names, _, code = store.kept(key(), make).partition(b"\n")

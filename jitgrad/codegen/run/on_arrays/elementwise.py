@@ -1,4 +1,4 @@
-"""Functions that NumPy lacks, on its arrays: what kernels call (`kernels/math64_special.py`), in a loop.
+"""Functions that NumPy lacks, on its arrays: what kernels call (`kernels/math/math64_special.py`), in a loop.
 
 A loop is compiled on first use and kept in the disk cache. Of a float type that is neither float32 nor float64 the
 result is float64's, rounded.
@@ -41,7 +41,7 @@ def _loop(name: str, elem: str, order: int) -> tuple[engine.Loaded, Callable[[in
 
 
 def _text(machine: engine.Host, name: str, elem: str, order: int) -> str:
-    from jitgrad.kernels.math64_special import polygamma  # only where the loop is not on disk
+    from jitgrad.kernels.math.math64_special import polygamma  # only where the loop is not on disk
     from jitgrad.kernels.native import Native
     from jitgrad.kernels.runtime import on_lanes
     from jitgrad.kernels.values import V

@@ -12,6 +12,7 @@ transposed. Draws, and what is added up at indices, are computed too (`drawn`, `
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +28,7 @@ from jitgrad.ops.opdef import GATHER, POINTWISE, REDUCE, OpDef, has_trait
 from jitgrad.ops.rules import partial_vjp
 from jitgrad.ops.types import INT, TensorType
 
-#: programs of a row at most: there are attributes that each call has another of
+#: programs at most that differ in attributes only: there are some that each call has another of
 MOST = 32
 _KINDS = frozenset({POINTWISE, REDUCE})
 #: kinds of rows whose derivative rules are programs
@@ -54,7 +55,7 @@ class Program:
 
 
 _programs: dict[Any, Program | None] = {}
-_counts: dict[str, int] = {}
+_counts: Counter[Any] = Counter()
 
 
 def computed(op: OpDef, arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
@@ -135,8 +136,8 @@ def _first(op: OpDef, key: Any, attrs: dict[str, Any]) -> Program | None:
     """Make a program, and remember it; None, and why does not matter: NumPy computes it, or says what is wrong."""
     with engine.lock:
         if key not in _programs:
-            _counts[op.name] = _counts.get(op.name, 0) + 1
-            fits = _counts[op.name] <= MOST and not has_trait(op.name, "in_library")
+            _counts[key[:3]] += 1
+            fits = _counts[key[:3]] <= MOST and not has_trait(op.name, "in_library")
             _programs[key] = _made(op, key, attrs) if fits else None
         return _programs[key]
 

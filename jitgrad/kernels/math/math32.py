@@ -7,7 +7,7 @@ maximum error on its two intervals.
 import math
 
 from jitgrad.kernels.functions import unary32
-from jitgrad.kernels.math64 import clamp, log1p_by, log_edges, polynomial, power_of_two, scale, split, to_int
+from jitgrad.kernels.math.math64 import clamp, log1p_by, log_edges, polynomial, power_of_two, scale, split, to_int
 from jitgrad.kernels.values import V
 
 LN2_HI, LN2_LO = 0.693359375, -2.12194440e-4  # the first has few bits: n * LN2_HI is exact

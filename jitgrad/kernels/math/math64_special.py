@@ -8,7 +8,8 @@ digamma (Boost).
 import math
 
 from jitgrad.kernels.functions import binary64, unary64
-from jitgrad.kernels.math64 import INF, LN2_HI, LN2_LO, circular, exp, kernel_cos, kernel_sin, log, polynomial, split
+from jitgrad.kernels.math.math64 import (INF, LN2_HI, LN2_LO, circular, exp, kernel_cos, kernel_sin, log, polynomial,
+                                         split)
 from jitgrad.kernels.values import V
 
 # --- pow ---

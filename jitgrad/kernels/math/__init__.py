@@ -1,0 +1,1 @@
+"""Functions of floats as operations on vectors of them."""
