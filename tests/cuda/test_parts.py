@@ -73,13 +73,28 @@ def in_a_loop(a: Any, b: Any, c: Any) -> Any:
     return a
 
 
+def views_of_results(a: Any, b: Any, c: Any) -> Any:
+    """Results with the memory of what makes them, but for the one whose neighbours would be apart."""
+    x = (a * b).reshape(2, 2, 6).transpose(0, 1).tanh()
+    others = (a + c)[1:3], (a * c).expand(2, 4, 6)
+    return x.transpose(0, 1), (c * 2).unsqueeze(1), (a - c).exp().t(), (b + c).reshape(-1), *others
+
+
+def joined_views(a: Any, b: Any, c: Any) -> Any:
+    """Parts behind views: written in place, but for `x`, which is read twice, and for what is turned."""
+    x = (a * b).sum(1)
+    turned = (a + b).exp().reshape(2, 2, 6).transpose(0, 1).reshape(4, 6)
+    rows = torch.cat((turned, x.unsqueeze(1), c * x[:, None]), 1)
+    return torch.cat((rows.t(), (a[:, :4] - c[:, 2:]).t(), torch.stack((a.sum(), b.prod(), x.max(), c.min()))[None]), 0)
+
+
 def randn(*shape: int) -> Any:
     return torch.randn(*shape, dtype=torch.float64)
 
 
 PROGRAMS = [
     (lstm, [(5, 2, 6), (6, 24), (6, 24), (24,)]), *[(f, [(4, 6)] * 3) for f in (
-        joined, same_twice, halves, in_a_loop, rows, rows_that_are_read)]]
+        joined_views, joined, same_twice, halves, in_a_loop, rows, rows_that_are_read)]]
 
 
 @pytest.mark.parametrize(("function", "shapes"), PROGRAMS, ids=lambda p: getattr(p, "__name__", ""))
@@ -97,6 +112,16 @@ def test_values_and_gradients(function: Any, shapes: Any, order: bool, driver: S
             found.append([t.detach().cpu().numpy() for t in (y, *[t.grad for t in own if t.grad is not None])])
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("order", [False, True], ids=["ascending", "descending"])
+def test_results_that_are_views(order: bool, driver: StandinDriver) -> None:
+    given = [randn(4, 6) for _ in range(3)]
+    with driver.reversed(order), torch.no_grad():
+        for _ in range(2):
+            found = torch.script(views_of_results)(*[t.cuda() for t in given])
+            for y, expected in zip(found, views_of_results(*given), strict=True):
+                np.testing.assert_allclose(y.cpu().numpy(), expected.numpy(), rtol=1e-12)
 
 
 def launches(function: Any, *shapes: tuple[int, ...], backward: bool = False, loop: bool = False) -> list[str]:
@@ -120,6 +145,12 @@ def test_a_row_is_written_by_the_kernel_that_makes_it() -> None:
 def test_parts_are_written_where_they_belong() -> None:
     found = launches(lambda a, b: torch.cat(((a * b).tanh(), a - b), 1).sum(0), (4, 6), (4, 6))
     assert len(found) == 2
+
+
+def test_results_are_written_where_they_belong() -> None:
+    for function, names in ((lambda a: (a.reshape(2, 2, 6).transpose(0, 1) + 1).transpose(0, 1), 1),
+                            (lambda a: (a.sum(0) * 2).unsqueeze(1), 1), (lambda a: (a + 1).t(), 2)):
+        assert len(launches(function, (4, 6))) == names
 
 
 def test_the_gradient_of_chunk_is_one_kernel() -> None:

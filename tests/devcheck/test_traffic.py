@@ -49,10 +49,10 @@ LIMITS = {
     # the products of all inputs at once, and one time step
     "lstm": Limit(5, 1.05, lambda t, b, h: 2 * (5 * t * b * h + 4 * h * h) + 3.3e6),
     "block": Limit(22, 1.01, lambda b, t, c, heads: 2.36e9),
-    # four results are copied to where (batch, heads, time, features) are in order
-    "attention": Limit(7, 1.01, lambda b, heads, t, d: 24.2 * b * heads * t * d * 2),
-    "softmax_1024": Limit(3, 1.01, lambda m, n: 7 * m * n * 2),
-    "softmax_50257": Limit(3, 1.01, lambda m, n: 9 * m * n * 2),
+    # the result is copied for the backward, where it is in the order of what made q, k and v
+    "attention": Limit(4, 1.01, lambda b, heads, t, d: 18.2 * b * heads * t * d * 2),
+    "softmax_1024": Limit(2, 1.01, lambda m, n: 5 * m * n * 2),
+    "softmax_50257": Limit(2, 1.01, lambda m, n: 7 * m * n * 2),
     "batch_norm": Limit(6, 1.01, lambda n, c, h: 11 * n * c * h * h * 4),
     "transposed": Limit(1, 1.0, lambda n: 2 * n * n * 4),
     "call": Limit(1, 1.0, lambda n: 8 * n),

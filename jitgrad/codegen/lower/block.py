@@ -31,7 +31,6 @@ def lower_block(state: Lowering, block: Block) -> None:
     nodes = products.rewritten(state, block)
     if state.device:
         nodes = Epilogues(state, block, narrowed(state, block, unpadded(state, block, nodes))).run()
-        attention.aim_parts(state, nodes)
     state.see(block.binds)
     units = classify(state, block, nodes)
     commits.order_commits(units)

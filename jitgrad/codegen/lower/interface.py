@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from jitgrad.codegen.lower.rules.joins import aim, opened, stored
+from jitgrad.codegen.lower.rules.joins import aim, opened, put_at, stored
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import contiguous_strides
 from jitgrad.codegen.program.program import NumberOutput, TensorOutput
@@ -96,9 +96,7 @@ def store_output(state: Lowering, value: Value, planned: TensorOutput | None) ->
     if isinstance(type_, TensorType):
         if planned is None:
             return TensorOutput(state.contiguous(value), False, type_.dims)
-        found = state.refs.get(value)
-        if found is None or found.buffer is not planned.ref.buffer:
-            state.copy_into(value, planned.ref)
+        put_at(state, value, planned.ref)
         return planned
     flags, inner, type_ = opened(state, value)
     result = stored(state, inner, type_)

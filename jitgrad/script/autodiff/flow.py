@@ -10,6 +10,7 @@ from typing import Any
 from jitgrad.dims import Symbol
 from jitgrad.ops import NONDIFF, OPS
 from jitgrad.ops.opdef import has_trait
+from jitgrad.ops.saved import saved
 from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
 from jitgrad.script.graph.ir import Block, Graph, Node, Value, flows, symbol_axes
 
@@ -162,3 +163,34 @@ def reachable(start: Iterable[Value], edges: dict[Value, list[Value]]) -> set[Va
                 found.add(v)
                 pending.append(v)
     return found
+
+
+# --- what eager keeps ---
+
+
+def kept_alike(graph: Graph) -> list[int]:
+    """The outputs of which eager's tape keeps the memory as well, so that a derivative may read them where they are.
+
+    `y = softmax(x); return y`: softmax's derivative reads y. `return exp(x).clone()` gives another tensor, though the
+    program makes one array. So this looks at a graph before anything is simplified: for rows that read what they make,
+    or take.
+    """
+    makers: dict[Value, Node] = {v: n for n in graph.block.nodes for v in n.outputs}
+    takers: dict[Value, list[Node]] = {}
+    for node in graph.block.nodes:
+        for v in dict.fromkeys(node.inputs):
+            takers.setdefault(v, []).append(node)
+    return [i for i, v in enumerate(graph.outputs) if isinstance(v.type, TensorType) and (
+        (v in makers and _reads_result(makers[v], v)) or any(_reads_operand(n, v) for n in takers.get(v, ())))]
+
+
+def _reads_result(node: Node, value: Value) -> bool:
+    op = OPS.get(node.op)
+    return op is not None and op.vjp is not None and saved(op).ys[node.outputs.index(value):][:1] == (True,)
+
+
+def _reads_operand(node: Node, value: Value) -> bool:
+    op = OPS.get(node.op)
+    if op is None or op.arity is None or len(node.inputs) != op.arity:
+        return False
+    return any(reads and v is value for reads, v in zip(saved(op).xs, node.inputs, strict=True))

@@ -6,7 +6,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from jitgrad.eager.autograd.anomaly import remember, watching
-from jitgrad.eager.autograd.node import SECOND_BACKWARD, Node, changed, edge_of, next_number
+from jitgrad.eager.autograd.node import (SECOND_BACKWARD, Node, Storage, changed, edge_of, next_number,
+                                         version_of as saved_version)
 
 _NONE: frozenset[int] = frozenset()
 
@@ -33,10 +34,11 @@ class Differentiable(Protocol):
 
 
 class CallNode(Node):
-    """A call on the tape: owns the residuals, and the versions of the arguments that its backward reads again."""
+    """A call on the tape: owns the residuals, and the versions of arguments and results that its backward reads again.
+    """
 
-    __slots__ = ("freed", "function", "items_seen", "lists", "objects", "reached", "residuals", "seen", "tapes",
-                 "unreached")
+    __slots__ = ("freed", "function", "items_seen", "lists", "objects", "reached", "residuals", "results", "seen",
+                 "tapes", "unreached")
 
     def __init__(self, function: Differentiable, objects: Sequence[Any], residuals: list[Any],
                  unreached: Collection[int]):
@@ -51,6 +53,8 @@ class CallNode(Node):
         #: results that are lists: (number among the differentiable outputs, slot of the first item, outline)
         self.lists: list[tuple[int, int, list[Any]]] = []
         self.n_outputs = len(function.differentiable)
+        #: storages of results that are residuals as well, with their versions, arrays and slots
+        self.results: list[tuple[Storage, int, Any, int]] = []
         self.hooks = self.retained = None
         self.title = function.title
         self.function, self.objects, self.residuals, self.unreached = function, objects, residuals, unreached
@@ -78,6 +82,12 @@ class CallNode(Node):
     def on_tape(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
         cotangents = self.ready(cotangents)
         return self.function.backward_on_tape(self.objects, self.seen, self.unreached, cotangents)
+
+    def keep(self, results: Sequence[Any]) -> None:
+        """Note tensors whose memory is that of residuals."""
+        for x in results:
+            storage, version, array, _, slot = saved_version(x)
+            self.results.append((storage, version, array, slot))
 
     def attach_list(self, number: int, items: Sequence[Any]) -> None:
         """Make the tensors of a list outputs of this node."""
@@ -111,7 +121,7 @@ class CallNode(Node):
         if self.freed < frozenset(self.function.histories):
             return
         self.metas = None
-        self.objects, self.residuals, self.tapes = (), [], None
+        self.objects, self.residuals, self.results, self.tapes = (), [], [], None
 
     def check_versions(self) -> None:
         function = self.function
@@ -121,6 +131,9 @@ class CallNode(Node):
                 edge = self.edges[function.wrt.index(i)] if i in function.wrt else None
                 origin = edge[0] if edge is not None and isinstance(edge[0], Node) else None
                 raise changed(self.objects[i]._data, origin, edge[1] if edge is not None else 0, version, found)
+        for storage, version, array, slot in self.results:
+            if storage.version != version:
+                raise changed(array, self, slot, version, storage.version)
         for i, versions in zip(function.list_inputs, self.items_seen, strict=True):
             if i in function.saved:
                 for x, version in zip(self.objects[i], versions, strict=True):

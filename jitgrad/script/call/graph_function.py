@@ -57,6 +57,7 @@ class Interface:
         kept: those of them of whose first content results with a history are made: a second derivative reads it again.
         device: where it runs.
         on_host: outputs that are brought from there to the CPU.
+        lent: outputs of whose memory eager's derivative reads, too: what is kept for the backward is no copy of them.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Interface:
     kept: tuple[int, ...]
     device: Device
     on_host: tuple[int, ...]
+    lent: tuple[int, ...] = ()
 
 
 class GraphFunction(Interface):
@@ -164,6 +166,7 @@ class GraphFunction(Interface):
     def _use(self, programs: Any, flags: tuple[tuple[int, int], ...], places: tuple[int, ...]) -> None:
         self.residuals = places
         self.saved = frozenset(~i for i in places if i < 0)
+        self.kept_results = tuple(sorted({i for i in places if 0 <= i < self.n_outputs}))
         self.forward = programs["forward"]
         if self.differentiable:
             self._backwards[(True,) * len(self.differentiable)] = Backward(programs["backward"], flags)
@@ -181,7 +184,7 @@ class GraphFunction(Interface):
         return {"forward": forward, "backward": backward}, flags, places
 
     def _without_inputs(self, forward: Graph) -> tuple[Graph, tuple[int, ...]]:
-        """`forward` without the residuals that are inputs: the node keeps the caller's arrays instead of copies.
+        """`forward` without the residuals that are inputs or `lent`: the node keeps the caller's arrays, not copies.
 
         An input that the program itself overwrites is not one of them: its old value is an output like any other.
         """
@@ -189,10 +192,13 @@ class GraphFunction(Interface):
         position = {v: i for i, v in enumerate(forward.inputs)
                     if i not in written and (_is_tensor(v.type) or isinstance(v.type, ListType))}
         results = list(forward.outputs[:self.n_outputs])
+        lent = {results[i]: i for i in self.lent}
         places: list[int] = []
         for value in forward.outputs[self.n_outputs:]:
             if value in position:
                 places.append(~position[value])
+            elif value in lent:
+                places.append(lent[value])
             else:
                 places.append(len(results))
                 results.append(value)
@@ -205,7 +211,7 @@ class GraphFunction(Interface):
                 on_host: Sequence[int] = ()) -> GraphFunction:
         """Optimise and compile `graph` for inputs like `objects` in the current grad mode."""
         from jitgrad.eager.autograd.grad_mode import is_grad_enabled
-        from jitgrad.script.autodiff.flow import histories, is_differentiable
+        from jitgrad.script.autodiff.flow import histories, is_differentiable, kept_alike
         from jitgrad.script.passes import pipeline
 
         wrt: tuple[int, ...] = ()
@@ -227,6 +233,7 @@ class GraphFunction(Interface):
             lists=tuple(i for i, t in enumerate(types) if isinstance(t, ListType)),
             arguments=tuple(i for i, t in enumerate(inputs) if _is_tensor(t)),
             list_inputs=tuple(i for i, t in enumerate(inputs) if isinstance(t, ListType)),
+            lent=tuple(i for i in kept_alike(graph) if i not in on_host) if recorded else (),
             writes=writes, kept=tuple(i for i in writes if optimised.inputs[i] in read))
         if device.type != "cpu":
             function.hosted = devices.hosted(graph, objects)
@@ -340,6 +347,7 @@ class GraphFunction(Interface):
                     node.attach_list(slot, outputs[i])
                 elif outputs[i] is not None:
                     node.attach(outputs[i], slot)
+            node.keep([outputs[i] for i in self.kept_results])
         return outputs
 
     def rebase(self, target: Any, outputs: Sequence[Any], index: int) -> bool:

@@ -3,17 +3,15 @@
 Operands and results are (N, L, H, E), E contiguous, with any other strides.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from jitgrad.codegen.lower.rules import ops
-from jitgrad.codegen.lower.rules.joins import aim
 from jitgrad.codegen.lower.rules.windows import copy
 from jitgrad.codegen.lower.state import Lowering, tensor
-from jitgrad.codegen.program.access import is_contiguous, reshape_strides
+from jitgrad.codegen.program.access import is_contiguous
 from jitgrad.codegen.program.device_steps import Attention, AttentionStep
 from jitgrad.codegen.program.step import Ref
-from jitgrad.dims import Size
 from jitgrad.dtypes import float32
 from jitgrad.ops.rows.attention import WIDTHS
 from jitgrad.script.graph.ir import Node, Value
@@ -26,34 +24,6 @@ def attention(state: Lowering, node: Node) -> None:
         ops.library(state, node)
         return
     (_forward if len(node.inputs) == 3 else _backward)(state, node)
-
-
-def aim_parts(state: Lowering, nodes: Sequence[Node]) -> None:
-    """Let results of attention that are joined be made where the join has them."""
-    makers = {v: n for n in nodes for v in n.outputs}
-    if not any(n.op in RULES for n in nodes):
-        return
-    for node in nodes:
-        if node.op != "cat" or not state.known_at_entry(tensor(node.outputs[0]).dims):
-            continue
-        made = [_unshaped(makers, v) for v in node.inputs]
-        if not any(v in makers and makers[v].op in RULES for v in made):
-            continue
-        out = node.outputs[0]
-        start: Size = 0
-        aim(state, out, state.dest.get(out) or state.allocate(tensor(out).dtype, tensor(out).dims))
-        for part, v in zip(node.inputs, made, strict=True):
-            place = ops.window(state.dest[out], node.attrs["axis"], start, tensor(part).dims[node.attrs["axis"]])
-            strides = reshape_strides(place.dims, place.strides, tensor(v).dims)
-            if v in makers and makers[v].op in RULES and strides is not None:
-                aim(state, v, Ref(place.buffer, place.offset, tensor(v).dims, strides))
-            start = start + tensor(part).dims[node.attrs["axis"]]
-
-
-def _unshaped(makers: Mapping[Value, Node], value: Value) -> Value:
-    while value in makers and makers[value].op == "reshape":
-        value = makers[value].inputs[0]
-    return value
 
 
 def _forward(state: Lowering, node: Node) -> None:

@@ -63,14 +63,14 @@ def aim(state: Lowering, value: Value, ref: Ref) -> None:
 
 
 def same_place(a: Ref, b: Ref) -> bool:
-    """Whether the elements of two windows are in the same memory."""
-    return a.buffer is b.buffer and a.offset == b.offset and a.strides == b.strides
+    """Whether the elements of two windows of one shape are in the same memory."""
+    return a.buffer is b.buffer and a.offset == b.offset and all(
+        one == other or size == 1 for size, one, other in zip(a.dims, a.strides, b.strides, strict=True))
 
 
 def put_at(state: Lowering, value: Value, place: Ref) -> None:
-    """Copy `value` to `place` unless it was computed there."""
-    ref = state.refs.get(value)
-    if ref is None or not same_place(ref, place):
+    """Copy `value` to `place` unless it, or what it is a view of, was computed there."""
+    if state.base(value) not in state.refs or not same_place(state.ref(value), place):
         state.copy_into(value, place)
 
 

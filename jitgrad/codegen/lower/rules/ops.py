@@ -12,7 +12,7 @@ from typing import Any
 from jitgrad import dims
 from jitgrad.codegen.lower.kernels import KernelBuilder, windows
 from jitgrad.codegen.lower.rules import ordered
-from jitgrad.codegen.lower.rules.joins import number, same_place
+from jitgrad.codegen.lower.rules.joins import number, put_at
 from jitgrad.codegen.lower.rules.products import ACCUMULATE, EPILOGUE
 from jitgrad.codegen.lower.state import Lowering, tensor
 from jitgrad.codegen.program import access
@@ -60,9 +60,7 @@ def cat(state: Lowering, node: Node) -> None:
     out = node.outputs[0]
     target = state.refs.get(out) or state.place(out)
     for value, part in parts_of(node, target):
-        found = state.refs.get(value)
-        if found is None or not same_place(found, part):  # else it was written there
-            state.copy_into(value, part)
+        put_at(state, value, part)
 
 
 def parts_of(node: Node, target: Ref) -> Iterator[tuple[Value, Ref]]:
