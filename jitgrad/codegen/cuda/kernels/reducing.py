@@ -114,6 +114,10 @@ class Reducing(Writer):
         self.start(ending)
         self.loop(indices, stage)
         self.join_threads(ending)
+        self.ended(ending, after)
+
+    def ended(self, ending: Sequence[int], after: Sequence[int]) -> None:
+        """The end of a pass: a block has its part of these reductions."""
         if not self.split:
             self.finished(ending, after)
             return

@@ -19,7 +19,6 @@ from jitgrad.codegen.cuda.kernels.rows import Rows
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, convert, narrow, widen
 from jitgrad.codegen.program.device_steps import Barrier
 from jitgrad.codegen.program.kernel import Kernel
-from jitgrad.codegen.program.plan import needed
 from jitgrad.codegen.program.step import every
 from jitgrad.codegen.program.steps import Assign, KernelStep, LoadScalar, NumberStep, Point, ScalarStep
 
@@ -42,12 +41,7 @@ class Everywhere(Rows):
         """Of one place of the parts."""
         return SHARING * sum(self.slot_bytes(i) for i in self.reductions)
 
-    def sweep(self, stage: int, after: Sequence[int]) -> None:
-        indices = needed(self.plan, stage)
-        ending = [i for i in indices if self.kernel.body[i].op == "reduce"]
-        self.start(ending)
-        self.loop(indices, stage)
-        self.join_threads(ending)
+    def ended(self, ending: Sequence[int], after: Sequence[int]) -> None:
         at = self.parts_begin
         for i in ending:
             kind = f"jg_slot<{self.accumulator(i)}>*"
