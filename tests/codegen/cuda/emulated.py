@@ -7,6 +7,7 @@ import ctypes
 import re
 from collections.abc import Iterator
 from ctypes import c_void_p
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,6 +34,8 @@ class Array(np.ndarray):
 
 class Cupy:
     """As much of cupy as the driver and the checks use."""
+
+    RawModule: Any
 
     def __init__(self) -> None:
         default = SimpleNamespace(ptr=0x55, synchronize=lambda: None)
@@ -74,7 +77,6 @@ class Gpu(fakegraphs.FakeGraphs):
         types = (c_void_p, *(ctypes.c_uint,) * 7, c_void_p, c_void_p, c_void_p)
         self.execute = {kind: ctypes.CFUNCTYPE(ctypes.c_int, *types)((f"fake_{kind}", host_library))
                         for kind in ("launch", "together")}
-        self.texts: dict[int, Any] = {}
         self.names: dict[str, int] = {}
         super().__init__()
         attributes = {driverapi.MAJOR: 9, driverapi.MINOR: 0, driverapi.SHARED_OPTIN: 232448,
@@ -83,7 +85,6 @@ class Gpu(fakegraphs.FakeGraphs):
             "cuDeviceGet": lambda place, device: place.__setitem__(0, device),
             "cuDriverGetVersion": lambda place: place.__setitem__(0, 13000),
             "cuDeviceGetAttribute": lambda place, which, device: place.__setitem__(0, attributes[which]),
-            "cuModuleLoadData": self.module, "cuModuleGetFunction": self.function,
             "cuLaunchKernel": self.launch, "cuLaunchCooperativeKernel": self.together,
             "cuMemcpyDtoDAsync_v2": self.raw_copy,
             "cuMemcpyHtoDAsync_v2": lambda to, source, size, stream: ctypes.memmove(to, source, size) and 0,
@@ -91,24 +92,25 @@ class Gpu(fakegraphs.FakeGraphs):
             "cuMemsetD2D8Async": self.clear,
             "cuMemsetD8Async": lambda to, value, size, stream: ctypes.memset(to, value, size) and 0})
         self.blas = Blas(self)
-        self.driver = CudaDriver(0, Cupy(), self.api, self.blas)
+        xp = Cupy()
+        xp.RawModule = self.module
+        self.driver = CudaDriver(0, xp, self.api, self.blas)
 
     # --- kernels ---
 
-    def module(self, place: Any, image: int) -> None:
-        place[0] = self.library.fresh("module")
-        source = ctypes.string_at(image).decode().removeprefix(text.prelude())
+    def module(self, path: str) -> Any:
+        """As cupy.RawModule."""
+        source = Path(path).read_text().removeprefix(text.prelude())
         library = host.kernels(f"{source}\n{entries(source)}")
-        self.texts[place[0]] = library, source
+        return SimpleNamespace(get_function=lambda name: self.function(library, source, name))
 
-    def function(self, place: Any, module: int, name: bytes) -> int:
-        library, source = self.texts[module]
-        found = re.search(rf"[\n ]{name.decode()}\(([^)]*)\) {{", source)
-        if found is None:
-            return 500
-        place[0] = ctypes.addressof(ctypes.c_char.in_dll(library, f"entry_{name.decode()}"))
-        fakegraphs.KERNELS[place[0]] = parameter_bytes(found[1])
-        return 0
+    def function(self, library: Any, source: str, name: str) -> Any:
+        """As cupy.RawKernel."""
+        found = re.search(rf"[\n ]{name}\(([^)]*)\) {{", source)
+        assert found is not None
+        place = ctypes.addressof(ctypes.c_char.in_dll(library, f"entry_{name}"))
+        fakegraphs.KERNELS[place] = parameter_bytes(found[1])
+        return SimpleNamespace(kernel=SimpleNamespace(ptr=place), shared_size_bytes=0)
 
     def launch(self, kernel, gx, gy, gz, bx, by, bz, shared, stream, arguments, extra):
         places = ctypes.cast(arguments, c_void_p).value

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,6 @@ from jitgrad import dtypes
 from jitgrad.codegen.cuda.driver import cudadriver, driverapi, libraries, nvrtc
 from jitgrad.codegen.cuda.driver.blaslt import Call
 from jitgrad.codegen.cuda.driver.cudadriver import CudaDriver
-from jitgrad.codegen.cuda.driver.libraries import CudaError
 from tests.codegen.cuda.fakeblas import FakeBlas
 from tests.codegen.cuda.fakecuda import fake_driver
 
@@ -25,6 +26,8 @@ class Cupy:
 
     def __init__(self) -> None:
         self.log: list[str] = []
+        self.modules: list[str] = []
+        self.functions: dict[str, Any] = {}
         self.ndarray = self.array
         self.asarray = lambda a, order: SimpleNamespace(copied=a, order=order)
         stream = SimpleNamespace(ptr=0x55, synchronize=lambda: self.log.append("wait"))
@@ -45,6 +48,16 @@ class Cupy:
 
         return Device()
 
+    def RawModule(self, path):
+        self.modules.append(Path(path).read_text())
+        return SimpleNamespace(get_function=self.function)
+
+    def function(self, name):
+        assert self.log[-1] == "enter 0"
+        self.functions[name] = SimpleNamespace(kernel=SimpleNamespace(ptr=0x100 + len(self.functions)),
+                                               shared_size_bytes=1024)
+        return self.functions[name]
+
     def alloc(self, size):
         self.log.append(f"alloc {size}")
         return SimpleNamespace(ptr=0x9000)
@@ -62,24 +75,11 @@ def stores(value):
 class Machine:
     def __init__(self, **handlers):
         attributes = {driverapi.MAJOR: 9, driverapi.MINOR: 0, driverapi.SHARED_OPTIN: 232448, driverapi.PROCESSORS: 132}
-        self.functions: dict[tuple[int, bytes], int] = {}
         self.library = fake_driver({
             "cuDeviceGet": stores(0), "cuDeviceGetAttribute": lambda place, which, d: stores(attributes[which])(place),
-            "cuModuleLoadData": self.module, "cuModuleGetFunction": self.function,
-            "cuFuncGetAttribute": stores(1024), **handlers})
-        self.modules: dict[int, bytes] = {}
+            **handlers})
         self.xp, self.blas = Cupy(), FakeBlas()
         self.driver = CudaDriver(0, self.xp, driverapi.DriverApi(self.library), self.blas)
-
-    def module(self, place, image):
-        place[0] = self.library.fresh("module")
-        self.modules[place[0]] = ctypes.string_at(image)
-
-    def function(self, place, module, name):
-        if b"void " + name not in self.modules[module]:
-            return 500
-        place[0] = self.functions[module, name] = self.library.fresh("function")
-        return 0
 
 
 @pytest.fixture
@@ -129,29 +129,27 @@ def test_a_thread_has_the_context_whatever_it_does_first(machine, act):
 
 def test_kernels_are_loaded_once(machine):
     handles = machine.driver.load(KERNELS, ["two", "one"])
-    assert [machine.functions[next(iter(machine.modules)), n] for n in (b"two", b"one")] == handles
+    assert [machine.xp.functions[n].kernel.ptr for n in ("two", "one")] == handles
     assert machine.driver.load(KERNELS, ["two", "one"]) == handles
     assert machine.compiled == [[KERNELS]]
-    assert machine.library.names().count("cuModuleLoadData") == 1
-    assert machine.library.names().count("cuFuncSetAttribute") == 2
+    assert machine.xp.modules == [KERNELS]
 
 
 def test_many_kernels_are_several_modules(machine, monkeypatch):
     monkeypatch.setattr(nvrtc, "KERNELS_PER_UNIT", 1)
     monkeypatch.setattr(nvrtc.divided, "__defaults__", (1,))
     assert len(machine.driver.load(KERNELS, ["one", "two"])) == 2
-    assert len(machine.modules) == 2
+    assert len(machine.xp.modules) == 2
 
 
 def test_a_kernel_that_is_not_there(machine):
-    with pytest.raises(CudaError, match=r"cuModuleGetFunction\(three\): error 500"):
+    with pytest.raises(KeyError, match="three"):
         machine.driver.load(KERNELS, ["one", "three"])
 
 
 def test_kernels_with_dynamic_shared_memory_may_have_all_of_it(machine):
-    handles = machine.driver.load(KERNELS, ["one"])
-    assert ("cuFuncSetAttribute", (handles[0], driverapi.FUNCTION_DYNAMIC_SHARED, 232448 - 1024)
-            ) in machine.library.calls
+    machine.driver.load(KERNELS, ["one"])
+    assert machine.xp.functions["one"].max_dynamic_shared_size_bytes == 232448 - 1024
 
 
 def test_reading_waits(machine):

@@ -18,6 +18,8 @@ Epilogues are cuBLASLt's numbers. `BGRADA` and `BGRADB` sum op(b) and op(a) over
 writes and the gradients read has rows of `aux_stride` elements: GELU's input is a matrix as c, ReLU's mask has rows of
 whole 16 bytes. Where cuBLASLt has no such epilogue (`fits`), finds no algorithm, or does not compute what eager does
 (`Composed.alike`), the product is made alone and kernels do the rest (`composed.py`).
+
+By ctypes, because CuPy does not have cuBLASLt, and refuses cuBLAS while a stream is captured.
 """
 
 import ctypes

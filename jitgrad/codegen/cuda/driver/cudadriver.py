@@ -1,4 +1,4 @@
-"""The driver of a real GPU: CuPy's arrays, memory pool and streams, NVRTC's code, cuBLASLt's products.
+"""The driver of a real GPU: CuPy's arrays, memory pool, streams and modules, NVRTC's code, cuBLASLt's products.
 
     driver = cudadriver.of_device(0)
 
@@ -6,24 +6,25 @@ Launches and copies on the device are the CUDA driver's own functions. `read` is
 is Python, for cuBLASLt is loaded at the first product. Each thread that asks for the stream, loads kernels or makes
 graphs is given the device's context first, which is what the driver's functions work in (CuPy's, the primary one).
 
-Machine code stays loaded as long as the process lives, as CuPy's does; equal texts are loaded once.
+Machine code is loaded as `cupy.RawModule`s, whose functions' handles the launcher keeps. It stays loaded as long as the
+process lives; equal texts are loaded once.
 """
 
 import ctypes
 import threading
 from collections.abc import Sequence
-from ctypes import c_char_p, c_int, c_void_p
+from ctypes import c_int, c_void_p
 from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 
-from jitgrad.codegen.cuda.driver import driverapi, libraries, nvrtc
+from jitgrad.codegen.cuda.driver import driverapi, libraries
 from jitgrad.codegen.cuda.driver.blaslt import BlasLt
 from jitgrad.codegen.cuda.driver.driver import Driver
-from jitgrad.codegen.cuda.driver.driverapi import (FUNCTION_DYNAMIC_SHARED, FUNCTION_STATIC_SHARED, PROCESSORS,
-                                                   SHARED_OPTIN, DriverApi)
+from jitgrad.codegen.cuda.driver.driverapi import PROCESSORS, SHARED_OPTIN, DriverApi
 from jitgrad.codegen.cuda.driver.libraries import FAILED, LibraryError, Symbols
+from jitgrad.codegen.cuda.driver.rawkernels import raw_kernels
 from jitgrad.codegen.cuda.driver.stopping import NOT_READY, Stops
 from jitgrad.codegen.cuda.graphs.shared import Graphs
 from jitgrad.codegen.cuda.kernels.geometry import STATIC
@@ -33,7 +34,6 @@ from jitgrad.dtypes import dtype
 from jitgrad.kernels.native import Library, Native
 from jitgrad.kernels.values import V
 
-_NOT_FOUND = 500
 #: how often a stream is asked whether its work is done before Python asks
 OFTEN = 1000
 
@@ -78,7 +78,7 @@ class CudaDriver(Driver):
         self.shared = self.api.attribute(SHARED_OPTIN, handle) - STATIC
         self.rows: Any = None
         self.several = False
-        self._loaded: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+        self._loaded: dict[tuple[str, tuple[str, ...]], list[Any]] = {}
         self._lock = threading.Lock()
         self._await = ctypes.CFUNCTYPE(c_int, c_void_p)(self._awaited)
         called = ("cuMemcpyDtoHAsync_v2", "cuStreamSynchronize", "cuStreamQuery")
@@ -113,32 +113,20 @@ class CudaDriver(Driver):
         """Compile a text of kernels (from the disk cache if it is there) and load it; a handle for each name.
 
         Raises:
-            CompileError: the text is not CUDA C++. CudaError: it cannot be loaded.
+            CompileError: the text is not CUDA C++. RuntimeError, CuPy's: it cannot be loaded.
         """
         self._here()
         key = source, tuple(names)
         with self._lock:
             found = self._loaded.get(key)
             if found is None:
-                cubins = nvrtc.compile_units(nvrtc.divided(source), self.arch)
-                modules = [self.api.made("cuModuleLoadData", c_char_p(cubin)) for cubin in cubins]
-                found = self._loaded[key] = [self._function(modules, name) for name in names]
-        return list(found)
-
-    def _function(self, modules: Sequence[int], name: str) -> int:
-        """A kernel, which may be launched with all the shared memory that a block can have."""
-        place = c_void_p()
-        code = _NOT_FOUND
-        for module in modules:
-            code = self.api.code("cuModuleGetFunction", ctypes.byref(place), module, name.encode())
-            if code != _NOT_FOUND:
-                break
-        if code:
-            raise self.api.error(f"cuModuleGetFunction({name})", code)
-        function = place.value or 0
-        static = self.api.made("cuFuncGetAttribute", FUNCTION_STATIC_SHARED, function)
-        self.api.call("cuFuncSetAttribute", function, FUNCTION_DYNAMIC_SHARED, self.shared + STATIC - static)
-        return function
+                with self.on():
+                    kernels = raw_kernels(source, self.xp, self.arch)
+                    found = self._loaded[key] = [kernels[name] for name in names]
+                    for kernel in found:  # may have all the shared memory that a block can have
+                        kernel.max_dynamic_shared_size_bytes = self.shared + STATIC - kernel.shared_size_bytes
+            with self.on():
+                return [kernel.kernel.ptr for kernel in found]
 
     # --- kernels with loops ---
 

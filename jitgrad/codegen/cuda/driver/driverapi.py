@@ -4,6 +4,8 @@
     api.call("cuStreamSynchronize", stream)       # CudaError where it fails
     api.made("cuStreamCreate", NON_BLOCKING)      # a function that stores one handle or number: what it stored
     api.address("cuLaunchKernel")                 # for generated code
+
+By ctypes, because generated code calls the addresses, and CuPy has neither nodes of graphs nor their updates.
 """
 
 import ctypes
@@ -14,9 +16,8 @@ from typing import Any
 from jitgrad.codegen.cuda.driver import libraries
 from jitgrad.codegen.cuda.driver.libraries import Functions, Symbols, bind
 
-# attributes of devices and functions, flags, kinds (cuda.h)
+# attributes of devices, flags, kinds (cuda.h)
 MAJOR, MINOR, PROCESSORS, L2_BYTES, SHARED_OPTIN = 75, 76, 16, 38, 97
-FUNCTION_STATIC_SHARED, FUNCTION_DYNAMIC_SHARED = 1, 8
 NON_BLOCKING = 1
 CAPTURE_RELAXED = 2
 DEVICE_MEMORY = 2
@@ -61,10 +62,6 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuDeviceGetAttribute": (POINTER(c_int), c_int, c_int),
     "cuDeviceTotalMem_v2": (POINTER(c_size_t), c_int),
     "cuCtxGetCurrent": (_Out,),
-    "cuModuleLoadData": (_Out, c_void_p),
-    "cuModuleGetFunction": (_Out, _Handle, c_char_p),
-    "cuFuncGetAttribute": (POINTER(c_int), c_int, _Handle),
-    "cuFuncSetAttribute": (_Handle, c_int, c_int),
     "cuFuncGetParamInfo": (_Handle, c_size_t, POINTER(c_size_t), POINTER(c_size_t)),
     "cuKernelGetParamInfo": (_Handle, c_size_t, POINTER(c_size_t), POINTER(c_size_t)),
     "cuOccupancyMaxActiveBlocksPerMultiprocessor": (POINTER(c_int), _Handle, c_int, c_size_t),

@@ -1,6 +1,6 @@
 """CUDA C++ to machine code by NVRTC, which needs neither a GPU nor a driver.
 
-    cubin = nvrtc.compile(text, "sm_90")           # bytes for cuModuleLoadData
+    cubin = nvrtc.compile(text, "sm_90")           # bytes of a cubin, for cupy.RawModule
     cubins = nvrtc.compile_units(texts, "sm_90")   # several, in threads; equal to compiling each
 
 What was compiled once is read from the disk cache; its key is everything that the machine code depends on: source,
@@ -13,6 +13,8 @@ memory, and where an fma is meant (dot products, the math library) it is written
 A program's kernels are one translation unit up to `KERNELS_PER_UNIT`: to read the prelude costs 50 ms (NVRTC 13.0), a
 kernel 10 to 30 ms. More are divided into units that threads compile at the same time (`divided`); NVRTC lets go of
 the interpreter's lock.
+
+By ctypes, because CuPy's own way appends `-ftz=true`, and eight functions need no other package.
 """
 
 import ctypes

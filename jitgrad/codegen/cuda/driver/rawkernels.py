@@ -1,4 +1,4 @@
-"""Generated kernels as `cupy.RawKernel`s, which anyone can launch.
+"""Texts of kernels as `cupy.RawKernel`s, which the native launcher (`cudadriver.py`) and anyone else can launch.
 
 CuPy would compile a text with other options (it flushes denormals), so that the machine code is ours, given to it as a
 file.
@@ -13,7 +13,7 @@ from typing import Any
 
 from jitgrad.codegen.cuda.driver import driverapi, libraries, nvrtc
 
-_NAME = re.compile(r'^extern "C" __global__ void __launch_bounds__\([^)]*\)\s+(\w+)\(', re.MULTILINE)
+_NAME = re.compile(r'^extern "C" __global__ void (?:__launch_bounds__\([^)]*\)\s+)?(\w+)\(', re.MULTILINE)
 
 
 @cache
