@@ -26,8 +26,8 @@ TOGETHER = 24
 #: bytes of the stack that are no register: ptxas keeps the barriers of loops that diverge there, here and there, of
 #: three nested ones at most
 BARRIER = 24
-#: bytes of the stack of a region, whose body may be hundreds of statements: what few of its steps need is put aside
-REGION = 256
+#: the same in a region, which has loops around them
+REGION = 32
 #: attributes of a kernel in the section .nv.info: registers, bytes of its frame, bytes of it and of what it calls
 REGISTERS, FRAME, STACK = 0x2f, 0x11, 0x12
 _VALUE = 4  # the format of an attribute with data of its own

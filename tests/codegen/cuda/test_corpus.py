@@ -96,4 +96,4 @@ def test_kernels_of_programs_compile_without_spills(part: int, arch: str) -> Non
         most = machinecode.stack(kernel) + (ARRAY if ANGLES.search(kernel) else 0)
         assert stack <= most, f"{stack} bytes of stack in a kernel of {found[kernel]}, {arch}:\n{kernel}"
     assert len(stacks) * 10 <= len(used)
-    assert max(facts.registers for facts in used.values()) < 255
+    assert max(facts.registers for facts in used.values()) <= 255

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jitgrad.codegen.cuda.host.printer import DevicePrinter
-from jitgrad.codegen.cuda.schedule import resident
+from jitgrad.codegen.cuda.schedule import launches, resident
 from jitgrad.codegen.llvm import sequences
 from jitgrad.codegen.llvm.conversions import part_types
 from jitgrad.codegen.llvm.sizes import alone
@@ -29,8 +29,8 @@ LARGE_COUNT = 1 << 62
 MOST_WORK = 1 << 26
 #: iterations for which a region's sequences have room at first, and the bytes that each may take for them
 MOST_KEPT, KEPT_BYTES = 128, 16 << 20
-#: elements for which a block of a region is worth it
-ELEMENTS = 4 * resident.THREADS
+#: elements for which a thread of a region is worth it
+ELEMENTS = 4
 
 
 def resident_step(p: DevicePrinter, step: ResidentStep) -> None:
@@ -79,7 +79,7 @@ def on_device(p: DevicePrinter, step: ResidentStep, kept: dict[Value, tuple[str,
     function = p.code.read("ptr", p.code.element("@jg_handles", number, "ptr")).name
     most = p.code.read("i64", p.code.element("@jg_resident", number)).name
     p.line(f"call void @jg_together(ptr %block, ptr {function}, i64 {blocks(p, step).name}, i64 {most}, "
-           f"i64 {resident.THREADS}, ptr {arguments_of(p, words)})")
+           f"i64 {launches.threads_of(step)}, ptr {arguments_of(p, words)})")
     if step.settled is not None:
         p.PRINT[Point](p, step.settled)
     full = read_exits(p, step, step.told, kept) if step.told is not None else None
@@ -132,7 +132,8 @@ def blocks(p: DevicePrinter, step: ResidentStep) -> V:
     for sizes in dict.fromkeys(sizes_known_before(step, KernelStep, GemmStep)):
         if sizes:
             most = most.intrinsic("smax", p.product(sizes))
-    return (most + (ELEMENTS - 1)).op("sdiv", p.const(ELEMENTS))
+    each = ELEMENTS * launches.threads_of(step)
+    return (most + (each - 1)).op("sdiv", p.const(each))
 
 
 def make_room(p: DevicePrinter, step: ResidentStep) -> None:

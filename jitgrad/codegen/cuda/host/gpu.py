@@ -15,7 +15,7 @@ from jitgrad.codegen.cuda.driver import launcher
 from jitgrad.codegen.cuda.driver.driver import Driver
 from jitgrad.codegen.cuda.host.device_program import DeviceProgramPrinter
 from jitgrad.codegen.cuda.host.module import DeviceModule
-from jitgrad.codegen.cuda.schedule import resident
+from jitgrad.codegen.cuda.schedule import launches
 from jitgrad.codegen.cuda.schedule.passes import prepared
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.program.layout import native_name
@@ -41,9 +41,10 @@ class DeviceCompiled(Compiled):
             table = (ctypes.c_void_p * max(1, len(handles))).from_address(self.loaded.address("jg_handles"))
             table[:len(handles)] = [*handles]
             most = (ctypes.c_int64 * max(1, len(handles))).from_address(self.loaded.address("jg_resident"))
+            regions = launches.threads_in(self.source)
             for number, (name, handle) in enumerate(zip(self.names, handles, strict=True)):
-                if name.startswith(resident.symbol_of("")):
-                    most[number] = min(self.driver.resident(handle, resident.THREADS), resident.MOST)
+                if name in regions:
+                    most[number] = min(self.driver.resident(handle, regions[name]), launches.MOST)
                     self.driver.has_loops = True
             return {f.name: launcher.DeviceLauncher(f, self.loaded.address(native_name(f.name)), self.loaded,
                                                     self.driver).build() for f in self.faces}

@@ -6,7 +6,7 @@ from typing import Any
 from jitgrad.codegen.cuda.driver import runtime
 from jitgrad.codegen.cuda.kernels import attention, each, text
 from jitgrad.codegen.cuda.kernels.geometry import Form, scratch
-from jitgrad.codegen.cuda.schedule import resident
+from jitgrad.codegen.cuda.schedule import launches, resident
 from jitgrad.codegen.cuda.schedule.passes import prepared
 from jitgrad.codegen.cuda.schedule.regions import region_name
 from jitgrad.codegen.llvm import kernel as llvm_kernel
@@ -80,10 +80,10 @@ class DeviceModule(ModuleText):
         found = self.regions.get(source)
         if found is None:
             name = f"{region_name(step)}_{len(self.sources)}"
-            symbol = resident.symbol_of(name)
+            symbol = launches.symbol_of(name)
             self.sources.append(resident.resident_source(step, name))
             self.handles[symbol] = len(self.handles)
-            found = self.regions[source] = self.handles[symbol], resident.scratch_bytes(step)
+            found = self.regions[source] = self.handles[symbol], launches.scratch_bytes(step)
         return found
 
     def _add(self, kernel: Kernel, forms: Sequence[Form], source: str) -> str:

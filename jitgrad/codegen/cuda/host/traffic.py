@@ -20,7 +20,7 @@ from jitgrad.codegen.cuda.kernels.columns import Columns
 from jitgrad.codegen.cuda.kernels.each import each_symbol
 from jitgrad.codegen.cuda.kernels.reducing import Reducing
 from jitgrad.codegen.cuda.kernels.rows import Rows
-from jitgrad.codegen.cuda.schedule import resident
+from jitgrad.codegen.cuda.schedule import launches
 from jitgrad.codegen.cuda.schedule.regions import region_name
 from jitgrad.codegen.lower.device.column_sums import PARTS
 from jitgrad.codegen.lower.rules.products import mask_bytes
@@ -122,7 +122,7 @@ class _Traffic:
             yield from self.steps(step.steps, inside)
             return
         read, written = _added((m.read, m.written) for m in self.steps(step.steps, inside))
-        yield Moved("kernel", resident.symbol_of(region_name(step)), nodes, 1, read, written, (*inside, "loop"))
+        yield Moved("kernel", launches.symbol_of(region_name(step)), nodes, 1, read, written, (*inside, "loop"))
         if step.exits:
             yield Moved("wait", "read", nodes, 0, 8 * len(step.exits), 0, inside)
 

@@ -13,13 +13,12 @@ Names: `V<k>` values, `N<k>` sizes, `B<k>` addresses, numbered as they come; in 
 are integers until they are used (`jg_global`). Nothing is `__restrict__`: what one iteration reads another has written.
 """
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
 from jitgrad import dtypes
-from jitgrad.codegen.cuda.kernels.addresses import Lines, lane_of
+from jitgrad.codegen.cuda.kernels.addresses import Lines
 from jitgrad.codegen.cuda.kernels.columns import Columns
 from jitgrad.codegen.cuda.kernels.geometry import TICKETS
 from jitgrad.codegen.cuda.kernels.pointwise import Pointwise
@@ -27,10 +26,10 @@ from jitgrad.codegen.cuda.kernels.rows import Rows
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, EXPRESSIONS, STORED, convert, literal, widen
 from jitgrad.codegen.cuda.kernels.writer import Writer
 from jitgrad.codegen.cuda.schedule.everywhere import Everywhere, known_everywhere
+from jitgrad.codegen.cuda.schedule.launches import functions, places_at, symbol_of, threads_of
 from jitgrad.codegen.cuda.schedule.regions import EPILOGUES
 from jitgrad.codegen.llvm.conversions import DTYPES
 from jitgrad.codegen.program.device_steps import Barrier, ResidentStep
-from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.sequence_steps import ArenaAllocate, SeqGrow, SeqPlace, SeqPut
 from jitgrad.codegen.program.step import Buffer, Ref, every
 from jitgrad.codegen.program.steps import (Allocate, Assign, CallStep, GemmStep, IfStep, KernelStep, LoadScalar,
@@ -41,29 +40,8 @@ from jitgrad.ops.numbers import NUMBERS, family
 from jitgrad.ops.types import FLOAT, INT, TensorType, Type
 from jitgrad.script.graph.ir import Node, Value
 
-#: threads of a block, of which a multiprocessor has one at least, and as many as there are registers for
-THREADS = 512
-#: blocks for which there are tickets, beside the word at which all meet, and places for parts of reductions
-MOST = TICKETS // 4 - 2
-
 #: iterations after which all blocks meet in a loop that has no barrier: to be told to stop
 RARELY = 1 << 14
-
-
-def symbol_of(name: str) -> str:
-    return re.sub(r"\W", "_", f"jg_loop_{name}")
-
-
-def scratch_bytes(step: ResidentStep) -> int:
-    """What of the scratch memory the kernel uses: tickets at least."""
-    made = {k for k, _ in known_everywhere(step.steps).values()}
-    return places_at(step) + 2 * max((Everywhere(k.kernel, THREADS).part_bytes() for k in made), default=0)
-
-
-def places_at(step: ResidentStep) -> int:
-    """Where in the scratch memory the two places for parts of reductions are that all blocks join."""
-    kernels = [s.kernel for s in every(step.steps) if isinstance(s, KernelStep) and s.kernel.inner]
-    return max([TICKETS, *[w.scratch_bytes() for k in kernels for _, ws in functions(k) for w in ws]]) + 15 & -16
 
 
 def resident_source(step: ResidentStep, name: str) -> str:
@@ -74,33 +52,6 @@ def resident_source(step: ResidentStep, name: str) -> str:
 def dtype_of(value: Value) -> dtype:
     """The dtype of a register."""
     return value.type.dtype if isinstance(value.type, TensorType) else DTYPES[value.type]
-
-
-def functions(kernel: Kernel) -> list[tuple[int, list[Rows | Columns]]]:
-    """What a kernel with inner axes is done by: the longest row that each way takes, and its passes.
-
-    Between passes is a barrier.
-    """
-    ways: list[tuple[int, list[Rows | Columns]]] = []
-    if kernel.outer and lane_of(kernel) < len(kernel.outer):
-        ways.append((0, [Columns(kernel)]))
-    else:
-        stages = Rows(kernel, "sweeps").plan.stages
-        alone = not kernel.outer
-        if not alone and len(kernel.inner) == 1:
-            rows = Rows(kernel, "warp", "registers" if stages > 1 else "")
-            if stages <= 1 or rows.kept:
-                ways.append((rows.longest, [rows]))
-        if stages <= 1:
-            ways.append((0, [Rows(kernel, "split")]))
-        elif alone and all(o.role != "inout" for o in kernel.operands):
-            ways.append((0, [Rows(kernel, "split", phase=s) for s in range(stages)]))
-        else:
-            ways.append((0, [Rows(kernel, "sweeps")]))
-    for _, passes in ways:
-        for one in passes:
-            one.threads, one.restrict = THREADS, ""
-    return ways
 
 
 def has_loops(step: ResidentStep) -> bool:
@@ -130,7 +81,7 @@ class _Region(Lines):
 
     def __init__(self, step: ResidentStep):
         super().__init__()
-        self.step = step
+        self.step, self.threads = step, threads_of(step)
         self.names: dict[Any, str] = {}
         self.kept: dict[Any, str] = {}          # where sequences and pieces of the arena are
         self.declared: dict[str, str] = {}      # variables of the whole kernel: their types
@@ -200,7 +151,7 @@ class _Region(Lines):
             by_kind.setdefault(kind, []).append(f"{name} = 0")
         head = [f"    {kind} {', '.join(names)};" for kind, names in by_kind.items()]
         return "\n".join([
-            f'extern "C" __global__ void __launch_bounds__({THREADS})',
+            f'extern "C" __global__ void __launch_bounds__({self.threads})',
             f"{symbol}(const __grid_constant__ jg_table<{max(1, words)}> table, char* scratch) {{",
             f"    u32* const arrived = (u32*)scratch + {TICKETS // 4 - 1};", *head, *[f"    {r}" for r in read],
             *self.lines, "}", ""])
@@ -325,7 +276,7 @@ class _Region(Lines):
             if step in self.told:
                 self.everywhere(step)
                 return
-            ways = functions(kernel)
+            ways = functions(kernel, self.threads)
             for k, (bound, passes) in enumerate(ways):
                 last = k + 1 == len(ways)
                 head = None if last and not k else "else" if last else f"if (inner <= {bound})"
@@ -337,7 +288,7 @@ class _Region(Lines):
 
     def everywhere(self, step: KernelStep) -> None:
         """A reduction whose result every thread has afterwards."""
-        writer = Everywhere(step.kernel, THREADS, places_at(self.step), self.told[step], self.meet)
+        writer = Everywhere(step.kernel, self.threads, places_at(self.step), self.told[step], self.meet)
         writer.source("", False)
         self.line("const jg_place at = {0, blockIdx.x}, of = {1, gridDim.x};")
         with self.block():
@@ -347,7 +298,7 @@ class _Region(Lines):
     def one_pass(self, writer: Rows | Columns, step: KernelStep) -> None:
         writer.source("", False)
         launch = writer.launch("")
-        split = min(launch.split, THREADS * writer.width) if isinstance(writer, Rows) else launch.split
+        split = min(launch.split, self.threads * writer.width) if isinstance(writer, Rows) else launch.split
         with self.block():
             self.line(f"const jg_share share = jg_shared_by(outer, inner, {launch.each}, {split});")
             with self.block("if (share.mine)"):
@@ -386,7 +337,7 @@ class _Region(Lines):
             flags = ", ".join(str(bool(f)).lower() for f in (step.trans_a, step.trans_b, step.accumulate))
             bias = "nullptr" if step.bias is None else f"jg_global<{stored}>({self.address(*step.bias)})"
             what = EPILOGUES.get(step.epilogue, 0)
-            chosen = f"{stored}, {accumulated}, {flags}, {what}, {THREADS}"
+            chosen = f"{stored}, {accumulated}, {flags}, {what}, {self.threads}"
             self.line(f"jg_product<{chosen}>({a}, {b}, {c}, {bias}, {sizes});")
 
     # --- numbers ---
