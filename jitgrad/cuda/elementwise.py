@@ -1,13 +1,17 @@
-"""Pointwise rows that CuPy has no function for, and draws, as one CUDA kernel each.
+"""Pointwise rows that CuPy has no function for, draws, and whole pointwise graphs, as one CUDA kernel each.
 
 A composite row is its expression, a primitive row its entry in the table of scalar primitives: the text that compiled
 programs have (`codegen/cuda/kernels/scalars.py`), so that eager and scripted code compute alike. Half types go in and
 out as their 16 bits.
+
+A script's own calls do not run these: its kernels read and write 16 bytes at once, CuPy's an element, and CuPy looks at
+shapes and dtypes at each call.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,12 +20,19 @@ from typing import Any
 import numpy as np
 
 from jitgrad import dtypes, random
-from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, EXPRESSIONS, STORED, literal, narrow, widen
+from jitgrad.codegen.cuda.driver import libraries
+from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, EXPRESSIONS, STORED, convert, literal, narrow, widen
 from jitgrad.dtypes import dtype
+from jitgrad.ops import OPS
 from jitgrad.ops.namespaces import Handle, Namespace, Number
 from jitgrad.ops.opdef import POINTWISE, OpDef
 from jitgrad.ops.rows._pointwise import Ufunc
-from jitgrad.ops.types import TensorType
+from jitgrad.ops.specs import broadcast_shapes
+from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
+from jitgrad.script.graph.ir import Graph, Value
+
+#: the dtypes of Python's numbers
+NUMBERS: dict[Type, dtype] = {FLOAT: dtypes.float64, INT: dtypes.int64, BOOL: dtypes.bool_}
 
 
 @dataclass(frozen=True)
@@ -31,7 +42,7 @@ class Elementwise:
     Attributes:
         name: the kernel's.
         inputs: parameters as CuPy declares them: "float32 x0, int64 x1".
-        output: likewise: "float32 y".
+        output: likewise: "float32 y", or several.
         body: what is done for an element.
     """
 
@@ -61,6 +72,8 @@ class _Texts(Namespace):
     def apply(self, op: OpDef, xs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         if op.name == "full":
             return self.lift(attrs["value"], attrs["dtype"])
+        if op.name == "fill":
+            return self.define(convert(xs[0].text, xs[0].dtype, attrs["dtype"]), attrs["dtype"])
         row = EXPRESSIONS.get(op.name)
         if row is None:
             return self.expand_composite(op, xs, attrs)
@@ -77,6 +90,42 @@ class _Texts(Namespace):
         name = f"v{len(self.lines)}"
         self.lines.append(f"{COMPUTED[d.name]} {name} = {text};")
         return _Text(self, name, d)
+
+
+def fused(graph: Graph) -> Elementwise:
+    """The kernel of a graph whose results all are pointwise in its inputs and of their common shape.
+
+    Parameters are `x<i>`, for numbers too, and results `y<k>`. NotImplementedError for any other graph.
+    """
+    F, values = _Texts(), dict[Value, Any]()
+    inputs = [(i, v.type.dtype if isinstance(v.type, TensorType) else NUMBERS.get(v.type))
+              for i, v in enumerate(graph.inputs)]
+    for (i, d), v in zip(inputs, graph.inputs, strict=True):
+        if d is None:
+            raise NotImplementedError(f"an input of type {v.type} is no parameter of an elementwise kernel")
+        values[v] = F.define(widen(f"{STORED[d.name]}{{x{i}}}", d) if d.is_half else f"x{i}", d)
+    for node in graph.block.nodes:
+        if node.op not in EXPRESSIONS and node.op not in ("full", "fill"):
+            raise NotImplementedError(f"`{node.op}` is not elementwise: the script is more than one such kernel")
+        values[node.outputs[0]] = F.apply(OPS[node.op], tuple([values[v] for v in node.inputs]), node.attrs)
+    shape = broadcast_shapes((), *[v.type.dims for v in graph.inputs if isinstance(v.type, TensorType)])
+    results: list[tuple[dtype, str]] = []
+    for v in graph.outputs:
+        if not isinstance(v.type, TensorType) or v.type.dims != shape:
+            raise NotImplementedError("a result has another shape than all inputs together")
+        results.append((v.type.dtype, values[v].text))
+    for k, (d, text) in enumerate(results):
+        F.lines.append(f"y{k} = {narrow(text, d)}.bits;" if d.is_half else f"y{k} = {text};")
+    given = ", ".join(f"{_parameter(d)} x{i}" for i, d in inputs if d is not None)
+    made, body = ", ".join(f"{_parameter(d)} y{k}" for k, (d, _) in enumerate(results)), "\n".join(F.lines)
+    about = hashlib.sha256(f"{given}\n{made}\n{body}".encode()).hexdigest()[:8]
+    return Elementwise(re.sub(r"\W", "_", f"jg_{graph.name}_{about}"), given, made, body)
+
+
+def of_graph(graph: Graph) -> Any:
+    """The same as a `cupy.ElementwiseKernel`. RuntimeError without CuPy."""
+    made = fused(graph)
+    return _compiled(libraries.cupy(), made)
 
 
 def _parameter(d: dtype) -> str:

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import jitgrad
 from jitgrad import dtypes
 from jitgrad.cuda import elementwise
+from jitgrad.nn import functional as F
 from jitgrad.ops import OPS
 from tests.codegen.cuda import host
 from tests.cuda.meanings import meaning
@@ -81,6 +83,71 @@ def test_kernels_compute_what_they_mean() -> None:
         unit = {"float16": 2.0 ** -10, "bfloat16": 2.0 ** -7, "float32": 2.0 ** -23, "float64": 2.0 ** -52}[d.name]
         near = ULPS.get(name, 3) * unit
         np.testing.assert_allclose(actual, expected, rtol=near, atol=2 * unit, err_msg=f"{name} {d}")
+
+
+@jitgrad.script
+def several(x: Any, y: Any, s: float, flag: Any) -> Any:
+    a = F.gelu(x) * y + s
+    return a, (a > 0) & flag, jitgrad.where(flag, a.sigmoid(), y).to(jitgrad.float16), x * 2
+
+
+@jitgrad.script
+def halves(x: Any, y: Any) -> Any:
+    return x.exp() + y, F.silu(x)
+
+
+class Kept:
+    """What a kernel is made of."""
+
+    def ElementwiseKernel(self, inputs: str, output: str, body: str, name: str, preamble: str) -> Any:
+        assert "jg_half" in preamble
+        return elementwise.Elementwise(name, inputs, output, body)
+
+
+@host.needs_compiler
+@pytest.mark.parametrize(("function", "d"), [(several, jitgrad.float32), (halves, jitgrad.float16),
+                                             (halves, jitgrad.bfloat16)])
+def test_a_script_is_one_kernel_of_several_results(function: Any, d: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elementwise.libraries, "cupy", Kept)
+    x, y = (jitgrad.tensor(np.linspace(-3, 3, 24).reshape(4, 6) * k, dtype=d) for k in (1, -2))
+    args = (x, y) if function is halves else (x, y, 0.25, y > 0)
+    k = function.elementwise_kernel(*args)
+    assert isinstance(k, elementwise.Elementwise)
+    kinds = [p.split()[0] for p in k.output.split(", ")]
+    given = [p.split() for p in k.inputs.split(", ")]
+    out = "".join(f", {C[kind]}* out{n}" for n, kind in enumerate(kinds))
+    body = "".join(f"{C[kind]} y{n};\n" for n, kind in enumerate(kinds)) + k.body + "".join(
+        f"\nout{n}[i] = y{n};" for n in range(len(kinds)))
+    numbers = [not isinstance(a, jitgrad.Tensor) for a in args]
+    values = "".join(f"{C[t]} {name} = p{n}[{'0' if number else 'i'}];"
+                     for n, ((t, name), number) in enumerate(zip(given, numbers, strict=True)))
+    listed = ", ".join(f"{C[t]}* p{n}" for n, (t, _) in enumerate(given))
+    library = host.kernels(f'extern "C" void {k.name}(long long n, {listed}{out}) '
+                           f"{{ for (long long i = 0; i < n; i++) {{ {values}\n{body} }} }}\n")
+    arrays = [np.array([a], np.float64) if number else bits(a) for a, number in zip(args, numbers, strict=True)]
+    made = [np.empty((4, 6), kind) for kind in kinds]
+    getattr(library, k.name)(ctypes.c_int64(24), *[ctypes.c_void_p(a.ctypes.data) for a in (*arrays, *made)])
+    for found, expected in zip(made, function(*args), strict=True):
+        if expected.dtype.is_floating_point:
+            found = found.view(expected.dtype.np).astype(np.float64)
+            near = 2.0 ** -7 if d is jitgrad.bfloat16 else 2.0 ** -10 if expected.dtype.is_half else 1e-6
+            np.testing.assert_allclose(found, expected.double().numpy(), rtol=near, atol=1e-6)
+        else:
+            np.testing.assert_array_equal(found, expected.numpy())
+
+
+def bits(x: Any) -> Any:
+    return x._data.view(np.uint16) if x.dtype.is_half else x._data
+
+
+def test_what_is_not_one_elementwise_kernel() -> None:
+    x, y = jitgrad.ones(4, 6), jitgrad.ones(6)
+    for function, why in ((lambda x, y: x.sum(0) + y, "`sum` is not elementwise"),
+                          (lambda x, y: x.t() + 1, "`permute` is not elementwise"),
+                          (lambda x, y: (x + y, y * 2), "another shape"),
+                          (lambda x, y: x @ x.t(), "is not elementwise")):
+        with pytest.raises(NotImplementedError, match=why):
+            jitgrad.script(function).elementwise_kernel(x, y)
 
 
 @host.needs_compiler

@@ -257,6 +257,24 @@ class ScriptFunction(Dispatcher, Writable):
 
         return raw_kernels(module_of(self, self._bind(*args, **kwargs)).source())
 
+    def elementwise_kernel(self, *args: Any, **kwargs: Any) -> Any:
+        """All that a call does as one `cupy.ElementwiseKernel` of several results, where it is pointwise.
+
+        It is called with CuPy arrays and numbers in the order of the function's, and broadcasts; half types go in and
+        out as their bits, uint16.
+
+        Raises:
+            NotImplementedError: something in the function is not pointwise, or a result is smaller than the others.
+            RuntimeError: CuPy is not installed.
+        """
+        from jitgrad.cuda.elementwise import of_graph
+        from jitgrad.eager.autograd.grad_mode import no_grad
+        from jitgrad.script.inspect.explain.moved import on_gpu
+
+        with no_grad():
+            made, _ = on_gpu(self, self._bind(*args, **kwargs))
+        return of_graph(made.graphs["forward"])
+
     def asm(self, *args: Any, **kwargs: Any) -> str:
         """The machine code as text, forward then backward; of the last specialisation where no arguments."""
         chosen = self.specialise(*args, **kwargs) if args or kwargs else self._latest()
