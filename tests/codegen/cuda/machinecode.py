@@ -26,8 +26,6 @@ TOGETHER = 24
 #: bytes of the stack that are no register: ptxas keeps the barriers of loops that diverge there, here and there, of
 #: three nested ones at most
 BARRIER = 24
-#: the same in a region, which has loops around them
-REGION = 32
 #: attributes of a kernel in the section .nv.info: registers, bytes of its frame, bytes of it and of what it calls
 REGISTERS, FRAME, STACK = 0x2f, 0x11, 0x12
 _VALUE = 4  # the format of an attribute with data of its own
@@ -124,6 +122,3 @@ def compiled(source: str, arch: str) -> dict[str, Used]:
     return used
 
 
-def stack(kernel: str) -> int:
-    """The bytes of the stack that a kernel of this text may have."""
-    return REGION if "jg_meet" in kernel else BARRIER

@@ -52,11 +52,11 @@ def test_they_put_no_registers_aside() -> None:
 
     found = text_of(long)
     used = machinecode.compiled("\n".join([text.prelude(), found]), "sm_90")
-    assert all(facts.stack <= machinecode.stack(found) for facts in used.values())
+    assert all(facts.stack <= machinecode.BARRIER for facts in used.values()), used
 
 
 def test_the_threads_of_a_region() -> None:
     for count, threads in ((launches.LONG, launches.THREADS), (launches.LONG + 1, launches.FEW)):
-        step: Any = SimpleNamespace(steps=[], blocks=[])
+        step: Any = SimpleNamespace()
         step.steps = [SimpleNamespace(blocks=()) for _ in range(count)]
         assert launches.threads_of(step) == threads

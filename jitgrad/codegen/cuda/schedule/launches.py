@@ -14,10 +14,10 @@ from jitgrad.codegen.cuda.schedule.everywhere import Everywhere, known_everywher
 from jitgrad.codegen.program.device_steps import ResidentStep
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.step import every
-from jitgrad.codegen.program.steps import KernelStep
+from jitgrad.codegen.program.steps import GemmStep, KernelStep
 
 #: threads of a block, of which a multiprocessor has one at least, and as many as there are registers for; those of a
-#: region of more steps than `LONG`, each of which may then have all the registers that there are
+#: region with a product or more steps than `LONG`, each of which may have all the registers that there are
 THREADS, FEW, LONG = 512, 256, 32
 #: blocks for which there are tickets, beside the word at which all meet, and places for parts of reductions
 MOST = TICKETS // 4 - 2
@@ -29,12 +29,19 @@ def symbol_of(name: str) -> str:
 
 def threads_of(step: ResidentStep) -> int:
     """The threads of a block of a region."""
-    return FEW if len(list(every(step.steps))) > LONG else THREADS
+    steps = list(every(step.steps))
+    return FEW if len(steps) > LONG or any(isinstance(s, GemmStep) for s in steps) else THREADS
+
+
+def bounds(step: ResidentStep) -> str:
+    """What the compiler is told: else it puts registers aside so that more blocks fit."""
+    threads = threads_of(step)
+    return f"{threads}, 1" if threads == FEW else str(threads)
 
 
 def threads_in(source: str) -> dict[str, int]:
     """The threads of a block of each region in a text of kernels."""
-    found = re.findall(rf"__launch_bounds__\((\d+)\)\n({symbol_of('')}\w+)\(", source)
+    found = re.findall(rf"__launch_bounds__\((\d+)[^)]*\)\n({symbol_of('')}\w+)\(", source)
     return {name: int(threads) for threads, name in found}
 
 

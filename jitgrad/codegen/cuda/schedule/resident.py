@@ -26,7 +26,7 @@ from jitgrad.codegen.cuda.kernels.rows import Rows
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, EXPRESSIONS, STORED, convert, literal, widen
 from jitgrad.codegen.cuda.kernels.writer import Writer
 from jitgrad.codegen.cuda.schedule.everywhere import Everywhere, known_everywhere
-from jitgrad.codegen.cuda.schedule.launches import functions, places_at, symbol_of, threads_of
+from jitgrad.codegen.cuda.schedule.launches import bounds, functions, places_at, symbol_of, threads_of
 from jitgrad.codegen.cuda.schedule.regions import EPILOGUES
 from jitgrad.codegen.llvm.conversions import DTYPES
 from jitgrad.codegen.program.device_steps import Barrier, ResidentStep
@@ -151,7 +151,7 @@ class _Region(Lines):
             by_kind.setdefault(kind, []).append(f"{name} = 0")
         head = [f"    {kind} {', '.join(names)};" for kind, names in by_kind.items()]
         return "\n".join([
-            f'extern "C" __global__ void __launch_bounds__({self.threads})',
+            f'extern "C" __global__ void __launch_bounds__({bounds(self.step)})',
             f"{symbol}(const __grid_constant__ jg_table<{max(1, words)}> table, char* scratch) {{",
             f"    u32* const arrived = (u32*)scratch + {TICKETS // 4 - 1};", *head, *[f"    {r}" for r in read],
             *self.lines, "}", ""])

@@ -3,7 +3,7 @@
 //         x = x * 0.5
 //     return x
 
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(256, 1)
 jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<11> table, char* scratch) {
     u32* const arrived = (u32*)scratch + 1023;
     bool T0 = 0, V17 = 0;
@@ -92,7 +92,7 @@ jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<11> table, char* scratch)
         }
         if (jg_meet_or_stop(arrived, stop, seen)) return;
         {
-            jg_product<float, float, false, false, false, 0, 512>(jg_global<float>(B6), jg_global<float>(B13), jg_global<float>(B7), nullptr, N1, 1, N0, N0, 1, 1);
+            jg_product<float, float, false, false, false, 0, 256>(jg_global<float>(B6), jg_global<float>(B13), jg_global<float>(B7), nullptr, N1, 1, N0, N0, 1, 1);
         }
         if (jg_meet_or_stop(arrived, stop, seen)) return;
         {
@@ -113,7 +113,7 @@ jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<11> table, char* scratch)
                     const i64 length = columns;
                     const float v3 = 1.0f;
                     float r2 = (-(float)JG_INF);
-                    for (i64 e = ((i64)blockIdx.y * 512 + threadIdx.x) * 4; e < length; e += (i64)gridDim.y * 2048) {
+                    for (i64 e = ((i64)blockIdx.y * 256 + threadIdx.x) * 4; e < length; e += (i64)gridDim.y * 1024) {
                         const bool full = aligned && e + 4 <= length;
                         const int m = jg_rest<4>(length - e);
                         jg_pack<float, 4> x0;
