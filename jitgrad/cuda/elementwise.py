@@ -107,7 +107,7 @@ def fused(graph: Graph) -> Elementwise:
     for node in graph.block.nodes:
         if node.op not in EXPRESSIONS and node.op not in ("full", "fill"):
             raise NotImplementedError(f"`{node.op}` is not elementwise: the script is more than one such kernel")
-        values[node.outputs[0]] = F.apply(OPS[node.op], tuple([values[v] for v in node.inputs]), node.attrs)
+        values[node.outputs[0]] = F.apply(OPS[node.op], tuple([values[v] for v in node.inputs]), dict(node.attrs))
     shape = broadcast_shapes((), *[v.type.dims for v in graph.inputs if isinstance(v.type, TensorType)])
     results: list[tuple[dtype, str]] = []
     for v in graph.outputs:
