@@ -86,3 +86,11 @@ def test_program_on_a_gpu(gpu: None, item: Program) -> None:
     with jitgrad.device("cuda"):
         moved = tuple(on_gpu(args) for args in item.calls)
         check(GpuProgram(item.make, moved, item.again, item.reason), ("native",))
+
+
+@host.needs_compiler
+def test_large_results_are_on_the_gpu(device: StandinDriver) -> None:
+    """The memory that the host keeps for large results is none of a GPU's."""
+    y = jitgrad.script(lambda x: x + 1)(jitgrad.ones(1 << 17, device="cuda"))
+    assert y.device.type == "cuda"
+    assert float(y.sum()) == 2 << 17

@@ -144,8 +144,8 @@ class DeviceLauncher(Launcher):
         super().__init__(interface, address, code)
         self.driver = driver
         self.pools: OfStreams[list[DeviceWorkspace]] = OfStreams()
-        self.scope.update(take=self.take, empty=driver.empty, address=driver.address, back=self.back,
-                          memory=driver)
+        self.scope.update(take=self.take, empty=driver.empty, large=driver.empty, address=driver.address,
+                          back=self.back, memory=driver)
 
     def build(self) -> Callable[..., list[Any]]:
         launch = super().build()
