@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.eager import inplace, record
+from jitgrad.eager import inplace, record, shared
 from jitgrad.eager.arrays.arrays import library
 from jitgrad.eager.autograd.grad_mode import mode
 from jitgrad.eager.autograd.node import TapedArray, storage_of
@@ -173,6 +173,17 @@ class Memory(TapedArray):
             size, stride if stride is not None else in_order(sizes("set_", "size", size)), storage_offset)
         self._data, self._storage = part._data, storage_of(source)
         return self
+
+    # --- other processes -------------------------------------------------------------------------------------------
+
+    def share_memory_(self: Any) -> Any:
+        """Move the memory to where processes that are forked from this one, or get the tensor sent, have it too."""
+        shared.share(self)
+        return self
+
+    def is_shared(self: Any) -> bool:
+        """Whether the memory is one that processes share."""
+        return shared.is_shared(self)
 
     # --- Python functions of each element --------------------------------------------------------------------------
 

@@ -351,7 +351,9 @@ class Module(Hooked, Stateful):
                 p.grad.zero_()
 
     def share_memory(self: M) -> M:
-        """There is nothing to do: memory belongs to this process."""
+        """Move parameters and buffers to memory that processes share (`Tensor.share_memory_`)."""
+        for t in (*self.parameters(), *self.buffers()):
+            t.share_memory_()
         return self
 
     def __getstate__(self) -> dict[str, Any]:

@@ -71,8 +71,6 @@ class TensorBase(Operators[Tensor]):
         """False."""
         return False
 
-    is_shared = is_distributed
-
     def to_dense(self: Any, dtype: Any = None, *, masked_grad: Any = None) -> Tensor:
         """Itself, or with a dtype converted."""
         return self if dtype is None else self.to(dtype)
