@@ -62,10 +62,8 @@ class Channel:
         starts, total = _places(sizes)
         block = shared.new_file(total)
         try:
-            memory = shared.mapped(block, total)
-            memory[:sizes.nbytes] = sizes.view(np.uint8)
-            for start, part in zip(starts, parts, strict=True):
-                memory[start:start + part.nbytes] = np.frombuffer(part, np.uint8)
+            for start, part in zip((0, *starts), (sizes.data.cast("B"), *parts), strict=True):
+                _write(block, start, part)  # of a fresh file faster than by mapping it
             socket.send_fds(self.socket, [_HEAD.pack(len(parts), total)], [block])
         finally:
             os.close(block)
@@ -102,6 +100,12 @@ def pair() -> tuple[Channel, Channel]:
         raise NotImplementedError("worker processes need sockets that carry file descriptors")
     here, there = socket.socketpair()
     return Channel(here), Channel(there)
+
+
+def _write(file: int, start: int, part: memoryview) -> None:
+    while part.nbytes:
+        count = os.pwrite(file, part, start)
+        part, start = part[count:], start + count
 
 
 def _places(sizes: Array) -> tuple[list[int], int]:
