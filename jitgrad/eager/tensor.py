@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from jitgrad import dtypes
 from jitgrad.eager import construct
 from jitgrad.eager.arrays import arrays
 from jitgrad.eager.autograd.node import Array, RemovableHandle, retain, storage_of
@@ -269,8 +270,16 @@ class Tensor(Memory, TensorBase["Tensor"]):
         return self._base is not None
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
-        """Whether the elements lie in memory in order, without gaps."""
+        """Whether the elements lie in memory in order, without gaps; in the order of a format's axes if it has one."""
+        order = getattr(memory_format, "order", ())
+        if order:
+            return len(order) == self.ndim and self._data.transpose(order).flags.c_contiguous
         return self._data.flags.c_contiguous
+
+    @property
+    def layout(self) -> dtypes.layout:
+        """`strided`."""
+        return dtypes.strided
 
     def stride(self, dim: int | None = None) -> Any:
         """How many elements apart neighbours along each axis, or along one, are in memory."""

@@ -274,10 +274,11 @@ class Module(Hooked, Stateful):
         return self
 
     def to(self: M, *args: Any, **kwargs: Any) -> M:
-        """Cast floating-point parameters and buffers to a dtype, or move to a device."""
+        """Cast floating-point parameters and buffers to a dtype, or move to a device; `memory_format` has no effect."""
         target: dtype | None = kwargs.pop("dtype", None)
         device: Any = kwargs.pop("device", None)
         kwargs.pop("non_blocking", None)
+        kwargs.pop("memory_format", None)
         if kwargs:
             raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
         for a in args:
