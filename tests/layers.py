@@ -25,7 +25,7 @@ STOREYS = (
     ("ops",),
     ("eager",),
     ("script.graph",),
-    ("amp", "autograd", "cuda", "func", "multiprocessing", "nn", "optim", "serialization", "utils"),
+    ("amp", "autograd", "cuda", "func", "multiprocessing", "nn", "optim", "profiler", "serialization", "utils"),
     ("script.autodiff",),
     ("script.passes",),
     ("kernels",),
