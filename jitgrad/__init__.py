@@ -15,7 +15,7 @@ from jitgrad.device import (device as device,  # the class; the module of that n
 
 if TYPE_CHECKING:
     from jitgrad import (accelerator, amp, autograd, backends, compiler, cpu, cuda, distributions, func, jit, linalg,
-                         multiprocessing, nn, onnx, optim, profiler, special, testing, utils)
+                         multiprocessing, nn, onnx, optim, profiler, sparse, special, testing, utils)
     from jitgrad._higher_order_ops import cond, while_loop
     from jitgrad._namespace import *
     from jitgrad.amp import GradScaler
@@ -34,15 +34,17 @@ if TYPE_CHECKING:
     from jitgrad.script.executor import eager_mode
     from jitgrad.script.graph.marks import ignore
     from jitgrad.serialization import load, save
+    from jitgrad.sparse import sparse_coo_tensor, sparse_csr_tensor, spmm
 
 __version__ = "0.1.0"
 
 _PUBLIC = ("accelerator", "amp", "autograd", "backends", "compiler", "cpu", "cuda", "distributions", "func", "jit",
-           "linalg", "multiprocessing", "nn", "onnx", "optim", "profiler", "special", "testing", "utils")
+           "linalg", "multiprocessing", "nn", "onnx", "optim", "profiler", "sparse", "special", "testing", "utils")
 _MODULES = frozenset(name.removesuffix(".py") for name in _os.listdir(_os.path.dirname(__file__)))
 _LATE = {"save": "serialization", "load": "serialization", "eager_mode": "script.executor",
          "ignore": "script.graph.marks", "compile": "compiler", "cond": "_higher_order_ops",
          "set_printoptions": "eager.format", "vmap": "func.vectorize",
+         **dict.fromkeys(("sparse_coo_tensor", "sparse_csr_tensor", "spmm"), "sparse"),
          "GradScaler": "amp", "while_loop": "_higher_order_ops",
          **dict.fromkeys(("adaptive_max_pool1d", "alpha_dropout", "alpha_dropout_", "batch_norm", "bilinear",
                           "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cosine_similarity", "ctc_loss",
