@@ -19,7 +19,9 @@ def mm(mat1: Any, mat2: Any) -> Any:
     return mat1 @ mat2
 
 
-spmm = mm
+def spmm(input: Any, mat2: Any) -> Any:
+    """`mm`, by the name that it has in `torch`."""
+    return input @ mat2
 
 
 def addmm(input: Tensor, mat1: Any, mat2: Any, *, beta: float = 1.0, alpha: float = 1.0) -> Any:
