@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from jitgrad import dtypes
 from jitgrad.eager import construct
 from jitgrad.eager.arrays import arrays
 from jitgrad.eager.autograd.node import Array, RemovableHandle, retain, storage_of
@@ -275,11 +274,6 @@ class Tensor(Memory, TensorBase["Tensor"]):
         if order:
             return len(order) == self.ndim and self._data.transpose(order).flags.c_contiguous
         return self._data.flags.c_contiguous
-
-    @property
-    def layout(self) -> dtypes.layout:
-        """`strided`."""
-        return dtypes.strided
 
     def stride(self, dim: int | None = None) -> Any:
         """How many elements apart neighbours along each axis, or along one, are in memory."""

@@ -205,3 +205,13 @@ def test_other_ways_to_see_them():
     assert "nnz=5, layout=torch.sparse_coo)" in repr(a)
     jitgrad.testing.assert_close(a.sum(), a.to_dense().sum())
     assert (a.ndim, a.device, a.to_sparse() is a) == (2, jitgrad.device("cpu"), True)
+
+
+def test_scripts_make_them_of_dense_ones():
+    f = jitgrad.script(lambda x, y: sparse.to_sparse(x) @ y)
+    x = jitgrad.tensor([[0.0, 1, 0], [2, 0, 3]], requires_grad=True)
+    y = jitgrad.ones(3, 2)
+    f(x, y).sum().backward()
+    assert f(x, y).tolist() == (x @ y).tolist()
+    assert x.grad.tolist() == [[0, 2, 0], [2, 0, 2]]
+    assert jitgrad.script(lambda x: x.layout is jitgrad.strided)(y)
