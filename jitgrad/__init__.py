@@ -15,26 +15,44 @@ from jitgrad.device import (device as device,  # the class; the module of that n
 
 if TYPE_CHECKING:
     from jitgrad import (accelerator, amp, autograd, backends, compiler, cpu, cuda, distributions, func, jit, linalg,
-                         nn, onnx, optim, special, testing, utils)
-    from jitgrad._higher_order_ops import cond
+                         multiprocessing, nn, onnx, optim, profiler, sparse, special, testing, utils)
+    from jitgrad._higher_order_ops import cond, while_loop
     from jitgrad._namespace import *
+    from jitgrad.amp import GradScaler
     from jitgrad.codegen.run.threads import (get_num_interop_threads, get_num_threads, set_num_interop_threads,
                                              set_num_threads)
     from jitgrad.compiler import compile
     from jitgrad.eager.format import set_printoptions
     from jitgrad.func.vectorize import vmap
+    from jitgrad.nn.functional.of_torch import (adaptive_max_pool1d, alpha_dropout, alpha_dropout_, batch_norm,
+                                                bilinear, binary_cross_entropy_with_logits, cosine_embedding_loss,
+                                                cosine_similarity, ctc_loss, embedding, feature_alpha_dropout,
+                                                feature_alpha_dropout_, group_norm, hinge_embedding_loss, instance_norm,
+                                                kl_div, layer_norm, margin_ranking_loss, pairwise_distance, pca_lowrank,
+                                                pdist, poisson_nll_loss, rms_norm, rrelu, rrelu_, svd_lowrank,
+                                                triplet_margin_loss)
     from jitgrad.script.executor import eager_mode
     from jitgrad.script.graph.marks import ignore
     from jitgrad.serialization import load, save
+    from jitgrad.sparse import sparse_coo_tensor, sparse_csr_tensor, spmm
 
 __version__ = "0.1.0"
 
 _PUBLIC = ("accelerator", "amp", "autograd", "backends", "compiler", "cpu", "cuda", "distributions", "func", "jit",
-           "linalg", "nn", "onnx", "optim", "special", "testing", "utils")
+           "linalg", "multiprocessing", "nn", "onnx", "optim", "profiler", "sparse", "special", "testing", "utils")
 _MODULES = frozenset(name.removesuffix(".py") for name in _os.listdir(_os.path.dirname(__file__)))
 _LATE = {"save": "serialization", "load": "serialization", "eager_mode": "script.executor",
          "ignore": "script.graph.marks", "compile": "compiler", "cond": "_higher_order_ops",
          "set_printoptions": "eager.format", "vmap": "func.vectorize",
+         **dict.fromkeys(("sparse_coo_tensor", "sparse_csr_tensor", "spmm"), "sparse"),
+         "GradScaler": "amp", "while_loop": "_higher_order_ops",
+         **dict.fromkeys(("adaptive_max_pool1d", "alpha_dropout", "alpha_dropout_", "batch_norm", "bilinear",
+                          "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cosine_similarity", "ctc_loss",
+                          "embedding", "feature_alpha_dropout", "feature_alpha_dropout_", "group_norm",
+                          "hinge_embedding_loss", "instance_norm", "kl_div", "layer_norm", "margin_ranking_loss",
+                          "pairwise_distance", "pca_lowrank", "pdist", "poisson_nll_loss", "rms_norm", "rrelu",
+                          "rrelu_", "svd_lowrank", "triplet_margin_loss"),
+                         "nn.functional.of_torch"),
          **dict.fromkeys(("get_num_threads", "set_num_threads", "get_num_interop_threads", "set_num_interop_threads"),
                          "codegen.run.threads")}
 

@@ -54,7 +54,7 @@ from jitgrad.ops.library.statistics.differences import *
 from jitgrad.ops.library.statistics.histograms import *
 from jitgrad.ops.methods import Methods as _Methods
 from jitgrad.ops.tensorbase import Size as Size
-from jitgrad.random import Generator as Generator
+from jitgrad.random import Generator as Generator, default_generator as default_generator
 
 bool = _bool
 half, float, double = float16, float32, float64

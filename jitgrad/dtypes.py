@@ -156,5 +156,39 @@ def result_type(dimensioned: Iterable[dtype], zero_dim: Iterable[dtype] = (), nu
     assert result is not None, "result_type needs at least one operand"
     return result
 
-__all__ = ["bfloat16", "dtype", "float16", "float32", "float64", "get_default_dtype", "int8", "int16", "int32", "int64",
-           "promote_types", "set_default_dtype", "uint8"]
+
+# --- beside the dtype: how elements are stored ---------------------------------------------------------------------
+
+
+class layout:
+    """Which elements a tensor stores: `strided` ones store all."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self._name}"
+
+
+class memory_format:
+    """An order of the axes in memory. To wish for one has no effect: tensors are stored in the order of their axes.
+
+    `order`: the axes from that of the largest stride to that of the smallest; none: as they come.
+    """
+
+    def __init__(self, name: str, order: tuple[int, ...] = ()) -> None:
+        self._name, self.order = name, order
+
+    def __repr__(self) -> str:
+        return f"torch.{self._name}"
+
+
+strided = layout("strided")
+contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
+channels_last = memory_format("channels_last", (0, 2, 3, 1))
+channels_last_3d = memory_format("channels_last_3d", (0, 2, 3, 4, 1))
+legacy_contiguous_format = contiguous_format
+
+__all__ = ["bfloat16", "channels_last", "channels_last_3d", "contiguous_format", "dtype", "float16", "float32",
+           "float64", "get_default_dtype", "int8", "int16", "int32", "int64", "layout", "legacy_contiguous_format",
+           "memory_format", "preserve_format", "promote_types", "set_default_dtype", "strided", "uint8"]

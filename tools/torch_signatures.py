@@ -1,6 +1,7 @@
 """Writes `jitgrad/ops/library/signatures.txt`: how the functions of an installed PyTorch are called.
 
     python -m tools.torch_signatures          # with PyTorch's Python
+    python -m tools.torch_signatures names    # writes `tools/torch_names.txt` instead: what is public there
 
 Only the names of functions and of their parameters are recorded, in PyTorch's order. A function that PyTorch writes in
 Python is marked `def`: it takes none of NumPy's names. Forms that PyTorch deprecates are left out.
@@ -12,14 +13,24 @@ import ast
 import importlib
 import inspect
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 TABLE = Path(__file__).parent.parent / "jitgrad" / "ops" / "library" / "signatures.txt"
 #: where the public names are; `Tensor` stands for the methods of tensors
 SPACES = ("torch", "Tensor", "torch.linalg", "torch.special", "torch.fft", "torch.nn.functional")
+NAMES = Path(__file__).with_name("torch_names.txt")
+#: where names are looked for that are not functions alone
+NAMESPACES = (*SPACES, "torch.nn", "torch.func", "torch.optim", "torch.distributions", "torch.utils.data")
+NAMES_HEAD = """\
+# PyTorch {version}'s public names and what each is. `function grad`: of operands that require gradients it gives
+# results that have one, by a call of `tests/calls`.
+# Written by `python -m tools.torch_signatures names`; read by `tools/api_coverage.py`.
+"""
 #: what other libraries read the parameters of, not people
 PRIVATE = re.compile(r"_|.*(backward|_copy$|_out$|cudnn|miopen|mkldnn|quantize|fbgemm|nested|to_sparse|batch_norm_\w+)"
                      r"|native_")
@@ -189,8 +200,46 @@ def with_exact_outs(lines: list[str]) -> Iterator[str]:
         yield f"{line.partition('(')[0]}({' | '.join(parts)})"
 
 
+def kind_of(owner: Any, name: str) -> str:
+    """What a public name is; "" for what a module merely imports, and for texts of the documentation."""
+    value = inspect.getattr_static(owner, name) if isinstance(owner, type) else getattr(owner, name)
+    if isinstance(value, type):
+        mine = value.__module__.startswith("torch") and (value.__module__ != "torch" or owner.__name__ == "torch")
+        return "class" if mine else ""
+    if isinstance(owner, type) and not callable(getattr(owner, name, None)):
+        return "attribute"
+    if callable(value) or isinstance(value, (classmethod, staticmethod)):
+        module = getattr(value, "__module__", None) or "torch"
+        return "" if module.partition(".")[0] != "torch" or "overrides" in module else "function"
+    return "" if isinstance(value, (ModuleType, str, dict, bool, tuple)) else "constant"
+
+
+def has_gradient(space: str, name: str) -> bool:
+    """Whether PyTorch's function gives results with a gradient, in one of the calls that are made of its forms."""
+    from tools.api_coverage import differentiable
+
+    return differentiable(importlib.import_module("torch"), space, name)
+
+
+def names() -> Iterator[str]:
+    """The lines of the table of names."""
+    torch: Any = importlib.import_module("torch")
+    yield NAMES_HEAD.format(version=torch.__version__.partition("+")[0]).rstrip()
+    for space in NAMESPACES:
+        owner = torch.Tensor if space == "Tensor" else importlib.import_module(space)
+        yield f"[{space}]"
+        for name in sorted(dir(owner)):
+            kind = "" if name.startswith("_") else kind_of(owner, name)
+            if kind:
+                grad = " grad" if kind == "function" and has_gradient(space, name) else ""
+                yield f"{name} {kind}{grad}"
+
+
 def main() -> None:
-    """Write the table."""
+    """Write one of the tables."""
+    if sys.argv[1:] == ["names"]:
+        NAMES.write_text("\n".join(names()) + "\n")
+        return
     lines = list(signatures())
     TABLE.write_text("\n".join(lines) + "\n")
     TABLE.write_text("\n".join(with_exact_outs(lines)) + "\n")

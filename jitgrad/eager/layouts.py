@@ -69,7 +69,14 @@ def is_inference(input: Any) -> bool:
     return found
 
 
+def get_device(input: Any) -> int:
+    """`Tensor.get_device`."""
+    found: int = input.get_device()
+    return found
+
+
 complete(globals())
 
+
 __all__ = ["as_strided", "as_strided_", "as_strided_scatter", "detach_", "empty_permuted", "empty_strided",
-           "frombuffer", "is_inference", "resize_as_"]
+           "frombuffer", "get_device", "is_inference", "resize_as_"]

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.eager import inplace, record
+import jitgrad
+from jitgrad.eager import inplace, record, shared
 from jitgrad.eager.arrays.arrays import library
 from jitgrad.eager.autograd.grad_mode import mode
 from jitgrad.eager.autograd.node import TapedArray, storage_of
@@ -173,6 +174,33 @@ class Memory(TapedArray):
             size, stride if stride is not None else in_order(sizes("set_", "size", size)), storage_offset)
         self._data, self._storage = part._data, storage_of(source)
         return self
+
+    # --- other processes -------------------------------------------------------------------------------------------
+
+    def share_memory_(self: Any) -> Any:
+        """Move the memory to where processes that are forked from this one, or get the tensor sent, have it too."""
+        shared.share(self)
+        return self
+
+    def is_shared(self: Any) -> bool:
+        """Whether the memory is one that processes share."""
+        return shared.is_shared(self)
+
+    # --- sparse tensors, which are objects of ordinary ones ---------------------------------------------------------
+
+    def to_sparse(self: Any, sparse_dim: int | None = None) -> Any:
+        """What is not zero, by its coordinates: `jitgrad.sparse.to_sparse`."""
+        return jitgrad.sparse.to_sparse(self, sparse_dim)
+
+    def to_sparse_coo(self: Any) -> Any:
+        """`to_sparse`."""
+        return self.to_sparse()
+
+    def to_sparse_csr(self: Any, dense_dim: int | None = None) -> Any:
+        """What is not zero in a matrix, in rows."""
+        if dense_dim:
+            raise NotImplementedError("to_sparse_csr: a `dense_dim`")
+        return self.to_sparse().to_sparse_csr()
 
     # --- Python functions of each element --------------------------------------------------------------------------
 

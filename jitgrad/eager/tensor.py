@@ -269,7 +269,10 @@ class Tensor(Memory, TensorBase["Tensor"]):
         return self._base is not None
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
-        """Whether the elements lie in memory in order, without gaps."""
+        """Whether the elements lie in memory in order, without gaps; in the order of a format's axes if it has one."""
+        order = getattr(memory_format, "order", ())
+        if order:
+            return len(order) == self.ndim and self._data.transpose(order).flags.c_contiguous
         return self._data.flags.c_contiguous
 
     def stride(self, dim: int | None = None) -> Any:

@@ -274,10 +274,11 @@ class Module(Hooked, Stateful):
         return self
 
     def to(self: M, *args: Any, **kwargs: Any) -> M:
-        """Cast floating-point parameters and buffers to a dtype, or move to a device."""
+        """Cast floating-point parameters and buffers to a dtype, or move to a device; `memory_format` has no effect."""
         target: dtype | None = kwargs.pop("dtype", None)
         device: Any = kwargs.pop("device", None)
         kwargs.pop("non_blocking", None)
+        kwargs.pop("memory_format", None)
         if kwargs:
             raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
         for a in args:
@@ -351,7 +352,9 @@ class Module(Hooked, Stateful):
                 p.grad.zero_()
 
     def share_memory(self: M) -> M:
-        """There is nothing to do: memory belongs to this process."""
+        """Move parameters and buffers to memory that processes share (`Tensor.share_memory_`)."""
+        for t in (*self.parameters(), *self.buffers()):
+            t.share_memory_()
         return self
 
     def __getstate__(self) -> dict[str, Any]:

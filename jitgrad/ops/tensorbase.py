@@ -8,6 +8,7 @@ import builtins
 from collections.abc import Callable
 from typing import Any, Concatenate
 
+from jitgrad.dtypes import strided
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library import compare, pointwise, random, reduce
 from jitgrad.ops.library.core import apply, named, write
@@ -53,6 +54,7 @@ class TensorBase(Operators[Tensor]):
     itemsize = property(lambda self: self.dtype.itemsize)
     nbytes = property(lambda self: self.dtype.itemsize * product(self.shape))
     is_cpu = property(lambda self: not self.is_cuda)
+    layout = property(lambda self: strided)
     # what tensors here never are
     is_sparse = is_sparse_csr = is_quantized = is_nested = is_meta = is_mkldnn = property(lambda self: False)
     is_mps = is_mtia = is_xpu = is_xla = is_ipu = is_maia = is_vulkan = is_sparse
@@ -70,8 +72,6 @@ class TensorBase(Operators[Tensor]):
     def is_distributed(self: Any) -> builtins.bool:
         """False."""
         return False
-
-    is_shared = is_distributed
 
     def to_dense(self: Any, dtype: Any = None, *, masked_grad: Any = None) -> Tensor:
         """Itself, or with a dtype converted."""

@@ -30,7 +30,9 @@ class Adagrad(PerParameter):
         super().__init__(params, options(locals()))
 
     def share_memory(self) -> None:
-        """Nothing: memory is not shared between processes."""
+        """Move the sums of squares to memory that processes share (`Tensor.share_memory_`)."""
+        for state in self.state.values():
+            state["sum"].share_memory_()
 
     def _new_state(self, p: Tensor, group: Group) -> State:
         return {"step": jitgrad.tensor(0.0), "sum": jitgrad.full_like(p, self.defaults["initial_accumulator_value"])}

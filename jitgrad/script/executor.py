@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from jitgrad import config, locks
+from jitgrad.eager import profiling
 from jitgrad.eager.autograd.grad_mode import is_grad_enabled
 from jitgrad.errors import ScriptError
 from jitgrad.script.call import list_kinds, signature as sig
@@ -360,3 +361,7 @@ class Dispatcher:
         """As `specialise`, for the values of the parameters."""
         with self._lock:
             return self._specialise(params)
+
+
+profiling.POINTS += [(Specialisation, "run", lambda s, *_: (f"script::{s.function.name}", ())),
+                     (Dispatcher, "_first", lambda f, *_: (f"script::compile {f.__name__}", ()))]

@@ -166,6 +166,7 @@ empty_permuted size=(2,3) physical_layout=(1,0)
 is_set_to tensor=x; set_ source=y storage_offset=1 size=(2,) stride=(1,); constant_pad_nd pad=(1,0)
 log_normal_ mean=0.5 std=0.5; i0 input=x; igamma input=p; igammac input=p; gammainc input=p
 gammaincc input=p; zeta input=p+1 other=p; entr input=p; ndtri input=r; logaddexp2 other=p; atleast_3d *
+sparse_coo_tensor *; sparse_csr_tensor *; spmm *
 """
 
 

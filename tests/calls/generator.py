@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jitgrad.ops.library.keywords import ALIASES, Form, forms
+from jitgrad.ops.library.core import ALIASES
+from jitgrad.ops.library.keywords import Form, forms
 from tests.calls.arguments import TENSORS, USUAL, VARIANTS, own
 
 #: namespace -> how its functions are written in a call

@@ -21,7 +21,7 @@ LEFT_OUT = {
     "**pickle_load_args": "likewise", "mmap": "files are read"}
 #: functions that are plain Python here, which scripts inline: they take torch's own names only
 PLAIN = {"torch.nn.functional": {"cosine_similarity", "linear", "pairwise_distance", "pdist", "rrelu_"},
-         "Tensor": {"requires_grad_", "stride", "new"}}
+         "torch": {"spmm"}, "Tensor": {"requires_grad_", "stride", "new"}}
 FUNCTIONS = [(space, name) for space in SPACES for name in table()[space] if has(jitgrad, space, name)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 
+import numpy as np
 import pytest
 
 import jitgrad
@@ -297,3 +298,16 @@ def test_bound_methods_are_copied_with_their_instance():
     assert other.__self__ is not bound.__self__
     x = jitgrad.ones(1, 3)
     assert jitgrad.allclose(other(x), bound(x))
+
+
+DOUBLES = np.arange(4.0).reshape(2, 2)
+
+
+def test_arrays_of_numpy_keep_their_dtype():
+    """`tensor` of an ndarray has its dtype; of Python floats the default one."""
+    def made(x):
+        return jitgrad.tensor(DOUBLES), jitgrad.as_tensor(DOUBLES), jitgrad.tensor([1.5]) + x
+
+    eager, scripted = made(jitgrad.ones(1)), jitgrad.script(made)(jitgrad.ones(1))
+    assert [t.dtype for t in scripted] == [t.dtype for t in eager]
+    assert [t.tolist() for t in scripted] == [t.tolist() for t in eager]

@@ -63,6 +63,10 @@ Kind = Any
 BY_CLASS = "by class"
 
 
+#: our own modules whose objects are as those of a user's class
+OPEN = "jitgrad.sparse."
+
+
 def is_plain_object(value: Any) -> bool:
     """Whether a value is an object of a user's class that finds its attributes where Python does."""
     cls = type(value)
@@ -72,8 +76,8 @@ def is_plain_object(value: Any) -> bool:
     if cls.__module__.partition(".")[0] in sys.stdlib_module_names - {"__main__"}:
         return False
     own = any(name in vars(c) for c in cls.__mro__[:-1] for name in ("__getattr__", "__getattribute__"))
-    return not own and all(c is object or c.__module__.partition(".")[0] not in ("jitgrad", "builtins")
-                           for c in cls.__mro__) and hasattr(value, "__dict__")
+    return not own and all(c is object or c.__module__.startswith(OPEN) or c.__module__.partition(".")[0] not in (
+        "jitgrad", "builtins") for c in cls.__mro__) and hasattr(value, "__dict__")
 
 
 def kind_of(items: Sequence[Any]) -> Kind | None:

@@ -6,6 +6,7 @@ from jitgrad.utils.data.dataset import (ChainDataset, ConcatDataset, Dataset, It
                                         TensorDataset, random_split)
 from jitgrad.utils.data.sampler import (BatchSampler, RandomSampler, Sampler, SequentialSampler, SubsetRandomSampler,
                                         WeightedRandomSampler)
+from jitgrad.utils.data.worker import get_worker_info
 
 __all__ = [
     "BatchSampler",
@@ -24,5 +25,6 @@ __all__ = [
     "WeightedRandomSampler",
     "default_collate",
     "default_convert",
+    "get_worker_info",
     "random_split",
 ]

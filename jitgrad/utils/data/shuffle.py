@@ -11,8 +11,13 @@ from jitgrad.random import Generator
 
 def own_generator() -> Generator:
     """A generator with a seed that is drawn from the default one."""
-    low, high = random.bits(*random.default_generator.advance(2), (2,)).tolist()
-    return Generator(low | high << 32)
+    return Generator(seed(None))
+
+
+def seed(generator: Generator | None) -> int:
+    """A seed of 64 bits from a generator, or from the default one."""
+    low, high = random.bits(*_stream(generator).advance(2), (2,)).tolist()
+    return int(low | high << 32)
 
 
 def permutation(n: int, generator: Generator | None) -> list[int]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from jitgrad.amp.autocast_mode import autocast
 from jitgrad.eager.autograd.grad_mode import _Scope
+from jitgrad.eager.profiling import record_function
 from jitgrad.errors import NotStatic, UnsupportedCall, UnsupportedSyntax
 from jitgrad.script.frontend.containers.generators import Generator
 from jitgrad.script.frontend.evaluate import control, expressions as ex, merge, targets
@@ -74,7 +75,15 @@ def _nullcontext(context: Context, cls: type, args: Args, kwargs: dict[str, Any]
     return contextlib.nullcontext()  # a static object, which a branch may choose
 
 
-CONSTRUCTORS.update({_Scope: _grad_mode, autocast: _autocast, contextlib.nullcontext: _nullcontext})
+def _unseen(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> Any:
+    """A profile sees the call of a script alone."""
+    if cls is not record_function:
+        return instances.construct(context, cls, args, kwargs)
+    return contextlib.nullcontext()
+
+
+CONSTRUCTORS.update({_Scope: _grad_mode, autocast: _autocast, contextlib.nullcontext: _nullcontext,
+                     record_function: _unseen})
 
 
 def with_(context: Context, s: ast.With) -> None:

@@ -126,6 +126,8 @@ class SymbolicBackend:
 
     def _from_data(self, data: Any, d: dtype | None) -> SymTensor:
         context = self.context
+        if d is None and isinstance(data, (np.ndarray, np.generic)):
+            d = from_numpy(data.dtype)
         shape, leaves = _flatten(data)
         if not any(isinstance(x, (Number, SymTensor)) for x in leaves):
             return self._constant(np.asarray(data), d)

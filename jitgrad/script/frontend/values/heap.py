@@ -158,11 +158,10 @@ class SymTensor(TensorBase["SymTensor"]):
         raise self._refused("tolist")
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
-        """Whether eager's memory is in row order. Refused where sizes of the run decide it."""
-        if self.storage.input < 0 and not self.path and not self.storage.alias:
-            return self.storage.ordered
-        found = layout.is_contiguous(current(), self)
-        if found is None:
+        """Whether eager's memory is in row order. Refused where sizes of the run decide it, and for other orders."""
+        own = self.storage.input < 0 and not self.path and not self.storage.alias
+        found = self.storage.ordered if own else layout.is_contiguous(current(), self)
+        if found is None or getattr(memory_format, "order", None):
             raise self._refused("is_contiguous")
         return found
 

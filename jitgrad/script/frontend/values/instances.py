@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
-from jitgrad.script.call import signature as sig
+from jitgrad.script.call import list_kinds, signature as sig
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
@@ -49,6 +49,10 @@ def stood_for(cls: type) -> type:
     return found
 
 
+#: our own modules whose classes are as a program's: objects of them are made in scripts
+OPEN = ("jitgrad.distributions.", list_kinds.OPEN)
+
+
 def construct(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> Any:
     """`cls(*args, **kwargs)` of a class without a constructor here."""
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
@@ -72,7 +76,7 @@ def _written_in_python(cls: type) -> bool:
     new: Any = cls.__new__
     module = cls.__module__
     if module == "builtins" or new is not object.__new__ or (
-            module.startswith("jitgrad.") and not module.startswith("jitgrad.distributions.")):
+            module.startswith("jitgrad.") and not module.startswith(OPEN)):
         return False
     if any(c.__name__ == "Module" and c.__module__.startswith("jitgrad") for c in cls.__mro__):
         return False

@@ -11,9 +11,10 @@ from tests.script.frontend.agree import registry, suite, t
 
 PROGRAMS, program = registry()
 NS = tuple((t(3), n) for n in (0, 1, 2, 5))
-#: what is about the tensor's memory or its tape
-LEFT_OUT = {"data_ptr", "is_pinned", "numpy", "stride", "resize_", "resize_as_", "set_", "squeeze_", "storage_offset",
-            "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_"}
+#: what is about the tensor's memory or its tape; sparse tensors are made by `sparse.to_sparse` in scripts
+LEFT_OUT = {"data_ptr", "is_pinned", "is_shared", "numpy", "stride", "resize_", "resize_as_", "set_", "share_memory_",
+            "squeeze_", "storage_offset", "to_sparse", "to_sparse_coo", "to_sparse_csr", "swapaxes_",
+            "swapdims_", "t_", "transpose_", "unsqueeze_"}
 #: what holds anything, or needs a GPU
 UNCERTAIN = {"new_empty", "cuda", "pin_memory"}
 #: what has tests of its own
