@@ -185,8 +185,9 @@ def test_load_state_dict_lists_everything_that_does_not_fit():
         "received <class 'str'>")
     del state["first.weight"], state["first.bias"]
     result = Net().load_state_dict(state, strict=False)
-    assert result.missing_keys == []
-    assert repr(Net().load_state_dict({}, strict=False)) == "<All keys matched successfully>"
+    assert result.missing_keys == ["scale", "first.weight", "first.bias", "second.bias"]
+    assert result.unexpected_keys == ["more", "second.extra"]
+    assert repr(Net().load_state_dict(Net().state_dict(), strict=False)) == "<All keys matched successfully>"
     with pytest.raises(TypeError, match="Expected state_dict to be dict-like, got <class 'list'>"):
         Net().load_state_dict([])
 
