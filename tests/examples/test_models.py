@@ -37,6 +37,27 @@ def test_words_in_pieces(tmp_path) -> None:
     assert mask.tolist() == [[1] * 8, [1] * 4 + [0] * 4]
 
 
+def test_speech() -> None:
+    speech = program("speech")
+    where = speech.folder()
+    if where is None:
+        pytest.skip("needs the weights: pip install --no-deps silero-vad")
+    model = speech.pretrained(where)
+    scripted = jitgrad.script(model)
+    audio = jitgrad.from_numpy(speech.sounds())[None]
+    with jitgrad.no_grad():
+        for samples in (audio, audio[:, 17000:30000], audio[:, :2001]):
+            np.testing.assert_allclose(scripted(samples).numpy(), model(samples).numpy(), atol=1e-5)
+        found = model(audio)[0].numpy()
+    assert scripted.cache_info().compilations == 1
+    assert found[5:25].max() < 0.1 < 0.9 < found[40:60].min()
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    with jitgrad.no_grad():
+        found = speech.pretrained_as_onnx(where)(audio)[0].numpy()
+    np.testing.assert_allclose(found, speech.of_onnxruntime(where, speech.sounds()), atol=1e-5)
+
+
 @pytest.fixture(scope="module")
 def generate():
     return program("generate")
