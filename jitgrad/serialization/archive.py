@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 LONGEST_HEADER = 10_000
 #: where in a zip file data begin, so that they can be mapped as numbers of any dtype; PyTorch's choice, too
 ALIGNMENT = 64
+#: bytes of the widest number
+WIDEST = 16
 File = str | os.PathLike[str] | IO[bytes]
 Array = np.ndarray[Any, Any]
 
@@ -67,12 +69,14 @@ class Source:
         self.file, self.size = file, file.seek(0, os.SEEK_END)
         self._pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if mapped and self.size else None
 
-    def part(self, start: int, length: int) -> Array:
-        """Bytes as a writable uint8 array; LoadError where the file has fewer."""
+    def part(self, start: int, length: int, alignment: int = 1) -> Array:
+        """Bytes as a writable uint8 array; LoadError where the file has fewer. Pages that do not begin at a multiple of
+        `alignment` are copied."""
         if start < 0 or length < 0 or start + length > self.size:
             raise LoadError(f"damaged file: {length} bytes at {start} of {self.size}")
         if self._pages is not None:
-            return np.frombuffer(self._pages, np.uint8, length, start)
+            window = np.frombuffer(self._pages, np.uint8, length, start)
+            return window.copy() if start % alignment else window
         self.file.seek(start)
         found = np.empty(length, np.uint8)
         into, read = found.data, 0
@@ -89,7 +93,7 @@ class Source:
         if bytes(head[:4]) != b"PK\3\4":
             raise LoadError(f"damaged file: `{info.filename}` does not begin where the directory says")
         names = sum(head[26:30].view("<u2").tolist())
-        found = self.part(info.header_offset + 30 + names, info.file_size)
+        found = self.part(info.header_offset + 30 + names, info.file_size, WIDEST)
         if self._pages is None and zlib.crc32(found.data) != info.CRC:
             raise LoadError(f"damaged file: `{info.filename}` has not the checksum that it was written with")
         return found

@@ -23,7 +23,7 @@ from jitgrad import dtypes
 from jitgrad.eager.construct import from_numpy
 from jitgrad.eager.locations import Locations
 from jitgrad.eager.tensor import Tensor
-from jitgrad.serialization.archive import Array, LoadError, Source, check_members, numbers, undamaged
+from jitgrad.serialization.archive import WIDEST, Array, LoadError, Source, check_members, numbers, undamaged
 from jitgrad.serialization.pickles import Blank, Machine, Named, Refused, refusals
 
 if TYPE_CHECKING:
@@ -66,9 +66,15 @@ def _values() -> dict[str, Any]:
     return {**found, UNTYPED: Named(UNTYPED, fact=dtypes.uint8), **{name: Named(name, fact=True) for name in tensors}}
 
 
+def _device(*given: Any) -> Any:
+    if not given or not isinstance(given[0], str) or not all(type(n) is int for n in given[1:]):
+        raise LoadError("damaged file: a device without a name")
+    return jitgrad.device(*given)
+
+
 def _sizes(given: Any) -> tuple[int, ...]:
     if not isinstance(given, tuple) or not all(type(n) is int and n >= 0 for n in given):
-        raise LoadError(f"damaged file: sizes or strides {given!r}")
+        raise LoadError("damaged file: sizes or strides that are no natural numbers")
     return given
 
 
@@ -90,10 +96,10 @@ class _Builder:
             return cls
         known = isinstance(cls, Named) and isinstance(cls.fact, dtypes.dtype)
         if kind != "storage" or not known or any(v is not None for v in view):
-            raise LoadError(f"damaged file: an object that is kept outside as {kind!r}")
-        stored = Stored(str(key), cls.fact, location, count)
-        if not isinstance(location, str) or type(count) is not int:
-            raise LoadError(f"damaged file: a storage {stored}")
+            raise LoadError("damaged file: an object is kept outside that is no storage")
+        if not isinstance(key, str) or not isinstance(location, str) or type(count) is not int or count < 0:
+            raise LoadError("damaged file: a storage without a key, a place or a length")
+        stored = Stored(key, cls.fact, location, count)
         self.storages[stored] = None
         return Blank(None) if self._placed is None else Named("torch.storage", fact=stored)
 
@@ -101,31 +107,31 @@ class _Builder:
         """One that makes what files of PyTorch hold, and objects of the user's classes."""
         utils = (self._rebuild_tensor, self._rebuild_tensor_v2, self._rebuild_tensor_v3, self._rebuild_parameter,
                  self._rebuild_parameter_with_state)
-        functions: dict[str, Callable[..., Any]] = {f"torch._utils.{f.__name__}": f for f in utils} | {
-            "torch._tensor._rebuild_from_type_v2": self._rebuild_from_type_v2, "torch.device": jitgrad.device,
+        functions: dict[str, Callable[..., Any]] = {
+            "torch._tensor._rebuild_from_type_v2": self._rebuild_from_type_v2, "torch.device": _device,
             "torch.Size": lambda sizes=(): jitgrad.Size(_sizes(sizes))}
+        functions |= {f"torch._utils.{f.__name__}": f for f in utils}
         return Machine(functions, _values(), self.persistent, classes)
 
-    def _rebuild_tensor(self, storage: Any, offset: Any, size: Any, stride: Any) -> Tensor:
+    def _rebuild_tensor(self, storage: Any, offset: Any, size: Any, stride: Any, marks: Any = None) -> Tensor:
         stored = getattr(storage, "fact", storage)
         if not isinstance(stored, Stored) or self._placed is None:
             raise LoadError(f"damaged file: a tensor of a {type(storage).__name__}")
         if type(offset) is not int or offset < 0 or len(_sizes(size)) != len(_sizes(stride)):
-            raise LoadError(f"damaged file: a tensor of sizes {size}, strides {stride} at {offset}")
-        made = self._placed(stored)
+            raise LoadError("damaged file: a tensor whose sizes and strides do not fit")
+        made: Any = self._placed(stored)
+        if not {None, False}.issuperset((marks or {}).values()):  # what PyTorch does when it reads the numbers
+            if not isinstance(marks, dict) or not marks.keys() <= {"conj", "neg"}:
+                raise LoadError("a tensor with a mark that there is not here")
+            for name in [name for name, set_ in marks.items() if set_]:
+                made = getattr(made, name)()
         with jitgrad.no_grad():
             view: Tensor = made.as_strided(size, stride, offset).data
         return view
 
     def _rebuild_tensor_v2(self, storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any,
                            hooks: Any = None, metadata: Any = None) -> Tensor:
-        made: Any = self._rebuild_tensor(storage, offset, size, stride)
-        for name, wanted in (metadata or {}).items():  # what PyTorch would do when it reads the numbers
-            if name not in ("conj", "neg"):
-                raise LoadError(f"a tensor with the mark `{name}`, which there is not here")
-            made = getattr(made, name)() if wanted else made
-        t: Tensor = made.requires_grad_(bool(requires_grad))
-        return t
+        return self._rebuild_tensor(storage, offset, size, stride, metadata).requires_grad_(bool(requires_grad))
 
     def _rebuild_tensor_v3(self, storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any,
                            hooks: Any, dtype: Any, metadata: Any = None) -> Tensor:
@@ -157,18 +163,43 @@ class _Builder:
         values, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
         for name, value in {**(values or {}), **(slots or {})}.items():
             if not isinstance(name, str) or (name.startswith("_") and name != "_is_buffer") or hasattr(Tensor, name):
-                raise LoadError(f"damaged file: a tensor with the attribute {name!r}")
+                raise LoadError("damaged file: a tensor with an attribute that is not the user's")
             setattr(t, name, value)
         return t
 
 
-def _built(run: Callable[[Machine], Any], read: Callable[[Stored], Array], locations: Locations,
+class _Storages:
+    """The numbers of storages; those of one storage are one memory, however often and as what it is named.
+
+    Args:
+        fetch: the bytes of a storage, aligned.
+        little: whether their order is little-endian.
+    """
+
+    def __init__(self, fetch: Callable[[str], Array], little: bool):
+        self._fetch, self._little = fetch, little
+        self._bytes: dict[str, Array] = {}
+        self._numbers: dict[tuple[str, dtypes.dtype], Array] = {}
+
+    def read(self, stored: Stored) -> Array:
+        if stored.key not in self._bytes:
+            self._bytes[stored.key] = self._fetch(stored.key)
+        data, d = self._bytes[stored.key], stored.dtype
+        if (stored.key, d) not in self._numbers:
+            self._numbers[stored.key, d] = numbers(data, d, data.size // d.itemsize, self._little)
+        found = self._numbers[stored.key, d]
+        if stored.length > found.size:
+            raise LoadError(f"damaged file: {data.size} bytes for {stored.length} numbers of {d.name}")
+        return found[:stored.length]
+
+
+def _built(run: Callable[[Machine], Any], storages: _Storages, locations: Locations,
            classes: Mapping[str, Any]) -> Any:
     """The object that `run` has a machine make.
 
     Args:
         run: makes it, twice.
-        read: the numbers of a storage.
+        storages: what tensors are made of.
         locations: where storages go.
         classes: of the user's, which may be made.
     """
@@ -180,7 +211,7 @@ def _built(run: Callable[[Machine], Any], read: Callable[[Stored], Array], locat
     def place(stored: Stored) -> Tensor:
         if stored not in placed:  # a storage of bytes, of which a tensor now says what they are
             with undamaged(WHAT):
-                data = from_numpy(read(stored))
+                data = from_numpy(storages.read(stored))
             placed[stored] = locations.tensor(data, stored.location)
         return placed[stored]
 
@@ -220,21 +251,13 @@ def read_zip(archive: zipfile.ZipFile, root: str, source: Source, locations: Loc
                             "module's state_dict()")
         if order not in (b"little", b"big"):
             raise LoadError(f"damaged file: the byte order {order!r}")
-    parts: dict[str, Array] = {}
-
-    def read(stored: Stored) -> Array:
-        name = f"{root}data/{stored.key}"
-        if name not in parts:
-            parts[name] = source.member(there[name])
-        return numbers(parts[name], stored.dtype, stored.length, order == b"little")
-
-    return _built(lambda machine: machine.run(io.BytesIO(program)), read, locations, classes)
+    storages = _Storages(lambda key: source.member(there[f"{root}data/{key}"]), order == b"little")
+    return _built(lambda machine: machine.run(io.BytesIO(program)), storages, locations, classes)
 
 
 def read_legacy(source: Source, locations: Locations, classes: Mapping[str, Any]) -> Any:
     """What `torch.save` wrote before 1.6, and writes with `_use_new_zipfile_serialization=False`."""
-    sizes: dict[str, int] = {}  # of the elements of each storage
-    places: dict[str, int] = {}
+    places: dict[str, tuple[int, int]] = {}  # where the bytes of a storage begin, and how many there are
     file = io.BytesIO(source.part(0, source.size).data)
 
     def persistent(_: Any) -> Any:
@@ -249,25 +272,22 @@ def read_legacy(source: Source, locations: Locations, classes: Mapping[str, Any]
         begin = file.tell()
         listing = _Builder()
         listing.machine(classes).run(file)
-        sizes.update((s.key, s.dtype.itemsize) for s in listing.storages)
+        sizes = {stored.key: stored.dtype.itemsize for stored in listing.storages}
         keys = plain.run(file)
         at = file.tell()
         for key in keys:
+            if not isinstance(key, str):
+                raise LoadError("damaged file: a storage without a key")
             count = int.from_bytes(bytes(source.part(at, 8)), "little" if little else "big", signed=True)
-            places[key] = at + 8
+            places[key] = at + 8, count * sizes[key]
             at += 8 + count * sizes[key]
             if count < 0 or at > source.size:
                 raise LoadError(f"damaged file: a storage of {count} elements")
 
-    parts: dict[str, Array] = {}
-
-    def read(stored: Stored) -> Array:
-        if stored.key not in parts:
-            parts[stored.key] = source.part(places[stored.key], stored.length * stored.dtype.itemsize)
-        return numbers(parts[stored.key], stored.dtype, stored.length, little)
+    storages = _Storages(lambda key: source.part(*places[key], WIDEST), little)
 
     def run(machine: Machine) -> Any:
         file.seek(begin)
         return machine.run(file)
 
-    return _built(run, read, locations, classes)
+    return _built(run, storages, locations, classes)

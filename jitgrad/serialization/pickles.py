@@ -68,13 +68,17 @@ def _keys(*items: Any) -> list[list[Any]]:
     return [[_key(item) for item in given] for given in _of_items(*items)]
 
 
+def _items(pairs: list[Any]) -> list[tuple[Any, Any]]:
+    return [(_key(k), v) for k, v in pairs]
+
+
 def _byte_array(source: bytes | str = b"", *encoding: str) -> bytearray:
     return bytearray(_encoded(source, "latin1") if encoding else _plain(bytes)(source)[0])
 
 
 #: the standard library's names that a pickle may use, and what makes their objects
 STANDARD: Mapping[str, Callable[..., Any]] = {
-    "collections.OrderedDict": lambda *items: OrderedDict(*_of_items(*items)),
+    "collections.OrderedDict": lambda *items: OrderedDict(*[_items(part) for part in _of_items(*items)]),
     "collections.Counter": lambda *counts: Counter(*_plain(dict)(*counts)), "_codecs.encode": _encoded,
     "builtins.set": lambda *items: set(*_keys(*items)), "builtins.complex": lambda *p: complex(*_of_numbers(*p)),
     "builtins.frozenset": lambda *items: frozenset(*_keys(*items)), "builtins.bytearray": _byte_array}
