@@ -112,8 +112,9 @@ class _Writer:
             else:
                 together.append([number])
             reach = max(reach, end)
+        sizes = {number: end - begin for begin, end, number in spans}
         for group in together:
-            if len(group) > 1:
+            if len(group) > 1 or sizes[group[0]] < self.arrays[group[0]].nbytes:  # one that was expanded
                 self._share(group)
 
     def _share(self, group: list[int]) -> None:

@@ -81,7 +81,8 @@ STANDARD: Mapping[str, Callable[..., Any]] = {
     "collections.OrderedDict": lambda *items: OrderedDict(*[_items(part) for part in _of_items(*items)]),
     "collections.Counter": lambda *counts: Counter(*_plain(dict)(*counts)), "_codecs.encode": _encoded,
     "builtins.set": lambda *items: set(*_keys(*items)), "builtins.complex": lambda *p: complex(*_of_numbers(*p)),
-    "builtins.frozenset": lambda *items: frozenset(*_keys(*items)), "builtins.bytearray": _byte_array}
+    "builtins.frozenset": lambda *items: frozenset(*_keys(*items)), "builtins.bytearray": _byte_array,
+    "builtins.bytes": lambda: b""}
 #: what Python 2 called modules; protocol 2, which PyTorch writes, uses these names
 RENAMED = {"__builtin__": "builtins", "copy_reg": "copyreg"}
 

@@ -246,6 +246,7 @@ def machine(*safe: type[Any]) -> Machine:
 def test_pickles_of_every_protocol(protocol: int) -> None:
     shared: list[Any] = [1]
     obj = {"a": [None, True, False, 0, 255, 65535, -1, 1 << 40, 1 << 2000, 0.5, "text", "é" * 300], "b": b"x" * 300,
+           "e": [b"", bytearray(), set(), frozenset(), OrderedDict()],
            "t": ((), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4)), "s": {1, 2}, "f": frozenset({1}), "ba": bytearray(b"abc"),
            "o": OrderedDict(x=1), "c": Counter("aab"), "shared": [shared, shared], "z": 1 + 2j}
     found = machine().run(io.BytesIO(pickle.dumps(obj, protocol)))

@@ -84,6 +84,8 @@ def test_views_stay_views() -> None:
     assert back["parameter"].tolist() == [8.0, 109.0, 110.0, 111.0]
     assert back["columns"][1].tolist() == [101.0, 105.0, 109.0]
     assert back["grown"].tolist() == [[102.0, 102.0]] * 2
+    grown = round_trip(jitgrad.ones(1).expand(1000, 1000))
+    assert grown.stride() == (0, 0)
     file = io.BytesIO()
     jitgrad.save(base[2:5], file)
     assert len(file.getvalue()) < 1000
