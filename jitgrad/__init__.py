@@ -87,11 +87,14 @@ def __dir__() -> list[str]:
 
 # The last binding: `jitgrad.script` is the decorator; the package of that name is reached by
 # `from jitgrad.script.graph import ir`.
-def script(obj: _Any = None, *, check: _Any = False, remat: _Any = None) -> _Any:
-    """Compile a function or a module: same code, same results, one native program per signature.
+if TYPE_CHECKING:
+    from jitgrad.script.typed import script as script
+else:
+    def script(obj: _Any = None, *, check: _Any = False, remat: _Any = None) -> _Any:
+        """Compile a function or a module: same code, same results, one native program per signature.
 
-    See `jitgrad.script.api.script`, which this calls; it is imported by the first call.
-    """
-    from jitgrad.script.api import script as decorate
+        See `jitgrad.script.api.script`, which this calls; it is imported by the first call.
+        """
+        from jitgrad.script.api import script as decorate
 
-    return decorate(obj, check=check, remat=remat)
+        return decorate(obj, check=check, remat=remat)

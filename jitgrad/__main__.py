@@ -116,10 +116,27 @@ class AsTorch(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         module.__spec__ = module.__spec__.loader_state  # it stays the module that it was
 
 
+def check(program: str) -> int:
+    """Tell which names of torch a program uses that jitgrad lacks; 1 where there are any."""
+    from pathlib import Path
+
+    from jitgrad.utils._missing import missing
+
+    found = missing(Path(program))
+    for name in found:
+        print(name)
+    distinct = len({m.name for m in found})
+    print(f"jitgrad lacks {distinct} of the names of torch that {program} uses" if found else
+          f"jitgrad has every name of torch that {program} uses")
+    return 1 if found else 0
+
+
 def run(args: argparse.Namespace) -> int:
     """Run a Python program with `torch` meaning jitgrad."""
     import runpy
 
+    if args.check:
+        return check(args.program)
     if args.as_torch:
         sys.meta_path.insert(0, AsTorch())
     sys.argv = [args.program, *args.arguments]
@@ -161,6 +178,8 @@ def main(argv: list[str] | None = None) -> int:
     cache_command.add_argument("--keep-runtime", action="store_true", help="with --clear: keep the runtime object")
     run_command = add("run", run, about_run)
     run_command.add_argument("--as-torch", action="store_true", help="let `import torch` mean jitgrad")
+    run_command.add_argument("--check", action="store_true", help="run nothing: list the names of torch, with "
+                             "their lines, that the program and its imports use and jitgrad lacks")
     run_command.add_argument("--explain", action="store_true", help="afterwards print, for every scripted function and "
                              "each signature that it was compiled for, what each source line costs, why ops were not "
                              "fused, guards and decisions (each is measured at the call that compiled it)")

@@ -1,13 +1,18 @@
 """torch.jit's names: `script`, and helpers for code that runs both ways."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jitgrad.errors import ScriptError
-from jitgrad.script.api import ScriptModule, script
+from jitgrad.script.api import ScriptModule
 from jitgrad.script.executor import CacheInfo, eager_mode
 from jitgrad.script.graph.marks import export, ignore, is_scripting, unused
 from jitgrad.script.inspect.face import ScriptFunction
+
+if TYPE_CHECKING:
+    from jitgrad.script.typed import script
+else:
+    from jitgrad.script.api import script
 
 __all__ = ["Attribute", "CacheInfo", "Error", "Final", "Future", "ScriptFunction", "ScriptModule", "annotate",
            "eager_mode", "export", "fork", "freeze", "ignore", "interface", "is_scripting", "is_tracing", "load",

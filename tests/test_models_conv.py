@@ -10,67 +10,9 @@ import pytest
 import jitgrad
 from jitgrad import config, nn
 from jitgrad.nn import functional as F
+from tests.examples.files import program
 
-
-class LeNet(nn.Module):
-    """LeCun et al., 1998, as it is taught today."""
-
-    def __init__(self, classes=10):
-        super().__init__()
-        self.conv1 = nn.Conv2d(1, 6, 5, padding=2)
-        self.conv2 = nn.Conv2d(6, 16, 5)
-        self.fc1 = nn.Linear(16 * 5 * 5, 120)
-        self.fc2 = nn.Linear(120, 84)
-        self.fc3 = nn.Linear(84, classes)
-
-    def forward(self, x):
-        x = F.max_pool2d(F.relu(self.conv1(x)), 2)
-        x = F.max_pool2d(F.relu(self.conv2(x)), (2, 2))
-        x = x.view(x.size(0), -1)
-        x = F.relu(self.fc1(x))
-        return self.fc3(F.relu(self.fc2(x)))
-
-
-class BasicBlock(nn.Module):
-    """Two convolutions beside a shortcut. He et al., 2016."""
-
-    def __init__(self, inputs, outputs, stride=1):
-        super().__init__()
-        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(outputs)
-        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(outputs)
-        self.relu = nn.ReLU(inplace=True)
-        self.downsample = None
-        if stride != 1 or inputs != outputs:
-            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False),
-                                            nn.BatchNorm2d(outputs))
-
-    def forward(self, x):
-        identity = x
-        out = self.relu(self.bn1(self.conv1(x)))
-        out = self.bn2(self.conv2(out))
-        if self.downsample is not None:
-            identity = self.downsample(x)
-        out += identity
-        return self.relu(out)
-
-
-class ResNet(nn.Module):
-    """Two stages of two blocks."""
-
-    def __init__(self, classes=10, width=8):
-        super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
-                                  nn.MaxPool2d(3, stride=2, padding=1))
-        self.layer1 = nn.Sequential(BasicBlock(width, width), BasicBlock(width, width))
-        self.layer2 = nn.Sequential(BasicBlock(width, 2 * width, stride=2), BasicBlock(2 * width, 2 * width))
-        self.pool = nn.AdaptiveAvgPool2d((1, 1))
-        self.fc = nn.Linear(2 * width, classes)
-
-    def forward(self, x):
-        x = self.layer2(self.layer1(self.stem(x)))
-        return self.fc(jitgrad.flatten(self.pool(x), 1))
+LeNet, ResNet = program("programs/lenet").LeNet, program("programs/resnet").ResNet
 
 
 class Autoencoder(nn.Module):

@@ -6,12 +6,15 @@ from typing import Any
 import numpy as np
 
 from jitgrad import dtypes
+from jitgrad.device import require_gpu
 from jitgrad.dtypes import dtype
-from jitgrad.eager.arrays import arrays
+from jitgrad.eager.arrays import arrays, dlpack
 from jitgrad.eager.autograd.grad_mode import mode
 from jitgrad.eager.autograd.node import Array, Storage, TapedArray
 
 _ndarray = np.ndarray
+#: DLPack's numbers
+CPU_KIND, PINNED_KIND = 1, 3
 _new = object.__new__
 Tensor: type[Any]
 
@@ -66,8 +69,26 @@ def new_tensor(data: Any, d: dtype | None = None) -> Any:
         array = np.array(data, copy=True, order="C")
         found = dtypes.from_numpy(array.dtype if array.dtype.isnative else array.dtype.newbyteorder("="))
         return wrap(array.astype((d or found).np, copy=False))
+    if exports(data):
+        return new_tensor(shared(data), d)
     with np.errstate(all="ignore"):
         return wrap(_from_sequence(data, d))
+
+
+def exports(data: Any) -> bool:
+    """Whether an object is an array of any library, which others may use by the DLPack protocol."""
+    return hasattr(data, "__dlpack__")
+
+
+def shared(source: Any) -> Any:
+    """A Tensor on the memory of another library's array, or of a capsule, by the DLPack protocol."""
+    kind = source.__dlpack_device__()[0] if hasattr(source, "__dlpack_device__") else CPU_KIND
+    if kind in (CPU_KIND, PINNED_KIND):
+        return from_numpy(dlpack.imported(source))
+    array = require_gpu().from_dlpack(source)
+    dtypes.from_numpy(array.dtype)
+    arrays.foreign(array)  # CuPy's arrays are known from here on
+    return wrap(array)
 
 
 def _from_sequence(data: Any, d: dtype | None) -> Array:
@@ -94,8 +115,8 @@ def _flatten(data: Any) -> tuple[tuple[int, ...], list[Any]]:
     shape: list[int] = []
     level: list[Any] = [data]
     while True:
-        if any(isinstance(v, (np.ndarray, Tensor)) and v.ndim for v in level):
-            level = [v.tolist() if isinstance(v, (np.ndarray, Tensor)) else v for v in level]
+        if any(exports(v) and v.ndim for v in level):
+            level = [v.tolist() if exports(v) else v for v in level]
         if not level or not isinstance(level[0], Sequence) or isinstance(level[0], (str, bytes)):
             break
         length = len(level[0])
@@ -108,7 +129,7 @@ def _flatten(data: Any) -> tuple[tuple[int, ...], list[Any]]:
             below.extend(v)
         shape.append(length)
         level = below
-    items = [v.item() if isinstance(v, Tensor) or (isinstance(v, np.ndarray) and not v.ndim) else v for v in level]
+    items = [v.item() if exports(v) and not v.ndim else v for v in level]
     for kind in set(map(type, items)):
         if not issubclass(kind, (bool, int, float, np.generic)):
             raise TypeError(f"new(): invalid data type '{kind.__name__}'")

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 
 from jitgrad import dtypes, random
-from jitgrad.device import require_gpu, resolve
+from jitgrad.device import resolve
 from jitgrad.dtypes import bfloat16, dtype, float32, uint8
 from jitgrad.eager import EAGER
 from jitgrad.eager.arrays.arrays import foreign
-from jitgrad.eager.construct import wrap
+from jitgrad.eager.construct import exports, shared, wrap
 from jitgrad.eager.factories import from_numpy
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.backend import AnyTensor, backend
@@ -21,20 +21,22 @@ from jitgrad.random import initial_seed, manual_seed, seed
 
 @library
 def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Any:
-    """`data` as a tensor: a tensor, ndarray or CuPy array shares its memory where the dtype fits, anything
-    else is copied."""
+    """`data` as a tensor: a tensor, ndarray or what exports itself by DLPack (PyTorch's, CuPy's, JAX's arrays) shares
+    its memory where the dtype fits, anything else is copied."""
     if isinstance(data, AnyTensor):
-        there = data if device is None else backend().move(data, resolve(device))
+        there: Any = data if device is None else backend().move(data, resolve(device))
         return cast(there, dtype or data.dtype)
     if backend() is EAGER:
-        shared = None
+        there = None
         if isinstance(data, np.ndarray):
-            shared = backend().move(from_numpy(data), resolve(device))
+            there = backend().move(from_numpy(data), resolve(device))
         elif foreign(data) is not None:
             dtypes.from_numpy(data.dtype)
-            shared = wrap(data) if device is None else backend().move(wrap(data), resolve(device))
-        if shared is not None:
-            return cast(shared, dtype or shared.dtype)
+            there = wrap(data) if device is None else backend().move(wrap(data), resolve(device))
+        elif exports(data):
+            there = shared(data) if device is None else backend().move(shared(data), resolve(device))
+        if there is not None:
+            return cast(there, dtype or there.dtype)
     return tensor(data, dtype=dtype, device=device)
 
 
@@ -54,25 +56,11 @@ def asarray(obj: Any, *, dtype: dtype | None = None, device: Any = None, copy: b
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor on the memory of another library's array, by the DLPack protocol (or a capsule of it); with `copy`, or
     on another device, a copy."""
-    made = _shared(ext_tensor)
+    made: Tensor = shared(ext_tensor)
     moved = made if device is None else backend().move(made, resolve(device))
     if copy is False and moved is not made:
         raise ValueError("cannot move DLPack tensor to another device without a copy")
     return clone(moved) if copy and moved is made else moved
-
-
-def _shared(ext_tensor: Any) -> Tensor:
-    kind = ext_tensor.__dlpack_device__()[0] if hasattr(ext_tensor, "__dlpack_device__") else CPU_KIND
-    if kind in (CPU_KIND, PINNED_KIND):
-        return from_numpy(np.from_dlpack(ext_tensor))
-    array = require_gpu().from_dlpack(ext_tensor)
-    dtypes.from_numpy(array.dtype)
-    foreign(array)  # CuPy's arrays are known from here on
-    return wrap(array)  # type: ignore[no-any-return]
-
-
-#: DLPack's numbers
-CPU_KIND, PINNED_KIND = 1, 3
 
 
 def typename(obj: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from jitgrad.eager import construct
-from jitgrad.eager.arrays import arrays
+from jitgrad.eager.arrays import arrays, dlpack
 from jitgrad.eager.autograd.node import Array, RemovableHandle, retain, storage_of
 from jitgrad.eager.construct import wrap
 from jitgrad.eager.format import to_text
@@ -151,7 +151,8 @@ class Tensor(Memory, TensorBase["Tensor"]):
         if self.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         if type(self._data) is _ndarray:
-            return self._data.__dlpack__(**more)
+            half = self._data.dtype.kind == "V"
+            return dlpack.exported(self._data, **more) if half else self._data.__dlpack__(**more)
         return self._data.__dlpack__(stream=stream, **more)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -313,8 +314,6 @@ class Tensor(Memory, TensorBase["Tensor"]):
         return result
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        if self.grad_fn is not None:
-            raise RuntimeError("only leaf tensors can be pickled: this one has history. Use tensor.detach().")
         return _rebuild, (type(self), self._data, self._needs, self._user_attributes())
 
     def _user_attributes(self) -> dict[str, Any]:

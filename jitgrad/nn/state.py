@@ -80,8 +80,9 @@ class Stateful:
             prefix, current = todo.pop()
             local = dict(metadata.get(prefix[:-1], {}), assign_to_params_buffers=assign)
             for hook in current._load_state_dict_pre_hooks.values():
-                hook(current, values, prefix, local, strict, missing, unexpected, errors)
-            current._load_from_state_dict(values, prefix, local, strict, missing, unexpected, errors)
+                hook(current, values, prefix, local, True, missing, unexpected, errors)
+            # modules list what is missing and unexpected whether or not that is an error
+            current._load_from_state_dict(values, prefix, local, True, missing, unexpected, errors)
             children = [(f"{prefix}{name}.", child) for name, child in current._modules.items() if child is not None]
             todo.extend(reversed(children))
         for what, keys in (("Unexpected", unexpected), ("Missing", missing)):

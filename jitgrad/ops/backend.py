@@ -69,9 +69,9 @@ class SymNumber:
         """The larger of two numbers; a subclass may fold."""
         return select_number(self > other, self, other)
 
-    def known_not_one(self) -> bool:
-        """Whether this size is known, while compiling, to differ from 1."""
-        return False
+    def is_one(self) -> bool:
+        """Whether this size is 1, which decides how many axes a result has."""
+        raise NotImplementedError
 
     def known_equal(self, other: Any) -> bool:
         """Whether this size is known, while compiling, to equal `other`."""

@@ -16,9 +16,7 @@ from tests.calls.record import SPACES, has
 LEFT_OUT = {
     "out_dtype": "products of half types that CUDA alone adds up in float32",
     "implicit": "torch's own use of `expand`", "cls": "the older forms of `Tensor.new`", "storage": "likewise",
-    "**kwargs": "no name", "pickle_module": "nothing is pickled", "pickle_protocol": "likewise",
-    "_use_new_zipfile_serialization": "likewise", "_disable_byteorder_record": "likewise",
-    "**pickle_load_args": "likewise", "mmap": "files are read"}
+    "**kwargs": "no name"}
 #: functions that are plain Python here, which scripts inline: they take torch's own names only
 PLAIN = {"torch.nn.functional": {"cosine_similarity", "linear", "pairwise_distance", "pdist", "rrelu_"},
          "torch": {"spmm"}, "Tensor": {"requires_grad_", "stride", "new"}}

@@ -138,3 +138,58 @@ def test_out_is_written() -> None:
         torch.add(X.clone().requires_grad_(), X, out=torch.zeros(3))
     with torch.no_grad():
         assert torch.add(X.clone().requires_grad_(), X, out=torch.zeros(3)).tolist() == [2.0, 4.0, 6.0]
+
+
+class Exporter:
+    """An array of another library, as far as DLPack says."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.ndim = array, array.ndim
+
+    def __dlpack__(self, **asked: Any) -> Any:
+        return self.array.__dlpack__(**asked)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+    def tolist(self) -> Any:
+        return self.array.tolist()
+
+    def item(self) -> Any:
+        return self.array.item()
+
+
+def test_arrays_of_other_libraries() -> None:
+    array = np.arange(3, dtype=np.float32)
+    shared, copied = torch.as_tensor(Exporter(array)), torch.tensor(Exporter(array), dtype=torch.float64)
+    array += 1
+    assert shared.tolist() == [1.0, 2.0, 3.0]
+    assert copied.tolist() == [0.0, 1.0, 2.0]
+    assert copied.dtype is torch.float64
+    assert torch.tensor([Exporter(array), [4, 5, 6]]).tolist() == [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+    assert torch.tensor([Exporter(np.array(1.5)), 2]).tolist() == [1.5, 2.0]
+
+
+@pytest.mark.parametrize("asked", [{}, {"max_version": (1, 0)}])
+def test_bfloat16_by_dlpack(asked: Any) -> None:
+    a = torch.tensor([1.5, -2.0]).bfloat16()
+    for back in (torch.from_dlpack(a), torch.from_dlpack(a.__dlpack__(**asked))):
+        assert back.dtype is torch.bfloat16
+        assert back.data_ptr() == a.data_ptr()
+        assert back.tolist() == [1.5, -2.0]
+    capsule = torch.ones(2).__dlpack__()
+    assert torch.from_dlpack(capsule).tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match="read already"):
+        torch.from_dlpack(capsule)
+
+
+def test_tensors_of_pytorch() -> None:
+    pytorch = pytest.importorskip("torch")
+    for d in ("float32", "bfloat16", "int64", "bool"):
+        theirs = pytorch.ones(2, 3, dtype=getattr(pytorch, d)).t()
+        ours = torch.as_tensor(theirs)
+        assert ours.dtype is getattr(torch, d)
+        assert ours.stride() == theirs.stride()
+        assert torch.tensor(theirs).tolist() == theirs.tolist()
+        assert pytorch.from_dlpack(ours).data_ptr() == theirs.data_ptr()
+    assert torch.tensor([pytorch.tensor(1.0), pytorch.tensor(2.0)]).tolist() == [1.0, 2.0]

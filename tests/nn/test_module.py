@@ -185,10 +185,23 @@ def test_load_state_dict_lists_everything_that_does_not_fit():
         "received <class 'str'>")
     del state["first.weight"], state["first.bias"]
     result = Net().load_state_dict(state, strict=False)
-    assert result.missing_keys == []
-    assert repr(Net().load_state_dict({}, strict=False)) == "<All keys matched successfully>"
+    assert result.missing_keys == ["scale", "first.weight", "first.bias", "second.bias"]
+    assert result.unexpected_keys == ["more", "second.extra"]
+    assert repr(Net().load_state_dict(Net().state_dict(), strict=False)) == "<All keys matched successfully>"
     with pytest.raises(TypeError, match="Expected state_dict to be dict-like, got <class 'list'>"):
         Net().load_state_dict([])
+
+
+def test_a_state_from_before_batches_were_counted():
+    norm = nn.Sequential(nn.BatchNorm1d(2))
+    norm(jitgrad.ones(3, 2))
+    state = nn.Sequential(nn.BatchNorm1d(2)).state_dict()
+    del state["0.num_batches_tracked"]
+    with pytest.raises(RuntimeError, match=r'Missing key\(s\) in state_dict: "0.num_batches_tracked"'):
+        norm.load_state_dict(state)
+    assert repr(norm.load_state_dict(dict(state))) == "<All keys matched successfully>"
+    assert norm[0].num_batches_tracked.item() == 1
+    assert norm[0].running_mean.tolist() == [0.0, 0.0]
 
 
 def test_extra_state_and_hooks_of_the_state():

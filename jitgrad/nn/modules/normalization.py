@@ -150,6 +150,13 @@ class _BatchNorm(_Affine):
         self.reset_running_stats()
         super().reset_parameters()
 
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any],
+                              *rest: Any) -> None:
+        """Before version 2 batches were not counted; a state without a version is taken for one of then."""
+        if (local_metadata.get("version") or 1) < 2 and self.num_batches_tracked is not None:
+            state_dict.setdefault(f"{prefix}num_batches_tracked", self.num_batches_tracked)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() not in self._ranks:
             ranks = " or ".join([f"{rank}D" for rank in self._ranks])

@@ -83,7 +83,7 @@ def unsqueeze(input: AnyTensor[Tensor], dim: int) -> Tensor:
 
 
 def _has_size_one(size: Any) -> bool:
-    return not (isinstance(size, SymNumber) and size.known_not_one()) and static_int(size) == 1
+    return size.is_one() if isinstance(size, SymNumber) else size == 1
 
 
 def squeeze(input: AnyTensor[Tensor], dim: int | Sequence[int] | None = None) -> Tensor:

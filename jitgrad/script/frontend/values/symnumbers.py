@@ -166,9 +166,17 @@ class Number(SymNumber):
         """The smaller or larger of two numbers; of two sizes a size, so that `x[1:]` and `x[:-1]` have equal ones."""
         return dispatch.extreme_number(self.context, self, other, fn == "max")
 
-    def known_not_one(self) -> bool:
+    def is_one(self) -> bool:
+        """At the first call, guarded where other sizes are possible. Raises NotStatic."""
         size = self.size
-        return size is not None and is_not_one(size)
+        if size is not None and is_not_one(size):
+            return False
+        try:
+            return operator.index(self) == 1
+        except NotStatic:
+            raise NotStatic("whether the axis is left out depends on its size, which is known only at run time, and "
+                            "with it how many axes the result has", self.context.span(),
+                            hint="index the axis, `x[:, 0]`, where its size is 1; else leave it") from None
 
     def known_equal(self, other: Any) -> bool:
         if self is other:

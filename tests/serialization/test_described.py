@@ -12,7 +12,7 @@ import random
 import tracemalloc
 import warnings
 import zipfile
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,42 @@ def test_shared_memory_stays_shared() -> None:
     a, b = round_trip([t, t])
     a += 1
     assert b.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_views_stay_views() -> None:
+    base = jitgrad.arange(12.0)
+    other = jitgrad.ones(4)
+    saved = {"part": base[2:5], "turned": base.view(3, 4).t()[1:], "parameter": jitgrad.nn.Parameter(base[8:]),
+             "columns": [base.view(3, 4)[:, 0], base.view(3, 4)[:, 1]], "grown": base[2:3].expand(2, 2),
+             "other": other, "half": [jitgrad.ones(3).bfloat16()] * 2}
+    back = round_trip(saved)
+    assert str(back) == str(saved)
+    back["turned"] += 100
+    assert back["part"].tolist() == [102.0, 103.0, 4.0]
+    assert back["parameter"].tolist() == [8.0, 109.0, 110.0, 111.0]
+    assert back["columns"][1].tolist() == [101.0, 105.0, 109.0]
+    assert back["grown"].tolist() == [[102.0, 102.0]] * 2
+    grown = round_trip(jitgrad.ones(1).expand(1000, 1000))
+    assert grown.stride() == (0, 0)
+    file = io.BytesIO()
+    jitgrad.save(base[2:5], file)
+    assert len(file.getvalue()) < 1000
+    with pytest.raises(LoadError):
+        jitgrad.load(written({"format": "jitgrad", "version": 2, "root": {"tensor": 0, "view": [1, [1], [1]]}},
+                             t0=npy("(1,)", content=b"1234")))
+
+
+def test_a_state_dict_keeps_its_versions() -> None:
+    state = round_trip(jitgrad.nn.BatchNorm1d(2).state_dict())
+    assert state._metadata == {"": {"version": 2}}
+
+
+def test_more_kinds() -> None:
+    obj = {"size": jitgrad.Size([1, 2]), "device": jitgrad.device("cpu"), "complex": complex(1, math.inf),
+           "frozen": frozenset({1}), "counter": Counter("aab"), "bytes": bytearray(b"a")}
+    back = round_trip(obj)
+    assert back == obj
+    assert {k: type(v) for k, v in back.items()} == {k: type(v) for k, v in obj.items()}
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
