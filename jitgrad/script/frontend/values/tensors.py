@@ -30,8 +30,7 @@ from jitgrad.script.frontend.values.values import Iterable, Number, Range, SymTe
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: what of the tape a script does not have: the refusal, and what to do instead
-_NO_TAPE = {"grad_fn": ("`.grad_fn`, for a script has no tape", "look at the `grad_fn` of what the script returns"),
-             "register_post_accumulate_grad_hook": ("a hook on a leaf, registered inside a script",
+_NO_TAPE = {"register_post_accumulate_grad_hook": ("a hook on a leaf, registered inside a script",
                                                     "register it before the call")}
 #: how long a list `tolist` makes
 TO_LIST = 64
@@ -80,17 +79,12 @@ class TensorKind(Kind):
     def get_attribute(self, context: Context, obj: SymTensor, name: str) -> Any:
         if name in self.methods:
             return super().get_attribute(context, obj, name)
-        if name in ("requires_grad", "is_leaf"):
+        if name in ("requires_grad", "is_leaf", "grad_fn"):
             context.gradient_state = True
-        if name == "is_leaf" and obj.storage.was_leaf and not obj.path and obj.requires_grad:
-            raise NotStatic("whether a tensor that a branch, a loop or a list brings here is a leaf is known only at "
-                            "run time", context.span(), hint="ask where it is made, by its own name")
         if name in ("is_cuda", "is_cpu", "get_device"):
             context.device_state = True
         if name in _GETTERS:
             return _GETTERS[name](context, obj)
-        if name == "grad_fn" and (obj.is_leaf or not obj.requires_grad):
-            return None
         if name in _NO_TAPE:
             what, instead = _NO_TAPE[name]
             raise NonDifferentiable(what, context.span(), hint=instead)
