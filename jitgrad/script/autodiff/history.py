@@ -4,8 +4,8 @@
 
 What an op makes of several values requires one if any of them does. Where branches or iterations bring values together
 that differ in this, a bool goes the same way: one more result of the branch, one more variable of the loop (or whether
-it ran at all). Beside a list goes a list of bools, which is made, filled and read as it is. Values for which the graph's
-form decides cost nothing.
+it ran at all). Beside a list goes a list of bools, which is made, filled and read as it is. Values for which the form
+of the graph decides cost nothing.
 """
 
 from collections.abc import Callable, Sequence

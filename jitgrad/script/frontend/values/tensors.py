@@ -22,10 +22,11 @@ from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args
 from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import heap, numbers
+from jitgrad.script.frontend.values.checks import emit_check
 from jitgrad.script.frontend.values.objects import similar
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import Kind, argument, call, get_item, kind_of, register
-from jitgrad.script.frontend.values.values import Iterable, Number, Range, SymTensor
+from jitgrad.script.frontend.values.values import Iterable, Number, Range, SymTensor, size_number
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -219,12 +220,14 @@ def _is_parameter(context: Context, tensor: SymTensor) -> bool:
 
 def _truth(context: Context, tensor: SymTensor) -> Any:
     n = product(tensor.type_.dims)
-    words = "Boolean value of Tensor with more than one value is ambiguous"
+    none, several = [f"Boolean value of Tensor with {words} is ambiguous" for words in ("no values",
+                                                                                         "more than one value")]
     if isinstance(n, int):
         if n != 1:
-            raise RuntimeError(words if n else "Boolean value of Tensor with no values is ambiguous")
+            raise RuntimeError(several if n else none)
     else:
-        backend().checker.equal(n, 1, lambda: words)  # type: ignore[attr-defined]
+        emit_check(context, numbers.compare(context, "ne", size_number(n), 0), RuntimeError, (none,))
+        backend().checker.equal(n, 1, lambda: several)  # type: ignore[attr-defined]
     return numbers.truth(context, backend().item(tensor))
 
 

@@ -22,7 +22,7 @@ from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import type_word
-from jitgrad.script.frontend.values.values import UNBOUND, Number, Storage, SymDict, SymList, SymTensor, is_held
+from jitgrad.script.frontend.values.values import HELD, UNBOUND, Number, Storage, SymDict, SymList, SymTensor, is_held
 from jitgrad.script.graph.ir import Value
 
 #: a variable that is yet another known string after so many evaluations of the body becomes a string of the run
@@ -85,10 +85,10 @@ class Head:
                 self.templates[(frame, name)] = self._begun((frame, name), value)
         for key, remembered in of(context).heads.get(self.key, {}).items():
             place = (frame, key) if isinstance(key, str) else key
-            if isinstance(place, (Storage, SymList, SymDict)) and place not in self.entry.values and (
+            if isinstance(place, (Storage, *HELD)) and place not in self.entry.values and (
                     place.input < 0 if isinstance(place, Storage) else place.source is None):
                 continue  # made in an earlier evaluation of a loop around this one
-            if isinstance(place, (SymList, SymDict)) and place.source is None and of(self.context).head_frames.get(
+            if isinstance(place, HELD) and place.source is None and of(self.context).head_frames.get(
                     self.key, frame) != frame:
                 continue  # what an earlier call of this function made may be what this one only reads
             mine = self.templates.get(place)
@@ -296,7 +296,7 @@ class Head:
         for key in list(self.templates):
             begun, value = head.values.get(key), end.values.get(key)
             if isinstance(begun, SymTensor) and isinstance(value, SymTensor) and not begun.path and (
-                    heap.same_reference(begun, value)) and (
+                    isinstance(self.entry.values.get(key), SymTensor)) and heap.same_reference(begun, value) and (
                     head.values.get(begun.storage) is not end.values.get(begun.storage)):
                 self.kept.add(key)
                 del self.templates[key]
