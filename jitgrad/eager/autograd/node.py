@@ -49,8 +49,8 @@ class Storage:
     """What tensors that share memory share besides it.
 
     `version` is the number of in-place writes so far; `inference` memory was made in inference mode: it may be written
-    only there, and nothing keeps it for a gradient. `reshaped`: the base of views has got another shape itself. `whole`:
-    the array of which detached tensors may be parts.
+    only there, and nothing keeps it for a gradient. `reshaped`: the base of views has got another shape itself.
+    `whole`: the array of which detached tensors may be parts.
     """
 
     __slots__ = ("inference", "reshaped", "version", "whole")
