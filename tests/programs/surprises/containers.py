@@ -156,6 +156,18 @@ def what_decides_first(x, n):
 
 
 @program(*NS)
+def every_second_item(x, n):
+    xs, ys, zs = list(range(n)), [x * k for k in range(n)], list(range(n + 3))
+    del xs[::2]
+    xs[::2] = [0] * len(xs[::2])
+    ys[::-1] = list(ys)
+    del ys[1::3]
+    zs[n:0:-1] = zs[1:n + 1]
+    del zs[-1:0:-2]
+    return xs, ys, zs
+
+
+@program(*NS)
 def without_an_end(x, n):
     def powers(k):
         while True:

@@ -261,6 +261,25 @@ def remove(items: Any, value: Any) -> None:
     raise ValueError("list.remove(x): x not in list")
 
 
+def without_every(items: Any, index: slice) -> Any:
+    """What `del items[index]` leaves, where the slice has a step."""
+    kept = [True for _ in items]
+    for k in list(range(len(items)))[index]:
+        kept[k] = False
+    return [x for x, keep in zip(items, kept, strict=True) if keep]
+
+
+def with_every(items: Any, index: slice, values: Any) -> Any:
+    """What `items[index] = values` makes, where the slice has a step."""
+    places = list(range(len(items)))[index]
+    if len(values) != len(places):
+        raise ValueError(f"attempt to assign sequence of size {len(values)} to extended slice of size {len(places)}")
+    out = [x for x in items]  # noqa: C416  (scripts go over what `list` does not take)
+    for k, v in zip(places, values, strict=True):
+        out[k] = v
+    return out
+
+
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
            pin_memory: bool = False) -> Any:
     """Numbers as a vector."""
