@@ -60,7 +60,7 @@ class Head:
     def __init__(self, context: Context, entry: State, key: Any):
         self.context, self.entry, self.key = context, entry, key
         self.templates: dict[Any, Template] = {}
-        self.widen = Widener(context, Symbol().number)
+        self.widen, self.number = Widener(context, Symbol().number), context.new_id()  # what is made later has more
         self.kept = of(context).kept_references.setdefault(key, set())  # names that stay the tensor that they were
         self.weak = False  # a number at the entry becomes a 0-dim tensor: right if there is an iteration
         self.unsettled: Any = None  # the location whose template changed last
@@ -257,8 +257,8 @@ class Head:
         for key, value in list(end.values.items()):  # looking at a tensor may note an input's value
             if head.values.get(key, UNBOUND) is value or key in self.templates:
                 continue
-            if isinstance(key, tuple) and key[0] == "clean":
-                continue
+            if isinstance(key, tuple) and (key[0] == "clean" or (key[0] == "taken" and key[1] > self.number)):
+                continue  # what an iterator that the body makes has given
             variable = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], int)
             if variable and key[1] not in _FLAGS and (
                     key[1] not in names if key[0] == frame else key not in self.entry.values
