@@ -85,11 +85,9 @@ class _History:
             v = pending.pop()
             if v not in must or v in given:
                 continue
-            parts, behind = self.parts.get(v), self.flow.backward.get(v, ())
-            if parts is None and holds_list(v.type):
-                parts = behind
-            if parts is not None:
-                stays = all(x in must or self._absent(x) for x in parts)
+            behind: Sequence[Value] = self.parts[v] if v in self.parts else self.flow.backward.get(v, [])
+            if v in self.parts or holds_list(v.type):
+                stays = all(x in must or self._absent(x) for x in behind)
             else:
                 stays = any(x in must for x in behind)
             if not stays:

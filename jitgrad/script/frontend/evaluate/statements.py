@@ -219,7 +219,7 @@ def _as_long(context: Context, s: ast.While | ast.For, test: Callable[[], Any], 
     _finish(context, s, loop)
 
 
-def _variables(context: Context, s: ast.While | ast.For) -> dict[str, frozenset[str]]:
+def _variables(context: Context, s: ast.While | ast.For) -> dict[str, Any]:
     """What a loop reads and binds."""
     scope = context.frame.scope
     return {"names": _names(context, s), "assigned": scope.assigned[id(s)] & scope.local,

@@ -72,20 +72,23 @@ class History:
 HISTORY = History()
 
 
+def _refused(*args: Any) -> Any:
+    raise NonDifferentiable("`.grad_fn`, for a script has no tape", current().span(),
+                            hint="look at the `grad_fn` of what the script returns")
+
+
+_REFUSED: Any = _refused
+
+
 @register(History)
 class HistoryKind(Kind):
     """What made a tensor: it is not None."""
 
     rank = 5
-
-    def _refused(self, *args: Any) -> Any:
-        raise NonDifferentiable("`.grad_fn`, for a script has no tape", current().span(),
-                                hint="look at the `grad_fn` of what the script returns")
+    class_of = get_attribute = result = text = call = compare = _REFUSED
 
     def identical(self, context: Context, a: Any, b: Any) -> Any:
-        return False if a is None or b is None else self._refused()
-
-    class_of = get_attribute = result = text = call = compare = _refused
+        return False if a is None or b is None else _refused()
 
 
 @method("detach_")

@@ -22,8 +22,8 @@ from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates.unions import bound, is_static, may_be, undecided, without
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.plain import python_binary, static
-from jitgrad.script.frontend.values.protocol import (Kind, call, class_of, is_dynamic, kind_of, register,
-                                                      set_attribute, truth)
+from jitgrad.script.frontend.values.protocol import (Kind, call, class_of, is_dynamic, kind_of, register, set_attribute,
+                                                     truth)
 from jitgrad.script.frontend.values.values import UNBOUND, Borrowed, Instance, Iterable, Method, Number, Super, sequence
 
 MISSING = object()

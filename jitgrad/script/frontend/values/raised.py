@@ -59,7 +59,7 @@ def _object(context: Context, error: ExceptionValue) -> Instance:
         made = error.made = Instance(error.cls)
         context.state.values[made] = {"args": error.args}
         if _written(error.cls, "__init__"):
-            init: Any = error.cls.__init__  # type: ignore[misc]
+            init: Any = error.cls.__init__
             _purely(context, made, lambda: call(context, init, made, *error.args))
     return made
 
