@@ -13,7 +13,7 @@ import jitgrad
 from jitgrad.eager import inplace, record, shared
 from jitgrad.eager.arrays.arrays import library
 from jitgrad.eager.autograd.grad_mode import mode
-from jitgrad.eager.autograd.node import TapedArray, storage_of
+from jitgrad.eager.autograd.node import TapedArray, storage_of, whole_of
 from jitgrad.eager.construct import wrap
 from jitgrad.ops import OPS
 from jitgrad.ops.library.core import class_word, write
@@ -23,6 +23,10 @@ from jitgrad.ops.library.keywords import complete_methods
 def _root(x: TapedArray) -> TapedArray:
     """The tensor whose memory this is a part of. RuntimeError where its elements do not lie in order."""
     root = x._base if x._base is not None else x._origin if x._origin is not None else x
+    whole = whole_of(root)
+    if whole is not root._data:  # of which it is a detached part
+        root, part = wrap(whole), root
+        root._storage = part._storage
     if not root._data.flags.c_contiguous:
         raise RuntimeError("the elements of this tensor's memory do not lie in order: use contiguous() first")
     return root
@@ -152,7 +156,7 @@ class Memory(TapedArray):
         self._data = flat[:count].reshape(shape)
         storage = storage_of(self)
         storage.version += 1
-        storage.reshaped = True
+        storage.reshaped, storage.whole = True, None
         return self
 
     def resize_as_(self: Any, the_template: Any, *, memory_format: Any = None) -> Any:

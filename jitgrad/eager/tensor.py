@@ -11,7 +11,7 @@ import numpy as np
 
 from jitgrad.eager import construct
 from jitgrad.eager.arrays import arrays, dlpack
-from jitgrad.eager.autograd.node import Array, RemovableHandle, retain, storage_of
+from jitgrad.eager.autograd.node import Array, RemovableHandle, retain, storage_of, whole_of
 from jitgrad.eager.construct import wrap
 from jitgrad.eager.format import to_text
 from jitgrad.eager.inplace import rebase, refresh
@@ -80,7 +80,9 @@ class Tensor(Memory, TensorBase["Tensor"]):
     @property
     def data(self) -> Tensor:
         """The same memory without history and with a version of its own; assigning replaces the memory."""
-        return wrap(self._data)  # type: ignore[no-any-return]
+        result: Tensor = wrap(self._data)
+        storage_of(result).whole = whole_of(self)
+        return result
 
     @data.setter
     def data(self, value: Tensor) -> None:
@@ -89,11 +91,14 @@ class Tensor(Memory, TensorBase["Tensor"]):
         if self._needs and not value.dtype.is_floating_point:
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         self._data = value._data
+        if self._storage is not None:
+            self._storage.whole = None
 
     def detach(self) -> Tensor:
         """The same memory without history; in-place writes to either are counted for both."""
         result: Tensor = wrap(self._data)
         result._storage = storage_of(self)
+        result._storage.whole = whole_of(self)
         return result
 
     def detach_(self) -> Tensor:

@@ -213,3 +213,18 @@ def test_sizes_that_cannot_be() -> None:
                   lambda: jitgrad.zeros(2).map_(jitgrad.zeros(3, 2), lambda a, b: a)):
         with pytest.raises(RuntimeError):
             wrong()
+
+
+def test_detached_parts_know_where_they_are() -> None:
+    x = jitgrad.arange(12.0).reshape(3, 4)
+    part = x[1].detach()
+    assert (part.storage_offset(), part[2:].storage_offset()) == (4, 6)
+    assert part.as_strided((2, 2), (1, 4), 1).tolist() == [[1.0, 5.0], [2.0, 6.0]]
+    column = (x * 1).requires_grad_().t()[1].detach()
+    assert (column.storage_offset(), column.stride()) == (1, (4,))
+    assert x.data[1:].data[1].data.storage_offset() == 8
+    assert part.clone().storage_offset() == 0
+    whole = x.reshape(-1).detach()
+    whole.data = jitgrad.zeros(2)
+    assert whole.storage_offset() == 0
+    assert whole.as_strided((2,), (1,)).tolist() == [0.0, 0.0]

@@ -19,6 +19,7 @@ from tests.fuzz.grammar.expressions import Frame, Scope
 from tests.fuzz.grammar.functions import Functions
 from tests.fuzz.grammar.library import Library
 from tests.fuzz.grammar.memory import Memory
+from tests.fuzz.grammar.objects import Objects
 from tests.fuzz.grammar.steps import Steps
 from tests.fuzz.grammar.values import Values
 
@@ -27,7 +28,7 @@ Statement = Callable[[Scope, int, bool], None]
 BLOCK = 250
 
 
-class Generator(Values, Functions, Memory, Control, Containers, Effects, Library, Steps):
+class Generator(Values, Functions, Memory, Control, Containers, Effects, Library, Objects, Steps):
     """Writes `f`: x, y, c f64[N, D], w f64[D, D], b f64[D], an int, a float, a bool, a tensor or None, a list, a box.
     """
 
@@ -41,12 +42,14 @@ class Generator(Values, Functions, Memory, Control, Containers, Effects, Library
                                   self.pack, self.silent, self.closure, self.call, self.give, self.text, self.alias,
                                   self.data, self.attribute, self.attribute, self.argument_list, self.random_number,
                                   self.global_counter, self.built_text, self.ranks, self.several_kinds, self.keyed,
-                                  self.constants]
+                                  self.constants, self.starred, self.cut, self.large, self.flags, self.same,
+                                  self.made_by_loop, self.views_of_views]
         if depth < 4:
             kinds += [self.branch, self.branch, self.count_loop, self.while_loop, self.row_loop, self.static_loop,
                       self.other_loop, self.optional, self.collect, self.gather, self.gather, self.number_list,
                       self.comprehension, self.table, self.named, self.function, self.handled, self.select,
-                      self.generated, self.recursive, self.raised_below, self.ordered, self.choices, self.strings]
+                      self.generated, self.recursive, self.raised_below, self.ordered, self.choices, self.strings,
+                      self.record, self.attempts, self.keys, self.named_at_once, self.deep, self.beside]
             kinds += [self.training] * (5 if self.steps else 1)
         if in_loop:
             kinds += [self.leave_loop]

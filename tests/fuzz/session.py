@@ -11,7 +11,7 @@ import itertools
 import linecache
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jitgrad
@@ -34,7 +34,8 @@ def compile_source(source: str, name: str) -> Callable[..., Any]:
     filename = f"<fuzz {name}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     scope: dict[str, Any] = {"jitgrad": jitgrad, "State": world.State, "OFFSET": 1, "__name__": "fuzz", "heapq": heapq,
-                             "bisect": bisect, "itertools": itertools}
+                             "bisect": bisect, "itertools": itertools, "Record": world.Record, "Odd": world.Odd,
+                             "Odder": world.Odder, "replace": replace}
     exec(compile(source, filename, "exec"), scope)
     function: Callable[..., Any] = scope["f"]
     return function

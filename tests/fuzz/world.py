@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +26,23 @@ class State(NamedTuple):
 
     h: Any
     k: int = 0
+
+
+@dataclass
+class Record:
+    """A matrix, an int and a list, which change."""
+
+    h: Any
+    n: int = 1
+    marks: list[int] = field(default_factory=list)
+
+
+class Odd(ValueError):
+    """Raised by programs."""
+
+
+class Odder(Odd):
+    """Raised by programs."""
 
 
 class Box(nn.Module):
@@ -107,4 +124,4 @@ def sequence(seed: int) -> list[Case]:
         first, *others, changed, first]
 
 
-__all__ = ["OPTIMIZERS", "Box", "Case", "State", "arguments", "sequence"]
+__all__ = ["OPTIMIZERS", "Box", "Case", "Odd", "Odder", "Record", "State", "arguments", "sequence"]

@@ -50,12 +50,14 @@ class Storage:
 
     `version` is the number of in-place writes so far; `inference` memory was made in inference mode: it may be written
     only there, and nothing keeps it for a gradient. `reshaped`: the base of views has got another shape itself.
+    `whole`: the array of which detached tensors may be parts.
     """
 
-    __slots__ = ("inference", "reshaped", "version")
+    __slots__ = ("inference", "reshaped", "version", "whole")
 
     def __init__(self, version: int = 0, inference: bool = False):
         self.version, self.inference, self.reshaped = version, inference, False
+        self.whole: Any = None
 
 
 class Meta:
@@ -335,6 +337,12 @@ def storage_of(x: TapedArray) -> Storage:
     if storage is None:
         storage = x._storage = Storage()
     return storage
+
+
+def whole_of(x: TapedArray) -> Array:
+    """The array of the memory of which `x` is a part."""
+    root = x._base if x._base is not None else x._origin if x._origin is not None else x
+    return root._data if root._storage is None or root._storage.whole is None else root._storage.whole
 
 
 #: storage, its version when saved, the array, and whose output (node and slot) it was

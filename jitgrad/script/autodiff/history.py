@@ -4,18 +4,20 @@
 
 What an op makes of several values requires one if any of them does. Where branches or iterations bring values together
 that differ in this, a bool goes the same way: one more result of the branch, one more variable of the loop (or whether
-it ran at all). Values for which the graph's form decides cost nothing.
+it ran at all). Beside a list goes a list of bools, which is made, filled and read as it is. Values for which the form
+of the graph decides cost nothing.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from jitgrad.ops.types import BOOL, INT
-from jitgrad.script.autodiff.flow import Flow, reachable
+from jitgrad.ops.types import BOOL, INT, ListType, Type
+from jitgrad.script.autodiff.amend import generic
+from jitgrad.script.autodiff.flow import Flow, is_differentiable, reachable
 from jitgrad.script.autodiff.inner import flow_of
-from jitgrad.script.graph.ir import Block, Loop, Node, Value, walk
+from jitgrad.script.graph.ir import Block, Builder, Loop, Node, Value, payload, walk
 
-#: True, False, or a bool of the graph
+#: True, False, or a bool of the graph; of a list (all of its items, none of them) a list of bools
 Answer = bool | Value
 
 
@@ -29,8 +31,8 @@ def requires_grad(path: Sequence[Block], values: Sequence[Value], root: Callable
     """
     flow = flow_of([n for b in path for n in b.nodes], values)
     behind = reachable(values, flow.backward)
-    places = {v: b for outer in path for b in (outer, *(c for n in walk(outer) for c in n.blocks)) for n in b.nodes
-              for v in n.outputs}
+    blocks = [b for outer in path for b in (outer, *(c for n in walk(outer) for c in n.blocks))]
+    places = {v: b for b in blocks for v in (*b.params, *(v for n in b.nodes for v in n.outputs))}
     history = _History(flow, behind, places, root)
     return [history.answer(v) for v in values]
 
@@ -83,19 +85,20 @@ class _History:
             v = pending.pop()
             if v not in must or v in given:
                 continue
-            if v in self.parts:
-                stays = all(x in must or self._absent(x) for x in self.parts[v])
+            behind: Sequence[Value] = self.parts[v] if v in self.parts else self.flow.backward.get(v, [])
+            if v in self.parts or holds_list(v.type):
+                stays = all(x in must or self._absent(x) for x in behind)
             else:
-                stays = any(x in must for x in self.flow.backward.get(v, ()))
+                stays = any(x in must for x in behind)
             if not stays:
                 must.discard(v)
                 pending += [x for x in self.flow.forward.get(v, ()) if x in must]
         return must
 
     def _absent(self, v: Value) -> bool:
-        """Whether a value is None."""
+        """Whether a value is None, or a list of nothing."""
         node = self.flow.producer.get(v)
-        return node is not None and node.op == "opt.none"
+        return node is not None and node.op in ("opt.none", "list.new")
 
     def answer(self, v: Value) -> Answer:
         if v not in self.may:
@@ -112,22 +115,52 @@ class _History:
             elif v in self.parts:
                 self._through_branch(v)
             else:
-                self.known[v] = self._any(v)
+                self._through_op(v)
             found = self.known[v]
         return found
 
-    def _any(self, v: Value) -> Value:
-        """Of an op's result: whether any operand does; right after the op."""
-        result, *others = [self._bool(x) for x in dict.fromkeys(self.flow.backward[v]) if x in self.may]
-        if others:
-            nodes, at = self._maker(v)
-            while at + 1 < len(nodes) and nodes[at + 1].op == "num.or":  # what is there for other values
-                at += 1
-            for k, other in enumerate(others, at + 1):
-                made = Node("num.or", (result, other), {}, (Value(BOOL),))
-                nodes.insert(k, made)
-                result = made.output
-        return result
+    def _through_op(self, v: Value) -> None:
+        """Of an op's result, right after the op: whether any operand does; of a list what is done to the list."""
+        node = self.flow.producer.get(v)
+        builder = Builder()
+        if holds_list(v.type) and (node is None or not node.op.startswith(("list.", "opt."))):
+            self.known[v] = self._filled(builder, v, v in self.may)
+        elif node is not None and node.op in ("list.new", "opt.none") and holds_list(v.type):
+            self.known[v] = builder.one("list.new", type=twin(v.type))
+        elif node is not None and node.op.startswith("list."):
+            operands = [self._operand(builder, x) if is_differentiable(x.type) else x for x in node.inputs]
+            (self.known[v],) = builder.emit(node.op, operands, types=[twin(v.type)])
+        else:
+            self.known[v], *others = [self._bool(x) for x in dict.fromkeys(self.flow.backward[v]) if x in self.may]
+            for other in others:
+                self.known[v] = builder.one("num.or", self.known[v], other)
+        if node is None:
+            self.places[v].nodes[:0] = builder.block.nodes
+            return
+        nodes, at = self._maker(v)
+        while at + 1 < len(nodes) and nodes[at + 1].op == "num.or":  # what is there for other values
+            at += 1
+        nodes[at + 1:at + 1] = builder.block.nodes
+
+    def _operand(self, builder: Builder, v: Value) -> Value:
+        """What goes with an operand or result; a constant is made here."""
+        answer = self.answer(v)
+        if isinstance(answer, Value) or holds_list(v.type):
+            return self._bool(v)
+        return builder.one("num.const", value=answer)
+
+    def _filled(self, builder: Builder, v: Value, answer: bool) -> Value:
+        """The answers for the items of a list that was there before, or that an op makes as a whole: one for all."""
+        if not isinstance(v.type, ListType):
+            return builder.one("num.const", value=answer)
+        type_ = twin(v.type)
+        elem, fresh = generic(v.type.elem)
+        k, total = Value(INT, "k"), Value(type_)
+        with builder.into(Block((k, total))) as body:
+            (x,) = builder.emit("list.get", (v, k), types=(elem,), binds=fresh)
+            body.results = (builder.one("list.put", total, k, self._filled(builder, x, answer)),)
+        return builder.emit("scan", [builder.one("list.len", v), builder.one("list.new", type=type_)], blocks=[body],
+                            types=[type_], n_carries=1, reverse=False)[0]
 
     def _maker(self, v: Value) -> tuple[list[Node], int]:
         """The nodes among which one makes v, and its place."""
@@ -136,19 +169,15 @@ class _History:
 
     def _result(self, block: Block, v: Value) -> Value:
         """The bool of a block's result, in the block."""
-        answer = self.answer(v)
-        if isinstance(answer, Value):
-            return answer
-        made = Node("num.const", (), {"value": answer}, (Value(BOOL),))
-        block.nodes.append(made)
-        return made.output
+        builder = Builder(block)
+        return self._operand(builder, v)
 
     def _through_branch(self, v: Value) -> None:
         node = self.flow.producer[v]
         found = [self._result(block, result) for block, result in zip(node.blocks, self.parts[v], strict=True)]
         for block, result in zip(node.blocks, found, strict=True):  # after all that these have added
             block.results = (*block.results, result)
-        made = self.known[v] = Value(BOOL)
+        made = self.known[v] = Value(twin(v.type))
         self._replace(v, lambda n: replace(n, outputs=(*n.outputs, made)))
 
     def _through_loop(self, v: Value) -> None:
@@ -156,16 +185,14 @@ class _History:
         loop, body = Loop(node), node.blocks[0]
         param, out = loop.carry_params[k], loop.carry_outputs[k]
         later = loop.carry_results[k]
-        if v is out and loop.carries[k] not in self.may and later in self.must:
+        if v is out and loop.carries[k] not in self.may and later in self.must and not holds_list(v.type):
             self.known[out] = self._ran(loop, out)
             return
-        self.known[param], self.known[out] = Value(BOOL), Value(BOOL)
-        initial = self.answer(loop.carries[k])
-        if not isinstance(initial, Value):
-            made = Node("num.const", (), {"value": initial}, (Value(BOOL),))
-            nodes, at = self._maker(out)
-            nodes.insert(at, made)
-            initial = made.output
+        self.known[param], self.known[out] = Value(twin(v.type)), Value(twin(v.type))
+        builder = Builder()
+        initial = self._operand(builder, loop.carries[k])
+        nodes, at = self._maker(out)
+        nodes[at:at] = builder.block.nodes
         result = self._result(body, loop.carry_results[k])
         now = Loop(self.loops[v][0])  # there may be more carries
         body.params = _with(body.params, now.first + now.n, self.known[param])
@@ -196,6 +223,17 @@ class _History:
         for x, (node, k) in list(self.loops.items()):
             if node is old:
                 self.loops[x] = new, k
+
+
+def holds_list(type_: Type) -> bool:
+    """Whether a value of this type is a list, or None."""
+    return isinstance(payload(type_), ListType)
+
+
+def twin(type_: Type) -> Type:
+    """The type of the answer for a value: of a list a list, where there may be none too."""
+    inner = payload(type_)
+    return ListType(twin(inner.elem)) if isinstance(inner, ListType) else BOOL
 
 
 def _with(values: tuple[Value, ...], at: int, new: Value) -> tuple[Value, ...]:

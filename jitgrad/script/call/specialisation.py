@@ -236,8 +236,7 @@ class Specialisation:
         for i, error, head, tail in script.expected:
             library(outputs[i]._data).expect(outputs[i]._data, error, head, tail)
         for i, flag in script.recorded.items():
-            if outputs[i] is not None and not outputs[flag]:
-                outputs[i]._node, outputs[i]._slot, outputs[i]._needs = None, 0, False
+            _keep_history(outputs[i], outputs[flag])
         return self.leave(params, objects, outputs)
 
     def _store_pending(self, params: Sequence[Any], objects: Sequence[Any], pending: effects.Pending) -> None:
@@ -317,6 +316,15 @@ def _seen(found: Any) -> Any:
     if isinstance(found, dict):
         return [found, *found, *found.values()]
     return [found, getattr(found, "_version", None)]
+
+
+def _keep_history(output: Any, recorded: Any) -> None:
+    """Leave an output without history where the run says so; of a list each item."""
+    if type(output) is list:
+        for item, flag in zip(output, recorded, strict=True):
+            _keep_history(item, flag)
+    elif output is not None and not recorded:
+        output._node, output._slot, output._needs = None, 0, False
 
 
 def _holds(guard: sig.Guard, values: dict[str, Any]) -> bool:

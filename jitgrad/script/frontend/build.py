@@ -224,8 +224,7 @@ def _graph_of(context: Context, inputs: Inputs, function: Callable[..., Any], ar
             context.sizes.rewrite(graph.block)
         freed = backward.freed_outputs(context, graph.outputs) if record.of(context).freed else set()
         answers = requires_grad.exactly(context, graph.outputs, [graph.block])
-        told = {i: results.output(a) for i, (v, a) in enumerate(zip(graph.outputs, answers, strict=True))
-                if isinstance(a, Value) and not isinstance(v.type, ListType)}
+        told = {i: results.output(a) for i, a in enumerate(answers) if isinstance(a, Value)}
         expected = [(results.output(heap.read(context, worst)), *words)
                     for worst, words in placement.of(context).expected]
         graph.block.results = tuple(results.outputs)

@@ -166,7 +166,7 @@ def test_written_values_are_cast() -> None:
     (jitgrad.ones(4) > 0, IndexError, "The shape of the mask [4] at index 0 does not match the shape of the indexed "
                                       "tensor [3, 4] at index 0"),
     (slice(None, None, -1), ValueError, "step must be greater than zero"),
-    (jitgrad.zeros, TypeError, "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "
+    (jitgrad.zeros, IndexError, "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "
                                "valid indices (got function)"),
     (([0, 1], [0, 1, 2]), IndexError, "shape mismatch: indexing tensors could not be broadcast together with shapes "
                                       "[2], [3]"),
@@ -182,3 +182,25 @@ def test_an_index_into_a_number() -> None:
         _ = jitgrad.tensor(1.0)[0]
     assert jitgrad.tensor(1.0)[None].shape == (1,)
     assert jitgrad.tensor(1.0)[...].item() == 1.0
+
+
+X, T = jitgrad.arange(12.0).reshape(3, 4), jitgrad.tensor
+
+
+@pytest.mark.parametrize(("key", "expected"), [  # as PyTorch has it: short lists of more than numbers are keys
+    ([T(1), 2], 6.0), ([[0, 1], [1, 2]], [1.0, 6.0]), ([[0, 1]], X[:2].tolist()),
+    ([[0, 1]] * 32, [X[:2].tolist()] * 32),
+    ([1, T([1, 2])], [5.0, 6.0]), ([slice(0, 2), 1], [1.0, 5.0]), ([Ellipsis, 1], [1.0, 5.0, 9.0]),
+    ([None, 1], [X[1].tolist()]), ([T([True, False, True]), 1], [1.0, 9.0]), ([1.5], [X[1].tolist()]),
+    ([0, 1.5], X[:2].tolist()), ([1.5, True], [X[1].tolist()] * 2), ([[]], []), ([True, False, True], X[::2].tolist()),
+    (([0, 1], [1.5, 0.2]), [1.0, 4.0]), ([T(True), 1], [X[1].tolist()])])
+def test_lists_as_keys(key, expected):
+    assert X[key].tolist() == expected
+
+
+@pytest.mark.parametrize(("key", "error"), [
+    (1.5, IndexError), ({1}, IndexError), ("a", TypeError), (slice(1.0, 2), TypeError),
+    (slice(None, None, 0), ValueError), ([T(1.5)], IndexError), ([0, T(1), 2], IndexError)])
+def test_what_is_no_key(key, error):
+    with pytest.raises(error):
+        X[key]

@@ -269,3 +269,32 @@ def text_of_a_handled_exception(n: int):
     except KeyError as e:
         text = str(e)
     return text
+
+
+@nasty(lambda: (v(1, 2), 4), lambda: (v(1, 2), 0), lambda: (v(0, 0), 2))
+def number_where_no_iteration_was(x, n: int):
+    """A sum that begins with 0 or None is a tensor although nothing was added to it."""
+    total, best, k = 0, None, 0
+    while k < n:
+        j = 0
+        while j < x.sum():
+            total = total + x.sum() * j
+            j += 1
+        if best is None or total > best:
+            best = total
+        k += 1
+    else:
+        print("all", k)
+    return total, best is None or best > 3
+
+
+@nasty(lambda: (v(1, 2), 4), lambda: (v(1, 2), 1), lambda: (v(1, 2), 0))
+def two_numbers_that_become_tensors(x, n: int):
+    """The first iteration makes one of them a tensor, the second the other."""
+    a, b = 0, 1.5
+    while n > 0:
+        a, b = b, a + x
+        n -= 1
+        if n == 2:
+            return a, b, "early"
+    return a, b

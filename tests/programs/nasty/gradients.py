@@ -287,3 +287,68 @@ def gradient_of_one_tensor_twice(x, y):
 def power_by_the_run(x, n: int):
     """The derivative of x ** n, at n = 0 too."""
     return x ** n, x ** (n - 2), n ** x
+
+
+@nasty(lambda: (v(1, 2), w(3, 4), 3), lambda: (w(1, 2), v(3, 4), 4), lambda: (w(1, 2), v(3, 4), 0))
+def history_of_items(x, y, n: int):
+    """Every item of a list is said to require a gradient because one does."""
+    rows = []
+    for k in range(n):
+        rows.append(x * k if k % 2 else y * k)
+    for r in rows:
+        print(r.requires_grad, r.is_leaf, r.grad_fn is None)
+    return rows
+
+
+@nasty(lambda: ([v(1, 2), w(3, 4)], 3), lambda: ([w(1, 2), v(3, 4), v(1, 1)], 2), lambda: ([v(1, 2), v(3, 4)], 2))
+def history_of_given_items(xs, n: int):
+    """So is what is made of each item of a list that was given."""
+    ys = [x * n for x in xs]
+    zs = [xs[k % len(xs)] for k in range(n)]
+    return ys, [y.requires_grad for y in ys], [z.requires_grad for z in zs]
+
+
+@nasty(lambda: (v(1, 2), w(3, 4), 3), lambda: (w(1, 2), v(3, 4), 4), lambda: (w(1, 2), v(3, 4), 0))
+def history_of_lists_in_lists(x, y, n: int):
+    """So is every item of a table."""
+    rows = []
+    for k in range(n):
+        rows.append([x * j if (k + j) % 2 else y * k for j in range(k + 1)])
+    return rows, [[t.requires_grad for t in row] for row in rows]
+
+
+@nasty(lambda: (v(1, 2), w(3, 4), 3), lambda: (w(1, 2), v(3, 4), 4), lambda: (w(1, 2), v(3, 4), 0))
+def history_of_a_list_that_changes(x, y, n: int):
+    """Items that are replaced, taken out and moved take their history along."""
+    rows = [x * 2]
+    for k in range(n):
+        if k == 2:
+            rows[0] = y * 3
+        elif k == 3:
+            rows.pop()
+        else:
+            rows.insert(0, y + k)
+    if n > 3:
+        rows.reverse()
+    print([r.requires_grad for r in rows])
+    rows.extend([x.detach() * 2, y * 2])
+    return rows, sum(rows).requires_grad
+
+
+@nasty(lambda: (v(1, 2), w(3, 4), 3), lambda: (w(1, 2), v(3, 4), 4), lambda: (w(1, 2), v(3, 4), 1))
+def history_of_maybe_a_list(x, y, n: int):
+    """A list that may be None, of items that may be None."""
+    rows = None
+    if n > 1:
+        rows = [x * k if k % 3 == 0 else y * 2 if k % 3 == 1 else None for k in range(n)]
+    if rows is None:
+        return 0, x
+    return [r is not None and r.requires_grad for r in rows], rows
+
+
+@nasty(lambda: (v(1, 2), w(3, 4), 3), lambda: (w(1, 2), v(3, 4), 4), lambda: (v(1, 2), v(3, 4), 4))
+def leaf_of_one_side(x, y, n: int):
+    """What is made of a constant on one side of a branch is a leaf."""
+    z = x * 2 if n % 2 else y * 2
+    made = "a constant" if z.grad_fn is None else "made"
+    return z, z.is_leaf, made, (z * 2).is_leaf, z[0].grad_fn is not None

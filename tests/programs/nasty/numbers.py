@@ -258,3 +258,22 @@ def rule_of_a_table(n: int):
     x = torch.ones(2, 3)
     print("=" * x.shape[1], "-" * (x.shape[0] * 2), sep="\n")
     return "ab" * 0 + "x" * len(x)
+
+
+@nasty(lambda: (2**53, 3), lambda: (2**53 + 1, 5), lambda: (-2**62, 2), lambda: (7, -3))
+def quotients_of_large_ints(a: int, n: int):
+    """An int is rounded to a float before it is divided, by a constant too."""
+    print(a / 3, (a + 1) / 3, a / n, -a / 7, a / 2, 1 / a, a / -3, a / 3.0, a * 0.5, a + 0.5, a % 2.5, a // 2.5)
+    print((a + n) / 2, int(a / 3), round(a / 3), divmod(a, 3.0), a > n / 3, max(a, 2.5), (a / 1) == a, a == float(a))
+    t = torch.tensor(a)
+    return a / 3, t.item() / 3, t / 3, t.item() == a, float(t)
+
+
+@nasty(lambda: (torch.arange(12.0).reshape(3, 4), 1), lambda: (torch.arange(12.0).reshape(3, 4), 2))
+def lists_as_keys(x, n: int):
+    """A short list with a tensor or list in it is one index, a float in one an error."""
+    i, y = torch.tensor([0, 1]), x * 1
+    y[[i, n]] = 7
+    y[[[0, 1], [n, 0]]] += 100
+    print(x[[i, n]], x[[[0, n]]], x[[0, n]], x[[n, 1.5]], x[[slice(0, n), 1]], x[[0.0, n / 2]])
+    return y, x[[torch.tensor(n), 2]], x[[n > 1, True, False]], x[[None, n]]

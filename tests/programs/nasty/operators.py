@@ -83,3 +83,21 @@ def own_class_is_not_asked_twice(n: int):
         return Right() - Right()
     except TypeError as e:
         return str(e), n
+
+
+@nasty(lambda: (v(1, 2), 4), lambda: (v(1, 2), 1), lambda: (v(), 3))
+def compared_up_to_what_decides(x, n: int):
+    """Tensors are compared although an item before them differs, or although they are one object."""
+    y = x * 2
+    a = x if n > 2 else y
+    print((1, x) == (2, y), 1 in [1, x], (n, x) == (n + 1, y), [n, y] == [0, x], {"a": 1, "b": x} == {"a": 2, "b": y})
+    print((n, x) < (n + 1, y), [1, x].index(1), [x, y].index(x), a in [x, y], [a, n] == [a, n], a is x)
+    return (n, x) == (4, y)
+
+
+@nasty(lambda: (v(1, 2), float("nan")), lambda: (v(1, 2), 2.0))
+def not_a_number_is_itself(x, f: float):
+    """A NaN is not found in the list that holds it."""
+    t = x.sum().item() * f
+    xs = [t, f]
+    return t in xs, xs == xs, [f] == [f], (t,) == (t,), xs.count(t), xs.index(f), [t] == [t * 1]

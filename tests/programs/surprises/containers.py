@@ -140,6 +140,49 @@ def products_and_accumulations(x, n):
 
 
 @program(*NS)
+def dicts_by_comprehension(x, n):
+    a = {k: x * k for k in range(n) if k % 2}
+    b = {k % 3: k for k in range(n)}
+    c = {str(k): {j: k for j in range(k)} for k in range(n)}
+    s = {k % 2 for k in range(n + 2) if k != n}
+    return a, b, {v: k for k, v in b.items()}, c, sorted(s), {name: n for name in "ab" if n > 1}
+
+
+@program(*NS)
+def what_decides_first(x, n):
+    y = x * 2
+    z = x if n > 2 else y
+    return (n, x) == (n + 1, y), 1 in [1, x], z in [x, y], [z, n] == [z, 2], [1, y].index(1), (n, x) < (n + 1, y)
+
+
+@program(*NS)
+def every_second_item(x, n):
+    xs, ys, zs = list(range(n)), [x * k for k in range(n)], list(range(n + 3))
+    del xs[::2]
+    xs[::2] = [0] * len(xs[::2])
+    ys[::-1] = list(ys)
+    del ys[1::3]
+    zs[n:0:-1] = zs[1:n + 1]
+    del zs[-1:0:-2]
+    return xs, ys, zs
+
+
+@program(*NS)
+def without_an_end(x, n):
+    def powers(k):
+        while True:
+            yield k
+            k = k * 2
+
+    out = [x * k for k, _ in zip(powers(1), range(n))]
+    for i, k in enumerate(powers(n + 1)):
+        if i > 3:
+            break
+        out.append(x + k)
+    return out, list(itertools.islice(itertools.cycle([1, n]), 5)), next(itertools.count(n))
+
+
+@program(*NS)
 def enumerate_and_reversed(x, n):
     out = []
     for i, v in enumerate(reversed([x, x * 2, x * 3]), start=n):

@@ -262,3 +262,21 @@ def newton_until_it_converges(x, n):
             break
         guess = new
     return guess, k < 29, x
+
+
+@program(*NS, compilations=None)
+def a_sum_that_begins_with_a_number(x, n):
+    s, k = 0, 0
+    while k < n:
+        s = s + x
+        k += 1
+    last = 0.5
+    for j in range(n):
+        last += (x * j).sum()
+        if j == 2:
+            break
+    inner = 0
+    for i in range(n):
+        for _ in range(int((x * x).sum()) % 3):
+            inner = inner + x.sum() * i
+    return s, last, inner, k

@@ -306,3 +306,46 @@ def exceptions_in_containers_are_shown(x, n):
     e = ValueError()
     print([e, KeyError("a")], e)
     return repr(KeyError("k", 1)), x
+
+
+class Failed(Exception):
+    level = 3
+
+    def __init__(self, code, at):
+        super().__init__(f"code {code}")
+        self.code, self.at = code, at
+
+    def twice(self):
+        return self.code * 2
+
+
+class Broken(Failed):
+    def __init__(self, code, at):
+        super().__init__(code + 100, at)
+        self.why = "broken"
+
+    def __str__(self):
+        return f"<{self.code} {self.why}>"
+
+
+def failing(x, k):
+    if k > 3:
+        raise Broken(k, x)
+    return k
+
+
+@program(*KS, compilations=None)
+def attributes_of_an_exception(x, n):
+    out = []
+    for k in range(n):
+        try:
+            if k == 1:
+                raise Failed(k, x * 2)
+            out.append((failing(x, k), "", "fine"))
+        except Broken as error:
+            error.seen = True
+            out.append((error.code, str(error), error.why if error.seen else ""))
+        except Failed as error:
+            out.append((error.twice() + error.level, str(error), repr(error)))
+            x = error.at
+    return out, x

@@ -27,6 +27,23 @@ graph f(%n: int, %w: f32[3], %x: f32[3]) -> f32[3]:
       yield %q
   return %y
 """
+LIST = """
+graph f(%n: int, %w: f32[3], %x: f32[3]) -> list<f32[3]>:
+  %l0: list<f32[3]> = list.new() {type=list<f32[3]>}
+  %one: int = num.const() {value=1}
+  %l: list<f32[3]> = scan(%n, %l0) {n_carries=1, reverse=False}:
+    body(%k: int, %p: list<f32[3]>):
+      %c: bool = num.eq(%k, %one)
+      %item: f32[3] = if(%c):
+        then:
+          %a: f32[3] = mul(%w, %x)
+          yield %a
+        else:
+          yield %x
+      %q: list<f32[3]> = list.put(%p, %k, %item)
+      yield %q
+  return %l
+"""
 
 
 def asked(text: str, roots: tuple[str, ...]) -> tuple[Graph, object]:
@@ -57,3 +74,15 @@ def test_the_run_decides(text, cases):
     for first, expected in cases:
         ones = np.ones(3, dtype=np.float32)
         assert interpret(graph, [first, ones, ones])[-1] is expected
+
+
+def test_the_items_of_a_list():
+    import numpy as np
+
+    graph, answer = asked(LIST, ("w",))
+    assert isinstance(answer, Value)
+    for n in (0, 1, 3):
+        ones = np.ones(3, dtype=np.float32)
+        assert interpret(graph, [n, ones, ones])[-1] == [False, True, False][:n]
+    assert asked(LIST, ("w", "x"))[1] is True
+    assert asked(LIST, ())[1] is False

@@ -86,9 +86,20 @@ def _is_index_sequence(item: Any) -> bool:
         isinstance(item, tuple) and all(isinstance(e, (int, SymNumber, tuple, list)) for e in item))
 
 
+def _is_tuple(key: Any) -> bool:
+    """Whether a key is taken apart: a tuple, or a short sequence of which an item is no number."""
+    return isinstance(key, tuple) or (isinstance(key, (list, range)) and len(key) < _SHORT and any(
+        item is None or item is Ellipsis or isinstance(item, (AnyTensor, slice, list, tuple, range, str, np.ndarray))
+        for item in key))
+
+
+#: a longer sequence is an index, whatever it holds
+_SHORT = 32
+
+
 def _normalised(key: Any) -> list[Any]:
     """The items of a key; sequences have become tensors."""
-    items = list(key) if isinstance(key, tuple) else [key]
+    items = list(key) if _is_tuple(key) else [key]
     for k, item in enumerate(items):
         if isinstance(item, np.generic):
             items[k] = item.item()
@@ -98,12 +109,14 @@ def _normalised(key: Any) -> list[Any]:
 
 
 def _sequence(item: Any) -> Any:
+    """An index tensor: of bools, else of ints, of which others lose their fraction."""
     if isinstance(item, np.ndarray):
-        return backend().from_data(item, None)
-    item = list(item)
-    if any(isinstance(e, AnyTensor) for e in item):
-        return apply("cat", *[apply("unsqueeze", as_operand(e, int64), axis=0) for e in item], axis=0)
-    return backend().from_data(item, None if item else int64)
+        made = backend().from_data(item, None)
+    elif any(isinstance(e, AnyTensor) for e in item):
+        made = apply("cat", *[apply("unsqueeze", as_operand(e, int64), axis=0) for e in item], axis=0)
+    else:
+        made = backend().from_data(list(item), None)
+    return cast(made, int64) if made.dtype.is_floating_point else made
 
 
 def _consumes(item: Any) -> int:
@@ -147,7 +160,8 @@ def _view(x: Any, key: Any) -> tuple[Any, _Advanced]:
             a += 1
         elif isinstance(item, (int, SymNumber)):
             if isinstance(item, SymNumber) and item.number_type is float:
-                raise TypeError("tensors can't be indexed by a float")
+                raise IndexError("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "
+                                 "valid indices (got float)")
             view = apply("select", view, axis=a, index=wrap_index(item, view.shape[a], original))
             original += 1
         elif isinstance(item, AnyTensor):
@@ -156,8 +170,10 @@ def _view(x: Any, key: Any) -> tuple[Any, _Advanced]:
             view = apply("select", view, axis=a, index=wrap_index(item.__index__(), view.shape[a], original))
             original += 1
         else:
-            raise TypeError("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
-                            f"indices (got {type(item).__name__})")
+            if isinstance(item, (str, bytes)):
+                raise TypeError(f"new(): invalid data type '{type(item).__name__}'")
+            raise IndexError("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
+                             f"indices (got {type(item).__name__})")
     return view, advanced
 
 
@@ -207,7 +223,11 @@ def _tensor_item(view: Any, a: int, original: int, item: Any, advanced: _Advance
 def _bound(b: Any) -> Any:
     if isinstance(b, AnyTensor):
         return backend().item(b)
-    return b if b is None or isinstance(b, (int, SymNumber)) else b.__index__()
+    if b is None or isinstance(b, (int, SymNumber)):
+        return b
+    if not hasattr(b, "__index__"):
+        raise TypeError("slice indices must be integers or None or have an __index__ method")
+    return b.__index__()
 
 
 def _sliced(view: Any, a: int, item: slice) -> Any:
@@ -217,6 +237,7 @@ def _sliced(view: Any, a: int, item: slice) -> Any:
         return view
     n = view.shape[a]
     step = 1 if step is None else step
+    require(step != 0, ValueError, "slice step cannot be zero")
     require(step > 0, ValueError, "step must be greater than zero")
     if not any(isinstance(v, SymNumber) for v in (n, start, stop, step)):
         known = range(n)[slice(start, stop, step)]

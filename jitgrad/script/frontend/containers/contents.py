@@ -1,14 +1,16 @@
 """What containers of a script hold: items of lists, dicts and other iterables, now."""
 
+from collections.abc import Sequence
 from typing import Any, Never
 
 from jitgrad.errors import NotStatic, UnsupportedCall
-from jitgrad.script.frontend.state import copies, pooling
+from jitgrad.script.frontend.state import copies, dispatch, pooling
 from jitgrad.script.frontend.state.context import SETS, Context, Restart
-from jitgrad.script.frontend.templates import locations, run_lists
-from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.state.handlers import Args, handles
+from jitgrad.script.frontend.templates import locations, run_lists, unions
+from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.protocol import type_word
-from jitgrad.script.frontend.values.values import RunPairs, SymDict, SymList, is_entry
+from jitgrad.script.frontend.values.values import Number, RunPairs, SymDict, SymList, SymTensor, is_entry
 
 
 def new_list(context: Context, items: list[Any]) -> SymList:
@@ -95,3 +97,68 @@ def own(context: Context, container: SymList) -> None:
     writable(context, container)
     if container.source is not None:
         context.inputs.rewritten[container] = None
+
+
+# --- equality, as containers ask for it: of an item and itself nothing is asked, and nothing after what decides ------
+
+
+def same(a: Any, b: Any) -> bool:
+    """`a is b or a == b`."""
+    return a is b or bool(a == b)
+
+
+@handles(same)
+def _same(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return is_same(context, *args)
+
+
+def is_same(context: Context, a: Any, b: Any) -> Any:
+    """Whether two items are the same: a bool or a run-time one."""
+    return unions.each(context, (a, b), lambda given: _is_same(context, *given))
+
+
+def _is_same(context: Context, a: Any, b: Any) -> Any:
+    if a is b:
+        return True
+
+    def equal() -> Any:
+        return protocol.truth(context, protocol.compare(context, "eq", a, b))
+
+    if not (isinstance(a, SymTensor) and isinstance(b, SymTensor)):
+        return equal()
+    try:
+        one = protocol.identical(context, a, b)
+    except NotStatic:  # of one element, equality says the same; of more it would raise unless they are one
+        if any(d != 1 for d in a.type_.dims):
+            raise
+        return equal()
+    return dispatch.branch(context, one, lambda: True, equal) if isinstance(one, Number) else one or equal()
+
+
+def all_same(context: Context, pairs: Sequence[tuple[Any, Any]]) -> Any:
+    """Whether all pairs are the same, up to the first that is not."""
+    if not pairs:
+        return True
+    first, rest = is_same(context, *pairs[0]), pairs[1:]
+    if not isinstance(first, Number):
+        return all_same(context, rest) if first else False
+    if all(_plain(v) for pair in rest for v in pair):
+        return numbers.both(context, first, all_same(context, rest))
+    return dispatch.branch(context, first, lambda: all_same(context, rest), lambda: False)
+
+
+def any_same(context: Context, items: Sequence[Any], value: Any) -> Any:
+    """Whether one of the items is the value, up to the first that is."""
+    if not items:
+        return False
+    first, rest = is_same(context, items[0], value), items[1:]
+    if not isinstance(first, Number):
+        return True if first else any_same(context, rest, value)
+    if all(_plain(v) for v in rest):
+        return numbers.either(context, first, any_same(context, rest, value))
+    return dispatch.branch(context, first, lambda: True, lambda: any_same(context, rest, value))
+
+
+def _plain(value: Any) -> bool:
+    """Whether nothing can go wrong when it is compared."""
+    return isinstance(value, (Number, int, float, str, type(None)))

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import list_methods, lists, sequences
+from jitgrad.script.frontend.containers.contents import same
 from jitgrad.script.frontend.containers.sequences import ListKind
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
@@ -145,7 +146,7 @@ def _found(items: Any, value: Any, text: Any, start: Any = 0, stop: Any = None) 
     first = start if start >= 0 else max(start + len(items), 0)
     last = len(items) if stop is None else stop if stop >= 0 else stop + len(items)
     for k in range(first, min(last, len(items))):
-        if items[k] == value:
+        if same(items[k], value):
             return k
     raise ValueError(f"{value!r} is not in deque" if text is None else text)
 

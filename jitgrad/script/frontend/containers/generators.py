@@ -1,7 +1,8 @@
 """Generators: a loop over the call of a generator function inlines the loop's body at every `yield`.
 
 So the consumer's statements run between those of the generator, in Python's order, whatever branches and loops stand
-around the `yield`. Everywhere else (`zip`, `sum`) the items are collected before.
+around the `yield`. `zip`, `map` and kin of a generator are generators; everywhere else (`sum`) the items are collected
+before.
 """
 
 import types
@@ -10,8 +11,11 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.containers import list_methods
+from jitgrad.script.frontend.containers.iteration import item_at
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.state.frames import Frame
+from jitgrad.script.frontend.state.handlers import Args, handles
+from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.protocol import Kind, call, items_of, iterate, register
 from jitgrad.script.frontend.values.values import Iterable, Number
 from jitgrad.script.graph.nodes import within
@@ -57,6 +61,68 @@ def _collected(context: Context, generator: Generator) -> Any:
         raise UnsupportedCall("a generator with effects is consumed elsewhere than by a `for` loop", context.span(),
                               hint="loop over it with `for`")
     return items
+
+
+def numbered(items: Any, k: Any) -> Any:
+    """`enumerate(items, k)`."""
+    for v in items:
+        yield k, v
+        k += 1
+
+
+def mapped(function: Any, rows: Any) -> Any:
+    """`map(function, ...)` of what is zipped."""
+    for row in rows:
+        yield function(*row)
+
+
+def kept(function: Any, items: Any) -> Any:
+    """`filter(function, items)`."""
+    for v in items:
+        if function(v):
+            yield v
+
+
+def beside(before: Any, items: Any, after: Any) -> Any:
+    """`zip(*before, items, *after)`: goes on with the generator `items` only where all before it have an item."""
+    k = 0
+    if _have(before, k):
+        for v in items:
+            if not _have(after, k):
+                return
+            yield (*_items(before, k), v, *_items(after, k))
+            k += 1
+            if not _have(before, k):
+                return
+
+
+def _have(parts: Any, k: Any) -> Any:
+    """Whether each of several iterables has an item k."""
+
+
+def _items(parts: Any, k: Any) -> Any:
+    """Item k of each of several iterables."""
+
+
+@handles(_have)
+def _all_have(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    parts, k = args
+    found: Any = True
+    for part in parts:
+        found = numbers.both(context, found, numbers.compare(context, "lt", k, part.now(context)))
+    return found
+
+
+@handles(_items)
+def _item_of_each(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    parts, k = args
+    found = []
+    for part in parts:
+        if isinstance(k, Number):  # `_have` has found that it is there
+            k = numbers.wrap(context, k.value)
+            k.low, k.high = 0, numbers.size_of(part.length)
+        found.append(item_at(context, part, k))
+    return tuple(found)
 
 
 def yield_(context: Context, value: Any) -> None:

@@ -29,7 +29,7 @@ class Iterator(Iterable):
         self._block = context.path[-1]  # where what it goes over is known
         self._loop: Any = None  # the body of that which goes over it
 
-    def _taken(self, context: Context) -> Any:
+    def begun(self, context: Context) -> Any:
         """How many items are gone."""
         if self._block not in context.path:
             raise UnsupportedCall("an iterator that was made in a branch or loop, used after it", context.span(),
@@ -50,15 +50,9 @@ class Iterator(Iterable):
         return UnsupportedCall("an iterator that a loop goes over gives items elsewhere in that loop", context.span(),
                                hint="make a list of it, `list(...)`, and use indices")
 
-    def _at(self, context: Context, k: Any) -> Any:
-        """Item k, of which a number of the run may choose."""
-        if isinstance(k, Number) and self.unrolled:
-            return _chosen(self).item(context, k)
-        return self.item(context, k)
-
     def rest(self, context: Context) -> Iterable:
         """The items that are left, which are taken with that."""
-        begin = self._taken(context)
+        begin = self.begun(context)
         self._spent = not self._counted
         if begin == 0 and self._spent:
             return Iterable(self.length, self.item, self.unrolled, self.now)
@@ -66,7 +60,7 @@ class Iterator(Iterable):
             def left(cx: Context) -> Any:
                 return _left(cx, self.now(cx), begin)
 
-            return Iterable(left(context), lambda cx, k: self._at(cx, numbers.binary(cx, "add", begin, k)),
+            return Iterable(left(context), lambda cx, k: item_at(cx, self, numbers.binary(cx, "add", begin, k)),
                             self.unrolled, left)
         return self._counting(context, begin)
 
@@ -85,7 +79,7 @@ class Iterator(Iterable):
             else:
                 self._loop = next(reversed(cx.bodies_open))
             cx.state.values[self._key] = following = numbers.binary(cx, "add", at, 1)
-            return self._at(cx, at)
+            return item_at(cx, self, at)
 
         def now(cx: Context) -> Any:
             taken = locations.fetch(cx, cx.state, self._key)
@@ -108,13 +102,13 @@ class Iterator(Iterable):
 
     def more(self, context: Context) -> Any:
         """Whether there is another item."""
-        return numbers.compare(context, "lt", self._taken(context), self.now(context))
+        return numbers.compare(context, "lt", self.begun(context), self.now(context))
 
     def take(self, context: Context) -> Any:
         """The next item, which is there."""
-        taken = self._taken(context)
+        taken = self.begun(context)
         context.state.values[self._key] = numbers.binary(context, "add", taken, 1)
-        return self._at(context, taken)
+        return item_at(context, self, taken)
 
 
 def _left(context: Context, length: Any, taken: Any) -> Any:
@@ -131,6 +125,11 @@ def enumerated(context: Context, inner: Iterable, start: Any) -> Iterable:
         return (count, inner.item(cx, k))
 
     return Iterable(inner.length, item, inner.unrolled, inner.now)
+
+
+def item_at(context: Context, inner: Iterable, k: Any) -> Any:
+    """Item k, of which a number of the run may choose."""
+    return (_chosen(inner) if isinstance(k, Number) and inner.unrolled else inner).item(context, k)
 
 
 def _chosen(inner: Iterable) -> Iterable:
@@ -200,6 +199,9 @@ class IterableKind(Kind):
 @register(Iterator)
 class IteratorKind(IterableKind):
     """What gives each of its items once."""
+
+    def is_open(self, context: Context, obj: Any) -> bool:
+        return super().is_open(context, obj) or isinstance(obj.begun(context), Number)
 
     def iterate(self, context: Context, obj: Any) -> Iterable:
         found: Iterable = obj.rest(context)

@@ -6,6 +6,7 @@ from typing import Any
 
 from jitgrad.ops.library import creation
 from jitgrad.ops.library.shapes import join
+from jitgrad.script.frontend.containers.contents import same
 
 #: how Python words it
 EMPTY = "iterable argument is empty" if sys.version_info >= (3, 12) else "arg is an empty sequence"
@@ -193,7 +194,7 @@ def some(items: Any) -> bool:
 def contains(items: Any, value: Any) -> bool:
     """`value in items`."""
     for x in items:  # noqa: SIM110
-        if x == value:
+        if same(x, value):
             return True
     return False
 
@@ -221,7 +222,7 @@ def equal(items: Any, others: Any) -> bool:
     if len(items) != len(others):
         return False
     for k in range(len(items)):  # noqa: SIM110
-        if items[k] != others[k]:
+        if not same(items[k], others[k]):
             return False
     return True
 
@@ -229,7 +230,7 @@ def equal(items: Any, others: Any) -> bool:
 def less(items: Any, others: Any) -> bool:
     """`items < others`."""
     for k in range(min(len(items), len(others))):
-        if items[k] != others[k]:
+        if not same(items[k], others[k]):
             return bool(items[k] < others[k])
     return len(items) < len(others)
 
@@ -237,7 +238,7 @@ def less(items: Any, others: Any) -> bool:
 def index(items: Any, value: Any) -> int:
     """`items.index(value)`."""
     for k in range(len(items)):
-        if items[k] == value:
+        if same(items[k], value):
             return k
     raise ValueError(f"{value} is not in list")
 
@@ -246,7 +247,7 @@ def count(items: Any, value: Any) -> int:
     """`items.count(value)`."""
     n = 0
     for x in items:
-        if x == value:
+        if same(x, value):
             n += 1
     return n
 
@@ -254,10 +255,29 @@ def count(items: Any, value: Any) -> int:
 def remove(items: Any, value: Any) -> None:
     """`items.remove(value)`."""
     for k in range(len(items)):
-        if items[k] == value:
+        if same(items[k], value):
             items.pop(k)
             return
     raise ValueError("list.remove(x): x not in list")
+
+
+def without_every(items: Any, index: slice) -> Any:
+    """What `del items[index]` leaves, where the slice has a step."""
+    kept = [True for _ in items]
+    for k in list(range(len(items)))[index]:
+        kept[k] = False
+    return [x for x, keep in zip(items, kept, strict=True) if keep]
+
+
+def with_every(items: Any, index: slice, values: Any) -> Any:
+    """What `items[index] = values` makes, where the slice has a step."""
+    places = list(range(len(items)))[index]
+    if len(values) != len(places):
+        raise ValueError(f"attempt to assign sequence of size {len(values)} to extended slice of size {len(places)}")
+    out = [x for x in items]  # noqa: C416  (scripts go over what `list` does not take)
+    for k, v in zip(places, values, strict=True):
+        out[k] = v
+    return out
 
 
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,

@@ -171,17 +171,22 @@ def set_item(context: Context, held: RunItems, index: Any, value: Any) -> RunIte
             if isinstance(whole, SymTensor):
                 whole = call(context, list_methods.collected, whole)
             given = tuple(items_of(context, value)) if whole is None else run_lists.run_items(context, whole)
+        if _has_step(context, index):
+            target, values = run_lists.new(context, held), run_lists.new(context, given)
+            made = call(context, list_methods.with_every, target, index, values)
+            return as_run(context, run_lists.content(context, made))
         before, after = _around(context, held, index)
         return extend(context, extend(context, before, given), after)  # type: ignore[no-any-return]
     return put(context, held, place(context, held, index, "list assignment index out of range"), value)
 
 
+def _has_step(context: Context, index: slice) -> bool:
+    """Whether a slice takes every so many items."""
+    return index.step is not None and static(context, index.step, "the step of a slice of a list") != 1
+
+
 def _around(context: Context, held: RunItems, index: slice) -> tuple[RunItems, RunItems]:
     """What is before a slice, and what is after it."""
-    step = 1 if index.step is None else static(context, index.step, "the step of a slice of a list")
-    if step != 1:
-        raise UnsupportedCall("a change of every so many items of a list of run-time length", context.span(),
-                              hint="write a loop")
     n = run_lists.length(context, held)
     start = context.constant(0) if index.start is None else _clipped(context, index.start, n)
     stop = n.value if index.stop is None else _clipped(context, index.stop, n)
@@ -194,6 +199,9 @@ def _around(context: Context, held: RunItems, index: slice) -> tuple[RunItems, R
 def delete(context: Context, held: RunItems, index: Any) -> RunItems:
     """What `del xs[index]` leaves."""
     if isinstance(index, slice):
+        if _has_step(context, index):
+            made = call(context, list_methods.without_every, run_lists.new(context, held), index)
+            return as_run(context, run_lists.content(context, made))
         before, after = _around(context, held, index)
         return extend(context, before, after)  # type: ignore[no-any-return]
     place(context, held, index, "list assignment index out of range")

@@ -280,11 +280,7 @@ def _equal(context: Context, first: SymDict, second: SymDict) -> Any:
     if open_dicts.is_open(context, first) or open_dicts.is_open(context, second):
         return open_dicts.equal(context, first, second)
     a, b = contents.dict_of(context, first), contents.dict_of(context, second)
-    result: Any = set(a) == set(b)
-    if result:
-        for key in a:
-            result = numbers.both(context, result, truth(context, protocol.compare(context, "eq", a[key], b[key])))
-    return result
+    return contents.all_same(context, [(a[key], b[key]) for key in a]) if set(a) == set(b) else False
 
 
 @register(TensorMap)

@@ -170,11 +170,7 @@ class _SequenceKind(SizedKind):
     def contains(self, context: Context, obj: Any, item: Any) -> Any:
         if is_open(context, obj):
             return call(context, list_methods.contains, obj, item)
-        result: Any = False
-        for x in items_of(context, obj):
-            same = item is x or truth(context, protocol.compare(context, "eq", item, x))
-            result = numbers.either(context, result, same)
-        return result
+        return contents.any_same(context, items_of(context, obj), item)
 
 
 @register(SymList)
@@ -336,14 +332,11 @@ def _compared_items(context: Context, op: str, a: list[Any], b: list[Any]) -> An
         return truth(context, protocol.compare(context, op, x, y))
 
     if op in ("eq", "ne"):
-        result: Any = len(a) == len(b)
-        if result:
-            for x, y in zip(a, b, strict=True):
-                result = numbers.both(context, result, True if x is y else asked("eq", x, y))
+        result = contents.all_same(context, list(zip(a, b, strict=True))) if len(a) == len(b) else False
         return result if op == "eq" else numbers.negate(context, result)
     if not a or not b:
         return operator_of(op)(len(a), len(b))
-    equal = asked("eq", a[0], b[0])
+    equal = contents.is_same(context, a[0], b[0])
     if not isinstance(equal, Number):
         return _compared_items(context, op, a[1:], b[1:]) if equal else asked(op, a[0], b[0])
     return dispatch.branch(context, equal, lambda: _compared_items(context, op, a[1:], b[1:]),

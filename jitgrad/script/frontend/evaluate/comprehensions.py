@@ -6,13 +6,12 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from jitgrad.errors import NotStatic, UnsupportedCall
+from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.containers import contents, sequences
 from jitgrad.script.frontend.evaluate import conditions, loops, merge, targets
 from jitgrad.script.frontend.state import dispatch, effects, unrolling
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import call, iterate
+from jitgrad.script.frontend.values.protocol import call, iterate, set_item
 from jitgrad.script.frontend.values.values import Function, Iterable, Number
 
 
@@ -23,8 +22,7 @@ def list_comprehension(context: Context, node: ast.ListComp | ast.SetComp | ast.
     def add() -> None:
         sequences.append(context, made, dispatch.evaluate(context, node.elt))
 
-    _generate(context, node, node.generators, add, frozenset(
-        n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)))
+    _generate(context, node, node.generators, add)
     return made
 
 
@@ -91,15 +89,15 @@ _SOURCE, _DEFAULT = ".0", ".1"  # names that no program can have
 
 
 def dict_comprehension(context: Context, node: ast.DictComp) -> Any:
-    """`{k: v for ...}`, its keys known while compiling."""
-    items: dict[Any, Any] = {}
+    """`{k: v for ...}`: a dict that is filled."""
+    made = contents.new_dict(context, {})
 
     def add() -> None:
-        key = static(context, dispatch.evaluate(context, node.key), "a dict key")
-        items[key] = dispatch.evaluate(context, node.value)
+        key = dispatch.evaluate(context, node.key)
+        set_item(context, made, key, dispatch.evaluate(context, node.value))
 
-    _generate(context, node, node.generators, add, None)
-    return contents.new_dict(context, items)
+    _generate(context, node, node.generators, add)
+    return made
 
 
 def set_comprehension(context: Context, node: ast.SetComp) -> Any:
@@ -114,30 +112,24 @@ def generator_expression(context: Context, node: ast.GeneratorExp) -> Any:
     return _searched(context, node, ast.Expr(ast.Yield(node.elt)), ast.Pass(), ())
 
 
-def _trips(context: Context, iterable: Iterable, wanted: bool) -> int | None:
+def _trips(context: Context, iterable: Iterable) -> int | None:
     """How many items are taken one by one; None where that is a loop."""
     length = iterable.length
-    if isinstance(length, int) and (iterable.unrolled or wanted or length <= unrolling.UNROLL_LIMIT):
+    if isinstance(length, int) and (iterable.unrolled or length <= unrolling.UNROLL_LIMIT):
         return length
-    return unrolling.trips(context, length, wanted)
+    return unrolling.trips(context, length, False)
 
 
-def _generate(context: Context, node: ast.expr, generators: list[ast.comprehension], yield_: Callable[[], Any],
-              bound: frozenset[str] | None) -> None:
-    """Evaluate the loops of comprehension `node`: `yield_` for each item.
-
-    `bound`: the names that `:=` binds in it; None where its length must be known.
-    """
+def _generate(context: Context, node: ast.expr, generators: list[ast.comprehension], yield_: Callable[[], Any]) -> None:
+    """Evaluate the loops of comprehension `node`: `yield_` for each item."""
     frame = context.frame
+    bound = frozenset(n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr))
     generator = generators[0]
     source = dispatch.evaluate(context, generator.iter)
     iterable = effects.guarded(context, lambda: iterate(context, source))
     assert iterable is not None
     length = iterable.length
-    trips = _trips(context, iterable, bound is None)
-    if bound is None and trips is None:
-        raise UnsupportedCall("a comprehension over a length that is known only at run time", context.span(),
-                              hint="write a `for` loop, or use tensor operations")
+    trips = _trips(context, iterable)
     before = dict(frame.names)
     apart = isinstance(node, ast.GeneratorExp) or not INLINES
     scope = context.new_id()
@@ -153,7 +145,7 @@ def _generate(context: Context, node: ast.expr, generators: list[ast.comprehensi
     def tested(tests: list[ast.expr]) -> None:
         if not tests:
             if len(generators) > 1:
-                _generate(context, node, generators[1:], yield_, bound)
+                _generate(context, node, generators[1:], yield_)
             else:
                 yield_()
             return
@@ -162,9 +154,6 @@ def _generate(context: Context, node: ast.expr, generators: list[ast.comprehensi
             if value:
                 tested(tests[1:])
             return
-        if bound is None:
-            raise NotStatic("the length of this list is known only at run time", context.span(tests[0]),
-                            hint="use `torch.where` or a mask")
 
         def taken() -> None:
             conditions.narrow(context, tests[0], value, True)
@@ -181,7 +170,6 @@ def _generate(context: Context, node: ast.expr, generators: list[ast.comprehensi
                     item(k)
                     k += 1
         else:
-            assert bound is not None
             loops.run(context, key=(context.span(generator.iter), "comprehension"), names=bound, assigned=bound,
                       rebound=bound, body=item, trips=length, first=None)
     finally:

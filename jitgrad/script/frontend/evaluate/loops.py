@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.dims import Symbol, call, dim, substitute
+from jitgrad.errors import TypeMismatch
 from jitgrad.ops.types import BOOL, INT, map_dims
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.evaluate.carried.heads import Head, Peel
@@ -116,12 +117,35 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
             break
     head.remember()
     context.state, context.node = entry, node
-    if head.weak and trips is not None:
-        require_trip(context, trips)
+    if head.weak and first is not True and not (trips > 0 if isinstance(trips, int) else require_trip(context, trips)):
+        raise Peel
     carries = head.lower(entry)
     dispatch.settle_loop(context, block, results[len(results) - len(params):], carries)
     _emit(context, head, block, carries, trips, first)
     losses.forget(context)
+
+
+def run_while(context: Context, first: Any, body: Callable[[Number | None], Any], *, key: Any, names: frozenset[str],
+              assigned: frozenset[str], rebound: frozenset[str], peeled: int = 0) -> None:
+    """Emit a `while` (see `run`). Where a variable is a number before it and a tensor after an iteration, the first
+    iteration stands before it, under the condition to enter.
+    """
+    try:
+        run(context, key=key, names=names, assigned=assigned, rebound=rebound, body=body, trips=None, first=first)
+        return
+    except Peel:
+        if peeled == PASSES:
+            raise TypeMismatch("a variable of this loop is a number and a tensor by turns", context.span(),
+                               hint="give it its final type before the loop") from None
+    context.log.append(f"peeled the first iteration of the loop at {context.span()}")
+
+    def once() -> None:
+        go_on = body(None)
+        if go_on is not False:
+            run_while(context, go_on, body, key=(key, "rest"), names=names, assigned=assigned, rebound=rebound,
+                      peeled=peeled + 1)
+
+    merge.branch(context, first, once, lambda: None, names)
 
 
 def _newly_listed(context: Context, entry: State, before: int) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedSyntax
+from jitgrad.errors import NotStatic, UnsupportedSyntax
 from jitgrad.script.frontend.containers import generators, sequences
 from jitgrad.script.frontend.containers.iteration import Iterator
 from jitgrad.script.frontend.evaluate import (attempts, conditions, control, exceptions, expressions as ex, imports,
@@ -215,19 +215,15 @@ def _as_long(context: Context, s: ast.While | ast.For, test: Callable[[], Any], 
             return test()
         return merge.branch(context, leave, lambda: False, test, _names(context, s))
 
-    _run(context, s, loop, body, None, first)
+    loops.run_while(context, first, body, key=context.span(s), **_variables(context, s))
     _finish(context, s, loop)
 
 
-def _run(context: Context, s: ast.While | ast.For, loop: _Loop, body: Callable[[Number | None], Any], trips: Any,
-         first: Any) -> None:
-    names, assigned = _names(context, s), context.frame.scope.assigned[id(s)] & context.frame.scope.local
-    loops.run(context, key=context.span(s), names=names, assigned=assigned, rebound=_rebound(context, s), body=body,
-              trips=trips, first=first)
-
-
-def _rebound(context: Context, s: ast.While | ast.For) -> frozenset[str]:
-    return context.frame.scope.rebound[id(s)]
+def _variables(context: Context, s: ast.While | ast.For) -> dict[str, Any]:
+    """What a loop reads and binds."""
+    scope = context.frame.scope
+    return {"names": _names(context, s), "assigned": scope.assigned[id(s)] & scope.local,
+            "rebound": scope.rebound[id(s)]}
 
 
 def _for(context: Context, s: ast.For) -> None:
@@ -327,7 +323,7 @@ def _counted(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> N
         entry = context.state
         try:
             try:
-                _run(context, s, loop, body, length, None)
+                loops.run(context, key=context.span(s), body=body, trips=length, first=None, **_variables(context, s))
             except Peel:
                 _peel(context, s, iterable, loop, iteration)
         except loops.NoTrip:
@@ -339,7 +335,8 @@ def _counted(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> N
 
     def guarded(counter: Number | None) -> Any:
         k = context.state.values[counter_key]
-        k.low, k.high = 0, numbers.size_of(length)
+        if isinstance(k, Number):
+            k.low, k.high = 0, numbers.size_of(length)
         leave = iteration(k)
         following = numbers.wrap(context, context.one("num.add", numbers.value_of(context, k), context.constant(1)))
         context.state.values[counter_key] = following
@@ -349,26 +346,27 @@ def _counted(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> N
         return more if leave is False else numbers.both(context, numbers.negate(context, leave), more)
 
     first = numbers.compare(context, "gt", length, 0)
-    names, assigned = _names(context, s), context.frame.scope.assigned[id(s)] & context.frame.scope.local
-    loops.run(context, key=place, names=names | {name}, assigned=assigned | {name}, rebound=_rebound(context, s),
-              body=guarded, trips=None, first=first)
+    loop_variables = _variables(context, s)
+    for which in ("names", "assigned"):
+        loop_variables[which] |= {name}
+    loops.run_while(context, first, guarded, key=place, **loop_variables)
     context.state.values.pop(counter_key, None)
 
 
 def _peel(context: Context, s: ast.For, iterable: Iterable, loop: _Loop, iteration: Callable[[Any], Any]) -> None:
-    """The first iteration apart: afterwards every variable has its type. Needs at least one iteration, guarded."""
+    """The first iteration apart: afterwards every variable has its type. That there is one is guarded, if it is known
+    at entry, else a branch."""
     length = iterable.length
-    if isinstance(length, Number) and context.inputs.entry_size(length) is None:
-        raise TypeMismatch("a variable is a number before this loop and a tensor after its first iteration, and the "
-                           "loop may not run at all", context.span(s),
-                           hint="start with a tensor, for example `torch.zeros(...)`")
-    loops.require_trip(context, length)
-    frame = context.frame
     context.log.append(f"peeled the first iteration of the loop at {context.span(s)}")
-    iteration(0)
-    rest = numbers.binary(context, "sub", length, 1)
-    if isinstance(rest, int) and rest == 0:
-        return
+
+    def once() -> None:
+        iteration(0)
+        rest = numbers.binary(context, "sub", length, 1)
+        if isinstance(rest, int) and rest == 0:
+            return
+        if isinstance(rest, Number) and rest.low is None:
+            rest.low = 0
+        loops.run(context, key=(context.span(s), "rest"), body=body, trips=rest, first=None, **_variables(context, s))
 
     def body(counter: Number | None) -> Any:
         assert counter is not None
@@ -377,11 +375,10 @@ def _peel(context: Context, s: ast.For, iterable: Iterable, loop: _Loop, iterati
         iteration(k)
         return None
 
-    names, assigned = _names(context, s), frame.scope.assigned[id(s)] & frame.scope.local
-    if isinstance(rest, Number) and rest.low is None:
-        rest.low = 0
-    loops.run(context, key=(context.span(s), "rest"), names=names, assigned=assigned, rebound=_rebound(context, s),
-              body=body, trips=rest, first=None)
+    if isinstance(length, int) or loops.require_trip(context, length):
+        once()
+    else:
+        merge.branch(context, numbers.compare(context, "gt", length, 0), once, lambda: None, _names(context, s))
 
 
 # --- other statements ----------------------------------------------------------------------------------------------

@@ -6,14 +6,15 @@ Elsewhere `Context.has_history` is enough: it may say yes of a value that has no
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.errors import UnsupportedCall
+from jitgrad.errors import NonDifferentiable, NotStatic, UnsupportedCall
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import backward_name
 from jitgrad.script.autodiff import history
 from jitgrad.script.frontend.gradients import record
-from jitgrad.script.frontend.state import copies, effects
-from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state import copies, dispatch, effects
+from jitgrad.script.frontend.state.context import Context, current
 from jitgrad.script.frontend.values import heap, numbers
+from jitgrad.script.frontend.values.protocol import Kind, register
 from jitgrad.script.frontend.values.tensors import getter, method
 from jitgrad.script.frontend.values.values import SymTensor
 from jitgrad.script.graph.ir import Block, Value
@@ -45,6 +46,49 @@ def requires_grad(context: Context, tensor: SymTensor) -> Any:
         return tensor.requires_grad
     (found,) = exactly(context, [heap.current_value(context, tensor.storage)])
     return numbers.wrap(context, found) if isinstance(found, Value) else found
+
+
+@getter("is_leaf")
+def is_leaf(context: Context, tensor: SymTensor) -> Any:
+    """`tensor.is_leaf`: a bool, or a number of the run."""
+    if tensor.is_leaf:
+        return True
+    if tensor.storage.was_leaf and not tensor.path:
+        raise NotStatic("whether a tensor that a branch, a loop or a list brings here is a leaf is known only at "
+                        "run time", context.span(), hint="ask where it is made, by its own name")
+    return numbers.negate(context, requires_grad(context, tensor))
+
+
+@getter("grad_fn")
+def grad_fn(context: Context, tensor: SymTensor) -> Any:
+    """`tensor.grad_fn`: None, or what stands for a node of eager's tape."""
+    return dispatch.branch(context, is_leaf(context, tensor), lambda: None, lambda: HISTORY)
+
+
+class History:
+    """What made a tensor, of which a script knows nothing but that it is there."""
+
+
+HISTORY = History()
+
+
+def _refused(*args: Any) -> Any:
+    raise NonDifferentiable("`.grad_fn`, for a script has no tape", current().span(),
+                            hint="look at the `grad_fn` of what the script returns")
+
+
+_REFUSED: Any = _refused
+
+
+@register(History)
+class HistoryKind(Kind):
+    """What made a tensor: it is not None."""
+
+    rank = 5
+    class_of = get_attribute = result = text = call = compare = _REFUSED
+
+    def identical(self, context: Context, a: Any, b: Any) -> Any:
+        return False if a is None or b is None else _refused()
 
 
 @method("detach_")

@@ -9,7 +9,8 @@ from typing import Any
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import backend
 from jitgrad.ops.texts import METHODS
-from jitgrad.script.frontend.containers import contents, iteration as it, list_methods, lists, mappings, sequences
+from jitgrad.script.frontend.containers import (contents, generators, iteration as it, list_methods, lists, mappings,
+                                                sequences)
 from jitgrad.script.frontend.containers.generators import Generator
 from jitgrad.script.frontend.evaluate import loops, merge
 from jitgrad.script.frontend.library.printing import print_
@@ -54,11 +55,17 @@ def _range(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 @handles(enumerate)
 def _enumerate(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     start = kwargs.get("start", args[1] if len(args) > 1 else 0)
+    if isinstance(args[0], Generator):
+        return call(context, generators.numbered, args[0], start)
     return it.Iterator(context, it.enumerated(context, _iterable(context, args[0]), start))
 
 
 @handles(zip)
 def _zip(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    at = next((k for k, a in enumerate(args) if isinstance(a, Generator)), None)
+    if at is not None and not kwargs.get("strict"):
+        before, after = [[_iterable(context, a) for a in part] for part in (args[:at], args[at + 1:])]
+        return call(context, generators.beside, tuple(before), args[at], tuple(after))
     parts = [_iterable(context, a) for a in args]
     found = guarded(context, lambda: it.zipped(context, parts, bool(kwargs.get("strict"))))
     return it.Iterator(context, found)
@@ -379,6 +386,8 @@ def _sorted(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 def _filter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     kept: list[Any] = []
     source = args[1]
+    if isinstance(source, Generator):
+        return call(context, generators.kept, bool if args[0] is None else args[0], source)
     items = None if is_open(context, source) else items_of(context, source)
     if items is None:
         made = call(context, list_methods.filtered, bool if args[0] is None else args[0], source)
@@ -396,6 +405,8 @@ def _filter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(map)
 def _map(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    if any(isinstance(a, Generator) for a in args[1:]):
+        return call(context, generators.mapped, args[0], _zip(context, args[1:], {}))
     parts = [_iterable(context, a) for a in args[1:]]
     joined = it.zipped(context, parts, False)
     return it.Iterator(context, Iterable(

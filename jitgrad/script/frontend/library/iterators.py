@@ -4,13 +4,18 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from jitgrad.errors import NotStatic
+from jitgrad.errors import NotStatic, UnsupportedCall
+from jitgrad.script.frontend.containers import list_methods
 from jitgrad.script.frontend.containers.iteration import Iterator
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, HANDLERS, Args
-from jitgrad.script.frontend.values.protocol import call, items_of, iterate
-from jitgrad.script.frontend.values.values import sequence
+from jitgrad.script.frontend.values import numbers, protocol
+from jitgrad.script.frontend.values.protocol import call, class_of, items_of, iterate, type_word
+from jitgrad.script.frontend.values.values import Iterable, sequence
+
+#: more items than any loop takes
+ENDLESS = 2**62
 
 
 def _chained(parts: Any) -> Any:
@@ -24,17 +29,51 @@ def _accumulated(items: Any, function: Any = None, *, initial: Any = None) -> An
     return out
 
 
-def _sliced(items: Any, *ends: Any) -> Any:
-    return list(items)[slice(*ends)]
+def _sliced(items: Any, start: Any, stop: Any, step: int) -> Any:
+    for end, word in ((start, "Indices"), (stop, "Stop argument"), (step, "Step")):
+        if end is not None and end < (word == "Step"):
+            raise ValueError(_SLICES[word])
+    out, k = [], 0
+    begin = 0 if start is None else start
+    if stop is None or stop > 0:
+        for v in items:
+            if k >= begin and (k - begin) % step == 0:
+                out.append(v)
+            k += 1
+            if stop is not None and k >= stop:
+                break
+    return out
+
+
+def _while(test: Any, items: Any) -> Any:
+    out = []
+    for v in items:
+        if not test(v):
+            break
+        out.append(v)
+    return out
+
+
+def _after(test: Any, items: Any) -> Any:
+    out, begun = [], False
+    for v in items:
+        begun = begun or not test(v)
+        if begun:
+            out.append(v)
+    return out
+
+
+def _refused(test: Any, items: Any) -> Any:
+    return [v for v in items if not test(v)]
+
+
+def _marked(items: Any, marks: Any) -> Any:
+    return [v for v, mark in zip(items, marks) if mark]  # noqa: B905  (the shorter one ends it)
 
 
 def _pairs(items: Any) -> Any:
     found = list(items)
     return [(found[k], found[k + 1]) for k in range(len(found) - 1)]
-
-
-def _repeated(item: Any, times: int) -> Any:
-    return [item for _ in range(times)]
 
 
 def _starred(function: Any, rows: Any) -> Any:
@@ -80,17 +119,63 @@ def _longest(*parts: Any, fillvalue: Any = None) -> Any:
             for k in range(max([len(items) for items in lists], default=0))]
 
 
+_SLICES = {"Indices": "Indices for islice() must be None or an integer: 0 <= x <= sys.maxsize.",
+           "Stop argument": "Stop argument for islice() must be None or an integer: 0 <= x <= sys.maxsize.",
+           "Step": "Step for islice() must be a positive integer or None."}
 #: of items that are not all known
 _UNKNOWN: dict[Any, Callable[..., Any]] = {
     itertools.product: _product, itertools.permutations: _permutations, itertools.combinations: _combinations,
     itertools.combinations_with_replacement: _with_replacement, itertools.zip_longest: _longest}
 _PYTHON: dict[Any, Callable[..., Any]] = {
-    itertools.chain: lambda *parts: _chained(parts), itertools.accumulate: _accumulated, itertools.islice: _sliced,
-    itertools.pairwise: _pairs, itertools.repeat: _repeated, itertools.starmap: _starred}
+    itertools.chain: lambda *parts: _chained(parts), itertools.accumulate: _accumulated,
+    itertools.pairwise: _pairs, itertools.starmap: _starred, itertools.takewhile: _while, itertools.dropwhile: _after,
+    itertools.filterfalse: _refused, itertools.compress: _marked}
 
 
 def _inlined(context: Context, cls: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     return Iterator(context, iterate(context, call(context, _PYTHON[cls], *args, **kwargs)))
+
+
+def _slice(context: Context, cls: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    items, *ends = args
+    start, stop, step = (None, *ends, None) if len(ends) == 1 else (*ends, None)[:3]
+    made = call(context, _sliced, items, start, stop, 1 if step is None else step)
+    return Iterator(context, iterate(context, made))
+
+
+def _count_of(start: Any = 0, step: Any = 1) -> tuple[Any, Any]:
+    return start, step
+
+
+def _repeat_of(object: Any, times: Any = ENDLESS) -> tuple[Any, Any]:
+    return object, times
+
+
+def _count(context: Context, cls: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    start, step = guarded(context, lambda: _count_of(*args, **kwargs))
+    for number in (start, step):
+        if class_of(number) not in (int, bool):
+            raise UnsupportedCall(f"`count` with {type_word(number)}", context.span(),
+                                  hint="multiply by the float in the loop")
+    return Iterator(context, Iterable(ENDLESS, lambda cx, k: numbers.binary(
+        cx, "add", start, numbers.binary(cx, "mul", k, step)), False))
+
+
+def _repeat(context: Context, cls: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    item, times = guarded(context, lambda: _repeat_of(*args, **kwargs))
+    times = numbers.minimum(context, times, 0, largest=True)
+    return Iterator(context, Iterable(times, lambda cx, k: item, False))
+
+
+def _cycle(context: Context, cls: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    items = call(context, list_methods.collected, *args)
+    length = protocol.length(context, items)
+
+    def item(cx: Context, k: Any) -> Any:
+        return protocol.get_item(cx, items, numbers.binary(cx, "mod", k, length))
+
+    some = numbers.compare(context, "gt", length, 0)
+    return Iterator(context, Iterable(numbers.select(context, some, ENDLESS, 0), item, False))
 
 
 def _known(context: Context, cls: Any, args: Args, kwargs: dict[str, Any]) -> Any:
@@ -104,6 +189,7 @@ def _known(context: Context, cls: Any, args: Args, kwargs: dict[str, Any]) -> An
     return Iterator(context, sequence(guarded(context, lambda: list(cls(*given, **kwargs)))))
 
 
-CONSTRUCTORS.update(dict.fromkeys(_PYTHON, _inlined))
+CONSTRUCTORS.update({itertools.islice: _slice, itertools.count: _count, itertools.repeat: _repeat,
+                     itertools.cycle: _cycle, **dict.fromkeys(_PYTHON, _inlined)})
 CONSTRUCTORS.update(dict.fromkeys(_UNKNOWN, _known))
 HANDLERS[itertools.chain.from_iterable] = lambda cx, args, kwargs: Iterator(cx, iterate(cx, call(cx, _chained, *args)))

@@ -72,7 +72,8 @@ def binary(context: Context, op: str, a: Any, b: Any, checked: bool = True) -> A
     if op == "pow":
         return _power(context, a, b, kinds)
     if row.raises:
-        safe = isinstance(b, (int, float)) and b != 0 and (float in kinds or b > 0)
+        safe = isinstance(b, (int, float)) and b != 0 and (float in kinds or b > 0) and (
+            op != "truediv" or float in kinds or _rounds_never(a))  # a large int is divided by Python
         result = _emit(context, f"num.{op}", a, b, checked=checked and not safe)
         if op == "mod" and type(b) is int and b > 0 and kinds[0] is not float and kinds[0] is not object:
             result.low, result.high = 0, b

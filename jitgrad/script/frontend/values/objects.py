@@ -22,7 +22,8 @@ from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates.unions import bound, is_static, may_be, undecided, without
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.plain import python_binary, static
-from jitgrad.script.frontend.values.protocol import Kind, call, class_of, is_dynamic, kind_of, register, truth
+from jitgrad.script.frontend.values.protocol import (Kind, call, class_of, is_dynamic, kind_of, register, set_attribute,
+                                                     truth)
 from jitgrad.script.frontend.values.values import UNBOUND, Borrowed, Instance, Iterable, Method, Number, Super, sequence
 
 MISSING = object()
@@ -410,6 +411,8 @@ class SuperKind(Kind):
                     return get_property(context, instance, name, attribute)
                 if is_method(attribute):
                     return bind(instance, attribute)
+                if name == "__init__" and issubclass(klass, BaseException):
+                    return Method(name, lambda cx, args, kwargs: set_attribute(cx, instance, "args", args))
                 if isinstance(instance, Instance):
                     return Method(name, lambda cx, args, kwargs: None)  # `object.__init__` and kin
                 return getattr(super(obj.owner, instance), name)

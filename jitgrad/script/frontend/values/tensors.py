@@ -22,16 +22,16 @@ from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args
 from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import heap, numbers
+from jitgrad.script.frontend.values.checks import emit_check
 from jitgrad.script.frontend.values.objects import similar
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import Kind, argument, call, get_item, kind_of, register
-from jitgrad.script.frontend.values.values import Iterable, Number, Range, SymTensor
+from jitgrad.script.frontend.values.values import Iterable, Number, Range, SymTensor, size_number
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: what of the tape a script does not have: the refusal, and what to do instead
-_NO_TAPE = {"grad_fn": ("`.grad_fn`, for a script has no tape", "look at the `grad_fn` of what the script returns"),
-             "register_post_accumulate_grad_hook": ("a hook on a leaf, registered inside a script",
+_NO_TAPE = {"register_post_accumulate_grad_hook": ("a hook on a leaf, registered inside a script",
                                                     "register it before the call")}
 #: how long a list `tolist` makes
 TO_LIST = 64
@@ -80,17 +80,12 @@ class TensorKind(Kind):
     def get_attribute(self, context: Context, obj: SymTensor, name: str) -> Any:
         if name in self.methods:
             return super().get_attribute(context, obj, name)
-        if name in ("requires_grad", "is_leaf"):
+        if name in ("requires_grad", "is_leaf", "grad_fn"):
             context.gradient_state = True
-        if name == "is_leaf" and obj.storage.was_leaf and not obj.path and obj.requires_grad:
-            raise NotStatic("whether a tensor that a branch, a loop or a list brings here is a leaf is known only at "
-                            "run time", context.span(), hint="ask where it is made, by its own name")
         if name in ("is_cuda", "is_cpu", "get_device"):
             context.device_state = True
         if name in _GETTERS:
             return _GETTERS[name](context, obj)
-        if name == "grad_fn" and (obj.is_leaf or not obj.requires_grad):
-            return None
         if name in _NO_TAPE:
             what, instead = _NO_TAPE[name]
             raise NonDifferentiable(what, context.span(), hint=instead)
@@ -225,12 +220,14 @@ def _is_parameter(context: Context, tensor: SymTensor) -> bool:
 
 def _truth(context: Context, tensor: SymTensor) -> Any:
     n = product(tensor.type_.dims)
-    words = "Boolean value of Tensor with more than one value is ambiguous"
+    none, several = [f"Boolean value of Tensor with {words} is ambiguous" for words in ("no values",
+                                                                                         "more than one value")]
     if isinstance(n, int):
         if n != 1:
-            raise RuntimeError(words if n else "Boolean value of Tensor with no values is ambiguous")
+            raise RuntimeError(several if n else none)
     else:
-        backend().checker.equal(n, 1, lambda: words)  # type: ignore[attr-defined]
+        emit_check(context, numbers.compare(context, "ne", size_number(n), 0), RuntimeError, (none,))
+        backend().checker.equal(n, 1, lambda: several)  # type: ignore[attr-defined]
     return numbers.truth(context, backend().item(tensor))
 
 

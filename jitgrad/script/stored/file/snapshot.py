@@ -179,7 +179,7 @@ class Snapshot:
     def _attribute(self, holder: Any, name: str, value: Any) -> None:
         number = self.node(holder)
         node = self.nodes[number]
-        if "attributes" not in node:
+        if "attributes" not in node or (name.startswith("__") and name != "__self__"):  # which no file may name
             raise NotSavable(f"the attribute `{name}` of a `{type(holder).__name__}`")
         if number == 0 and self._registers:
             self._register(name, value)

@@ -214,6 +214,18 @@ NS = tuple((t(3), n) for n in (0, 1, 2, 3, 5, 20, 80))
 
 
 @program(*NS)
+def made_by_each_iteration(x, n: int):
+    k = 0
+    while k < n:
+        k += 1
+        d = {j: j * k for j in range(n)}
+        if n % 2 == k % 2:
+            del d[next(iter(d))]
+        x = x * 0.5 + sum(d.values())
+    return x
+
+
+@program(*NS)
 def pairs_by_next(x, n: int):
     items = iter(range(n))
     for k in items:

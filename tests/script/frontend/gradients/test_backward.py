@@ -206,6 +206,19 @@ def history_of_a_loop(w, x, n: int):
     return y, y.requires_grad, "with" if a.requires_grad else "without"
 
 
+@program((t(3), t(3), 2), (t(3), t(3), 3), (t(3), t(3), 0), (t(3), t(3), 5))
+def history_of_items(w, x, n: int):
+    a = x.detach()
+    rows = [a * k if k % 2 else w * k for k in range(n)]
+    return rows, [(r.requires_grad, r.is_leaf) for r in rows]
+
+
+@program((t(3), t(3), 2), (t(3), t(3), 3))
+def made_by_an_operation(w, x, n: int):
+    y = w * 2 if n % 2 else x.detach() * 2
+    return y, "made" if y.grad_fn is not None else "a constant", x.grad_fn is None
+
+
 @program((t(3), t(3), 1), (t(3), t(3), 2), (t(3), t(3), 3))
 def history_of_what_may_be_none(w, x, n: int):
     y = None

@@ -587,3 +587,10 @@ def test_an_object_of_a_class_of_the_program_is_no_result():
     f(jitgrad.ones(2))
     with pytest.raises(NotSavable, match=r"the class `Scores`: use tensors, .* and named tuples of them"):
         f.save(io.BytesIO())
+
+
+def test_what_python_keeps_of_a_class_is_in_no_file():
+    f = jitgrad.script(lambda x: dataclasses.replace(Scores(x * 2), logits=x).logits + 1)
+    assert f(jitgrad.ones(2)).tolist() == [2.0, 2.0]
+    with pytest.raises(NotSavable, match="the attribute `__dataclass_fields__`"):
+        f.save(io.BytesIO())

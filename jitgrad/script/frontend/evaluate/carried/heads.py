@@ -22,7 +22,7 @@ from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import type_word
-from jitgrad.script.frontend.values.values import UNBOUND, Number, Storage, SymDict, SymList, SymTensor, is_held
+from jitgrad.script.frontend.values.values import HELD, UNBOUND, Number, Storage, SymDict, SymList, SymTensor, is_held
 from jitgrad.script.graph.ir import Value
 
 #: a variable that is yet another known string after so many evaluations of the body becomes a string of the run
@@ -60,7 +60,7 @@ class Head:
     def __init__(self, context: Context, entry: State, key: Any):
         self.context, self.entry, self.key = context, entry, key
         self.templates: dict[Any, Template] = {}
-        self.widen = Widener(context, Symbol().number)
+        self.widen, self.number = Widener(context, Symbol().number), context.new_id()  # what is made later has more
         self.kept = of(context).kept_references.setdefault(key, set())  # names that stay the tensor that they were
         self.weak = False  # a number at the entry becomes a 0-dim tensor: right if there is an iteration
         self.unsettled: Any = None  # the location whose template changed last
@@ -85,10 +85,10 @@ class Head:
                 self.templates[(frame, name)] = self._begun((frame, name), value)
         for key, remembered in of(context).heads.get(self.key, {}).items():
             place = (frame, key) if isinstance(key, str) else key
-            if isinstance(place, (Storage, SymList, SymDict)) and place not in self.entry.values and (
+            if isinstance(place, (Storage, *HELD)) and place not in self.entry.values and (
                     place.input < 0 if isinstance(place, Storage) else place.source is None):
                 continue  # made in an earlier evaluation of a loop around this one
-            if isinstance(place, (SymList, SymDict)) and place.source is None and of(self.context).head_frames.get(
+            if isinstance(place, HELD) and place.source is None and of(self.context).head_frames.get(
                     self.key, frame) != frame:
                 continue  # what an earlier call of this function made may be what this one only reads
             mine = self.templates.get(place)
@@ -257,8 +257,8 @@ class Head:
         for key, value in list(end.values.items()):  # looking at a tensor may note an input's value
             if head.values.get(key, UNBOUND) is value or key in self.templates:
                 continue
-            if isinstance(key, tuple) and key[0] == "clean":
-                continue
+            if isinstance(key, tuple) and (key[0] == "clean" or (key[0] == "taken" and key[1] > self.number)):
+                continue  # what an iterator that the body makes has given
             variable = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], int)
             if variable and key[1] not in _FLAGS and (
                     key[1] not in names if key[0] == frame else key not in self.entry.values
@@ -296,7 +296,7 @@ class Head:
         for key in list(self.templates):
             begun, value = head.values.get(key), end.values.get(key)
             if isinstance(begun, SymTensor) and isinstance(value, SymTensor) and not begun.path and (
-                    heap.same_reference(begun, value)) and (
+                    isinstance(self.entry.values.get(key), SymTensor)) and heap.same_reference(begun, value) and (
                     head.values.get(begun.storage) is not end.values.get(begun.storage)):
                 self.kept.add(key)
                 del self.templates[key]
