@@ -42,7 +42,7 @@ class Methods(AnyTensor[Tensor]):
     reciprocal, sigmoid, floor, ceil = elementary.reciprocal, elementary.sigmoid, elementary.floor, elementary.ceil
     trunc = fix = elementary.trunc
     abs = absolute = elementary.abs
-    sign = sgn = elementary.sign
+    sign, sgn = elementary.sign, elementary.sgn
     square, round = elementary.square, elementary.round
     frac, logaddexp, xlogy = pointwise.frac, pointwise.logaddexp, pointwise.xlogy
     atan2 = arctan2 = pointwise.atan2
@@ -120,7 +120,7 @@ class Methods(AnyTensor[Tensor]):
     nonzero, argwhere, masked_select = gathering.nonzero, gathering.argwhere, gathering.masked_select
     bincount, nonzero_static = gathering.bincount, gathering.nonzero_static
     mm, bmm, matmul = linalg.mm, linalg.bmm, linalg.matmul
-    dot = vdot = linalg.dot
+    dot, vdot = linalg.dot, linalg.vdot
     mv = linalg.mv
     outer = ger = linalg.outer
     inner, addmm, addmv, addr, baddbmm = linalg.inner, linalg.addmm, linalg.addmv, linalg.addr, linalg.baddbmm
@@ -137,6 +137,7 @@ class Methods(AnyTensor[Tensor]):
     size, item, is_nonzero, fill_ = convert.size, convert.item, convert.is_nonzero, convert.fill_
     zero_, copy_, double, half = convert.zero_, convert.copy_, convert.double, convert.half
     bfloat16, long, short, char, byte = convert.bfloat16, convert.long, convert.short, convert.char, convert.byte
+    cfloat, cdouble = convert.cfloat, convert.cdouble
     type, float, int, bool = convert.type_, convert.float_, convert.int_, convert.bool_
 
     # --- in place: those that torch has as functions too are the library's, those not named here are derived ---------

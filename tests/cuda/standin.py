@@ -272,7 +272,7 @@ class Flags:
 
 #: methods and functions that jitgrad calls, and their parameters. "ufunc" has operands, `out`, `dtype`, `casting`.
 METHODS = {
-    "all": "axis out keepdims", "any": "axis out keepdims", "astype": "dtype order casting subok copy",
+    "all": "axis out keepdims", "any": "axis out keepdims", "conj": "", "astype": "dtype order casting subok copy",
     "argmax": "axis out dtype keepdims", "argmin": "axis out dtype keepdims", "copy": "order", "fill": "value",
     "max": "axis out keepdims", "min": "axis out keepdims", "prod": "axis dtype out keepdims",
     "sum": "axis dtype out keepdims", "swapaxes": "axis1 axis2", "reshape": "", "transpose": "", "ravel": "order",
@@ -297,7 +297,7 @@ FUNCTIONS = {
 }
 UFUNCS = (
     "abs", "absolute", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
-    "bitwise_and", "bitwise_or", "bitwise_xor", "ceil", "copysign", "cos", "cosh", "equal", "exp", "exp2",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "ceil", "conjugate", "copysign", "cos", "cosh", "equal", "exp", "exp2",
     "expm1", "floor", "floor_divide", "fmod", "greater", "greater_equal", "invert", "isinf", "isnan",
     "left_shift", "less", "less_equal", "log", "log10", "log1p", "log2", "logical_and", "logical_not",
     "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative", "not_equal", "power",
@@ -381,6 +381,8 @@ class ndarray:
     itemsize = property(lambda self: self._a.itemsize)
     flags = property(lambda self: Flags(self._a.flags, self.base is None))
     T = property(lambda self: _made(self._a.T, self))
+    real = property(lambda self: _made(self._a.real, self), lambda self, value: self.real.__setitem__(..., value))
+    imag = property(lambda self: _made(self._a.imag, self), lambda self, value: self.imag.__setitem__(..., value))
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

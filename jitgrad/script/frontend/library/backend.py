@@ -17,6 +17,7 @@ from jitgrad.dtypes import dtype, from_numpy, int64
 from jitgrad.errors import TypeMismatch, UnsupportedCall
 from jitgrad.ops.backend import Batched
 from jitgrad.ops.batching.backend import ESCAPED, ITEM as NUMBER
+from jitgrad.ops.complex.pairs import makes_pair
 from jitgrad.ops.library.sizes import require_equal, text
 from jitgrad.ops.opdef import POINTWISE, OpDef, backward_name
 from jitgrad.ops.types import TensorType
@@ -45,6 +46,9 @@ class SymbolicBackend:
             raise RuntimeError(ESCAPED)
         attrs = {k: self.attribute(a) for k, a in attrs.items()}
         types = [x.type_ for x in operands]
+        if makes_pair(op, attrs) or any(t.dtype.is_complex for t in types):
+            raise UnsupportedCall(f"`{op.name}` of complex numbers", context.span(),
+                                  hint="compute with the real and the imaginary part, or outside the script")
         if op.check is not None:
             op.check(self.checker, *types, **attrs)
             if context.sizes.changed:

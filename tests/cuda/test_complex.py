@@ -1,0 +1,65 @@
+"""Complex tensors on a GPU: the CPU's values and gradients, computed by CuPy on complex arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitgrad
+from tests.eager.complex_oracle import numbers
+from tests.eager.test_complex import HOLOMORPHIC, OTHERS, value
+
+#: those that index with a tensor of the CPU
+ELSEWHERE = [t for t in (*HOLOMORPHIC, *OTHERS) if "m.tensor(" in t]
+
+
+class On:
+    """jitgrad with new tensors on a device."""
+
+    def __init__(self, device: str):
+        self.device = device
+
+    def tensor(self, a: Any) -> Any:
+        return jitgrad.tensor(a, device=self.device)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(jitgrad, name)
+
+
+@pytest.mark.parametrize("text", [t for t in (*HOLOMORPHIC, *OTHERS) if t not in ELSEWHERE])
+def test_agrees_with_the_cpu(cuda: Any, text: str) -> None:
+    arrays = numbers(3, 4), numbers(3, 4, real=True, seed=2)
+
+    def run(device: str) -> list[Any]:
+        def f(m: Any, z: Any, r: Any) -> Any:
+            y = value(m, text, z, r)
+            assert y.device.type == device
+            return y.cpu()
+
+        library = On(device)
+        library.autograd = jitgrad.autograd
+        xs = [library.tensor(a).requires_grad_() for a in arrays]
+        y = f(library, *xs)
+        found = [y.detach().numpy()]
+        if y.requires_grad:
+            y = y.to(jitgrad.complex128) if not y.is_complex() else y
+            gs = jitgrad.autograd.grad((y * (1 + 2j)).real.sum(), xs, allow_unused=True)
+            found += [None if g is None else g.cpu().numpy() for g in gs]
+        return found
+
+    for ours, host in zip(run("cuda"), run("cpu"), strict=True):
+        assert (ours is None) == (host is None)
+        if ours is not None:
+            assert ours.dtype == host.dtype
+            np.testing.assert_allclose(ours, host, rtol=1e-12, atol=1e-12)
+
+
+def test_parts_are_views(cuda: Any) -> None:
+    z = jitgrad.tensor([1 + 2j, 3j], device="cuda")
+    z.real.mul_(10)
+    jitgrad.view_as_real(z)[:, 1] = 7
+    assert z.cpu().tolist() == [10 + 7j, 7j]
+    with pytest.raises(NotImplementedError, match="lt_cpu"):
+        z < z  # noqa: B015
