@@ -14,8 +14,8 @@ from jitgrad.device import (device as device,  # the class; the module of that n
                             provide_kernels as _provide_kernels)
 
 if TYPE_CHECKING:
-    from jitgrad import (accelerator, amp, autograd, backends, compiler, cpu, cuda, distributions, func, jit, linalg,
-                         nn, onnx, optim, special, testing, utils)
+    from jitgrad import (accelerator, amp, autograd, backends, compiler, cpu, cuda, distributions, fft, func, jit,
+                         linalg, nn, onnx, optim, special, testing, utils)
     from jitgrad._higher_order_ops import cond
     from jitgrad._namespace import *
     from jitgrad.codegen.run.threads import (get_num_interop_threads, get_num_threads, set_num_interop_threads,
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_PUBLIC = ("accelerator", "amp", "autograd", "backends", "compiler", "cpu", "cuda", "distributions", "func", "jit",
-           "linalg", "nn", "onnx", "optim", "special", "testing", "utils")
+_PUBLIC = ("accelerator", "amp", "autograd", "backends", "compiler", "cpu", "cuda", "distributions", "fft", "func",
+           "jit", "linalg", "nn", "onnx", "optim", "special", "testing", "utils")
 _MODULES = frozenset(name.removesuffix(".py") for name in _os.listdir(_os.path.dirname(__file__)))
 _LATE = {"save": "serialization", "load": "serialization", "eager_mode": "script.executor",
          "ignore": "script.graph.marks", "compile": "compiler", "cond": "_higher_order_ops",

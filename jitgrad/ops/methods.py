@@ -9,6 +9,7 @@ from jitgrad.ops.library.keywords import with_in_place_forms
 from jitgrad.ops.library.linear_algebra import decompositions, linalg, older
 from jitgrad.ops.library.shapes import gather as gathering, pieces, rearrange, shape
 from jitgrad.ops.library.special import functions as special
+from jitgrad.ops.library.spectral import short_time
 from jitgrad.ops.library.statistics import draws, histograms
 
 
@@ -137,6 +138,7 @@ class Methods(AnyTensor[Tensor]):
     size, item, is_nonzero, fill_ = convert.size, convert.item, convert.is_nonzero, convert.fill_
     zero_, copy_, double, half = convert.zero_, convert.copy_, convert.double, convert.half
     bfloat16, long, short, char, byte = convert.bfloat16, convert.long, convert.short, convert.char, convert.byte
+    stft, istft = short_time.stft, short_time.istft
     cfloat, cdouble = convert.cfloat, convert.cdouble
     type, float, int, bool = convert.type_, convert.float_, convert.int_, convert.bool_
 

@@ -295,6 +295,8 @@ FUNCTIONS = {
     "squeeze": "a axis", "take_along_axis": "a indices axis", "where": "condition x y", "zeros": "shape dtype order",
     "zeros_like": "a dtype order subok shape",
 }
+#: functions of `cupy.fft`
+FFT = {"fftn": "a s axes norm", "ifftn": "a s axes norm", "rfft": "a n axis norm", "irfft": "a n axis norm"}
 UFUNCS = (
     "abs", "absolute", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
     "bitwise_and", "bitwise_or", "bitwise_xor", "ceil", "conjugate", "copysign", "cos", "cosh", "equal", "exp", "exp2",
@@ -727,6 +729,20 @@ def _cuda() -> types.ModuleType:
     return module
 
 
+def _transform(name: str, parameters: str) -> Callable[..., Any]:
+    """A function of `cupy.fft`."""
+    names = parameters.split()
+
+    def function(a: ndarray, *args: Any, **kwargs: Any) -> ndarray:
+        assert len(args) < len(names)
+        assert set(kwargs) <= set(names)
+        assert isinstance(a, ndarray)
+        _here(a)
+        return ndarray._of(np.asarray(getattr(np.fft, name)(a._a, *args, **kwargs)))
+
+    return function
+
+
 def _module() -> types.ModuleType:
     module = types.ModuleType("cupy")
     for name in FUNCTIONS:
@@ -736,6 +752,7 @@ def _module() -> types.ModuleType:
     vars(module).update(
         ndarray=ndarray, ElementwiseKernel=ElementwiseKernel, cuda=_cuda(), __version__=__version__,
         get_default_memory_pool=get_default_memory_pool,
+        fft=types.SimpleNamespace(**{n: _transform(n, p) for n, p in FFT.items()}),
         lib=types.SimpleNamespace(stride_tricks=tricks), **{n: getattr(np, n) for n in (
             "float16", "float32", "float64", "int64", "int32", "uint8", "inf", "nan", "newaxis")})
     return module

@@ -63,3 +63,9 @@ def test_parts_are_views(cuda: Any) -> None:
     assert z.cpu().tolist() == [10 + 7j, 7j]
     with pytest.raises(NotImplementedError, match="lt_cpu"):
         z < z  # noqa: B015
+
+
+@pytest.mark.parametrize("text", ["m.fft.irfft(m.fft.rfft(r) * 1j, 7)", "m.fft.hfft2(z)", "m.fft.ifftn(z)",
+                                  "m.stft(r.flatten(), 4, return_complex=True)"])
+def test_transforms(cuda: Any, text: str) -> None:
+    test_agrees_with_the_cpu(cuda, text)

@@ -57,7 +57,7 @@ def types_of(operands: tuple[Any, ...]) -> list[Any]:
 
 def of_complex(op: OpDef) -> bool:
     """Whether a row takes or gives complex numbers only: `tests/eager/test_complex.py` has their derivatives."""
-    return op.dtypes == "complex" or op.name in ("complex", "view_as_complex")
+    return op.dtypes == "complex" or op.name in ("complex", "rfft", "view_as_complex")
 
 
 def differentiable(partly: bool = False) -> list[str]:

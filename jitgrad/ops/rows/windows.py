@@ -10,7 +10,7 @@ import numpy as np
 from jitgrad.dims import product
 from jitgrad.dtypes import int64
 from jitgrad.ops import checks, specs
-from jitgrad.ops.opdef import GATHER, REDUCE, VIEW, register
+from jitgrad.ops.opdef import GATHER, PARTS, REDUCE, VIEW, register
 from jitgrad.ops.rows import _batching as batching
 from jitgrad.ops.rules import each
 from jitgrad.ops.types import TensorType
@@ -49,7 +49,7 @@ register("windows", 1, VIEW, "Windows of `size` elements along an axis, the wind
          vjp=lambda F, g, y, x, **how: (F.windows_add(F.zeros_like(x), g, **how),),
          samples=lambda rng: [((rng.normal(size=s),), how) for s, how in _WINDOWS])
 register("windows_add", 2, GATHER, "x with src added to its windows along an axis.", dtypes="number", impl=_windows_add,
-         batch=batching.write_back(1),
+         pair=PARTS, batch=batching.write_back(1),
          spec=specs.same,
          vjp=each(lambda F, g, y, x, src, **how: g, lambda F, g, y, x, src, **how: F.windows(g, **how)),
          samples=lambda rng: [((rng.normal(size=s), rng.normal(size=_windows(np, np.empty(s), **how).shape)), how)
