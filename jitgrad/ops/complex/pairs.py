@@ -10,20 +10,21 @@ The formulas are those of NumPy's and C's functions where a plain one would over
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from jitgrad.dtypes import dtype
 from jitgrad.ops.namespaces import Handle, Namespace
-from jitgrad.ops.opdef import EXPRESSION, PARTS, OpDef
+from jitgrad.ops.opdef import EXPRESSION, PARTS, VIEW, OpDef
 
 
 class Pair(Handle):
-    """The two parts of a complex tensor, handles of one shape."""
+    """The two parts of a complex tensor, handles of one shape; `whole`: memory with both on a last axis, or None."""
 
-    __slots__ = ("F", "im", "re")
+    __slots__ = ("F", "im", "re", "whole")
 
-    def __init__(self, F: PairNamespace, re: Any, im: Any):
-        self.F, self.re, self.im = F, re, im
+    def __init__(self, F: PairNamespace, re: Any, im: Any, whole: Any = None):
+        self.F, self.re, self.im, self.whole = F, re, im, whole
 
     @property
     def shape(self) -> Any:
@@ -36,6 +37,15 @@ class Pair(Handle):
     @property
     def dtype(self) -> dtype:
         return self.re.dtype.to_complex()  # type: ignore[no-any-return]
+
+
+class OnWhole:
+    """How a view of complex memory is one of the reals that it consists of: `rule(F, whole, **attrs)`."""
+
+    __slots__ = ("rule",)
+
+    def __init__(self, rule: Callable[..., Any]):
+        self.rule = rule
 
 
 class PairNamespace(Namespace):
@@ -52,14 +62,29 @@ class PairNamespace(Namespace):
         if not any(isinstance(x, Pair) for x in xs) and not makes_pair(op, attrs):
             return getattr(self.reals, op.name)(*xs, **attrs)
         rule = op.pair
-        if rule is PARTS:
-            return self._each(op, xs, attrs)
+        if rule is PARTS or isinstance(rule, OnWhole):
+            whole = xs[0].whole if op.kind is VIEW else None
+            if whole is None:
+                return self._each(op, xs, attrs)
+            view = rule.rule if isinstance(rule, OnWhole) else self._same_axes(op)
+            return self.of_whole(view(self.reals, whole, **attrs))
         if rule is EXPRESSION:
             assert op.compose is not None
             return op.compose(self, *xs, **attrs)
         if rule is None:
-            raise NotImplementedError(f"`{op.name}` of complex tensors is not available in a script")
+            raise NotImplementedError(f"`{op.name}` of complex tensors is not available in a script" if (
+                "complex" in op.traits) else f'"{op.name}_cpu" not implemented for complex tensors')
         return rule(self, *xs, **attrs)  # type: ignore[operator]
+
+    def of_whole(self, whole: Any) -> Pair:
+        """The complex numbers whose parts lie along the last axis of a real handle."""
+        re, im = [self.reals.select(whole, axis=len(whole.shape) - 1, index=k) for k in (0, 1)]
+        return Pair(self, re, im, whole)
+
+    @staticmethod
+    def _same_axes(op: OpDef) -> Callable[..., Any]:
+        """A view whose axes are counted from the front: one axis more at the end changes nothing."""
+        return lambda F, whole, **attrs: getattr(F, op.name)(whole, **attrs)
 
     def _each(self, op: OpDef, xs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         run = getattr(self.reals, op.name)
@@ -73,16 +98,25 @@ class PairNamespace(Namespace):
         return self.pair(self.reals.lift(value.real, real), self.reals.lift(value.imag, real))
 
     def count(self, x: Any, axes: Any) -> Any:
-        if not isinstance(x, Pair):
-            return self.reals.count(x, axes)
-        n = self.reals.count(x.re, axes)
-        return self.pair(n, self.reals.lift(0, n.dtype))
+        n = 1
+        for a in axes:
+            n = x.shape[a] * n  # a size of a script is one of its numbers
+        real = self.reals.lift(n, x.dtype.to_real())
+        return self.pair(real, self.reals.lift(0, real.dtype)) if isinstance(x, Pair) else real
 
 
 def makes_pair(op: OpDef, attrs: dict[str, Any]) -> bool:
     """Whether an op of real operands, or of none, gives complex numbers."""
     wanted = attrs.get("dtype")
-    return op.name == "complex" or (isinstance(wanted, dtype) and wanted.is_complex)
+    return (op.dtypes == "wide" and op.pair is not None) or (isinstance(wanted, dtype) and wanted.is_complex)
+
+
+def interleaved(F: PairNamespace, x: Pair) -> Any:
+    """The parts along a new last axis: the memory that has them, where there is one."""
+    if x.whole is not None:
+        return x.whole
+    axis = x.ndim
+    return F.cat(*[F.unsqueeze(part, axis=axis) for part in (x.re, x.im)], axis=axis)
 
 
 # --- rules that several rows share -----------------------------------------------------------------------------------
@@ -138,6 +172,11 @@ def logarithm(F: PairNamespace, x: Any) -> Pair:
 
 def exponential(F: PairNamespace, x: Any) -> Pair:
     return cis(F, F.exp(x.re), x.im)
+
+
+def exponential_less_one(F: PairNamespace, x: Any) -> Pair:
+    half = F.sin(x.im * 0.5)
+    return F.pair(F.expm1(x.re) * F.cos(x.im) - half * half * 2.0, F.exp(x.re) * F.sin(x.im))
 
 
 def power(F: PairNamespace, a: Any, b: Any) -> Pair:

@@ -20,8 +20,8 @@ def function(name: str, arity: int, doc: str, impl: Any, **fields: Any) -> None:
 # --- exponentials, logarithms, roots -------------------------------------------------------------------------------
 
 function("exp", 1, "e to the x.", "exp", pair=pairs.exponential, vjp=lambda F, g, y, x: (g * y,))
-function("expm1", 1, "exp(x) - 1, accurate near 0.", "expm1",
-         traits={"complex"}, vjp=lambda F, g, y, x: (g * (y + 1.0),))
+function("expm1", 1, "exp(x) - 1, accurate near 0.", "expm1", pair=pairs.exponential_less_one,
+         vjp=lambda F, g, y, x: (g * (y + 1.0),))
 function("exp2", 1, "2 to the x.", "exp2", pair=lambda F, x: F.exp(x * LN2), vjp=lambda F, g, y, x: (g * (y * LN2),))
 function("log", 1, "The natural logarithm.", "log",
          pair=pairs.logarithm, vjp=lambda F, g, y, x: (g / x,), domain=(0.1, 3.0))

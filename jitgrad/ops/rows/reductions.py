@@ -6,6 +6,7 @@ Equal maxima share the gradient of amax evenly, as in torch.
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -65,9 +66,7 @@ def _prod_vjp(F: Any, g: Any, y: Any, x: Any, axes: tuple[int, ...], keepdim: bo
 def _prod_pair(F: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
     """In turns: the products of pairs of halves, until one number is left."""
     for axis in axes:
-        n = x.shape[axis]
-        if not isinstance(n, int):
-            raise NotImplementedError("a product of complex numbers along a size that is not known in a script")
+        n = operator.index(x.shape[axis])  # in a script guarded
         while n > 1:
             half = n // 2
             first, second = [F.slice(x, axis=axis, start=k * half, length=half, step=1) for k in (0, 1)]

@@ -8,8 +8,9 @@ from jitgrad.dtypes import bool_
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import apply, as_operand, cast, create, floating, inplace, require_tensor, word
 from jitgrad.ops.library.keywords import complete
+from jitgrad.ops.library.shapes.join import broadcast_tensors
 from jitgrad.ops.library.shapes.shape import matrix_transpose, reversed_axes
-from jitgrad.ops.library.sizes import require_equal
+from jitgrad.ops.library.sizes import require_equal, same_shape
 
 __library__ = True
 
@@ -73,6 +74,8 @@ is_neg = is_conj
 def complex(real: AnyTensor[Tensor], imag: AnyTensor[Tensor]) -> Tensor:
     """real + i imag of two tensors of one floating-point dtype, which broadcast. RuntimeError for other dtypes."""
     _require_parts(require_tensor("complex", real), require_tensor("complex", imag, "imag", 2))
+    if not same_shape(real.shape, imag.shape):
+        real, imag = broadcast_tensors(real, imag)
     return apply("complex", real, imag)
 
 

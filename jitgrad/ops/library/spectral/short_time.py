@@ -157,8 +157,10 @@ def istft(input: AnyTensor[Tensor], n_fft: int, hop_length: int | None = None, w
     signal = signal / envelope
     missing = wanted - there
     if not (isinstance(missing, int) and missing == 0):
-        warnings.warn("The length of signal is shorter than the length parameter. Result is being padded with zeros in "
-                      "the tail. Please check your center and hop_length settings.", UserWarning, stacklevel=3)
+        if isinstance(missing, int):
+            warnings.warn("The length of signal is shorter than the length parameter. Result is being padded with "
+                          "zeros in the tail. Please check your center and hop_length settings.", UserWarning,
+                          stacklevel=3)
         signal = pad_constant(signal, (0, missing), 0)
     return signal
 

@@ -62,10 +62,10 @@ def _as_complex(xp: Any, x: Any) -> Any:
 register("view_as_real", 1, VIEW, "The two parts along a new last axis.", impl=_as_real, traits={"cheap"},
          spec=lambda x: TensorType(x.dtype.to_real(), (*x.dims, 2)), dtypes="complex",
          vjp=lambda F, g, y, x: (F.complex(*_along_last(F, g)),), samples=_numbers(2, 3),
-         pair=lambda F, x: F.cat(*[F.unsqueeze(v, axis=x.ndim) for v in (x.re, x.im)], axis=x.ndim))
+         pair=pairs.interleaved)
 register("view_as_complex", 1, VIEW, "Complex numbers of the two parts along the last axis.", impl=_as_complex,
          spec=lambda x: TensorType(x.dtype.to_complex(), x.dims[:-1]), traits={"cheap"}, dtypes="wide",
-         vjp=lambda F, g, y, x: (F.view_as_real(g),), pair=lambda F, x: F.pair(*_along_last(F, x)),
+         vjp=lambda F, g, y, x: (F.view_as_real(g),), pair=lambda F, x: F.of_whole(x),
          samples=lambda rng: [((rng.normal(size=(3, 2)),), {})])
 
 
@@ -85,11 +85,12 @@ def _joined(xp: Any, re: Any, im: Any) -> Any:
 
 pointwise("complex", 2, "re + i im.", _joined, spec=lambda re, im: TensorType(
               re.dtype.to_complex(), specs.pointwise(re, im).dims), traits={"cheap", "wirtinger", "converts"},
-          pair=lambda F, re, im: F.pair(re, im), dtypes="wide",
+          pair=lambda F, re, im: F.pair(F.contiguous(re), F.contiguous(im)), dtypes="wide",
           vjp=each(lambda F, g, y, re, im: F.real(g), lambda F, g, y, re, im: F.imag(g)),
           samples=lambda rng: [((rng.normal(size=(2, 3)), rng.normal(size=(3,))), {})])
 pointwise("conj", 1, "The conjugate.", "conjugate", vjp=lambda F, g, y, x: (F.conj(g),), dtypes="complex",
-          traits={"cheap", "involution", "wirtinger"}, pair=lambda F, x: F.pair(x.re, -x.im), samples=_numbers(2, 3))
+          traits={"cheap", "involution", "wirtinger"}, pair=lambda F, x: F.pair(F.contiguous(x.re), -x.im),
+          samples=_numbers(2, 3))
 
 # --- sizes and directions ------------------------------------------------------------------------------------------
 
