@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import jitgrad
+from tests.codegen.cuda import host
+from tests.cuda.hosted import gpu
 from tests.eager.complex_oracle import numbers
 from tests.eager.test_complex import HOLOMORPHIC, OTHERS, value
+from tests.script.frontend import test_complex as scripts
 
 #: those that index with a tensor of the CPU
 ELSEWHERE = [t for t in (*HOLOMORPHIC, *OTHERS) if "m.tensor(" in t]
@@ -49,11 +52,11 @@ def test_agrees_with_the_cpu(cuda: Any, text: str) -> None:
             found += [None if g is None else g.cpu().numpy() for g in gs]
         return found
 
-    for ours, host in zip(run("cuda"), run("cpu"), strict=True):
-        assert (ours is None) == (host is None)
+    for ours, there in zip(run("cuda"), run("cpu"), strict=True):
+        assert (ours is None) == (there is None)
         if ours is not None:
-            assert ours.dtype == host.dtype
-            np.testing.assert_allclose(ours, host, rtol=1e-12, atol=1e-12)
+            assert ours.dtype == there.dtype
+            np.testing.assert_allclose(ours, there, rtol=1e-12, atol=1e-12)
 
 
 def test_parts_are_views(cuda: Any) -> None:
@@ -69,3 +72,35 @@ def test_parts_are_views(cuda: Any) -> None:
                                   "m.stft(r.flatten(), 4, return_complex=True)"])
 def test_transforms(cuda: Any, text: str) -> None:
     test_agrees_with_the_cpu(cuda, text)
+
+
+@host.needs_compiler
+@pytest.mark.parametrize(("function", "arguments"), [
+    p for p in scripts.PROGRAMS if p.id in ("chain", "loop", "branch", "inplace_view", "index", "swap", "mat", "opt3")])
+def test_scripts(function: Any, arguments: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs of complex tensors on the emulated GPU."""
+    given, shown = scripts.given, scripts.shown
+
+    def there(arguments: tuple[Any, ...], leaves: bool) -> list[Any]:
+        return [x.detach().cuda().requires_grad_(x.requires_grad) if isinstance(x, jitgrad.Tensor) else x
+                for x in given(arguments, leaves)]
+
+    monkeypatch.setattr(scripts, "given", there)
+    monkeypatch.setattr(scripts, "shown", lambda x: shown(x.cpu()) if isinstance(x, jitgrad.Tensor) else x)
+    with gpu():
+        for leaves in (False, True):
+            expected = scripts.run(function, arguments, leaves)
+            found = scripts.run(jitgrad.script(function), arguments, leaves)
+            if "error" in expected:
+                assert isinstance(found["error"], type(expected["error"]))
+                continue
+            for key, seen in expected.items():
+                scripts.same(found[key], seen)
+
+
+@host.needs_compiler
+def test_spectra() -> None:
+    with gpu():
+        x, window = jitgrad.randn(3, 8).cuda().requires_grad_(), jitgrad.hann_window(8).cuda()
+        found = jitgrad.script(scripts.spectrum)(x, window)
+        np.testing.assert_allclose(found.detach().cpu(), scripts.spectrum(x, window).detach().cpu(), atol=1e-6)

@@ -83,13 +83,15 @@ def _but_bools(name: str, input: AnyTensor[Tensor]) -> Tensor:
     return apply(name, x) if x.dtype is not bool_ else x
 
 
-_real_abs = _unary("abs", "The absolute value.")
 sign = bind(_but_bools, "sign", "sign", "-1, 0 or 1; bools stay.")
 
 
 def abs(input: AnyTensor[Tensor]) -> Tensor:
     """The absolute value, real for complex numbers."""
-    return apply("modulus", input) if require_tensor("abs", input).dtype.is_complex else _real_abs(input)
+    d = require_tensor("abs", input).dtype
+    if d is bool_:
+        raise NotImplementedError('"abs_cpu" not implemented for \'Bool\'')
+    return backend().apply(OPS["modulus" if d.is_complex else "abs"], (input,), {})
 
 
 absolute = abs
