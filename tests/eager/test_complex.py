@@ -235,3 +235,20 @@ def test_real_numbers_ask_nothing_of_complex_ones() -> None:
         (jt.ones(3, requires_grad=True) * jt.tensor([1j, 2, 3])).abs().sum().backward()
     with pytest.raises(RuntimeError, match="it is complex"):
         cast(jt.tensor([1j]), jt.float32)
+
+
+def test_many_numbers() -> None:
+    """What native code computes of large real tensors is NumPy's where complex numbers are made or read."""
+    a = numbers(300, 400)
+    z, x, y = (jt.tensor(v, requires_grad=True) for v in (a, a.real.copy(), a.imag.copy()))
+    made = jt.complex(x, y)
+    for found, expected in ((z.exp() * z.conj(), np.exp(a) * a.conj()), (made, a), (x * 1j, a.real * 1j),
+                            (x.to(jt.complex64), a.real.astype(np.complex64)), (z.abs(), abs(a)), (z.sum(0), a.sum(0)),
+                            (jt.where(x > 0, z, 0), np.where(a.real > 0, a, 0)), (z.T.contiguous(), a.T)):
+        np.testing.assert_allclose(found.detach(), expected, rtol=1e-12)
+    (made.abs().sum() + (x * 1j).imag.sum() + (z.exp().abs() ** 2).sum()).backward()
+    np.testing.assert_allclose(x.grad, a.real / abs(a) + 1, atol=1e-12)
+    np.testing.assert_allclose(z.grad, 2 * abs(np.exp(a)) ** 2, rtol=1e-9, atol=1e-9)
+    for text in REFUSED[:3]:
+        with pytest.raises(NotImplementedError):
+            value(jt, text, z, x)
