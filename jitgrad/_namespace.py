@@ -50,6 +50,7 @@ from jitgrad.ops.library.spatial.convolution import *
 from jitgrad.ops.library.spatial.pooling import *
 from jitgrad.ops.library.spatial.resampling import *
 from jitgrad.ops.library.special.functions import *
+from jitgrad.ops.library.spectral.short_time import *
 from jitgrad.ops.library.statistics.differences import *
 from jitgrad.ops.library.statistics.histograms import *
 from jitgrad.ops.methods import Methods as _Methods

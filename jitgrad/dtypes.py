@@ -1,7 +1,7 @@
 """Data types and torch's promotion between them.
 
-A tensor's dtype beats a number's unless the number is of a higher category (bool < integer < floating), and a tensor
-with dimensions beats a 0-dim tensor in the same way.
+A tensor's dtype beats a number's unless the number is of a higher category (bool < integer < floating < complex), and a
+tensor with dimensions beats a 0-dim tensor in the same way; a complex number beside a float64 tensor is complex128.
 Source: https://pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc
 
 The half types, float16 and bfloat16, are kept in 16 bits and computed in float32 (`ops/halves.py`). NumPy has no
@@ -18,21 +18,23 @@ class dtype:
     """A data type. Compare with `is` or `==`; there is one object per type.
 
     Attributes:
-        category: BOOL, INTEGRAL or FLOATING.
+        category: BOOL, INTEGRAL, FLOATING or COMPLEX.
+        is_inexact: floating-point or complex: what can have a gradient.
         is_half: kept in 16 bits, computed in float32.
         np: NumPy's dtype of the arrays that hold it.
     """
 
-    __slots__ = ("category", "is_floating_point", "is_half", "is_signed", "itemsize", "name", "np")
+    __slots__ = ("category", "is_complex", "is_floating_point", "is_half", "is_inexact", "is_signed", "itemsize",
+                 "name", "np")
     np: np.dtype[Any]
 
     def __init__(self, name: str, category: int, np_type: type | None, itemsize: int = 0):
         self.name, self.category, self.itemsize = name, category, itemsize
-        self.is_floating_point = category == FLOATING
-        self.is_signed = self.is_floating_point
+        self.is_floating_point, self.is_complex = category == FLOATING, category == COMPLEX
+        self.is_signed = self.is_inexact = category >= FLOATING
         if np_type is not None:
             self.np = np.dtype(np_type)
-            self.itemsize, self.is_signed = self.np.itemsize, self.np.kind in "if"
+            self.itemsize, self.is_signed = self.np.itemsize, self.np.kind in "ifc"
         self.is_half = self.is_floating_point and self.itemsize == 2
 
     def __getattr__(self, name: str) -> Any:
@@ -45,9 +47,17 @@ class dtype:
         FROM_NP[self.np] = self
         return self.np
 
-    @property
-    def is_complex(self) -> bool:
-        return False
+    def to_complex(self) -> "dtype":
+        """The complex dtype whose parts have this dtype, itself if it is complex. RuntimeError where there is none."""
+        if self.is_complex:
+            return self
+        if self.is_half:
+            raise RuntimeError(f"complex numbers whose parts are {self.name} are not available: convert to float32")
+        return complex128 if self is float64 else complex64
+
+    def to_real(self) -> "dtype":
+        """The dtype of the parts of a complex dtype; any other is itself."""
+        return self if not self.is_complex else float64 if self is complex128 else float32
 
     def __repr__(self) -> str:
         return f"jitgrad.{self.name}"
@@ -56,7 +66,7 @@ class dtype:
         return (by_name, (self.name,))
 
 
-BOOL, INTEGRAL, FLOATING = 0, 1, 2  # categories, in the order of promotion
+BOOL, INTEGRAL, FLOATING, COMPLEX = 0, 1, 2, 3  # categories, in the order of promotion
 
 bool_ = dtype("bool", BOOL, np.bool_)
 uint8 = dtype("uint8", INTEGRAL, np.uint8)
@@ -68,14 +78,22 @@ float16 = dtype("float16", FLOATING, np.float16)
 bfloat16 = dtype("bfloat16", FLOATING, None, 2)
 float32 = dtype("float32", FLOATING, np.float32)
 float64 = dtype("float64", FLOATING, np.float64)
+complex64 = cfloat = dtype("complex64", COMPLEX, np.complex64)
+complex128 = cdouble = dtype("complex128", COMPLEX, np.complex128)
 
-ALL = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64)
+REALS = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64)
 FLOATS = (float16, bfloat16, float32, float64)
-#: `kind` of the NumPy dtypes that hold floating-point numbers ("V": what NumPy did not define) ...
-FLOAT_KINDS = "fV"
-#: ... and `char` of those of half types
-HALF_CHARS = "eE"
+COMPLEX_TYPES = (complex64, complex128)
+ALL = (*REALS, *COMPLEX_TYPES)
+#: `kind` of the NumPy dtypes of what can have a gradient ("V": what NumPy did not define) ...
+INEXACT_KINDS = "fcV"
+#: ... `char` of those of half types, and of those that complex numbers have
+HALF_CHARS, COMPLEX_CHARS = "eE", "FD"
 INTEGERS = (uint8, int8, int16, int32, int64)
+#: torch's words for dtypes in its messages
+WORDS = {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
+         "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double",
+         "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
 _BY_NAME = {d.name: d for d in ALL}
 
 
@@ -126,8 +144,9 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     if a is b:
         return a
     if a.category != b.category:
-        return a if a.category > b.category else b
-    if a.category == FLOATING:
+        higher, lower = (a, b) if a.category > b.category else (b, a)
+        return complex128 if higher.is_complex and lower is float64 else higher
+    if a.category >= FLOATING:
         if a.itemsize == b.itemsize:  # float16 and bfloat16
             return float32
         return a if a.itemsize > b.itemsize else b
@@ -138,9 +157,11 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
 
 
 def of_number(number_type: type) -> dtype:
-    """The dtype that a Python bool, int or float takes when it becomes a tensor."""
+    """The dtype that a Python bool, int, float or complex takes when it becomes a tensor."""
     if number_type is bool:
         return bool_
+    if number_type is complex:
+        return complex128 if _default is float64 else complex64
     return int64 if number_type is int else _default
 
 
@@ -152,7 +173,8 @@ def result_type(dimensioned: Iterable[dtype], zero_dim: Iterable[dtype] = (), nu
         for d in group:
             candidate = d if candidate is None else promote_types(candidate, d)
         if candidate is not None and (result is None or candidate.category > result.category):
-            result = candidate
+            floats = result is not None and result.is_floating_point
+            result = result.to_complex() if floats and candidate.is_complex else candidate  # type: ignore[union-attr]
     assert result is not None, "result_type needs at least one operand"
     return result
 
@@ -189,6 +211,7 @@ channels_last = memory_format("channels_last", (0, 2, 3, 1))
 channels_last_3d = memory_format("channels_last_3d", (0, 2, 3, 4, 1))
 legacy_contiguous_format = contiguous_format
 
-__all__ = ["bfloat16", "channels_last", "channels_last_3d", "contiguous_format", "dtype", "float16", "float32",
-           "float64", "get_default_dtype", "int8", "int16", "int32", "int64", "layout", "legacy_contiguous_format",
-           "memory_format", "preserve_format", "promote_types", "set_default_dtype", "strided", "uint8"]
+__all__ = ["bfloat16", "cdouble", "cfloat", "channels_last", "channels_last_3d", "complex64", "complex128",
+           "contiguous_format", "dtype", "float16", "float32", "float64", "get_default_dtype", "int8", "int16", "int32",
+           "int64", "layout", "legacy_contiguous_format", "memory_format", "preserve_format", "promote_types",
+           "set_default_dtype", "strided", "uint8"]

@@ -7,6 +7,7 @@ from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.autocast import lower
 from jitgrad.ops.library import reduce as _reduce
 from jitgrad.ops.library.core import apply, cast
+from jitgrad.ops.library.elements import parts as _parts
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra import (_checks, decompositions as _decompositions, factors as _factors,
                                                 linalg as _linalg, norms as _norms, solutions as _solutions)
@@ -32,8 +33,8 @@ tensorinv, tensorsolve, vander = _solutions.tensorinv, _solutions.tensorsolve, _
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Sums of products along dim, with broadcasting."""
-    product: Any = lower(x) * lower(y)
-    if not product.dtype.is_floating_point:
+    product: Any = _parts.conj(lower(x)) * lower(y)
+    if not product.dtype.is_inexact:
         product = cast(product, int64)
     return apply("sum", product, axes=axes(dim, product.ndim), keepdim=False)  # type: ignore[no-any-return]
 

@@ -25,7 +25,7 @@ from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, EXPRESSIONS, STORED, 
 from jitgrad.dtypes import dtype
 from jitgrad.ops import OPS
 from jitgrad.ops.namespaces import Handle, Namespace, Number
-from jitgrad.ops.opdef import POINTWISE, OpDef
+from jitgrad.ops.opdef import POINTWISE, OpDef, has_kernels
 from jitgrad.ops.rows._pointwise import Ufunc
 from jitgrad.ops.specs import broadcast_shapes
 from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
@@ -157,7 +157,7 @@ def _compiled(cupy: Any, k: Elementwise) -> Any:
 
 def runner(cupy: Any, op: OpDef) -> Callable[..., Any] | None:
     """A row on CuPy arrays (or NumPy scalars among them) as one kernel; None for a row that CuPy does well itself."""
-    if op.kind is not POINTWISE or isinstance(op.impl, Ufunc) or "copies" in op.traits:
+    if not has_kernels(op) or op.kind is not POINTWISE or isinstance(op.impl, Ufunc) or "copies" in op.traits:
         return None
     kernels: dict[Any, tuple[Any, dtype]] = {}
 
@@ -189,7 +189,7 @@ def _typed(op: OpDef, xs: tuple[Any, ...]) -> list[Any]:
 
 def _truncates(x: Any, d: Any) -> bool:
     """Whether a cast takes floats to integers, where what does not fit must become what it does on the CPU."""
-    return x.dtype.kind in dtypes.FLOAT_KINDS and getattr(d, "np", d).kind in "iu"
+    return x.dtype.kind in dtypes.INEXACT_KINDS and getattr(d, "np", d).kind in "iu"
 
 
 # --- draws ---------------------------------------------------------------------------------------------------------

@@ -34,10 +34,10 @@ def wrap(array: Any, cls: type[Any] | None = None) -> Any:
     return t
 
 
-def lift(number: bool | int | float, d: dtype) -> Any:
+def lift(number: Any, d: dtype) -> Any:
     """A 0-dim Tensor; ints too large for a narrow integer dtype wrap, as in torch."""
     try:
-        if -65504 <= number <= 65504:
+        if d.is_complex or -65504 <= number <= 65504:
             array = np.array(number, d.np)
         else:  # too large for a narrow float: infinite, of which NumPy would warn
             with np.errstate(all="ignore"):
@@ -96,6 +96,8 @@ def _from_sequence(data: Any, d: dtype | None) -> Array:
     if d is None:
         d = _infer(items)
     kinds = set(map(type, items))
+    if not d.is_complex and any(issubclass(k, (complex, np.complexfloating)) for k in kinds):
+        raise TypeError("must be real number, not complex")
     try:
         if d.category == dtypes.INTEGRAL and any(issubclass(k, (float, np.floating)) for k in kinds):
             array = np.array([int(v) for v in items], d.np)
@@ -131,7 +133,7 @@ def _flatten(data: Any) -> tuple[tuple[int, ...], list[Any]]:
         level = below
     items = [v.item() if exports(v) and not v.ndim else v for v in level]
     for kind in set(map(type, items)):
-        if not issubclass(kind, (bool, int, float, np.generic)):
+        if not issubclass(kind, (bool, int, float, complex, np.generic)):
             raise TypeError(f"new(): invalid data type '{kind.__name__}'")
     return tuple(shape), items
 
@@ -140,7 +142,7 @@ def _infer(items: Iterable[Any]) -> dtype:
     found: dtype | None = None
     for kind in set(map(type, items)):
         d = dtypes.from_numpy(np.dtype(kind)) if issubclass(kind, np.generic) else dtypes.of_number(
-            bool if kind is bool else int if issubclass(kind, int) else float)
+            bool if kind is bool else next(k for k in (int, float, complex) if issubclass(kind, k)))
         found = d if found is None else dtypes.promote_types(found, d)
     return found if found is not None else dtypes.get_default_dtype()
 

@@ -43,7 +43,7 @@ class _Formatter:
     """How the elements of one tensor are printed: all as ints, with a fixed point, or in scientific notation."""
 
     def __init__(self, values: np.ndarray[Any, Any]):
-        self.floating = values.dtype.kind in dtypes.FLOAT_KINDS
+        self.floating = values.dtype.kind in dtypes.INEXACT_KINDS
         self.as_int, self.scientific, self.width = True, False, 1
         flat = values.reshape(-1)
         if not self.floating:
@@ -82,13 +82,29 @@ class _Formatter:
         return text.rjust(self.width)
 
 
+class _ComplexFormatter:
+    """How the elements of a complex tensor are printed: each part by a format of its own."""
+
+    def __init__(self, values: np.ndarray[Any, Any]):
+        self.re, self.im = _Formatter(values.real), _Formatter(values.imag)
+        self.width = self.re.width + self.im.width + 1
+
+    def __call__(self, value: Any) -> str:
+        im = self.im(value.imag).lstrip()
+        return f"{self.re(value.real)}{'' if im.startswith('-') else '+'}{im}j"
+
+
+def _formatter(values: np.ndarray[Any, Any]) -> "_Formatter | _ComplexFormatter":
+    return (_ComplexFormatter if values.dtype.kind == "c" else _Formatter)(values)
+
+
 def _row(values: list[str], indent: int, width: int) -> str:
     per_line = max(1, (COLUMNS - indent) // (width + 2))
     lines = [values[i:i + per_line] for i in range(0, len(values), per_line)]
     return "[" + (",\n" + " " * (indent + 1)).join([", ".join(line) for line in lines]) + "]"
 
 
-def _body(array: np.ndarray[Any, Any], indent: int, summarize: bool, form: _Formatter) -> str:
+def _body(array: np.ndarray[Any, Any], indent: int, summarize: bool, form: "_Formatter | _ComplexFormatter") -> str:
     if array.ndim == 0:
         return form(array.item())
     n = array.shape[0]
@@ -118,7 +134,7 @@ def _visible(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def array_text(array: np.ndarray[Any, Any], indent: int = 0) -> str:
     """The elements between brackets."""
     summarize = array.size > THRESHOLD
-    form = _Formatter(_visible(array) if summarize else array)
+    form = _formatter(_visible(array) if summarize else array)
     return _body(array, indent, summarize, form)
 
 
@@ -132,7 +148,7 @@ def _body_elsewhere(array: Any, indent: int) -> str:
                 array = library(array).xp.concatenate(
                     [array[(*along, slice(0, EDGE + 1))], array[(*along, slice(n - EDGE, n))]], axis=axis)
     array = to_host(array)
-    return _body(array, indent, summarize, _Formatter(_visible(array) if summarize else array))
+    return _body(array, indent, summarize, _formatter(_visible(array) if summarize else array))
 
 
 def to_text(t: TapedArray, history: str = "") -> str:
@@ -141,7 +157,7 @@ def to_text(t: TapedArray, history: str = "") -> str:
     array = t._data
     suffixes = [f"device='{t.device}'"] if t.is_cuda else []
     d = t.dtype
-    default = d is dtypes.get_default_dtype() or d in (dtypes.int64, dtypes.bool_)
+    default = d is dtypes.get_default_dtype() or d in (dtypes.int64, dtypes.bool_, dtypes.of_number(complex))
     if not array.size:
         if array.ndim != 1:
             suffixes.append(f"size=({', '.join(map(str, array.shape))})")

@@ -18,6 +18,7 @@ from jitgrad.eager.arrays.library import HOST
 from jitgrad.eager.arrays.moves import move
 from jitgrad.eager.autograd.grad_mode import enable_grad, mode
 from jitgrad.eager.autograd.node import Lasting, Node, Storage, T, TapedArray, move_retained, storage_of
+from jitgrad.eager.autograd.opnode import OpNode
 from jitgrad.eager.autograd.tape import TAPE, tape_of
 from jitgrad.eager.construct import wrap
 
@@ -88,7 +89,7 @@ def _keep_overwritten(target: TapedArray, storage: Storage, last: Node) -> None:
     stack, seen = [last], {last}
     while stack:
         node = stack.pop()
-        if isinstance(node, record.OpNode):
+        if isinstance(node, OpNode):
             node.keep_copies(storage, target._data)
         for edge in node.edges:
             if edge is not None and isinstance(edge[0], Node):
@@ -257,6 +258,14 @@ class CopySlices(Lasting):
         mask[self._view(numbers).reshape(-1)] = True
         return mask.reshape(shape)
 
+    def _parts_written(self, shape: tuple[int, ...], complex_base: bool) -> np.ndarray[Any, Any]:
+        """Likewise where the view has parts of complex numbers, or makes them of parts: the base's, on a last axis."""
+        numbers = np.arange(2.0 * int(np.prod(shape))) if complex_base else np.arange(float(np.prod(shape)))
+        seen = self._view((numbers.view(np.complex128) if complex_base else numbers).reshape(shape))
+        mask = np.zeros(numbers.size, bool)
+        mask[np.ascontiguousarray(seen).reshape(-1).view(np.float64).astype(np.int64)] = True
+        return mask.reshape((*shape, 2) if complex_base else shape)
+
     def first_order(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
         (g,) = cotangents
         rest = None
@@ -280,5 +289,13 @@ class CopySlices(Lasting):
             part = record.apply(op, (part,), attrs)
         if not needs[0]:
             return [None, part]
-        written = transfer(self._written(g._data.shape), g.device)
+        shape = g._data.shape
+        if g._data.dtype.kind == "c" or part._data.dtype.kind == "c":
+            split = g._data.dtype.kind == "c"
+            written = wrap(transfer(self._parts_written(shape, split), g.device))
+            if not split:
+                return [TAPE.where(written, 0.0, g), part]
+            rest = TAPE.where(written, 0.0, TAPE.view_as_real(g))
+            return [TAPE.complex(*[TAPE.select(rest, axis=len(shape), index=k) for k in (0, 1)]), part]
+        written = transfer(self._written(shape), g.device)
         return [TAPE.where(wrap(written), 0.0, g), part]

@@ -12,30 +12,27 @@ import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.device import CPU, cpu_kernels, device
-from jitgrad.dtypes import FLOAT_KINDS, HALF_CHARS
+from jitgrad.dtypes import INEXACT_KINDS, WORDS
 from jitgrad.eager import construct
 from jitgrad.eager.arrays import arrays as libraries
 from jitgrad.eager.arrays.arrays import library
 from jitgrad.eager.arrays.blocks import keep, release
 from jitgrad.eager.arrays.errstate import SILENT, restore, silence
-from jitgrad.eager.arrays.library import HOST, Library
+from jitgrad.eager.arrays.library import Library
 from jitgrad.eager.arrays.moves import move
 from jitgrad.eager.autograd.anomaly import remember, watching
 from jitgrad.eager.autograd.grad_mode import mode
-from jitgrad.eager.autograd.node import (INFERENCE_SAVED, SECOND_BACKWARD, Array, Edge, Meta, Node, Storage, TapedArray,
-                                         changed, edge_of, next_number, storage_of)
+from jitgrad.eager.autograd.node import (INFERENCE_SAVED, Array, Edge, Meta, Storage, TapedArray, edge_of, next_number,
+                                         storage_of)
+from jitgrad.eager.autograd.opnode import ARRAYS, MANY, OpNode
 from jitgrad.eager.autograd.tape import tape_of
 from jitgrad.eager.construct import wrap
 from jitgrad.ops.checks import C
-from jitgrad.ops.halves import widened
 from jitgrad.ops.opdef import CREATE, GATHER, JOIN, POINTWISE, RANDOM, VIEW, OpDef, backward_name
-from jitgrad.ops.rules import Each, is_wide, partial_vjp
+from jitgrad.ops.rules import Each, conjugates, is_wide
 from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
 
-ARRAYS = HOST.F
-#: elements of an operand from which native code computes what it can (`codegen/run/on_arrays/rows.py`)
-MANY = 1 << 16
 _ndarray = np.ndarray
 _new = object.__new__
 
@@ -57,10 +54,12 @@ class Plan:
         view: a result may share memory with the operand.
         silent: computes nothing, so that NumPy cannot warn.
         numbers: operands are Python numbers.
+        real: complex operands are refused.
         ordered: a result lies in row order whatever the operands' order, as torch's do (NumPy's may not).
     """
 
-    __slots__ = ("decompose", "elsewhere", "node", "numbers", "op", "ordered", "run", "silent", "usages", "view")
+    __slots__ = ("decompose", "elsewhere", "node", "numbers", "op", "ordered", "real", "run", "silent", "usages",
+                 "view")
 
     def __init__(self, op: OpDef):
         self.op = op
@@ -72,8 +71,9 @@ class Plan:
         if title:
             self.node = type(title, (OpNode,), {"__slots__": (), "op": op, "__module__": OpNode.__module__,
                                                 "parts": op.vjp.parts if isinstance(op.vjp, Each) else None,
-                                                "wide": is_wide(op)})
+                                                "wide": is_wide(op), "conjugates": conjugates(op)})
         self.view = op.kind is VIEW
+        self.real = "complex" not in op.traits
         self.ordered = op.kind not in (VIEW, POINTWISE)
         self.silent = op.kind in (VIEW, JOIN, GATHER, CREATE, RANDOM)
         self.numbers = op.name == "fill" or op.kind is RANDOM
@@ -102,124 +102,6 @@ def plan_of(op: OpDef) -> Plan:
     return plan
 
 
-def _widened(x: Any) -> Any:
-    """A saved array, cotangent or `Meta` of a half type in float32; None and all else as it is."""
-    if type(x) is Meta:
-        return Meta(x.shape, np.dtype(np.float32)) if x.dtype.char in HALF_CHARS else x
-    return widened(x)
-
-
-# --- nodes ---------------------------------------------------------------------------------------------------------
-
-
-class OpNode(Node):
-    """A row of the table on the tape. A subclass per row carries `op`, so that `grad_fn` shows its name.
-
-    `metas` holds one entry per operand: the array where the derivative reads it, else its `Meta`. `ys` holds the
-    results likewise; it is empty where the op has one result that is not read. `checks` has (storage, version when
-    saved, operand number or -1 - result number) for every array in them.
-    """
-
-    __slots__ = ("attrs", "checks", "ys")
-    op: OpDef
-    parts: tuple[Any, ...] | None
-    wide: bool
-    attrs: dict[str, Any]
-    checks: list[tuple[Storage, int, int]]
-    ys: list[Any]
-
-    def name(self) -> str:
-        return type(self).__name__
-
-    def _open(self) -> list[Any]:
-        xs = self.metas
-        if xs is None:
-            raise RuntimeError(SECOND_BACKWARD)
-        for storage, version, index in self.checks:
-            if storage.version != version:
-                if index < 0:
-                    raise changed(self.ys[-1 - index], self, -1 - index, version, storage.version)
-                edge = self.edges[index]
-                origin, slot = edge if edge is not None else (None, 0)
-                raise changed(xs[index], origin if isinstance(origin, Node) else None, slot, version, storage.version)
-        return xs
-
-    def first_order(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
-        xs = self._open()
-        g: Any = cotangents[0]
-        y: Any
-        if self.n_outputs > 1:
-            g, y = tuple(cotangents), tuple(self.ys)
-        else:
-            y = self.ys[0] if self.ys else g  # an unread result is known by its type, which is g's
-        if self.wide:
-            for x in xs:
-                if x.dtype.char in HALF_CHARS:
-                    return self._in_float32(g, y, xs, needs)
-        return self._cotangents(g, y, xs, needs)
-
-    def _in_float32(self, g: Any, y: Any, xs: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
-        """The cotangents of operands of a half type, which are rounded once."""
-        g, y = ([tuple(map(_widened, v)) if type(v) is tuple else _widened(v) for v in (g, y)])
-        found = self._cotangents(g, y, list(map(_widened, xs)), needs)
-        return [c if c is None or c.dtype == x.dtype else c.astype(x.dtype) for c, x in zip(found, xs, strict=False)]
-
-    def _cotangents(self, g: Any, y: Any, xs: list[Any], needs: tuple[bool, ...], F: Any = ARRAYS) -> Sequence[Any]:
-        if libraries.MET and F is ARRAYS:
-            home = library(next(c for c in g if c is not None) if type(g) is tuple else g)
-            if home is not HOST:
-                with home.near(g if type(g) is tuple else (g,)):
-                    return self._cotangents(g, y, xs, needs, home.F)
-        if F is ARRAYS and type(g) is _ndarray and g.size >= MANY:
-            found = cpu_kernels().row_cotangents(self.op, needs, g, y, xs, self.attrs)
-            if found is not None:
-                return found  # type: ignore[no-any-return]
-        parts = self.parts
-        if parts is None:
-            return self.op.vjp(F, g, y, *xs, **self.attrs)  # type: ignore[operator,misc,no-any-return]
-        return [parts[i](F, g, y, *xs, **self.attrs) if needed and parts[i] is not None else None
-                for i, needed in enumerate(needs)]
-
-    def on_tape(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
-        xs = [self._operand(i, x) for i, x in enumerate(self._open())]
-        g: Any = cotangents[0]
-        y: Any
-        if self.n_outputs > 1:
-            g, y = tuple(cotangents), tuple([self._result(i, a) for i, a in enumerate(self.ys)])
-        else:
-            y = self._result(0, self.ys[0]) if self.ys else g
-        like = next(c for c in cotangents if c is not None)
-        return partial_vjp(self.op, needs, tape_of(like), g, y, xs, self.attrs)
-
-    def _operand(self, index: int, x: Any) -> Any:
-        """Operand `index` as a Tensor with its history, or its type."""
-        if type(x) is Meta:
-            return TensorType(dtypes.from_numpy(x.dtype), x.shape)
-        edge = self.edges[index]
-        if edge is None:
-            return wrap(x)
-        target, slot = edge
-        return target.attach(wrap(x), slot) if isinstance(target, Node) else target
-
-    def _result(self, slot: int, y: Any) -> Any:
-        if type(y) is Meta:
-            return TensorType(dtypes.from_numpy(y.dtype), y.shape)
-        return self.attach(wrap(y), slot) if y.dtype.kind in FLOAT_KINDS else wrap(y)
-
-    def keep_copies(self, storage: Storage, array: Array) -> None:
-        """Replace `array`, whose memory is about to be overwritten, by a copy where it is a saved operand."""
-        for k, (_, version, index) in enumerate(self.checks):
-            if index >= 0 and self.metas is not None and self.metas[index] is array and version == storage.version:
-                self.metas[index] = libraries.copy(array)
-                self.checks[k] = (Storage(), 0, index)
-
-    def release(self) -> None:
-        if self.checks:  # something was saved; a node that needs only shapes can be used again, as in torch
-            self.metas = None
-            self.checks = []
-            self.ys = []
-
-
 # --- running -------------------------------------------------------------------------------------------------------
 
 
@@ -228,6 +110,11 @@ def explain(op: OpDef, operands: Sequence[Any], attrs: dict[str, Any]) -> None:
     if op.check is not None:
         types = [TensorType(dtypes.from_numpy(t._data.dtype), t._data.shape) for t in operands]
         op.check(C, *types, **attrs)
+
+
+def _refused(op: OpDef, array: Any) -> Exception:
+    """torch's error for an op that complex numbers do not have."""
+    return NotImplementedError(f'"{op.name}_cpu" not implemented for \'{WORDS[dtypes.from_numpy(array.dtype).name]}\'')
 
 
 def create(op: OpDef, numbers: tuple[Any, ...], attrs: dict[str, Any], where: device) -> Any:
@@ -255,6 +142,10 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  
         arrays.append(a)
         if t._needs or (t._base is not None and t._base._needs):
             tracked = recording
+    if plan.real:
+        for a in arrays:
+            if a.dtype.kind == "c":
+                raise _refused(op, a)
     if tracked and plan.node is None:
         if plan.decompose:
             return _in_parts(op, operands, attrs, operands[0])
@@ -295,7 +186,7 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  
             _link(result, operands[0], op, attrs)
     elif plan.ordered and not result._data.flags.c_contiguous:
         result._data = result._data.copy()
-    if tracked and result._data.dtype.kind in FLOAT_KINDS:
+    if tracked and result._data.dtype.kind in INEXACT_KINDS:
         record(plan, operands, arrays, attrs, (result,))
     return result
 
@@ -318,6 +209,8 @@ def _elsewhere(plan: Plan, operands: tuple[Any, ...], attrs: dict[str, Any]) -> 
     """`apply` where an operand's memory is not the CPU's."""
     recording = mode.enabled
     home, operands, arrays = _together(plan, operands)
+    if plan.real and any(a.dtype.kind == "c" for a in arrays):
+        raise _refused(plan.op, next(a for a in arrays if a.dtype.kind == "c"))
     tracked = recording and any(t._needs or (t._base is not None and t._base._needs) for t in operands)
     if tracked and plan.node is None:
         if plan.decompose:
@@ -342,7 +235,7 @@ def _elsewhere(plan: Plan, operands: tuple[Any, ...], attrs: dict[str, Any]) -> 
         for y in outs:
             if not y._data.flags.c_contiguous:
                 y._data = libraries.copy(y._data)
-    if tracked and (len(outs) > 1 or outs[0]._data.dtype.kind in FLOAT_KINDS):
+    if tracked and (len(outs) > 1 or outs[0]._data.dtype.kind in INEXACT_KINDS):
         record(plan, operands, arrays, attrs, outs)
     return outs if type(out) is tuple else outs[0]
 
@@ -441,7 +334,7 @@ def record(plan: Plan, operands: Sequence[Any], arrays: Sequence[Array], attrs: 
                 ys.append(Meta(y._data.shape, y._data.dtype))
     node.ys, node.checks = ys, checks
     for slot, y in enumerate(outs):
-        if y._data.dtype.kind in FLOAT_KINDS:
+        if y._data.dtype.kind in INEXACT_KINDS:
             y._node, y._needs = node, True
             if slot:
                 y._slot = slot

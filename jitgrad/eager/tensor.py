@@ -88,7 +88,7 @@ class Tensor(Memory, TensorBase["Tensor"]):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-        if self._needs and not value.dtype.is_floating_point:
+        if self._needs and not value.dtype.is_inexact:
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         self._data = value._data
         if self._storage is not None:
@@ -138,14 +138,13 @@ class Tensor(Memory, TensorBase["Tensor"]):
         made: Tensor = wrap(given.astype(np.uint8) if given.dtype.kind == "b" else given)
         return made
 
-    def item(self) -> bool | int | float:
+    def item(self) -> Any:
         """The only element as a Python number. RuntimeError for more or fewer."""
         if self._data.size != 1:
             raise RuntimeError(f"a Tensor with {self._data.size} elements cannot be converted to Scalar")
         if type(self._data) is not _ndarray:
             arrays.library(self._data).settled()
-        value: bool | int | float = self._data.item()
-        return value
+        return self._data.item()
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers; a number for a 0-dim tensor."""

@@ -60,7 +60,7 @@ class Level:
         """One more tensor to vary; its stand-in."""
         if not isinstance(x, Tensor):
             raise ValueError(f"{name}: Expected all differentiated arguments to be Tensors, got {type(x).__name__}")
-        if not x.dtype.is_floating_point:
+        if not x.dtype.is_inexact:
             raise RuntimeError(f"{name}: only Tensors of floating point dtype can require gradients, got {x.dtype}")
         with enable_grad():
             x = self.spread(x)

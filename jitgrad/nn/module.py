@@ -288,14 +288,14 @@ class Module(Hooked, Stateful):
                 target = a
             elif not isinstance(a, bool):
                 device = a
-        if target is not None and not target.is_floating_point:
+        if target is not None and not target.is_inexact:
             raise TypeError("nn.Module.to only accepts floating point or complex dtypes, but got desired "
                             f"dtype={target}")
 
         def convert(t: Any) -> Any:
             if device is not None:
                 t = t.to(device)
-            return t.to(target) if target is not None and t.dtype.is_floating_point else t
+            return t.to(target) if target is not None and t.dtype.is_inexact else t
 
         return self._apply(convert)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.dims import Size
-from jitgrad.dtypes import FLOAT_KINDS, HALF_CHARS
+from jitgrad.dtypes import HALF_CHARS, INEXACT_KINDS
 from jitgrad.onnx.emitter import Emitter, floor_divide, numpy_type
 from jitgrad.ops.types import INT, TensorType
 from jitgrad.script.graph.ir import Node
@@ -96,7 +96,7 @@ ROWS |= {
     "trunc": lambda e, node, x: e("Where", e("Less", x, literal(e, 0, node)), e("Ceil", x), e("Floor", x)),
     "fmod": lambda e, node, a, b: e("Mod", a, b, fmod=1),
     "floor_divide": lambda e, node, a, b: (
-        e("Floor", e("Div", a, b)) if dtype(node).kind in FLOAT_KINDS else floor_divide(e, a, b)),
+        e("Floor", e("Div", a, b)) if dtype(node).kind in INEXACT_KINDS else floor_divide(e, a, b)),
     "fma": lambda e, node, a, b, c: e("Add", e("Mul", a, b), c),
     "rsqrt": lambda e, node, x: e("Reciprocal", e("Sqrt", x)),
     "exp2": lambda e, node, x: e("Pow", literal(e, 2, node), x),
@@ -108,7 +108,7 @@ ROWS |= {
 
 @row("remainder")
 def _remainder(e: Emitter, node: Node, a: str, b: str) -> str:
-    if dtype(node).kind not in FLOAT_KINDS:
+    if dtype(node).kind not in INEXACT_KINDS:
         return e("Mod", a, b)
     return e("Sub", a, e("Mul", e("Floor", e("Div", a, b)), b))
 

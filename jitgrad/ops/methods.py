@@ -9,6 +9,7 @@ from jitgrad.ops.library.keywords import with_in_place_forms
 from jitgrad.ops.library.linear_algebra import decompositions, linalg, older
 from jitgrad.ops.library.shapes import gather as gathering, pieces, rearrange, shape
 from jitgrad.ops.library.special import functions as special
+from jitgrad.ops.library.spectral import short_time
 from jitgrad.ops.library.statistics import draws, histograms
 
 
@@ -42,7 +43,7 @@ class Methods(AnyTensor[Tensor]):
     reciprocal, sigmoid, floor, ceil = elementary.reciprocal, elementary.sigmoid, elementary.floor, elementary.ceil
     trunc = fix = elementary.trunc
     abs = absolute = elementary.abs
-    sign = sgn = elementary.sign
+    sign, sgn = elementary.sign, elementary.sgn
     square, round = elementary.square, elementary.round
     frac, logaddexp, xlogy = pointwise.frac, pointwise.logaddexp, pointwise.xlogy
     atan2 = arctan2 = pointwise.atan2
@@ -120,7 +121,7 @@ class Methods(AnyTensor[Tensor]):
     nonzero, argwhere, masked_select = gathering.nonzero, gathering.argwhere, gathering.masked_select
     bincount, nonzero_static = gathering.bincount, gathering.nonzero_static
     mm, bmm, matmul = linalg.mm, linalg.bmm, linalg.matmul
-    dot = vdot = linalg.dot
+    dot, vdot = linalg.dot, linalg.vdot
     mv = linalg.mv
     outer = ger = linalg.outer
     inner, addmm, addmv, addr, baddbmm = linalg.inner, linalg.addmm, linalg.addmv, linalg.addr, linalg.baddbmm
@@ -137,6 +138,8 @@ class Methods(AnyTensor[Tensor]):
     size, item, is_nonzero, fill_ = convert.size, convert.item, convert.is_nonzero, convert.fill_
     zero_, copy_, double, half = convert.zero_, convert.copy_, convert.double, convert.half
     bfloat16, long, short, char, byte = convert.bfloat16, convert.long, convert.short, convert.char, convert.byte
+    stft, istft = short_time.stft, short_time.istft
+    cfloat, cdouble = convert.cfloat, convert.cdouble
     type, float, int, bool = convert.type_, convert.float_, convert.int_, convert.bool_
 
     # --- in place: those that torch has as functions too are the library's, those not named here are derived ---------

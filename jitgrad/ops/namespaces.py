@@ -213,10 +213,11 @@ def summed(xp: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
     """The sum of an array over axes, in its dtype. NumPy adds pairs of halves only along the dense axis, and rows one
     after another: many are folded first, and the rest added in float64, or the error would grow with their number.
     """
-    if x.size > CHAIN and type(x) is np.ndarray and x.dtype.kind == "f":
+    if x.size > CHAIN and type(x) is np.ndarray and x.dtype.kind in "fc":
         axis = _chained(x, axes)
         if axis >= 0:
-            return summed(xp, _folded(x, axis).astype(np.float64), axes, keepdim).astype(x.dtype)
+            wide = np.result_type(x.dtype, np.float64)
+            return summed(xp, _folded(x, axis).astype(wide), axes, keepdim).astype(x.dtype)
     return x.sum(axis=axes, dtype=x.dtype, keepdims=keepdim)
 
 

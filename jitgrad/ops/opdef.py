@@ -30,6 +30,8 @@ class Kind(enum.Enum):
 
 
 POINTWISE, REDUCE, SCAN, VIEW, JOIN, GATHER, CONTRACT, SORT, RANDOM, CREATE, OPAQUE = Kind
+#: kinds of rows that move elements from place to place, whatever they are
+MOVING = frozenset({VIEW, JOIN, GATHER})
 #: kinds of rows that compute (all but those that move values) ...
 COMPUTING = frozenset({POINTWISE, REDUCE, SCAN, CONTRACT, SORT, OPAQUE})
 #: ... and those whose derivative rules compute in float32 where operands are of a half type (products widen inside)
@@ -50,8 +52,22 @@ class _Dynamic:
         return "DYNAMIC"
 
 
+class _OnPairs:
+    """How a row is computed of complex operands that are pairs of reals, where it needs no rule of its own."""
+
+    def __init__(self, how: str):
+        self.how = how
+
+    def __repr__(self) -> str:
+        return self.how
+
+
 NONDIFF = _NonDiff()
 DYNAMIC = _Dynamic()
+#: the op of the real parts and of the imaginary parts ...
+PARTS = _OnPairs("PARTS")
+#: ... or its expression in other ops
+EXPRESSION = _OnPairs("EXPRESSION")
 Rule = Callable[..., Any]
 
 #: facts that a row may claim: what each promises, and where it is read
@@ -66,6 +82,9 @@ TRAITS: Mapping[str, str] = {
     "copies": "the values are the operand's: only where they are differs (codegen/lower, cuda)",
     "passes": "the vjp hands cotangents on, negated at most: nothing to widen (ops)",
     "converts": "the impl chooses the dtype of its result, so it must see half types as they are (ops)",
+    # complex numbers
+    "complex": "computes complex numbers too; any other row refuses them (eager)",
+    "wirtinger": "the vjp knows of complex numbers and conjugates what it must (ops)",
     # costs
     "cheap": "computing it again costs no more than reading it (autodiff, codegen/lower)",
     "expensive": "computing it again costs more than a trip to the cache (codegen/program)",
@@ -103,11 +122,14 @@ class OpDef:
             where it cannot be.
         traits: the facts of `TRAITS` that hold; `has_trait` asks for one.
         infix: the Python operator that means this row on tensors, or "".
+        pair: how it is computed of complex operands in a script, where they are pairs of reals (`ops/complex/`): a rule
+            `(F, *xs, **attrs)`, PARTS or EXPRESSION; None: a script refuses.
         fold: of a reduction that kernels do themselves: how they join two parts (`Stmt.fn`), or "".
         adds_back: of a row that takes a part of its first operand: the row that adds to that part, and its further
             attrs; the cotangent of the part goes that way.
         first_index: the number of the first operand that is an index: indices may lie on the CPU whatever the device.
-        dtypes: dtypes that the op accepts: "float", "int", "integral" (ints, bool), "number" (ints, floats), "any".
+        dtypes: dtypes that the op accepts: "float", "int", "integral" (ints, bool), "number" (ints, floats), "any",
+            "wide" (float32, float64), "complex"; that others take complex numbers too their trait says.
         domain: (low, high) from which tests sample float operands.
         ref: dotted NumPy/SciPy name that tests compare with, or "".
         samples: argument tuples for generated tests of ops that are not pointwise: `(rng) -> [(arrays, attrs), ...]`.
@@ -123,6 +145,7 @@ class OpDef:
     spec: Callable[..., Any] | None = None
     check: Rule | None = None
     batch: Rule | _Dynamic | None = None
+    pair: Rule | _OnPairs | None = None
     traits: frozenset[str] = frozenset()
     infix: str = ""
     fold: str = ""
@@ -146,7 +169,10 @@ def register(name: str, arity: int | None, kind: Kind, doc: str, **fields: Any) 
         raise ValueError(f"op `{name}` needs a vjp, a compose rule to differentiate, or NONDIFF")
     if fields.get("impl") is None and fields.get("compose") is None:
         raise ValueError(f"op `{name}` needs an impl or a compose rule")
-    fields["traits"] = traits = frozenset(fields.get("traits", ()))
+    if kind in MOVING and fields.get("dtypes") == "any":
+        fields.setdefault("pair", PARTS)
+    traits = frozenset(fields.get("traits", ())) | ({"complex"} if fields.get("pair") is not None else set())
+    fields["traits"] = traits
     if not traits <= TRAITS.keys():
         raise ValueError(f"op `{name}` has traits that nobody reads: {', '.join(sorted(traits - TRAITS.keys()))}")
     impl = fields.get("impl")
@@ -171,7 +197,12 @@ def is_kind(name: str, kind: Kind) -> bool:
 def is_scalar(name: str) -> bool:
     """Whether the op `name` is a scalar primitive: what the bodies of kernels are made of."""
     op = OPS.get(name)
-    return op is not None and op.kind is POINTWISE and op.compose is None
+    return op is not None and op.kind is POINTWISE and op.compose is None and has_kernels(op)
+
+
+def has_kernels(op: OpDef) -> bool:
+    """Whether kernels may know of a row: of those that complex numbers alone have they do not."""
+    return op.dtypes not in ("wide", "complex")
 
 
 def fold_of(name: str) -> str:

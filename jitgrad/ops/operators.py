@@ -50,6 +50,15 @@ def _reflected(fn: Callable[..., Any]) -> Callable[[AnyTensor[Tensor], Any], Ten
     return operator
 
 
+def _real(number: Any, word: str) -> Any:
+    """A number without an imaginary part. RuntimeError for one that has some."""
+    if not isinstance(number, complex):
+        return number
+    if number.imag:
+        raise RuntimeError(f"value cannot be converted to type {word} without overflow")
+    return number.real
+
+
 class Operators(Methods[Tensor]):
     """`+`, `==`, `x[key]`, `len`, `bool` and so on; other operands than tensors and numbers are left to their type."""
 
@@ -124,12 +133,15 @@ class Operators(Methods[Tensor]):
         return bool(self.item())
 
     def __int__(self: Any) -> int:
-        return int(self.item())
+        return int(_real(self.item(), "int64_t"))
 
     def __float__(self: Any) -> float:
-        return float(self.item())
+        return float(_real(self.item(), "double"))
+
+    def __complex__(self: Any) -> complex:
+        return complex(self.item())
 
     def __index__(self: Any) -> int:
-        if self.dtype.is_floating_point or product(self.shape) != 1:
+        if self.dtype.is_inexact or product(self.shape) != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self.item())

@@ -8,8 +8,11 @@ operand, so that an executor can compute, and save operands for, only the cotang
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from jitgrad.dtypes import dtype
 from jitgrad.ops.halves import half_of, narrow, wide
-from jitgrad.ops.opdef import WIDE_RULES, OpDef, Rule
+from jitgrad.ops.opdef import COMPUTING, WIDE_RULES, OpDef, Rule
 
 
 class Each:
@@ -50,6 +53,20 @@ def has_derivative(op: OpDef, n: int) -> tuple[bool, ...]:
     return tuple([not isinstance(part, Missing) for part in parts]) or (True,) * n
 
 
+def is_complex(x: Any) -> bool:
+    """Whether a handle has complex numbers: rules may ask, for the dtype is no value."""
+    d = x.dtype
+    return d.is_complex if isinstance(d, dtype) else d.kind == "c"
+
+
+def part_dtype(x: Any) -> Any:
+    """The dtype of a handle's real parts: its own where it is real."""
+    d = x.dtype
+    if isinstance(d, dtype):
+        return d.to_real()
+    return np.dtype(f"f{d.itemsize // 2}") if d.kind == "c" else d
+
+
 def transposed(F: Any, x: Any) -> Any:
     """Transposed matrices: the last two axes exchanged."""
     n = x.ndim
@@ -69,6 +86,9 @@ def partial_vjp(op: OpDef, needs: Sequence[bool], F: Any, g: Any, y: Any, xs: Se
     a half type the rule runs in float32.
     """
     assert callable(op.vjp)
+    if conjugates(op) and any(is_complex(x) for x in xs if hasattr(x, "dtype")):
+        found = _parts(op.vjp, needs, F, _conj(F, g), y, xs, attrs)
+        return tuple([_conj(F, c) for c in found])
     half = half_of(xs) if is_wide(op) else None
     if half is None:
         return _parts(op.vjp, needs, F, g, y, xs, attrs)
@@ -80,6 +100,23 @@ def partial_vjp(op: OpDef, needs: Sequence[bool], F: Any, g: Any, y: Any, xs: Se
 def is_wide(op: OpDef) -> bool:
     """Whether the derivative rule of `op` computes, so that half types must become float32 first."""
     return op.kind in WIDE_RULES and "passes" not in op.traits
+
+
+def conjugates(op: OpDef) -> bool:
+    """Whether the derivative rule of `op`, of complex operands, gives what is to be conjugated, from g conjugated.
+
+    A rule is a real function's: the transposed derivative. Of a holomorphic one torch's gradient is its conjugate, so
+    that no rule needs to know of complex numbers, and none has more to do for real ones. Rules that hand cotangents on,
+    or move them, multiply by real numbers alone: they commute with it.
+    """
+    return op.kind in COMPUTING and not op.traits & {"passes", "wirtinger"}
+
+
+def _conj(F: Any, x: Any) -> Any:
+    """The conjugate of a handle, of each in a tuple; what is real, or None, as it is."""
+    if isinstance(x, tuple):
+        return tuple([_conj(F, v) for v in x])
+    return F.conj(x) if x is not None and is_complex(x) else x
 
 
 def _parts(vjp: Rule, needs: Sequence[bool], F: Any, g: Any, y: Any, xs: Sequence[Any],

@@ -48,9 +48,10 @@ class TensorBase(Operators[Tensor]):
     is_contiguous: Any
     T = property(shape.reversed_axes)
     mT = property(shape.matrix_transpose)
-    H = T
+    H = property(parts.hermitian)
     mH = property(parts.adjoint)
-    real, imag = property(parts.real), property(parts.imag)
+    real = property(parts.real, lambda self, value: parts.real(self).copy_(value))
+    imag = property(parts.imag, lambda self, value: parts.imag(self).copy_(value))
     itemsize = property(lambda self: self.dtype.itemsize)
     nbytes = property(lambda self: self.dtype.itemsize * product(self.shape))
     is_cpu = property(lambda self: not self.is_cuda)

@@ -32,6 +32,8 @@ class Adam(Optimizer):
         ValueError: a negative lr, eps or weight_decay, or betas outside of [0, 1).
     """
 
+    _takes_complex = True
+
     def __init__(self, params: Params, lr: float | Tensor = 1e-3, betas: Betas = (0.9, 0.999),
                  eps: float = 1e-8, weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None,
                  maximize: bool = False, capturable: bool = False, differentiable: bool = False,
@@ -81,10 +83,13 @@ class Adam(Optimizer):
                 elif is_on(weight_decay):
                     grad = grad.add(p, alpha=weight_decay)
                 mean, square = state["exp_avg"], state["exp_avg_sq"]
+                if p.is_complex():  # two real numbers each
+                    p, grad, mean, square = _as_reals(p, grad, mean, square)
                 mean.lerp_(grad, new1)
                 square.mul_(beta2).addcmul_(grad, grad, value=new2)
                 if group["amsgrad"]:
                     largest = state["max_exp_avg_sq"]
+                    largest = jitgrad.view_as_real(largest) if largest.is_complex() else largest
                     largest.copy_(jitgrad.maximum(largest, square))
                     square = largest
                 divisor = square.sqrt().add_(eps * scale)
@@ -92,6 +97,10 @@ class Adam(Optimizer):
                     p.sub_(mean / divisor * rate)
                 else:
                     p.addcdiv_(mean, divisor, value=-rate)
+
+
+def _as_reals(*tensors: Tensor) -> tuple[Tensor, ...]:
+    return tuple([jitgrad.view_as_real(x) for x in tensors])
 
 
 class AdamW(Adam):

@@ -95,6 +95,8 @@ class Optimizer:
         ValueError: no parameters, one parameter in two groups, a tensor with history, or a required option missing.
     """
 
+    #: whether `_update` knows of complex parameters
+    _takes_complex = False
     state: defaultdict[Any, Any]
     param_groups: list[Group]
 
@@ -168,6 +170,9 @@ class Optimizer:
                 raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {jitgrad.typename(p)}")
             if not (p.is_leaf or p.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor")
+            if p.is_complex() and not self._takes_complex and type(self).step is Optimizer.step:
+                raise NotImplementedError(f"{type(self).__name__} of complex parameters is not available: keep the two "
+                                          "parts as real parameters, or use SGD or Adam")
         for name, default in self.defaults.items():
             if default is required and name not in param_group:
                 raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
@@ -355,7 +360,7 @@ def _converted(param: Tensor, value: Any, key: Any) -> Any:
     if isinstance(value, Tensor):
         if key == "step":
             return value.detach().clone()
-        own = param.dtype if param.is_floating_point() else value.dtype
+        own = param.dtype if param.dtype.is_inexact else value.dtype
         return value.detach().to(param.device, own, copy=True)
     if isinstance(value, dict):
         return {k: _converted(param, v, k) for k, v in value.items()}

@@ -31,6 +31,8 @@ class SGD(Optimizer):
         ValueError: a negative lr, momentum or weight_decay; `nesterov` without momentum or with dampening.
     """
 
+    _takes_complex = True
+
     def __init__(self, params: Params, lr: float | Tensor = 1e-3, momentum: float = 0, dampening: float = 0,
                  weight_decay: float = 0, nesterov: bool = False, *, maximize: bool = False,
                  foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None) -> None:

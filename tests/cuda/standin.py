@@ -272,7 +272,7 @@ class Flags:
 
 #: methods and functions that jitgrad calls, and their parameters. "ufunc" has operands, `out`, `dtype`, `casting`.
 METHODS = {
-    "all": "axis out keepdims", "any": "axis out keepdims", "astype": "dtype order casting subok copy",
+    "all": "axis out keepdims", "any": "axis out keepdims", "conj": "", "astype": "dtype order casting subok copy",
     "argmax": "axis out dtype keepdims", "argmin": "axis out dtype keepdims", "copy": "order", "fill": "value",
     "max": "axis out keepdims", "min": "axis out keepdims", "prod": "axis dtype out keepdims",
     "sum": "axis dtype out keepdims", "swapaxes": "axis1 axis2", "reshape": "", "transpose": "", "ravel": "order",
@@ -295,9 +295,11 @@ FUNCTIONS = {
     "squeeze": "a axis", "take_along_axis": "a indices axis", "where": "condition x y", "zeros": "shape dtype order",
     "zeros_like": "a dtype order subok shape",
 }
+#: functions of `cupy.fft`
+FFT = {"fftn": "a s axes norm", "ifftn": "a s axes norm", "rfft": "a n axis norm", "irfft": "a n axis norm"}
 UFUNCS = (
     "abs", "absolute", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
-    "bitwise_and", "bitwise_or", "bitwise_xor", "ceil", "copysign", "cos", "cosh", "equal", "exp", "exp2",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "ceil", "conjugate", "copysign", "cos", "cosh", "equal", "exp", "exp2",
     "expm1", "floor", "floor_divide", "fmod", "greater", "greater_equal", "invert", "isinf", "isnan",
     "left_shift", "less", "less_equal", "log", "log10", "log1p", "log2", "logical_and", "logical_not",
     "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative", "not_equal", "power",
@@ -381,6 +383,8 @@ class ndarray:
     itemsize = property(lambda self: self._a.itemsize)
     flags = property(lambda self: Flags(self._a.flags, self.base is None))
     T = property(lambda self: _made(self._a.T, self))
+    real = property(lambda self: _made(self._a.real, self), lambda self, value: self.real.__setitem__(..., value))
+    imag = property(lambda self: _made(self._a.imag, self), lambda self, value: self.imag.__setitem__(..., value))
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -725,6 +729,20 @@ def _cuda() -> types.ModuleType:
     return module
 
 
+def _transform(name: str, parameters: str) -> Callable[..., Any]:
+    """A function of `cupy.fft`."""
+    names = parameters.split()
+
+    def function(a: ndarray, *args: Any, **kwargs: Any) -> ndarray:
+        assert len(args) < len(names)
+        assert set(kwargs) <= set(names)
+        assert isinstance(a, ndarray)
+        _here(a)
+        return ndarray._of(np.asarray(getattr(np.fft, name)(a._a, *args, **kwargs)))
+
+    return function
+
+
 def _module() -> types.ModuleType:
     module = types.ModuleType("cupy")
     for name in FUNCTIONS:
@@ -734,6 +752,7 @@ def _module() -> types.ModuleType:
     vars(module).update(
         ndarray=ndarray, ElementwiseKernel=ElementwiseKernel, cuda=_cuda(), __version__=__version__,
         get_default_memory_pool=get_default_memory_pool,
+        fft=types.SimpleNamespace(**{n: _transform(n, p) for n, p in FFT.items()}),
         lib=types.SimpleNamespace(stride_tricks=tricks), **{n: getattr(np, n) for n in (
             "float16", "float32", "float64", "int64", "int32", "uint8", "inf", "nan", "newaxis")})
     return module

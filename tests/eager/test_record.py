@@ -42,7 +42,7 @@ def test_first_order_agrees_with_the_recorded_pass(name):
         targets = [x for x in xs if x.requires_grad]
         if not y.requires_grad or not targets:
             continue
-        g = wrap(np.random.default_rng(1).normal(size=y._data.shape))
+        g = wrap(np.random.default_rng(1).normal(size=y._data.shape).astype(y._data.dtype))
         first = grad(y, targets, g, retain_graph=True, allow_unused=True)
         recorded = grad(y, targets, g, create_graph=True, allow_unused=True)
         for x, a, b in zip(targets, first, recorded, strict=True):

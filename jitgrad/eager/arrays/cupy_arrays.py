@@ -10,7 +10,7 @@ import numpy as np
 
 from jitgrad.determinism import are_deterministic_algorithms_enabled
 from jitgrad.device import device, gpu_kernels, patient
-from jitgrad.dtypes import FLOAT_KINDS, HALF_CHARS, dtype
+from jitgrad.dtypes import HALF_CHARS, INEXACT_KINDS, dtype
 from jitgrad.eager.arrays.bounds import Bounds
 from jitgrad.eager.arrays.library import Library
 from jitgrad.ops.namespaces import ArrayNamespace, Number
@@ -52,8 +52,12 @@ class CupyModule:
 
         In no order, so that sums of floats may differ in the last bit, unless algorithms must be deterministic.
         """
-        if are_deterministic_algorithms_enabled() and x.dtype.kind in FLOAT_KINDS:
+        if are_deterministic_algorithms_enabled() and x.dtype.kind in INEXACT_KINDS:
             self._in_order(x, key, values, "add")
+            return
+        if x.dtype.kind == "c":
+            for part in ("real", "imag"):
+                self.add_at(getattr(x, part), key, getattr(values, part))
             return
         wide = _ATOMIC.get(x.dtype.name)
         if wide is None:
@@ -122,7 +126,10 @@ class CupyNamespace(ArrayNamespace):
             return functools.partial(_uniform, functools.partial(kernels.draw, xp.cupy))
         if op.name == "random.bits":
             return lambda seed, offset, shape: kernels.draw(xp.cupy, "int64", seed, offset, shape)
-        run = kernels.runner(xp.cupy, op) or super().bind(op)
+        run: Callable[..., Any] = super().bind(op)
+        own = kernels.runner(xp.cupy, op)
+        if own is not None:  # our kernels are of real numbers; CuPy has complex ones
+            run = _by_numbers(own, run) if "complex" in op.traits else own
         if op.kind is OPAQUE:  # small matrices: computed by NumPy, as by compiled programs
             def on_host(*xs: Any, **attrs: Any) -> Any:
                 assert op.impl is not None
@@ -139,6 +146,17 @@ class CupyNamespace(ArrayNamespace):
 
     def literal(self, value: Number, like: Any) -> Any:
         return _np(like.dtype).type(value)
+
+
+def _by_numbers(of_reals: Callable[..., Any], of_all: Callable[..., Any]) -> Callable[..., Any]:
+    """`of_all` where an operand, or the result, has complex numbers."""
+    def run(*xs: Any, **attrs: Any) -> Any:
+        wanted = attrs.get("dtype")
+        chosen = of_all if any(getattr(x, "dtype", None) is not None and x.dtype.kind == "c" for x in xs) or (
+            wanted is not None and _np(wanted).kind == "c") else of_reals
+        return chosen(*xs, **attrs)
+
+    return run
 
 
 def _is_half_product(a: Any, b: Any) -> bool:

@@ -68,6 +68,8 @@ class Arrays:
             value = (unbroadcast(value, meta.shape) if value.ndim else
                      library(value).xp.broadcast_to(value, meta.shape))
         d = value.dtype
+        if d.kind == "c" and meta.dtype.kind != "c":  # what a real tensor gets of complex numbers made of it
+            value = value.real
         return value if d is meta.dtype or d == meta.dtype else value.astype(meta.dtype)
 
     @staticmethod

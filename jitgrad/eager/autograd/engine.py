@@ -237,6 +237,9 @@ def _roots(outputs: tuple[Tensor, ...], given: Any) -> list[tuple[Edge, Tensor]]
         if g is None:
             if y._data.size != 1:
                 raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            if y._data.dtype.kind == "c":
+                raise RuntimeError("grad can be implicitly created only for real scalar outputs but got "
+                                   f"torch.{y.dtype.name}")
             g = wrap(np.ones(y._data.shape, y._data.dtype) if type(y._data) is _ndarray else
                      filled_like(y._data, "ones_like"))
         elif not isinstance(g, Tensor):
@@ -244,6 +247,10 @@ def _roots(outputs: tuple[Tensor, ...], given: Any) -> list[tuple[Edge, Tensor]]
         elif g._data.shape != y._data.shape:
             raise RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a "
                                f"shape of {y.shape}.")
+        elif y._data.dtype.kind == "c" and g._data.dtype.kind != "c":
+            raise RuntimeError("For complex Tensors, both grad_output and output are required to have the same dtype. "
+                               f"Mismatch in dtype: grad_output[{i}] has a dtype of torch.{g.dtype.name} and output"
+                               f"[{i}] has a dtype of torch.{y.dtype.name}.")
         elif g._data.dtype != y._data.dtype:
             g = TAPE.cast(g, dtype=y.dtype)
         roots.append((edge, g))

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from jitgrad.device import CPU
-from jitgrad.dtypes import FLOAT_KINDS
+from jitgrad.dtypes import INEXACT_KINDS
 from jitgrad.eager.arrays.arrays import transfer
 from jitgrad.eager.autograd.grad_mode import enable_grad, mode, no_grad
 from jitgrad.eager.autograd.items import apply_to_items
@@ -171,7 +171,7 @@ class FunctionCtx(Node):
                 return self.attach(y, slot)
             rebase(y, value)
             return y
-        if any(y is t for t in self._flat) or y._data.dtype.kind not in FLOAT_KINDS:
+        if any(y is t for t in self._flat) or y._data.dtype.kind not in INEXACT_KINDS:
             return y
         if y._needs or any(y is x for x in inputs):
             storage = storage_of(y)
@@ -287,7 +287,7 @@ def once_differentiable(backward: Backward) -> Backward:
         with enable_grad():
             node = Node("DelayedErrorBackward", [g for g in gradients if isinstance(g, Tensor)], refuse, refuse)
             for i, g in enumerate(found):
-                if isinstance(g, Tensor) and g._data.dtype.kind in FLOAT_KINDS:
+                if isinstance(g, Tensor) and g._data.dtype.kind in INEXACT_KINDS:
                     found[i] = node.attach(wrap(g._data), i)
         return tuple(found) if several else found[0]
 

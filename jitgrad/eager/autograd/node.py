@@ -299,7 +299,7 @@ class TapedArray:
                                    "computed variable in a subgraph that doesn't require differentiation use "
                                    "var_no_grad = var.detach().")
             return
-        if value and self._data.dtype.kind not in dtypes.FLOAT_KINDS:
+        if value and self._data.dtype.kind not in dtypes.INEXACT_KINDS:
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
         if value and self.is_inference() and not mode.inference:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")

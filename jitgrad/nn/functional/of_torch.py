@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import jitgrad
+from jitgrad.dtypes import WORDS
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.ops.backend import AnyTensor
-from jitgrad.ops.library.core import WORDS, class_word
+from jitgrad.ops.library.core import class_word
 from jitgrad.ops.library.keywords import complete
 
 __library__ = True

@@ -98,7 +98,7 @@ def alike(B: Operands, *xs: Any, **attrs: Any) -> Any:
 
 
 #: by kind; a row's own rule goes first
-RULES: dict[Kind, Rule] = {POINTWISE: pointwise, REDUCE: along_axes, SCAN: along_axes, SORT: along_axes,
+RULES: dict[Kind, Rule] = {POINTWISE: pointwise, REDUCE: along_axes, SCAN: alike, SORT: along_axes,
                            VIEW: along_axes, JOIN: alike, GATHER: alike, CONTRACT: pointwise, OPAQUE: alike}
 
 

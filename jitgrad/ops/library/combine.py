@@ -7,6 +7,7 @@ from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, expand_to, floating, result_dtype, word
+from jitgrad.ops.library.elements.parts import conj
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.order import bounds, to_end
 from jitgrad.ops.library.shapes.indexing import checked_indices
@@ -157,7 +158,7 @@ def cov(input: AnyTensor[Tensor], *, correction: int = 1, fweights: AnyTensor[Te
     x = cast(x, floating(x.dtype))
     if fweights is None and aweights is None:
         centred = lower(x - apply("mean", x, axes=(1,), keepdim=True))
-        products = apply("matmul", centred, apply("permute", centred, axes=(1, 0))) / (x.shape[1] - correction)
+        products = apply("matmul", centred, apply("permute", conj(centred), axes=(1, 0))) / (x.shape[1] - correction)
     else:
         products = _weighted_cov(x, _weights(x, fweights, aweights), correction, aweights)
     return products if input.ndim == 2 else apply("reshape", products, shape=())
@@ -189,7 +190,7 @@ def _weighted_cov(x: Any, w: Any, correction: int, weights: Any) -> Any:
     squares = w if weights is None else w * cast(apply("reshape", weights, shape=w.shape), x.dtype)
     off = correction if weights is None else apply("sum", squares, axes=(0,), keepdim=False) / total * correction
     divisor = total - off
-    products = apply("matmul", lower(centred * w), apply("permute", lower(centred), axes=(1, 0)))
+    products = apply("matmul", lower(centred * w), apply("permute", lower(conj(centred)), axes=(1, 0)))
     return products / apply("clamp_min", divisor, as_operand(0, divisor.dtype))
 
 

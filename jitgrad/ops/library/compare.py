@@ -7,6 +7,7 @@ from jitgrad.dtypes import bool_, float64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, binary, bind, cast, named, pairwise, require_tensor,
                                       result_dtype, word, written_operand)
+from jitgrad.ops.library.elementary import abs
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import require_equal, same_shape
 
@@ -36,7 +37,7 @@ def logical_not(input: AnyTensor[Tensor]) -> Tensor:
 def _bitwise(name: str, doc: str) -> Callable[[AnyTensor[Tensor], AnyTensor[Tensor] | Number], Tensor]:
     def fn(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
         d = result_dtype(input, other)
-        if d.is_floating_point or (d is bool_ and "shift" in name):
+        if d.is_inexact or (d is bool_ and "shift" in name):
             raise NotImplementedError(f'"{name}_cpu" not implemented for \'{word(d)}\'')
         return apply(name, as_operand(input, d), as_operand(other, d))
 
@@ -52,7 +53,7 @@ bitwise_right_shift = _bitwise("bitwise_right_shift", "input >> other, keeping t
 
 def bitwise_not(input: AnyTensor[Tensor]) -> Tensor:
     """~input; logical for bools."""
-    if require_tensor("bitwise_not", input).dtype.is_floating_point:
+    if require_tensor("bitwise_not", input).dtype.is_inexact:
         raise NotImplementedError(f'"bitwise_not_cpu" not implemented for \'{word(input.dtype)}\'')
     return apply("bitwise_not", input)
 
@@ -65,7 +66,10 @@ def _never(input: AnyTensor[Tensor]) -> Tensor:
 
 
 def _is(name: str, input: AnyTensor[Tensor]) -> Tensor:
-    if require_tensor(name, input).dtype.is_floating_point:
+    if require_tensor(name, input).dtype.is_complex:
+        parts = [apply(name, apply(part, input)) for part in ("real", "imag")]
+        return apply("logical_and" if name == "isfinite" else "logical_or", *parts)
+    if input.dtype.is_floating_point:
         return apply(name, input)
     return apply("eq", input, input) if name == "isfinite" else _never(input)
 
@@ -141,13 +145,13 @@ def isclose(input: AnyTensor[Tensor], other: AnyTensor[Tensor], rtol: Number = 1
     same = apply("eq", input, other)
     if input.dtype is bool_:
         return same
-    if not input.dtype.is_floating_point:
+    if not input.dtype.is_inexact:
         input, other = cast(input, float64), cast(other, float64)
     elif equal_nan:
-        same = apply("logical_or", same, apply("logical_and", apply("isnan", input), apply("isnan", other)))
-    d = input.dtype
-    allowed = apply("add", as_operand(atol, d), apply("mul", as_operand(rtol, d), apply("abs", other)))
-    distance = apply("abs", apply("sub", input, other))
+        same = apply("logical_or", same, apply("logical_and", isnan(input), isnan(other)))
+    distance, size = abs(apply("sub", input, other)), abs(other)
+    d = distance.dtype
+    allowed = apply("add", as_operand(atol, d), apply("mul", as_operand(rtol, d), size))
     near = apply("logical_and", apply("isfinite", distance), apply("le", distance, allowed))
     return apply("logical_or", same, near)
 

@@ -7,7 +7,7 @@ from jitgrad import dtypes
 from jitgrad.device import CPU, device as Device, resolve
 from jitgrad.dtypes import dtype
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, expand_to, named, require_tensor,
+from jitgrad.ops.library.core import (Number, apply, as_operand, converted, create, expand_to, named, require_tensor,
                                       result_dtype, word, written_operand)
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import clone
@@ -39,13 +39,13 @@ def to(input: AnyTensor[Tensor], *args: Any, dtype: dtype | None = None, device:
     if device is not None:
         there = resolve(device)
         if there != input.device:
-            return cast(backend().move(input, there), target)
-    return clone(input) if copy and target is input.dtype else cast(input, target)
+            return converted(backend().move(input, there), target)
+    return clone(input) if copy and target is input.dtype else converted(input, target)
 
 
 def _conversion(name: str, d: dtype) -> Callable[[AnyTensor[Tensor]], Tensor]:
     def fn(input: AnyTensor[Tensor], memory_format: Any = None) -> Tensor:
-        return cast(input, d)
+        return converted(input, d)
 
     return named(fn, name, f"As {d.name}; itself where it is already.")
 
@@ -56,6 +56,7 @@ half, bool_ = _conversion("half", dtypes.float16), _conversion("bool", dtypes.bo
 int_, long = _conversion("int", dtypes.int32), _conversion("long", dtypes.int64)
 short, char = _conversion("short", dtypes.int16), _conversion("char", dtypes.int8)
 byte = _conversion("byte", dtypes.uint8)
+cfloat, cdouble = _conversion("cfloat", dtypes.complex64), _conversion("cdouble", dtypes.complex128)
 
 _TYPE_NAMES = {f"{word(d)}Tensor": d for d in dtypes.ALL}
 
@@ -70,7 +71,7 @@ def type_(input: AnyTensor[Tensor], dtype: Any = None, non_blocking: bool = Fals
             dtype = _TYPE_NAMES[name.rpartition(".")[2]]
         except KeyError:
             raise ValueError(f"invalid type: '{name}'") from None
-    return cast(input, dtype)
+    return converted(input, dtype)
 
 
 def type_as(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
@@ -114,8 +115,8 @@ def is_floating_point(input: AnyTensor[Tensor]) -> bool:
 
 
 def is_complex(input: AnyTensor[Tensor]) -> bool:
-    """False: there are no complex dtypes."""
-    return False
+    """Whether the dtype is complex."""
+    return input.dtype.is_complex
 
 
 # --- sizes and numbers ---------------------------------------------------------------------------------------------
@@ -167,7 +168,7 @@ def copy_(input: AnyTensor[Tensor], src: AnyTensor[Tensor], non_blocking: bool =
     written = backend().update("copy", input, (src,), {})
     if written is not NotImplemented:
         return written
-    value = cast(require_tensor("copy_", src, "src", 1), input.dtype)
+    value = converted(require_tensor("copy_", src, "src", 1), input.dtype)
     while value.ndim > input.ndim and is_one(value.shape[0]):
         value = apply("squeeze", value, axis=0)
     return backend().assign(input, expand_to(value, tuple(input.shape)))

@@ -6,6 +6,7 @@ dtypes and static arguments, never on sizes or numbers, which are run-time value
 
 import inspect
 import math
+import warnings
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -13,18 +14,15 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 
 from jitgrad import dtypes
-from jitgrad.dtypes import dtype
+from jitgrad.dtypes import WORDS, dtype
 from jitgrad.ops import OPS, autocast
 from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend
 from jitgrad.ops.library.sizes import require, require_equal, same_shape, text
 
 Number = bool | int | float | SymNumber
+Scalar = Number | complex
 #: what may stand where torch takes a tensor or a number
-OPERAND: Any = (AnyTensor, int, float, SymNumber, np.generic)
-
-#: torch's words for dtypes in its messages
-WORDS = {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
-         "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double"}
+OPERAND: Any = (AnyTensor, int, float, complex, SymNumber, np.generic)
 
 #: NumPy's names of parameters, which torch's own functions take too. Source: torch/csrc/utils/python_arg_parser.cpp
 ALIASES = {"dim": ("axis",), "keepdim": ("keepdims",), "input": ("x", "a", "x1"), "other": ("x2",)}
@@ -111,7 +109,7 @@ def is_tensor(obj: Any) -> bool:
 
 
 def number_type(x: Any) -> type:
-    """bool, int or float: the kind of a Python, NumPy or symbolic number. TypeError for anything else."""
+    """bool, int, float or complex: the kind of a Python, NumPy or symbolic number. TypeError for anything else."""
     if isinstance(x, SymNumber):
         return x.number_type
     if isinstance(x, (bool, np.bool_)):
@@ -120,6 +118,8 @@ def number_type(x: Any) -> type:
         return int
     if isinstance(x, (float, np.floating)):
         return float
+    if isinstance(x, (complex, np.complexfloating)):
+        return complex
     raise TypeError(f"expected a Tensor or a number, got `{class_word(x)}`")
 
 
@@ -137,7 +137,18 @@ def result_dtype(*operands: Any) -> dtype:
 
 
 def cast(x: Any, d: dtype) -> Any:
-    """Tensor `x` as dtype `d`; x itself where it has it."""
+    """Tensor `x` as dtype `d`; x itself where it has it. RuntimeError for complex numbers as reals: see `converted`."""
+    if x.dtype is d:
+        return x
+    if x.dtype.is_complex and not d.is_complex:
+        raise RuntimeError(f"value cannot be converted to type {d.name} without overflow: it is complex")
+    return apply("cast", x, dtype=d)
+
+
+def converted(x: Any, d: dtype) -> Any:
+    """Tensor `x` as dtype `d` because the user says so: of complex numbers as reals the real parts, with a warning."""
+    if x.dtype.is_complex and not d.is_complex and d is not dtypes.bool_:
+        warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=3)
     return x if x.dtype is d else apply("cast", x, dtype=d)
 
 
@@ -145,7 +156,8 @@ def as_operand(x: Any, d: dtype) -> Any:
     """A tensor of dtype `d` from a tensor or a number."""
     if isinstance(x, AnyTensor):
         return cast(x, d)
-    number_type(x)
+    if number_type(x) is complex and not d.is_complex:
+        raise RuntimeError(f"value cannot be converted to type {d.name} without overflow")
     return backend().lift(x.item() if isinstance(x, np.generic) else x, d)
 
 
@@ -166,7 +178,7 @@ def written_operand(x: Any, d: dtype) -> Any:
     if isinstance(x, AnyTensor):
         return cast(x, d)
     kind = number_type(x)
-    if d.name in _HOLDS and kind is not bool:
+    if d.name in _HOLDS and kind is not bool and kind is not complex:
         low, high, word_ = _HOLDS[d.name]
         if not isinstance(x, SymNumber):
             if kind is int and not -(1 << 63) <= x < 1 << 64:
@@ -181,8 +193,8 @@ def written_operand(x: Any, d: dtype) -> Any:
 
 
 def floating(d: dtype) -> dtype:
-    """`d` if it is a floating-point dtype, else the default one."""
-    return d if d.is_floating_point else dtypes.get_default_dtype()
+    """`d` if it is a floating-point or complex dtype, else the default one."""
+    return d if d.is_inexact else dtypes.get_default_dtype()
 
 
 def require_floating(name: str, d: dtype) -> dtype:
@@ -199,7 +211,7 @@ def pair_dtype(a: Any, b: Any) -> dtype:
         if isinstance(b, AnyTensor):
             if b.dtype is d:
                 return d
-        elif (type(b) is float and d.category == 2) or (type(b) is int and d.category):
+        elif (type(b) is float and d.category >= 2) or (type(b) is int and d.category):
             return d
     return result_dtype(a, b)
 
@@ -210,9 +222,9 @@ def binary(name: str, a: Any, b: Any) -> Any:
     return backend().apply(OPS[name], (as_operand(a, d), as_operand(b, d)), {})
 
 
-def pairwise(name: str, doc: str) -> Callable[[AnyTensor[Tensor], AnyTensor[Tensor] | Number], Tensor]:
+def pairwise(name: str, doc: str) -> Callable[[AnyTensor[Tensor], AnyTensor[Tensor] | Scalar], Tensor]:
     """The library function that is the pointwise op `name` of a tensor and another, or a number."""
-    def fn(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
+    def fn(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Scalar) -> Tensor:
         return binary(name, input, other)
 
     return named(fn, name, doc)
@@ -227,7 +239,7 @@ def rounds(d: dtype, *operands: Any) -> bool:
 
 
 def _is_exact(x: Any, d: dtype) -> bool:
-    if isinstance(x, SymNumber):
+    if isinstance(x, (SymNumber, complex)):
         return False
     with np.errstate(all="ignore"):
         return not math.isfinite(x) or float(np.asarray(x, np.float32).astype(d.np)) == x

@@ -27,7 +27,7 @@ def _float_unary(name: str, doc: str) -> Callable[[AnyTensor[Tensor]], Tensor]:
         if widened and mode.low is not None:
             input = widen(input, "cuda")
         d = input.dtype
-        if not d.is_floating_point:
+        if not d.is_inexact:
             input = cast(input, dtypes.get_default_dtype())
         return backend().apply(OPS[name], (input,), {})
 
@@ -83,8 +83,23 @@ def _but_bools(name: str, input: AnyTensor[Tensor]) -> Tensor:
     return apply(name, x) if x.dtype is not bool_ else x
 
 
-abs = absolute = _unary("abs", "The absolute value.")
-sign = sgn = bind(_but_bools, "sign", "sign", "-1, 0 or 1; bools stay.")
+sign = bind(_but_bools, "sign", "sign", "-1, 0 or 1; bools stay.")
+
+
+def abs(input: AnyTensor[Tensor]) -> Tensor:
+    """The absolute value, real for complex numbers."""
+    d = require_tensor("abs", input).dtype
+    if d is bool_:
+        raise NotImplementedError('"abs_cpu" not implemented for \'Bool\'')
+    return backend().apply(OPS["modulus" if d.is_complex else "abs"], (input,), {})
+
+
+absolute = abs
+
+
+def sgn(input: AnyTensor[Tensor]) -> Tensor:
+    """-1, 0 or 1; of complex numbers input / |input|, 0 at 0."""
+    return apply("sgn", input) if require_tensor("sgn", input).dtype.is_complex else sign(input)
 
 
 def square(input: AnyTensor[Tensor]) -> Tensor:

@@ -19,7 +19,7 @@ from jitgrad.ops.library.sizes import same_shape
 
 TABLE = Path(__file__).with_name("signatures.txt")
 #: where a library function's forms are looked for
-SPACES = ("torch", "Tensor", "torch.linalg", "torch.special", "torch.nn.functional")
+SPACES = ("torch", "Tensor", "torch.linalg", "torch.special", "torch.fft", "torch.nn.functional")
 
 C = TypeVar("C")
 

@@ -7,9 +7,9 @@ from jitgrad.dtypes import bool_
 from jitgrad.ops import OPS
 from jitgrad.ops.autocast import mode, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import (Number, apply, as_operand, binary, bind, cast, floating, in_float32, inplace,
-                                      number_type, pair_dtype, require_floating, require_tensor, result_dtype, rounds,
-                                      whole, written_operand)
+from jitgrad.ops.library.core import (Number, Scalar, apply, as_operand, binary, bind, cast, floating, in_float32,
+                                      inplace, number_type, pair_dtype, require_floating, require_tensor, result_dtype,
+                                      rounds, whole, written_operand)
 from jitgrad.ops.library.elementary import reciprocal, sin, trunc
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import require
@@ -21,7 +21,9 @@ __library__ = True
 
 def _scaled(other: Any, alpha: Any, d: dtypes.dtype) -> Any:
     kind = number_type(alpha)
-    if kind is float and not d.is_floating_point:
+    if kind is complex and not d.is_complex:
+        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
+    if kind is float and not d.is_inexact:
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if kind is bool and d is not bool_:
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
@@ -35,10 +37,10 @@ def _scaled_in_float32(fn: Any, input: Any, other: Any, alpha: Any, d: dtypes.dt
 
 
 @overload
-def add(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number, *, alpha: Number = ...) -> Tensor: ...
+def add(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Scalar, *, alpha: Scalar = ...) -> Tensor: ...
 @overload
-def add(input: Number, other: AnyTensor[Tensor], *, alpha: Number = ...) -> Tensor: ...
-def add(input: Any, other: Any, *, alpha: Number = 1) -> Any:
+def add(input: Scalar, other: AnyTensor[Tensor], *, alpha: Scalar = ...) -> Tensor: ...
+def add(input: Any, other: Any, *, alpha: Scalar = 1) -> Any:
     """input + alpha * other."""
     d = pair_dtype(input, other)
     if not isinstance(alpha, int) or alpha != 1:
@@ -53,10 +55,10 @@ def _dtype_of(x: Any) -> dtypes.dtype:
 
 
 @overload
-def sub(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number, *, alpha: Number = ...) -> Tensor: ...
+def sub(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Scalar, *, alpha: Scalar = ...) -> Tensor: ...
 @overload
-def sub(input: Number, other: AnyTensor[Tensor], *, alpha: Number = ...) -> Tensor: ...
-def sub(input: Any, other: Any, *, alpha: Number = 1) -> Any:
+def sub(input: Scalar, other: AnyTensor[Tensor], *, alpha: Scalar = ...) -> Tensor: ...
+def sub(input: Any, other: Any, *, alpha: Scalar = 1) -> Any:
     """input - alpha * other. RuntimeError for bools."""
     d = pair_dtype(input, other)
     if _dtype_of(input) is bool_ or _dtype_of(other) is bool_:
@@ -72,15 +74,15 @@ def sub(input: Any, other: Any, *, alpha: Number = 1) -> Any:
     return backend().apply(OPS["sub"], (as_operand(input, d), as_operand(other, d)), {})
 
 
-def rsub(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number, *, alpha: Number = 1) -> Tensor:
+def rsub(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Scalar, *, alpha: Scalar = 1) -> Tensor:
     """other - alpha * input."""
     return sub(other, input, alpha=alpha)
 
 
 @overload
-def mul(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor: ...
+def mul(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Scalar) -> Tensor: ...
 @overload
-def mul(input: Number, other: AnyTensor[Tensor]) -> Tensor: ...
+def mul(input: Scalar, other: AnyTensor[Tensor]) -> Tensor: ...
 def mul(input: Any, other: Any) -> Any:
     """input * other."""
     d = pair_dtype(input, other)
@@ -90,9 +92,9 @@ def mul(input: Any, other: Any) -> Any:
 
 
 @overload
-def div(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number, *, rounding_mode: str | None = ...) -> Tensor: ...
+def div(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Scalar, *, rounding_mode: str | None = ...) -> Tensor: ...
 @overload
-def div(input: Number, other: AnyTensor[Tensor], *, rounding_mode: str | None = ...) -> Tensor: ...
+def div(input: Scalar, other: AnyTensor[Tensor], *, rounding_mode: str | None = ...) -> Tensor: ...
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """input / other; rounding_mode "trunc" rounds towards zero, "floor" down. Integers divide to floats without it."""
     d = pair_dtype(input, other)
@@ -167,16 +169,16 @@ def positive(input: AnyTensor[Tensor]) -> Tensor:
 
 
 @overload
-def pow(input: AnyTensor[Tensor], exponent: AnyTensor[Tensor] | Number) -> Tensor: ...
+def pow(input: AnyTensor[Tensor], exponent: AnyTensor[Tensor] | Scalar) -> Tensor: ...
 @overload
-def pow(input: Number, exponent: AnyTensor[Tensor]) -> Tensor: ...
+def pow(input: Scalar, exponent: AnyTensor[Tensor]) -> Tensor: ...
 def pow(input: Any, exponent: Any) -> Any:
     """input to the power exponent. RuntimeError for an integer tensor to a negative Python int."""
     if mode.low is not None:
         input, exponent = widen(input, "cuda"), widen(exponent, "cuda")
     d = pair_dtype(input, exponent)
     if isinstance(exponent, (int, float)):  # known now: the cases that need no power function
-        if not d.is_floating_point and exponent < 0:
+        if not d.is_inexact and exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
         if isinstance(input, AnyTensor) and d is not bool_:
             x = as_operand(input, d)
@@ -184,7 +186,7 @@ def pow(input: Any, exponent: Any) -> Any:
                 return apply("square", x)
             if exponent == 3:
                 return apply("mul", apply("square", x), x)
-            if d.is_floating_point and exponent in _ROOTS:
+            if d.is_inexact and exponent in _ROOTS:
                 return apply(_ROOTS[exponent], x)
     if d is bool_:  # a ** b is a >= b there
         return apply("logical_or", as_operand(input, d), apply("logical_not", as_operand(exponent, d)))
@@ -206,7 +208,7 @@ def addcmul(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTe
 def addcdiv(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTensor[Tensor], *,
             value: Number = 1) -> Tensor:
     """input + value * tensor1 / tensor2. RuntimeError for integers."""
-    if not result_dtype(tensor1, tensor2).is_floating_point:
+    if not result_dtype(tensor1, tensor2).is_inexact:
         raise RuntimeError("Integer division with addcdiv is no longer supported, and in a future  release addcdiv "
                            "will perform a true division of tensor1 and tensor2.")
     d = result_dtype(input, tensor1, tensor2)
@@ -222,6 +224,12 @@ def lerp(input: AnyTensor[Tensor], end: AnyTensor[Tensor], weight: AnyTensor[Ten
     for name, x in (("end", end), ("weight", weight)):
         if isinstance(x, AnyTensor) and x.dtype is not d:
             raise RuntimeError(f"expected dtype {d.name} for `{name}` but got dtype {x.dtype.name}")
+    if d.is_complex:
+        w = as_operand(weight, d)
+        size = apply("modulus", w)
+        distance, one = apply("sub", end, input), as_operand(1, d)
+        ends = add(input, mul(w, distance)), sub(end, mul(distance, sub(one, w)))
+        return apply("where", apply("lt", size, as_operand(0.5, size.dtype)), *ends)
     if rounds(d, weight):
         return in_float32(lerp, d, input, end, weight)
     return apply("lerp", input, end, as_operand(weight, d))
@@ -302,7 +310,9 @@ def sinc(input: AnyTensor[Tensor]) -> Tensor:
 
 
 def logit(input: AnyTensor[Tensor], eps: Number | None = None) -> Tensor:
-    """log(x / (1 - x)), with x clamped to [eps, 1 - eps] first if eps is given."""
+    """log(x / (1 - x)), with x clamped to [eps, 1 - eps] first if eps is given. NotImplementedError for complex x."""
+    if input.dtype.is_complex:
+        require_floating("logit", input.dtype)
     x = cast(input, floating(input.dtype))
     if eps is not None:
         x = clamp(x, eps, 1.0 - eps)  # type: ignore[operator]
@@ -313,6 +323,9 @@ def nan_to_num(input: AnyTensor[Tensor], nan: Number = 0.0, posinf: Number | Non
                neginf: Number | None = None) -> Tensor:
     """NaN and infinities replaced; infinities by the dtype's extremes unless given."""
     d = input.dtype
+    if d.is_complex:
+        re, im = [nan_to_num(apply(part, input), nan, posinf, neginf) for part in ("real", "imag")]
+        return apply("complex", re, im)
     if not d.is_floating_point:
         return apply("add", input, as_operand(0, d))
     limits = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38,

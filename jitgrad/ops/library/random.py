@@ -41,11 +41,20 @@ def compose(kind: str, shape: tuple[Any, ...], d: dtype, where: Any, generator: 
     return cast(apply("add", offset, as_operand(low, int64)), d)
 
 
-def _float(d: dtype | None, fn: str) -> dtype:
+def _float(d: dtype | None, fn: str, of_complex: bool = False) -> dtype:
     d = d or dtypes.get_default_dtype()
-    if not d.is_floating_point:
+    if not (d.is_inexact if of_complex else d.is_floating_point):
         raise NotImplementedError(f'"{fn}" not implemented for \'{word(d)}\'')
     return d
+
+
+def _numbers(kind: str, shape: Any, d: dtype, where: Any, generator: Any = None) -> Any:
+    """Uniform or normal numbers; complex ones have two such parts, normal ones of variance 1 together."""
+    if not d.is_complex:
+        return backend().draw(kind, shape, d, where, generator)
+    parts = [backend().draw(kind, shape, d.to_real(), where, generator) for _ in range(2)]
+    made = apply("complex", *parts)
+    return made if kind == "uniform" else apply("mul", made, as_operand(math.sqrt(0.5), d))
 
 
 def _leaf(x: Any, requires_grad: bool) -> Any:
@@ -59,8 +68,8 @@ def _drawn(kind: str, *size: Any, dtype: dtype | None = None, device: Any = None
            generator: Any = None) -> Any:
     if not size:
         raise TypeError("a size is needed: ints, or a tuple of them")
-    d = _float(dtype, "uniform_" if kind == "uniform" else "normal_kernel_cpu")
-    return _leaf(backend().draw(kind, size_list(size), d, resolve(device), generator), requires_grad)
+    d = _float(dtype, "uniform_" if kind == "uniform" else "normal_kernel_cpu", True)
+    return _leaf(_numbers(kind, size_list(size), d, resolve(device), generator), requires_grad)
 
 
 rand = bind(_drawn, "uniform", "rand", "Uniform numbers in [0, 1).")
@@ -212,8 +221,8 @@ def uniform_(input: AnyTensor[Tensor], from_: Number = 0.0, to: Number = 1.0, *,
 
 def normal_(input: AnyTensor[Tensor], mean: Number = 0.0, std: Number = 1.0, *, generator: Any = None) -> Tensor:
     """Overwrite with normal numbers."""
-    d = _float(input.dtype, "normal_kernel_cpu")
-    drawn = apply("mul", backend().draw("normal", tuple(input.shape), d, input, generator), as_operand(std, d))
+    d = _float(input.dtype, "normal_kernel_cpu", True)
+    drawn = apply("mul", _numbers("normal", tuple(input.shape), d, input, generator), as_operand(std, d))
     return write(input, apply("add", drawn, as_operand(mean, d)))
 
 

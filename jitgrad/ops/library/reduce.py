@@ -44,7 +44,7 @@ def _accumulated(x: Any, dtype: dtypes.dtype | None) -> Any:
     """x in the dtype in which sums and products are taken: integers and bools as int64."""
     if dtype is not None:
         return cast(x, dtype)
-    return x if x.dtype.is_floating_point or x.dtype is int64 else cast(x, int64)
+    return x if x.dtype.is_inexact or x.dtype is int64 else cast(x, int64)
 
 
 def sum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
@@ -56,7 +56,9 @@ def sum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
 
 def nansum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
            dtype: dtypes.dtype | None = None) -> Tensor:
-    """The sum over dim, NaNs counting as zero."""
+    """The sum over dim, NaNs counting as zero. RuntimeError for complex numbers."""
+    if input.dtype.is_complex:
+        raise RuntimeError("nansum does not support complex inputs")
     if input.dtype.is_floating_point:
         input = apply("where", apply("ne", input, input), as_operand(0, input.dtype), input)
     x = _accumulated(input, dtype)
@@ -67,7 +69,7 @@ def mean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
          dtype: dtypes.dtype | None = None) -> Tensor:
     """The mean over dim. RuntimeError for integers without a floating dtype."""
     x = cast(require_tensor("mean", input), dtype) if dtype is not None else input
-    if not x.dtype.is_floating_point:
+    if not x.dtype.is_inexact:
         raise RuntimeError("mean(): could not infer output dtype. Input dtype must be either a floating point or "
                            f"complex dtype. Got: {word(x.dtype)}")
     return apply("mean", x, axes=axes(dim, x.ndim), keepdim=bool(keepdim))
@@ -108,6 +110,9 @@ def _split_unbiased(dim: Any, unbiased: bool) -> tuple[Any, bool]:
 def var(input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,
         correction: Number | None = None) -> Tensor:
     """The variance over dim; the divisor is the count less `correction` (1, or 0 with unbiased=False)."""
+    if input.dtype.is_complex:
+        re, im = [var(apply(part, input), dim, unbiased, keepdim, correction=correction) for part in ("real", "imag")]
+        return apply("add", re, im)
     if not input.dtype.is_floating_point:
         raise RuntimeError("std and var: only support floating point and complex dtypes")
     dim, unbiased = _split_unbiased(dim, unbiased)
@@ -253,6 +258,8 @@ def vector_norm(x: AnyTensor[Tensor], ord: Number = 2, dim: Dims = None, keepdim
                 dtype: dtypes.dtype | None = None) -> Tensor:
     """(sum |x|^ord)^(1/ord) over dim: any number, inf, -inf or 0 (counts nonzeros); a run-time ord is positive."""
     x = cast(x, dtype) if dtype is not None else widen(x, "cuda")
+    if x.dtype.is_complex:
+        x = apply("modulus", x)
     if not x.dtype.is_floating_point:
         raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
                            + word(x.dtype))

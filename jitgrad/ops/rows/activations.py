@@ -7,6 +7,7 @@ is too: that of the side that a comparison leaves NaN on, which for elu and hard
 import math
 from typing import Any
 
+from jitgrad.ops.opdef import EXPRESSION
 from jitgrad.ops.rows._pointwise import attr_samples, pointwise
 
 SQRT_HALF, SQRT_2_OVER_PI, INV_SQRT_2PI = math.sqrt(0.5), math.sqrt(2.0 / math.pi), 1.0 / math.sqrt(2.0 * math.pi)
@@ -66,6 +67,7 @@ pointwise("celu", 1, "elu with a continuous slope: input scaled by 1 / alpha.",
 # --- the sigmoid family --------------------------------------------------------------------------------------------
 
 pointwise("sigmoid", 1, "1 / (1 + exp(-x)).", compose=lambda F, x: 1.0 / (1.0 + F.exp(-x)),
+          pair=EXPRESSION,
           vjp=lambda F, g, y, x: (g * (y * (1.0 - y)),), ref="scipy.special.expit")
 
 

@@ -10,27 +10,29 @@ import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.ops import specs
+from jitgrad.ops.complex import pairs
+from jitgrad.ops.opdef import EXPRESSION, PARTS
 from jitgrad.ops.rows._pointwise import attr_samples, pointwise
-from jitgrad.ops.rules import each, zeros
+from jitgrad.ops.rules import each, is_complex, zeros
 
 # --- the four operations -------------------------------------------------------------------------------------------
 
 pointwise("add", 2, "a + b.", "add", infix="+", dtypes="any", traits={"commutative", "cheap", "passes"},
-          vjp=each(lambda F, g, y, a, b: g, lambda F, g, y, a, b: g))
+          pair=PARTS, vjp=each(lambda F, g, y, a, b: g, lambda F, g, y, a, b: g))
 pointwise("sub", 2, "a - b.", "subtract", infix="-", dtypes="number", traits={"cheap", "passes"},
-          vjp=each(lambda F, g, y, a, b: g, lambda F, g, y, a, b: -g))
+          pair=PARTS, vjp=each(lambda F, g, y, a, b: g, lambda F, g, y, a, b: -g))
 pointwise("mul", 2, "a * b.", "multiply", infix="*", dtypes="any", traits={"commutative", "cheap"},
-          vjp=each(lambda F, g, y, a, b: g * b, lambda F, g, y, a, b: g * a))
-pointwise("div", 2, "a / b.", "true_divide", infix="/",
+          pair=pairs.product, vjp=each(lambda F, g, y, a, b: g * b, lambda F, g, y, a, b: g * a))
+pointwise("div", 2, "a / b.", "true_divide", infix="/", pair=pairs.quotient,
           vjp=each(lambda F, g, y, a, b: g / b, lambda F, g, y, a, b: -(g * (y / b))))
 pointwise("fma", 3, "a * b + c.", lambda xp, a, b, c: a * b + c, dtypes="number",
           vjp=each(lambda F, g, y, a, b, c: g * b, lambda F, g, y, a, b, c: g * a, lambda F, g, y, a, b, c: g))
-pointwise("neg", 1, "-x.", "negative", dtypes="number", vjp=lambda F, g, y, x: (-g,),
+pointwise("neg", 1, "-x.", "negative", dtypes="number", pair=PARTS, vjp=lambda F, g, y, x: (-g,),
           traits={"involution", "cheap", "passes", "exact", "lossless"})
 pointwise("reciprocal", 1, "1 / x.", vjp=lambda F, g, y, x: (-(g * (y * y)),),
-          compose=lambda F, x: 1.0 / x, ref="numpy.reciprocal", domain=(0.2, 3.0))
+          compose=lambda F, x: 1.0 / x, pair=EXPRESSION, ref="numpy.reciprocal", domain=(0.2, 3.0))
 pointwise("square", 1, "x * x.", vjp=lambda F, g, y, x: (g * (x * 2),),
-          compose=lambda F, x: x * x, dtypes="number", ref="numpy.square")
+          compose=lambda F, x: x * x, pair=EXPRESSION, dtypes="number", ref="numpy.square")
 
 
 def _pow(xp: Any, a: Any, b: Any) -> Any:
@@ -42,14 +44,15 @@ def _pow(xp: Any, a: Any, b: Any) -> Any:
 
 
 pointwise("pow", 2, "a to the power b; integers to negative powers are 0 but for bases 1 and -1.", _pow,
-          ref="numpy.power", infix="**", dtypes="number", domain=(0.2, 3.0), traits={"expensive"}, vjp=each(
+          ref="numpy.power", infix="**", dtypes="number", domain=(0.2, 3.0), traits={"expensive"},
+          pair=pairs.power, vjp=each(
     # where b is 0 the slope is 0, also at a = 0; where a is 0 and b >= 0 the exponent's slope is 0, not 0 * log(0)
     lambda F, g, y, a, b: F.where(F.eq(b, 0), 0.0, g * (b * F.pow(a, F.where(F.eq(b, 0), 1.0, b - 1)))),
     lambda F, g, y, a, b: _pow_exponent(F, g, y, a, b)))
 
 
 def _pow_exponent(F: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
-    flat = F.logical_and(F.eq(a, 0), F.ge(b, 0))
+    flat = F.logical_and(F.eq(a, 0), F.ge(F.real(b) if is_complex(b) else b, 0))
     return F.where(flat, 0.0, g * (y * F.log(F.where(flat, 1.0, a))))
 
 
@@ -138,7 +141,7 @@ pointwise("hypot", 2, "sqrt(a * a + b * b), by the larger operand's scale.", com
 
 # --- choice and conversion -----------------------------------------------------------------------------------------
 
-pointwise("where", 3, "a where the condition holds, else b.", "where", dtypes="any",
+pointwise("where", 3, "a where the condition holds, else b.", "where", dtypes="any", pair=PARTS,
           traits={"cheap", "passes", "exact"}, spec=specs.select_by, samples=lambda rng: [
               ((rng.random((3, 4)) < 0.5, rng.normal(size=(3, 4)), rng.normal(size=(3, 4))), {}),
               ((rng.random((3, 1)) < 0.5, rng.normal(size=(4,)), rng.normal(size=())), {})],
@@ -148,17 +151,30 @@ pointwise("where", 3, "a where the condition holds, else b.", "where", dtypes="a
 def _cast(xp: Any, x: Any, dtype: Any) -> Any:
     """bfloat16 has its conversions from and to float32 alone: wider numbers are rounded twice, as in torch."""
     d = getattr(dtype, "np", dtype)
+    if x.dtype.kind == "c" and d.kind not in "cb":
+        x = x.real
     if (d.kind == "V") is not (x.dtype.kind == "V"):
         x = x.astype(np.float32, copy=False)
     return x.astype(d)
 
 
-pointwise("cast", 1, "x converted to another dtype.", _cast, dtypes="any",
+def _cast_pair(F: Any, x: Any, dtype: Any) -> Any:
+    if not isinstance(x, pairs.Pair):
+        re = F.cast(x, dtype=dtype.to_real())
+        return F.pair(re, F.zeros_like(re))
+    if dtype is dtypes.bool_:
+        return F.logical_or(F.ne(x.re, 0.0), F.ne(x.im, 0.0))
+    re = F.cast(x.re, dtype=dtype.to_real())
+    return F.pair(re, F.cast(x.im, dtype=dtype.to_real())) if dtype.is_complex else re
+
+
+pointwise("cast", 1, "x converted to another dtype, of complex numbers the real part.", _cast, dtypes="any",
+          pair=_cast_pair,
           traits={"cheap", "passes", "exact", "converts"}, spec=specs.cast,
           vjp=lambda F, g, y, x, dtype: (F.cast(g, dtype=x.dtype),),
           samples=attr_samples({"dtype": dtypes.float64}, {"dtype": dtypes.float32}))
 pointwise("contiguous", 1, "A copy of x whose memory is in the order of its indices.",
-          lambda xp, x: xp.array(x, order="C"), dtypes="any", ref="numpy.array",
+          lambda xp, x: xp.array(x, order="C"), dtypes="any", pair=PARTS, ref="numpy.array",
           traits={"cheap", "passes", "exact", "converts", "copies"}, vjp=lambda F, g, y, x: (g,))
 pointwise("lerp", 3, "a + w * (b - a), computed from the nearer end.",
           compose=lambda F, a, b, w: F.where(F.lt(F.abs(w), 0.5), a + w * (b - a), b - (b - a) * (1.0 - w)),

@@ -29,4 +29,6 @@ def _samples(rng: np.random.Generator) -> Any:
 register("matmul", 2, CONTRACT, "Matrix products of the last two axes; the axes before them broadcast.",
          impl=lambda xp, a, b: xp.matmul(a, b), spec=specs.matmul, check=checks.matmul,
          vjp=each(lambda F, g, y, a, b: F.matmul(g, transposed(F, b)), _matmul_second), dtypes="number", infix="@",
+         pair=lambda F, a, b: F.pair(F.matmul(a.re, b.re) - F.matmul(a.im, b.im),
+                                     F.matmul(a.re, b.im) + F.matmul(a.im, b.re)),
          traits={"stored", "reads_memory"}, ref="numpy.matmul", samples=_samples)

@@ -4,31 +4,39 @@ import math
 from typing import Any
 
 from jitgrad.device import cpu_kernels
+from jitgrad.ops.complex import pairs
 from jitgrad.ops.rows._pointwise import attr_samples, pointwise
-from jitgrad.ops.rules import each
+from jitgrad.ops.rules import each, is_complex
 
 LN2, LN10 = math.log(2.0), math.log(10.0)
 
 
 def function(name: str, arity: int, doc: str, impl: Any, **fields: Any) -> None:
     """Register a row that each target's math library has a function for, of the row's name."""
-    pointwise(name, arity, doc, impl, traits={"elementary", "expensive"}, **fields)
+    traits = {"elementary", "expensive"} | set(fields.pop("traits", ()))
+    pointwise(name, arity, doc, impl, traits=traits, **fields)
 
 
 # --- exponentials, logarithms, roots -------------------------------------------------------------------------------
 
-function("exp", 1, "e to the x.", "exp", vjp=lambda F, g, y, x: (g * y,))
-function("expm1", 1, "exp(x) - 1, accurate near 0.", "expm1", vjp=lambda F, g, y, x: (g * (y + 1.0),))
-function("exp2", 1, "2 to the x.", "exp2", vjp=lambda F, g, y, x: (g * (y * LN2),))
-function("log", 1, "The natural logarithm.", "log", vjp=lambda F, g, y, x: (g / x,), domain=(0.1, 3.0))
-function("log1p", 1, "log(1 + x), accurate near 0.", "log1p", vjp=lambda F, g, y, x: (g / (x + 1.0),),
+function("exp", 1, "e to the x.", "exp", pair=pairs.exponential, vjp=lambda F, g, y, x: (g * y,))
+function("expm1", 1, "exp(x) - 1, accurate near 0.", "expm1", pair=pairs.exponential_less_one,
+         vjp=lambda F, g, y, x: (g * (y + 1.0),))
+function("exp2", 1, "2 to the x.", "exp2", pair=lambda F, x: F.exp(x * LN2), vjp=lambda F, g, y, x: (g * (y * LN2),))
+function("log", 1, "The natural logarithm.", "log",
+         pair=pairs.logarithm, vjp=lambda F, g, y, x: (g / x,), domain=(0.1, 3.0))
+function("log1p", 1, "log(1 + x), accurate near 0.", "log1p",
+         traits={"complex"}, vjp=lambda F, g, y, x: (g / (x + 1.0),),
          domain=(-0.9, 3.0))
-function("log2", 1, "The binary logarithm.", "log2", vjp=lambda F, g, y, x: (g / (x * LN2),), domain=(0.1, 3.0))
-function("log10", 1, "The decimal logarithm.", "log10", vjp=lambda F, g, y, x: (g / (x * LN10),), domain=(0.1, 3.0))
-pointwise("sqrt", 1, "The square root; its slope at 0 is infinite.", "sqrt", vjp=lambda F, g, y, x: (g / (y * 2.0),),
+function("log2", 1, "The binary logarithm.", "log2",
+         pair=lambda F, x: F.log(x) * (1.0 / LN2), vjp=lambda F, g, y, x: (g / (x * LN2),), domain=(0.1, 3.0))
+function("log10", 1, "The decimal logarithm.", "log10",
+         pair=lambda F, x: F.log(x) * (1.0 / LN10), vjp=lambda F, g, y, x: (g / (x * LN10),), domain=(0.1, 3.0))
+pointwise("sqrt", 1, "The square root; its slope at 0 is infinite.", "sqrt",
+         pair=pairs.root, vjp=lambda F, g, y, x: (g / (y * 2.0),),
           domain=(0.1, 3.0))
 pointwise("rsqrt", 1, "1 / sqrt(x).", lambda xp, x: 1 / xp.sqrt(x), domain=(0.1, 3.0),
-          vjp=lambda F, g, y, x: (g * -0.5 * (y * y * y),))
+          pair=lambda F, x: 1.0 / F.sqrt(x), vjp=lambda F, g, y, x: (g * -0.5 * (y * y * y),))
 
 
 def _logaddexp(F: Any, a: Any, b: Any) -> Any:
@@ -56,13 +64,20 @@ pointwise("xlogy", 2, "a * log(b), 0 where a is 0.", compose=_xlogy, ref="scipy.
 
 # --- circular ------------------------------------------------------------------------------------------------------
 
-function("sin", 1, "Sine.", "sin", vjp=lambda F, g, y, x: (g * F.cos(x),))
-function("cos", 1, "Cosine.", "cos", vjp=lambda F, g, y, x: (-(g * F.sin(x)),))
-function("tan", 1, "Tangent.", "tan", vjp=lambda F, g, y, x: (g * (1.0 + y * y),), domain=(-1.2, 1.2))
-function("asin", 1, "Arc sine.", "arcsin", vjp=lambda F, g, y, x: (g * F.rsqrt(1.0 - x * x),), domain=(-0.9, 0.9))
-function("acos", 1, "Arc cosine.", "arccos", vjp=lambda F, g, y, x: (-(g * F.rsqrt(1.0 - x * x)),),
+function("sin", 1, "Sine.", "sin",
+         pair=lambda F, x: F.pair(F.sin(x.re) * F.cosh(x.im), F.cos(x.re) * F.sinh(x.im)),
+         vjp=lambda F, g, y, x: (g * F.cos(x),))
+function("cos", 1, "Cosine.", "cos",
+         pair=lambda F, x: F.pair(F.cos(x.re) * F.cosh(x.im), -(F.sin(x.re) * F.sinh(x.im))),
+         vjp=lambda F, g, y, x: (-(g * F.sin(x)),))
+function("tan", 1, "Tangent.", "tan",
+         pair=lambda F, x: F.pair(*pairs.tangent(F, F.tan(x.re), F.tanh(x.im), 1.0)),
+         vjp=lambda F, g, y, x: (g * (1.0 + y * y),), domain=(-1.2, 1.2))
+function("asin", 1, "Arc sine.", "arcsin",
+         traits={"complex"}, vjp=lambda F, g, y, x: (g * F.rsqrt(1.0 - x * x),), domain=(-0.9, 0.9))
+function("acos", 1, "Arc cosine.", "arccos", traits={"complex"}, vjp=lambda F, g, y, x: (-(g * F.rsqrt(1.0 - x * x)),),
          domain=(-0.9, 0.9))
-function("atan", 1, "Arc tangent.", "arctan", vjp=lambda F, g, y, x: (g / (x * x + 1.0),))
+function("atan", 1, "Arc tangent.", "arctan", traits={"complex"}, vjp=lambda F, g, y, x: (g / (x * x + 1.0),))
 
 
 def _inverse_square(F: Any, a: Any, b: Any) -> Any:
@@ -77,13 +92,28 @@ function("atan2", 2, "The angle of the point (b, a).", "arctan2",
 
 # --- hyperbolic ----------------------------------------------------------------------------------------------------
 
-function("sinh", 1, "Hyperbolic sine.", "sinh", vjp=lambda F, g, y, x: (g * F.cosh(x),))
-function("cosh", 1, "Hyperbolic cosine.", "cosh", vjp=lambda F, g, y, x: (g * F.sinh(x),))
-function("tanh", 1, "Hyperbolic tangent.", "tanh", vjp=lambda F, g, y, x: (g * (1.0 - y * y),))
-function("asinh", 1, "Inverse hyperbolic sine.", "arcsinh", vjp=lambda F, g, y, x: (g * F.rsqrt(x * x + 1.0),))
-function("acosh", 1, "Inverse hyperbolic cosine.", "arccosh", vjp=lambda F, g, y, x: (g * F.rsqrt(x * x - 1.0),),
+
+def _acosh_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:
+    if is_complex(x):  # the root of the product is not the product of the roots everywhere
+        return (g * F.rsqrt(x - 1.0) * F.rsqrt(x + 1.0),)
+    return (g * F.rsqrt(x * x - 1.0),)
+
+
+function("sinh", 1, "Hyperbolic sine.", "sinh",
+         pair=lambda F, x: F.pair(F.sinh(x.re) * F.cos(x.im), F.cosh(x.re) * F.sin(x.im)),
+         vjp=lambda F, g, y, x: (g * F.cosh(x),))
+function("cosh", 1, "Hyperbolic cosine.", "cosh",
+         pair=lambda F, x: F.pair(F.cosh(x.re) * F.cos(x.im), F.sinh(x.re) * F.sin(x.im)),
+         vjp=lambda F, g, y, x: (g * F.sinh(x),))
+function("tanh", 1, "Hyperbolic tangent.", "tanh",
+         pair=lambda F, x: F.pair(*pairs.tangent(F, F.tanh(x.re), F.tan(x.im), -1.0)),
+         vjp=lambda F, g, y, x: (g * (1.0 - y * y),))
+function("asinh", 1, "Inverse hyperbolic sine.", "arcsinh",
+         traits={"complex"}, vjp=lambda F, g, y, x: (g * F.rsqrt(x * x + 1.0),))
+function("acosh", 1, "Inverse hyperbolic cosine.", "arccosh", traits={"complex"}, vjp=_acosh_vjp,
          domain=(1.2, 4.0))
-function("atanh", 1, "Inverse hyperbolic tangent.", "arctanh", vjp=lambda F, g, y, x: (g / (1.0 - x * x),),
+function("atanh", 1, "Inverse hyperbolic tangent.", "arctanh",
+         traits={"complex"}, vjp=lambda F, g, y, x: (g / (1.0 - x * x),),
          domain=(-0.9, 0.9))
 
 # --- error function and gamma family: NumPy has none, native code computes them on its arrays too -----------------

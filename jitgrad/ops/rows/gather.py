@@ -47,7 +47,9 @@ def _pad_vjp(F: Any, g: Any, y: Any, x: Any, pads: tuple[tuple[Any, Any], ...], 
 
 
 register("pad", 1, JOIN, "x with `value` around it; pads are not negative.",
-         batch=batching.pad, vjp=_pad_vjp, impl=_pad, dtypes="any",
+         batch=batching.pad, vjp=_pad_vjp, pair=lambda F, x, pads, value: F.pair(
+             F.pad(x.re, pads=pads, value=value.real), F.pad(x.im, pads=pads, value=value.imag)),
+         impl=_pad, dtypes="any",
          spec=specs.pad, samples=lambda rng: [
              ((rng.normal(size=(2, 3)),), {"pads": ((1, 0), (0, 2)), "value": 1.5}),
              ((rng.normal(size=(0, 3)),), {"pads": ((1, 1), (0, 0)), "value": 0.0}),
@@ -169,5 +171,6 @@ register("scatter_add", 3, GATHER, "x with src (of i's shape) added at index i a
                   lambda F, g, y, x, i, src, axis: F.gather(g, i, axis=axis)))
 register("nonzero", 1, GATHER, "The indices of nonzero elements, int64[n, rank].", vjp=NONDIFF, dtypes="any",
          traits={"in_library"}, batch=DYNAMIC,
+         pair=lambda F, x: F.nonzero(F.logical_or(F.ne(x.re, 0.0), F.ne(x.im, 0.0))),
          impl=lambda xp, x: xp.argwhere(x).astype(np.int64), spec=specs.nonzero,
          samples=lambda rng: [((rng.integers(0, 2, (3, 4)),), {}), ((rng.integers(0, 2, (5,)),), {})])

@@ -6,6 +6,7 @@ Equal maxima share the gradient of amax evenly, as in torch.
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from jitgrad import dtypes
 from jitgrad.dims import product
 from jitgrad.ops import checks, specs
 from jitgrad.ops.namespaces import summed, unbroadcast
-from jitgrad.ops.opdef import NONDIFF, REDUCE, register
+from jitgrad.ops.opdef import EXPRESSION, NONDIFF, PARTS, REDUCE, register
 from jitgrad.ops.rows import _batching as batching
 
 
@@ -61,12 +62,27 @@ def _prod_vjp(F: Any, g: Any, y: Any, x: Any, axes: tuple[int, ...], keepdim: bo
     return (F.unreduce(g, x, axes, keepdim) * F.permute(others, axes=back),)
 
 
-_reduce("sum", "The sum over axes.", summed, fold="sum", dtypes="any", traits={"passes", "total"},
+
+def _prod_pair(F: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+    """In turns: the products of pairs of halves, until one number is left."""
+    for axis in axes:
+        n = operator.index(x.shape[axis])  # in a script guarded
+        while n > 1:
+            half = n // 2
+            first, second = [F.slice(x, axis=axis, start=k * half, length=half, step=1) for k in (0, 1)]
+            rest = [F.slice(x, axis=axis, start=2 * half, length=1, step=1)] * (n % 2)
+            x, n = F.cat(first * second, *rest, axis=axis), half + n % 2
+        if n == 0:
+            x = F.pad(x, pads=tuple([(int(a == axis), 0) for a in range(x.ndim)]), value=1)
+    return x if keepdim or not axes else F.reshape(x, shape=specs.reduced_shape(x.shape, axes, False))
+
+
+_reduce("sum", "The sum over axes.", summed, fold="sum", pair=PARTS, dtypes="any", traits={"passes", "total"},
         vjp=lambda F, g, y, x, axes, keepdim: (F.unreduce(g, x, axes, keepdim),))
-_reduce("prod", "The product over axes.", _prod, fold="prod", vjp=_prod_vjp, dtypes="number",
+_reduce("prod", "The product over axes.", _prod, fold="prod", pair=_prod_pair, vjp=_prod_vjp, dtypes="number",
         traits={"total"})
 _reduce("mean", "The mean over axes.", compose=lambda F, x, axes, keepdim: (
-            F.sum(x, axes=axes, keepdim=keepdim) / F.count(x, axes)),
+            F.sum(x, axes=axes, keepdim=keepdim) / F.count(x, axes)), pair=EXPRESSION,
         vjp=lambda F, g, y, x, axes, keepdim: (F.unreduce(g / F.count(x, axes), x, axes, keepdim),))
 
 
@@ -87,7 +103,8 @@ def _var_vjp(F: Any, g: Any, y: Any, x: Any, axes: tuple[int, ...], keepdim: boo
 _reduce("var", "The mean squared distance from the mean, with `correction` taken off the divisor.", compose=_var,
         vjp=_var_vjp, samples=_samples({"correction": 0}, {"correction": 1}))
 register("sum_to", 1, REDUCE, "x summed over the axes along which `shape` was repeated to x's shape.", dtypes="any",
-         impl=lambda xp, x, shape: unbroadcast(x, shape), spec=specs.reshaped, traits={"passes", "in_library"},
+         impl=lambda xp, x, shape: unbroadcast(x, shape), spec=specs.reshaped, pair=PARTS,
+         traits={"passes", "in_library"},
          batch=batching.sum_to,
          vjp=lambda F, g, y, x, shape: (F.expand_like(g, x),),
          samples=lambda rng: [((rng.normal(size=(2, 3, 4)),), {"shape": s}) for s in ((3, 4), (1, 4), (2, 1, 4), ())])
@@ -121,6 +138,8 @@ for _name, _what in (("argmax", "maximum"), ("argmin", "minimum")):
 for _name, _doc in (("any", "Whether some element is nonzero."), ("all", "Whether every element is nonzero.")):
     _reduce(_name, _doc, lambda xp, x, axes, keepdim, _name=_name: getattr(x.astype(bool), _name)(
                 axis=axes, keepdims=keepdim), fold=_name, traits={"total"}, vjp=NONDIFF, dtypes="any",
+            pair=lambda F, x, axes, keepdim, _name=_name: getattr(F, _name)(
+                F.logical_or(F.ne(x.re, 0.0), F.ne(x.im, 0.0)), axes=axes, keepdim=keepdim),
             spec=specs.reduce_to(dtypes.bool_))
 
 # --- softmax and kin -----------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ import numpy as np
 
 from jitgrad.ops import checks, specs
 from jitgrad.ops.namespaces import CHAIN
-from jitgrad.ops.opdef import NONDIFF, SCAN, SORT, register
+from jitgrad.ops.opdef import NONDIFF, PARTS, SCAN, SORT, register
+from jitgrad.ops.rules import part_dtype
 
 # --- scans ---------------------------------------------------------------------------------------------------------
 
@@ -60,7 +61,7 @@ def _cumprod_vjp(F: Any, g: Any, y: Any, x: Any, axis: int) -> tuple[Any]:
     but with the right slope, so that second derivatives are exact too.
     """
     zero = F.eq(x, 0)
-    rank = F.cumsum(F.cast(zero, dtype=x.dtype), axis=axis)
+    rank = F.cumsum(F.cast(zero, dtype=part_dtype(x)), axis=axis)
     first, second = F.logical_and(zero, F.eq(rank, 1)), F.logical_and(zero, F.eq(rank, 2))
 
     def at(place: Any, replaced: Any, number: int) -> Any:
@@ -74,10 +75,12 @@ def _cumprod_vjp(F: Any, g: Any, y: Any, x: Any, axis: int) -> tuple[Any]:
 
 
 register("cumsum", 1, SCAN, "Running sums along an axis.", impl=_scan("cumsum", np.add), spec=specs.same,
-         dtypes="number", traits={"in_library", "total"}, vjp=lambda F, g, y, x, axis: (_reverse_cumsum(F, g, axis),),
+         dtypes="number", pair=PARTS, traits={"in_library", "total"},
+         vjp=lambda F, g, y, x, axis: (_reverse_cumsum(F, g, axis),),
          ref="numpy.cumsum", samples=_samples)
 register("cumprod", 1, SCAN, "Running products along an axis.", impl=_scan("cumprod", np.multiply),
-         spec=specs.same, dtypes="number", traits={"in_library", "total"}, vjp=_cumprod_vjp, ref="numpy.cumprod",
+         spec=specs.same, dtypes="number", traits={"in_library", "total", "complex"}, vjp=_cumprod_vjp,
+         ref="numpy.cumprod",
          samples=_samples)
 
 # --- sorting: NaN counts as the largest value, as in torch ---------------------------------------------------------

@@ -8,9 +8,10 @@ import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.ops import checks, specs
+from jitgrad.ops.complex.pairs import OnWhole
 from jitgrad.ops.opdef import GATHER, NONDIFF, VIEW, register
 from jitgrad.ops.rows import _batching as batching
-from jitgrad.ops.rules import each
+from jitgrad.ops.rules import each, transposed as exchanged
 
 
 def _samples(*cases: tuple[tuple[int, ...], dict[str, Any]]) -> Any:
@@ -25,17 +26,20 @@ _view("alias", "A view that changes nothing.", lambda xp, x: x[...], spec=specs.
       traits={"cheap", "view", "affine", "in_order", "lossless", "total"}, vjp=lambda F, g, y, x: (g,),
       samples=_samples(((2, 3), {}), ((), {}), ((0, 3), {})))
 _view("reshape", "The elements in order in another shape.", lambda xp, x, shape: x.reshape(shape), spec=specs.reshaped,
+      pair=OnWhole(lambda F, w, shape: F.reshape(w, shape=(*shape, 2))),
       traits={"cheap", "view", "affine", "in_order", "lossless", "reads_memory"}, check=checks.reshape,
       batch=batching.reshape,
       vjp=lambda F, g, y, x, shape: (F.reshape_like(g, x),),
       samples=_samples(((2, 6), {"shape": (3, 4)}), ((1,), {"shape": ()}), ((), {"shape": (1, 1)}),
                        ((0, 3), {"shape": (3, 0, 2)})))
 _view("permute", "Axes in another order.", lambda xp, x, axes: x.transpose(axes), spec=specs.permute,
+      pair=OnWhole(lambda F, w, axes: F.permute(w, axes=(*axes, len(axes)))),
       batch=batching.permute,
       traits={"cheap", "view", "affine", "lossless", "total"},
       vjp=lambda F, g, y, x, axes: (F.permute(g, axes=tuple(axes.index(i) for i in range(len(axes)))),),
       samples=_samples(((2, 3, 4), {"axes": (2, 0, 1)}), ((), {"axes": ()})))
 _view("expand", "Axes of size one repeated, and new leading axes.", lambda xp, x, shape: xp.broadcast_to(x, shape),
+      pair=OnWhole(lambda F, w, shape: F.expand(w, shape=(*shape, 2))),
       spec=specs.reshaped, check=checks.expand,
       batch=batching.expand,
       traits={"cheap", "view", "affine", "lossless"}, vjp=lambda F, g, y, x, shape: (F.sum_to(g, shape=x.shape),),
@@ -92,6 +96,7 @@ def _diagonal(xp: Any, x: Any, offset: int, axis1: int, axis2: int) -> Any:
 _DIAGONALS = (((3, 4), {"offset": 1, "axis1": 0, "axis2": 1}), ((2, 4, 3), {"offset": -1, "axis1": 1, "axis2": 2}),
               ((4, 2, 3), {"offset": 0, "axis1": 2, "axis2": 0}), ((2, 2), {"offset": 2, "axis1": 0, "axis2": 1}))
 _view("diagonal", "The diagonal of two axes as a new last axis.", _diagonal, spec=specs.diagonal,
+      pair=OnWhole(lambda F, w, **where: exchanged(F, F.diagonal(w, **where))),
       traits={"cheap", "view", "affine"},
       vjp=lambda F, g, y, x, **where: (F.diagonal_scatter(F.zeros_like(x), g, **where),),
       samples=_samples(*_DIAGONALS))

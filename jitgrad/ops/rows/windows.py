@@ -10,9 +10,10 @@ import numpy as np
 from jitgrad.dims import product
 from jitgrad.dtypes import int64
 from jitgrad.ops import checks, specs
-from jitgrad.ops.opdef import GATHER, REDUCE, VIEW, register
+from jitgrad.ops.complex.pairs import OnWhole
+from jitgrad.ops.opdef import GATHER, PARTS, REDUCE, VIEW, register
 from jitgrad.ops.rows import _batching as batching
-from jitgrad.ops.rules import each
+from jitgrad.ops.rules import each, transposed
 from jitgrad.ops.types import TensorType
 
 # --- windows along one axis ----------------------------------------------------------------------------------------
@@ -46,10 +47,11 @@ _WINDOWS: tuple[tuple[tuple[int, ...], dict[str, int]], ...] = (
 
 register("windows", 1, VIEW, "Windows of `size` elements along an axis, the window as a new last axis.", dtypes="any",
          impl=_windows, traits={"view", "reads_memory"}, spec=specs.windows, check=checks.windows,
+         pair=OnWhole(lambda F, w, **how: transposed(F, F.windows(w, **how))),
          vjp=lambda F, g, y, x, **how: (F.windows_add(F.zeros_like(x), g, **how),),
          samples=lambda rng: [((rng.normal(size=s),), how) for s, how in _WINDOWS])
 register("windows_add", 2, GATHER, "x with src added to its windows along an axis.", dtypes="number", impl=_windows_add,
-         batch=batching.write_back(1),
+         pair=PARTS, batch=batching.write_back(1),
          spec=specs.same,
          vjp=each(lambda F, g, y, x, src, **how: g, lambda F, g, y, x, src, **how: F.windows(g, **how)),
          samples=lambda rng: [((rng.normal(size=s), rng.normal(size=_windows(np, np.empty(s), **how).shape)), how)
@@ -91,7 +93,9 @@ register("as_strided", 1, VIEW, "Elements counted in order: those at offset + su
          impl=_strided, traits={"view", "reads_memory"}, spec=lambda x, shape, **how: TensorType(x.dtype, shape),
          compose=lambda F, x, shape, strides, offset: F.index(
              F.reshape(x, shape=(product(x.shape),)), _strided_places(F, shape, strides, offset), axes=(0,)),
-         vjp=_strided_vjp, batch=_strided_batch, samples=lambda rng: [
+         vjp=_strided_vjp, batch=_strided_batch,
+         pair=OnWhole(lambda F, w, shape, strides, offset: F.as_strided(
+             w, shape=(*shape, 2), strides=(*[s * 2 for s in strides], 1), offset=offset * 2)), samples=lambda rng: [
              ((rng.normal(size=s),), {"shape": shape, "strides": strides, "offset": offset})
              for s, shape, strides, offset in (
                  ((3, 4), (2, 2), (5, 1), 1), ((6,), (4, 3), (1, 1), 0), ((2, 3), (), (), 4),

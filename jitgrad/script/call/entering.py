@@ -20,8 +20,8 @@ from jitgrad.eager.arrays.arrays import overlap
 from jitgrad.ops.types import ListType, TensorType
 from jitgrad.script.call import list_kinds, signature as sig
 from jitgrad.script.call.list_kinds import NOTHING
-from jitgrad.script.call.sources import (MISSES, REGISTRIES, Unreadable, column_text, elem_of, memory_order, resolve,
-                                         type_of_tensor)
+from jitgrad.script.call.sources import (MISSES, REGISTRIES, Unreadable, as_parts, column_text, elem_of, memory_order,
+                                         resolve, type_of_tensor)
 from jitgrad.script.graph.ir import symbol_axes
 
 #: so many tensors of one kind are checked in a loop: shorter to compile, and no slower
@@ -256,6 +256,7 @@ _EXPRESSIONS: dict[type, Callable[[EntryWriter, Any], str]] = {
     sig.Column: lambda w, s: column_text(w.read(s.base), s.path),
     sig.Length: lambda w, s: f"len({w.read(s.base)})",
     sig.Extent: lambda w, s: f"{w.read(s.base)}[0]._data.shape[{s.axis}]",
+    sig.Parts: lambda w, s: f"{w.constant(as_parts)}({w.read(s.base)})",
 }
 #: what holds of the object in a variable, by the kind of guard and what it assumes
 _CONDITIONS: dict[str, Callable[[EntryWriter, str, Any], str]] = {

@@ -7,6 +7,7 @@ from typing import Any
 from jitgrad.dims import Dim, Size, substitute
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.entering import EntryWriter, function
+from jitgrad.script.call.sources import as_complex
 from jitgrad.script.graph.ir import map_attr
 
 #: what a result is that is none
@@ -78,6 +79,8 @@ class ResultWriter:
                 return self.reader.read(source)
             case sig.Output(index):
                 return self._output(index)
+            case sig.Complex(parts):
+                return f"{self.constant(as_complex)}({self.expression(parts)})"
             case sig.Same(index):
                 return f"i[{index}]"
             case sig.Static() | sig.Nothing():

@@ -111,7 +111,14 @@ class Extent:
     axis: int
 
 
-Source = Arg | Global | Cell | Attr | Item | At | Constant | RngState | Machine | Column | Length | Extent
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The memory of the complex tensor at `base`: a real tensor, the parts along a last axis."""
+
+    base: Source
+
+
+Source = Arg | Global | Cell | Attr | Item | At | Constant | RngState | Machine | Column | Length | Extent | Parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +191,13 @@ class Leaf:
 
     index: int
     grad: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Complex:
+    """The complex tensor of whose parts `parts` is the tensor."""
+
+    parts: Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +370,7 @@ class Text:
     parts: tuple[Any, ...]
 
 
-Result = (Output | Leaf | Same | ViewOf | Static | Given | Container | Object | Made | OneOf | Nothing | Text
+Result = (Output | Leaf | Same | Complex | ViewOf | Static | Given | Container | Object | Made | OneOf | Nothing | Text
           | Repeated | Pairs | Referred | Entry | Pools)
 
 

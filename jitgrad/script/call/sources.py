@@ -12,6 +12,8 @@ import numpy as np
 
 from jitgrad import dtypes, random
 from jitgrad.device import FACTS, device
+from jitgrad.ops import OPS
+from jitgrad.ops.backend import default
 from jitgrad.ops.types import ListType
 from jitgrad.script.call import list_kinds, signature as sig
 
@@ -67,7 +69,20 @@ _FOUND: dict[type, Callable[[Any, dict[str, Any]], Any]] = {
     sig.Column: lambda s, params: list_kinds.column(resolve(s.base, params), s.path),
     sig.Length: lambda s, params: len(resolve(s.base, params)),
     sig.Extent: lambda s, params: resolve(s.base, params)[0].shape[s.axis],
+    sig.Parts: lambda s, params: as_parts(resolve(s.base, params)),
 }
+
+
+def as_parts(tensor: Any) -> Any:
+    """The memory of a complex tensor as a real one, a view that is recorded. TypeError for anything else."""
+    if not isinstance(tensor, type_of_tensor()) or not tensor.dtype.is_complex:
+        raise TypeError("no complex tensor")
+    return default().apply(OPS["view_as_real"], (tensor,), {})
+
+
+def as_complex(parts: Any) -> Any:
+    """The inverse of `as_parts`; None of None."""
+    return parts if parts is None else default().apply(OPS["view_as_complex"], (parts,), {})
 
 
 def describe(source: sig.Source) -> str:
@@ -92,6 +107,7 @@ _TOLD: dict[type, Callable[[Any], str]] = {
     sig.Column: lambda s: column_text(describe(s.base), s.path) if s.path else describe(s.base),
     sig.Length: lambda s: f"len({describe(s.base)})",
     sig.Extent: lambda s: f"{describe(s.base)}[0].shape[{s.axis}]",
+    sig.Parts: lambda s: f"torch.view_as_real({describe(s.base)})",
 }
 
 

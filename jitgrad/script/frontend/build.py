@@ -16,7 +16,7 @@ from jitgrad.ops.types import ListType, TensorType
 from jitgrad.script.autodiff import inner
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import NOTHING, Kind
-from jitgrad.script.frontend.batches import kind
+from jitgrad.script.frontend.batches import complex_kind, kind
 from jitgrad.script.frontend.boundary import deferred_stores, list_arguments, placement
 from jitgrad.script.frontend.boundary.inputs import Inputs
 from jitgrad.script.frontend.boundary.results import Results
@@ -41,7 +41,8 @@ from jitgrad.script.graph.ir import Block, Graph, Value
 
 #: loaded for the kinds and handlers that they register
 REGISTERED = (deques, mappings, ordered_lists, sequences, texts, builtins, dictionaries, iterators, jitgrad_functions,
-              numpylib, sets, stdlib, kind, mapping, transforms, functions, instances, numeric, raised, tensors, unions)
+              numpylib, sets, stdlib, complex_kind, kind, mapping, transforms, functions, instances, numeric, raised,
+              tensors, unions)
 
 dispatch.evaluate.fill(expressions.evaluate)
 dispatch.run_block.fill(statements.run_block)

@@ -17,7 +17,7 @@ import numpy as np
 
 from jitgrad.device import device
 from jitgrad.dims import Dim
-from jitgrad.dtypes import FLOAT_KINDS
+from jitgrad.dtypes import INEXACT_KINDS
 from jitgrad.eager.arrays.arrays import host_copy, to_host
 from jitgrad.eager.autograd.engine import grad
 from jitgrad.eager.construct import wrap
@@ -215,13 +215,13 @@ def _alone(node: Node, given: Sequence[Any], made: Sequence[Any], attrs: dict[st
 
 def _gradient(node: Node, given: Sequence[Any], attrs: dict[str, Any], where: device) -> str:
     row = OPS[node.op]
-    if not any(x.dtype.kind in FLOAT_KINDS for x in given) or not callable(row.vjp):
+    if not any(x.dtype.kind in INEXACT_KINDS for x in given) or not callable(row.vjp):
         return ""
     found = []
     for compiled in (True, False):
         tensors = [wrap(np.array(x)).to(where) for x in given]
         for t in tensors:
-            t._needs = t._data.dtype.kind in FLOAT_KINDS
+            t._needs = t._data.dtype.kind in INEXACT_KINDS
         if compiled:
             rows = backend().apply(row, tuple(t.detach() for t in tensors), attrs)
             made = [m._data for m in (rows if isinstance(rows, tuple) else (rows,))]

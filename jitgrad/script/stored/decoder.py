@@ -213,6 +213,8 @@ class Decoder(ABC):
                 return sig.Same(self._input(index))
             case ["static", value]:
                 return sig.Static(from_plain(value))
+            case ["complex", parts]:
+                return sig.Complex(self.result(parts, n_items))
             case ["leaf", index, grad]:
                 type_ = self._output_type(self._output(index))
                 need(n_items is None and (type_ is None or (isinstance(type_, TensorType)

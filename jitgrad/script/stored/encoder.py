@@ -130,6 +130,8 @@ class Encoder(ABC):
                     raise NotSavable(f"its result, an object of class `{type(value).__qualname__}`: return tensors, "
                                      "numbers, strings, and tuples, lists and dicts of them")
                 return ["static", to_plain(value)]
+            case sig.Complex(parts):
+                return ["complex", self.result(parts)]
             case sig.Leaf(index, grad):
                 return ["leaf", index, self.result(grad)]
             case sig.Given(source):

@@ -91,6 +91,7 @@ def import_by_name(module: str, qualname: str) -> Any:
 _WORDS: dict[type, str] = {
     sig.Arg: "arg", sig.Global: "global", sig.Cell: "cell", sig.Attr: "attr", sig.Item: "item", sig.At: "at",
     sig.RngState: "rng", sig.Machine: "machine", sig.Column: "column", sig.Length: "length", sig.Extent: "extent",
+    sig.Parts: "parts",
     sig.Constant: "constant"}
 _SOURCES: dict[str, Any] = {word: cls for cls, word in _WORDS.items()}
 _FIELDS = {cls: [f.name for f in fields(cls)] for cls in _WORDS}

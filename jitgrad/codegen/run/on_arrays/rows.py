@@ -24,7 +24,7 @@ from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.run import runtime, store
 from jitgrad.codegen.run.compiled import Compiled
 from jitgrad.dims import Symbol, dim
-from jitgrad.ops.opdef import GATHER, POINTWISE, REDUCE, OpDef, has_trait
+from jitgrad.ops.opdef import GATHER, POINTWISE, REDUCE, OpDef, has_kernels, has_trait
 from jitgrad.ops.rules import partial_vjp
 from jitgrad.ops.types import INT, TensorType
 
@@ -33,7 +33,7 @@ MOST = 32
 _KINDS = frozenset({POINTWISE, REDUCE})
 #: kinds of rows whose derivative rules are programs
 _RULES = frozenset({POINTWISE, REDUCE, GATHER})
-_TYPES = frozenset(d.np.char for d in dtypes.ALL if not d.is_half)
+_TYPES = frozenset(d.np.char for d in dtypes.REALS if not d.is_half)
 _ndarray = np.ndarray
 
 #: an array's type: its dtype, 1 or which of the sizes each axis has, and how it lies: `ABSENT`, `DENSE`, `ONE`, or the
@@ -89,7 +89,7 @@ def drawn(op: OpDef, numbers: Sequence[int], attrs: dict[str, Any]) -> Any:
 
 def _results(op: OpDef, needs: tuple[bool, ...] | None, given: Sequence[Any], attrs: dict[str, Any]
              ) -> tuple[Any, ...] | None:
-    if op.kind not in (_KINDS if needs is None else _RULES):
+    if op.kind not in (_KINDS if needs is None else _RULES) or gives_complex(op, attrs):
         return None
     if op.kind is GATHER and not all(v.size and v.min() >= 0 for v in given[2 + (op.first_index or 0):]):
         return None  # NumPy counts them from the end
@@ -130,6 +130,12 @@ def _results(op: OpDef, needs: tuple[bool, ...] | None, given: Sequence[Any], at
         return None
     results = iter(program.run([*read, *[given[k].shape[axis] for k, axis in program.sizes]]))
     return tuple([next(results) if has else None for has in program.there])
+
+
+def gives_complex(op: OpDef, attrs: dict[str, Any]) -> bool:
+    """Whether a row makes complex numbers, of which no program knows: NumPy has them."""
+    wanted = attrs.get("dtype")
+    return not has_kernels(op) or (isinstance(wanted, dtypes.dtype) and wanted.is_complex)
 
 
 def _first(op: OpDef, key: Any, attrs: dict[str, Any]) -> Program | None:

@@ -1,51 +1,66 @@
-"""What complex numbers have, of real tensors: parts, angles and conjugates."""
+"""Complex numbers: their parts, angles and conjugates, and what makes them; of real tensors too, as torch has them."""
 
 import math
 from typing import Any
 
+from jitgrad import dtypes
 from jitgrad.dtypes import bool_
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import apply, as_operand, cast, create, floating, require_tensor
+from jitgrad.ops.library.core import apply, as_operand, cast, create, floating, inplace, require_tensor, word
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.shapes.shape import matrix_transpose
+from jitgrad.ops.library.shapes.join import broadcast_tensors
+from jitgrad.ops.library.shapes.shape import matrix_transpose, reversed_axes
+from jitgrad.ops.library.sizes import require_equal, same_shape
 
 __library__ = True
 
 
+# --- parts ---------------------------------------------------------------------------------------------------------
+
+
 def angle(input: AnyTensor[Tensor]) -> Tensor:
-    """pi below 0, 0 elsewhere, NaN of NaN; its gradient is 0."""
-    x: Any = cast(input, floating(require_tensor("angle", input).dtype))
+    """The argument in (-pi, pi]; of reals pi below 0, 0 elsewhere, NaN of NaN, and its gradient is 0."""
+    if require_tensor("angle", input).dtype.is_complex:
+        return apply("atan2", apply("imag", input), apply("real", input))
+    x: Any = cast(input, floating(input.dtype))
     zero = as_operand(0, x.dtype)
     rest = apply("where", apply("ne", x, x), x, zero)
     return apply("where", apply("lt", x, zero), as_operand(math.pi, x.dtype), rest)
 
 
 def real(input: AnyTensor[Tensor]) -> Tensor:
-    """input itself."""
-    return require_tensor("real", input)
+    """The real parts, a view; a real tensor itself."""
+    x: Any = require_tensor("real", input)
+    return apply("real", x) if x.dtype.is_complex else x
 
 
 def imag(input: AnyTensor[Tensor]) -> Tensor:
-    """RuntimeError: a real tensor has no imaginary part, as in torch."""
-    require_tensor("imag", input)
-    raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    """The imaginary parts, a view. RuntimeError for a real tensor."""
+    if not require_tensor("imag", input).dtype.is_complex:
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    return apply("imag", input)
 
 
 def conj(input: AnyTensor[Tensor]) -> Tensor:
-    """input itself."""
-    return require_tensor("conj", input)
+    """The conjugate; a real tensor itself."""
+    x: Any = require_tensor("conj", input)
+    return apply("conj", x) if x.dtype.is_complex else x
 
 
-conj_physical = resolve_conj = resolve_neg = conj
+conj_physical = conj
+conj_physical_ = inplace(conj_physical)
 
 
-def conj_physical_(input: AnyTensor[Tensor]) -> Tensor:
-    """input itself."""
-    return require_tensor("conj_physical_", input)
+def resolve_conj(input: AnyTensor[Tensor]) -> Tensor:
+    """input itself: conjugates are computed at once."""
+    return require_tensor("resolve_conj", input)
+
+
+resolve_neg = resolve_conj
 
 
 def is_conj(input: AnyTensor[Tensor]) -> bool:
-    """False."""
+    """False: conjugates are computed at once."""
     require_tensor("is_conj", input)
     return False
 
@@ -53,19 +68,73 @@ def is_conj(input: AnyTensor[Tensor]) -> bool:
 is_neg = is_conj
 
 
+# --- made of reals -------------------------------------------------------------------------------------------------
+
+
+def complex(real: AnyTensor[Tensor], imag: AnyTensor[Tensor]) -> Tensor:
+    """real + i imag of two tensors of one floating-point dtype, which broadcast. RuntimeError for other dtypes."""
+    _require_parts(require_tensor("complex", real), require_tensor("complex", imag, "imag", 2))
+    if not same_shape(real.shape, imag.shape):
+        real, imag = broadcast_tensors(real, imag)
+    return apply("complex", real, imag)
+
+
+def polar(abs: AnyTensor[Tensor], angle: AnyTensor[Tensor]) -> Tensor:
+    """abs (cos(angle) + i sin(angle)). RuntimeError for other than two equal floating-point dtypes."""
+    _require_parts(require_tensor("polar", abs), require_tensor("polar", angle, "angle", 2))
+    return apply("complex", *[apply("mul", abs, apply(name, angle)) for name in ("cos", "sin")])
+
+
+def _require_parts(first: Any, second: Any) -> None:
+    for x in (first, second):
+        if x.dtype not in (dtypes.float32, dtypes.float64):
+            raise RuntimeError("Expected both inputs to be Half, Float or Double tensors but got "
+                               f"{word(first.dtype)} and {word(second.dtype)}")
+    if first.dtype is not second.dtype:
+        raise RuntimeError(f"Expected object of scalar type {word(first.dtype)} but got scalar type "
+                           f"{word(second.dtype)} for second argument")
+
+
+def view_as_real(input: AnyTensor[Tensor]) -> Tensor:
+    """The two parts along a new last axis, a view. RuntimeError for a real tensor."""
+    if not require_tensor("view_as_real", input).dtype.is_complex:
+        raise RuntimeError("view_as_real is only supported for complex tensors")
+    return apply("view_as_real", input)
+
+
+def view_as_complex(input: AnyTensor[Tensor]) -> Tensor:
+    """Complex numbers of the two parts along the last axis, a view. RuntimeError for other sizes, dtypes or strides."""
+    x = require_tensor("view_as_complex", input)
+    if x.dtype not in (dtypes.float32, dtypes.float64):
+        raise RuntimeError("view_as_complex is only supported for floating point tensors, but got a tensor of scalar "
+                           f"type: {word(x.dtype)}")
+    if not x.ndim:
+        raise RuntimeError("Input tensor must have one or more dimensions")
+    require_equal(x.shape[-1], 2, lambda: "Tensor must have a last dimension of size 2")
+    return apply("view_as_complex", x)
+
+
 def isreal(input: AnyTensor[Tensor]) -> Tensor:
-    """True for each element."""
-    return create("full", require_tensor("isreal", input), value=True, shape=tuple(input.shape), dtype=bool_)
+    """Whether each element has no imaginary part."""
+    if require_tensor("isreal", input).dtype.is_complex:
+        im = apply("imag", input)
+        return apply("eq", im, as_operand(0, im.dtype))
+    return create("full", input, value=True, shape=tuple(input.shape), dtype=bool_)
 
 
 def adjoint(input: AnyTensor[Tensor]) -> Tensor:
-    """Matrices with their last two axes exchanged. RuntimeError for a vector."""
+    """Matrices transposed and conjugated. RuntimeError for a vector."""
     if require_tensor("adjoint", input).ndim == 1:
         raise RuntimeError("tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.")
-    return matrix_transpose(input) if input.ndim else input  # type: ignore[return-value]
+    return conj(matrix_transpose(input) if input.ndim else input)
+
+
+def hermitian(input: AnyTensor[Tensor]) -> Tensor:
+    """`x.H`: a matrix transposed and conjugated. RuntimeError for other ranks."""
+    return conj(reversed_axes(input))
 
 
 complete(globals())
 
-__all__ = ["adjoint", "angle", "conj", "conj_physical", "conj_physical_", "imag", "is_conj", "is_neg", "isreal", "real",
-           "resolve_conj", "resolve_neg"]
+__all__ = ["adjoint", "angle", "complex", "conj", "conj_physical", "conj_physical_", "imag", "is_conj", "is_neg",
+           "isreal", "polar", "real", "resolve_conj", "resolve_neg", "view_as_complex", "view_as_real"]

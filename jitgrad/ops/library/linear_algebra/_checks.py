@@ -22,6 +22,8 @@ def matrices(fn: str, A: Any) -> Any:
     """A, or RuntimeError unless it holds matrices of floats."""
     if A.ndim < 2:
         raise RuntimeError(f"{fn}: The input tensor A must have at least 2 dimensions.")
+    if A.dtype.is_complex:
+        raise NotImplementedError(f"{fn} of complex matrices is not available")
     if not A.dtype.is_floating_point:
         raise RuntimeError(f"{fn}: Expected a floating point or complex tensor as input. Got {word(A.dtype)}")
     return A

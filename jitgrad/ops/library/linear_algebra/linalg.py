@@ -7,6 +7,7 @@ from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, mode, widen, widest
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import Number, alias, apply, as_operand, cast, expand_to, require_tensor, word
+from jitgrad.ops.library.elements.parts import conj
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra._checks import identity
 from jitgrad.ops.library.linear_algebra.decompositions import inv
@@ -26,6 +27,7 @@ def _c(x: Any) -> str:
     """torch prints the C++ type here."""
     names = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
              "int64": "long long", "int32": "int",
+             "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
              "int16": "short", "int8": "signed char", "uint8": "unsigned char", "bool": "bool"}
     return names[x.dtype.name]
 
@@ -95,7 +97,9 @@ def dot(input: AnyTensor[Tensor], tensor: AnyTensor[Tensor]) -> Tensor:
     return apply("reshape", apply("matmul", row, column), shape=())
 
 
-vdot = dot
+def vdot(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
+    """The inner product of two vectors, the first conjugated: a 0-dim tensor."""
+    return dot(conj(input), other)
 
 
 def mv(input: AnyTensor[Tensor], vec: AnyTensor[Tensor]) -> Tensor:
@@ -188,7 +192,7 @@ def trace(input: AnyTensor[Tensor]) -> Tensor:
     if input.dtype is bool_:
         raise NotImplementedError("\"trace\" not implemented for 'Bool'")
     line = apply("diagonal", widen(input, "cpu"), offset=0, axis1=0, axis2=1)
-    if not line.dtype.is_floating_point:
+    if not line.dtype.is_inexact:
         line = cast(line, int64)
     return apply("sum", line, axes=(0,), keepdim=False)
 
@@ -243,6 +247,8 @@ def cdist(x1: AnyTensor[Tensor], x2: AnyTensor[Tensor], p: Number = 2.0, compute
     """
     from jitgrad.ops.library.reduce import vector_norm
 
+    if x1.dtype.is_complex:
+        raise RuntimeError(f"cdist only supports floating-point dtypes, X1 got: {word(x1.dtype)}")
     if compute_mode not in (None, "use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",
                             "donot_use_mm_for_euclid_dist"):
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")

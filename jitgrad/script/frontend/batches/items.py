@@ -42,12 +42,10 @@ class SymItem(Item, SymTensor):
 SymTensor.of_item = SymItem
 
 
-def item_of(value: SymTensor, level: BatchBackend) -> SymItem:
-    """The item that stands for all of `value`."""
-    path = (*value.path, ("alias", {ITEM: level}))
-    found = SymTensor(value.storage, path, value._type, value.copied, value.unrecorded)
-    assert isinstance(found, SymItem)
-    return found
+def item_of(value: SymTensor, level: Any) -> Any:
+    """The item that stands for all of `value`; of the mark of complex tensors, the complex tensor that it is."""
+    return SymTensor(value.storage, (*value.path, ("alias", {ITEM: level})), value._type, value.copied,
+                     value.unrecorded)
 
 
 def batches(tensor: SymTensor) -> tuple[BatchBackend, ...]:
@@ -64,6 +62,9 @@ def marked(tensor: SymTensor, of: Sequence[BatchBackend]) -> SymTensor:
 
 def check_none(context: Context, values: Sequence[Any], what: str) -> None:
     """Refuse what scripts cannot do with an item of a batch."""
+    if any(isinstance(v, Batched) and not isinstance(v, SymItem) for v in values):
+        raise UnsupportedCall(f"{what} of a complex tensor", context.span(), hint="do it outside the script, or with "
+                              "`torch.view_as_real`")
     if any(isinstance(v, Batched) for v in values):
         raise UnsupportedCall(f"{what} inside `vmap`", context.span(), hint="do it outside of the function that is "
                               "mapped, or call `vmap` outside the script")

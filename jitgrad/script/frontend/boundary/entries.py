@@ -9,7 +9,8 @@ from jitgrad.dims import Size, Symbol, dim
 from jitgrad.ops.numbers import NUMBERS
 from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
 from jitgrad.script.call import signature as sig
-from jitgrad.script.call.sources import memory_order
+from jitgrad.script.call.sources import as_parts, memory_order, tensor_key
+from jitgrad.script.frontend.batches.complex import complex_of
 from jitgrad.script.frontend.boundary import placement
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
@@ -64,6 +65,8 @@ class Entries:
 
     def tensor(self, tensor: Any, source: sig.Source, name: str, guarded: bool) -> SymTensor:
         """The tensor at `source`, an input."""
+        if tensor.dtype.is_complex:
+            return self._complex(tensor, source, name, guarded)
         found = self.found.get(source)
         if found is None and SHARED in self.context.decisions:
             found = self._twin(tensor, source)
@@ -89,6 +92,15 @@ class Entries:
                 heap.of(context).leaves[storage] = None
         result: SymTensor = found
         return result
+
+    def _complex(self, tensor: Any, source: sig.Source, name: str, guarded: bool) -> SymTensor:
+        """The complex tensor at `source`: its memory is an input."""
+        if not guarded:
+            self.guard(source, "tensor", tensor_key(tensor))
+        parts = self.tensor(as_parts(tensor), sig.Parts(source), name, guarded=False)
+        parts.storage.of_leaf = bool(tensor.requires_grad and tensor.is_leaf)
+        whole: SymTensor = complex_of(parts)
+        return whole
 
     def _twin(self, tensor: Any, source: sig.Source) -> SymTensor | None:
         """The tensor input that is the very object found at `source`: one value, and a guard that it stays so."""

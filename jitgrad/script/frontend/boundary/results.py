@@ -18,7 +18,7 @@ from jitgrad.script.frontend.templates.pools import Ref
 from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.template import Template
-from jitgrad.script.frontend.templates.tensors import Tensor, read_if_there
+from jitgrad.script.frontend.templates.tensors import Tensor, numbers_of, read_if_there
 from jitgrad.script.frontend.templates.texts import Str, Words
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import is_dynamic, kind_of, kind_of_class, type_word
@@ -134,8 +134,8 @@ class Results:
         if isinstance(held, (Tensor, Num, Str)):
             leaf = next(number)
             if not isinstance(held, Tensor) or held.origin < 1:
-                return sig.Output(leaf)
-            return self._referred(leaf, [next(number) for _ in range(held.origin)])
+                return numbers_of(held, sig.Output(leaf))
+            return numbers_of(held, self._referred(leaf, [next(number) for _ in range(held.origin)]))
         if isinstance(t, Either) and t.tagged and all(not is_dynamic(s) for s in t.statics):
             tag = next(number)
             inner = () if t.inner is None else (self._item(t.inner, number),)
@@ -260,12 +260,12 @@ class Results:
         if isinstance(t, Tensor) and t.origin > 0:
             whole, *origin = [leaf.index for leaf in itertools.islice(leaves, 1 + t.origin)
                               if isinstance(leaf, sig.Output)]
-            return self._referred(whole, origin)
+            return numbers_of(t, self._referred(whole, origin))
         if isinstance(t, Tensor) and t.origin == item_origins.UNKNOWN:
             raise UnsupportedCall("a script cannot return this tensor: it may be memory of an argument, and only the "
                                   "run knows of which", self.context.span(), hint="write `.clone()`")
         if isinstance(t, (Tensor, Num, Str)):
-            return next(leaves)
+            return numbers_of(t, next(leaves))
         if isinstance(t, (Same, Static)):
             return self.tree(t.value)
         if isinstance(t, Words):

@@ -4,6 +4,7 @@ Preconditions on sizes (`check` of the rows) are proven by form, assumed for the
 arguments satisfy them (optimistic sizes), or become `check` nodes in front of the op.
 """
 
+import builtins
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,17 +18,23 @@ from jitgrad.dtypes import dtype, from_numpy, int64
 from jitgrad.errors import TypeMismatch, UnsupportedCall
 from jitgrad.ops.backend import Batched
 from jitgrad.ops.batching.backend import ESCAPED, ITEM as NUMBER
+from jitgrad.ops.complex.pairs import makes_pair
 from jitgrad.ops.library.sizes import require_equal, text
-from jitgrad.ops.opdef import POINTWISE, OpDef, backward_name
+from jitgrad.ops.opdef import OPS, POINTWISE, OpDef, backward_name
 from jitgrad.ops.types import TensorType
 from jitgrad.random import default_generator
 from jitgrad.script.call import signature as sig
+from jitgrad.script.frontend.batches import complex
+from jitgrad.script.frontend.batches.complex import SymComplex, complex_of
 from jitgrad.script.frontend.boundary import placement
 from jitgrad.script.frontend.state.context import RANDOM, Context, Restart
 from jitgrad.script.frontend.values import checks, heap, numbers
 from jitgrad.script.frontend.values.values import Number, SymTensor, size_number
 from jitgrad.script.graph.ir import Value
 from jitgrad.script.graph.namespace import GraphNamespace
+
+#: the class of Python's numbers, whose name a module has here
+COMPLEX = builtins.complex
 
 
 class SymbolicBackend:
@@ -41,6 +48,8 @@ class SymbolicBackend:
 
     def apply(self, op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         context = self.context
+        if makes_pair(op, attrs) or any(isinstance(x, SymComplex) for x in operands):
+            return complex.apply(self, op, operands, attrs)
         if any(isinstance(x, Batched) for x in operands):
             raise RuntimeError(ESCAPED)
         attrs = {k: self.attribute(a) for k, a in attrs.items()}
@@ -97,6 +106,8 @@ class SymbolicBackend:
         """The tensor itself if it is there, else a copy with its history."""
         if tensor.device == where:
             return tensor
+        if isinstance(tensor, SymComplex):
+            return complex_of(self.move(tensor.value, where))
         context = self.context
         value = heap.read(context, tensor)
         copied = heap.new_tensor(context, context.one("reshape", value, shape=tensor.type_.dims))
@@ -112,6 +123,10 @@ class SymbolicBackend:
 
     def lift(self, number: Any, d: dtype) -> SymTensor:
         context = self.context
+        if d.is_complex:
+            parts = (number, 0) if isinstance(number, Number) else (number.real, number.imag)
+            made: SymTensor = self.apply(OPS["complex"], tuple([self.lift(x, d.to_real()) for x in parts]), {})
+            return made
         if isinstance(number, Number):
             return heap.new_tensor(context, context.one("fill", number.value, shape=(), dtype=d))
         key = ("lift", type(number), repr(number), d)
@@ -137,6 +152,9 @@ class SymbolicBackend:
             from jitgrad.dtypes import result_type
 
             d = result_type((), (), [numbers.kind_of(x) for x in leaves])
+        if d.is_complex:
+            raise UnsupportedCall("a complex tensor of numbers that the script computes", context.span(),
+                                  hint="make two real tensors, and `torch.complex` of them")
         items = [heap.read(context, self.lift(x, d)) for x in leaves]
         if len(items) == 1:
             return heap.new_tensor(context, context.one("reshape", items[0], shape=shape))
@@ -144,12 +162,16 @@ class SymbolicBackend:
         return heap.new_tensor(context, context.one("reshape", context.one("cat", *rows, axis=0), shape=shape))
 
     def _constant(self, array: np.ndarray[Any, Any], d: dtype | None) -> SymTensor:
-        from jitgrad.dtypes import get_default_dtype
+        from jitgrad.dtypes import get_default_dtype, of_number
 
         context = self.context
         if d is None:
-            d = get_default_dtype() if array.dtype == np.float64 else from_numpy(array.dtype)
+            d = {"float64": get_default_dtype(), "complex128": of_number(COMPLEX)}.get(
+                array.dtype.name) or from_numpy(array.dtype)
         array = array.astype(d.np)
+        if d.is_complex:
+            parts = np.stack([array.real, array.imag], -1)
+            return complex_of(self._constant(parts, d.to_real()))
         if array.size and (array == array.flat[0]).all():
             return heap.new_tensor(context, context.one("full", value=array.flat[0].item(), shape=array.shape, dtype=d))
         inputs = context.inputs
@@ -160,6 +182,11 @@ class SymbolicBackend:
 
     def assign(self, target: SymTensor, value: SymTensor) -> SymTensor:
         context = self.context
+        if isinstance(target, SymComplex):
+            assert isinstance(value, SymComplex)  # the library has cast it
+            self.assign(target.value, value.value)
+            return target
+        assert not isinstance(value, SymComplex)  # the library has cast it
         heap.write(context, target, heap.read(context, value))
         return target
 
@@ -191,10 +218,14 @@ class SymbolicBackend:
     def alias(self, tensor: SymTensor) -> SymTensor:
         """A view that changes nothing."""
         tensor.storage.made = None
+        if isinstance(tensor, SymComplex):
+            return complex_of(self.alias(tensor.value))
         return heap.view(self.context, tensor, "alias", {}, tensor.type_)
 
     def item(self, tensor: SymTensor) -> Any:
         context = self.context
+        if isinstance(tensor, SymComplex):
+            tensor.item()
         if isinstance(tensor, Batched):
             raise RuntimeError(NUMBER)
         type_ = tensor.type_

@@ -11,6 +11,8 @@ from jitgrad.dims import Size, Symbol, dim, symbols
 from jitgrad.dtypes import dtype
 from jitgrad.ops.batching.backend import BatchBackend, spread
 from jitgrad.ops.types import INT, OptionalType, TensorType, Type, map_dims
+from jitgrad.script.call import signature as sig
+from jitgrad.script.frontend.batches.complex import COMPLEX
 from jitgrad.script.frontend.batches.items import marked
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import item_origins
@@ -84,6 +86,8 @@ class Tensor(Template):
         """The template of an item of these vmaps, which are more: the same tensor for each."""
         if batches == self.batches:
             return self
+        if COMPLEX in batches[len(self.batches):]:
+            raise Clash("a complex tensor and a real one")
         if batches[:len(self.batches)] != self.batches or self.origin or self.place:
             raise Clash(f"an item of one vmap and one of another, {self}")
         n = len(self.batches)
@@ -95,7 +99,7 @@ class Tensor(Template):
 
     def as_element(self, elements: Elements) -> Tensor:
         if self.batches:
-            raise Clash("a list of run-time length that holds items of a vmap")
+            raise Clash("a list of run-time length that holds items of a vmap, or complex tensors")
         alias = self.alias if self.alias.startswith(ARGUMENT) else ELEMENT
         return replace(self.opened(elements), alias=alias, origin=_wider(self.origin, self.place), place=0)
 
@@ -126,6 +130,11 @@ class Tensor(Template):
         storage.origin = tuple([next(leaves) for _ in range(self.origin)])
         storage.unknown = self.origin == item_origins.UNKNOWN
         return tensor
+
+
+def numbers_of(t: Template | None, made: sig.Result) -> sig.Result:
+    """The recipe for what a graph output of a template is: a complex tensor where that says so."""
+    return sig.Complex(made) if isinstance(t, Tensor) and COMPLEX in t.batches else made
 
 
 def _wider(a: int, b: int) -> int:

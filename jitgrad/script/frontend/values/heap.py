@@ -15,7 +15,7 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.tensorbase import Size as Shape, TensorBase
 from jitgrad.ops.types import OptionalType, TensorType, short_name
 from jitgrad.script.call import signature as sig
-from jitgrad.script.frontend.state import copies, layout
+from jitgrad.script.frontend.state import copies, joined, layout
 from jitgrad.script.frontend.state.context import LAYOUT, Context, Restart, current
 from jitgrad.script.frontend.state.effects import raise_now
 from jitgrad.script.frontend.state.paths import ITEM, Path, marks, paths_equal
@@ -39,6 +39,7 @@ class Storage:
             then a reshape of it copies.
         block: the block in which the script made it, if it did.
         made: what eager's `grad_fn` says of what it holds, "" if that is not certain; None if it may be a view of that.
+        of_leaf: the memory of a complex leaf of the caller that asks for a gradient.
         was_leaf: a branch, loop or list brought it here, and it may be a leaf: its `.grad` is not known.
         origin: for an item of a list, which of the caller's tensors it is, if any (`item_origins.py`).
         unknown: it may be one of them, and nothing says which.
@@ -46,8 +47,8 @@ class Storage:
         device: where eager would have it; None: made of numbers, where the script's other tensors are.
     """
 
-    __slots__ = ("alias", "block", "device", "inference", "input", "made", "ordered", "origin", "requires_grad",
-                 "retains_grad", "root", "type", "unknown", "was_leaf")
+    __slots__ = ("alias", "block", "device", "inference", "input", "made", "of_leaf", "ordered", "origin",
+                 "requires_grad", "retains_grad", "root", "type", "unknown", "was_leaf")
 
     def __init__(self, type_: TensorType, input_: int = -1, alias: str = "", requires_grad: bool = False):
         self.type, self.input, self.alias, self.requires_grad = type_, input_, alias, requires_grad
@@ -56,7 +57,7 @@ class Storage:
         self.retains_grad = False
         self.root: Value | None = None
         self.block: Block | None = None
-        self.was_leaf = False
+        self.was_leaf = self.of_leaf = False
         self.origin: tuple[Value, ...] = ()
         self.unknown = False
         self.device: Device | None = None
@@ -70,10 +71,11 @@ class SymTensor(TensorBase["SymTensor"]):
     of_item: ClassVar[type[SymTensor]]
 
     def __new__(cls, storage: Storage, path: Path, *more: Any) -> SymTensor:
-        return object.__new__(SymTensor.of_item if path and ITEM in path[-1][1] else SymTensor)
+        mark = path[-1][1].get(ITEM) if path else None
+        found: SymTensor = object.__new__(getattr(mark, "reference", SymTensor.of_item) if mark else SymTensor)
+        return found
 
-    def __init__(self, storage: Storage, path: Path, type_: TensorType, copied: bool = False,
-                 unrecorded: bool = False):
+    def __init__(self, storage: Storage, path: Path, type_: TensorType, copied: bool = False, unrecorded: bool = False):
         self.storage, self.path, self._type = storage, path, type_
         self.copied = copied  # a reshape that eager may have to copy: not writable
         self.unrecorded = unrecorded  # a view made while nothing is recorded: no write to it is recorded
@@ -252,11 +254,9 @@ def apply_view(context: Context, value: Value, op: str, attrs: Mapping[str, Any]
     if op == "alias":
         return value
     key = (value, op, tuple(sorted(attrs.items())))
-    found = context.recall(key)
-    if found is None:
-        found = context.remember(key, context.one(op, value, **attrs))
-    result: Value = found
-    return result
+    found: Value = context.recall(key) or context.remember(
+        key, joined.selected(context, value, op, attrs) or context.one(op, value, **attrs))
+    return found
 
 
 def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], type_: TensorType) -> SymTensor:
@@ -294,7 +294,7 @@ def write(context: Context, tensor: SymTensor, value: Value) -> None:
     if context.grad and tensor.unrecorded and (context.has_history(base) or context.has_history(value)):
         raise raise_now(context, RuntimeError, (NO_GRAD_VIEW,))
     recorded = context.grad and not any(op == "detach" for op, _ in tensor.path)
-    if recorded and storage.requires_grad:
+    if recorded and (storage.requires_grad or storage.of_leaf):
         raise_leaf(context, bool(tensor.path))
     storage.made = storage.made and ""
     value = _put(context, base, tensor.path, value)

@@ -10,7 +10,7 @@ from jitgrad.script.frontend.state.context import Context, current
 from jitgrad.script.frontend.state.handlers import Args
 from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates.alternatives import Num, tag_of
-from jitgrad.script.frontend.templates.tensors import Tensor
+from jitgrad.script.frontend.templates.tensors import Tensor, numbers_of
 from jitgrad.script.frontend.templates.unions import (certain, force, is_choice, is_static, opened, optional, switch,
                                                       undecided)
 from jitgrad.script.frontend.values import numbers, protocol
@@ -108,7 +108,7 @@ class UnionKind(Kind):
         copies.identify(results.context, obj)
         leaf = optional(obj)
         if leaf is not None:
-            return sig.Output(results.output(leaf))
+            return numbers_of(obj.inner, sig.Output(results.output(leaf)))
         return results.one_of(tag_of(results.context, obj), obj.statics, obj.inner, obj.leaves)
 
     def text(self, context: Context, obj: Union, conversion: str, spec: str) -> list[Any]:

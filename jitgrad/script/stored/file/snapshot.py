@@ -156,6 +156,8 @@ class Snapshot:
                     raise NotSavable(f"`{describe(source)}`: a dict keyed by tensors is an argument")
                 self.current(source)
                 return path
+            case sig.Parts(base):
+                raise NotSavable(f"`{describe(base)}` is a complex tensor: give its parts, `torch.view_as_real(...)`")
             case sig.Column(base) | sig.Length(base) | sig.Extent(base):
                 raise NotSavable(f"`{describe(base)}` is taken with any length, since calls brought several: script "
                                  "the function anew and call it with the length to save, or let it take a tensor")

@@ -41,6 +41,9 @@ class Level:
     def stand_in(self, context: Context, tree: Any) -> Any:
         """A tree of tensors with a stand-in for each."""
         if isinstance(tree, SymTensor):
+            if tree.dtype.is_complex:
+                raise UnsupportedCall(f"`{self.name}` of a complex tensor", context.span(),
+                                      hint="let the function take `torch.view_as_real` of it")
             if not tree.dtype.is_floating_point:
                 raise effects.raise_now(context, RuntimeError, (
                     f"{self.name}: only Tensors of floating point dtype can require gradients, got {tree.dtype}",))

@@ -1,0 +1,1 @@
+"""Complex numbers beside the op table: what a script makes of them."""
