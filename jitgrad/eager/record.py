@@ -121,7 +121,9 @@ def create(op: OpDef, numbers: tuple[Any, ...], attrs: dict[str, Any], where: de
     """Run a row without tensor operands: a new tensor on a device."""
     if where.type == "cpu":
         if op.kind is RANDOM and math.prod(attrs["shape"]) >= MANY:
-            return wrap(cpu_kernels().drawn(op, numbers, attrs))
+            made = cpu_kernels().drawn(op, numbers, attrs)
+            if made is not None:
+                return wrap(made)
         return wrap((op.cache.get("eager") or plan_of(op)).run(*numbers, **attrs))
     home = libraries.on_device(where)
     with home.on(where):

@@ -23,6 +23,10 @@ from jitgrad.eager.autograd.node import Array, TapedArray
 #: a block's file may lie here under a name, for who comes after its owner has gone
 FOLDER = "/dev/shm"
 PREFIX = "jitgrad-"
+#: what is said of a tensor with history that another process is to have
+HISTORY = ("Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support "
+           "crossing process boundaries.  If you just want to transfer the data, call detach() on the tensor before "
+           "serializing (e.g., putting it on the queue).")
 
 #: the blocks that this process has mapped, by the identity of the array of all their bytes
 _blocks: dict[int, Block] = {}

@@ -19,10 +19,6 @@ from jitgrad.eager.construct import wrap
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import Buffer, Parameter
 
-HISTORY = ("Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support "
-           "crossing process boundaries.  If you just want to transfer the data, call detach() on the tensor before "
-           "serializing (e.g., putting it on the queue).")
-
 
 class _Strategy:
     current = "file_descriptor"
@@ -65,7 +61,7 @@ def reduce_tensor(x: Tensor) -> tuple[Any, ...]:
     RuntimeError for one with history; a GPU's tensor is sent as its elements.
     """
     if x.grad_fn is not None:
-        raise RuntimeError(HISTORY)
+        raise RuntimeError(shared.HISTORY)
     if x.is_cuda or not x.numel():
         return x.__reduce_ex__(5)  # type: ignore[no-any-return]
     named = _Strategy.current == "file_system"

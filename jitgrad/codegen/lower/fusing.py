@@ -19,10 +19,9 @@ def fused(units: Units, fusion: Fusion, device: bool) -> list[Group]:
     times = eras(units)
     columns = ColumnSums(units, fusion) if device else None
     sums = columns.sums if columns is not None else set()
-    if columns is not None and sums:
-        fusion.run(lambda a, b: a in sums or b in sums or times.get(a) != times.get(b), columns.join)
-    elif times:
-        fusion.run(lambda a, b: times.get(a) != times.get(b))
+    if sums or times:
+        fusion.run(lambda a, b: a in sums or b in sums or times.get(a) != times.get(b),
+                   columns.join if columns is not None else None)
     else:
         fusion.run()
     for item in list(fusion.items):

@@ -19,6 +19,7 @@ import numpy as np
 
 from jitgrad.eager import shared
 from jitgrad.eager.autograd.node import Array
+from jitgrad.eager.tensor import Tensor
 
 #: messages that a socket takes before a sender waits, on systems with the least room for them
 IN_FLIGHT = 100
@@ -37,6 +38,12 @@ class _Pickler(pickle.Pickler):
         known: Any = reduction.ForkingPickler(io.BytesIO())
         self.dispatch_table = {cls: reduce for cls, reduce in known.dispatch_table.items()
                                if reduce.__module__ != "jitgrad.multiprocessing.reductions"}
+
+    def reducer_override(self, obj: Any) -> Any:
+        """RuntimeError for a tensor with history, as where it is shared."""
+        if isinstance(obj, Tensor) and obj.grad_fn is not None:
+            raise RuntimeError(shared.HISTORY)
+        return NotImplemented
 
 
 class Channel:

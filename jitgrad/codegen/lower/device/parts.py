@@ -47,7 +47,7 @@ def aim_parts(units: Units, ordered: Sequence[Group | Node]) -> None:
                 not outermost and (out in state.dest or out in results)):
             continue
         own = [v for v in node.inputs if _is_written(units, v) and node.inputs.count(v) == 1
-               and _is_alone(units, readers, v)]
+               and _is_alone(units, readers, v) and not _is_one(units, v)]
         if own:
             for value, part in parts_of(node, state.place(out)):
                 if value in own:
@@ -67,6 +67,13 @@ def _is_written(units: Units, value: Value) -> bool:
         return _is_written(units, node.inputs[0])
     unit = units.producers.get(value)
     return isinstance(unit, Item) or (unit is not None and unit.op in WRITERS)
+
+
+def _is_one(units: Units, value: Value) -> bool:
+    """Whether a value is a view of one number, as the parts of a `stack` of norms are: copies of many such are one
+    launch, and what makes them is one too where each has a place of its own.
+    """
+    return _before(units, value) is not None and all(size == 1 for size in tensor(value).dims)
 
 
 def _is_alone(units: Units, readers: dict[Value, list[Any]], value: Value) -> bool:

@@ -74,14 +74,17 @@ def cotangents(op: OpDef, needs: tuple[bool, ...], g: Any, y: Any, xs: Sequence[
 
 
 def drawn(op: OpDef, numbers: Sequence[int], attrs: dict[str, Any]) -> Any:
-    """What a row draws, given the state of a generator; the bits are NumPy's, and anybody's."""
+    """What a row draws, given the state of a generator: the bits are NumPy's, and anybody's. None: NumPy is to."""
     shape = attrs["shape"]
     key = (op.name, *[(k, v) for k, v in attrs.items() if k != "shape"])
     program = _programs.get(key)
     if program is None:
         with engine.lock:
-            data = store.kept(store.key_of("row", repr(key), runtime.made_by()), lambda: _drawing(op, attrs))
-            ((_, run),) = Compiled.from_bytes(data).functions.items()
+            try:
+                data = store.kept(store.key_of("row", repr(key), runtime.made_by()), lambda: _drawing(op, attrs))
+                ((_, run),) = Compiled.from_bytes(data).functions.items()
+            except (MemoryError, OSError):  # no memory for native code
+                return None
             program = _programs[key] = Program(run, (), (True,))
     signed = [v - (1 << 64) if v >> 63 else v for v in numbers]
     return program.run([math.prod(shape), *signed])[0].reshape(shape)
@@ -144,7 +147,10 @@ def _first(op: OpDef, key: Any, attrs: dict[str, Any]) -> Program | None:
         if key not in _programs:
             _counts[key[:3]] += 1
             fits = _counts[key[:3]] <= MOST and not has_trait(op.name, "in_library")
-            _programs[key] = _made(op, key, attrs) if fits else None
+            try:
+                _programs[key] = _made(op, key, attrs) if fits else None
+            except (MemoryError, OSError):  # no memory for native code
+                return None
         return _programs[key]
 
 

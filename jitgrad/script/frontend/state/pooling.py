@@ -59,7 +59,7 @@ class Unions:
         if self._parents is None:
             self._parents = {}
             for decision in context.decisions:
-                if decision[0] == "one pool":
+                if isinstance(decision, tuple) and decision[0] == "one pool":
                     one, other = (self._find(s) for s in decision[1:])
                     if one != other:
                         first, second = sorted((one, other), key=repr)
