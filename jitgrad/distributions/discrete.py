@@ -3,7 +3,7 @@
 from typing import Any
 
 import jitgrad
-from jitgrad.distributions.distribution import Distribution, Parameter, broadcast, same_as
+from jitgrad.distributions.distribution import Distribution, ExponentialFamily, Parameter, broadcast, same_as
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 
@@ -18,12 +18,13 @@ def _one_of(probs: Any, logits: Any) -> None:
         raise ValueError("Either `probs` or `logits` must be specified, but not both.")
 
 
-class Bernoulli(Distribution):
+class Bernoulli(ExponentialFamily):
     """1 with probability probs = sigmoid(logits), else 0."""
 
     has_enumerate_support = True
     probs: Tensor
     logits: Tensor
+    _mean_carrier_measure = 0.0
 
     def __init__(self, probs: Parameter | None = None, logits: Parameter | None = None,
                  validate_args: bool | None = None):
@@ -64,6 +65,13 @@ class Bernoulli(Distribution):
         """0 and 1 along a new first axis."""
         values = jitgrad.arange(2, dtype=self.probs.dtype, device=self.probs.device).reshape(2, *[1] * self.probs.dim())
         return values.expand(2, *self.probs.shape) if expand else values
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.logits,)
+
+    def _log_normalizer(self, *natural: Tensor) -> Tensor:
+        return F.softplus(natural[0])
 
 
 class Categorical(Distribution):
@@ -147,6 +155,19 @@ class OneHotCategorical(Distribution):
     def entropy(self) -> Tensor:
         """The categorical's."""
         return self._categorical.entropy()
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """`OneHotCategorical` whose draws carry the gradient of the probabilities.
+
+    Source: Bengio, Leonard and Courville, "Estimating or Propagating Gradients Through Stochastic Neurons", 2013.
+    """
+
+    has_rsample = True
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """One-hot vectors in the dtype of the parameters."""
+        return self.sample(sample_shape) + (self.probs - self.probs.detach())
 
 
 class Geometric(Distribution):
