@@ -16,26 +16,32 @@ from jitgrad.distributions.ratios import FisherSnedecor, GeneralizedPareto, Inve
 from jitgrad.distributions.relaxed import (ContinuousBernoulli, LogisticNormal, RelaxedBernoulli,
                                            RelaxedOneHotCategorical)
 from jitgrad.distributions.transformed import TransformedDistribution
-from jitgrad.distributions.transforms import (AbsTransform, AffineTransform, ComposeTransform, ExpTransform,
-                                              IndependentTransform, PowerTransform, SigmoidTransform, SoftmaxTransform,
-                                              SoftplusTransform, StickBreakingTransform, TanhTransform, Transform,
-                                              identity_transform)
+from jitgrad.distributions.transforms import (AbsTransform, AffineTransform, CatTransform, ComposeTransform,
+                                              CorrCholeskyTransform, CumulativeDistributionTransform, ExpTransform,
+                                              IndependentTransform, LowerCholeskyTransform, PositiveDefiniteTransform,
+                                              PowerTransform, ReshapeTransform, SigmoidTransform, SoftmaxTransform,
+                                              SoftplusTransform, StackTransform, StickBreakingTransform, TanhTransform,
+                                              Transform, biject_to, identity_transform, transform_to)
 from jitgrad.paths import stands_for
 
-stands_for(__name__, globals(), "bernoulli beta binomial categorical cauchy chi2 continuous_bernoulli dirichlet "
-           "exp_family exponential fishersnedecor gamma generalized_pareto geometric gumbel half_cauchy half_normal "
-           "independent inverse_gamma kumaraswamy laplace lkj_cholesky log_normal logistic_normal "
-           "lowrank_multivariate_normal mixture_same_family multinomial multivariate_normal negative_binomial "
-           "normal one_hot_categorical pareto poisson relaxed_bernoulli relaxed_categorical studentT "
-           "transformed_distribution uniform von_mises weibull wishart")
+stands_for(__name__, globals(), "bernoulli beta binomial categorical cauchy chi2 constraint_registry "
+           "continuous_bernoulli dirichlet exp_family exponential fishersnedecor gamma "
+           "generalized_pareto geometric gumbel half_cauchy half_normal independent "
+           "inverse_gamma kumaraswamy laplace lkj_cholesky log_normal logistic_normal "
+           "lowrank_multivariate_normal mixture_same_family multinomial multivariate_normal "
+           "negative_binomial normal one_hot_categorical pareto poisson relaxed_bernoulli "
+           "relaxed_categorical studentT transformed_distribution uniform von_mises weibull "
+           "wishart")
 
-__all__ = ["AbsTransform", "AffineTransform", "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2",
-           "ComposeTransform", "ContinuousBernoulli", "Dirichlet", "Distribution", "ExpTransform", "Exponential",
+__all__ = ["AbsTransform", "AffineTransform", "Bernoulli", "Beta", "Binomial", "CatTransform", "Categorical", "Cauchy",
+           "Chi2", "ComposeTransform", "ContinuousBernoulli", "CorrCholeskyTransform",
+           "CumulativeDistributionTransform", "Dirichlet", "Distribution", "ExpTransform", "Exponential",
            "ExponentialFamily", "FisherSnedecor", "Gamma", "GeneralizedPareto", "Geometric", "Gumbel", "HalfCauchy",
            "HalfNormal", "Independent", "IndependentTransform", "InverseGamma", "Kumaraswamy", "LKJCholesky",
-           "Laplace", "LogNormal", "LogisticNormal", "LowRankMultivariateNormal", "MixtureSameFamily", "Multinomial",
-           "MultivariateNormal", "NegativeBinomial", "Normal", "OneHotCategorical", "OneHotCategoricalStraightThrough",
-           "Pareto", "Poisson", "PowerTransform", "RelaxedBernoulli", "RelaxedOneHotCategorical", "SigmoidTransform",
-           "SoftmaxTransform", "SoftplusTransform", "StickBreakingTransform", "StudentT", "TanhTransform", "Transform",
-           "TransformedDistribution", "Uniform", "VonMises", "Weibull", "Wishart", "identity_transform",
-           "kl_divergence", "register_kl"]
+           "Laplace", "LogNormal", "LogisticNormal", "LowRankMultivariateNormal", "LowerCholeskyTransform",
+           "MixtureSameFamily", "Multinomial", "MultivariateNormal", "NegativeBinomial", "Normal", "OneHotCategorical",
+           "OneHotCategoricalStraightThrough", "Pareto", "Poisson", "PositiveDefiniteTransform", "PowerTransform",
+           "RelaxedBernoulli", "RelaxedOneHotCategorical", "ReshapeTransform", "SigmoidTransform", "SoftmaxTransform",
+           "SoftplusTransform", "StackTransform", "StickBreakingTransform", "StudentT", "TanhTransform", "Transform",
+           "TransformedDistribution", "Uniform", "VonMises", "Weibull", "Wishart", "biject_to", "identity_transform",
+           "kl_divergence", "register_kl", "transform_to"]
