@@ -134,9 +134,11 @@ class Categorical(Distribution):
 class OneHotCategorical(Distribution):
     """`Categorical` with one-hot vectors as draws."""
 
+    has_enumerate_support = True
     probs: Tensor = same_as("probs", "The probabilities.", of="_categorical")
     logits: Tensor = same_as("logits", "Their logarithms.", of="_categorical")
     mean, variance = Bernoulli.mean, Bernoulli.variance
+    param_shape = same_as("param_shape", "The shape of probs.", of="_categorical")
 
     def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None):
         self._categorical = Categorical(probs, logits, validate_args)
@@ -144,9 +146,20 @@ class OneHotCategorical(Distribution):
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """One-hot vectors in the dtype of the parameters."""
-        index = self._categorical.sample(sample_shape)
+        return self._one_hot(self._categorical.sample(sample_shape))
+
+    def _one_hot(self, index: Tensor) -> Tensor:
         classes = jitgrad.arange(self.probs.shape[-1], device=self.probs.device)
         return (index.unsqueeze(-1) == classes).to(self.probs.dtype)
+
+    @property
+    def mode(self) -> Tensor:
+        """The likeliest vector."""
+        return self._one_hot(self._categorical.mode)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """The vectors along a new first axis."""
+        return self._one_hot(self._categorical.enumerate_support(expand))
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logit of the class that is 1."""

@@ -160,3 +160,14 @@ def test_in_a_script() -> None:
         found.append([*[v.numpy() for v in loss], *[g.grad.numpy() for g in given]])
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["OneHotCategorical", "OneHotCategoricalStraightThrough"])
+def test_all_vectors_of_a_choice(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    found = []
+    for library in (torch, jitgrad):
+        p = getattr(library.distributions, name)(logits=library.tensor(LOGITS))
+        values = p.mode, p.enumerate_support(), p.enumerate_support(expand=False)
+        found.append(([v.tolist() for v in values], p.has_enumerate_support, tuple(p.param_shape)))
+    assert found[0] == found[1]
