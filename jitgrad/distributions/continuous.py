@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import jitgrad
-from jitgrad.distributions.distribution import Distribution, Parameter, broadcast, same_as
+from jitgrad.distributions.distribution import Distribution, ExponentialFamily, Parameter, broadcast, same_as
 from jitgrad.eager.tensor import Tensor
 
 
@@ -20,8 +20,10 @@ class _LocationScale(Distribution):
         self._require("scale", "GreaterThan(lower_bound=0.0)", self.scale > 0)
 
 
-class Normal(_LocationScale):
+class Normal(_LocationScale, ExponentialFamily):
     """The normal distribution of mean loc and standard deviation scale > 0."""
+
+    _mean_carrier_measure = 0.0
 
     mean = mode = same_as("loc")
     stddev = same_as("scale")
@@ -52,6 +54,14 @@ class Normal(_LocationScale):
     def entropy(self) -> Tensor:
         """(1 + log(2 pi)) / 2 + log(scale)."""
         return 0.5 + 0.5 * math.log(2 * math.pi) + jitgrad.log(self.scale)
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.loc / self.scale.pow(2), -0.5 * self.scale.pow(2).reciprocal())
+
+    def _log_normalizer(self, *natural: Tensor) -> Tensor:
+        x, y = natural
+        return -0.25 * x.pow(2) / y + 0.5 * jitgrad.log(-math.pi / y)
 
 
 class LogNormal(Distribution):
@@ -134,11 +144,12 @@ class Uniform(Distribution):
         return jitgrad.log(self.high - self.low)
 
 
-class Exponential(Distribution):
+class Exponential(ExponentialFamily):
     """Waiting times of a process of the given rate > 0."""
 
     has_rsample = True
     shown = ("rate",)
+    _mean_carrier_measure = 0.0
 
     def __init__(self, rate: Parameter, validate_args: bool | None = None):
         self.rate = broadcast(rate)[0]
@@ -175,6 +186,13 @@ class Exponential(Distribution):
     def entropy(self) -> Tensor:
         """1 - log(rate)."""
         return 1.0 - jitgrad.log(self.rate)
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (-self.rate,)
+
+    def _log_normalizer(self, *natural: Tensor) -> Tensor:
+        return -jitgrad.log(-natural[0])
 
 
 class Laplace(_LocationScale):

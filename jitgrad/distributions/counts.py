@@ -1,14 +1,17 @@
-"""Distributions of counts: Poisson, Binomial."""
+"""Distributions of counts: Poisson, Binomial, Multinomial, NegativeBinomial."""
 
+import math
 from typing import Any
 
 import jitgrad
-from jitgrad.distributions.discrete import _clamped, _one_of
-from jitgrad.distributions.distribution import Distribution, Parameter, broadcast, same_as
+from jitgrad.distributions.discrete import Categorical, _clamped, _one_of
+from jitgrad.distributions.distribution import Distribution, ExponentialFamily, Parameter, broadcast, same_as
+from jitgrad.distributions.gammas import draw_gamma
 from jitgrad.eager.tensor import Tensor
+from jitgrad.nn import functional as F
 
 
-class Poisson(Distribution):
+class Poisson(ExponentialFamily):
     """How many events of a process with rate >= 0 happen in a unit of time."""
 
     shown = ("rate",)
@@ -39,6 +42,13 @@ class Poisson(Distribution):
         """x log(rate) - rate - log(x!)."""
         rate, value = broadcast(self.rate, value)
         return jitgrad.xlogy(value, rate) - rate - jitgrad.lgamma(value + 1)
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (jitgrad.log(self.rate),)
+
+    def _log_normalizer(self, *natural: Tensor) -> Tensor:
+        return jitgrad.exp(natural[0])
 
 
 class Binomial(Distribution):
@@ -112,3 +122,107 @@ class Binomial(Distribution):
         values = jitgrad.arange(largest + 1, dtype=self.probs.dtype, device=self.probs.device)
         values = values.reshape(-1, *[1] * self.probs.dim())
         return values.expand(largest + 1, *self.probs.shape) if expand else values
+
+
+class Multinomial(Distribution):
+    """How often each of K classes, (..., K), comes up in total_count draws; the classes' probabilities are
+    probs (normalised) or softmax(logits). NotImplementedError for a total_count that is no int.
+    """
+
+    probs: Tensor = same_as("probs", "The probabilities.", of="_categorical")
+    logits: Tensor = same_as("logits", "Their logarithms.", of="_categorical")
+    param_shape = same_as("param_shape", "The shape of probs.", of="_categorical")
+
+    def __init__(self, total_count: int = 1, probs: Tensor | None = None, logits: Tensor | None = None,
+                 validate_args: bool | None = None):
+        if not isinstance(total_count, int):
+            raise NotImplementedError("inhomogeneous total_count is not supported")
+        self.total_count = total_count
+        self._categorical = Categorical(probs, logits)
+        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """n p."""
+        return self.probs * self.total_count
+
+    @property
+    def variance(self) -> Tensor:
+        """n p (1 - p)."""
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Counts of total_count draws, in the dtype of the parameters."""
+        drawn = self._categorical.sample((self.total_count, *tuple(sample_shape)))
+        classes = jitgrad.arange(self.probs.shape[-1], device=self.probs.device)
+        return (drawn.unsqueeze(-1) == classes).to(self.probs.dtype).sum(0)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The logarithm of n! / (x_1! ... x_K!) and of the product of p^x."""
+        logits, value = broadcast(self.logits, value)
+        logits = jitgrad.where((value == 0) & (logits == -math.inf), 0.0, logits)
+        ways = jitgrad.lgamma(value.sum(-1) + 1) - jitgrad.lgamma(value + 1).sum(-1)
+        return ways + (logits * value).sum(-1)
+
+    def entropy(self) -> Tensor:
+        """n times the categorical's, less log(n!), and the expectation of log(x!), where x is binomial."""
+        one = Binomial(self.total_count, probs=self.probs, validate_args=False)
+        counts = one.enumerate_support(False)
+        factorials = (jitgrad.exp(one.log_prob(counts)) * jitgrad.lgamma(counts + 1)).sum(0).sum(-1)
+        return self.total_count * self._categorical.entropy() - math.lgamma(self.total_count + 1) + factorials
+
+
+class NegativeBinomial(Distribution):
+    """How many trials of success probability probs = sigmoid(logits) succeed before total_count >= 0 have failed."""
+
+    probs: Tensor
+    logits: Tensor
+
+    def __init__(self, total_count: Parameter, probs: Parameter | None = None, logits: Parameter | None = None,
+                 validate_args: bool | None = None):
+        _one_of(probs, logits)
+        given: Any = logits
+        if probs is not None:
+            count, self.probs = broadcast(total_count, probs)
+            self.logits = jitgrad.log(_clamped(self.probs)) - jitgrad.log1p(-_clamped(self.probs))
+        else:
+            count, self.logits = broadcast(total_count, given)
+            self.probs = jitgrad.sigmoid(self.logits)
+        self.total_count = count.to(self.logits.dtype)
+        super().__init__(self.probs.shape, (), validate_args)
+        self._require("total_count", "GreaterThanEq(lower_bound=0)", self.total_count >= 0)
+        if probs is not None:
+            self._require("probs", "HalfOpenInterval(lower_bound=0.0, upper_bound=1.0)",
+                          (self.probs >= 0) & (self.probs < 1))
+        self.shown = ("total_count", "probs") if probs is not None else ("total_count", "logits")
+
+    param_shape = same_as("shape", "The shape of probs.", of="probs")
+
+    @property
+    def mean(self) -> Tensor:
+        """n p / (1 - p)."""
+        return self.total_count * jitgrad.exp(self.logits)
+
+    @property
+    def mode(self) -> Tensor:
+        """floor((n - 1) p / (1 - p)), or 0."""
+        return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0)
+
+    @property
+    def variance(self) -> Tensor:
+        """n p / (1 - p)^2."""
+        return self.mean / jitgrad.sigmoid(-self.logits)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """A Poisson count whose rate is a gamma number."""
+        with jitgrad.no_grad():
+            shape = self._extended(sample_shape)
+            rate = draw_gamma(self.total_count.detach().expand(shape)) * jitgrad.exp(self.logits.detach())
+            return Poisson(rate, validate_args=False).sample()
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The logarithm of n + x - 1 over x, (1 - p)^n and p^x."""
+        n = self.total_count
+        powers = n * F.logsigmoid(-self.logits) + value * F.logsigmoid(self.logits)
+        ways = jitgrad.lgamma(n + value) - jitgrad.lgamma(1.0 + value) - jitgrad.lgamma(n)
+        return powers + ways.masked_fill(n + value == 0, 0.0)

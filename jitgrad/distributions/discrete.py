@@ -3,7 +3,7 @@
 from typing import Any
 
 import jitgrad
-from jitgrad.distributions.distribution import Distribution, Parameter, broadcast, same_as
+from jitgrad.distributions.distribution import Distribution, ExponentialFamily, Parameter, broadcast, same_as
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 
@@ -18,12 +18,13 @@ def _one_of(probs: Any, logits: Any) -> None:
         raise ValueError("Either `probs` or `logits` must be specified, but not both.")
 
 
-class Bernoulli(Distribution):
+class Bernoulli(ExponentialFamily):
     """1 with probability probs = sigmoid(logits), else 0."""
 
     has_enumerate_support = True
     probs: Tensor
     logits: Tensor
+    _mean_carrier_measure = 0.0
 
     def __init__(self, probs: Parameter | None = None, logits: Parameter | None = None,
                  validate_args: bool | None = None):
@@ -64,6 +65,13 @@ class Bernoulli(Distribution):
         """0 and 1 along a new first axis."""
         values = jitgrad.arange(2, dtype=self.probs.dtype, device=self.probs.device).reshape(2, *[1] * self.probs.dim())
         return values.expand(2, *self.probs.shape) if expand else values
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.logits,)
+
+    def _log_normalizer(self, *natural: Tensor) -> Tensor:
+        return F.softplus(natural[0])
 
 
 class Categorical(Distribution):
@@ -126,9 +134,11 @@ class Categorical(Distribution):
 class OneHotCategorical(Distribution):
     """`Categorical` with one-hot vectors as draws."""
 
+    has_enumerate_support = True
     probs: Tensor = same_as("probs", "The probabilities.", of="_categorical")
     logits: Tensor = same_as("logits", "Their logarithms.", of="_categorical")
     mean, variance = Bernoulli.mean, Bernoulli.variance
+    param_shape = same_as("param_shape", "The shape of probs.", of="_categorical")
 
     def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None):
         self._categorical = Categorical(probs, logits, validate_args)
@@ -136,9 +146,20 @@ class OneHotCategorical(Distribution):
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """One-hot vectors in the dtype of the parameters."""
-        index = self._categorical.sample(sample_shape)
+        return self._one_hot(self._categorical.sample(sample_shape))
+
+    def _one_hot(self, index: Tensor) -> Tensor:
         classes = jitgrad.arange(self.probs.shape[-1], device=self.probs.device)
         return (index.unsqueeze(-1) == classes).to(self.probs.dtype)
+
+    @property
+    def mode(self) -> Tensor:
+        """The likeliest vector."""
+        return self._one_hot(self._categorical.mode)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """The vectors along a new first axis."""
+        return self._one_hot(self._categorical.enumerate_support(expand))
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logit of the class that is 1."""
@@ -147,6 +168,19 @@ class OneHotCategorical(Distribution):
     def entropy(self) -> Tensor:
         """The categorical's."""
         return self._categorical.entropy()
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """`OneHotCategorical` whose draws carry the gradient of the probabilities.
+
+    Source: Bengio, Leonard and Courville, "Estimating or Propagating Gradients Through Stochastic Neurons", 2013.
+    """
+
+    has_rsample = True
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """One-hot vectors in the dtype of the parameters."""
+        return self.sample(sample_shape) + (self.probs - self.probs.detach())
 
 
 class Geometric(Distribution):

@@ -110,3 +110,45 @@ class Distribution:
     def __repr__(self) -> str:
         parts = [f"{name}: {_text(getattr(self, name))}" for name in self.shown]
         return type(self).__name__ + "(" + ", ".join(parts) + ")"
+
+
+class ExponentialFamily(Distribution):
+    """A distribution whose density is h(x) exp(t(x) . n - A(n)): a subclass has n and A, and what it wants besides.
+
+    Attributes:
+        _natural_params: n, a tuple of tensors.
+        _mean_carrier_measure: the expectation of log h(x).
+    """
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        raise NotImplementedError
+
+    def _log_normalizer(self, *natural: Tensor) -> Tensor:
+        """A."""
+        raise NotImplementedError
+
+    @property
+    def _mean_carrier_measure(self) -> float:
+        raise NotImplementedError
+
+    def _expected(self) -> tuple[list[Tensor], Tensor, tuple[Tensor, ...]]:
+        """n, A(n), and the expectation of t(x), which is A's derivative."""
+        natural = [p.detach().requires_grad_() for p in self._natural_params]
+        normalizer = self._log_normalizer(*natural)
+        expected: Any = jitgrad.autograd.grad(normalizer.sum(), natural, create_graph=True)
+        return natural, normalizer, expected
+
+    def _over_event(self, x: Tensor, like: Tensor) -> Tensor:
+        """The sum over the axes that a natural parameter has besides those of the batch."""
+        for _ in range(like.dim() - len(tuple(self._batch_shape))):
+            x = x.sum(-1)
+        return x
+
+    def entropy(self) -> Tensor:
+        """A(n) - n . A'(n) - E log h(x), the parameters taken as values, as in torch."""
+        natural, normalizer, expected = self._expected()
+        result = normalizer - self._mean_carrier_measure
+        for n, t in zip(natural, expected, strict=True):
+            result = result - self._over_event(n * t, n)
+        return result

@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 import jitgrad
-from jitgrad.distributions.distribution import Distribution, Parameter, broadcast, same_as
+from jitgrad.distributions.distribution import Distribution, ExponentialFamily, Parameter, broadcast, same_as
 from jitgrad.eager.tensor import Tensor
 
 
@@ -33,10 +33,11 @@ def draw_gamma(concentration: Tensor) -> Tensor:
     return jitgrad.where(small, found * less, found).clamp(min=jitgrad.finfo(d.dtype).tiny)
 
 
-class Gamma(Distribution):
+class Gamma(ExponentialFamily):
     """The distribution of waiting times for `concentration` events of a process of the given rate, both above 0."""
 
     shown: tuple[str, ...] = ("concentration", "rate")
+    _mean_carrier_measure = 0.0
 
     def __init__(self, concentration: Parameter, rate: Parameter, validate_args: bool | None = None):
         self.concentration, self.rate = broadcast(concentration, rate)
@@ -75,6 +76,14 @@ class Gamma(Distribution):
         a = self.concentration
         return a - self.rate.log() + jitgrad.lgamma(a) + (1.0 - a) * jitgrad.digamma(a)
 
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.concentration - 1, -self.rate)
+
+    def _log_normalizer(self, *natural: Tensor) -> Tensor:
+        x, y = natural
+        return jitgrad.lgamma(x + 1) + (x + 1) * jitgrad.log(-y.reciprocal())
+
 
 class Chi2(Gamma):
     """The distribution of the sum of df squares of normal numbers: `Gamma(df / 2, 1 / 2)`."""
@@ -90,10 +99,11 @@ class Chi2(Gamma):
         return self.concentration * 2
 
 
-class Dirichlet(Distribution):
+class Dirichlet(ExponentialFamily):
     """The distribution of probabilities of K classes of which concentration - 1, (..., K), have been seen."""
 
     shown = ("concentration",)
+    _mean_carrier_measure = 0.0
 
     def __init__(self, concentration: Tensor, validate_args: bool | None = None):
         if concentration.dim() < 1:
@@ -131,9 +141,19 @@ class Dirichlet(Distribution):
         return (jitgrad.lgamma(a).sum(-1) - jitgrad.lgamma(total) - (k - total) * jitgrad.digamma(total)
                 - ((a - 1.0) * jitgrad.digamma(a)).sum(-1))
 
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.concentration - 1,)
 
-class Beta(Distribution):
+    def _log_normalizer(self, *natural: Tensor) -> Tensor:
+        x = natural[0] + 1
+        return jitgrad.lgamma(x).sum(-1) - jitgrad.lgamma(x.sum(-1))
+
+
+class Beta(ExponentialFamily):
     """The distribution of a probability, when concentration1 - 1 hits and concentration0 - 1 misses were seen."""
+
+    _mean_carrier_measure = 0.0
 
     def __init__(self, concentration1: Parameter, concentration0: Parameter, validate_args: bool | None = None):
         both = jitgrad.stack(broadcast(concentration1, concentration0), -1)
@@ -171,6 +191,14 @@ class Beta(Distribution):
     def entropy(self) -> Tensor:
         """The Dirichlet distribution's, of two classes."""
         return self._dirichlet.entropy()
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.concentration1 - 1, self.concentration0 - 1)
+
+    def _log_normalizer(self, *natural: Tensor) -> Tensor:
+        x, y = natural[0] + 1, natural[1] + 1
+        return jitgrad.lgamma(x) + jitgrad.lgamma(y) - jitgrad.lgamma(x + y)
 
 
 class StudentT(Distribution):

@@ -7,10 +7,12 @@ import jitgrad
 from jitgrad.distributions.continuous import Exponential, Independent, Laplace, LogNormal, Normal, Uniform
 from jitgrad.distributions.counts import Binomial, Poisson
 from jitgrad.distributions.discrete import Bernoulli, Categorical, Geometric, OneHotCategorical
-from jitgrad.distributions.distribution import Distribution
-from jitgrad.distributions.gammas import Beta, Chi2, Dirichlet, Gamma, dirichlet_divergence, gamma_divergence
+from jitgrad.distributions.distribution import Distribution, ExponentialFamily
+from jitgrad.distributions.gammas import Beta, Dirichlet, Gamma, dirichlet_divergence, gamma_divergence
 from jitgrad.distributions.halves import Cauchy, HalfNormal, Pareto, pareto_divergence
-from jitgrad.distributions.multivariate import MultivariateNormal, divergence
+from jitgrad.distributions.multivariate import (LowRankMultivariateNormal, MultivariateNormal, divergence,
+                                                low_rank_divergence)
+from jitgrad.distributions.relaxed import ContinuousBernoulli, relaxed_divergence
 from jitgrad.distributions.transformed import TransformedDistribution
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
@@ -64,6 +66,19 @@ def _transformed(p: TransformedDistribution, q: TransformedDistribution) -> Tens
     return kl_divergence(p.base_dist, q.base_dist)
 
 
+def _bregman(p: ExponentialFamily, q: ExponentialFamily) -> Tensor:
+    """A(q) - A(p) - (q - p) . A'(p), of two of one family; p's parameters without history, as in torch."""
+    if type(p) is not type(q):
+        raise NotImplementedError("The cross KL-divergence between different exponential families cannot be computed "
+                                  "using Bregman divergences")
+    natural, normalizer, expected = p._expected()
+    others = q._natural_params
+    result = q._log_normalizer(*others) - normalizer
+    for n, other, t in zip(natural, others, expected, strict=True):
+        result = result - p._over_event((other - n) * t, n)
+    return result
+
+
 _RULES: dict[tuple[type, type], Rule] = {
     (Normal, Normal): _normal, (Uniform, Uniform): _uniform, (Exponential, Exponential): _exponential,
     (Laplace, Laplace): _laplace, (Categorical, Categorical): _categorical, (Independent, Independent): _independent,
@@ -76,10 +91,15 @@ _RULES: dict[tuple[type, type], Rule] = {
     (Cauchy, Cauchy): lambda p, q: (
         ((p.scale + q.scale).pow(2) + (p.loc - q.loc).pow(2)).log() - (4 * p.scale * q.scale).log()),
     (Poisson, Poisson): lambda p, q: p.rate * (p.rate.log() - q.rate.log()) - (p.rate - q.rate),
-    (Gamma, Gamma): gamma_divergence, (Chi2, Chi2): gamma_divergence, (Dirichlet, Dirichlet): dirichlet_divergence,
+    (Gamma, Gamma): gamma_divergence, (Dirichlet, Dirichlet): dirichlet_divergence,
     (Beta, Beta): lambda p, q: dirichlet_divergence(p._dirichlet, q._dirichlet),
     (Pareto, Pareto): pareto_divergence, (Binomial, Binomial): _binomial,
     (MultivariateNormal, MultivariateNormal): divergence,
+    (MultivariateNormal, LowRankMultivariateNormal): low_rank_divergence,
+    (LowRankMultivariateNormal, MultivariateNormal): low_rank_divergence,
+    (LowRankMultivariateNormal, LowRankMultivariateNormal): low_rank_divergence,
+    (ContinuousBernoulli, ContinuousBernoulli): relaxed_divergence,
+    (ExponentialFamily, ExponentialFamily): _bregman,
     (TransformedDistribution, TransformedDistribution): _transformed,
 }
 
@@ -97,10 +117,22 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Rule], Rule]:
     return register
 
 
+def _found(type_p: type, type_q: type) -> Rule | None:
+    """The rule of the nearest bases, p's first."""
+    for p in type_p.__mro__:
+        for q in type_q.__mro__:
+            if (p, q) in _RULES:
+                return _RULES[p, q]
+    return None
+
+
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """The expectation under p of log p - log q, of the batch shape. NotImplementedError for pairs without a rule."""
-    types = type(p), type(q)
-    if types not in _RULES:
+    """The expectation under p of log p - log q, of the batch shape; the rule is that of the types or of their bases.
+
+    NotImplementedError for pairs without a rule.
+    """
+    rule = _found(type(p), type(q))
+    if rule is None:
         raise NotImplementedError(f"No KL(p || q) is implemented for p type {type(p).__name__} and q type "
                                   f"{type(q).__name__}")
-    return _RULES[types](p, q)
+    return rule(p, q)

@@ -97,6 +97,93 @@ class MultivariateNormal(Distribution):
         return entropy.expand(self._batch_shape)
 
 
+class LowRankMultivariateNormal(Distribution):
+    """The normal distribution of vectors around loc, (..., D), of covariance cov_factor cov_factor^T + diag(cov_diag).
+
+    Args:
+        loc: the mean.
+        cov_factor: (..., D, M), M small: densities and draws cost D M^2.
+        cov_diag: (..., D), above 0.
+
+    Raises ValueError for shapes that do not fit.
+    """
+
+    has_rsample = True
+    shown = ("loc", "cov_factor", "cov_diag")
+    mean = mode = same_as("loc")
+
+    def __init__(self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None):
+        if loc.dim() < 1:
+            raise ValueError("loc must be at least one-dimensional.")
+        size = loc.shape[-1]
+        if cov_factor.dim() < 2:
+            raise ValueError("cov_factor must be at least two-dimensional, with optional leading batch dimensions")
+        if cov_factor.shape[-2] != size:
+            raise ValueError(f"cov_factor must be a batch of matrices with shape {size} x m")
+        if cov_diag.dim() < 1 or cov_diag.shape[-1] != size:
+            raise ValueError(f"cov_diag must be a batch of vectors with shape {tuple(loc.shape[-1:])}")
+        try:
+            wide, _, _ = jitgrad.broadcast_tensors(loc, cov_factor[..., 0], cov_diag)
+        except RuntimeError as error:
+            raise ValueError(f"Incompatible batch shapes: loc {tuple(loc.shape)}, cov_factor "
+                             f"{tuple(cov_factor.shape)}, cov_diag {tuple(cov_diag.shape)}") from error
+        self.loc, self.cov_diag = wide, cov_diag.expand(wide.shape)
+        self.cov_factor = cov_factor.expand(*wide.shape, cov_factor.shape[-1])
+        super().__init__(wide.shape[:-1], wide.shape[-1:], validate_args)
+        self._require("loc", "IndependentConstraint(Real(), 1)", loc == loc)
+        self._require("cov_factor", "IndependentConstraint(Real(), 2)", cov_factor == cov_factor)
+        self._require("cov_diag", "IndependentConstraint(GreaterThan(lower_bound=0.0), 1)", cov_diag > 0)
+        # the determinant lemma's matrix: 1 + W^T D^-1 W, (M, M)
+        self._scaled = self.cov_factor.mT / self.cov_diag.unsqueeze(-2)
+        one = jitgrad.eye(cov_factor.shape[-1], dtype=cov_factor.dtype, device=cov_factor.device)
+        self._capacitance = linalg.cholesky(self._scaled @ self.cov_factor + one)
+
+    @property
+    def variance(self) -> Tensor:
+        """The diagonal of the covariance."""
+        return self.cov_factor.pow(2).sum(-1) + self.cov_diag
+
+    @property
+    def scale_tril(self) -> Tensor:
+        """The lower Cholesky factor of the covariance."""
+        factor: Tensor = linalg.cholesky(self.covariance_matrix)
+        return factor
+
+    @property
+    def covariance_matrix(self) -> Tensor:
+        """The covariance."""
+        covariance: Tensor = self.cov_factor @ self.cov_factor.mT + jitgrad.diag_embed(self.cov_diag)
+        return covariance
+
+    @property
+    def precision_matrix(self) -> Tensor:
+        """The covariance's inverse, by Woodbury's identity."""
+        a: Tensor = linalg.solve_triangular(self._capacitance, self._scaled, upper=False)
+        precision: Tensor = jitgrad.diag_embed(self.cov_diag.reciprocal()) - a.mT @ a
+        return precision
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """loc + cov_factor noise + sqrt(cov_diag) noise."""
+        shape = self._extended(sample_shape)
+        narrow = jitgrad.randn((*shape[:-1], self.cov_factor.shape[-1]), dtype=self.loc.dtype, device=self.loc.device)
+        drawn = jitgrad.randn(shape, dtype=self.loc.dtype, device=self.loc.device)
+        return self.loc + (self.cov_factor @ narrow.unsqueeze(-1)).squeeze(-1) + self.cov_diag.sqrt() * drawn
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The normal density, the inverse and the determinant by those of the (M, M) matrix."""
+        away = value - self.loc
+        inner = mahalanobis(self._capacitance, (self._scaled @ away.unsqueeze(-1)).squeeze(-1))
+        distance = (away.pow(2) / self.cov_diag).sum(-1) - inner
+        return -0.5 * (self.loc.shape[-1] * math.log(2 * math.pi) + distance) - self._half_log_det()
+
+    def _half_log_det(self) -> Tensor:
+        return half_log_det(self._capacitance) + 0.5 * self.cov_diag.log().sum(-1)
+
+    def entropy(self) -> Tensor:
+        """D (1 + log(2 pi)) / 2 + half the logarithm of the covariance's determinant."""
+        return 0.5 * self.loc.shape[-1] * (1.0 + math.log(2 * math.pi)) + self._half_log_det()
+
+
 def half_log_det(factor: Tensor) -> Tensor:
     """The logarithm of a factor's determinant."""
     return factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
@@ -116,3 +203,13 @@ def divergence(p: MultivariateNormal, q: MultivariateNormal) -> Tensor:
     trace = ratio.pow(2).sum(-1).sum(-1)
     distance = mahalanobis(q.scale_tril, q.loc - p.loc)
     return half_log_det(q.scale_tril) - half_log_det(p.scale_tril) + 0.5 * (trace + distance - p.loc.shape[-1])
+
+
+def low_rank_divergence(p: Any, q: Any) -> Tensor:
+    """The divergence where p or q has a covariance of low rank: -log q(p's mean) + tr(q^-1 p) / 2 - p's entropy."""
+    if p.event_shape != q.event_shape:
+        raise ValueError("KL-divergence between two (Low Rank) Multivariate Normals with different event shapes cannot "
+                         "be computed")
+    trace = (q.precision_matrix * p.covariance_matrix).sum(-1).sum(-1)
+    found: Tensor = 0.5 * trace - q.log_prob(p.loc) - p.entropy()
+    return found

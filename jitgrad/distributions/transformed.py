@@ -26,6 +26,7 @@ class TransformedDistribution(Distribution):
                              f"{whole.domain_event_dim}, but got {shape}.")
         made = whole.forward_shape(shape)
         event = whole.codomain_event_dim + max(taken - whole.domain_event_dim, 0)
+        self._taken, self._made = taken, event
         cut = len(made) - event
         super().__init__(made[:cut], made[cut:], validate_args)
         self.has_rsample = base_distribution.has_rsample
@@ -47,13 +48,13 @@ class TransformedDistribution(Distribution):
     def log_prob(self, value: Tensor) -> Any:
         """The base's at the preimage, less the logarithm of the maps' derivative there."""
         y: Any = value
-        event, total = len(tuple(self._event_shape)), 0.0
+        event, total = self._made, 0.0
         for transform in reversed(self.transforms):
             x = transform._inverse(y)
             event += transform.domain_event_dim - transform.codomain_event_dim
             total = total - sum_rightmost(transform.log_abs_det_jacobian(x, y), event - transform.domain_event_dim)
             y = x
-        return total + sum_rightmost(self.base_dist.log_prob(y), event - len(tuple(self.base_dist.event_shape)))
+        return total + sum_rightmost(self.base_dist.log_prob(y), event - self._taken)
 
     def cdf(self, value: Tensor) -> Any:
         """The base's at the preimage, or what is left of it where the map falls."""
@@ -64,6 +65,3 @@ class TransformedDistribution(Distribution):
         """The map of the base's."""
         whole = ComposeTransform(self.transforms)
         return whole._call(self.base_dist.icdf(whole.sign * (value - 0.5) + 0.5))
-
-    def __repr__(self) -> str:
-        return type(self).__name__ + "()"

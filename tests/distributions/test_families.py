@@ -66,18 +66,56 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any] | None, Any, str]] = [
      {"loc": real(3), "precision_matrix": definite(3, 3)}, real(4, 2, 3), "entropy variance covariance_matrix"),
     ("MultivariateNormal", {"loc": real(3), "scale_tril": lower(3, 3)}, {"loc": real(3), "scale_tril": lower(3, 3)},
      real(4, 3), "entropy mean variance precision_matrix covariance_matrix"),
+    ("Multinomial", {"total_count": 5, "probs": share(2, 3)}, None, np.array([[[1.0, 0, 4], [2, 2, 1]]]),
+     "entropy mean variance"),
+    ("Multinomial", {"total_count": 5, "logits": real(3)}, None, np.array([[1.0, 0, 4], [2, 2, 1]]),
+     "entropy mean variance"),
+    ("NegativeBinomial", {"total_count": np.full(3, 6.0), "probs": share(3)}, None, COUNTS, "mean variance mode"),
+    ("NegativeBinomial", {"total_count": positive(3) * 4, "logits": real(3)}, None, COUNTS, "mean variance mode"),
+    ("InverseGamma", {"concentration": positive(3) + 4, "rate": positive(3)},
+     {"concentration": positive(3), "rate": positive(3)}, positive(4, 3), "entropy mean variance mode"),
+    ("Kumaraswamy", {"concentration1": positive(3) + 1, "concentration0": positive(3) + 1}, None, share(4, 3),
+     "entropy mean variance mode cdf icdf"),
+    ("FisherSnedecor", {"df1": positive(3) * 3 + 2, "df2": positive(3) + 9}, None, positive(4, 3),
+     "mean variance mode"),
+    ("OneHotCategoricalStraightThrough", {"logits": real(2, 4)}, {"logits": real(2, 4)}, np.eye(4)[[[0, 3], [1, 2]]],
+     "entropy mean variance"),
+    ("ContinuousBernoulli", {"probs": np.array([0.2, 0.4995, 0.9])}, {"probs": share(3)}, share(4, 3),
+     "entropy mean variance cdf icdf"),
+    ("ContinuousBernoulli", {"logits": np.array([-1.2, 0.001, 2.0])}, {"logits": real(3)}, share(4, 3),
+     "entropy mean variance cdf icdf"),
+    ("LowRankMultivariateNormal", {"loc": real(2, 3), "cov_factor": real(3, 2), "cov_diag": positive(3)},
+     {"loc": real(3), "cov_factor": real(2, 3, 1), "cov_diag": positive(2, 3)}, real(4, 2, 3),
+     "entropy mean variance precision_matrix scale_tril covariance_matrix mode"),
+    ("Wishart", {"df": np.array(5.5), "covariance_matrix": definite(3, 3)},
+     {"df": np.array(4.0), "covariance_matrix": definite(3, 3)}, definite(4, 3, 3),
+     "entropy mean variance mode precision_matrix"),
+    ("Wishart", {"df": np.array([5.5, 3.5]), "scale_tril": lower(2, 3, 3)}, None, definite(4, 2, 3, 3),
+     "entropy mean variance covariance_matrix"),
+    ("Wishart", {"df": np.array([5.5, 4.5]), "precision_matrix": definite(3, 3)}, None, definite(4, 2, 3, 3),
+     "entropy mean variance covariance_matrix"),
 ]
 #: torch's draws of these carry gradients
-WITHOUT_RSAMPLE = {"Gamma", "Chi2", "Beta", "Dirichlet", "StudentT"}
+WITHOUT_RSAMPLE = {"Gamma", "Chi2", "Beta", "Dirichlet", "StudentT", "InverseGamma", "FisherSnedecor", "Wishart"}
+
+
+def parameters(library: Any, given: dict[str, Any], grad: bool = False) -> dict[str, Any]:
+    """A count that is a number stays one; counts have no gradients."""
+    return {k: v if isinstance(v, int) else library.tensor(v, requires_grad=grad and k != "total_count")
+            for k, v in given.items()}
+
+
+
 IDS = [f"{case[0]}-{i}" for i, case in enumerate(CASES)]
 
 
+@pytest.mark.filterwarnings("ignore:Singular sample")  # torch says so of whatever is drawn from a Wishart distribution
 @pytest.mark.parametrize(("name", "first", "second", "value", "also"), CASES, ids=IDS)
 def test_against_torch(name: str, first: Any, second: Any, value: Any, also: str) -> None:
     torch = pytest.importorskip("torch")
     results = []
     for library in (torch, jitgrad):
-        given = {k: library.tensor(v, requires_grad=k != "total_count") for k, v in first.items()}
+        given = parameters(library, first, grad=True)
         p = getattr(library.distributions, name)(**given)
         text = repr(p).replace("torch.", "")  # torch's shows what has been asked for since
         found = [p.log_prob(library.tensor(value))]
@@ -86,14 +124,14 @@ def test_against_torch(name: str, first: Any, second: Any, value: Any, also: str
             at = library.tensor(np.abs(value) if word == "cdf" else np.clip(np.abs(value), 0.1, 0.9))
             found.append(got(at) if word in ("cdf", "icdf") else got() if callable(got) else got)
         if second is not None:
-            q = getattr(library.distributions, name)(**{k: library.tensor(v) for k, v in second.items()})
+            q = getattr(library.distributions, name)(**parameters(library, second))
             found.append(library.distributions.kl_divergence(p, q))
         sum((f * f).sum() for f in found).backward()
         shapes = [tuple(s) for s in (p.batch_shape, p.event_shape, p.sample((5,)).shape)]
         facts = (shapes, p.has_rsample or name in WITHOUT_RSAMPLE, text)
         results.append(([f.detach().numpy() for f in found] + [
             np.tril(g.grad.numpy()) if k == "scale_tril" else g.grad.numpy()  # torch's inverse reads the other triangle
-            for k, g in given.items() if g.requires_grad], facts))
+            for k, g in given.items() if getattr(g, "requires_grad", False)], facts))
     assert results[0][1] == results[1][1]
     for a, b in zip(results[1][0], results[0][0], strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
@@ -102,7 +140,7 @@ def test_against_torch(name: str, first: Any, second: Any, value: Any, also: str
 @pytest.mark.parametrize(("name", "first", "second", "value", "also"), CASES, ids=IDS)
 def test_samples(name: str, first: Any, second: Any, value: Any, also: str) -> None:
     jitgrad.manual_seed(0)
-    p = getattr(D, name)(**{k: jitgrad.tensor(v, requires_grad=k != "total_count") for k, v in first.items()})
+    p = getattr(D, name)(**parameters(jitgrad, first, grad=True))
     draws = p.sample((20000,))
     assert not draws.requires_grad
     assert p.rsample().requires_grad if p.has_rsample else True
@@ -163,6 +201,33 @@ def test_maximum_likelihood_in_a_script() -> None:
     (lambda: D.MultivariateNormal(jitgrad.tensor(0.0), jitgrad.eye(2)), ValueError, "at least one-dimensional"),
     (lambda: D.MultivariateNormal(jitgrad.zeros(2), -jitgrad.eye(2)), ValueError, r"PositiveDefinite\(\)"),
     (lambda: D.MultivariateNormal(jitgrad.zeros(2), scale_tril=jitgrad.ones(2, 2)), ValueError, r"LowerCholesky\(\)"),
+    (lambda: D.Multinomial(jitgrad.tensor(2), jitgrad.ones(2)), NotImplementedError, "inhomogeneous total_count"),
+    (lambda: D.NegativeBinomial(-1.0, 0.5), ValueError, r"constraint GreaterThanEq\(lower_bound=0\)"),
+    (lambda: D.NegativeBinomial(1.0, 1.0), ValueError, r"HalfOpenInterval\(lower_bound=0.0, upper_bound=1.0\)"),
+    (lambda: D.NegativeBinomial(1.0), ValueError, "Either `probs` or `logits`"),
+    (lambda: D.InverseGamma(1.0, -1.0), ValueError, "parameter rate"),
+    (lambda: D.Kumaraswamy(-1.0, 1.0), ValueError, "parameter concentration1 of distribution Kumaraswamy"),
+    (lambda: D.FisherSnedecor(1.0, 0.0), ValueError, "parameter df2 of distribution FisherSnedecor"),
+    (lambda: D.GeneralizedPareto(0.0, 0.0, 1.0), ValueError, "parameter scale of distribution GeneralizedPareto"),
+    (lambda: D.RelaxedBernoulli(jitgrad.tensor(1.0)), ValueError, "Either `probs` or `logits`"),
+    (lambda: D.ContinuousBernoulli(1.5), ValueError, r"constraint Interval\(lower_bound=0.0, upper_bound=1.0\)"),
+    (lambda: D.LogisticNormal(0.0, -1.0), ValueError, "parameter scale of distribution Normal"),
+    (lambda: D.VonMises(0.0, 0.0), ValueError, "parameter concentration of distribution VonMises"),
+    (lambda: D.LKJCholesky(1), ValueError, "Expected dim to be an integer greater than or equal to 2. Found dim=1"),
+    (lambda: D.LKJCholesky(3, -1.0), ValueError, "parameter concentration of distribution LKJCholesky"),
+    (lambda: D.Wishart(3.0), AssertionError, "Exactly one of covariance_matrix"),
+    (lambda: D.Wishart(1.0, jitgrad.eye(3)), ValueError, "expected to be greater than ndim - 1 = 2"),
+    (lambda: D.Wishart(3.0, -jitgrad.eye(3)), ValueError, r"PositiveDefinite\(\)"),
+    (lambda: D.LowRankMultivariateNormal(jitgrad.zeros(3), jitgrad.ones(2, 2), jitgrad.ones(3)), ValueError,
+     "cov_factor must be a batch of matrices with shape 3 x m"),
+    (lambda: D.LowRankMultivariateNormal(jitgrad.zeros(3), jitgrad.ones(3, 2), jitgrad.ones(2)), ValueError,
+     "cov_diag must be a batch of vectors"),
+    (lambda: D.LowRankMultivariateNormal(jitgrad.zeros(3), jitgrad.ones(3, 2), -jitgrad.ones(3)), ValueError,
+     "parameter cov_diag"),
+    (lambda: D.LowRankMultivariateNormal(jitgrad.zeros(4, 3), jitgrad.ones(2, 3, 2), jitgrad.ones(3)), ValueError,
+     "Incompatible batch shapes"),
+    (lambda: D.kl_divergence(D.Gamma(1.0, 1.0), D.Exponential(1.0)), NotImplementedError, "different exponential fam"),
+    (lambda: D.Poisson(1.0).entropy(), NotImplementedError, "^$"),
     (lambda: D.kl_divergence(D.Binomial(1, 0.5), D.Binomial(2, 0.5)), NotImplementedError, "q.total_count > p.total"),
 ])
 def test_errors(make: Any, error: type[Exception], message: str) -> None:
