@@ -18,13 +18,16 @@ Number = bool | int | float
 
 #: the text of the OverflowError of an int that needs more than 64 bits
 OVERFLOW = "Python int too large to convert to C long"
+COMPLEX = ("a negative number to the power of a fraction is complex, and a script's numbers are real: take the power "
+           "of a tensor with a complex dtype")
 _LOW, _HIGH = -(1 << 63), (1 << 63) - 1
 
 
 def compute(op: str, args: tuple[Number, ...], attrs: Mapping[str, Any], type_: Type) -> Number:
     """The value of a `num.*` node. `type_` is its output's type (an int may become a float in it).
 
-    Raises OverflowError, ZeroDivisionError or ValueError, worded as Python's, if `checked` is among the attrs.
+    Raises OverflowError, ZeroDivisionError or ValueError, worded as Python's, if `checked` is among the attrs, and
+    TypeError where Python's result is complex.
     """
     checked = bool(attrs.get("checked"))
     if op == "num.const":
@@ -40,6 +43,8 @@ def compute(op: str, args: tuple[Number, ...], attrs: Mapping[str, Any], type_: 
 
 def _fit(result: Any, checked: bool, type_: Type) -> Number:
     """A result as a number of the output's type."""
+    if isinstance(result, complex):
+        raise TypeError(COMPLEX)
     if type_ == FLOAT:
         return float(result)
     if type_ == BOOL:
