@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import io
 import os
 import pickle
@@ -28,7 +27,6 @@ from tests.serialization.record import FOLDER, net, objects, stepped, tensors
 @contextlib.contextmanager
 def memory_below(limit: int) -> Iterator[None]:
     """The body allocates less than that many bytes."""
-    gc.collect()
     tracemalloc.start()
     try:
         yield
