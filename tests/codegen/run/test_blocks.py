@@ -12,6 +12,7 @@ from numpy._core.multiarray import get_handler_name
 import jitgrad
 from jitgrad.codegen.run import blocks as handler, runtime
 from jitgrad.eager.arrays import blocks
+from jitgrad.kernels import blocks as native
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 COUNT = blocks.LEAST
@@ -54,6 +55,11 @@ def test_the_size_of_a_result_is_looked_at_in_the_call(rows):
     for n in (2, rows, 5):
         y = doubled(jitgrad.ones(n, 4)).numpy()
         assert _ours(y) == (y.nbytes >= blocks.LEAST)
+
+
+def test_what_is_large_is_said_alike():
+    """Native code keeps what Python asks it for; its text may depend on no file of Python's."""
+    assert blocks.LEAST == native.LEAST
 
 
 def test_memory_is_used_again():

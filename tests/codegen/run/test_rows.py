@@ -115,6 +115,13 @@ def test_an_attribute_of_which_each_call_has_another():
     assert not found[-1]
 
 
+def test_attributes_that_are_equal_but_not_the_same():
+    x = np.full(5, -1.0, np.float32)
+    for value in (0.0, -0.0, 0.0):
+        found = rows.computed(OPS["threshold"], [x], {"threshold": 0.5, "value": value})
+        assert np.signbit(found).tolist() == [np.signbit(value)] * 5
+
+
 def test_negative_indices_are_for_numpy():
     x = jitgrad.rand(MANY // 64, 64, requires_grad=True)
     i = jitgrad.tensor([0, -1, 3, 3] * 300)

@@ -122,13 +122,11 @@ def _results(op: OpDef, needs: tuple[bool, ...] | None, given: Sequence[Any], at
                     return None
             read.append(v)
         pattern.append((d.char, tuple([numbers.setdefault(n, len(numbers) + 1) for n in shape]), lies))
-    key = (op.name, needs, tuple(pattern), *attrs.items())
+    key = op.name, needs, tuple(pattern), repr(attrs)  # which tells 0.0 from -0.0, and 1 from True
     try:
         program = _programs[key]
     except KeyError:
         program = _first(op, key, attrs)
-    except TypeError:  # an attribute that cannot be looked up
-        return None
     if program is None:
         return None
     results = iter(program.run([*read, *[given[k].shape[axis] for k, axis in program.sizes]]))
@@ -155,7 +153,7 @@ def _first(op: OpDef, key: Any, attrs: dict[str, Any]) -> Program | None:
 
 
 def _made(op: OpDef, key: Any, attrs: dict[str, Any]) -> Program | None:
-    _, needs, pattern, *_ = key
+    _, needs, pattern, _ = key
     if needs is None and not _broadcast([numbers for _, numbers, _ in pattern]):
         return None
     places: dict[int, tuple[int, int]] = {}  # of sizes that no array has
