@@ -216,10 +216,10 @@ def test_classes_may_be_allowed() -> None:
         jitgrad.load(data)
 
 
-def test_modules_are_refused_with_advice() -> None:
+def test_modules_are_refused_with_advice(tmp_path: Path) -> None:
     class Bad:
         def __reduce__(self) -> Any:
-            return os.system, ("touch /tmp/jitgrad-should-not-be",)
+            return os.system, (f"touch {tmp_path / 'made'}",)
 
     torch_linear = b"\x80\x02}X\x05\x00\x00\x00modelctorch.nn.modules.linear\nLinear\n)\x81}X\x01\x00\x00\x00aK\x01sbs."
     with pytest.raises(Refused, match=r"`torch\.nn\.modules\.linear\.Linear` at object\['model'\].*state_dict"):
@@ -227,7 +227,7 @@ def test_modules_are_refused_with_advice() -> None:
     for protocol in range(6):
         with pytest.raises(Refused, match=r"`(posix|nt)\.system` at object\[0\]"):
             jitgrad.load(archive_of(pickle.dumps([Bad()], protocol)))
-    assert not Path("/tmp/jitgrad-should-not-be").exists()
+    assert not (tmp_path / "made").exists()
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("m/data.pkl", b"\x80\x02N.")
