@@ -19,7 +19,7 @@ from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import OptionalType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import BY_CLASS, NOTHING, Kind
-from jitgrad.script.call.sources import holder_of, is_inherited, is_itself, is_numpy_number
+from jitgrad.script.call.sources import HOLDERS, holder_of, is_inherited, is_itself, is_numpy_number
 from jitgrad.script.frontend.boundary import list_arguments
 from jitgrad.script.frontend.boundary.entries import KINDS, Entries, name_of
 from jitgrad.script.frontend.state import effects
@@ -325,7 +325,7 @@ class Inputs(Entries):
         source = self.source(obj)
         if source is None:
             return self.constant(value)
-        for other in (o for o in list(values) if isinstance(o, tuple) and o[:2] == slot[:2]):
+        for other in [o for o in values if isinstance(o, tuple) and o[:2] == slot[:2]] if name in HOLDERS else ():
             if holder_of(obj, other[2]) == name and self.is_new(other, sig.Attr(source, other[2])):
                 raise UnsupportedCall(f"`{name}` of an object after its `{other[2]}` is assigned", self.context.span(),
                                       hint="read its attributes by name")

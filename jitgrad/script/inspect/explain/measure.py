@@ -18,6 +18,7 @@ import numpy as np
 from jitgrad import config
 from jitgrad.codegen.program.sequences import SeqHandle
 from jitgrad.codegen.run.probes import Cost, Probe, Probed
+from jitgrad.ops.types import TensorType
 from jitgrad.script.call.graph_function import GraphFunction
 from jitgrad.script.graph.ir import Graph, Loop, Node, Value, walk
 from jitgrad.script.graph.irops import STRUCTURAL
@@ -37,6 +38,7 @@ class Step:
         label: "k0", "product 2"...: unique.
         ops: the ops that it computes.
         lines: source lines of these; the first one is charged with the cost.
+        dtype: of what the first op makes; "" where no op is known.
     """
 
     program: str
@@ -45,6 +47,7 @@ class Step:
     ops: tuple[str, ...]
     lines: tuple[Line, ...]
     cost: Cost
+    dtype: str = ""
 
 
 @dataclass(slots=True)
@@ -193,7 +196,8 @@ class _Session:
             last = mine[-1]
             seconds = statistics.median(c.seconds for c in mine)
             cost = Cost(seconds, last.calls, last.read, last.written, last.flops)
-            steps.append(Step(program, probe.kind, self.label(probe), _ops(probe), tuple(lines_of(probe.nodes)), cost))
+            steps.append(Step(program, probe.kind, self.label(probe), _ops(probe), tuple(lines_of(probe.nodes)), cost,
+                              _dtype(probe)))
         timed = statistics.median(total for _, total in costs)
         return Run(steps, timed, untimed, probed.workspace(program), len(costs))
 
@@ -242,6 +246,12 @@ def _carried(node: Node, value: Value) -> Value:
 
 def _nbytes(value: Any) -> int:
     return 0 if value is None else int(getattr(value, "nbytes", 8))
+
+
+def _dtype(probe: Probe) -> str:
+    """The dtype of what the first op of a step makes."""
+    types = [v.type for node in probe.nodes[:1] for v in node.outputs[:1]]
+    return types[0].dtype.name if types and isinstance(types[0], TensorType) else ""
 
 
 def _ops(probe: Probe) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from jitgrad.script.call.mismatch import mismatch
 from jitgrad.script.call.sources import resolve
 from jitgrad.script.executor import Dispatcher
 from jitgrad.script.inspect.explain import decisions
+from jitgrad.script.inspect.explain.ceilings import SIDE, Ceilings, ceilings
 from jitgrad.script.inspect.explain.measure import PROGRAMS, Measured, Run, Step, measure
 from jitgrad.script.inspect.lines import Function, Line, functions_of, places
 
@@ -39,7 +40,7 @@ def explain(function: Dispatcher, params: tuple[Any, ...], backward: bool = True
                        list(dict.fromkeys(script.log)), decisions.run_time_values(chosen),
                        [mismatch(s, values) for s in function.specialisations if s is not chosen],
                        list(function.recompilations),
-                       str(function.cache_info()))
+                       str(function.cache_info()), ceilings())
 
 
 def _first_line(function: Dispatcher, home: Line) -> list[Line]:
@@ -70,13 +71,14 @@ class Explanation:
         others: per other specialisation of the function, why it does not take this call.
         recompilations: why each was compiled, in order.
         cache: `cache_info()` as text.
+        ceilings: what this machine can do at most, measured.
     """
 
     def __init__(self, name: str, functions: list[Function], measured: Measured, guards: list[str], log: list[str],
-                 inputs: list[str], others: list[str], recompilations: list[str], cache: str):
+                 inputs: list[str], others: list[str], recompilations: list[str], cache: str, ceilings: Ceilings):
         self.name, self.functions, self.measured, self.guards = name, functions, measured, guards
         self.log, self.inputs, self.others, self.recompilations = log, inputs, others, recompilations
-        self.cache = cache
+        self.cache, self.ceilings = cache, ceilings
 
     # --- figures ---------------------------------------------------------------------------------------------------
 
@@ -192,12 +194,22 @@ class Explanation:
             c = s.cost
             rate = (f"{_count(c.flops / c.seconds)}FLOP/s" if c.flops and c.seconds else
                     f"{_count((c.read + c.written) / c.seconds)}B/s" if c.seconds else "")
+            share = self.ceilings.share(s)
             rows.append(f"  {s.label:<12} {s.program:<8} {c.calls:>6} {_time(c.seconds):>9} {c.seconds / total:>6.1%} "
-                        f"{_bytes(c.read):>9} {_bytes(c.written):>9} {rate:>13}  "
+                        f"{_bytes(c.read):>9} {_bytes(c.written):>9} {rate:>13} "
+                        f"{'' if share is None else f'{share:.0%}':>6}  "
                         f"{places(s.lines)}: {_cut(_ops(s), 60)}")
         head = (f"  {'step':<12} {'program':<8} {'calls':>6} {'time':>9} {'share':>6} {'read':>9} {'written':>9} "
-                f"{'rate':>13}")
-        return "\n".join(["steps", head, *rows]) if rows else ""
+                f"{'rate':>13} {'of max':>6}")
+        return "\n".join(["steps", head, *rows, *self._ceilings()]) if rows else ""
+
+    def _ceilings(self) -> list[str]:
+        """What `of max` is of, in words."""
+        best = self.ceilings
+        moved = ", ".join(f"{_count(rate)}B/s for {_bytes(size)}" for size, rate in best.bytes.items())
+        flops = ", ".join(f"{_count(rate)}FLOP/s in {dtype}" for dtype, rate in best.flops.items())
+        return ["", f"  of max: of what this machine does when it scales a tensor and moves as many bytes ({moved})",
+                f"  or multiplies matrices of {SIDE} rows and columns ({flops})"]
 
     def _reasons(self) -> list[str]:
         rows = [reason.text(count) for reason, count in self.measured.reasons.items()]
