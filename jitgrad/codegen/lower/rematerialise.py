@@ -17,7 +17,7 @@ from jitgrad.ops.opdef import RANDOM, is_kind, is_scalar
 from jitgrad.ops.types import TensorType
 from jitgrad.script.autodiff.frame import DEPTH
 from jitgrad.script.autodiff.rematerialise import CostModel, Way
-from jitgrad.script.graph.ir import Node, Value, committed
+from jitgrad.script.graph.ir import Node, Value
 
 #: an item, or an operand of one, with the axes of a group that are the item's
 Placed = tuple[Item, tuple[int, ...]]
@@ -30,8 +30,7 @@ class Rematerialisation:
 
     def __init__(self, units: Units, fusion: Fusion):
         self.units, self.fusion = units, fusion
-        graph = units.state.graph
-        self.given = set(graph.inputs) - {graph.inputs[i] for i in committed(graph.block)}
+        self.given = units.state.given
         self.copies: dict[tuple[Group, Item, tuple[int, ...]], Item] = {}
 
     def run(self) -> None:

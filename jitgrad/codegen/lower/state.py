@@ -25,7 +25,7 @@ from jitgrad.codegen.program.steps import Allocate, LoadScalar, NumberStep, Scal
 from jitgrad.dims import Size, Symbol
 from jitgrad.ops.opdef import RANDOM, is_kind
 from jitgrad.ops.types import BOOL, INT, OptionalType, TensorType, Type
-from jitgrad.script.graph.ir import Block, Captures, Graph, Node, Value, payload, symbol_axes
+from jitgrad.script.graph.ir import Block, Captures, Graph, Node, Value, committed, payload, symbol_axes
 from jitgrad.script.graph.irops import NOTHING, Effect, effect
 
 
@@ -90,6 +90,8 @@ class Lowering:
         self.originals: dict[int, Ref] = {}     # inputs that are read through a copy: their own memory
         self.leaving: dict[Node, Leaving] = {}  # by `pending` node
         self.captures = Captures()
+        #: the inputs that nothing writes
+        self.given = set(graph.inputs) - {graph.inputs[i] for i in committed(graph.block)}
         #: what is a check, or has one inside: what follows may rely on it
         self.may_check = Inside(lambda n: n.op == "check")
         #: what must keep its place among effects
