@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jitgrad
-from benchmarks import compiling, convolutions, machine, models, peers, threads
+from benchmarks import compiling, convolutions, curves, first, machine, models, peers, threads
 from benchmarks.programs import programs
 from jitgrad.ops.rows import convolutions as rows
 
@@ -100,3 +100,33 @@ def test_a_loop_of_training_steps_is_one_program():
     compiled = jitgrad.script(step)
     assert np.isfinite(float(compiled(*arguments)))
     assert compiled.cache_info().compilations == 1
+
+
+@pytest.mark.parametrize("curve", curves.CURVES)
+def test_a_curve_s_program_is_the_same_in_every_way(curve):
+    make, sizes = curves.CURVES[curve]
+    assert list(sizes) == sorted(set(sizes))
+    found = curves.measure(make(3), rounds=1, seconds=0.0)
+    assert set(found) == {"jitgrad loss", "jitgrad eager"}
+
+
+def test_a_cliff_is_told():
+    flat = {size: {"jitgrad loss": 10.0 + size, "jitgrad eager": 1.0} for size in (1, 10, 100)}
+    assert curves.growth(flat) == pytest.approx([2 / 11, 5.5 / 10])
+    assert "| 10 | 20 | 1 | 0.18 |" in curves.table({"layers": flat})
+    assert "no cliff" in curves.table({"layers": flat})
+    assert ", a cliff" in curves.table({"layers": flat | {200: {"jitgrad loss": 1000.0, "jitgrad eager": 1.0}}})
+
+
+def test_first_calls_are_measured_in_processes_of_their_own(tmp_path):
+    name = next(p.name for p in SMALL if p.name.startswith("Newton"))
+    found = first._process(name, "jitgrad", str(tmp_path))
+    assert found["ms"] > 0
+    assert found["bytes"] >= 0
+    text = first.table({name: {column: found for column in first.COLUMNS if column != "JAX"}})
+    assert "| program | jitgrad, nothing | jitgrad, new | jitgrad, disk |" in text
+    assert text.count(f"| {name} |") == 2
+
+
+def test_a_peer_that_is_not_there_has_no_first_call(tmp_path):
+    assert first._process("no such program", "jitgrad", str(tmp_path)) == {}
