@@ -1,5 +1,19 @@
-"""Utilities: data loading, checkpointing."""
+"""Utilities: data loading, checkpointing; each loaded when it is first used (loaders bring worker processes along)."""
 
-from jitgrad.utils import checkpoint, data
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jitgrad.utils import checkpoint, data
 
 __all__ = ["checkpoint", "data"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return import_module(f"{__name__}.{name}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
