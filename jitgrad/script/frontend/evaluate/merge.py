@@ -37,12 +37,13 @@ class _Side:
 
     __slots__ = ("block", "dead", "result", "state")
 
-    def __init__(self, context: Context, entry: State, run: Callable[[], Any]):
+    def __init__(self, context: Context, entry: State, run: Callable[[], Any], condition: Value, outcome: bool):
         self.block, self.state = Block(), entry.copy()
         self.dead = False
         self.result: Any = None
         context.state = self.state
         with context.block(self.block):
+            numbers.learn(context, condition, outcome)
             try:
                 self.result = run()
             except effects.Raised:
@@ -78,8 +79,8 @@ def _branch(context: Context, condition: Number, then: Callable[[], Any], other:
     entry, mark = context.state, Symbol().number
     frame, node, modes = context.frame, context.node, context.modes
     sides = []
-    for run in (then, other):
-        sides.append(_Side(context, entry, run))
+    for run, outcome in ((then, True), (other, False)):
+        sides.append(_Side(context, entry, run, condition.value, outcome))
         context.frame, context.node, context.modes = frame, node, modes
     if sides[0].dead or sides[1].dead:
         return _dead(context, condition, sides)

@@ -74,6 +74,12 @@ def no_attribute(context: Context, owner: str, name: str, *, what: str = "", say
     return UnresolvedAttribute(what or f"`{owner}` has no `{name}`", context.span(), hint=hint)
 
 
+def mistake(context: Context, says: str, refusal: Exception) -> Exception:
+    """What to raise where Python raises a TypeError that `says` so: in a branch, a loop or a `try` that exception, as
+    the run may never come to it; else the refusal."""
+    return raise_now(context, TypeError, (says,)) if context.depth or context.tries else refusal
+
+
 def guarded(context: Context, operation: Callable[[], Any]) -> Any:
     """Run an operation of the library or of Python now; what it raises, the script raises."""
     try:

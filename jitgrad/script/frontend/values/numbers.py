@@ -89,7 +89,8 @@ def binary(context: Context, op: str, a: Any, b: Any, checked: bool = True) -> A
 def low_of(number: Any) -> int | None:
     """A lower bound of an int; None if none is known."""
     if isinstance(number, Number):
-        return number.low
+        learnt = number.context.recall(("low", number.held)) if number.held is not None else None
+        return number.low if learnt is None else learnt if number.low is None else max(learnt, number.low)
     return int(number) if isinstance(number, int) else None
 
 
@@ -179,7 +180,30 @@ def compare(context: Context, op: str, a: Any, b: Any) -> Any:
     if {kind_of(a), kind_of(b)} == {int, float} and not (_rounds_never(a) or _rounds_never(b)):
         swapped = kind_of(a) is float
         return _of_int_and_float(context, *((NUMBERS[f"num.{op}"].swapped, b, a) if swapped else (op, a, b)))
-    return wrap(context, context.one(f"num.{op}", value_of(context, a), value_of(context, b)))
+    result = wrap(context, context.one(f"num.{op}", value_of(context, a), value_of(context, b)))
+    if type(b) is int:
+        _remember_bounds(context, result, op, a, b)
+    elif type(a) is int:
+        _remember_bounds(context, result, NUMBERS[f"num.{op}"].swapped, b, a)
+    return result
+
+
+def _remember_bounds(context: Context, result: Number, op: str, a: Number, b: int) -> None:
+    """Note of `a op b`, which is `result`, how large the int `a` is at least where it holds, and where it does not."""
+    if a.number_type is not int or a.size is not None:
+        return
+    above = b + 1 if low_of(a) == b else None  # all that it can be but b
+    bounds = {"gt": (b + 1, None), "ge": (b, None), "lt": (None, b), "le": (None, b + 1), "eq": (b, above),
+              "ne": (above, b)}[op]
+    context.remember(("bounds", result.value), (a.value, *bounds))
+
+
+def learn(context: Context, condition: Value, outcome: bool) -> None:
+    """In this block a condition has an outcome: what that says of how large an int is."""
+    a, holds, fails = context.recall(("bounds", condition)) or (None, None, None)
+    low = holds if outcome else fails
+    if low is not None:
+        context.remember(("low", a), low)
 
 
 def _rounds_never(number: Any) -> bool:
@@ -228,12 +252,13 @@ def _by_bounds(op: str, a: Number, b: Any, size_b: Size | None) -> bool | None:
         gap = size_b - a.high
         if a.context.sizes.at_least(gap, 0):
             return op == "lt"
-    if type(b) is int and a.low is not None:
-        if op in ("lt", "ge") and a.low >= b:
+    low = low_of(a) if type(b) is int else None
+    if low is not None:
+        if op in ("lt", "ge") and low >= b:
             return op == "ge"
-        if op in ("gt", "le") and a.low > b:
+        if op in ("gt", "le") and low > b:
             return op == "gt"
-        if op in ("eq", "ne") and a.low > b:
+        if op in ("eq", "ne") and low > b:
             return op == "ne"
     return None
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from jitgrad.errors import TypeMismatch, UnsupportedCall
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.state.effects import guarded, no_attribute
+from jitgrad.script.frontend.state.effects import guarded, mistake, no_attribute
 from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.protocol import Kind, Methods, register
@@ -30,7 +30,8 @@ class NumberKind(Kind):
         return {bool: "a bool", int: "an int", float: "a float"}.get(obj.number_type, "a number")
 
     def not_iterable(self, context: Context, obj: Any) -> Exception:
-        return TypeMismatch(f"iteration over {self.type_word(obj)}", context.span(), hint="write `range(n)`")
+        return mistake(context, f"'{self.type_name(obj)}' object is not iterable", TypeMismatch(
+            f"iteration over {self.type_word(obj)}", context.span(), hint="write `range(n)`"))
 
     def truth(self, context: Context, obj: Number) -> Any:
         return numbers.truth(context, obj)

@@ -9,7 +9,7 @@ from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
 from jitgrad.ops.numbers import operator_of
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.state.effects import guarded, mistake
 from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.values.protocol import Kind, argument, is_dynamic, register, type_word
 from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Number, Union, sequence
@@ -82,7 +82,8 @@ class NoneKind(PlainKind):
         return "None"
 
     def not_iterable(self, context: Context, obj: Any) -> Exception:
-        return TypeMismatch("iteration over None", context.span())
+        return mistake(context, "'NoneType' object is not iterable",
+                       TypeMismatch("iteration over None", context.span()))
 
     def set_attribute(self, context: Context, obj: Any, name: str, value: Any) -> None:
         guarded(context, lambda: setattr(obj, name, value))

@@ -40,6 +40,11 @@ class Number(SymNumber):
         self.size_equality = False
 
     @property
+    def held(self) -> Value | None:
+        """The graph value that it is; None for a size."""
+        return self._value
+
+    @property
     def value(self) -> Value:
         """The graph value; for a size, `dim.value` in this scope."""
         if self._value is not None:

@@ -17,7 +17,7 @@ from jitgrad.script.frontend.containers import contents, list_methods
 from jitgrad.script.frontend.containers.ranges import range_length
 from jitgrad.script.frontend.state import copies, dispatch, effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.state.effects import guarded, mistake
 from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args
 from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates import unions
@@ -120,8 +120,9 @@ class TensorKind(Kind):
 
     def iterate(self, context: Context, obj: SymTensor) -> Iterable:
         if not obj.ndim:
-            raise TypeMismatch("iteration over a 0-d tensor", context.span(),
-                               hint="a 0-d tensor has no elements to loop over; for a count write `range(int(n))`")
+            raise mistake(context, "iteration over a 0-d tensor", TypeMismatch(
+                "iteration over a 0-d tensor", context.span(),
+                hint="a 0-d tensor has no elements to loop over; for a count write `range(int(n))`"))
         return Iterable(obj.shape[0], lambda cx, k: self.get_item(cx, obj, k), False)
 
     def is_open(self, context: Context, obj: SymTensor) -> bool:

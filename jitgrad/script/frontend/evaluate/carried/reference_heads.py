@@ -219,13 +219,17 @@ class ReferenceHead(ObjectHead):
         return found
 
     def _settle(self, end: State) -> None:
-        """Where a place refers to one of several objects of this iteration, make that one object."""
+        """Where a place refers to one of several objects of this iteration, make one object of those of each type: one
+        of the loop's stands for it in the next iteration."""
         keys = [k for k in self.templates if not isinstance(k, Storage) and (k not in self.cells.values())]
         for key in keys:
             for union in list(_unions(end.values.get(key))):
                 made = [s for s in union.statics if self._is_made(s)]
-                if len(made) > 1:
-                    self._make_one(end, union, made)
+                one: Any = union
+                for kind in dict.fromkeys(map(type_of, made)) if len(made) > 1 else ():
+                    if isinstance(one, Union):
+                        one = self._make_one(end, one, [s for s in one.statics if self._is_made(s)
+                                                        and type_of(s) == kind])
             for _, ref in references(end.values.get(key)):
                 if is_held(ref) and not self._is_older(ref) and ref not in keys:
                     keys.append(ref)
@@ -235,7 +239,7 @@ class ReferenceHead(ObjectHead):
         cell = cell_of(value)
         return cell is not None and (not self._is_older(cell) or self._moves(value))
 
-    def _make_one(self, end: State, value: Union, made: list[Any]) -> None:
+    def _make_one(self, end: State, value: Union, made: list[Any]) -> Any:
         context = self.context
         others = self._live(end, value)
         if any(others[cell_of(s)] for s in made):  # another name refers to one of them: copies, which nobody writes
@@ -259,6 +263,7 @@ class ReferenceHead(ObjectHead):
             values[key] = _with(held, value, one)
         end.values, end.where = values, context.state.where
         context.state = end
+        return one
 
     def _copied(self, value: Any) -> Any:
         if isinstance(value, SymTensor):
