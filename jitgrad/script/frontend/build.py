@@ -22,7 +22,7 @@ from jitgrad.script.frontend.boundary.inputs import Inputs
 from jitgrad.script.frontend.boundary.results import Results
 from jitgrad.script.frontend.containers import deques, mappings, ordered_lists, sequences, texts
 from jitgrad.script.frontend.evaluate import attempts, expressions, merge, statements
-from jitgrad.script.frontend.gradients import backward, carried_leaves, carried_losses, record, requires_grad
+from jitgrad.script.frontend.gradients import carried_leaves, carried_losses, record, requires_grad, tape
 from jitgrad.script.frontend.library import (builtins, callbacks, dictionaries, iterators, jitgrad_functions, numpylib,
                                              sets, stdlib)
 from jitgrad.script.frontend.library.backend import SymbolicBackend
@@ -223,8 +223,13 @@ def _graph_of(context: Context, inputs: Inputs, function: Callable[..., Any], ar
         _bind_inputs(context, graph)
         if context.sizes.changed:
             context.sizes.rewrite(graph.block)
-        freed = backward.freed_outputs(context, graph.outputs) if record.of(context).freed else set()
+        freed = tape.freed_outputs(context, graph.outputs) if record.of(context).freed else set()
         answers = requires_grad.exactly(context, graph.outputs, [graph.block])
+        spoiled = {i: found for i, found in enumerate(tape.overwritten(
+            context, [graph.block], graph.outputs)) if found[0] is not False and graph.outputs[i] not in freed}
+        overwritten = {i: (results.output(a) if isinstance(a, Value) else -1,
+                           tape.told(context, graph.block, pieces, results.output))
+                       for i, (a, pieces) in spoiled.items()}
         told = {i: results.output(a) for i, a in enumerate(answers) if isinstance(a, Value)}
         expected = [(results.output(heap.read(context, worst)), *words)
                     for worst, words in placement.of(context).expected]
@@ -241,7 +246,7 @@ def _graph_of(context: Context, inputs: Inputs, function: Callable[..., Any], ar
             commits=inputs.commits(), written=written,
             differentiable=differentiable,
             freed=tuple([i for i, v in enumerate(own) if carried[i] and v in freed]),
-            recorded=told, results=len(own), alone=() if needed else tuple([
+            overwritten=overwritten, recorded=told, results=len(own), alone=() if needed else tuple([
                 i for i in differentiable if not isinstance(graph.outputs[i].type, ListType)]),
             stores=stores, recipes=inputs.recipes, unread=inputs.unread(),
             lists=inputs.lists_taken(), functions=[function, *context.functions], definitions=inputs.definitions,

@@ -27,6 +27,7 @@ from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.batches import complex
 from jitgrad.script.frontend.batches.complex import SymComplex, complex_of
 from jitgrad.script.frontend.boundary import placement
+from jitgrad.script.frontend.gradients import tape
 from jitgrad.script.frontend.state.context import RANDOM, Context, Restart
 from jitgrad.script.frontend.values import checks, heap, numbers
 from jitgrad.script.frontend.values.values import Number, SymTensor, size_number
@@ -49,7 +50,7 @@ class SymbolicBackend:
     def apply(self, op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         context = self.context
         if makes_pair(op, attrs) or any(isinstance(x, SymComplex) for x in operands):
-            return complex.apply(self, op, operands, attrs)
+            return self._of_pairs(op, operands, attrs)
         if any(isinstance(x, Batched) for x in operands):
             raise RuntimeError(ESCAPED)
         attrs = {k: self.attribute(a) for k, a in attrs.items()}
@@ -79,12 +80,19 @@ class SymbolicBackend:
         results = tuple([heap.new_tensor(context, v) for v in outputs])
         for y in results:
             y.storage.made, y.storage.device = backward_name(op) if compose is None else "", where
+        if context.grad and any(map(context.has_history, values)):
+            tape.note(context, op, operands, values, results, attrs)
         if len(results) > 1:
             return results
         (result,) = results
         if compose is None and op.kind is POINTWISE and result.ndim > 1:
             result.storage.ordered = all(heap.keeps_order(x) for x in operands)
         return result
+
+    def _of_pairs(self, op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        """One operation of eager's, made of several on the parts of complex numbers."""
+        with tape.one_operation(self.context):
+            return complex.apply(self, op, operands, attrs)
 
     def attribute(self, value: Any) -> Any:
         """An attr with symbolic ints as sizes, canonical."""
@@ -187,7 +195,9 @@ class SymbolicBackend:
             self.assign(target.value, value.value)
             return target
         assert not isinstance(value, SymComplex)  # the library has cast it
-        heap.write(context, target, heap.read(context, value))
+        content = heap.read(context, value)
+        tape.keep(context, target, content)
+        heap.write(context, target, content)
         return target
 
     @staticmethod
