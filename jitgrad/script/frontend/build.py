@@ -23,8 +23,8 @@ from jitgrad.script.frontend.boundary.results import Results
 from jitgrad.script.frontend.containers import deques, mappings, ordered_lists, sequences, texts
 from jitgrad.script.frontend.evaluate import attempts, expressions, merge, statements
 from jitgrad.script.frontend.gradients import carried_leaves, carried_losses, record, requires_grad, tape
-from jitgrad.script.frontend.library import (builtins, callbacks, dictionaries, iterators, jitgrad_functions, numpylib,
-                                             sets, stdlib)
+from jitgrad.script.frontend.library import (addresses, builtins, callbacks, complexes, copying, dictionaries,
+                                             iterators, jitgrad_functions, numpylib, sets, stdlib)
 from jitgrad.script.frontend.library.backend import SymbolicBackend
 from jitgrad.script.frontend.library.functionals import mapping, transforms
 from jitgrad.script.frontend.source.annotations import check as check_annotations
@@ -40,9 +40,9 @@ from jitgrad.script.frontend.values.values import Storage
 from jitgrad.script.graph.ir import Block, Graph, Value
 
 #: loaded for the kinds and handlers that they register
-REGISTERED = (deques, mappings, ordered_lists, sequences, texts, builtins, dictionaries, iterators, jitgrad_functions,
-              numpylib, sets, stdlib, complex_kind, kind, mapping, transforms, functions, instances, numeric, raised,
-              tensors, unions)
+REGISTERED = (deques, mappings, ordered_lists, sequences, texts, addresses, builtins, complexes, copying, dictionaries,
+              iterators, jitgrad_functions, numpylib, sets, stdlib, complex_kind, kind, mapping, transforms,
+              functions, instances, numeric, raised, tensors, unions)
 
 dispatch.evaluate.fill(expressions.evaluate)
 dispatch.run_block.fill(statements.run_block)
@@ -141,12 +141,12 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _told(refusal: BaseException | None, later: BaseException | None, decisions: set[Any]) -> BaseException | None:
-    """Which of two refusals is told: that of the loops as they are; of those the later, unless it is at the same place.
-    """
+    """Which of two refusals is told: that of loops and objects as they are; of those the later, unless its place is the
+    same."""
     if not isinstance(refusal, ScriptError) or not isinstance(later, ScriptError):
         return refusal or later
-    unrolled = unrolling.SHORT_LOOPS in decisions
-    return refusal if unrolled or later.span is None or later.span == refusal.span else later
+    instead = unrolling.SHORT_LOOPS in decisions or pooling.OBJECTS in decisions
+    return refusal if instead or later.span is None or later.span == refusal.span else later
 
 
 def _takes_gradients(function: Callable[..., Any]) -> bool:

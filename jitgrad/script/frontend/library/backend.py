@@ -28,6 +28,7 @@ from jitgrad.script.frontend.batches import complex
 from jitgrad.script.frontend.batches.complex import SymComplex, complex_of
 from jitgrad.script.frontend.boundary import placement
 from jitgrad.script.frontend.gradients import tape
+from jitgrad.script.frontend.state import copies
 from jitgrad.script.frontend.state.context import RANDOM, Context, Restart
 from jitgrad.script.frontend.values import checks, heap, numbers
 from jitgrad.script.frontend.values.values import Number, SymTensor, size_number
@@ -205,18 +206,40 @@ class SymbolicBackend:
         """Whether none is the target; two views of one tensor are taken to be apart."""
         return not any(x.storage is target.storage and x.path == target.path for x in operands)
 
+    def _is_own(self, target: SymTensor) -> bool:
+        """Whether the script made a tensor, and no loop around this place goes on with it."""
+        storage, path = target.storage, self.context.path
+        if storage.input >= 0 or storage.alias or storage.block not in path:
+            return False
+        return not any(b in self.context.bodies_open for b in path[path.index(storage.block) + 1:])
+
     def become(self, target: SymTensor, view: Callable[[], SymTensor]) -> SymTensor:
-        """Every name of a tensor would have another shape from here on."""
+        """Every name of a tensor of the script has another shape from here on; its views stay what they are."""
+        if self._is_own(target) and not target.requires_grad:
+            copies.identify(self.context, target)
+            found = view()
+            heap.renamed(self.context, target, found)
+            return found
         raise UnsupportedCall("a tensor that changes its own shape", self.context.span(),
                               hint="assign the view to a name: `x = x.unsqueeze(0)` instead of `x.unsqueeze_(0)`")
 
-    def resize(self, target: SymTensor, shape: tuple[Any, ...]) -> None:
-        """Sizes that may be equal are checked at run time; a script does not give a tensor other memory."""
-        if len(shape) == target.ndim and not any(isinstance(m, int) and isinstance(n, int) and m != n
-                                                 for m, n in zip(target.shape, shape, strict=True)):
+    def resize(self, target: SymTensor, shape: tuple[Any, ...]) -> SymTensor:
+        """A tensor of the script without elements becomes one of that shape, under all its names. Else sizes that may
+        be equal are checked at run time: a script does not give a tensor other memory.
+        """
+        context = self.context
+        if 0 in target.type_.dims and self._is_own(target) and not target.path:
+            made = heap.new_tensor(context, context.one(
+                "full", value=0, shape=tuple(map(self.attribute, shape)), dtype=target.dtype))
+            made.storage.device = target.storage.device
+            if not heap.renamed(context, target, made):
+                return made
+        elif 0 not in target.type_.dims and len(shape) == target.ndim and not any(
+                isinstance(m, int) and isinstance(n, int) and m != n
+                for m, n in zip(target.shape, shape, strict=True)):
             for m, n in zip(target.shape, shape, strict=True):
                 require_equal(m, n, lambda: "in a script `out` must have the shape of the result")
-            return
+            return target
         raise UnsupportedCall(f"`out` of shape {text(target.shape)} for a result of shape {text(shape)}",
                               self.context.span(), hint="give an `out` of the result's shape, or leave it out")
 
