@@ -133,14 +133,15 @@ RESIZED = ("An output with one or more elements was resized since it had shape {
            "elements with t.resize_(0).")
 
 
-def resize(target: TapedArray, shape: tuple[int, ...]) -> None:
-    """Give `target`, about to be overwritten, memory of another shape; with a warning where it had elements."""
+def resize(target: T, shape: tuple[int, ...]) -> T:
+    """Give `target`, about to be overwritten, memory of another shape, with a warning where it had elements."""
     array = target._data
     if target.is_inference() and not mode.inference:
         raise RuntimeError(INFERENCE)
     if array.size:
         warnings.warn(RESIZED.format(list(array.shape), list(shape)), UserWarning, stacklevel=5)
     target._data = library(array).xp.empty(shape, array.dtype)
+    return target
 
 
 RESHAPED = ("a tensor with views, or one of these, is written to with history after the tensor has changed its own "

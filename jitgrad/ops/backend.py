@@ -114,11 +114,11 @@ class Backend(Protocol):
     def apart(self, target: Any, operands: Sequence[Any]) -> bool:
         """Whether no operand is known to be in the memory that is written to."""
 
-    def resize(self, target: Any, shape: tuple[Any, ...]) -> None:
-        """Give a tensor that is about to be overwritten memory of another shape; a script cannot, and raises."""
+    def resize(self, target: Any, shape: tuple[Any, ...]) -> Any:
+        """Give a tensor that is about to be overwritten memory of another shape; returns it. A script may refuse."""
 
     def become(self, target: Any, view: Callable[[], Any]) -> Any:
-        """Make `target` what `view()`, a view of all of it, is, on the same memory; returns target. A script raises."""
+        """Make `target` what `view()`, a view of all of it, is, on the same memory; returns it. A script may refuse."""
 
     def update(self, name: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`target.name_(*args, **kwargs)` by a shorter way than computing aside and `assign`, with the same outcome.

@@ -49,7 +49,7 @@ def _zeros(text: str) -> str:
 
 def difference(expected: Outcome, got: Outcome) -> str:
     """What differs, or nothing."""
-    if not expected.overwritten and expected.error != got.error and not foreseen(expected, got):
+    if expected.error != got.error and not foreseen(expected, got):
         return f"exception: expected {expected.error or 'none'!r}, got {got.error or 'none'!r}"
     if _zeros(expected.printed) != _zeros(got.printed) and not got.refused:
         return f"printed: expected {expected.printed!r}, got {got.printed!r}"

@@ -23,7 +23,7 @@ from tests.fuzz import world
 PARAMETERS = "x, y, w, b, c, n: int, s: float, flag, maybe, xs, box"
 ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, StopIteration,
           TypeError, ValueError)
-#: eager refuses a gradient that needs a value which is gone; a script, whose values never change, has it
+#: a gradient that needs a value which is gone is refused; what it has done by then depends on the order of its steps
 OVERWRITTEN = "modified by an inplace operation"
 #: errors by which a script refuses at run time
 FROM_ARGUMENTS = "create_graph=True computes a scripted function's gradient from its arguments"

@@ -38,6 +38,12 @@ INFERENCE_SAVED = (
     "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
     "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in "
     "autograd, or use `no_grad()` instead of `inference_mode()`.")
+#: torch's error for a saved value that was overwritten, around what was, its version, and the expected one
+OVERWRITTEN = (
+    "one of the variables needed for gradient computation has been modified by an inplace operation: ",
+    "; expected version ",
+    " instead. Hint: the value was saved when the graph was recorded; write `.clone()` before the in-place operation, "
+    "or do it out of place.")
 SECOND_BACKWARD = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
     "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
@@ -358,11 +364,9 @@ def version_of(x: TapedArray) -> Version:
 def changed(array: Array, origin: Node | None, slot: int, expected: int, found: int) -> RuntimeError:
     """torch's error for a saved value that was overwritten."""
     where = "" if origin is None else f", which is output {slot} of {origin.name()},"
-    return RuntimeError(
-        "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[{array.dtype} {list(array.shape)}]{where} is at version {found}; expected version {expected} instead. Hint: "
-        "the value was saved when the graph was recorded; write `.clone()` before the in-place operation, or do it out "
-        "of place.")
+    head, middle, tail = OVERWRITTEN
+    what = f"[{array.dtype} {list(array.shape)}]{where}"
+    return RuntimeError(f"{head}{what} is at version {found}{middle}{expected}{tail}")
 
 
 def retain(node: Node, tensor: TapedArray) -> None:

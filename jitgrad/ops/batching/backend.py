@@ -144,15 +144,15 @@ class BatchBackend:
 
     def become(self, target: Any, view: Callable[[], Any]) -> Any:
         if self.has(target):
-            self.around.become(target.value, lambda: view().value)
-        else:
-            self.around.become(target, view)
-        return target
+            if self.around.become(target.value, lambda: view().value) is not target.value:
+                raise NotImplementedError("an item of a vmap that changes its own shape")
+            return target
+        return self.around.become(target, view)
 
-    def resize(self, target: Any, shape: tuple[Any, ...]) -> None:
+    def resize(self, target: Any, shape: tuple[Any, ...]) -> Any:
         if self.has(target):
             raise RuntimeError("vmap: an item of a batch cannot be the `out` of a result of another shape")
-        self.around.resize(target, shape)
+        return self.around.resize(target, shape)
 
     def update(self, name: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if any(isinstance(x, Batched) for x in (target, *args, *kwargs.values())):

@@ -389,5 +389,5 @@ def deliver(out: Any, result: Any, exact: bool = False) -> Any:
     if exact and out.dtype is not result.dtype:
         raise RuntimeError(f"Expected out tensor to have dtype {result.dtype.name}, but got {out.dtype.name} instead")
     if not same_shape(out.shape, result.shape):
-        backend().resize(out, result.shape)
+        out = backend().resize(out, result.shape)
     return write(out, result)

@@ -21,26 +21,29 @@ from jitgrad.script.graph.ir import Block, Builder, Loop, Node, Value, payload, 
 Answer = bool | Value
 
 
-def requires_grad(path: Sequence[Block], values: Sequence[Value], root: Callable[[Value], bool]) -> list[Answer]:
-    """Whether each of `values` requires a gradient.
+def requires_grad(path: Sequence[Block], values: Sequence[Value], root: Callable[[Value], bool],
+                  operations: bool = False) -> list[Answer]:
+    """Whether each of `values` requires a gradient; with `operations`, whether it depends on a root, differentiably.
 
     Args:
         path: the blocks under construction, outermost first; their nodes may gain results.
         values: what can be read at the end of `path`.
-        root: whether a leaf, or a value that no node of `path` makes, requires one.
+        root: whether a leaf, or a value that no node of `path` makes, requires one; with `operations`, whether what an
+            operation makes is a root.
     """
     flow = flow_of([n for b in path for n in b.nodes], values)
     behind = reachable(values, flow.backward)
     blocks = [b for outer in path for b in (outer, *(c for n in walk(outer) for c in n.blocks))]
     places = {v: b for b in blocks for v in (*b.params, *(v for n in b.nodes for v in n.outputs))}
-    history = _History(flow, behind, places, root)
+    history = _History(flow, behind, places, root, operations)
     return [history.answer(v) for v in values]
 
 
 class _History:
     """The answers for the values in `behind`."""
 
-    def __init__(self, flow: Flow, behind: set[Value], places: dict[Value, Block], root: Callable[[Value], bool]):
+    def __init__(self, flow: Flow, behind: set[Value], places: dict[Value, Block], root: Callable[[Value], bool],
+                 operations: bool):
         self.flow, self.places = flow, places
         self.parts: dict[Value, tuple[Value, ...]] = {}  # result of a branch, or what a loop carries -> what it may be
         self.loops: dict[Value, tuple[Node, int]] = {}  # its parameters and results -> the loop, and which carry it is
@@ -52,15 +55,17 @@ class _History:
                 owner = flow.owner.get(flow.home[v])
                 if owner is not None and owner.op in ("while", "scan"):
                     self._carried(v, owner)
-                elif owner is None and root(v):
+                elif owner is None and not operations and root(v):
                     sources.add(v)
-            elif node.op == "leaf" and len(node.inputs) == 1:
+            elif node.op == "leaf" and len(node.inputs) == 1 and not operations:
                 sources.update([v] if root(v) else ())
             elif node.op == "if":
                 k = node.outputs.index(v)
                 self.parts[v] = tuple(b.results[k] for b in node.blocks)
             elif node.op in ("while", "scan"):
                 self._carried(v, node)
+            elif operations and root(v):
+                sources.add(v)
         self.may = reachable(sources, flow.forward) & behind
         self.must = self._must(sources)
         self.known: dict[Value, Value] = {}

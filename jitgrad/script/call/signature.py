@@ -387,12 +387,12 @@ class ScriptGraph:
         trip_guards: pairs of sizes over input symbols that say whether a loop runs, where that decides types.
         int_symbols: symbols in them that stand for the value of an int input.
         result: how to rebuild the Python result.
-        commits: graph input index -> source that a `commit` of a number to that input must be stored to (an
-            attribute, a dict item, the RNG offset); tensors are written in place by the program itself.
-        written: tensor input that the program writes in place and that may carry a gradient -> graph output with its
-            final value; the executor gives the tensor that history.
+        commits: graph input -> source to which a `commit` of a number to it is stored; the program writes tensors.
+        written: tensor input that is written in place and may carry a gradient -> graph output with its final value.
         differentiable: graph outputs that may depend differentiably on an input (what requires_grad would say).
         freed: graph outputs that require a gradient in eager, but whose history a `backward()` inside has freed.
+        overwritten: graph output whose gradient needs what was overwritten -> the output that says in which runs (-1:
+            in all), and eager's message: text, outputs, versions as (graph input, writes since the call or ~output).
         recorded: graph output that requires a gradient in some runs only -> the output that says whether it does.
         results: how many graph outputs are results or stored; those behind them only say what requires a gradient.
         alone: graph outputs that require a gradient though no input does: leaves inside the script do.
@@ -403,8 +403,7 @@ class ScriptGraph:
         lists: lists and tuples whose length is a run-time value, and the kind of their items; objects that are known by
             their class.
         parameters: names of the function's parameters (filled in by the executor).
-        functions: every Python function whose source was compiled into the graph, the scripted one first (the disk
-            cache compares their code).
+        functions: the Python functions that were compiled, the scripted one first (the disk cache compares their code).
         definitions: (class, method) or (function, part of it) -> what it was; (function, name of a builtin that its
             module has not) -> `ABSENT`.
         distinct: whether no tensor may be found on two of the paths in `inputs`: each has a `.grad` of its own.
@@ -430,6 +429,7 @@ class ScriptGraph:
     written: dict[int, int] = field(default_factory=dict)
     differentiable: tuple[int, ...] | None = None
     freed: tuple[int, ...] = ()
+    overwritten: dict[int, tuple[int, tuple[str | int | tuple[int, int], ...]]] = field(default_factory=dict)
     recorded: dict[int, int] = field(default_factory=dict)
     results: int = 0
     alone: tuple[int, ...] = ()

@@ -70,7 +70,7 @@ class Specialisation:
         self.draws = [(i, s.attribute) for i, s in enumerate(script.inputs) if isinstance(s, sig.RngState)]
         #: whether a call only runs the program and rebuilds its result
         self.is_plain = not (script.calls_back or script.commits or function.writes or script.freed or script.alone
-                             or script.expected or script.recorded)
+                             or script.expected or script.recorded or script.overwritten)
         self.timing = 0.0
         #: `optimistic`, `any_grads` and `lists` of the frontend
         self.options: tuple[bool, bool, Mapping[sig.Source, Any], dict[Any, str]] = True, False, {}, {}
@@ -223,7 +223,7 @@ class Specialisation:
         if self.function.writes:
             outputs = self._run_writing(objects, arrays, on_commit)
         else:
-            outputs = self.function(objects, arrays, on_commit)
+            outputs = self._spoiled(objects, self.function(objects, arrays, on_commit))
         if self.spent is not None:  # their history was used up inside: a backward of them is eager's error
             for slot, i in enumerate(script.freed):
                 if outputs[i] is not None:
@@ -259,7 +259,7 @@ class Specialisation:
         """
         written = self.script.written
         try:
-            outputs = self.function(objects, arrays, on_commit)
+            outputs = self._spoiled(objects, self.function(objects, arrays, on_commit))
         except BaseException:
             for index in self.function.writes:
                 objects[index]._bump()
@@ -270,6 +270,13 @@ class Specialisation:
             if output is None or (flag is not None and not outputs[flag]) or (
                     not self.function.rebase(objects[index], outputs, output)):
                 objects[index]._bump()
+        return outputs
+
+    def _spoiled(self, objects: Sequence[Any], outputs: list[Any]) -> list[Any]:
+        """The outputs, where the history of one needs what the program has overwritten behind a node that says so."""
+        for i, (flag, pieces) in self.script.overwritten.items():
+            _spoil(outputs[i], True if flag < 0 else outputs[flag],
+                   "".join([_piece(p, objects, outputs) for p in pieces]))
         return outputs
 
     def _snapshot(self, params: Sequence[Any], call: callback.Callback) -> list[tuple[str, Any]]:
@@ -325,6 +332,26 @@ def _keep_history(output: Any, recorded: Any) -> None:
             _keep_history(item, flag)
     elif output is not None and not recorded:
         output._node, output._slot, output._needs = None, 0, False
+
+
+def _piece(piece: Any, objects: Sequence[Any], outputs: Sequence[Any]) -> str:
+    """A piece of a message: text, an output, or how often an input was written: before, and since."""
+    if isinstance(piece, tuple):
+        at, since = piece
+        return str(objects[at]._version + (since if since >= 0 else outputs[~since]))
+    return piece if isinstance(piece, str) else str(outputs[piece])
+
+
+def _spoil(output: Any, flag: Any, text: str) -> None:
+    """Let the backward of an output, of a list each item, be an error where the run says so."""
+    if type(output) is list:
+        for k, item in enumerate(output):
+            _spoil(item, flag[k] if type(flag) is list else flag, text)
+    elif output is not None and output._node is not None and flag:
+        def refused(cotangents: list[Any]) -> list[Any]:
+            raise RuntimeError(text)
+
+        Node(output._node.name(), (output,), refused, refused).attach(output)
 
 
 def _holds(guard: sig.Guard, values: dict[str, Any]) -> bool:

@@ -22,9 +22,9 @@ from jitgrad.script.frontend.boundary.inputs import Inputs
 from jitgrad.script.frontend.boundary.results import Results
 from jitgrad.script.frontend.containers import deques, mappings, ordered_lists, sequences, texts
 from jitgrad.script.frontend.evaluate import attempts, expressions, merge, statements
-from jitgrad.script.frontend.gradients import backward, carried_leaves, carried_losses, record, requires_grad
-from jitgrad.script.frontend.library import (builtins, callbacks, dictionaries, iterators, jitgrad_functions, numpylib,
-                                             sets, stdlib)
+from jitgrad.script.frontend.gradients import carried_leaves, carried_losses, record, requires_grad, tape
+from jitgrad.script.frontend.library import (addresses, builtins, callbacks, complexes, copying, dictionaries,
+                                             iterators, jitgrad_functions, numpylib, sets, stdlib)
 from jitgrad.script.frontend.library.backend import SymbolicBackend
 from jitgrad.script.frontend.library.functionals import mapping, transforms
 from jitgrad.script.frontend.source.annotations import check as check_annotations
@@ -40,9 +40,9 @@ from jitgrad.script.frontend.values.values import Storage
 from jitgrad.script.graph.ir import Block, Graph, Value
 
 #: loaded for the kinds and handlers that they register
-REGISTERED = (deques, mappings, ordered_lists, sequences, texts, builtins, dictionaries, iterators, jitgrad_functions,
-              numpylib, sets, stdlib, complex_kind, kind, mapping, transforms, functions, instances, numeric, raised,
-              tensors, unions)
+REGISTERED = (deques, mappings, ordered_lists, sequences, texts, addresses, builtins, complexes, copying, dictionaries,
+              iterators, jitgrad_functions, numpylib, sets, stdlib, complex_kind, kind, mapping, transforms,
+              functions, instances, numeric, raised, tensors, unions)
 
 dispatch.evaluate.fill(expressions.evaluate)
 dispatch.run_block.fill(statements.run_block)
@@ -141,12 +141,12 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _told(refusal: BaseException | None, later: BaseException | None, decisions: set[Any]) -> BaseException | None:
-    """Which of two refusals is told: that of the loops as they are; of those the later, unless it is at the same place.
-    """
+    """Which of two refusals is told: that of loops and objects as they are; of those the later, unless its place is the
+    same."""
     if not isinstance(refusal, ScriptError) or not isinstance(later, ScriptError):
         return refusal or later
-    unrolled = unrolling.SHORT_LOOPS in decisions
-    return refusal if unrolled or later.span is None or later.span == refusal.span else later
+    instead = unrolling.SHORT_LOOPS in decisions or pooling.OBJECTS in decisions
+    return refusal if instead or later.span is None or later.span == refusal.span else later
 
 
 def _takes_gradients(function: Callable[..., Any]) -> bool:
@@ -223,8 +223,13 @@ def _graph_of(context: Context, inputs: Inputs, function: Callable[..., Any], ar
         _bind_inputs(context, graph)
         if context.sizes.changed:
             context.sizes.rewrite(graph.block)
-        freed = backward.freed_outputs(context, graph.outputs) if record.of(context).freed else set()
+        freed = tape.freed_outputs(context, graph.outputs) if record.of(context).freed else set()
         answers = requires_grad.exactly(context, graph.outputs, [graph.block])
+        spoiled = {i: found for i, found in enumerate(tape.overwritten(
+            context, [graph.block], graph.outputs)) if found[0] is not False and graph.outputs[i] not in freed}
+        overwritten = {i: (results.output(a) if isinstance(a, Value) else -1,
+                           tape.told(context, graph.block, pieces, results.output))
+                       for i, (a, pieces) in spoiled.items()}
         told = {i: results.output(a) for i, a in enumerate(answers) if isinstance(a, Value)}
         expected = [(results.output(heap.read(context, worst)), *words)
                     for worst, words in placement.of(context).expected]
@@ -241,7 +246,7 @@ def _graph_of(context: Context, inputs: Inputs, function: Callable[..., Any], ar
             commits=inputs.commits(), written=written,
             differentiable=differentiable,
             freed=tuple([i for i, v in enumerate(own) if carried[i] and v in freed]),
-            recorded=told, results=len(own), alone=() if needed else tuple([
+            overwritten=overwritten, recorded=told, results=len(own), alone=() if needed else tuple([
                 i for i in differentiable if not isinstance(graph.outputs[i].type, ListType)]),
             stores=stores, recipes=inputs.recipes, unread=inputs.unread(),
             lists=inputs.lists_taken(), functions=[function, *context.functions], definitions=inputs.definitions,

@@ -67,6 +67,7 @@ class Decoder(ABC):
             commits={self._input(i): self.source(s, target=True) for i, s in _pairs(stored["commits"])},
             written={self._input(i): self._output(o) for i, o in _pairs(stored["written"])},
             freed=self._outputs(stored["freed"]),
+            overwritten=dict(map(self._overwritten, items(stored.get("overwritten", [])))),
             recorded={self._output(i): self._output(flag) for i, flag in _pairs(stored.get("recorded", []))},
             results=integer(stored.get("results", self._count()), 0, self._count() + 1),
             alone=self._outputs(stored.get("alone", [])),
@@ -108,6 +109,20 @@ class Decoder(ABC):
         type_ = self._output_type(self._output(output))
         need(type_ is None or type_ == TensorType(int64, ()), "an index that was out of range")
         return output, fault(error), string(head), string(tail)
+
+    def _overwritten(self, stored: Json) -> tuple[int, tuple[int, tuple[Any, ...]]]:
+        """An output whose gradient is an error, in which runs, and the pieces of its message."""
+        output, flag, pieces = items(stored, 3)
+        found: list[Any] = []
+        for p in items(pieces):
+            if type(p) is str:
+                found.append(p)
+            elif type(p) is int:
+                found.append(self._output(p))
+            else:
+                at, writes = items(p, 2)
+                found.append((self._input(at), integer(writes, -self._count())))
+        return self._output(output), (-1 if flag == -1 else self._output(flag), tuple(found))
 
     def assumed(self, kind: str, value: Json) -> Any:
         """The inverse of `Encoder.assumed`."""

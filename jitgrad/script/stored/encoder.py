@@ -55,6 +55,8 @@ class Encoder(ABC):
             "written": [list(pair) for pair in script.written.items()],
             "freed": list(script.freed),
             "results": script.results,
+            "overwritten": [[i, flag, [list(p) if isinstance(p, tuple) else p for p in pieces]]
+                            for i, (flag, pieces) in script.overwritten.items()],
             "recorded": [list(pair) for pair in script.recorded.items()],
             "alone": list(script.alone),
             "stores": self._stores(script.stores),

@@ -12,6 +12,7 @@ from typing import Any
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.containers import list_methods
 from jitgrad.script.frontend.containers.iteration import item_at
+from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.handlers import Args, handles
@@ -81,6 +82,32 @@ def kept(function: Any, items: Any) -> Any:
     for v in items:
         if function(v):
             yield v
+
+
+def by_turns(iterators: Any) -> Any:
+    """`zip` of iterators that are used again, or are one: each gives an item when its turn comes."""
+    while True:
+        row = turn(iterators)
+        if row is None:
+            return
+        yield row
+
+
+def turn(iterators: Any) -> Any:
+    """An item of each iterator; None where one has none left, whatever those before it have given."""
+
+
+@handles(turn)
+def _turn(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    (iterators,) = args
+
+    def after(cx: Context, row: tuple[Any, ...]) -> Any:
+        if len(row) == len(iterators):
+            return row
+        one = iterators[len(row)]
+        return dispatch.branch(cx, one.more(cx), lambda: after(cx, (*row, one.take(cx))), lambda: None)
+
+    return after(context, ())
 
 
 def beside(before: Any, items: Any, after: Any) -> Any:

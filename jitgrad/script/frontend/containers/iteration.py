@@ -29,6 +29,11 @@ class Iterator(Iterable):
         self._block = context.path[-1]  # where what it goes over is known
         self._loop: Any = None  # the body of that which goes over it
 
+    @property
+    def counted(self) -> bool:
+        """Whether it is used again, so that what was taken is counted."""
+        return self._counted
+
     def begun(self, context: Context) -> Any:
         """How many items are gone."""
         if self._block not in context.path:

@@ -28,6 +28,35 @@ def stack(tensors: Any, dim: int = 0) -> Any:
     return out.movedim(0, dim)
 
 
+def cached(function: Any) -> Any:
+    """`functools.lru_cache` of a function of the script: arguments are what a dict can have as keys."""
+    known: Any = {}
+
+    def answer(*args: Any) -> Any:
+        if args in known:
+            return known[args]
+        found = function(*args)
+        known[args] = found
+        return found
+
+    return answer
+
+
+def reduced(function: Any, items: Any, *initial: Any) -> Any:
+    """`functools.reduce` of items of which only the run knows how many there are."""
+    values = iter(items)
+    if len(initial) > 0:
+        total = initial[0]
+    else:
+        try:
+            total = next(values)
+        except StopIteration:
+            raise TypeError("reduce() of empty iterable with no initial value") from None
+    for v in values:
+        total = function(total, v)
+    return total
+
+
 def cat(tensors: Any, dim: int = 0) -> Any:
     """Tensors one after the other along axis dim."""
     if len(tensors) == 0:

@@ -7,8 +7,9 @@ from jitgrad.script.frontend.containers import list_methods
 from jitgrad.script.frontend.containers.indexing import pick
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.checks import emit_check
 from jitgrad.script.frontend.values.plain import PlainKind
-from jitgrad.script.frontend.values.protocol import SizedKind, call, register, truth
+from jitgrad.script.frontend.values.protocol import SizedKind, call, class_of, register, truth, type_word
 from jitgrad.script.frontend.values.values import Iterable, Number, Range
 
 
@@ -80,9 +81,16 @@ class RangeKind(SizedKind):
         return range
 
     def get_item(self, context: Context, obj: Range, index: Any) -> Any:
-        if isinstance(index, int) and index >= 0:
-            return self.iterate(context, obj).item(context, index)
-        raise TypeMismatch("an index from the end into a run-time `range`", context.span())
+        if class_of(index) not in (int, bool):
+            raise TypeMismatch(f"{type_word(index)} as an index of a run-time `range`", context.span(),
+                               hint="make a list of the range, or compute the bounds")
+        length = self.length(context, obj)
+        end = numbers.compare(context, "lt", index, 0)
+        at = numbers.select(context, end, numbers.binary(context, "add", index, length), index)
+        for there in (numbers.compare(context, "ge", at, 0), numbers.compare(context, "lt", at, length)):
+            if there is not True:
+                emit_check(context, there, IndexError, ("range object index out of range",))
+        return self.iterate(context, obj).item(context, at)
 
     def length(self, context: Context, obj: Range) -> Any:
         return range_length(context, obj)

@@ -15,7 +15,7 @@ from jitgrad.ops.types import BOOL, INT, map_dims
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.evaluate.carried.heads import Head, Peel
 from jitgrad.script.frontend.evaluate.carried.reference_heads import ReferenceHead
-from jitgrad.script.frontend.state import dispatch, effects
+from jitgrad.script.frontend.state import dispatch, effects, versions
 from jitgrad.script.frontend.state.context import REFERENCES, Context, State
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.values import Number, SymList
@@ -122,6 +122,7 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
     carries = head.lower(entry)
     dispatch.settle_loop(context, block, results[len(results) - len(params):], carries)
     _emit(context, head, block, carries, trips, first)
+    versions.follow(context, end.values, block)
     losses.forget(context)
 
 

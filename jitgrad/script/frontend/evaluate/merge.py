@@ -10,7 +10,7 @@ from typing import Any
 from jitgrad.dims import Symbol, symbols
 from jitgrad.errors import Span, TypeMismatch
 from jitgrad.ops.types import OptionalType, TensorType
-from jitgrad.script.frontend.state import copies, effects
+from jitgrad.script.frontend.state import copies, effects, versions
 from jitgrad.script.frontend.state.context import REFERENCES, Context, State
 from jitgrad.script.frontend.templates import locations, pools, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Same, placeholders
@@ -141,6 +141,9 @@ def _merge(context: Context, condition: Value, sides: list[_Side], live: frozens
         value = rebuild_location(context, key, template, leaves, a)
         _stays_listed(context, value, a, b)
         both = isinstance(value, SymTensor) and isinstance(a, SymTensor) and isinstance(b, SymTensor)
+        if both and not value.path:
+            versions.of(context).later.update({
+                v.storage: value.storage for v in (a, b) if not _is_older(v.storage, first, second)})
         if key in again:
             cells = list(copied(merged, template, value))
             copies.share(context, CHOSEN, *cells)
@@ -287,7 +290,7 @@ def _ends(context: Context, key: Any, a: Any, b: Any, live: frozenset[str] | Non
         return not _needed(context, key, live)
     if isinstance(key, tuple) and key[0] == "clean":
         return True
-    if isinstance(key, tuple) and key[0] == "grad":  # ends with its leaf, where that is made in the branch
+    if isinstance(key, tuple) and key[0] in ("grad", "version"):  # ends with what is made in the branch
         return key[1].input < 0 and not all(key[1] in side.values for side in states)
     return _made_inside(key) and (a is UNBOUND or b is UNBOUND)  # merged values are made anew
 

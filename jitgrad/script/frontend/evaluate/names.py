@@ -27,10 +27,13 @@ def load(context: Context, frame: Frame, name: str) -> Any:
         if name in outer.scope.local:
             return _load_local(context, outer, name, free=True)
         frame, outer = outer, outer.outer
+    declared = name in frame.scope.global_
+    while declared and frame.outer is not None:
+        frame = frame.outer
     function: Any = frame.function
     if function is not None:
         code = function.__code__
-        if name in code.co_freevars:
+        if name in code.co_freevars and not declared:
             index = code.co_freevars.index(name)
             try:
                 value = function.__closure__[index].cell_contents

@@ -21,8 +21,8 @@ from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import instances
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import call, class_of, is_dynamic, type_word
-from jitgrad.script.frontend.values.values import Function, Number
+from jitgrad.script.frontend.values.protocol import Kind, call, class_of, is_dynamic, register, type_word
+from jitgrad.script.frontend.values.values import Function, Method, Number
 
 
 class GradScope:
@@ -34,14 +34,42 @@ class GradScope:
         self.enabled, self.negated = enabled, negated
 
 
+@register(GradScope)
+class GradScopeKind(Kind):
+    """A grad mode: as a decorator, each call of the function is in it."""
+
+    def class_of(self, obj: GradScope) -> type:
+        return _Scope
+
+    def call(self, context: Context, obj: GradScope, args: Args, kwargs: dict[str, Any]) -> Any:
+        (fn,) = args
+        if isinstance(obj.enabled, Number):
+            raise NotStatic("the mode of a decorator is known only at run time", context.span(), hint="use `with`")
+
+        def decorated(cx: Context, given: Args, named: dict[str, Any]) -> Any:
+            modes = cx.modes
+            _enter(cx, obj)
+            found = call(cx, fn, *given, **named)
+            cx.modes = modes
+            return found
+
+        return Method("decorated", decorated)
+
+
+def _enter(context: Context, scope: GradScope) -> None:
+    context.grad = bool(scope.enabled) is not scope.negated
+    if scope.negated:
+        context.inference = bool(scope.enabled)
+
+
 #: what a branch may have chosen between
 _SCOPES = (GradScope, autocast, contextlib.nullcontext)
 
 
-def _grad_mode(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> GradScope:
+def _grad_mode(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> Any:
     name = cls.__name__
     if args and isinstance(args[0], (Function, types.FunctionType)):
-        raise UnsupportedCall(f"`{name}` as a decorator inside a script", context.span(), hint="use `with`")
+        return call(context, _grad_mode(context, cls, (), {}), args[0])
     if name in ("no_grad", "enable_grad"):
         return GradScope(name == "enable_grad")
     if name == "set_grad_enabled" and not context.entering:
@@ -123,9 +151,7 @@ def _scope(context: Context, value: Any, item: ast.withitem, run: Callable[[], N
 
     if isinstance(value, GradScope):
         modes = context.modes
-        context.grad = bool(value.enabled) is not value.negated
-        if value.negated:
-            context.inference = bool(value.enabled)
+        _enter(context, value)
         bind(None)
         run()
         context.modes = modes

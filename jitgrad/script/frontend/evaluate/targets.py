@@ -11,9 +11,11 @@ from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import run_lists
 from jitgrad.script.frontend.values import checks, numbers, protocol
-from jitgrad.script.frontend.values.protocol import (call, delete_attribute, delete_item, get_attribute, get_item,
-                                                     in_place, is_open, items_of, set_attribute, set_item)
-from jitgrad.script.frontend.values.values import UNBOUND, Number, RunItems, RunText, SymList, SymTensor, Text, Union
+from jitgrad.script.frontend.values.objects import class_attribute, is_property
+from jitgrad.script.frontend.values.protocol import (call, class_of, delete_attribute, delete_item, get_attribute,
+                                                     get_item, in_place, is_open, items_of, set_attribute, set_item)
+from jitgrad.script.frontend.values.values import (UNBOUND, Number, RunItems, RunText, SymDict, SymList, SymTensor,
+                                                   Text, Union)
 
 #: operators by their nodes
 BINARY: dict[type[ast.AST], str] = {ast.MatMult: "matmul", **{
@@ -116,13 +118,14 @@ def augmented(context: Context, s: ast.AugAssign) -> None:
         obj = dispatch.evaluate(context, target.value)
         old = get_attribute(context, obj, target.attr)
         new = _updated(context, op, old, s)
-        if new is not old or not isinstance(new, SymTensor):
+        if new is not old or not isinstance(new, SymTensor) or is_property(
+                class_attribute(class_of(obj), target.attr)):
             set_attribute(context, obj, target.attr, new)
     elif isinstance(target, ast.Subscript):
         obj, index = dispatch.evaluate(context, target.value), dispatch.evaluate(context, target.slice)
         old = get_item(context, obj, index)
         new = _updated(context, op, old, s)
-        if new is not old or isinstance(obj, SymTensor) or not isinstance(new, SymTensor):
+        if new is not old or not isinstance(new, SymTensor) or not isinstance(obj, (SymDict, SymList)):
             set_item(context, obj, index, new)
 
 

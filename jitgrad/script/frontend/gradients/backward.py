@@ -8,15 +8,13 @@ attribute: None, a tensor, or what a branch decided; it is stored when the call 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitgrad.eager.autograd.node import SECOND_BACKWARD
 from jitgrad.errors import Span, UnsupportedCall
-from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
 from jitgrad.script.autodiff import inner
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.batches.items import check_none
 from jitgrad.script.frontend.evaluate import merge
-from jitgrad.script.frontend.gradients import carried_leaves, hooks, record, requires_grad
+from jitgrad.script.frontend.gradients import carried_leaves, hooks, record, requires_grad, tape
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import locations, unions
@@ -26,7 +24,7 @@ from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import argument, items_of, type_name, type_word
 from jitgrad.script.frontend.values.tensors import getter, method, setter
 from jitgrad.script.frontend.values.values import Storage, SymTensor
-from jitgrad.script.graph.ir import Block, Node, Value
+from jitgrad.script.graph.ir import Block, Value
 
 UNUSED = ("The differentiated Tensor at index {} appears to not have been used in the graph. Set allow_unused=True if "
           "this is the desired behavior.")
@@ -234,6 +232,7 @@ def differentiate(context: Context, outputs: Sequence[Value], seeds: Sequence[Va
         for block in path:
             context.sizes.rewrite(block)
     known = _known(path)
+    tape.refuse_overwritten(context, path, outputs)
     places = [i for i, v in enumerate(wrt) if v in known or v in context.inputs.values]
     carried = carried_leaves.carried(context)
     sources = [v for s in heap.of(context).leaves if (v := root_of(context, s)) is not None
@@ -248,7 +247,7 @@ def differentiate(context: Context, outputs: Sequence[Value], seeds: Sequence[Va
         carried_leaves.check(context, outputs, wrt[i], found.behind)
     record.of(context).asked.update((wrt[i], context.span()) for i in places if wrt[i] in carried)
     context.gradient_state = True
-    _release(context, path, found.swept, retain)
+    tape.release(context, path, found.swept, retain)
     if create:
         context.builder.history.update(v.id for n in path[-1].nodes[count:] for v in n.outputs if v in found.varied)
     result: list[tuple[Value, Value | bool] | None] = [None] * len(wrt)
@@ -260,49 +259,6 @@ def differentiate(context: Context, outputs: Sequence[Value], seeds: Sequence[Va
 
 def _known(path: Sequence[Block]) -> set[Value]:
     return {v for b in path for n in b.nodes for v in n.outputs}.union(*(b.params for b in path))
-
-
-def _release(context: Context, path: list[Block], swept: list[list[Node]], retain: bool) -> None:
-    """Note whose saved values are gone; a second pass over them raises as in eager."""
-    body = max((i for i, b in enumerate(path) if b in context.bodies_open), default=0)
-    for i, nodes in enumerate(swept):
-        for node in nodes:
-            if not _saves(node):
-                continue
-            for v in node.outputs:
-                before = record.of(context).freed.get(v.id)
-                if before is not None and before in path:
-                    raise effects.raise_now(context, RuntimeError, (SECOND_BACKWARD,))
-                if retain:
-                    continue
-                if i < body:
-                    raise UnsupportedCall("`backward()` in a loop through a graph that was made before the loop: the "
-                                          "second iteration would find it freed", context.span(),
-                                          hint="write `retain_graph=True`, or make the graph in the loop")
-                record.of(context).freed[v.id] = path[-1]
-
-
-def _saves(node: Node) -> bool:
-    from jitgrad.ops import OPS
-
-    if node.blocks:
-        return True
-    op = OPS.get(node.op)
-    if op is None or not callable(op.vjp):
-        return False
-    found = saved(op)
-    return found.y or any(found.xs) or any(found.ys)
-
-
-def freed_outputs(context: Context, outputs: Sequence[Value]) -> set[Value]:
-    """Those of the graph's outputs whose history was freed by a gradient taken inside, in any case."""
-    outermost = context.builder.block
-    gone = {v for n in outermost.nodes for v in n.outputs
-            if record.of(context).freed.get(v.id) is outermost}
-    if not gone:
-        return set()
-    graph = Block(inner.free_values(outermost.nodes, outputs), outermost.nodes, tuple(outputs))
-    return {v for v in outputs if context.has_history(v) and inner.depends_on(graph, v, gone)}
 
 
 # --- `.grad` -------------------------------------------------------------------------------------------------------
@@ -404,7 +360,8 @@ def set_data(context: Context, tensor: SymTensor, value: Any) -> None:
                               hint="do it outside the script")
     _same_sizes(context, theirs.dims, mine.dims, lambda: "a script cannot change the size of a tensor through `.data`")
     before, context.grad = context.grad, False
-    heap.write(context, target, heap.read(context, value))
+    with tape.one_operation(context):
+        heap.write(context, target, heap.read(context, value))
     context.grad = before
 
 

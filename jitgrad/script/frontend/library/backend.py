@@ -27,6 +27,8 @@ from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.batches import complex
 from jitgrad.script.frontend.batches.complex import SymComplex, complex_of
 from jitgrad.script.frontend.boundary import placement
+from jitgrad.script.frontend.gradients import tape
+from jitgrad.script.frontend.state import copies
 from jitgrad.script.frontend.state.context import RANDOM, Context, Restart
 from jitgrad.script.frontend.values import checks, heap, numbers
 from jitgrad.script.frontend.values.values import Number, SymTensor, size_number
@@ -49,7 +51,7 @@ class SymbolicBackend:
     def apply(self, op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         context = self.context
         if makes_pair(op, attrs) or any(isinstance(x, SymComplex) for x in operands):
-            return complex.apply(self, op, operands, attrs)
+            return self._of_pairs(op, operands, attrs)
         if any(isinstance(x, Batched) for x in operands):
             raise RuntimeError(ESCAPED)
         attrs = {k: self.attribute(a) for k, a in attrs.items()}
@@ -79,12 +81,19 @@ class SymbolicBackend:
         results = tuple([heap.new_tensor(context, v) for v in outputs])
         for y in results:
             y.storage.made, y.storage.device = backward_name(op) if compose is None else "", where
+        if context.grad and any(map(context.has_history, values)):
+            tape.note(context, op, operands, values, results, attrs)
         if len(results) > 1:
             return results
         (result,) = results
         if compose is None and op.kind is POINTWISE and result.ndim > 1:
             result.storage.ordered = all(heap.keeps_order(x) for x in operands)
         return result
+
+    def _of_pairs(self, op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        """One operation of eager's, made of several on the parts of complex numbers."""
+        with tape.one_operation(self.context):
+            return complex.apply(self, op, operands, attrs)
 
     def attribute(self, value: Any) -> Any:
         """An attr with symbolic ints as sizes, canonical."""
@@ -187,7 +196,9 @@ class SymbolicBackend:
             self.assign(target.value, value.value)
             return target
         assert not isinstance(value, SymComplex)  # the library has cast it
-        heap.write(context, target, heap.read(context, value))
+        content = heap.read(context, value)
+        tape.keep(context, target, content)
+        heap.write(context, target, content)
         return target
 
     @staticmethod
@@ -195,18 +206,40 @@ class SymbolicBackend:
         """Whether none is the target; two views of one tensor are taken to be apart."""
         return not any(x.storage is target.storage and x.path == target.path for x in operands)
 
+    def _is_own(self, target: SymTensor) -> bool:
+        """Whether the script made a tensor, and no loop around this place goes on with it."""
+        storage, path = target.storage, self.context.path
+        if storage.input >= 0 or storage.alias or storage.block not in path:
+            return False
+        return not any(b in self.context.bodies_open for b in path[path.index(storage.block) + 1:])
+
     def become(self, target: SymTensor, view: Callable[[], SymTensor]) -> SymTensor:
-        """Every name of a tensor would have another shape from here on."""
+        """Every name of a tensor of the script has another shape from here on; its views stay what they are."""
+        if self._is_own(target) and not target.requires_grad:
+            copies.identify(self.context, target)
+            found = view()
+            heap.renamed(self.context, target, found)
+            return found
         raise UnsupportedCall("a tensor that changes its own shape", self.context.span(),
                               hint="assign the view to a name: `x = x.unsqueeze(0)` instead of `x.unsqueeze_(0)`")
 
-    def resize(self, target: SymTensor, shape: tuple[Any, ...]) -> None:
-        """Sizes that may be equal are checked at run time; a script does not give a tensor other memory."""
-        if len(shape) == target.ndim and not any(isinstance(m, int) and isinstance(n, int) and m != n
-                                                 for m, n in zip(target.shape, shape, strict=True)):
+    def resize(self, target: SymTensor, shape: tuple[Any, ...]) -> SymTensor:
+        """A tensor of the script without elements becomes one of that shape, under all its names. Else sizes that may
+        be equal are checked at run time: a script does not give a tensor other memory.
+        """
+        context = self.context
+        if 0 in target.type_.dims and self._is_own(target) and not target.path:
+            made = heap.new_tensor(context, context.one(
+                "full", value=0, shape=tuple(map(self.attribute, shape)), dtype=target.dtype))
+            made.storage.device = target.storage.device
+            if not heap.renamed(context, target, made):
+                return made
+        elif 0 not in target.type_.dims and len(shape) == target.ndim and not any(
+                isinstance(m, int) and isinstance(n, int) and m != n
+                for m, n in zip(target.shape, shape, strict=True)):
             for m, n in zip(target.shape, shape, strict=True):
                 require_equal(m, n, lambda: "in a script `out` must have the shape of the result")
-            return
+            return target
         raise UnsupportedCall(f"`out` of shape {text(target.shape)} for a result of shape {text(shape)}",
                               self.context.span(), hint="give an `out` of the result's shape, or leave it out")
 

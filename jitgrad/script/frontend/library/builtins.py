@@ -1,7 +1,6 @@
 """Python's builtin functions on values of a script."""
 
 import builtins
-import operator
 import types
 from collections.abc import Callable
 from typing import Any
@@ -66,6 +65,10 @@ def _zip(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     if at is not None and not kwargs.get("strict"):
         before, after = [[_iterable(context, a) for a in part] for part in (args[:at], args[at + 1:])]
         return call(context, generators.beside, tuple(before), args[at], tuple(after))
+    if any(isinstance(a, it.Iterator) and (a.counted or args.count(a) > 1) for a in args):
+        if kwargs.get("strict"):
+            raise UnsupportedCall("`zip(strict=True)` of an iterator that is used again", context.span())
+        return call(context, generators.by_turns, tuple([_iter(context, (a,), {}) for a in args]))
     parts = [_iterable(context, a) for a in args]
     found = guarded(context, lambda: it.zipped(context, parts, bool(kwargs.get("strict"))))
     return it.Iterator(context, found)
@@ -224,23 +227,6 @@ HANDLERS[ord], HANDLERS[chr] = _character(ord), _character(chr)
 @handles(bool)
 def _bool(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return truth(context, args[0]) if args else False
-
-
-@handles(abs, operator.abs)
-def _abs(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    value = args[0]
-    return guarded(context, lambda: abs(value) if isinstance(value, SymTensor) else numbers.unary(
-        context, "abs", value))
-
-
-@handles(round)
-def _round(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    digits = args[1] if len(args) > 1 else kwargs.get("ndigits")
-    value = args[0]
-    if isinstance(value, SymTensor):
-        tensor: Any = value
-        return effects.guarded(context, lambda: tensor.round() if digits is None else tensor.round(decimals=digits))
-    return numbers.round_(context, value, digits)
 
 
 @handles(pow)

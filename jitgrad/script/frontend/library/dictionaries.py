@@ -1,4 +1,4 @@
-"""`collections.defaultdict` and `Counter` made in a script: objects of classes written in Python, which hold a dict.
+"""`collections.defaultdict`, `OrderedDict` and `Counter` made in a script: objects of classes in Python, which hold it.
 
 So branches and loops merge them as any object. What leaves the script is `stands_for`, called with the `parts`.
 """
@@ -108,6 +108,44 @@ class Counter(_Held):
         return sorted(self.held.items(), key=lambda pair: pair[1], reverse=True)[:n]
 
 
+class OrderedDict(_Held):
+    stands_for, parts = collections.OrderedDict, ("held",)
+
+    def __init__(self, given: Any = (), **named: Any):
+        self.held = {**dict(given), **named}
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.held[key]
+
+    def __reversed__(self) -> Any:
+        return reversed(self.held)
+
+    def __eq__(self, other: Any) -> bool:
+        if isinstance(other, collections.OrderedDict):
+            return list(self.held.items()) == list(other.items())
+        return hasattr(other, "keys") and bool(self.held == dict(other))
+
+    def update(self, *given: Any, **named: Any) -> None:
+        self.held.update(*given, **named)
+
+    def copy(self) -> Any:
+        return collections.OrderedDict(self.held)
+
+    def move_to_end(self, key: Any, last: Any = True) -> None:
+        value = self.held.pop(key)
+        if last:
+            self.held[key] = value
+        else:
+            self.held = {key: value, **self.held}
+
+    def popitem(self, last: Any = True) -> Any:
+        if len(self.held) == 0:
+            raise KeyError("dictionary is empty")
+        keys = list(self.held)
+        key = keys[-1] if last else keys[0]
+        return key, self.held.pop(key)
+
+
 def _maker(stand_in: Any) -> Callable[[Context, type, Args, dict[str, Any]], Any]:
     def make(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> Any:
         if cls is not stand_in.stands_for:
@@ -117,4 +155,4 @@ def _maker(stand_in: Any) -> Callable[[Context, type, Args, dict[str, Any]], Any
     return make
 
 
-CONSTRUCTORS.update({c.stands_for: _maker(c) for c in (DefaultDict, Counter)})
+CONSTRUCTORS.update({c.stands_for: _maker(c) for c in (DefaultDict, OrderedDict, Counter)})

@@ -6,10 +6,11 @@ from typing import Any
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler
 from jitgrad.script.frontend.templates import unions
-from jitgrad.script.frontend.values import strings
+from jitgrad.script.frontend.values import numbers, strings
 from jitgrad.script.frontend.values.objects import STANDS_FOR
-from jitgrad.script.frontend.values.protocol import kind_of
+from jitgrad.script.frontend.values.protocol import class_of, kind_of, type_name
 
 
 class Stream:
@@ -47,6 +48,20 @@ def print_(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
         _emit(context, [*parts, "\n" if end is None else end], stream)
 
     unions.each(context, args, run)
+
+
+def _in_base(spec: str) -> Handler:
+    """The text of an int in another base."""
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        (number,) = args
+        if class_of(number) not in (int, bool):
+            raise effects.raise_now(context, TypeError, (
+                f"'{type_name(number)}' object cannot be interpreted as an integer",))
+        return strings.joined(context, [(numbers.binary(context, "add", number, 0), "", spec)])
+    return handler
+
+
+HANDLERS.update({bin: _in_base("#b"), oct: _in_base("#o"), hex: _in_base("#x")})
 
 
 def _emit(context: Context, parts: list[Any], stream: Stream | None) -> None:

@@ -17,9 +17,9 @@ from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, by_parameters, handles, refused
 from jitgrad.script.frontend.values import numbers
-from jitgrad.script.frontend.values.protocol import (binary, call, compare, get_attribute, get_item, identical,
-                                                     items_of, unary)
-from jitgrad.script.frontend.values.values import Function, Method, Number
+from jitgrad.script.frontend.values.protocol import (binary, call, compare, get_attribute, get_item, identical, is_open,
+                                                     items_of, kind_of, unary)
+from jitgrad.script.frontend.values.values import Function, Method, Number, SymTensor
 
 
 def _math(name: str) -> Handler:
@@ -56,6 +56,33 @@ HANDLERS[operator.inv] = HANDLERS[operator.invert]
 HANDLERS[operator.is_], HANDLERS[operator.getitem] = by_parameters(identical), by_parameters(get_item)
 
 
+def _of_its_own(context: Context, name: str, *args: Any) -> Any:
+    """What a class in Python says by a method; NotImplemented where it has none."""
+    method = kind_of(args[0]).method(args[0], name)
+    return NotImplemented if method is None else call(context, method, *args)
+
+
+@handles(abs, operator.abs)
+def _abs(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    (value,) = args
+    found = _of_its_own(context, "__abs__", value)
+    if found is not NotImplemented:
+        return found
+    return effects.guarded(context, lambda: abs(value) if isinstance(value, SymTensor) else numbers.unary(
+        context, "abs", value))
+
+
+@handles(round)
+def _round(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    digits = args[1] if len(args) > 1 else kwargs.get("ndigits")
+    value = args[0]
+    if isinstance(value, SymTensor):
+        tensor: Any = value
+        return effects.guarded(context, lambda: tensor.round() if digits is None else tensor.round(decimals=digits))
+    found = _of_its_own(context, "__round__", value, *(() if digits is None else (digits,)))
+    return numbers.round_(context, value, digits) if found is NotImplemented else found
+
+
 @handles(operator.is_not)
 def _is_not(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return numbers.negate(context, identical(context, *args))
@@ -86,6 +113,8 @@ def _attrgetter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(functools.reduce)
 def _reduce(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    if is_open(context, args[1]):
+        return call(context, list_methods.reduced, *args)
     items = [*args[2:], *items_of(context, args[1])]
     if not items:
         raise effects.raise_now(context, TypeError, ("reduce() of empty iterable with no initial value",))
@@ -109,6 +138,13 @@ def _wraps(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 def _partial(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     fn, given, named = args[0], args[1:], dict(kwargs)
     return Method("partial", lambda cx, more, extra: call(cx, fn, *given, *more, **{**named, **extra}))
+
+
+@handles(functools.lru_cache)
+def _cache(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    if args and isinstance(args[0], Function):
+        return call(context, list_methods.cached, args[0])
+    return Method("lru_cache", lambda cx, given, named: call(cx, list_methods.cached, *given))
 
 
 HANDLERS[warnings.warn] = refused("warnings.warn", "warn outside the script")

@@ -13,7 +13,7 @@ from typing import Any
 
 from jitgrad.dims import Size, Symbol, dim, substitute, symbols
 from jitgrad.ops.types import INT, OptionalType, TensorType, Type
-from jitgrad.script.frontend.state import layout
+from jitgrad.script.frontend.state import layout, versions
 from jitgrad.script.frontend.state.context import TYPES_APART, Context, State
 from jitgrad.script.frontend.state.paths import paths_equal
 from jitgrad.script.frontend.templates import item_origins
@@ -215,6 +215,7 @@ class Identities:
         made.was_leaf = any(s.was_leaf or s.requires_grad for s in sides)
         made.unknown = any(s.unknown for s in sides)
         made.inference = all(s.inference for s in sides)
+        versions.of(self.context).later.update(dict.fromkeys(sides, made))
         made.device = next((s.device for s in sides if s.device is not None), None)
         return made
 

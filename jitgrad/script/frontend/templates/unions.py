@@ -149,7 +149,7 @@ def certain(context: Context, value: Any, what: str, error: type[Exception] = Ty
     """
     if not isinstance(value, Union):
         return value
-    missing = [s for s in value.statics if not refers(s)]
+    missing = [s for s in value.statics if not refers(s) and type(s) is not complex]  # which has all operators
     if value.inner is None and not any(isinstance(s, SymTensor) for s in value.statics):
         return value
     absent: Any = False

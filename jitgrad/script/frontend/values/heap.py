@@ -15,7 +15,8 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.tensorbase import Size as Shape, TensorBase
 from jitgrad.ops.types import OptionalType, TensorType, short_name
 from jitgrad.script.call import signature as sig
-from jitgrad.script.frontend.state import copies, joined, layout
+from jitgrad.script.frontend.batches import joined
+from jitgrad.script.frontend.state import copies, layout, versions
 from jitgrad.script.frontend.state.context import LAYOUT, Context, Restart, current
 from jitgrad.script.frontend.state.effects import raise_now
 from jitgrad.script.frontend.state.paths import ITEM, Path, marks, paths_equal
@@ -236,11 +237,10 @@ def read(context: Context, tensor: SymTensor) -> Value:
 
 def stored(context: Context, storage: Storage) -> Value:
     """What a storage holds now: an Optional where it was made on one side of a branch, or in a loop."""
-    value = context.state.values.get(storage)
+    value: Value | None = context.state.values.get(storage)
     if value is None:  # an input first met in a branch or loop that ended
         value = context.state.values[storage] = context.inputs.values[storage.input]
-    result: Value = value
-    return result
+    return value
 
 
 def current_value(context: Context, storage: Storage) -> Value:
@@ -297,6 +297,7 @@ def write(context: Context, tensor: SymTensor, value: Value) -> None:
     if recorded and (storage.requires_grad or storage.of_leaf):
         raise_leaf(context, bool(tensor.path))
     storage.made = storage.made and ""
+    versions.written(context, tensor)
     value = _put(context, base, tensor.path, value)
     if storage.requires_grad:
         value = as_leaf(context, storage, value)
@@ -310,8 +311,8 @@ def write(context: Context, tensor: SymTensor, value: Value) -> None:
     context.state.values[storage] = value
     if storage.input >= 0:
         context.inputs.note_written(storage)
-    if storage in of(context).optional_grads:
-        slot = of(context).optional_grads[storage]
+    slot = of(context).optional_grads.get(storage)
+    if slot is not None:
         context.inputs.stores[slot] = sig.Attr(context.inputs.sources[slot[1].input], "grad")
 
 

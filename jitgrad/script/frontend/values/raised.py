@@ -85,6 +85,8 @@ class ExceptionKind(Kind):
     def get_attribute(self, context: Context, obj: ExceptionValue, name: str) -> Any:
         if name == "__class__":
             return obj.cls
+        if name == "value" and issubclass(obj.cls, StopIteration) and not _written(obj.cls, "__init__"):
+            return obj.args[0] if obj.args else None
         if name != "args" and hasattr(BaseException, name):
             raise self.no_attribute(context, obj, name)
         return get_attribute(context, _object(context, obj), name)

@@ -15,7 +15,7 @@ from jitgrad.ops.numbers import NUMBERS, operator_of
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents, list_methods
 from jitgrad.script.frontend.containers.ranges import range_length
-from jitgrad.script.frontend.state import copies, dispatch, effects
+from jitgrad.script.frontend.state import copies, dispatch, effects, versions
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded, mistake
 from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args
@@ -239,7 +239,7 @@ def _retains_grad(context: Context, tensor: SymTensor) -> bool:
 
 @getter("data")
 def _data(context: Context, tensor: SymTensor) -> SymTensor:
-    return tensor.detach()
+    return heap.view(context, tensor, "detach", versions.DATA, tensor.type_)
 
 
 @setter("requires_grad")

@@ -12,13 +12,13 @@ from tests.script.frontend.agree import registry, suite, t
 PROGRAMS, program = registry()
 NS = tuple((t(3), n) for n in (0, 1, 2, 5))
 #: what is about the tensor's memory or its tape; sparse tensors are made by `sparse.to_sparse` in scripts
-LEFT_OUT = {"data_ptr", "is_pinned", "is_shared", "numpy", "stride", "resize_", "resize_as_", "set_", "share_memory_",
-            "squeeze_", "storage_offset", "to_sparse", "to_sparse_coo", "to_sparse_csr", "swapaxes_",
-            "swapdims_", "t_", "transpose_", "unsqueeze_"}
+LEFT_OUT = {"is_pinned", "is_shared", "numpy", "resize_", "resize_as_", "set_", "share_memory_", "to_sparse",
+            "to_sparse_coo", "to_sparse_csr"}
 #: what holds anything, or needs a GPU
 UNCERTAIN = {"new_empty", "cuda", "pin_memory"}
 #: what has tests of its own
-TESTED = {"backward", "register_post_accumulate_grad_hook", "apply_", "as_strided", "as_strided_",
+TESTED = {"backward", "data_ptr", "stride", "storage_offset", "squeeze_", "swapaxes_", "swapdims_", "t_",
+          "transpose_", "unsqueeze_", "register_post_accumulate_grad_hook", "apply_", "as_strided", "as_strided_",
           "as_strided_scatter", "as_subclass", "dim_order", "float_power_", "geometric_", "imag", "index_reduce",
           "index_reduce_", "is_set_to", "istft", "map2_", "map_", "new_empty_strided", "nonzero_static", "renorm",
           "renorm_", "split_with_sizes", "stft", "unsafe_split_with_sizes"}

@@ -310,8 +310,8 @@ class Head:
     def _known_outside(self, key: Any) -> bool:
         if isinstance(key, Storage):
             return key.input >= 0
-        if isinstance(key, tuple):  # the `.grad` of a leaf that the body makes ends with the iteration
-            return key[0] != "grad" or key[1].input >= 0 or key[1] in self.entry.values
+        if isinstance(key, tuple):  # the `.grad` of what the body makes ends with the iteration
+            return key[0] not in ("grad", "version") or key[1].input >= 0 or key[1] in self.entry.values
         return getattr(key, "source", None) is not None
 
     def _join(self, key: Any, t: Template, before: Any, value: Any, end: State) -> Template:

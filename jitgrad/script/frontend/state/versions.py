@@ -1,0 +1,192 @@
+"""What eager's tape would keep of the operations of a script, and which memory was written after that.
+
+A script's values never change, so its gradient could be taken where eager refuses: "modified by an inplace operation".
+This is the record by which it refuses, too (`gradients/tape.py`): for each operation with history which storages its
+derivative reads, and each write in place, with the blocks around them and one number for the order of all. What is
+written after a save in the same block, or in one around it, is overwritten. Where a branch or loop may write, the
+evaluation begins again with `VERSIONS`: then how often a storage was written is a number in the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jitgrad.errors import Span
+from jitgrad.ops.types import TensorType
+from jitgrad.script.frontend.state import dispatch
+from jitgrad.script.frontend.state.context import NUMBERS, Context
+from jitgrad.script.graph.ir import Block, Value
+
+#: the attributes of the view `.data`, known by their identity
+DATA: dict[str, Any] = {}
+#: the decision that it is counted how often memory is written
+VERSIONS = ("versions",)
+#: how many operations one that works in place may be made of: what these save of its memory eager copies first
+STEPS = 16
+
+
+@dataclass(slots=True)
+class Write:
+    """A write in place. `path`: the blocks around it, outermost first; `data`: by way of `.data`, which eager does not
+    count; `span`: then its place."""
+
+    number: int
+    path: tuple[Block, ...]
+    data: bool
+    span: Span | None
+
+
+@dataclass(slots=True)
+class Save:
+    """Memory that the derivative of an operation reads.
+
+    Attributes:
+        result: the operation's first result.
+        storage: the memory, `type_`: what of it is read.
+        operand: the tensor that is read; None for a result.
+        origin: which operation had made it, "" if none.
+        version: how often it had been written, for certain; `counted`: in the run (0 where it is not counted).
+        loops: the bodies of the loops around that go on with the same memory.
+        place: in a loop, where the state has what was counted in the first iteration, and in the last one, plus 1.
+    """
+
+    result: Value
+    storage: Any
+    type_: TensorType
+    operand: Any
+    origin: str
+    version: int
+    counted: Any
+    loops: tuple[Block, ...]
+    place: tuple[Any, ...]
+    number: int
+    path: tuple[Block, ...]
+
+
+@dataclass(slots=True)
+class Versions:
+    """The record of one evaluation.
+
+    Attributes:
+        operations: first result -> the operation's count and what it was made of.
+        saves: by the first result of the operation that reads them again.
+        writes: by storage.
+        later: the storage that two of a branch's sides are after it.
+        paused: in operations that are made of others here, and are one for eager; where memory is exchanged.
+    """
+
+    operations: dict[Value, tuple[int, Sequence[Value]]] = field(default_factory=dict)
+    saves: dict[Value, list[Save]] = field(default_factory=dict)
+    writes: dict[Any, list[Write]] = field(default_factory=dict)
+    later: dict[Any, Any] = field(default_factory=dict)
+    paused: bool = False
+
+    def operation(self, results: Sequence[Value], operands: Sequence[Value]) -> None:
+        """An operation is recorded by eager."""
+        count = len(self.operations)
+        for v in results:
+            self.operations[v] = count, operands
+
+    def keep(self, target: Any, value: Value, before: Value) -> None:
+        """What the operation that made `value` saved of `target`, a tensor which takes that value, is copied by eager;
+        `before`: what its memory held, whose own operation is another one."""
+        pending, seen = [value], {value, before}
+        oldest = self.operations[value][0] - STEPS if value in self.operations else 0
+        while pending:
+            v = pending.pop()
+            count, operands = self.operations.get(v, (-1, ()))
+            if count <= oldest and v is not value:
+                continue
+            if v in self.saves:
+                self.saves[v] = [s for s in self.saves[v] if s.operand is not target and not (
+                    s.operand is not None and s.storage is target.storage and not s.operand.path and not target.path)]
+            pending += [x for x in operands if x not in seen]
+            seen.update(operands)
+
+    def overwritten(self) -> Iterator[tuple[Save, int | None]]:
+        """What was written after it was saved, the latest operations first, and how often in all; None where it may
+        have been."""
+        for saves in reversed(self.saves.values()):
+            for s in saves:
+                writes = [w for w in self._writes(s.storage) if not w.data]
+                if any(w.number > s.number or not set(s.loops).isdisjoint(w.path) for w in writes):
+                    sure = [w for w in writes if leads(w.path, s.path)]
+                    yield s, len(sure) if any(w.number > s.number for w in sure) else None
+
+    def replaced(self) -> Iterator[tuple[Save, Write]]:
+        """What may have been written by way of `.data` after it was saved, and by whom."""
+        if any(w.data for writes in self.writes.values() for w in writes):
+            for s in [s for saves in self.saves.values() for s in saves]:
+                yield from [(s, w) for w in self._writes(s.storage) if w.data and w.number > s.number]
+
+    def last(self, storage: Any) -> Any:
+        """What a storage is after the branches that follow."""
+        while storage in self.later:
+            storage = self.later[storage]
+        return storage
+
+    def _writes(self, storage: Any) -> Iterator[Write]:
+        while storage is not None:
+            yield from self.writes.get(storage, ())
+            storage = self.later.get(storage)
+
+
+def leads(outer: tuple[Block, ...], path: tuple[Block, ...]) -> bool:
+    """Whether what stands in the block of `outer` is done whenever that of `path` is."""
+    return outer == path[:len(outer)]
+
+
+def of(context: Context) -> Versions:
+    """The record of an evaluation."""
+    return context.part(Versions)
+
+
+def written(context: Context, tensor: Any) -> None:
+    """A tensor is written in place."""
+    known, storage = of(context), tensor.storage
+    if known.paused:
+        return
+    data = any(attrs is DATA for _, attrs in tensor.path)
+    known.writes.setdefault(storage, []).append(
+        Write(next(NUMBERS), tuple(context.path), data, context.span() if data else None))
+    if VERSIONS in context.decisions and not data:
+        context.state.values[("version", storage)] = dispatch.binary_number(
+            context, "add", count(context, storage), 1, checked=False)
+
+
+def count(context: Context, storage: Any) -> Any:
+    """How often memory was written, as far as that is counted."""
+    return context.state.values.get(("version", storage), 0)
+
+
+def follow(context: Context, ended: Mapping[Any, Any], body: Block) -> None:
+    """A loop has ended: what its last iteration made goes on under other names."""
+    for key, value in ended.items():
+        after: Any = context.state.values.get(key)
+        storage, other = getattr(value, "storage", None), getattr(after, "storage", None)
+        if other is not None and storage is not None and storage is not other and storage.block is body and not (
+                value.path or after.path):
+            of(context).later[storage] = other
+
+
+def save(context: Context, result: Value, tensor: Any, origin: str, operand: bool = True) -> None:
+    """The derivative of the operation that made `result` reads a tensor again: an operand, or a result."""
+    known, storage = of(context), tensor.storage
+    around = tuple(context.path)
+    counted, values = count(context, storage), context.state.values
+    place = (storage, context.span())
+    older = around.index(storage.block) if storage.block in around else 0
+    loops = tuple([b for b in around[older + 1:] if b in context.bodies_open])
+    if VERSIONS in context.decisions and loops:
+        now = dispatch.binary_number(context, "add", counted, 1, checked=False)
+        first = values.get(("first", place), 0)
+        unset = dispatch.compare_numbers(context, "eq", first, 0)
+        values["first", place] = dispatch.binary_number(
+            context, "add", first, dispatch.binary_number(context, "mul", unset, now, checked=False), checked=False)
+        values["latest", place] = now
+    version = sum(leads(w.path, around) for w in known.writes.get(storage, ()))
+    known.saves.setdefault(result, []).append(Save(
+        result, storage, tensor.type_, tensor if operand else None, origin, version, counted, loops, place,
+        next(NUMBERS), around))

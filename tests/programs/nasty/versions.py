@@ -1,0 +1,208 @@
+"""Memory that a gradient needs and that is written before it is taken: eager's error, there and nowhere else."""
+
+from __future__ import annotations
+
+import jitgrad as torch
+from tests.programs.nasty.harness import nasty
+
+
+def p(*values):
+    return torch.tensor([float(k) for k in values], requires_grad=True)
+
+
+def v(*values):
+    return torch.tensor([float(k) for k in values])
+
+
+@nasty(lambda: (p(1, 2, 3),), lambda: (p(1, 2),), lambda: (v(1, 2),))
+def result_written(x):
+    """A result that its own derivative reads is written."""
+    y = x.exp()
+    y += 1
+    return y
+
+
+@nasty(lambda: (p(1, 2), p(3, 4)), lambda: (p(1, 2), v(3, 4)), lambda: (v(1, 2), p(3, 4)))
+def factor_written(x, w):
+    """Only one factor's gradient needs the other factor."""
+    h = x * 1
+    y = h * w
+    h.add_(1)
+    return y
+
+
+@nasty(lambda: (p(1, 2), p(3, 4)), lambda: (p(1, 2, 3), p(3, 4, 5)))
+def not_reached(x, w):
+    """The written value is needed by what is not returned."""
+    h = x * 1
+    y = h * w
+    h.add_(1)
+    return h, (y > 3).sum().item()
+
+
+@nasty(lambda: (p(1, 2), v(3, 4)), lambda: (p(1, 2, 3), v(3, 4, 5)))
+def argument_written(x, c):
+    """The caller's tensor is needed, and written."""
+    y = c * x
+    c.add_(1)
+    return y, c * x
+
+
+@nasty(lambda: (p(1, 2), v(3, 4), True), lambda: (p(1, 2), v(3, 4), False), lambda: (p(1, 2, 3), v(3, 4, 5), True))
+def written_in_a_branch(x, c, f: bool):
+    """Whether it is written only the run knows."""
+    y = c * x
+    if f:
+        c.add_(1)
+    return y
+
+
+@nasty(lambda: (p(1, 2), v(3, 4), True), lambda: (p(1, 2), v(3, 4), False))
+def saved_in_a_branch(x, c, f: bool):
+    """Whether it is needed only the run knows."""
+    y = c * x if f else x * 2
+    c.mul_(3)
+    return y
+
+
+@nasty(lambda: (p(1, 2), v(3, 4), True), lambda: (p(1, 2), v(3, 4), False))
+def saved_here_written_there(x, c, f: bool):
+    """No run does both."""
+    if f:
+        y = c * x
+    else:
+        c.add_(1)
+        y = x * 2
+    return y
+
+
+@nasty(lambda: (p(1, 2), True), lambda: (p(1, 2), False), lambda: (p(1, 2, 3), True))
+def one_of_two_results(x, f: bool):
+    """Of what two sides made only one is needed."""
+    y = x.exp() if f else x + 1
+    y += 1
+    return y
+
+
+@nasty(lambda: (p(1, 2), v(3, 4), 3, True), lambda: (p(1, 2), v(3, 4), 0, True), lambda: (p(1, 2), v(3, 4), 3, False))
+def written_in_a_loop(x, c, n: int, f: bool):
+    """How often it is written only the run knows."""
+    y = c * x
+    for _ in range(n):
+        if f:
+            c.add_(1)
+    return y
+
+
+@nasty(lambda: (p(1, 2), v(3, 4), 3), lambda: (p(1, 2), v(3, 4), 2), lambda: (p(1, 2), v(3, 4), 0))
+def saved_in_a_loop(x, c, n: int):
+    """What every iteration needs is written after the loop, in some runs."""
+    y = x * 2
+    for _ in range(n):
+        y = y + c * x
+    if n > 2:
+        c.add_(1)
+    return y
+
+
+@nasty(lambda: (p(1, 2), 3), lambda: (p(1, 2), 0), lambda: (p(1, 2, 3), 2))
+def each_iteration_overwrites(x, n: int):
+    """Every iteration writes its own result."""
+    h = x * 1
+    for _ in range(n):
+        h = h.tanh()
+        h += 1
+    return h
+
+
+@nasty(lambda: (p(1, 2), 3), lambda: (p(1, 2, 3), 2))
+def last_iteration_overwritten(x, n: int):
+    """What the last iteration made is written after the loop."""
+    h = x * 1
+    for _ in range(n):
+        h = (h * 2).tanh()
+    h[0] = 0
+    return h
+
+
+@nasty(lambda: (p(1, 2),), lambda: (p(1, 2, 3),))
+def in_place_of_itself(x):
+    """What an operation in place reads of its own memory is copied first."""
+    y = x * 2
+    y *= y
+    y.mul_(x)
+    y[0] *= x[1]
+    return y.div_(x).pow_(2)
+
+
+@nasty(lambda: (p(1, 2),), lambda: (p(1, 2, 3),))
+def other_part_of_the_memory(x):
+    """Versions count for the whole memory: another element was written."""
+    y = x * 2
+    z = y[0] * x
+    y[1] = 3
+    return z
+
+
+@nasty(lambda: (p(1, 2), 0), lambda: (p(1, 2), 1), lambda: (p(1, 2), 2))
+def by_another_name(x, k: int):
+    """The write goes by a detached name, or is not recorded."""
+    y = x * 2
+    z = y * x
+    if k == 0:
+        y.detach().zero_()
+    elif k == 1:
+        with torch.no_grad():
+            y.zero_()
+    return z
+
+
+@nasty(lambda: (p(1, 2), 1), lambda: (p(1, 2, 3), 2))
+def sizes_in_the_message(x, n: int):
+    """The message says the size of this run."""
+    y = x[:n].exp()
+    y[0] = 1
+    return y
+
+
+@nasty(lambda: (p(1, 2), v(3, 4), 1), lambda: (p(1, 2, 3), v(3, 4, 5), 3))
+def gradient_inside(x, c, n: int):
+    """The gradient that the script itself takes needs what was written, in some runs."""
+    loss = (x * c).sum()
+    if n > 2:
+        c.mul_(2)
+    (g,) = torch.autograd.grad(loss, x)
+    return g
+
+
+@nasty(lambda: (p(1, 2), v(3, 4), 2), lambda: (p(1, 2, 3), v(3, 4, 5), 3))
+def steps_inside(x, c, n: int):
+    """Every gradient is taken before its weights are written."""
+    w = x.detach().clone().requires_grad_()
+    for _ in range(n):
+        loss = ((w * c) ** 2).sum()
+        (g,) = torch.autograd.grad(loss, w)
+        with torch.no_grad():
+            w -= 0.1 * g
+    return w * x
+
+
+@nasty(lambda: (p(1, 2), v(3, 4), 2), lambda: (p(1, 2, 3), v(3, 4, 5), 3))
+def items_overwritten(x, c, n: int):
+    """The items of a list that the run makes need what was written."""
+    rows = []
+    for _ in range(n):
+        rows.append(c * x)
+    c.add_(1)
+    return rows
+
+
+@nasty(lambda: (p(1, 2, 3), v(3, 4, 5)), lambda: (p(1, 2), v(3, 4)))
+def what_is_not_needed(x, c):
+    """A mask, a sum, a concatenation: their operands may be written."""
+    y = x * 1
+    z = torch.cat([y, y + c]), y.sum(), y.relu(), y - c, y.t(), y.mean()
+    c.zero_()
+    with torch.no_grad():
+        y.zero_()
+    return z[0], z[1], z[2], z[3], z[5]
