@@ -30,10 +30,14 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
     Raises:
         IndexError: an index out of range.
     """
+    if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:
+        raise AssertionError("Padding_idx must be within num_embeddings")
     if sparse:
         raise NotImplementedError("embedding() does not have sparse gradients")
     if max_norm is not None:
         _bound_norms(weight, input, max_norm, norm_type)
+    if weight.dim() != 2:
+        raise RuntimeError("'weight' must be 2-D")
     rows = _classes.lookup(input, weight)
     if scale_grad_by_freq:
         ones = weight.new_ones(input.numel())
@@ -88,6 +92,8 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.reshape(-1).unsqueeze(1)
     counts = weight.new_ones(rows.shape[0])
+    if include_last_offset and offsets is not None:  # what lies behind is in no bag
+        counts = jitgrad.where(jitgrad.arange(input.shape[0], device=input.device) < offsets[bags], counts, 0.0)
     if padding_idx is not None:
         skipped = input.reshape(-1) == (padding_idx if padding_idx >= 0 else weight.shape[0] + padding_idx)
         counts = jitgrad.where(skipped, 0.0, counts)

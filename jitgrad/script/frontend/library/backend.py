@@ -195,6 +195,14 @@ class SymbolicBackend:
         """Whether none is the target; two views of one tensor are taken to be apart."""
         return not any(x.storage is target.storage and x.path == target.path for x in operands)
 
+    def reinterpret(self, tensor: SymTensor, to: Any) -> SymTensor:
+        """A script does not look at bytes."""
+        raise UnsupportedCall(f"view({to.name})", self.context.span(), hint="`to(dtype)` converts the numbers")
+
+    @staticmethod
+    def require_writable(target: SymTensor) -> None:
+        """Nothing to say yet: `assign` refuses what may not be written."""
+
     def become(self, target: SymTensor, view: Callable[[], SymTensor]) -> SymTensor:
         """Every name of a tensor would have another shape from here on."""
         raise UnsupportedCall("a tensor that changes its own shape", self.context.span(),
