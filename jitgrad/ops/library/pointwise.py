@@ -217,7 +217,7 @@ def addcmul(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTe
         raise not_implemented("addcmul", d, input, tensor1, tensor2)
     if d.is_half:
         return in_float32(addcmul, d, input, tensor1, tensor2, value=value)
-    return add(input, mul(tensor1, tensor2), alpha=value)
+    return add(input, mul(cast(tensor1, d), cast(tensor2, d)), alpha=value)
 
 
 def addcdiv(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTensor[Tensor], *,
@@ -229,7 +229,7 @@ def addcdiv(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTe
     d = result_dtype(input, tensor1, tensor2)
     if d.is_half:
         return in_float32(addcdiv, d, input, tensor1, tensor2, value=value)
-    quotient = div(tensor1, tensor2)
+    quotient = div(cast(tensor1, d), cast(tensor2, d))
     return add(input, quotient if isinstance(value, int) and value == 1 else mul(quotient, value))
 
 

@@ -39,8 +39,9 @@ def cat(tensors: Sequence[AnyTensor[Tensor]], dim: int = 0) -> Tensor:
             raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
         if x.ndim != rank:
             raise RuntimeError(f"Tensors must have same number of dimensions: got {rank} and {x.ndim}")
-    if kept is not xs and any(x.requires_grad for x in xs) and not any(x.requires_grad for x in kept):
-        nothing = [_of_rank(x, kept[0], axis(dim, rank)) for x in xs if x.requires_grad]
+    skipped = [x for x in xs if kept is not xs and x.requires_grad and not any(x is k for k in kept)]
+    if skipped:
+        nothing = [_of_rank(x, kept[0], axis(dim, rank)) for x in skipped]
         kept = [*kept, *nothing]  # for the history
     return apply("cat", *[cast(x, d) for x in kept], axis=axis(dim, rank))
 
