@@ -52,6 +52,7 @@ from jitgrad.ops.library.spatial.resampling import *
 from jitgrad.ops.library.special.functions import *
 from jitgrad.ops.library.spectral.short_time import *
 from jitgrad.ops.library.statistics.differences import *
+from jitgrad.ops.library.statistics.distinct import *
 from jitgrad.ops.library.statistics.histograms import *
 from jitgrad.ops.methods import Methods as _Methods
 from jitgrad.ops.tensorbase import Size as Size

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad import dtypes
+from jitgrad.dtypes import WORDS
 from jitgrad.eager import record
 from jitgrad.eager.arrays.arrays import copy, device_of, filled_like, library, transfer
 from jitgrad.eager.arrays.library import HOST
@@ -64,6 +66,14 @@ def assign(target: T, value: TapedArray) -> T:
     return target
 
 
+def require_writable(target: TapedArray) -> None:
+    """RuntimeError where `assign` would refuse the target, whatever is to be written."""
+    if mode.enabled and (target.requires_grad or (target._origin is not None and target._origin.requires_grad)):
+        _require_writable_history(target)
+    if not library(target._data).writable(target._data):
+        _make_writable(target._data)
+
+
 def _require_writable_history(target: TapedArray) -> None:
     origin = target._base if target._base is not None else target._origin
     if target._origin is not None:
@@ -112,18 +122,31 @@ def _make_writable(array: np.ndarray[Any, Any]) -> None:
 
 
 def apart(target: TapedArray, operands: Sequence[TapedArray]) -> bool:
-    """Whether no operand lies in the target's memory; as torch's, the answer for arrays with gaps is yes."""
+    """Whether no operand is the target or lies in its memory; as torch's, the answer for arrays with gaps is yes."""
     array = target._data
+    if any(x is target for x in operands):
+        return False
     home = library(array)
-    if not array.flags.c_contiguous:
+    if not _dense(array):
         return True
     begin = home.address(array)
     for x in operands:
         other = x._data
-        if type(other) is type(array) and other.flags.c_contiguous:
+        if type(other) is type(array) and _dense(other):
             start = home.address(other)
             if begin < start + other.nbytes and start < begin + array.nbytes:
                 return False
+    return True
+
+
+def _dense(array: Any) -> bool:
+    """Whether an array's elements fill their memory without gaps, in whatever order of the axes."""
+    size = array.itemsize
+    for n, stride in sorted(zip(array.shape, array.strides, strict=True), key=lambda axis: axis[1]):
+        if n != 1:
+            if stride != size:
+                return not array.size
+            size *= n
     return True
 
 
@@ -172,6 +195,34 @@ def become(target: T, view: Callable[[], TapedArray]) -> T:
         target._node, target._slot, target._needs = found._node, found._slot, True
         move_retained(target, before, slot)
     return target
+
+
+def reinterpret(tensor: Any, to: dtypes.dtype) -> Any:
+    """The bytes of a tensor as numbers of another dtype, on the same memory, without history.
+
+    Raises RuntimeError, as torch does, where numbers of another size do not fit into the last axis or its strides.
+    """
+    array = tensor._data
+    old, new = array.dtype.itemsize, to.np.itemsize
+    if old != new:
+        about = f"to view {WORDS[tensor.dtype.name]} as {WORDS[to.name]} (different element sizes), but got "
+        if not array.ndim:
+            raise RuntimeError(f"self.dim() cannot be 0 {about}0")
+        if array.shape[-1] != 1 and array.size and array.strides[-1] != old:
+            raise RuntimeError(f"self.stride(-1) must be 1 {about}{array.strides[-1] // old}")
+        if new > old:
+            ratio = new // old
+            if array.shape[-1] % ratio:
+                raise RuntimeError(f"self.size(-1) must be divisible by {ratio} {about}{array.shape[-1]}")
+            offset = tensor.storage_offset()
+            if offset % ratio:
+                raise RuntimeError(f"self.storage_offset() must be divisible by {ratio} {about}{offset}")
+            for axis, stride in enumerate(tensor.stride()[:-1]):
+                if stride % ratio:
+                    raise RuntimeError(f"self.stride({axis}) must be divisible by {ratio} {about}{stride}")
+    result = wrap(array.view(to.np))
+    result._storage = storage_of(tensor)
+    return result
 
 
 def put_back(array: np.ndarray[Any, Any], content: np.ndarray[Any, Any]) -> None:

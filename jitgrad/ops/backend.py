@@ -114,6 +114,12 @@ class Backend(Protocol):
     def apart(self, target: Any, operands: Sequence[Any]) -> bool:
         """Whether no operand is known to be in the memory that is written to."""
 
+    def reinterpret(self, tensor: Any, to: Any) -> Any:
+        """The bytes of a tensor as numbers of another dtype, on the same memory; a script cannot, and raises."""
+
+    def require_writable(self, target: Any) -> None:
+        """RuntimeError where `assign` would refuse the target, whatever the value; a script knows later."""
+
     def resize(self, target: Any, shape: tuple[Any, ...]) -> Any:
         """Give a tensor that is about to be overwritten memory of another shape; returns it. A script may refuse."""
 

@@ -10,7 +10,7 @@ from jitgrad.ops.library.linear_algebra import decompositions, linalg, older
 from jitgrad.ops.library.shapes import gather as gathering, pieces, rearrange, shape
 from jitgrad.ops.library.special import functions as special
 from jitgrad.ops.library.spectral import short_time
-from jitgrad.ops.library.statistics import draws, histograms
+from jitgrad.ops.library.statistics import distinct, draws, histograms
 
 
 @with_in_place_forms
@@ -90,8 +90,8 @@ class Methods(AnyTensor[Tensor]):
     nanmedian, nanquantile, mode = order.nanmedian, order.nanquantile, order.mode
     histc, histogram, renorm = histograms.histc, histograms.histogram, norms.renorm
     cummax, cummin, kthvalue, logcumsumexp = order.cummax, order.cummin, order.kthvalue, order.logcumsumexp
-    msort, quantile, unique = order.msort, order.quantile, order.unique
-    unique_consecutive = order.unique_consecutive
+    msort, quantile = order.msort, order.quantile
+    unique, unique_consecutive = distinct.unique, distinct.unique_consecutive
     addbmm, corrcoef, cov, diagflat = combine.addbmm, combine.corrcoef, combine.cov, combine.diagflat
     diagonal_scatter, heaviside, kron = combine.diagonal_scatter, combine.heaviside, combine.kron
     masked_scatter, put, select_scatter = combine.masked_scatter, combine.put, combine.select_scatter
@@ -173,8 +173,9 @@ class Methods(AnyTensor[Tensor]):
     masked_scatter_ = inplace(combine.masked_scatter)
     cumsum_, cumprod_ = inplace(reduce.cumsum), inplace(reduce.cumprod)
     scatter_, scatter_add_ = inplace(gathering.scatter, apart=True), inplace(gathering.scatter_add, apart=True)
-    scatter_reduce_, index_put_ = inplace(gathering.scatter_reduce, apart=True), inplace(gathering.index_put)
+    scatter_reduce_, index_put_ = (
+        inplace(gathering.scatter_reduce, apart=True), inplace(gathering.index_put, apart=True))
     index_add_, index_copy_ = inplace(gathering.index_add, apart=True), inplace(gathering.index_copy, apart=True)
-    index_fill_ = inplace(gathering.index_fill, apart=True)
+    index_fill_ = inplace(gathering.index_fill)
     index_reduce_, fill_diagonal_ = inplace(norms.index_reduce, apart=True), inplace(pieces.fill_diagonal)
     addmm_, baddbmm_ = inplace(linalg.addmm), inplace(linalg.baddbmm)

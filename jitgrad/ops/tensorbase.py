@@ -8,8 +8,8 @@ import builtins
 from collections.abc import Callable
 from typing import Any, Concatenate
 
-from jitgrad.dtypes import strided
-from jitgrad.ops.backend import AnyTensor, Tensor
+from jitgrad.dtypes import dtype as dtype_, strided
+from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library import compare, pointwise, random, reduce
 from jitgrad.ops.library.core import apply, named, write
 from jitgrad.ops.library.elements import parts
@@ -96,9 +96,9 @@ class TensorBase(Operators[Tensor]):
     flip = _one_by_one(rearrange.flip)
 
     def view(self: Any, *shape_: Any) -> Tensor:
-        """`reshape`; with a dtype of the same size in bytes the bits are not reinterpreted but refused."""
-        if len(shape_) == 1 and not isinstance(shape_[0], (int, tuple, list)) and hasattr(shape_[0], "itemsize"):
-            raise NotImplementedError("view(dtype) is not available; `to(dtype)` converts")
+        """`reshape`; with a dtype the same bytes as numbers of that, in the same memory, without history."""
+        if len(shape_) == 1 and isinstance(shape_[0], dtype_):
+            return self if shape_[0] is self.dtype else backend().reinterpret(self, shape_[0])
         return shape.reshape(self, _listed(shape_))
 
     def softmax(self: Any, dim: int, dtype: Any = None) -> Tensor:

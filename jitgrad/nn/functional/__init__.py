@@ -93,6 +93,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     n = input.shape[dim]
     if n % 2 != 0:
         raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {n}")
+    _classes.require_floats("glu_cpu", input)
     a, b = jitgrad.chunk(input, 2, dim)
     return a * jitgrad.sigmoid(b)
 
@@ -121,6 +122,9 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 def gumbel_softmax(logits: Tensor, tau: Number = 1.0, hard: bool = False, eps: Number = 1e-10, dim: int = -1) -> Tensor:
     """A sample of the Gumbel-softmax distribution; `hard` gives one-hot vectors with the soft sample's gradient."""
+    if not logits.dtype.is_floating_point:
+        raise RuntimeError("Exponential distribution is a continuous probability distribution. dtype must be a "
+                           f"floating point but you specified {logits.dtype}")
     noise = -jitgrad.log(-jitgrad.log1p(-jitgrad.rand_like(logits)))
     soft = _reduce.softmax((logits + noise) / tau, dim)
     if not hard:
@@ -181,8 +185,6 @@ def dropout3d(input: Tensor, p: Number = 0.5, training: bool = True, inplace: bo
 
 
 def _alpha_dropout(input: Tensor, p: Number, mask_shape: Any, inplace: bool) -> Tensor:
-    if p < 0.0 or p > 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     saturation = -1.7580993408473766
     a = ((1 - p) * (1 + p * saturation * saturation)) ** -0.5 if p < 1.0 else 0.0
     b = -a * saturation * p
@@ -196,11 +198,15 @@ def alpha_dropout(input: Tensor, p: Number = 0.5, training: bool = False, inplac
 
     Raises ValueError for p outside [0, 1]. Source: Klambauer et al., "Self-Normalizing Neural Networks", 2017.
     """
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     return _alpha_dropout(input, p, input.shape, inplace) if training else input
 
 
 def feature_alpha_dropout(input: Tensor, p: Number = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """`alpha_dropout` of whole channels of (N, C, ...)."""
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     shape = tuple(input.shape)[:2] + (1,) * (input.dim() - 2)
     return _alpha_dropout(input, p, shape, inplace) if training else input
 
@@ -257,6 +263,7 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | 
     """
     input = _widen(input, "cuda")
     _classes.require_trailing(input, normalized_shape)
+    _classes.require_floats("LayerNormKernelImpl", input)
     dims = tuple(range(-len(normalized_shape), 0))
     _, centred, variance = _norms.moments(_norms.wide(input), dims)
     y = centred * jitgrad.rsqrt(variance + eps)
@@ -271,6 +278,7 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
     input = _widen(input, "cuda")
     _classes.require_trailing(input, normalized_shape)
     dims = tuple(range(-len(normalized_shape), 0))
+    _classes.require_floats("rms_norm", input)
     x = _norms.wide(input)
     floor = jitgrad.finfo(x.dtype).eps if eps is None else eps
     y = x * jitgrad.rsqrt((x * x).mean(dims, keepdim=True) + floor)
@@ -282,6 +290,7 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     """layer_norm of num_groups groups of channels of (N, C, ...). Source: Wu and He, 2018."""
     input = _widen(input, "cuda")
     _classes.require_groups(input, num_groups)
+    _classes.require_floats("GroupNormKernelImpl", input)
     _, centred, variance = _norms.moments(_norms.wide(input).reshape(input.shape[0], num_groups, -1), -1)
     y = (centred * jitgrad.rsqrt(variance + eps)).reshape(input.shape)
     return _norms.scaled(y, weight, bias, input)
@@ -298,16 +307,20 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
                          ("bias", bias)):
         if vector is not None:
             _classes.require_channels(input, vector, name)
+    _classes.require_floats("batch_norm", input)
     dims = (0, *range(2, input.dim()))
     if training:
         _classes.require_several(input, spatial=False)
     x = _norms.wide(input)
-    if training or running_mean is None or running_var is None:
+    if training:
         mean, centred, variance = _norms.moments(x, dims)
-        if training and running_mean is not None and running_var is not None:
+        if running_mean is not None and running_var is not None:
             with jitgrad.no_grad():
                 _norms.follow(running_mean, running_var, mean.detach().reshape(-1), variance.detach().reshape(-1),
                               input.numel() / input.shape[1], momentum)
+    elif running_mean is None or running_var is None:
+        raise RuntimeError(f"{'running_mean' if running_mean is None else 'running_var'} must be defined in evaluation "
+                           "mode")
     else:
         centred = x - _classes.along(running_mean, input.dim(), 1)
         variance = _classes.along(running_var, input.dim(), 1)
@@ -327,7 +340,10 @@ def normalize(input: Tensor, p: Number = 2.0, dim: int = 1, eps: Number = 1e-12,
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: Number = 1e-8) -> Tensor:
     """x1 . x2 / (|x1| |x2|) along dim, the norms at least eps."""
-    x1, x2 = _widen(x1, "cuda"), _widen(x2, "cuda")
+    x1, x2 = jitgrad.broadcast_tensors(_widen(x1, "cuda"), _widen(x2, "cuda"))
+    if not jitgrad.result_type(x1, x2).is_floating_point:
+        raise RuntimeError("expected common dtype to be floating point, yet common dtype is "
+                           f"{jitgrad.result_type(x1, x2)}")
     n1 = _reduce.vector_norm(x1, 2, dim, True).clamp_min(eps)
     n2 = _reduce.vector_norm(x2, 2, dim, True).clamp_min(eps)
     return ((x1 / n1) * (x2 / n2)).sum(dim)

@@ -31,8 +31,13 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: Number 
     one = input.dim() == 1
     if one:
         input, target = input.unsqueeze(0), target.reshape(1)
+    if input.dim() != 2 or target.dim() != 1 or input.shape[0] != target.shape[0]:
+        raise RuntimeError("multi_margin_loss: target tensor should be 1-D with size equal to the number of input "
+                           f"samples (batch size). Expected target size [{input.size(0) if input.dim() else 1}], but "
+                           f"got {target.size()}.")
+    _classes.require_wide("multi_margin_loss_cpu_kernel", input)
     right = _classes.pick(input, target).unsqueeze(1)
-    terms = (margin - right + input).clamp_min(0)
+    terms = jitgrad.relu(margin - right + input)  # no slope at 0
     terms = terms if p == 1 else terms * terms
     if weight is not None:
         terms = terms * _classes.factors_of(weight, target).unsqueeze(1)
@@ -50,12 +55,13 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: None = N
         target: int64, input's shape: the labels, then -1 and anything.
     """
     input = _widen(input)
+    _classes.require_wide("multilabel_margin_loss_forward_out_frame", input)
     valid = jitgrad.cumprod((target >= 0).to(jitgrad.int64), -1) == 1
     labels = jitgrad.where(valid, target, 0)
     classes = jitgrad.arange(input.shape[-1], device=input.device)
     is_label = ((labels.unsqueeze(-1) == classes) & valid.unsqueeze(-1)).any(-2)
     right = jitgrad.gather(input, -1, labels)
-    terms = (1 - (right.unsqueeze(-1) - input.unsqueeze(-2))).clamp_min(0)
+    terms = jitgrad.relu(1 - (right.unsqueeze(-1) - input.unsqueeze(-2)))  # no slope at 0
     counted = valid.unsqueeze(-1) & ~is_label.unsqueeze(-2)
     return _reduced(jitgrad.where(counted, terms, 0.0).sum((-2, -1)) / input.shape[-1], reduction)
 

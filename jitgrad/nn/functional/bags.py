@@ -30,10 +30,14 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
     Raises:
         IndexError: an index out of range.
     """
+    if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:
+        raise AssertionError("Padding_idx must be within num_embeddings")
     if sparse:
         raise NotImplementedError("embedding() does not have sparse gradients")
     if max_norm is not None:
         _bound_norms(weight, input, max_norm, norm_type)
+    if weight.dim() != 2:
+        raise RuntimeError("'weight' must be 2-D")
     rows = _classes.lookup(input, weight)
     if scale_grad_by_freq:
         ones = weight.new_ones(input.numel())
@@ -84,10 +88,15 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
         bag = (jitgrad.arange(input.shape[0], device=input.device).unsqueeze(1) >= offsets[:bags]).sum(1) - 1
     else:
         raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
+    if not weight.dtype.is_floating_point:
+        raise RuntimeError("Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, "
+                           f"BFloat16, Float, Double; but got {weight.dtype} instead")
     rows = embedding(input.reshape(-1), weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.reshape(-1).unsqueeze(1)
     counts = weight.new_ones(rows.shape[0])
+    if include_last_offset and offsets is not None:  # what lies behind is in no bag
+        counts = jitgrad.where(jitgrad.arange(input.shape[0], device=input.device) < offsets[bags], counts, 0.0)
     if padding_idx is not None:
         skipped = input.reshape(-1) == (padding_idx if padding_idx >= 0 else weight.shape[0] + padding_idx)
         counts = jitgrad.where(skipped, 0.0, counts)

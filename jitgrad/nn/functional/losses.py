@@ -41,10 +41,18 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: Number = 2.0, eps: Number = 1e-
     return _p_norm(x1 - x2 + eps, p, -1, keepdim)
 
 
+def _promoted(name: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Both in the dtype to which they promote. NotImplementedError where that is none of floats."""
+    input, target = _widen(input), _widen(target)
+    _classes.require_floats(name, input, target)
+    d = jitgrad.result_type(input, target)
+    return input.to(d), target.to(d)
+
+
 def mse_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None, reduction: str = "mean",
              weight: Tensor | None = None) -> Tensor:
     """(input - target)^2; "mean" with a weight is the weighted mean."""
-    input, target = _widen(input), _widen(target)
+    input, target = _promoted("mse", input, target)
     d = input - target
     loss = d * d
     return _weighted(loss, weight, reduction)
@@ -60,8 +68,13 @@ def l1_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: No
 
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None,
                    reduction: str = "mean", beta: Number = 1.0) -> Tensor:
-    """d^2 / (2 beta) where d = |input - target| is below beta, else d - beta / 2. `beta` of 0 gives l1_loss."""
-    input, target = _widen(input), _widen(target)
+    """d^2 / (2 beta) where d = |input - target| is below beta, else d - beta / 2. `beta` of 0 gives l1_loss.
+
+    Raises RuntimeError for a negative beta.
+    """
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    input, target = _promoted("smooth_l1", input, target)
     d = jitgrad.abs(input - target)
     # a beta of 0 must not divide: then every d is above it, and the divisor's value does not matter
     far = d >= beta
@@ -72,12 +85,18 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: None = None, red
 
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: Number = 1.0,
                weight: Tensor | None = None) -> Tensor:
-    """d^2 / 2 where d = |input - target| is at most delta, else delta (d - delta / 2)."""
-    input, target = _widen(input), _widen(target)
+    """d^2 / 2 where d = |input - target| is at most delta, else delta (d - delta / 2), in the input's dtype.
+
+    Raises RuntimeError for a delta that is not positive.
+    """
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    result = _classes.into(input, target)
+    input, target = _promoted("huber", input, target)
     d = jitgrad.abs(input - target)
     far = d > delta
     near = jitgrad.where(far, 0.0, d)  # infinite only where its square is taken
-    loss = jitgrad.where(far, delta * (d - 0.5 * delta), 0.5 * near * near)
+    loss = jitgrad.where(far, delta * (d - 0.5 * delta), 0.5 * near * near).to(result)
     return reduced(loss if weight is None else loss * weight, reduction)
 
 
@@ -94,6 +113,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
         IndexError: a class out of range.
     """
     input = _widen(input)
+    _classes.require_floats("nll_loss_out_frame", input)
     kept = target != ignore_index
     classes = jitgrad.where(kept, target, 0)
     picked = -_classes.pick(input, classes)
@@ -124,8 +144,9 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     """
     input, target = _widen(input), _widen(target)
     axis = 0 if input.dim() == 1 else 1
+    soft = _classes.require_target(input, target)
     logp = _reduce.log_softmax(input, axis)
-    if target.dtype.is_floating_point:
+    if soft:
         return _soft_cross_entropy(logp, target, weight, reduction, label_smoothing, axis)
     hard = nll_loss(logp, target, weight, None, ignore_index, None, reduction)
     if label_smoothing == 0.0:
@@ -173,6 +194,9 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
     _refuse(input, UNSAFE)
     _classes.require_same_size(input, target)
     input, target = _widen(input), _widen(target)
+    _classes.require_same_dtype(input, target)
+    _classes.require_floats("binary_cross_entropy", input)
+    _classes.require_probabilities(input)
     loss = (target - 1) * jitgrad.log1p(-input).clamp_min(-100) - target * jitgrad.log(input).clamp_min(-100)
     return reduced(loss if weight is None else loss * weight, reduction)
 
@@ -183,10 +207,11 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
     """binary_cross_entropy of sigmoid(input), without overflow; pos_weight multiplies the positive terms."""
     _classes.require_same_size(input, target)
     input, target = _widen(input), _widen(target)
+    logp, result = _activation.logsigmoid(input), _classes.into(target, input)
     if pos_weight is None:
-        loss = (1 - target) * input - _activation.logsigmoid(input)
+        loss = ((1 - target) * input - logp).to(result)
     else:
-        loss = (1 - target) * input - (1 + (pos_weight - 1) * target) * _activation.logsigmoid(input)
+        loss = ((1 - target) * input - (1 + (pos_weight - 1) * target) * logp).to(result)
     return reduced(loss if weight is None else loss * weight, reduction)
 
 
@@ -194,6 +219,7 @@ def kl_div(input: Tensor, target: Tensor, size_average: None = None, reduce: Non
            log_target: bool = False) -> Tensor:
     """target (log(target) - input) for log-probabilities input; "batchmean" divides the sum by the first size."""
     input, target = _widen(input), _widen(target)
+    _classes.require_real_floats("kl_div", input, target)
     loss = jitgrad.exp(target) * (target - input) if log_target else jitgrad.xlogy(target, target) - target * input
     if reduction == "batchmean":
         return loss.sum() / input.shape[0] if input.dim() != 0 else loss.sum()
@@ -202,7 +228,13 @@ def kl_div(input: Tensor, target: Tensor, size_average: None = None, reduce: Non
 
 def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: Number = 1e-6,
                       reduction: str = "mean") -> Tensor:
-    """(log(var) + (input - target)^2 / var) / 2, var at least eps."""
+    """(log(var) + (input - target)^2 / var) / 2, var at least eps.
+
+    Raises ValueError where var is negative, or has neither input's shape nor that without the last axis.
+    """
+    if (var < 0).any():
+        raise ValueError("var has negative entry/entries")
+    var = _classes.variance_of(input, var)
     bounded = var + (var.clamp_min(eps) - var).detach()
     loss = 0.5 * (jitgrad.log(bounded) + (input - target) ** 2 / bounded)
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
@@ -225,12 +257,15 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: Number = 1.0, si
     """input where target is 1, max(0, margin - input) where it is -1."""
     input, target = _widen(input), _widen(target)
     loss = jitgrad.where(target != 1, (margin - input).clamp_min(0), 0.0) + jitgrad.where(target != -1, input, 0.0)
-    return reduced(loss, reduction)
+    return reduced(loss if input.dtype.is_floating_point else loss.to(input.dtype), reduction)
 
 
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: Number = 0.0, size_average: None = None,
                         reduce: None = None, reduction: str = "mean") -> Tensor:
-    """max(0, -target (input1 - input2) + margin)."""
+    """max(0, -target (input1 - input2) + margin). RuntimeError for other than equal ranks."""
+    if not input1.dim() == input2.dim() == target.dim():
+        raise RuntimeError("margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
+                           f"{input1.size()}, input2: {input2.size()}, target: {target.size()} ")
     input1, input2 = _widen(input1), _widen(input2)
     return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
 
@@ -239,12 +274,14 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: None = None, r
                      reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target * input))."""
     input, target = _widen(input), _widen(target)
-    return reduced(jitgrad.log1p(jitgrad.exp(-target * input)), reduction)
+    result = _classes.into(input, jitgrad.exp(target[..., :0] if target.dim() != 0 else target))
+    return reduced(jitgrad.log1p(jitgrad.exp(-(target * input))).to(result), reduction)
 
 
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: Number = 0.0,
                           size_average: None = None, reduce: None = None, reduction: str = "mean") -> Tensor:
     """1 - cos where target is 1, max(0, cos - margin) where it is -1."""
+    _classes.require_pairs(input1, input2, target)
     input1, input2 = _widen(input1), _widen(input2)
     product = (input1 * input2).sum(-1)
     n1, n2 = (input1 * input1).sum(-1) + 1e-12, (input2 * input2).sum(-1) + 1e-12
@@ -256,7 +293,14 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: Number = 1.0, p: Number = 2,
                         eps: Number = 1e-6, swap: bool = False, size_average: None = None, reduce: None = None,
                         reduction: str = "mean") -> Tensor:
-    """max(0, d(anchor, positive) - d(anchor, negative) + margin) with p-norm distances."""
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin) with p-norm distances.
+
+    Raises RuntimeError for other than equal ranks.
+    """
+    if not anchor.dim() == positive.dim() == negative.dim():
+        raise RuntimeError("The anchor, positive, and negative tensors are expected to have the same number of "
+                           f"dimensions, but got: anchor {anchor.dim()}D, positive {positive.dim()}D, and negative "
+                           f"{negative.dim()}D inputs")
     anchor, positive, negative = _widen(anchor), _widen(positive), _widen(negative)
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap:

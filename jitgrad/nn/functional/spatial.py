@@ -35,7 +35,7 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
 
     Raises:
         ValueError: neither or both of size and scale_factor, or other numbers of them than axes.
-        NotImplementedError: a mode for another rank.
+        NotImplementedError: a mode for another rank, or integers (but uint8) between which there is nothing.
     """
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
@@ -45,6 +45,8 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
         raise NotImplementedError("Input Error: Only 3D, 4D and 5D input Tensors supported (got "
                                   f"{input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | "
                                   f"area | nearest-exact (got {mode})")
+    elif not input.dtype.is_floating_point and input.dtype != jitgrad.uint8:
+        raise NotImplementedError(f'"compute_indices_weights_{mode}" not implemented for {input.dtype}')
     if antialias:
         raise NotImplementedError("interpolate() has no antialias")
     axes = input.dim() - 2

@@ -138,6 +138,12 @@ class BatchBackend:
             self.around.assign(target, value)
         return target
 
+    def reinterpret(self, tensor: Any, to: Any) -> Any:
+        raise NotImplementedError(f"vmap: view({to.name}) has no batching rule")
+
+    def require_writable(self, target: Any) -> None:
+        self.around.require_writable(target.value if self.has(target) else target)
+
     def apart(self, target: Any, operands: Sequence[Any]) -> bool:
         first, *rest = [x.value if self.has(x) else x for x in (target, *operands)]
         return bool(self.around.apart(first, rest))

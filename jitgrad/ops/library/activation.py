@@ -6,10 +6,11 @@ from typing import Any, Protocol
 from jitgrad.dtypes import bool_, uint8
 from jitgrad.ops.autocast import lower, widen
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor
-from jitgrad.ops.library.core import (Number, apply, as_operand, inplace, named, require_floating, require_tensor, word,
-                                      written_operand)
+from jitgrad.ops.library.core import (Number, apply, as_operand, inplace, named, not_implemented, require_floating,
+                                      require_tensor, word, written_operand)
+from jitgrad.ops.library.elementary import abs, sigmoid, tanh
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.pointwise import mul
+from jitgrad.ops.library.pointwise import add, div, mul, sub
 from jitgrad.ops.library.sizes import require
 
 __library__ = True
@@ -45,8 +46,18 @@ def _activation(name: str, doc: str, word: str = "") -> Callable[[AnyTensor[Tens
 
 selu = _activation("selu", "The self-normalising elu.")
 logsigmoid = _activation("logsigmoid", "log(sigmoid(input)).", "log_sigmoid")
-softsign = _activation("softsign", "input / (1 + |input|).")
-tanhshrink = _activation("tanhshrink", "input - tanh(input).")
+
+
+def softsign(input: AnyTensor[Tensor]) -> Tensor:
+    """input / (1 + |input|)."""
+    x = require_tensor("softsign", input)
+    return apply("softsign", x) if x.dtype.is_floating_point else div(x, add(abs(x), 1))
+
+
+def tanhshrink(input: AnyTensor[Tensor]) -> Tensor:
+    """input - tanh(input)."""
+    x = require_tensor("tanhshrink", input)
+    return apply("tanhshrink", x) if x.dtype.is_floating_point else sub(x, tanh(x))
 
 
 class Activation(Protocol):
@@ -65,8 +76,18 @@ def with_inplace(fn: Callable[[AnyTensor[Tensor]], Tensor]) -> Activation:
     return named(either, fn.__name__, fn.__doc__ or "")  # type: ignore[return-value]
 
 
-relu6 = with_inplace(_activation("relu6", "min(max(input, 0), 6)."))
-silu = with_inplace(_activation("silu", "input * sigmoid(input)."))
+def _relu6(input: AnyTensor[Tensor]) -> Tensor:
+    x = require_tensor("relu6", input)
+    return apply("relu6", x) if x.dtype.is_floating_point else hardtanh(x, 0, 6)
+
+
+def _silu(input: AnyTensor[Tensor]) -> Tensor:
+    x = require_tensor("silu", input)
+    return mul(x, sigmoid(x)) if x.dtype.is_complex else apply("silu", _floats("silu", x))
+
+
+relu6 = with_inplace(named(_relu6, "relu6", "min(max(input, 0), 6)."))
+silu = with_inplace(named(_silu, "silu", "input * sigmoid(input)."))
 mish = with_inplace(_activation("mish", "input * tanh(softplus(input))."))
 hardswish = with_inplace(_activation("hardswish", "input * relu6(input + 3) / 6."))
 hardsigmoid = with_inplace(_activation("hardsigmoid", "relu6(input + 3) / 6."))
@@ -99,6 +120,8 @@ def prelu(input: AnyTensor[Tensor], weight: AnyTensor[Tensor]) -> Tensor:
     input, weight = lower(input), lower(weight)
     if input.dtype is not weight.dtype:
         raise RuntimeError(f"prelu: Type promoting not supported. Got {word(input.dtype)} and {word(weight.dtype)}")
+    if not input.dtype.is_floating_point:
+        raise not_implemented("prelu", input.dtype)
     if weight.ndim == 1:
         n, channels = weight.shape[0], input.shape[1] if input.ndim > 1 else 1
         require((n - 1) * (n - channels) == 0, RuntimeError, "Mismatch of parameter numbers and input channel size. "
@@ -152,7 +175,9 @@ def threshold(input: AnyTensor[Tensor], threshold: Number, value: Number) -> Ten
 
 
 def hardtanh(input: AnyTensor[Tensor], min_val: Number = -1.0, max_val: Number = 1.0) -> Tensor:
-    """input clamped to [min_val, max_val]."""
+    """input clamped to [min_val, max_val]. ValueError where min_val is above max_val."""
+    low: Any = min_val
+    require(low <= max_val, ValueError, "min_val cannot be greater than max_val")
     x: Any = require_tensor("hardtanh", input)
     if x.dtype is bool_:
         raise RuntimeError("Bool inputs not supported for hardtanh")

@@ -5,9 +5,9 @@ from typing import Any
 
 from jitgrad.dtypes import int32, int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import apply, cast, create, whole, word
+from jitgrad.ops.library.core import apply, as_operand, cast, create, not_implemented, result_dtype, whole, word
 from jitgrad.ops.library.shapes.indexing import checked_indices
-from jitgrad.ops.library.sizes import joined, product, require, require_equal, text
+from jitgrad.ops.library.sizes import is_one, joined, product, require, require_equal, text
 
 __library__ = True
 
@@ -70,6 +70,82 @@ def along(vector: AnyTensor[Tensor], ndim: int, axis: int) -> Tensor:
     return apply("reshape", vector, shape=tuple(vector.shape[0] if a == axis else 1 for a in range(ndim)))
 
 
+def into(target: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Any:
+    """The target's dtype, into which torch writes what it computes of both. RuntimeError where it cannot hold that."""
+    d = result_dtype(target, other)
+    if d.category > target.dtype.category:
+        raise RuntimeError(f"result type {word(d)} can't be cast to the desired output type {word(target.dtype)}")
+    return target.dtype
+
+
+def require_same_dtype(input: AnyTensor[Tensor], target: AnyTensor[Tensor]) -> None:
+    """RuntimeError for a target of another dtype."""
+    if input.dtype is not target.dtype:
+        raise RuntimeError(f"Found dtype {word(target.dtype)} but expected {word(input.dtype)}")
+
+
+def require_real_floats(name: str, *tensors: AnyTensor[Tensor]) -> None:
+    """RuntimeError for tensors that are not of floats."""
+    for x in tensors:
+        if not x.dtype.is_floating_point:
+            raise RuntimeError(f"{name}: {'Complex' if x.dtype.is_complex else 'Integral'} inputs not supported.")
+
+
+def require_target(input: AnyTensor[Tensor], target: AnyTensor[Tensor]) -> bool:
+    """Whether a cross entropy's target is probabilities: it has the input's rank. RuntimeError for other dtypes."""
+    soft = input.ndim == target.ndim
+    if soft and not target.dtype.is_floating_point:
+        raise RuntimeError("Expected floating point type for target with class probabilities, got "
+                           + word(target.dtype))
+    if not soft and target.dtype is not int64 and target.dtype.name != "uint8":
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {word(target.dtype)}")
+    return soft
+
+
+def variance_of(input: AnyTensor[Tensor], var: AnyTensor[Tensor]) -> Any:
+    """A variance of input's shape, or with a last axis of size one. ValueError for other shapes."""
+    if var.ndim == input.ndim - 1:
+        var = apply("unsqueeze", var, axis=var.ndim)
+    if var.ndim != input.ndim:
+        raise ValueError("var is of incorrect size")
+    for k, (m, n) in enumerate(zip(var.shape, input.shape, strict=True)):
+        if k < input.ndim - 1 or not is_one(m):
+            require_equal(m, n, lambda: "var is of incorrect size", ValueError)
+    return var
+
+
+def require_pairs(input1: AnyTensor[Tensor], input2: AnyTensor[Tensor], target: AnyTensor[Tensor]) -> None:
+    """RuntimeError unless inputs have one axis more than their target, which has one or none."""
+    if target.ndim > 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    if not input1.ndim == input2.ndim == target.ndim + 1:
+        raise RuntimeError(f"{target.ndim}D target tensor expects {target.ndim + 1}D input tensors, but found inputs "
+                           f"with sizes {text(input1.shape)} and {text(input2.shape)}.")
+
+
+def require_floats(name: str, *operands: Any) -> None:
+    """NotImplementedError where the dtype to which the operands promote is none of floats."""
+    d = result_dtype(*operands)
+    if not d.is_floating_point:
+        raise not_implemented(name, d, *operands)
+
+
+def require_wide(name: str, x: AnyTensor[Tensor]) -> None:
+    """NotImplementedError for a tensor that is not float32 or float64."""
+    if not x.dtype.is_floating_point or x.dtype.is_half:
+        raise not_implemented(name, x.dtype)
+
+
+def require_probabilities(x: AnyTensor[Tensor]) -> None:
+    """RuntimeError for elements outside [0, 1]; on GPUs, where asking would wait, nobody asks."""
+    if not x.is_cuda:
+        asked = whole(x)
+        inside = apply("logical_and", apply("ge", asked, as_operand(0, asked.dtype)),
+                       apply("le", asked, as_operand(1, asked.dtype)))
+        require(backend().item(apply("all", inside, axes=tuple(range(asked.ndim)), keepdim=False)), RuntimeError,
+                "all elements of input should be between 0 and 1")
+
+
 def require_same_size(input: AnyTensor[Tensor], target: AnyTensor[Tensor]) -> None:
     """ValueError unless a loss has a target of its input's size."""
     def message() -> str:
@@ -94,7 +170,10 @@ def require_several(input: AnyTensor[Tensor], spatial: bool) -> None:
 
 def require_channels(input: AnyTensor[Tensor], vector: AnyTensor[Tensor], name: str) -> None:
     """RuntimeError unless a vector has one element per channel (axis 1)."""
-    n, m = input.shape[1], vector.shape[0]
+    if input.ndim < 2:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-max(input.ndim, 1)}, "
+                         f"{max(input.ndim, 1) - 1}], but got 1)")
+    n, m = input.shape[1], product(vector.shape)
     require_equal(m, n, lambda: f"{name} should contain {n} elements not {m}")
 
 

@@ -6,13 +6,15 @@ from typing import Any
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, expand_to, floating, result_dtype, word
+from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, expand_to, floating, require_tensor,
+                                      result_dtype, word)
 from jitgrad.ops.library.elements.parts import conj
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.order import bounds, to_end
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.shapes.shape import take_slice
-from jitgrad.ops.library.sizes import axis, product, require, require_equal, require_slice, static_int, wrap_index
+from jitgrad.ops.library.sizes import (axis, is_one, product, require, require_equal, require_slice, static_int,
+                                       wrap_index)
 
 __library__ = True
 
@@ -56,7 +58,9 @@ def diagflat(input: AnyTensor[Tensor], offset: int = 0) -> Tensor:
 
 def heaviside(input: AnyTensor[Tensor], values: AnyTensor[Tensor]) -> Tensor:
     """0 below 0, 1 above, values at 0."""
-    x, v = input, values
+    x, v = input, require_tensor("heaviside", values, "values", 2)
+    if x.dtype.is_complex:
+        raise RuntimeError("heaviside is not yet implemented for complex tensors.")
     if x.dtype is not v.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
     zero, one = as_operand(0, x.dtype), as_operand(1, x.dtype)
@@ -74,6 +78,10 @@ def masked_scatter(input: AnyTensor[Tensor], mask: AnyTensor[Tensor], source: An
     line = apply("reshape", cast(m, int64), shape=(product(input.shape),))
     place = apply("mul", apply("sub", apply("cumsum", line, axis=0), line), line)
     values = apply("reshape", source, shape=(product(source.shape),))
+    ones = backend().item(apply("sum", line, axes=(0,), keepdim=False))
+    require(ones <= values.shape[0], RuntimeError, "Number of elements of source < number of ones in mask")
+    if isinstance(values.shape[0], int) and not values.shape[0]:
+        return apply("where", m, input, input)
     taken = apply("index", values, checked_indices(place, values.shape[0], 0, negative=False), axes=(0,))
     return apply("where", m, apply("reshape", taken, shape=tuple(input.shape)), input)
 
@@ -126,6 +134,8 @@ def addbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTenso
 def trapezoid(y: AnyTensor[Tensor], x: AnyTensor[Tensor] | None = None, *, dx: Number = 1, dim: int = -1) -> Tensor:
     """The integral along dim by the trapezoidal rule, at places x or in steps dx."""
     a = axis(dim, y.ndim)
+    if y.dtype is bool_:
+        raise RuntimeError("trapezoid: received a bool input for `y`, but bool is not supported")
     y = widen(y, "cuda")
     n = y.shape[a] - 1
     height = (take_slice(y, a, 0, n) + take_slice(y, a, 1, n)) / 2
@@ -161,7 +171,9 @@ def cov(input: AnyTensor[Tensor], *, correction: int = 1, fweights: AnyTensor[Te
         products = apply("matmul", centred, apply("permute", conj(centred), axes=(1, 0))) / (x.shape[1] - correction)
     else:
         products = _weighted_cov(x, _weights(x, fweights, aweights), correction, aweights)
-    return products if input.ndim == 2 else apply("reshape", products, shape=())
+    if input.ndim < 2 or is_one(input.shape[0]):
+        return apply("reshape", products, shape=())
+    return products
 
 
 def _weights(x: Any, frequencies: Any, weights: Any) -> Any:

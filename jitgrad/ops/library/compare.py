@@ -5,8 +5,8 @@ from typing import Any, overload
 
 from jitgrad.dtypes import bool_, float64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import (Number, apply, as_operand, binary, bind, cast, named, pairwise, require_tensor,
-                                      result_dtype, word, written_operand)
+from jitgrad.ops.library.core import (Number, apply, as_operand, between_tensors, binary, bind, cast, converted, named,
+                                      not_implemented, pairwise, require_tensor, result_dtype, word, written_operand)
 from jitgrad.ops.library.elementary import abs
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import require_equal, same_shape
@@ -21,9 +21,9 @@ lt = less = pairwise("lt", "input < other, elementwise.")
 le = less_equal = pairwise("le", "input <= other, elementwise.")
 gt = greater = pairwise("gt", "input > other, elementwise.")
 ge = greater_equal = pairwise("ge", "input >= other, elementwise.")
-logical_and = pairwise("logical_and", "Whether both are nonzero.")
-logical_or = pairwise("logical_or", "Whether one is nonzero.")
-logical_xor = pairwise("logical_xor", "Whether exactly one is nonzero.")
+logical_and = between_tensors("logical_and", "Whether both are nonzero.")
+logical_or = between_tensors("logical_or", "Whether one is nonzero.")
+logical_xor = between_tensors("logical_xor", "Whether exactly one is nonzero.")
 
 
 def logical_not(input: AnyTensor[Tensor]) -> Tensor:
@@ -38,7 +38,7 @@ def _bitwise(name: str, doc: str) -> Callable[[AnyTensor[Tensor], AnyTensor[Tens
     def fn(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
         d = result_dtype(input, other)
         if d.is_inexact or (d is bool_ and "shift" in name):
-            raise NotImplementedError(f'"{name}_cpu" not implemented for \'{word(d)}\'')
+            raise not_implemented(name, d, input, other)
         return apply(name, as_operand(input, d), as_operand(other, d))
 
     return named(fn, name, doc)
@@ -80,6 +80,8 @@ isfinite = bind(_is, "isfinite", "isfinite", "Whether each element is neither Na
 
 
 def _is_infinity(which: float, input: AnyTensor[Tensor]) -> Tensor:
+    if input.dtype.is_complex:
+        raise RuntimeError(f"{'isposinf' if which > 0 else 'isneginf'} does not support complex inputs.")
     return binary("eq", input, which) if input.dtype.is_floating_point else _never(input)
 
 
@@ -131,7 +133,8 @@ def masked_fill(input: AnyTensor[Tensor], mask: AnyTensor[Tensor], value: AnyTen
     if isinstance(value, AnyTensor) and value.ndim:
         raise RuntimeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
                            f"{value.ndim} dimension(s).")
-    return apply("where", mask, written_operand(value, input.dtype), input)
+    fill = converted(value, input.dtype) if isinstance(value, AnyTensor) else written_operand(value, input.dtype)
+    return apply("where", mask, fill, input)
 
 
 # --- closeness -----------------------------------------------------------------------------------------------------
@@ -140,6 +143,7 @@ def masked_fill(input: AnyTensor[Tensor], mask: AnyTensor[Tensor], value: AnyTen
 def isclose(input: AnyTensor[Tensor], other: AnyTensor[Tensor], rtol: Number = 1e-05, atol: Number = 1e-08,
             equal_nan: bool = False) -> Tensor:
     """|input - other| <= atol + rtol * |other|; equal infinities are close, NaNs only with equal_nan."""
+    require_tensor("isclose", other, "other", 2)
     if input.dtype is not other.dtype:
         raise RuntimeError(f"{word(input.dtype)} did not match {word(other.dtype)}")
     same = apply("eq", input, other)

@@ -7,11 +7,11 @@ from jitgrad import dtypes
 from jitgrad.device import CPU, device as Device, resolve
 from jitgrad.dtypes import dtype
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import (Number, apply, as_operand, converted, create, expand_to, named, require_tensor,
-                                      result_dtype, word, written_operand)
+from jitgrad.ops.library.core import (OPERAND, Number, apply, as_operand, converted, create, expand_to, named,
+                                      require_tensor, result_dtype, word, written_operand)
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import clone
-from jitgrad.ops.library.sizes import axis, is_one, product
+from jitgrad.ops.library.sizes import axis, is_one, product, text
 
 __library__ = True
 
@@ -168,9 +168,14 @@ def copy_(input: AnyTensor[Tensor], src: AnyTensor[Tensor], non_blocking: bool =
     written = backend().update("copy", input, (src,), {})
     if written is not NotImplemented:
         return written
+    if not isinstance(src, AnyTensor) and isinstance(src, OPERAND):
+        return fill_(input, src.real if isinstance(src, complex) and not input.dtype.is_complex else src)
     value = converted(require_tensor("copy_", src, "src", 1), input.dtype)
     while value.ndim > input.ndim and is_one(value.shape[0]):
         value = apply("squeeze", value, axis=0)
+    if value.ndim > input.ndim:
+        raise RuntimeError(f"output with shape {text(input.shape)} doesn't match the broadcast shape "
+                           f"{text(value.shape)}")
     return backend().assign(input, expand_to(value, tuple(input.shape)))
 
 complete(globals())

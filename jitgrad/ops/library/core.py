@@ -7,7 +7,7 @@ dtypes and static arguments, never on sizes or numbers, which are run-time value
 import inspect
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -17,7 +17,10 @@ from jitgrad import dtypes
 from jitgrad.dtypes import WORDS, dtype
 from jitgrad.ops import OPS, autocast
 from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend
+from jitgrad.ops.checks import C
 from jitgrad.ops.library.sizes import require, require_equal, same_shape, text
+from jitgrad.ops.opdef import POINTWISE
+from jitgrad.ops.specs import broadcast_shapes
 
 Number = bool | int | float | SymNumber
 Scalar = Number | complex
@@ -180,6 +183,7 @@ def written_operand(x: Any, d: dtype) -> Any:
     kind = number_type(x)
     if d.name in _HOLDS and kind is not bool and kind is not complex:
         low, high, word_ = _HOLDS[d.name]
+        low = 0 if kind is float and d.name == "uint8" else low
         if not isinstance(x, SymNumber):
             if kind is int and not -(1 << 63) <= x < 1 << 64:
                 raise OverflowError("int too big to convert")
@@ -190,6 +194,11 @@ def written_operand(x: Any, d: dtype) -> Any:
             for inside in (number >= low, number <= high):
                 require(inside, RuntimeError, f"value cannot be converted to type {word_} without overflow")
     return as_operand(x, d)
+
+
+def wrapped(value: Any, d: dtype) -> Any:
+    """A number as one that NumPy takes for a dtype: uint8 has negative ones modulo 256."""
+    return value % 256 if d.name == "uint8" and isinstance(value, int) and value < 0 else value
 
 
 def floating(d: dtype) -> dtype:
@@ -228,6 +237,32 @@ def pairwise(name: str, doc: str) -> Callable[[AnyTensor[Tensor], AnyTensor[Tens
         return binary(name, input, other)
 
     return named(fn, name, doc)
+
+
+def between_tensors(name: str, doc: str) -> Callable[[AnyTensor[Tensor], AnyTensor[Tensor]], Tensor]:
+    """Likewise of two tensors: a number is a TypeError."""
+    def fn(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
+        return binary(name, input, require_tensor(name, other, "other", 2))
+
+    return named(fn, name, doc)
+
+
+def require_broadcast(*operands: Any) -> tuple[Any, ...] | None:
+    """The shape to which the tensors among the operands broadcast, or torch's RuntimeError; None of symbolic sizes."""
+    shapes = [tuple(x.shape) for x in operands if isinstance(x, AnyTensor)]
+    if not all(isinstance(n, int) for shape in shapes for n in shape):
+        return None
+    found: tuple[Any, ...] = ()
+    for shape in shapes:
+        C.broadcast(found, shape)
+        found = broadcast_shapes(found, shape)
+    return found
+
+
+def not_implemented(name: str, d: dtype, *operands: Any) -> NotImplementedError:
+    """torch's error for a dtype that an op does not have; shapes that do not go together it finds first, and raises."""
+    require_broadcast(*operands)
+    return NotImplementedError(f'"{name}_cpu" not implemented for \'{word(d)}\'')
 
 
 def rounds(d: dtype, *operands: Any) -> bool:
@@ -308,6 +343,30 @@ SHARED = ("unsupported operation: some elements of the input tensor and the writ
           "location. Please clone() the tensor before performing the operation.")
 
 
+def require_castable(operands: Sequence[Any], targets: Sequence[Any]) -> None:
+    """RuntimeError where what operands promote to cannot be written to a target."""
+    given = [x for x in operands if isinstance(x, OPERAND)]
+    if not given:
+        return
+    d = result_dtype(*given)
+    for t in targets:
+        if d.category > t.dtype.category:
+            raise RuntimeError(f"result type {word(d)} can't be cast to the desired output type {word(t.dtype)}")
+
+
+def require_taken(name: str, target: Any, operands: Sequence[Any]) -> None:
+    """What torch asks of a write before it looks for a kernel: that the target may be written, types, shapes."""
+    backend().require_writable(target)
+    op = OPS.get(name)
+    if op is None or op.kind is not POINTWISE or op.arity != 2:
+        return
+    given = [x for x in operands if isinstance(x, OPERAND)]
+    require_castable((target, *given), (target,))
+    shape = require_broadcast(target, *given)
+    if shape is not None and not same_shape(shape, target.shape):
+        raise RuntimeError(f"output with shape {text(target.shape)} doesn't match the broadcast shape {text(shape)}")
+
+
 def inplace(fn: Fn, apart: bool = False) -> Fn:
     """The in-place version of a library function: `add_` from `add`. Same signature; returns its first argument.
 
@@ -318,14 +377,20 @@ def inplace(fn: Fn, apart: bool = False) -> Fn:
     def in_place(input: Any = None, *args: Any, **kwargs: Any) -> Any:
         if input is None:
             input = _named_input(name, kwargs)
-        if apart and not backend().apart(input, [x for x in (*args, *kwargs.values()) if isinstance(x, AnyTensor)]):
-            raise RuntimeError(SHARED)
         if backend().update(name, input, args, kwargs) is not NotImplemented:
             return input
-        if autocast.mode.low is None:
-            return write(input, fn(input, *args, **kwargs))
-        with autocast.suspended():
-            return write(input, fn(input, *args, **kwargs))
+        try:
+            if autocast.mode.low is None:
+                value = fn(input, *args, **kwargs)
+            else:
+                with autocast.suspended():
+                    value = fn(input, *args, **kwargs)
+        except NotImplementedError:
+            require_taken(name, input, (*args, *kwargs.values()))
+            raise
+        if apart and not backend().apart(input, [x for x in (*args, *kwargs.values()) if isinstance(x, AnyTensor)]):
+            raise RuntimeError(SHARED)
+        return write(input, value)
 
     return named(in_place, name + "_", f"In-place version of `{name}`.")  # type: ignore[return-value]
 

@@ -9,7 +9,7 @@ from jitgrad.device import CPU, device as Device, resolve
 from jitgrad.dtypes import dtype, float64, int32, int64
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, create, expand_to, is_tensor, named,
-                                      number_type, word, written_operand)
+                                      number_type, word, wrapped, written_operand)
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import clone
 from jitgrad.ops.library.sizes import ceil_div, maximum, require, size_list, size_of, text
@@ -68,7 +68,7 @@ def _filled(value: Any, sizes: tuple[Any, ...], d: dtype, where: Any) -> Any:
         there = where if isinstance(where, Device) else where.device
         return backend().move(clone(expand_to(written_operand(value, d), sizes)), there)
     written_operand(value, d)
-    return create("full", where, value=value, shape=sizes, dtype=d)
+    return create("full", where, value=wrapped(value, d), shape=sizes, dtype=d)
 
 
 def _constant_like(value: int, input: AnyTensor[Tensor], *, dtype: dtype | None = None, device: Any = None,

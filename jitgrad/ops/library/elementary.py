@@ -80,7 +80,7 @@ trunc = fix = _unary("trunc", "Each element without its fraction.")
 
 def _but_bools(name: str, input: AnyTensor[Tensor]) -> Tensor:
     x = require_tensor(name, input)
-    return apply(name, x) if x.dtype is not bool_ else x
+    return apply(name, x) if x.dtype is not bool_ else cast(apply("cast", x, dtype=dtypes.int8), bool_)
 
 
 sign = bind(_but_bools, "sign", "sign", "-1, 0 or 1; bools stay.")
@@ -109,14 +109,14 @@ def square(input: AnyTensor[Tensor]) -> Tensor:
     return apply("square", widen(input, "cuda"))
 
 
-def round(input: AnyTensor[Tensor], *, decimals: int = 0) -> Tensor:
+def round(input: AnyTensor[Tensor], *, decimals: int | None = None) -> Tensor:
     """The nearest integer, halves to even; or to a number of decimal places."""
     if require_tensor("round", input).dtype is bool_:
         raise NotImplementedError('"round_cpu" not implemented for \'Bool\'')
-    if decimals == 0:
-        return apply("round", input)
-    if not input.dtype.is_floating_point:
+    if decimals is not None and not input.dtype.is_floating_point:
         raise NotImplementedError(f'"round_cpu" not implemented for \'{word(input.dtype)}\'')
+    if not decimals:
+        return apply("round", input)
     scale = as_operand(10.0 ** (decimals if decimals > 0 else -decimals), input.dtype)
     up, down = ("mul", "div") if decimals > 0 else ("div", "mul")
     return apply(down, apply("round", apply(up, input, scale)), scale)
@@ -124,7 +124,17 @@ def round(input: AnyTensor[Tensor], *, decimals: int = 0) -> Tensor:
 
 # --- in place ------------------------------------------------------------------------------------------------------
 
-abs_, square_, round_, floor_, ceil_ = inplace(abs), inplace(square), inplace(round), inplace(floor), inplace(ceil)
+
+
+def abs_(input: AnyTensor[Tensor]) -> Tensor:
+    """In-place version of `abs`. RuntimeError for complex numbers, whose absolute values are real."""
+    if require_tensor("abs_", input).dtype.is_complex:
+        raise RuntimeError("In-place abs is not supported for complex tensors.")
+    return _overwrite_abs(input)
+
+
+_overwrite_abs = inplace(abs)
+square_, round_, floor_, ceil_ = inplace(square), inplace(round), inplace(floor), inplace(ceil)
 exp_, sqrt_, sin_, cos_ = inplace(exp), inplace(sqrt), inplace(sin), inplace(cos)
 tanh_, sigmoid_ = inplace(tanh), inplace(sigmoid)
 

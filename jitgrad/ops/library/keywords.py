@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from jitgrad.device import resolve
 from jitgrad.ops.backend import AnyTensor, backend
-from jitgrad.ops.library.core import ALIASES, class_word, inplace, is_tensor, write
+from jitgrad.ops.library.core import ALIASES, class_word, inplace, is_tensor, require_castable, write
 from jitgrad.ops.library.sizes import same_shape
 
 TABLE = Path(__file__).with_name("signatures.txt")
@@ -330,14 +330,20 @@ class Completed:
         exact = False
         if out is not None:
             targets = _targets(self.name, out)
-            _require_no_gradient(self.name, (*targets, *given.values(), *rest))
             fitting = [form for form, _ in self._forms if "out" in form.only and given.keys() <= {
                 *self.own.positional, *form.positional, *form.only}]
             exact = any(form.exact for form in (fitting[:1] if len(targets) == 1 else fitting))
             if "dtype" in self.own.only and "dtype" not in given and not exact:
                 given["dtype"] = targets[0].dtype
         before = [given.pop(p, self.own.defaults.get(p)) for p in self.own.positional] if rest else []
-        result = self.fn(*before, *rest, **given)
+        try:
+            result = self.fn(*before, *rest, **given)
+        except NotImplementedError:
+            if out is not None:
+                require_castable((*before, *rest, *given.values()), targets)
+            raise
+        if out is not None and any(r.dtype.is_inexact for r in (result if isinstance(result, tuple) else (result,))):
+            _require_no_gradient(self.name, (*targets, *before, *rest, *given.values()))
         for option, value in options.items():
             result = _optional(self.name, option, value, result)
         return result if out is None else deliver(out, result, exact)

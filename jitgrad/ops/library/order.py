@@ -9,13 +9,13 @@ import numpy as np
 from jitgrad.dtypes import bool_, dtype, int32, int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, create, expand_to, require_floating,
-                                      result_dtype, word)
+from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, create, expand_to, not_implemented,
+                                      require_floating, result_dtype, word)
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.reduce import ValuesAndIndices, result_of
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.shapes.shape import clone, take_slice
-from jitgrad.ops.library.sizes import axis, product, require, size_of, text
+from jitgrad.ops.library.sizes import axis, product, require, require_equal, size_of, text
 
 __library__ = True
 
@@ -61,7 +61,9 @@ def _running(made: type[ValuesAndIndices], input: AnyTensor[Tensor], dim: int) -
         if dim not in (0, -1):
             name = made.__name__.removesuffix("_result")
             raise IndexError(f"{name}(): Expected reduction dim -1 or 0 for scalar but got {dim}")
-        return made(input, backend().lift(0, int64))
+        return made(clone(input), backend().lift(0, int64))
+    if input.dtype.is_complex:
+        raise not_implemented(made.__name__.removesuffix("_result"), input.dtype)
     a, down = axis(dim, input.ndim), made is cummin_result
     if isinstance(input.shape[a], int) and input.shape[a] == 0:
         return made(clone(input), create("full", input, value=0, shape=tuple(input.shape), dtype=int64))
@@ -99,12 +101,12 @@ def _require_order(fn: str, x: Any) -> None:
 
 def kthvalue(input: AnyTensor[Tensor], k: Any, dim: int = -1, keepdim: bool = False) -> ValuesAndIndices:
     """Named (values, indices) of the k-th smallest element along dim, k from 1. RuntimeError for k out of range."""
-    _require_order("kthvalue_cpu", input)
     a, k = axis(dim, input.ndim), size_of(k)
+    _require_order("kthvalue_cpu", input)
     for condition in (k >= 1, k <= (input.shape[a] if input.ndim else 1)):
         require(condition, RuntimeError, f"kthvalue(): selected number k out of range for dimension {a}")
     if input.ndim == 0:
-        return kthvalue_result(input, backend().lift(0, int64))
+        return kthvalue_result(clone(input), backend().lift(0, int64))
     found = apply("sort", input, axis=a, descending=False, stable=True)
     parts = [apply("slice", f, axis=a, start=k - 1, length=1, step=1) for f in found]
     return kthvalue_result(*(parts if keepdim else [apply("squeeze", p, axis=a) for p in parts]))
@@ -112,7 +114,7 @@ def kthvalue(input: AnyTensor[Tensor], k: Any, dim: int = -1, keepdim: bool = Fa
 
 def msort(input: AnyTensor[Tensor]) -> Tensor:
     """input with its first axis sorted."""
-    return apply("sort", input, axis=0, descending=False, stable=True)[0] if input.ndim else clone(input)
+    return sort(input, stable=True, dim=0).values
 
 
 def quantile(input: AnyTensor[Tensor], q: Any, dim: int | None = None, keepdim: bool = False, *,
@@ -226,10 +228,18 @@ def searchsorted(sorted_sequence: AnyTensor[Tensor], input: Any, *, out_int32: b
                            "right was True")
     d = result_dtype(sorted_sequence, input)
     line, v = cast(sorted_sequence, d), as_operand(input, d)
+    if v.ndim == 0 and line.ndim != 1:
+        raise RuntimeError("torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is "
+                           f"1, but we got boundaries tensor dim({line.ndim}) and input value's dim({v.ndim})")
     if line.ndim != 1 and line.ndim != v.ndim:
         raise RuntimeError("torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions "
                            "of boundaries tensor and input value tensor must match")
+    if d is bool_ or d.is_complex:
+        raise NotImplementedError(f'"searchsorted_out_cpu" not implemented for \'{word(d)}\'')
     if line.ndim > 1:
+        for m, n in zip(line.shape[:-1], v.shape[:-1], strict=True):
+            require_equal(m, n, lambda: "torch.searchsorted(): boundaries tensor should be 1 dimension or the first "
+                                        "N-1 dimensions of boundaries tensor and input value tensor must match")
         line = apply("unsqueeze", line, axis=line.ndim - 1)
     before = apply("logical_not", apply("gt" if right or side == "right" else "ge", line,
                                         apply("unsqueeze", v, axis=v.ndim)))  # NaN goes to the end
@@ -238,6 +248,8 @@ def searchsorted(sorted_sequence: AnyTensor[Tensor], input: Any, *, out_int32: b
 
 def bucketize(input: Any, boundaries: AnyTensor[Tensor], *, out_int32: bool = False, right: bool = False) -> Tensor:
     """Between which of the sorted boundaries (n,) each value lies: 0 to n."""
+    if boundaries.ndim != 1:
+        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
@@ -245,80 +257,47 @@ def isin(elements: AnyTensor[Tensor] | Number, test_elements: AnyTensor[Tensor] 
          assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Which elements are among the test elements (or, with invert, are not)."""
     d = result_dtype(elements, test_elements)
+    for x in (elements, test_elements):
+        if isinstance(x, AnyTensor) and (x.dtype is bool_ or x.dtype.is_complex):
+            raise RuntimeError(f"Unsupported input type encountered for isin(): {word(x.dtype)}")
     x, among = as_operand(elements, d), as_operand(test_elements, d)
     among = apply("reshape", among, shape=(product(among.shape),))
     found = apply("any", apply("eq", apply("unsqueeze", x, axis=x.ndim), among), axes=(x.ndim,), keepdim=False)
     return apply("logical_not", found) if invert else found
 
 
-# --- distinct values -----------------------------------------------------------------------------------------------
-
-
-def _distinct(line: Any, want_counts: bool) -> tuple[Any, Any, Any]:
-    """The first element of each run of equal ones, the number of each element's run, the runs' lengths."""
-    n = line.shape[0] - 1
-    begins = apply("pad", apply("ne", take_slice(line, 0, 1, n), take_slice(line, 0, 0, n)), pads=((1, 0),), value=True)
-    number = apply("cumsum", cast(begins, int64), axis=0) - 1
-    first = apply("nonzero", begins)
-    first = apply("squeeze", first, axis=1)
-    values = apply("index", line, first, axes=(0,))
-    if not want_counts:
-        return values, number, None
-    zeros = create("full", line, value=0, shape=(first.shape[0],), dtype=int64)
-    ones = create("full", line, value=1, shape=(line.shape[0],), dtype=int64)
-    return values, number, apply("index_put", zeros, ones, number, axes=(0,), accumulate=True)
-
-
-def _answer(values: Any, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:
-    given = [values] + ([inverse] if return_inverse else []) + ([counts] if return_counts else [])
-    return tuple(given) if len(given) > 1 else values
-
-
-def unique(input: AnyTensor[Tensor], sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
-           dim: int | None = None) -> Any:
-    """The distinct elements in order; on demand the place of each element among them, and how often each occurs.
-
-    The input has at least one element. NotImplementedError for `dim`.
-    """
-    if dim is not None:
-        raise NotImplementedError("unique() does not have dim: it gives the distinct elements of the whole tensor")
-    line = apply("reshape", input, shape=(product(input.shape),))
-    ordered, places = apply("sort", line, axis=0, descending=False, stable=True)
-    values, number, counts = _distinct(ordered, return_counts)
-    inverse = None
-    if return_inverse:
-        inverse = apply("scatter", apply("mul", places, as_operand(0, int64)), places, number, axis=0)
-        inverse = apply("reshape", inverse, shape=tuple(input.shape))
-    return _answer(values, inverse, counts, return_inverse, return_counts)
-
-
-def unique_consecutive(input: AnyTensor[Tensor], return_inverse: bool = False, return_counts: bool = False,
-                       dim: int | None = None) -> Any:
-    """The first element of each run of equal ones; options as `unique`'s."""
-    if dim is not None:
-        raise NotImplementedError("unique_consecutive() does not have dim: it takes the tensor as one vector")
-    values, number, counts = _distinct(apply("reshape", input, shape=(product(input.shape),)), return_counts)
-    inverse = apply("reshape", number, shape=tuple(input.shape))
-    return _answer(values, inverse, counts, return_inverse, return_counts)
-
-
 # --- sorting -------------------------------------------------------------------------------------------------------
 
 
-def sort(input: AnyTensor[Tensor], dim: int = -1, descending: bool = False, stable: bool = False) -> ValuesAndIndices:
-    """Named (values, indices) in order along dim; NaN counts as largest."""
-    a = axis(dim, input.ndim)
-    if input.ndim == 0:
-        return sort_result(input, backend().lift(0, int64))
-    return sort_result(*apply("sort", input, axis=a, descending=bool(descending), stable=bool(stable)))
+def _order(name: str, x: Any, given: tuple[Any, ...], stable: bool | None, dim: int,
+           descending: bool) -> dict[str, Any]:
+    """How to sort: by position come dim and descending, but not where `stable` is said, as torch has it."""
+    if len(given) > 2 or (given and stable is not None):
+        raise TypeError(f"{name}() takes dim and descending by position, or stable, dim and descending by name")
+    if given:
+        dim = given[0]
+    if len(given) > 1:
+        descending = given[1]
+    a = axis(dim, x.ndim)
+    if x.dtype.is_complex:
+        raise RuntimeError(" Sort does not support complex dtypes on CPU")
+    return {"axis": a, "descending": bool(descending), "stable": bool(stable)}
 
 
-def argsort(input: AnyTensor[Tensor], dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
-    """The positions that sort dim."""
-    a = axis(dim, input.ndim)
+def sort(input: AnyTensor[Tensor], *args: Any, stable: bool | None = None, dim: int = -1,
+         descending: bool = False) -> ValuesAndIndices:
+    """sort(x, dim, descending) or sort(x, stable=..., ...): named (values, indices) in order; NaN counts as largest."""
+    order = _order("sort", input, args, stable, dim, descending)
     if input.ndim == 0:
-        return backend().lift(0, int64)
-    return apply("argsort", input, axis=a, descending=bool(descending), stable=bool(stable))
+        return sort_result(clone(input), backend().lift(0, int64))
+    return sort_result(*apply("sort", input, **order))
+
+
+def argsort(input: AnyTensor[Tensor], *args: Any, stable: bool | None = None, dim: int = -1,
+            descending: bool = False) -> Tensor:
+    """The positions that sort dim; arguments as `sort`'s."""
+    order = _order("argsort", input, args, stable, dim, descending)
+    return apply("argsort", input, **order) if input.ndim else backend().lift(0, int64)
 
 
 def topk(input: AnyTensor[Tensor], k: Any, dim: int = -1, largest: bool = True,
@@ -328,10 +307,10 @@ def topk(input: AnyTensor[Tensor], k: Any, dim: int = -1, largest: bool = True,
     k = size_of(k)
     require(k >= 0, RuntimeError, "selected index k out of range")
     require(k <= (input.shape[a] if input.ndim else 1), RuntimeError, "selected index k out of range")
-    if input.dtype is bool_:
-        raise RuntimeError("topk does not support bool dtypes on CPU")
+    if input.dtype is bool_ or input.dtype.is_complex:
+        raise RuntimeError(f"topk does not support {'bool' if input.dtype is bool_ else 'complex'} dtypes on CPU")
     if input.ndim == 0:
-        return topk_result(input, backend().lift(0, int64))
+        return topk_result(clone(input), backend().lift(0, int64))
     return topk_result(*apply("topk", input, k=k, axis=a, largest=bool(largest), sorted=bool(sorted)))
 
 
@@ -381,6 +360,8 @@ def mode(input: AnyTensor[Tensor], dim: int = -1, keepdim: bool = False) -> Valu
     if input.ndim == 0:
         return mode_result(clone(input), backend().lift(0, int64))
     a = axis(dim, input.ndim)
+    if input.dtype.is_complex:
+        raise not_implemented("mode", input.dtype)
     require(input.shape[a] > 0, IndexError, f"mode(): Expected reduction dim {a} to have non-zero size.")
     x = to_end(input, a)
     n = x.ndim - 1
@@ -412,4 +393,4 @@ def _median_place(x: Any, a: int) -> Any:
 complete(globals())
 
 __all__ = ["argsort", "bucketize", "cummax", "cummin", "isin", "kthvalue", "logcumsumexp", "median", "mode", "msort",
-           "nanmedian", "nanquantile", "quantile", "searchsorted", "sort", "topk", "unique", "unique_consecutive"]
+           "nanmedian", "nanquantile", "quantile", "searchsorted", "sort", "topk"]

@@ -8,8 +8,8 @@ from jitgrad.ops import OPS
 from jitgrad.ops.autocast import mode, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (Number, Scalar, apply, as_operand, binary, bind, cast, floating, in_float32,
-                                      inplace, number_type, pair_dtype, require_floating, require_tensor, result_dtype,
-                                      rounds, whole, written_operand)
+                                      inplace, not_implemented, number_type, pair_dtype, require_floating,
+                                      require_tensor, result_dtype, rounds, whole, written_operand)
 from jitgrad.ops.library.elementary import reciprocal, sin, trunc
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import require
@@ -19,7 +19,8 @@ __library__ = True
 # --- arithmetic ----------------------------------------------------------------------------------------------------
 
 
-def _scaled(other: Any, alpha: Any, d: dtypes.dtype) -> Any:
+def _require_alpha(alpha: Any, d: dtypes.dtype) -> None:
+    """torch's RuntimeError for a factor that results of a dtype do not have."""
     kind = number_type(alpha)
     if kind is complex and not d.is_complex:
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
@@ -27,6 +28,9 @@ def _scaled(other: Any, alpha: Any, d: dtypes.dtype) -> Any:
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if kind is bool and d is not bool_:
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
+
+
+def _scaled(other: Any, alpha: Any, d: dtypes.dtype) -> Any:
     return apply("mul", as_operand(other, d), as_operand(alpha, d))
 
 
@@ -43,7 +47,8 @@ def add(input: Scalar, other: AnyTensor[Tensor], *, alpha: Scalar = ...) -> Tens
 def add(input: Any, other: Any, *, alpha: Scalar = 1) -> Any:
     """input + alpha * other."""
     d = pair_dtype(input, other)
-    if not isinstance(alpha, int) or alpha != 1:
+    if type(alpha) is not int or alpha != 1:
+        _require_alpha(alpha, d)
         if d.is_half:
             return _scaled_in_float32(add, input, other, alpha, d)
         other = _scaled(other, alpha, d)
@@ -67,7 +72,8 @@ def sub(input: Any, other: Any, *, alpha: Scalar = 1) -> Any:
                                "`logical_xor()` operator instead.")
         raise RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
                            "invert a mask, use the `~` or `logical_not()` operator instead.")
-    if not isinstance(alpha, int) or alpha != 1:
+    if type(alpha) is not int or alpha != 1:
+        _require_alpha(alpha, d)
         if d.is_half:
             return _scaled_in_float32(sub, input, other, alpha, d)
         other = _scaled(other, alpha, d)
@@ -111,6 +117,8 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     if rounding_mode != "trunc":
         raise RuntimeError("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
                            f"'{rounding_mode}'")
+    if d is bool_ or d.is_complex:
+        raise not_implemented("div_trunc", d, input, other)
     a, b = as_operand(input, d), as_operand(other, d)
     if d.is_floating_point:
         return apply("trunc", apply("div", a, b))
@@ -119,7 +127,10 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
 
 def _divided(name: str, input: Any, other: Any) -> Any:
     """A division with a remainder; of integers by zero, on the CPU, it raises torch's error."""
-    if not pair_dtype(input, other).is_floating_point and not any(isinstance(x, AnyTensor) and x.is_cuda
+    d = pair_dtype(input, other)
+    if d is bool_ or d.is_complex:
+        raise not_implemented(name, d, input, other)
+    if not d.is_floating_point and not any(isinstance(x, AnyTensor) and x.is_cuda
                                                                   for x in (input, other)):
         nonzero = other != 0
         if isinstance(other, AnyTensor):
@@ -189,6 +200,8 @@ def pow(input: Any, exponent: Any) -> Any:
             if d.is_inexact and exponent in _ROOTS:
                 return apply(_ROOTS[exponent], x)
     if d is bool_:  # a ** b is a >= b there
+        if isinstance(input, AnyTensor) and isinstance(exponent, AnyTensor):
+            raise not_implemented("pow", d, input, exponent)
         return apply("logical_or", as_operand(input, d), apply("logical_not", as_operand(exponent, d)))
     return apply("pow", as_operand(input, d), as_operand(exponent, d))
 
@@ -200,9 +213,11 @@ def addcmul(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTe
             value: Number = 1) -> Tensor:
     """input + value * tensor1 * tensor2."""
     d = result_dtype(input, tensor1, tensor2)
+    if d is bool_:
+        raise not_implemented("addcmul", d, input, tensor1, tensor2)
     if d.is_half:
         return in_float32(addcmul, d, input, tensor1, tensor2, value=value)
-    return add(input, mul(tensor1, tensor2), alpha=value)
+    return add(input, mul(cast(tensor1, d), cast(tensor2, d)), alpha=value)
 
 
 def addcdiv(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTensor[Tensor], *,
@@ -214,7 +229,7 @@ def addcdiv(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTe
     d = result_dtype(input, tensor1, tensor2)
     if d.is_half:
         return in_float32(addcdiv, d, input, tensor1, tensor2, value=value)
-    quotient = div(tensor1, tensor2)
+    quotient = div(cast(tensor1, d), cast(tensor2, d))
     return add(input, quotient if isinstance(value, int) and value == 1 else mul(quotient, value))
 
 
@@ -224,6 +239,8 @@ def lerp(input: AnyTensor[Tensor], end: AnyTensor[Tensor], weight: AnyTensor[Ten
     for name, x in (("end", end), ("weight", weight)):
         if isinstance(x, AnyTensor) and x.dtype is not d:
             raise RuntimeError(f"expected dtype {d.name} for `{name}` but got dtype {x.dtype.name}")
+    if not d.is_inexact:
+        raise not_implemented("lerp_kernel", d, input, end, weight)
     if d.is_complex:
         w = as_operand(weight, d)
         size = apply("modulus", w)
@@ -250,9 +267,9 @@ def polygamma(n: int, input: AnyTensor[Tensor]) -> Tensor:
     return apply("digamma", x) if n == 0 else apply("polygamma", x, n=n)
 
 
-def atan2(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
+def atan2(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """The angle of the point (other, input)."""
-    d = floating(result_dtype(input, other))
+    d = floating(result_dtype(input, require_tensor("atan2", other, "other", 2)))
     return apply("atan2", as_operand(input, d), as_operand(other, d))
 
 
@@ -260,7 +277,9 @@ def atan2(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor
 
 def logaddexp(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
     """log(exp(input) + exp(other)) without overflow. NotImplementedError where both are integers."""
-    require_floating("logaddexp", pair_dtype(input, other))
+    d = pair_dtype(input, require_tensor("logaddexp", other, "other", 2))
+    if not d.is_floating_point:
+        raise not_implemented("logaddexp", d, input, other)
     return binary("logaddexp", input, other)
 
 
@@ -278,7 +297,9 @@ def xlogy(input: Any, other: Any) -> Any:
 
 def hypot(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """sqrt(input^2 + other^2), by the larger operand's scale."""
-    d = floating(result_dtype(input, other))
+    d = result_dtype(input, require_tensor("hypot", other, "other", 2))
+    if not d.is_floating_point:
+        raise not_implemented("hypot", d, input, other)
     return apply("hypot", as_operand(input, d), as_operand(other, d))
 
 
@@ -289,15 +310,24 @@ def copysign(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Ten
     zero = as_operand(0, d)
     negative_zero = apply("lt", apply("reciprocal", b), zero)  # 1 / -0.0 is -inf
     negative = apply("where", apply("eq", b, zero), negative_zero, apply("lt", b, zero))
+    a = apply("where", apply("lt", a, zero), b, a)  # a is never below 0: the gradient of `other` is 0, not absent
     return apply("where", negative, apply("neg", a), a)
 
 
-def _times(factor: float, input: AnyTensor[Tensor]) -> Tensor:
+def _times(name: str, factor: float, input: AnyTensor[Tensor]) -> Tensor:
+    if require_tensor(name, input).dtype.is_complex:
+        raise RuntimeError(f"{name} is not supported for complex tensors.")
     return mul(input, factor)
 
 
-deg2rad = bind(_times, 0.017453292519943295, "deg2rad", "Degrees to radians.")
-rad2deg = bind(_times, 57.29577951308232, "rad2deg", "Radians to degrees.")
+def deg2rad(input: AnyTensor[Tensor]) -> Tensor:
+    """Degrees to radians. RuntimeError for complex numbers."""
+    return _times("deg2rad", 0.017453292519943295, input)
+
+
+def rad2deg(input: AnyTensor[Tensor]) -> Tensor:
+    """Radians to degrees. RuntimeError for complex numbers."""
+    return _times("rad2deg", 57.29577951308232, input)
 
 
 def sinc(input: AnyTensor[Tensor]) -> Tensor:
@@ -340,8 +370,13 @@ def nan_to_num(input: AnyTensor[Tensor], nan: Number = 0.0, posinf: Number | Non
 # --- minima, maxima, choice ----------------------------------------------------------------------------------------
 
 
+def _require_ordered(name: str, input: Any, other: Any) -> None:
+    if result_dtype(input, require_tensor(name, other, "other", 2)).is_complex:
+        raise RuntimeError(f"{name} not implemented for complex tensors.")
+
+
 def _extremum(name: str, input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
-    require_tensor(name, other, "other", 2)
+    _require_ordered(name, input, other)
     return binary(name, require_tensor(name, input), other)
 
 
@@ -350,6 +385,7 @@ minimum = bind(_extremum, "minimum", "minimum", "The smaller of two elements; Na
 
 
 def _without_nan(name: str, input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
+    _require_ordered("fmax" if name == "ge" else "fmin", input, other)
     d = result_dtype(input, other)
     a, b = as_operand(input, d), as_operand(other, d)
     return apply("where", apply("logical_or", apply(name, a, b), apply("ne", b, b)), a, b)
@@ -367,6 +403,8 @@ def clamp(input: AnyTensor[Tensor], min: AnyTensor[Tensor] | Number | None = Non
     if not bounds:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     d = result_dtype(x, *bounds)
+    if d is bool_ and min is None and isinstance(max, AnyTensor):
+        return apply("logical_and", x, max)
     if d is bool_:
         raise NotImplementedError('"clamp_scalar_cpu" not implemented for \'Bool\'')
     x = cast(x, d)

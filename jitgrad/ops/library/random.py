@@ -228,6 +228,8 @@ def normal_(input: AnyTensor[Tensor], mean: Number = 0.0, std: Number = 1.0, *, 
 
 def random_(input: AnyTensor[Tensor], from_: Any = 0, to: Any = None, *, generator: Any = None) -> Tensor:
     """Overwrite with integers in [from, to); without `to` in [0, from), without both over the dtype's range."""
+    if input.dtype.is_complex:
+        raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
     if to is None:
         spans = {"bool": 2, "uint8": 1 << 8, "int8": 1 << 7, "int16": 1 << 15, "int32": 1 << 31, "int64": 1 << 32,
                  "float16": (1 << 11) + 1, "bfloat16": (1 << 8) + 1, "float32": (1 << 24) + 1, "float64": 1 << 32}
@@ -263,6 +265,8 @@ def dropout(input: AnyTensor[Tensor], p: Number = 0.5, train: bool = True) -> Te
     x: Any = input
     if not train:
         return x
+    if not input.dtype.is_floating_point and isinstance(p, (int, float)) and p in (0, 1):
+        return apply("mul", x, as_operand(1 - int(p), x.dtype))  # nothing to draw
     if not input.dtype.is_floating_point:
         raise RuntimeError("result type Float can't be cast to the desired output type " + word(input.dtype))
     message = "dropout probability has to be between 0 and 1, but got "

@@ -11,10 +11,11 @@ from jitgrad import dtypes
 from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
-from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, floating, require_tensor, result_dtype, word
+from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, converted, create, floating,
+                                      require_tensor, result_dtype, word)
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.shapes.shape import take_slice
-from jitgrad.ops.library.sizes import axes, axis, product, require, static_int, static_number
+from jitgrad.ops.library.shapes.shape import clone, take_slice
+from jitgrad.ops.library.sizes import axes, axis, flag, product, require, static_int, static_number
 
 __library__ = True
 
@@ -40,10 +41,17 @@ max_result, min_result = result_of("max", __name__), result_of("min", __name__)
 # --- sums ----------------------------------------------------------------------------------------------------------
 
 
+def _in_dtype(x: Any, dtype: dtypes.dtype) -> Any:
+    """x in the dtype that is asked for. RuntimeError where that ends its history, which torch takes for a mistake."""
+    if x.requires_grad and not dtype.is_inexact and backend().is_grad_enabled():
+        raise RuntimeError(f"Autograd not support dtype: {word(dtype)}")
+    return converted(x, dtype)
+
+
 def _accumulated(x: Any, dtype: dtypes.dtype | None) -> Any:
     """x in the dtype in which sums and products are taken: integers and bools as int64."""
     if dtype is not None:
-        return cast(x, dtype)
+        return _in_dtype(x, dtype)
     return x if x.dtype.is_inexact or x.dtype is int64 else cast(x, int64)
 
 
@@ -51,7 +59,7 @@ def sum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
         dtype: dtypes.dtype | None = None) -> Tensor:
     """The sum over dim (all axes without it). Integers and bools are summed as int64."""
     x = _accumulated(widen(require_tensor("sum", input), "cuda"), dtype)
-    return apply("sum", x, axes=axes(dim, x.ndim), keepdim=bool(keepdim))
+    return apply("sum", x, axes=axes(dim, x.ndim), keepdim=flag(keepdim))
 
 
 def nansum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
@@ -61,18 +69,20 @@ def nansum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
         raise RuntimeError("nansum does not support complex inputs")
     if input.dtype.is_floating_point:
         input = apply("where", apply("ne", input, input), as_operand(0, input.dtype), input)
+    if dtype is not None and dtype.is_complex:
+        raise NotImplementedError(f'"nansum_cpu" not implemented for \'{word(dtype)}\'')
     x = _accumulated(input, dtype)
-    return apply("sum", x, axes=axes(dim, x.ndim), keepdim=bool(keepdim))
+    return apply("sum", x, axes=axes(dim, x.ndim), keepdim=flag(keepdim))
 
 
 def mean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
          dtype: dtypes.dtype | None = None) -> Tensor:
     """The mean over dim. RuntimeError for integers without a floating dtype."""
-    x = cast(require_tensor("mean", input), dtype) if dtype is not None else input
+    x = converted(require_tensor("mean", input), dtype) if dtype is not None else input
     if not x.dtype.is_inexact:
         raise RuntimeError("mean(): could not infer output dtype. Input dtype must be either a floating point or "
                            f"complex dtype. Got: {word(x.dtype)}")
-    return apply("mean", x, axes=axes(dim, x.ndim), keepdim=bool(keepdim))
+    return apply("mean", x, axes=axes(dim, x.ndim), keepdim=flag(keepdim))
 
 
 def nanmean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
@@ -82,7 +92,7 @@ def nanmean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *
         raise RuntimeError("nanmean(): expected input to have floating point or complex dtype but got "
                            + word(input.dtype))
     counted = _accumulated(cast(apply("eq", input, input), input.dtype), dtype)
-    count = apply("sum", counted, axes=axes(dim, counted.ndim), keepdim=bool(keepdim))
+    count = apply("sum", counted, axes=axes(dim, counted.ndim), keepdim=flag(keepdim))
     return apply("div", nansum(input, dim, keepdim, dtype=dtype), count)
 
 
@@ -90,7 +100,7 @@ def prod(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False
          dtype: dtypes.dtype | None = None) -> Tensor:
     """The product over one axis, or over all. Integers and bools are multiplied as int64."""
     x = _accumulated(widen(require_tensor("prod", input)), dtype)
-    return apply("prod", x, axes=axes(dim, x.ndim), keepdim=bool(keepdim))
+    return apply("prod", x, axes=axes(dim, x.ndim), keepdim=flag(keepdim))
 
 
 def count_nonzero(input: AnyTensor[Tensor], dim: Dims = None) -> Tensor:
@@ -116,14 +126,22 @@ def var(input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepd
     if not input.dtype.is_floating_point:
         raise RuntimeError("std and var: only support floating point and complex dtypes")
     dim, unbiased = _split_unbiased(dim, unbiased)
-    return apply("var", input, axes=axes(dim, input.ndim), keepdim=bool(keepdim),
+    return apply("var", input, axes=axes(dim, input.ndim), keepdim=flag(keepdim),
                  correction=int(unbiased) if correction is None else static_number(correction))
+
+
+def _root_of_spread(x: Any) -> Any:
+    """The square root, whose gradient at 0 is 0 (and NaN at NaN): torch's rule for standard deviations."""
+    if not x.requires_grad:
+        return apply("sqrt", x)
+    zero = apply("eq", x, as_operand(0, x.dtype))
+    return apply("where", zero, x, apply("sqrt", apply("where", zero, as_operand(1, x.dtype), x)))
 
 
 def std(input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,
         correction: Number | None = None) -> Tensor:
     """The standard deviation over dim: the square root of `var`."""
-    return apply("sqrt", var(input, dim, unbiased, keepdim, correction=correction))
+    return _root_of_spread(var(input, dim, unbiased, keepdim, correction=correction))
 
 
 def _with_mean(spread: Any, input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,
@@ -147,7 +165,7 @@ def _amax(name: str, input: AnyTensor[Tensor], dim: Dims = (), keepdim: bool = F
         require(product(input.shape) > 0, RuntimeError, f"{name}(): Expected reduction dim to be specified for "
                                                         "input.numel() == 0. Specify the reduction dim with the 'dim' "
                                                         "argument.")
-    return apply(name, input, axes=axes(dim, input.ndim), keepdim=bool(keepdim))
+    return apply(name, input, axes=axes(dim, input.ndim), keepdim=flag(keepdim))
 
 
 amax = bind(_amax, "amax", "amax", "The maximum over dim; equal maxima share the gradient.")
@@ -163,7 +181,7 @@ def _extreme(name: str, x: Any, dim: Any, keepdim: bool) -> tuple[Any, Any]:
     """Values and positions along one axis; the gradient goes to the position."""
     if x.ndim == 0:
         axis(dim, 0)
-        return apply("reshape", x, shape=()), backend().lift(0, int64)
+        return clone(x), backend().lift(0, int64)
     a = axis(dim, x.ndim)
     _require_elements(name, x, a)
     positions = apply("arg" + name, x, axes=(a,), keepdim=True)
@@ -183,13 +201,17 @@ def _max(name: str, input: AnyTensor[Tensor], *args: Any, dim: int | None = None
         keepdim = rest[0] if rest else keepdim
     if other is not None:
         d = result_dtype(x, other)
+        if d.is_complex:
+            raise RuntimeError(f"{name}imum not implemented for complex tensors.")
         return apply(name + "imum", cast(x, d), as_operand(other, d))
     if dim is None:
         count = product(x.shape)
         require(count > 0, RuntimeError, f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
                                          "Specify the reduction dim with the 'dim' argument.")
         return apply("a" + name, x, axes=axes(None, x.ndim), keepdim=False)
-    return (max_result if name == "max" else min_result)(*_extreme(name, x, dim, bool(keepdim)))
+    if x.dtype.is_complex:
+        raise RuntimeError(f"{name}(): does not support complex input")
+    return (max_result if name == "max" else min_result)(*_extreme(name, x, dim, flag(keepdim)))
 
 
 max = bind(_max, "max", "max", "max(x): the maximum; max(x, dim): named (values, indices); max(x, other): elementwise.")
@@ -198,8 +220,8 @@ min = bind(_max, "min", "min", "min(x): the minimum; min(x, dim): named (values,
 
 def _arg(name: str, input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False) -> Tensor:
     x: Any = require_tensor(name, input)
-    if x.dtype is bool_:
-        raise RuntimeError(f"{name}(): does not support bool input")
+    if x.dtype is bool_ or x.dtype.is_complex:
+        raise RuntimeError(f"{name}(): does not support {'bool' if x.dtype is bool_ else 'complex'} input")
     if x.ndim == 0:
         if dim is not None:
             axis(dim, 0)
@@ -207,7 +229,7 @@ def _arg(name: str, input: AnyTensor[Tensor], dim: int | None = None, keepdim: b
     if dim is not None:
         a = axis(dim, x.ndim)
         _require_elements(name, x, a)
-        return apply(name, x, axes=(a,), keepdim=bool(keepdim))
+        return apply(name, x, axes=(a,), keepdim=flag(keepdim))
     flat = apply("reshape", x, shape=(product(x.shape),))
     require(flat.shape[0] > 0, IndexError, f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
                                            "Specify the reduction dim with the 'dim' argument.")
@@ -220,7 +242,10 @@ argmin = bind(_arg, "argmin", "argmin", "The position of the (first) minimum alo
 
 
 def _any(name: str, input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False) -> Tensor:
-    found = apply(name, input, axes=axes(dim, input.ndim), keepdim=bool(keepdim))
+    if isinstance(dim, (tuple, list)) and not dim:  # over no axes, unlike other reductions
+        every = apply("ne", input, as_operand(0, input.dtype))
+        return cast(every, uint8) if input.dtype is uint8 else every
+    found = apply(name, input, axes=axes(dim, input.ndim), keepdim=flag(keepdim))
     return cast(found, uint8) if input.dtype is uint8 else found  # as torch had it before it had bool
 
 
@@ -235,18 +260,18 @@ def logsumexp(input: AnyTensor[Tensor], dim: Dims, keepdim: bool = False) -> Ten
     """log(sum(exp(input))) over dim without overflow."""
     input = widen(input, "cuda")
     x = cast(input, floating(input.dtype))
-    return apply("logsumexp", x, axes=axes(dim, x.ndim), keepdim=bool(keepdim))
+    return apply("logsumexp", x, axes=axes(dim, x.ndim), keepdim=flag(keepdim))
 
 
 def _softmax(name: str, input: AnyTensor[Tensor], dim: int, dtype: dtypes.dtype | None = None) -> Tensor:
     x: Any = widen(input, "cuda")
     if dtype is not None:
-        x = cast(x, dtype)
-    elif not x.dtype.is_floating_point:
+        x = converted(x, dtype)
+    if not x.dtype.is_floating_point:
         raise NotImplementedError(f'"{name}_lastdim_kernel_impl" not implemented for \'{word(x.dtype)}\'')
     if x.ndim == 0:
         axis(dim, 0)
-        return apply("reshape", apply(name, apply("reshape", x, shape=(1,)), axis=0), shape=())
+        return apply("squeeze", apply(name, apply("unsqueeze", x, axis=0), axis=0), axis=0)
     return apply(name, x, axis=axis(dim, x.ndim))
 
 
@@ -257,13 +282,19 @@ log_softmax = bind(_softmax, "log_softmax", "log_softmax", "log(softmax(input)) 
 def vector_norm(x: AnyTensor[Tensor], ord: Number = 2, dim: Dims = None, keepdim: bool = False, *,
                 dtype: dtypes.dtype | None = None) -> Tensor:
     """(sum |x|^ord)^(1/ord) over dim: any number, inf, -inf or 0 (counts nonzeros); a run-time ord is positive."""
+    if dtype is not None and dtype.is_complex is not x.dtype.is_complex:
+        raise RuntimeError(f"linalg.vector_norm: dtype should be {'complex' if x.dtype.is_complex else 'real'} for "
+                           f"{'complex' if x.dtype.is_complex else 'real'} inputs, but got {word(dtype)}")
+    if dtype is not None and result_dtype(x, create("full", x, value=0, shape=(1,) * x.ndim, dtype=dtype)) is not dtype:
+        raise RuntimeError(f"linalg.vector_norm: the dtype of the input ({word(x.dtype)}) should be convertible "
+                           f"without narrowing to the specified dtype ({word(dtype)})")
     x = cast(x, dtype) if dtype is not None else widen(x, "cuda")
     if x.dtype.is_complex:
         x = apply("modulus", x)
     if not x.dtype.is_floating_point:
         raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
                            + word(x.dtype))
-    over, keep = axes(dim, x.ndim), bool(keepdim)
+    over, keep = axes(dim, x.ndim), flag(keepdim)
     size = apply("abs", x)
     if isinstance(ord, SymNumber):
         order = as_operand(ord, x.dtype)
@@ -292,9 +323,9 @@ def _safe_root(name: str, x: Any, *exponent: Any) -> Any:
 
 def dist(input: AnyTensor[Tensor], other: AnyTensor[Tensor], p: Number = 2) -> Tensor:
     """The p-norm of input - other."""
-    input, other = widen(input, "cuda"), widen(other, "cuda")
-    d = result_dtype(input, other)
-    return vector_norm(apply("sub", as_operand(input, d), as_operand(other, d)), p)
+    from jitgrad.ops.library.pointwise import sub
+
+    return vector_norm(sub(widen(input, "cuda"), widen(other, "cuda")), p)
 
 
 # --- scans ---------------------------------------------------------------------------------------------------------
@@ -303,6 +334,8 @@ def dist(input: AnyTensor[Tensor], other: AnyTensor[Tensor], p: Number = 2) -> T
 def _scan(name: str, input: AnyTensor[Tensor], dim: int, *, dtype: dtypes.dtype | None = None) -> Tensor:
     x = _accumulated(widen(input, "cuda"), dtype)
     a = axis(dim, x.ndim)
+    if x.dtype is bool_:
+        raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
     if x.ndim == 0:
         return apply("cast", x, dtype=x.dtype)
     return apply(name, x, axis=a)
@@ -320,6 +353,8 @@ def diff(input: AnyTensor[Tensor], n: int = 1, dim: int = -1, prepend: AnyTensor
     a = axis(dim, input.ndim)
     parts = [p for p in (prepend, input, append) if p is not None]
     x: Any = apply("cat", *parts, axis=a) if len(parts) > 1 else input
+    if not static_int(n):
+        return clone(x)
     for _ in range(static_int(n)):
         length = x.shape[a] - 1
         after, before = take_slice(x, a, 1, length), take_slice(x, a, 0, length)

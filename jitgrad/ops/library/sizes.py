@@ -28,6 +28,15 @@ def static_int(x: Any) -> int:
     return x if type(x) is int else operator.index(x)
 
 
+def flag(x: Any, name: str = "keepdim") -> bool:
+    """`x` as a bool that is known now. TypeError for what is none, an int too, as in torch."""
+    if type(x) is bool:
+        return x
+    if isinstance(x, np.bool_) or (isinstance(x, SymNumber) and x.number_type is bool):
+        return bool(x)
+    raise TypeError(f"argument '{name}' must be bool, not {type(x).__name__}")
+
+
 def per_axis(value: Any, rank: int) -> tuple[int, ...]:
     """`static_int` of one number for all of `rank` axes, or of those in a list; one of another length is told by it."""
     found = tuple([static_int(v) for v in value]) if isinstance(value, (tuple, list)) else (static_int(value),)

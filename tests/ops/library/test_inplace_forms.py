@@ -77,7 +77,7 @@ def test_derived_forms_in_scripts(script: bool) -> None:
         v.acosh_().divide_(2)
         x.tril_(1)
         jitgrad.log1p_(x)
-        n.gcd_(12)
+        n.gcd_(jitgrad.tensor(12))
         return x, n
 
     x, n = jitgrad.tensor([[1.5, 2.0], [3.0, 4.0]]), jitgrad.tensor([8, 9])

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from jitgrad.dtypes import bool_, float64
+from jitgrad.dtypes import bool_, complex128, float64
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import (Number, apply, as_operand, cast, named, require_floating, require_tensor,
-                                      result_dtype, word, write)
+from jitgrad.ops.library.core import (Number, apply, as_operand, cast, named, not_implemented, require_floating,
+                                      require_tensor, result_dtype, word, write)
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.pointwise import mul, pow
 
@@ -28,15 +28,15 @@ def frexp(input: AnyTensor[Tensor]) -> frexp_result:
     return frexp_result(*apply("frexp", input))
 
 
-def ldexp(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
+def ldexp(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """input * 2^other; infinite where 2^other alone is, as in torch."""
-    return mul(input, pow(2.0, other) if isinstance(other, AnyTensor) else pow(2.0, as_operand(other, input.dtype)))
+    return mul(input, pow(2.0, require_tensor("ldexp", other, "other", 2)))
 
 
 def float_power(input: AnyTensor[Tensor] | Number, exponent: AnyTensor[Tensor] | Number) -> Any:
-    """input to the power exponent in float64."""
-    wide = as_operand(exponent, float64) if isinstance(exponent, AnyTensor) else exponent
-    return pow(as_operand(input, float64), wide)
+    """input to the power exponent in float64, or complex128."""
+    d = complex128 if result_dtype(input, exponent).is_complex else float64
+    return pow(as_operand(input, d), as_operand(exponent, d) if isinstance(exponent, AnyTensor) else exponent)
 
 
 def float_power_(input: AnyTensor[Tensor], exponent: AnyTensor[Tensor] | Number) -> Tensor:
@@ -58,9 +58,9 @@ def nextafter(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
 def _of_integers(name: str, doc: str) -> Callable[[AnyTensor[Tensor], AnyTensor[Tensor]], Tensor]:
     """An op of whole numbers."""
     def fn(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
-        d = result_dtype(input, other)
-        if d.is_floating_point or d is bool_:
-            raise NotImplementedError(f'"{name}_cpu" not implemented for \'{word(d)}\'')
+        d = result_dtype(input, require_tensor(name, other, "other", 2))
+        if d.is_inexact or d is bool_:
+            raise not_implemented(name, d, input, other)
         return apply(name, as_operand(input, d), as_operand(other, d))
 
     return named(fn, name, doc)

@@ -131,6 +131,8 @@ def adjoint(input: AnyTensor[Tensor]) -> Tensor:
 
 def hermitian(input: AnyTensor[Tensor]) -> Tensor:
     """`x.H`: a matrix transposed and conjugated. RuntimeError for other ranks."""
+    if input.ndim not in (0, 2):
+        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {input.ndim}-D tensor.")
     return conj(reversed_axes(input))
 
 

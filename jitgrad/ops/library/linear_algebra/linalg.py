@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.dtypes import bool_, int64
+from jitgrad.ops import autocast
 from jitgrad.ops.autocast import lower, mode, widen, widest
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import Number, alias, apply, as_operand, cast, expand_to, require_tensor, word
+from jitgrad.ops.library.core import Number, apply, as_operand, cast, expand_to, require_tensor, word
 from jitgrad.ops.library.elements.parts import conj
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra._checks import identity
 from jitgrad.ops.library.linear_algebra.decompositions import inv
+from jitgrad.ops.library.shapes.shape import clone
 from jitgrad.ops.library.sizes import axis, product, require_equal, static_int, text
 
 __library__ = True
@@ -89,6 +91,8 @@ def dot(input: AnyTensor[Tensor], tensor: AnyTensor[Tensor]) -> Tensor:
     if input.dtype is not tensor.dtype:
         raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {word(input.dtype)} and "
                            f"{word(tensor.dtype)}")
+    if input.dtype is bool_:
+        raise NotImplementedError("\"dot\" not implemented for 'Bool'")
     require_equal(input.shape[0], tensor.shape[0], lambda: "inconsistent tensor size, expected tensor "
                   f"{text(input.shape)} and src {text(tensor.shape)} to have the same number of elements, but got "
                   f"{input.shape[0]} and {tensor.shape[0]} elements respectively")
@@ -187,7 +191,7 @@ def tensordot(a: AnyTensor[Tensor], b: AnyTensor[Tensor], dims: Any = 2) -> Tens
 
 def trace(input: AnyTensor[Tensor]) -> Tensor:
     """The sum of a matrix's diagonal."""
-    if input.ndim != 2:
+    if input.ndim != 2 and input.dtype is not bool_:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     if input.dtype is bool_:
         raise NotImplementedError("\"trace\" not implemented for 'Bool'")
@@ -219,7 +223,7 @@ def matrix_power(A: AnyTensor[Tensor], n: int) -> Tensor:
         n >>= 1
         if n:
             base = matmul(base, base)
-    return alias(result) if result is A else result
+    return clone(result) if result is A else result
 
 
 def cross(input: AnyTensor[Tensor], other: AnyTensor[Tensor], dim: int = -1) -> Tensor:
@@ -247,8 +251,19 @@ def cdist(x1: AnyTensor[Tensor], x2: AnyTensor[Tensor], p: Number = 2.0, compute
     """
     from jitgrad.ops.library.reduce import vector_norm
 
-    if x1.dtype.is_complex:
-        raise RuntimeError(f"cdist only supports floating-point dtypes, X1 got: {word(x1.dtype)}")
+    for k, x in enumerate((x1, x2), 1):
+        if x.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, X{k} got: {x.ndim}D")
+    columns, others = x1.shape[-1], x2.shape[-1]
+    require_equal(columns, others, lambda: f"X1 and X2 must have the same number of columns. X1: {columns} X2: "
+                                           f"{others}")
+    for k, x in enumerate((x1, x2), 1):
+        if not x.dtype.is_floating_point:
+            raise RuntimeError(f"cdist only supports floating-point dtypes, X{k} got: {word(x.dtype)}")
+    if x1.dtype is not x2.dtype:
+        raise RuntimeError(f"expected scalar type {word(x1.dtype)} but found {word(x2.dtype)}")
+    if x1.dtype.is_half and not x1.is_cuda and autocast.mode.low is None:
+        raise NotImplementedError(f"\"cdist\" not implemented for '{word(x1.dtype)}'")
     if compute_mode not in (None, "use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",
                             "donot_use_mm_for_euclid_dist"):
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")

@@ -6,13 +6,13 @@ from typing import Any
 from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.autocast import widest
 from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend
-from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, expand_to, require_tensor, word,
-                                      written_operand)
+from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, expand_to, not_implemented,
+                                      require_tensor, word, wrapped, written_operand)
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.indexing import checked_indices, index_put_value, mask_indices
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import (axis, joined, maximum, product, require, require_equal, same_shape, same_size,
-                                       size_of)
+                                       size_of, text)
 
 __library__ = True
 
@@ -38,7 +38,7 @@ def gather(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], *, spar
     """
     a = axis(dim, input.ndim)
     _index("gather", index)
-    if index.ndim != input.ndim and index.ndim and input.ndim:
+    if max(index.ndim, 1) != max(input.ndim, 1):
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
     x, i = _at_least_vector(input), _at_least_vector(index)
     taken = apply("gather", x, checked_indices(i, x.shape[a], a, negative=False, error=RuntimeError), axis=a)
@@ -50,7 +50,7 @@ def _repeated(value: Any, like: Any, shape: tuple[Any, ...]) -> Any:
     written = written_operand(value, like.dtype)
     if isinstance(value, SymNumber):
         return expand_to(written, shape)
-    return create("full", like, value=value, shape=shape, dtype=like.dtype)
+    return create("full", like, value=wrapped(value, like.dtype), shape=shape, dtype=like.dtype)
 
 
 def _require_fitting(name: str, input: Any, a: int, index: Any, src: Any) -> None:
@@ -141,7 +141,9 @@ def scatter_reduce(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor],
 
 
 def take_along_dim(input: AnyTensor[Tensor], indices: AnyTensor[Tensor], dim: int | None = None) -> Tensor:
-    """`gather` with broadcasting, and negative indices; flattened without dim."""
+    """`gather` with broadcasting, and negative indices; flattened without dim. RuntimeError unless they are int64."""
+    if indices.dtype is not int64:
+        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {word(indices.dtype)}")
     if dim is None:
         count = product(input.shape)
         i = apply("reshape", indices, shape=(product(indices.shape),))
@@ -173,49 +175,92 @@ def index_select(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor]) -
     """The slices of input at the index vector, along dim."""
     a = axis(dim, input.ndim)
     i = _vector("index_select", index)
+    if input.ndim:
+        require(input.shape[a] > 0, IndexError if input.ndim == 1 else RuntimeError, "index_select(): self indexing "
+                "axis dim should be positive")
     if input.ndim == 0:
         taken = apply("index", _at_least_vector(input), checked_indices(i, 1, 0), axes=(0,))
         return apply("reshape", taken, shape=())
     return apply("index", input, checked_indices(i, input.shape[a], a, negative=False), axes=(a,))
 
 
-def _put_slices(fn: str, input: Any, dim: Any, index: Any, source: Any, accumulate: bool) -> Any:
-    a = axis(dim, input.ndim)
-    i = checked_indices(_vector(fn, index), input.shape[a], a, negative=False)
+def _put_slices(fn: str, input: Any, a: int, index: Any, source: Any, accumulate: bool) -> Any:
+    """input with the slices of source, of its dtype, written or added; a tensor without axes counts as a vector."""
+    i = _vector(fn, index)
     if source.dtype is not input.dtype:
         raise RuntimeError(f"{fn}(): self and source expected to have the same dtype, but got (self) "
                            f"{word(input.dtype)} and (source) {word(source.dtype)}")
-    if source.ndim:
-        n, m = source.shape[a], i.shape[0]
-        require_equal(n, m, lambda: f"{fn}(): Number of indices ({m}) should be equal to source.size(dim): ({n}), for "
-                                    f"dim: {a}")
-    return apply("index_put", input, source, i, axes=(a,), accumulate=accumulate)
+    x = _at_least_vector(input)
+    i = checked_indices(i, x.shape[a], a, negative=False)
+    put = apply("index_put", x, source, i, axes=(a,), accumulate=accumulate)
+    return put if input.ndim else apply("reshape", put, shape=())
 
 
 def index_add(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], source: AnyTensor[Tensor], *,
               alpha: Number = 1) -> Tensor:
     """input with alpha times the slices of source added at the index vector, along dim."""
+    a, i = axis(dim, input.ndim), _vector("index_add", index)
+    if source.ndim != input.ndim:
+        raise RuntimeError("source tensor shape must match self tensor shape, excluding the specified dimension. Got "
+                           f"self.shape = {text(input.shape)} source.shape = {text(source.shape)}")
+    n, m = (source.shape[a] if source.ndim else 1), i.shape[0]
+    require_equal(n, m, lambda: f"index_add_(): Number of indices ({m}) should be equal to source.size(dim): ({n}), "
+                                f"for dim: {a}")
+    for k, (p, q) in enumerate(zip(source.shape, input.shape, strict=False)):
+        if k != a:
+            require_equal(p, q, lambda: "source tensor shape must match self tensor shape, excluding the specified "
+                                        "dimension.")
     if not isinstance(alpha, int) or alpha != 1:
         source = apply("mul", source, as_operand(alpha, source.dtype))
-    return _put_slices("index_add", input, dim, index, source, True)
+    return _put_slices("index_add", input, a, i, source, True)
 
 
 def index_copy(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], source: AnyTensor[Tensor]) -> Tensor:
-    """input with the slices of source written at the index vector, along dim."""
+    """input with the slices of source written at the index vector, along dim.
+
+    Raises IndexError where index and source do not have as many elements, or other ranks than input.
+    """
     input, source = widest("cpu", input, source)
-    return _put_slices("index_copy", input, dim, index, source, False)
+    a = axis(dim, input.ndim)
+    if index.ndim > 1:
+        raise IndexError(f"index_copy_(): Index should have dimension 1 or 0 (got {index.ndim})")
+    i, n = _at_least_vector(index), source.shape[a] if 0 < input.ndim == source.ndim else product(source.shape)
+    if source.ndim == 0 or input.ndim == 0:
+        require_equal(i.shape[0], n if source.ndim else 1, lambda: (
+            f"index_copy_(): When source is scalar, index should have one element (got {i.shape[0]})"), IndexError)
+    elif source.ndim != input.ndim:
+        raise IndexError("index_copy_(): When source and destination are not scalars, their dimensionality must match. "
+                         f"Source dimensionality ({source.ndim}), destination dimensionality ({input.ndim})")
+    if index.dtype is not int64:
+        raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {word(index.dtype)}")
+    for k, (p, q) in enumerate(zip(source.shape, input.shape, strict=False)):
+        if k != a:
+            require_equal(p, q, lambda: "index_copy_(): Source/destination tensor must have same slice shapes.")
+    require_equal(i.shape[0], n, lambda: f"index_copy_(): Number of indices ({i.shape[0]}) should be equal to "
+                                         f"source.size(dim) ({n})", IndexError)
+    return _put_slices("index_copy", input, a, i, source, False)
 
 
 def index_fill(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor],
                value: AnyTensor[Tensor] | Number) -> Tensor:
     """input with a number written to the slices at the index vector, along dim."""
-    return _put_slices("index_fill", input, dim, index, written_operand(value, input.dtype), False)
+    a = axis(dim, input.ndim)
+    if isinstance(value, AnyTensor) and value.ndim:
+        raise RuntimeError("index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                           f"{value.ndim} dimension(s).")
+    if index.dtype is not int64:
+        raise IndexError("index_fill_(): Expected dtype int64 for index.")
+    i = _vector("index_fill", index)
+    size = input.shape[a] if input.ndim else 1
+    return _put_slices("index_fill", input, a, checked_indices(i, size, a), written_operand(value, input.dtype), False)
 
 
 def index_put(input: AnyTensor[Tensor], indices: Sequence[AnyTensor[Tensor]], values: AnyTensor[Tensor],
               accumulate: bool = False) -> Tensor:
     """input with values written (or added) at the tuple of index tensors or masks."""
-    input, values = widest("cuda", input, values)
+    input, values = widest("cuda", input, require_tensor("index_put", values, "values", 2))
+    if sum([i.ndim if i.dtype in (bool_, uint8) else 1 for i in indices]) > input.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {input.ndim} (got {len(indices)})")
     if values.dtype is not input.dtype:
         raise RuntimeError(f"Index put requires the source and destination dtypes match, got {word(input.dtype)} for "
                            f"the destination and {word(values.dtype)} for the source.")
@@ -235,6 +280,8 @@ def index_put(input: AnyTensor[Tensor], indices: Sequence[AnyTensor[Tensor]], va
 def take(input: AnyTensor[Tensor], index: AnyTensor[Tensor]) -> Tensor:
     """The elements at positions in the flattened input; the result has index's shape."""
     count = product(input.shape)
+    if index.dtype is not int64:
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {word(index.dtype)}")
     i = checked_indices(index, count, 0)
     return apply("index", apply("reshape", input, shape=(count,)), i, axes=(0,))
 
@@ -281,7 +328,9 @@ def masked_select(input: AnyTensor[Tensor], mask: AnyTensor[Tensor]) -> Tensor:
 
 def bincount(input: AnyTensor[Tensor], weights: AnyTensor[Tensor] | None = None, minlength: int = 0) -> Tensor:
     """How often each number occurs in a vector of non-negative ints (or the sum of its weights)."""
-    if input.ndim != 1 or input.dtype.is_floating_point:
+    if input.dtype.is_inexact or input.dtype is bool_:
+        raise not_implemented("bincount", input.dtype)
+    if input.ndim != 1:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     i = cast(input, int64)
     most = backend().item(apply("amax", apply("pad", i, pads=((1, 0),), value=-1), axes=(0,), keepdim=False))

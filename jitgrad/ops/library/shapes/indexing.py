@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.dtypes import bool_, int64, uint8
+from jitgrad.dtypes import bool_, int32, int64, uint8
+from jitgrad.ops.autocast import mode
 from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend, select_number
-from jitgrad.ops.library.core import OPERAND, alias, apply, as_operand, cast, create, expand_to, whole, written_operand
+from jitgrad.ops.library.core import (OPERAND, SHARED, alias, apply, as_operand, cast, converted, create, expand_to,
+                                      whole, word, written_operand)
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import (ceil_div, is_one, maximum, minimum, product, require, require_equal, text,
                                        wrap_index)
@@ -187,12 +189,14 @@ def _flag(view: Any, a: int, flag: bool, advanced: _Advanced) -> Any:
 def _tensor_item(view: Any, a: int, original: int, item: Any, advanced: _Advanced) -> tuple[Any, int, int]:
     """A tensor in a key: the view, and the axes (of the view, of the tensor) after it."""
     d = item.dtype
-    if d.is_floating_point:
+    if d.is_inexact:
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     if d is not bool_ and d is not uint8:
         if item.ndim == 0 and not isinstance(item, Batched):
             index = wrap_index(backend().item(item), view.shape[a], original)
             return apply("select", view, axis=a, index=index), a, original + 1
+        if d is not int64 and d is not int32:
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         n = view.shape[a]
         advanced.axes.append(a)
         advanced.indices.append(lambda: checked_indices(item, n, original))
@@ -295,9 +299,16 @@ def getitem(x: AnyTensor[Tensor], key: Any) -> Tensor:
 
 def as_value(value: Any, like: Any) -> Any:
     """What is to be written, as a tensor of like's dtype."""
+    if isinstance(value, AnyTensor):
+        return converted(value, like.dtype)
     if isinstance(value, OPERAND):
         return written_operand(value, like.dtype)
     return backend().from_data(value, like.dtype, like)
+
+
+def one_element(x: Any) -> bool:
+    """Whether it is known that a tensor has one element."""
+    return all(isinstance(n, int) and n == 1 for n in x.shape)
 
 
 def _without_leading_ones(value: Any, rank: int) -> Any:
@@ -314,6 +325,7 @@ def setitem(x: AnyTensor[Tensor], key: Any, value: Any) -> None:
     if key is False:  # nothing is chosen, and torch does not look at the value
         return
     view, advanced = _view(x, key)
+    given = value
     value = as_value(value, x)
     if not advanced.axes:
         value = _without_leading_ones(value, view.ndim)
@@ -329,6 +341,12 @@ def setitem(x: AnyTensor[Tensor], key: Any, value: Any) -> None:
             mask = apply("reshape", mask, shape=(*mask.shape, *(1,) * trailing))
         backend().assign(view, apply("where", mask, value, view))
         return
+    if isinstance(given, AnyTensor):
+        if given.dtype is not x.dtype and mode.low is None and not (advanced.mask is not None and one_element(given)):
+            raise RuntimeError(f"Index put requires the source and destination dtypes match, got {word(x.dtype)} for "
+                               f"the destination and {word(given.dtype)} for the source.")
+        if not backend().apart(view, [given]):
+            raise RuntimeError(SHARED)
     indices = [i() for i in advanced.indices]
     put(view, indices, tuple(advanced.axes), value, accumulate=False)
 

@@ -39,7 +39,16 @@ def cat(tensors: Sequence[AnyTensor[Tensor]], dim: int = 0) -> Tensor:
             raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
         if x.ndim != rank:
             raise RuntimeError(f"Tensors must have same number of dimensions: got {rank} and {x.ndim}")
+    skipped = [x for x in xs if kept is not xs and x.requires_grad and not any(x is k for k in kept)]
+    if skipped:
+        nothing = [_of_rank(x, kept[0], axis(dim, rank)) for x in skipped]
+        kept = [*kept, *nothing]  # for the history
     return apply("cat", *[cast(x, d) for x in kept], axis=axis(dim, rank))
+
+
+def _of_rank(x: Any, like: Any, a: int) -> Any:
+    """A vector of no elements as a tensor of none, of the sizes of another but along axis a."""
+    return apply("reshape", x, shape=tuple(0 if k == a else n for k, n in enumerate(like.shape)))
 
 
 concat = concatenate = cat
@@ -144,6 +153,9 @@ def broadcast_tensors(*tensors: AnyTensor[Tensor] | Sequence[AnyTensor[Tensor]])
 
 def cartesian_prod(*tensors: AnyTensor[Tensor]) -> Tensor:
     """All combinations of the vectors' elements, one a row."""
+    for x in tensors:
+        if x.ndim != 1:
+            raise RuntimeError(f"Expect a 1D vector, but got shape {text(x.shape)}")
     grids: Any = meshgrid(*tensors) if len(tensors) > 1 else tensors
     return stack([apply("reshape", g, shape=(product(g.shape),)) for g in grids], 1) if len(tensors) > 1 else grids[0]
 

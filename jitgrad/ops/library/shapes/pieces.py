@@ -5,7 +5,7 @@ from typing import Any
 
 from jitgrad.dtypes import int64
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, select_number
-from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, create, require_tensor, written_operand
+from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, require_tensor, written_operand
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import chunk, clone, narrow, split, tensor_split
 from jitgrad.ops.library.sizes import (Size, axis, maximum, minimum, require, require_equal, require_slice, same_shape,
@@ -50,18 +50,19 @@ def split_with_sizes(input: AnyTensor[Tensor], split_sizes: Sequence[Any], dim: 
     return split(input, tuple(split_sizes), dim)
 
 
-def _apart(cut: Any, input: AnyTensor[Tensor], sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    return tuple([clone(part) for part in cut(input, sizes, dim)])
-
-
 def unsafe_split(tensor: AnyTensor[Tensor], split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """`split` into tensors that share no memory."""
-    return _apart(split, tensor, split_size, dim)
+    """`split`: writes to the parts are told apart here, which torch leaves to who calls it."""
+    return split(tensor, split_size, dim)
 
 
-unsafe_chunk = bind(_apart, chunk, "unsafe_chunk", "`chunk` into tensors that share no memory.")
-unsafe_split_with_sizes = bind(_apart, split_with_sizes, "unsafe_split_with_sizes",
-                               "`split_with_sizes` into tensors that share no memory.")
+def unsafe_chunk(input: AnyTensor[Tensor], chunks: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """`chunk`, as `unsafe_split` is `split`."""
+    return chunk(input, chunks, dim)
+
+
+def unsafe_split_with_sizes(input: AnyTensor[Tensor], split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """`split_with_sizes`, as `unsafe_split` is `split`."""
+    return split_with_sizes(input, split_sizes, dim)
 
 
 def narrow_copy(input: AnyTensor[Tensor], dim: int, start: Any, length: Any) -> Tensor:
@@ -134,7 +135,9 @@ def sum_to_size(input: AnyTensor[Tensor], *size: Any) -> Tensor:
     if not fits:
         raise RuntimeError(f"size {{{text(shape)}}} is not expandable to size {{{text(input.shape)}}}.")
     x: Any = input
-    return x if same_shape(shape, x.shape) else apply("sum_to", x, shape=shape)
+    if same_shape(shape, x.shape):
+        return x
+    return apply("sum_to", x if x.dtype.is_inexact else cast(x, int64), shape=shape)
 
 
 def is_same_size(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> bool:

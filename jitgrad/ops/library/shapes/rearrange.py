@@ -7,7 +7,7 @@ from jitgrad.dtypes import int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import apply, bind, create
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.shapes.shape import clone, flatten, movedim, reshape, take_slice, transpose
+from jitgrad.ops.library.shapes.shape import clone, flatten, movedim, reshape, select, take_slice, transpose
 from jitgrad.ops.library.sizes import axes, axis, require, static_int
 
 __library__ = True
@@ -17,7 +17,8 @@ __library__ = True
 
 def flip(input: AnyTensor[Tensor], dims: Sequence[int]) -> Tensor:
     """A copy with the axes in dims reversed."""
-    dims = (dims,) if isinstance(dims, int) else dims
+    if isinstance(dims, int):
+        raise TypeError("flip(): argument 'dims' (position 2) must be tuple of ints, not int")
     found = axes(tuple(dims), input.ndim) if dims else ()
     return apply("flip", input, axes=found)
 
@@ -118,6 +119,8 @@ triu = bind(_triangle, "ge", "triu", "The elements on and above a diagonal, zero
 def unfold(input: AnyTensor[Tensor], dimension: int, size: Any, step: Any) -> Tensor:
     """Windows of `size` elements, `step` apart, along an axis; the window is the new last axis. A view."""
     a = axis(dimension, input.ndim)
+    if not input.ndim:
+        return select(unfold(apply("unsqueeze", input, axis=0), 0, size, step), 0, 0)
     n = input.shape[a]
     require(size >= 0, RuntimeError, "size is ", size, " but must be >= 0")
     require(size <= n, RuntimeError, f"maximum size for tensor at dimension {a} is ", n, " but size is ", size)

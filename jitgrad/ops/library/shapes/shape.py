@@ -8,8 +8,8 @@ from jitgrad.dtypes import int64
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, select_number
 from jitgrad.ops.library.core import alias, apply, create, expand_to, require_tensor
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.sizes import (axes, axis, ceil_div, joined, maximum, minimum, product, require, require_equal,
-                                       same_shape, same_size, size_list, size_of, static_int, text)
+from jitgrad.ops.library.sizes import (axes, axis, ceil_div, is_one, joined, maximum, minimum, product, require,
+                                       require_equal, same_shape, same_size, size_list, size_of, static_int, text)
 
 __library__ = True
 
@@ -71,6 +71,10 @@ def ravel(input: AnyTensor[Tensor]) -> Tensor:
 def unflatten(input: AnyTensor[Tensor], dim: int, sizes: Sequence[Any]) -> Tensor:
     """Axis dim split into axes of the given sizes, one of which may be -1."""
     a, s = axis(dim, input.ndim), input.shape
+    if not s:
+        raise RuntimeError("unflatten got an unexpected error: Dimension specified as 0 but tensor has no dimensions")
+    if not isinstance(sizes, int) and not len(sizes):
+        raise RuntimeError("unflatten: sizes must be non-empty")
     inner = infer_shape(size_list((sizes,)), (s[a],))
     require_equal(product(inner), s[a], lambda: f"unflatten: Provided sizes {text(inner)} don't multiply up to the "
                                                 f"size of dim {a} ({s[a]}) in the input tensor")
@@ -157,6 +161,8 @@ def movedim(input: AnyTensor[Tensor], source: int | Sequence[int], destination: 
                            f"same number of dims as destination ({text(dst)} dims)")
     if len(set(src)) != len(src) or len(set(dst)) != len(dst):
         raise RuntimeError("movedim: repeated dim in `source` or `destination`")
+    if not n:
+        return alias(input)
     order: list[Any] = [None] * n
     for s, d in zip(src, dst, strict=True):
         order[d] = s
@@ -233,6 +239,8 @@ def repeat_interleave(input: AnyTensor[Tensor], repeats: Any, dim: int | None = 
         return repeat_interleave(flatten(input), repeats, 0, output_size=output_size)
     a = axis(dim, input.ndim)
     s = input.shape
+    if hasattr(repeats, "ndim") and repeats.ndim and is_one(repeats.shape[0]):
+        repeats = apply("squeeze", repeats, axis=0)
     if hasattr(repeats, "ndim") and repeats.ndim:
         return _repeat_each(input, repeats, a, output_size)
     times = size_of(repeats)
@@ -278,12 +286,14 @@ def narrow(input: AnyTensor[Tensor], dim: int, start: Any, length: Any) -> Tenso
     """`length` elements of axis dim from `start` on. RuntimeError out of range."""
     if input.ndim == 0:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
-    a = axis(dim, input.ndim)
-    n, start, length = input.shape[a], size_of(start), size_of(length)
+    start, length = size_of(start), size_of(length)
     require(length >= 0, RuntimeError, "narrow(): length must be non-negative.")
+    a = axis(dim, input.ndim)
+    n = input.shape[a]
     first = select_number(start < 0, start + n, start)
-    require(first >= 0, IndexError, "start out of range (expected to be in range of [-", n, ", ", n, "], but got ",
-            start, ")")
+    for inside in (first >= 0, first <= n):
+        require(inside, IndexError, "start out of range (expected to be in range of [-", n, ", ", n, "], but got ",
+                start, ")")
     require(first + length <= n, RuntimeError, "start (", first, ") + length (", length, ") exceeds dimension size (",
             n, ").")
     return _part(input, a, first, length)
@@ -311,6 +321,9 @@ def split(tensor: AnyTensor[Tensor], split_size_or_sections: Any, dim: int = 0) 
     n = tensor.shape[a]
     if isinstance(split_size_or_sections, (tuple, list)):
         sections = size_list((split_size_or_sections,))
+        if any(isinstance(s, int) and s < 0 for s in sections):
+            raise RuntimeError("split_with_sizes expects split_sizes have only non-negative entries, but got "
+                               f"split_sizes={text(sections)}")
         total = sum(sections)
         require_equal(total, n, lambda: f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's "
                                         f"size at dimension {a}), but got split_sizes={text(sections)}")

@@ -9,7 +9,7 @@ from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.classes import along
 from jitgrad.ops.library.core import apply, as_operand, cast, create, require_tensor
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.shapes.shape import take_slice
+from jitgrad.ops.library.shapes.shape import clone, take_slice
 from jitgrad.ops.library.sizes import maximum, require, size_of, static_int, text
 
 __library__ = True
@@ -195,7 +195,8 @@ def pixel_shuffle(input: AnyTensor[Tensor], upscale_factor: int) -> Tensor:
     m = len(lead)
     x = apply("reshape", input, shape=(*lead, c // (r * r), r, r, h, w))
     x = apply("permute", x, axes=(*range(m), m, m + 3, m + 1, m + 4, m + 2))
-    return apply("reshape", x, shape=(*lead, c // (r * r), h * r, w * r))
+    x = apply("reshape", x, shape=(*lead, c // (r * r), h * r, w * r))
+    return clone(x) if r == 1 else x
 
 
 def pixel_unshuffle(input: AnyTensor[Tensor], downscale_factor: int) -> Tensor:
@@ -208,7 +209,8 @@ def pixel_unshuffle(input: AnyTensor[Tensor], downscale_factor: int) -> Tensor:
     m = len(lead)
     x = apply("reshape", input, shape=(*lead, c, h // r, r, w // r, r))
     x = apply("permute", x, axes=(*range(m), m, m + 2, m + 4, m + 1, m + 3))
-    return apply("reshape", x, shape=(*lead, c * (r * r), h // r, w // r))
+    x = apply("reshape", x, shape=(*lead, c * (r * r), h // r, w // r))
+    return clone(x) if r == 1 else x
 
 
 def channel_shuffle(input: AnyTensor[Tensor], groups: int) -> Tensor:
@@ -219,7 +221,8 @@ def channel_shuffle(input: AnyTensor[Tensor], groups: int) -> Tensor:
             "groups.")
     x = apply("reshape", input, shape=(n, g, c // g, *rest))
     x = apply("permute", x, axes=(0, 2, 1, *range(3, x.ndim)))
-    return apply("reshape", x, shape=(n, c, *rest))
+    x = apply("reshape", x, shape=(n, c, *rest))
+    return clone(x) if g in (1, c) else x
 
 complete(globals())
 

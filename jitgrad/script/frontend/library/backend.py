@@ -213,6 +213,14 @@ class SymbolicBackend:
             return False
         return not any(b in self.context.bodies_open for b in path[path.index(storage.block) + 1:])
 
+    def reinterpret(self, tensor: SymTensor, to: Any) -> SymTensor:
+        """A script does not look at bytes."""
+        raise UnsupportedCall(f"view({to.name})", self.context.span(), hint="`to(dtype)` converts the numbers")
+
+    @staticmethod
+    def require_writable(target: SymTensor) -> None:
+        """Nothing to say yet: `assign` refuses what may not be written."""
+
     def become(self, target: SymTensor, view: Callable[[], SymTensor]) -> SymTensor:
         """Every name of a tensor of the script has another shape from here on; its views stay what they are."""
         if self._is_own(target) and not target.requires_grad:
