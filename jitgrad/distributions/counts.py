@@ -4,8 +4,9 @@ import math
 from typing import Any
 
 import jitgrad
+from jitgrad.distributions import constraints
 from jitgrad.distributions.discrete import Categorical, _clamped, _one_of
-from jitgrad.distributions.distribution import Distribution, ExponentialFamily, Parameter, broadcast, same_as
+from jitgrad.distributions.distribution import Distribution, ExponentialFamily, Parameter, broadcast, regions, same_as
 from jitgrad.distributions.gammas import draw_gamma
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
@@ -15,12 +16,13 @@ class Poisson(ExponentialFamily):
     """How many events of a process with rate >= 0 happen in a unit of time."""
 
     shown = ("rate",)
+    arg_constraints = regions(rate=constraints.nonnegative)
+    support = constraints.nonnegative_integer
     mean = variance = same_as("rate")
 
     def __init__(self, rate: Parameter, validate_args: bool | None = None):
         self.rate = broadcast(rate)[0]
         super().__init__(self.rate.shape, (), validate_args)
-        self._require("rate", "GreaterThanEq(lower_bound=0.0)", self.rate >= 0)
 
     @property
     def mode(self) -> Tensor:
@@ -38,7 +40,7 @@ class Poisson(ExponentialFamily):
                 time = time - jitgrad.log1p(-jitgrad.rand_like(rate))
             return count
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """x log(rate) - rate - log(x!)."""
         rate, value = broadcast(self.rate, value)
         return jitgrad.xlogy(value, rate) - rate - jitgrad.lgamma(value + 1)
@@ -55,6 +57,8 @@ class Binomial(Distribution):
     """How many of total_count trials, each with probability probs = sigmoid(logits), succeed."""
 
     has_enumerate_support = True
+    arg_constraints = regions(total_count=constraints.nonnegative_integer, probs=constraints.unit_interval,
+        logits=constraints.real)
     probs: Tensor
     logits: Tensor
 
@@ -69,12 +73,13 @@ class Binomial(Distribution):
             count, self.logits = broadcast(total_count, given)
             self.probs = jitgrad.sigmoid(self.logits)
         self.total_count = count.to(self.logits.dtype)
-        super().__init__(self.probs.shape, (), validate_args)
-        self._require("total_count", "IntegerGreaterThan(lower_bound=0)",
-                      (self.total_count >= 0) & (self.total_count % 1 == 0))
-        if probs is not None:
-            self._require("probs", "Interval(lower_bound=0.0, upper_bound=1.0)", (self.probs >= 0) & (self.probs <= 1))
         self.shown = ("total_count", "probs") if probs is not None else ("total_count", "logits")
+        super().__init__(self.probs.shape, (), validate_args)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self) -> Any:
+        """0, 1, ... total_count."""
+        return constraints.integer_interval(0, self.total_count)
 
     @property
     def mean(self) -> Tensor:
@@ -103,7 +108,7 @@ class Binomial(Distribution):
                 trial += 1
             return count
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of n over x, p^x and (1 - p)^(n - x)."""
         n, logits, value = broadcast(self.total_count, self.logits, value)
         ways = jitgrad.lgamma(n + 1) - jitgrad.lgamma(value + 1) - jitgrad.lgamma(n - value + 1)
@@ -129,6 +134,7 @@ class Multinomial(Distribution):
     probs (normalised) or softmax(logits). NotImplementedError for a total_count that is no int.
     """
 
+    arg_constraints = regions(probs=constraints.simplex, logits=constraints.real_vector)
     probs: Tensor = same_as("probs", "The probabilities.", of="_categorical")
     logits: Tensor = same_as("logits", "Their logarithms.", of="_categorical")
     param_shape = same_as("param_shape", "The shape of probs.", of="_categorical")
@@ -140,6 +146,16 @@ class Multinomial(Distribution):
         self.total_count = total_count
         self._categorical = Categorical(probs, logits)
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=1)
+    def support(self) -> Any:
+        """Counts that add up to total_count."""
+        return constraints.multinomial(self.total_count)
+
+    _arguments: tuple[str, ...] = same_as("shown", "What was given of probs and logits.", of="_categorical")
+
+    def _made_again(self, given: dict[str, Any], batch_shape: Any) -> Any:
+        return Distribution._made_again(self, {"total_count": self.total_count, **given}, batch_shape)
 
     @property
     def mean(self) -> Tensor:
@@ -157,7 +173,7 @@ class Multinomial(Distribution):
         classes = jitgrad.arange(self.probs.shape[-1], device=self.probs.device)
         return (drawn.unsqueeze(-1) == classes).to(self.probs.dtype).sum(0)
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of n! / (x_1! ... x_K!) and of the product of p^x."""
         logits, value = broadcast(self.logits, value)
         logits = jitgrad.where((value == 0) & (logits == -math.inf), 0.0, logits)
@@ -175,6 +191,9 @@ class Multinomial(Distribution):
 class NegativeBinomial(Distribution):
     """How many trials of success probability probs = sigmoid(logits) succeed before total_count >= 0 have failed."""
 
+    arg_constraints = regions(total_count=constraints.greater_than_eq(0),
+        probs=constraints.half_open_interval(0.0, 1.0), logits=constraints.real)
+    support = constraints.nonnegative_integer
     probs: Tensor
     logits: Tensor
 
@@ -189,12 +208,8 @@ class NegativeBinomial(Distribution):
             count, self.logits = broadcast(total_count, given)
             self.probs = jitgrad.sigmoid(self.logits)
         self.total_count = count.to(self.logits.dtype)
-        super().__init__(self.probs.shape, (), validate_args)
-        self._require("total_count", "GreaterThanEq(lower_bound=0)", self.total_count >= 0)
-        if probs is not None:
-            self._require("probs", "HalfOpenInterval(lower_bound=0.0, upper_bound=1.0)",
-                          (self.probs >= 0) & (self.probs < 1))
         self.shown = ("total_count", "probs") if probs is not None else ("total_count", "logits")
+        super().__init__(self.probs.shape, (), validate_args)
 
     param_shape = same_as("shape", "The shape of probs.", of="probs")
 
@@ -220,7 +235,7 @@ class NegativeBinomial(Distribution):
             rate = draw_gamma(self.total_count.detach().expand(shape)) * jitgrad.exp(self.logits.detach())
             return Poisson(rate, validate_args=False).sample()
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of n + x - 1 over x, (1 - p)^n and p^x."""
         n = self.total_count
         powers = n * F.logsigmoid(-self.logits) + value * F.logsigmoid(self.logits)
