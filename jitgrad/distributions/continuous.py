@@ -311,11 +311,11 @@ class Independent(Distribution):
         made._validate_args = self._validate_args
         return made
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, value: Tensor) -> Any:
         """The base's, which asks for its support, summed over the event."""
         return self._summed(self.base_dist.log_prob(value))
 
-    def entropy(self) -> Tensor:
+    def entropy(self) -> Any:
         """The base's, summed over the event."""
         return self._summed(self.base_dist.entropy())
 

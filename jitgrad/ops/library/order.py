@@ -256,8 +256,9 @@ def isin(elements: AnyTensor[Tensor] | Number, test_elements: AnyTensor[Tensor] 
 
 def _distinct(line: Any, want_counts: bool) -> tuple[Any, Any, Any]:
     """The first element of each run of equal ones, the number of each element's run, the runs' lengths."""
-    n = line.shape[0] - 1
-    begins = apply("pad", apply("ne", take_slice(line, 0, 1, n), take_slice(line, 0, 0, n)), pads=((1, 0),), value=True)
+    k, zero = create("arange", line, length=line.shape[0], dtype=int64), as_operand(0, int64)
+    before = apply("index", line, apply("maximum", apply("sub", k, as_operand(1, int64)), zero), axes=(0,))
+    begins = apply("logical_or", apply("eq", k, zero), apply("ne", line, before))
     number = apply("cumsum", cast(begins, int64), axis=0) - 1
     first = apply("nonzero", begins)
     first = apply("squeeze", first, axis=1)
@@ -278,7 +279,7 @@ def unique(input: AnyTensor[Tensor], sorted: bool = True, return_inverse: bool =
            dim: int | None = None) -> Any:
     """The distinct elements in order; on demand the place of each element among them, and how often each occurs.
 
-    The input has at least one element. NotImplementedError for `dim`.
+    NotImplementedError for `dim`.
     """
     if dim is not None:
         raise NotImplementedError("unique() does not have dim: it gives the distinct elements of the whole tensor")
