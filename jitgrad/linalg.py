@@ -26,7 +26,8 @@ cholesky_ex, householder_product, lu, lu_factor = (_factors.cholesky_ex, _factor
                                                    _factors.lu_factor)
 ldl_factor, ldl_factor_ex, ldl_solve = _factors.ldl_factor, _factors.ldl_factor_ex, _factors.ldl_solve
 lu_factor_ex, qr, svd, svdvals = _factors.lu_factor_ex, _factors.qr, _factors.svd, _factors.svdvals
-cross, matmul, matrix_power, vector_norm = (_linalg.cross, _linalg.matmul, _linalg.matrix_power, _reduce.vector_norm)
+cross, matmul, matrix_power = _linalg.cross_along, _linalg.matmul, _linalg.matrix_power
+vector_norm = _reduce.vector_norm
 cond, matrix_norm, norm = _norms.cond, _norms.matrix_norm, _norms.norm
 inv_ex, lstsq, lu_solve, matrix_rank = _solutions.inv_ex, _solutions.lstsq, _solutions.lu_solve, _solutions.matrix_rank
 pinv, solve_ex, solve_triangular = _solutions.pinv, _solutions.solve_ex, _solutions.solve_triangular

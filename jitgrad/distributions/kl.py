@@ -49,7 +49,7 @@ def _categorical(p: Categorical, q: Categorical) -> Tensor:
     return jitgrad.where(p.probs == 0, 0.0, terms).sum(-1)
 
 
-def _independent(p: Independent, q: Independent) -> Tensor:
+def _independent(p: Independent, q: Independent) -> Any:
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
         raise NotImplementedError
     return p._summed(kl_divergence(p.base_dist, q.base_dist))

@@ -262,7 +262,7 @@ class SparseTensor(Entries):
         return SparseTensor(jitgrad.stack([self._coordinates[0][source], rows.col_indices()[at]]), values, span,
                             False).coalesce()
 
-    def __rmatmul__(self, other: Any) -> Tensor:
+    def __rmatmul__(self, other: Any) -> Any:
         """dense @ self: (k, n) @ (n, m)."""
         n, m = self._matrix()
         if other.shape[-1] != n:

@@ -73,7 +73,7 @@ class CsrTensor(Entries):
 
     mm = mv = __matmul__ = matmul
 
-    def __rmatmul__(self, other: Any) -> Tensor:
+    def __rmatmul__(self, other: Any) -> Any:
         return self.to_sparse().__rmatmul__(other)
 
     def t(self) -> CsrTensor:
