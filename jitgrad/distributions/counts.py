@@ -4,12 +4,78 @@ import math
 from typing import Any
 
 import jitgrad
+from jitgrad.autograd import Function
 from jitgrad.distributions import constraints
 from jitgrad.distributions.discrete import Categorical, _clamped, _one_of
 from jitgrad.distributions.distribution import Distribution, ExponentialFamily, Parameter, broadcast, regions, same_as
 from jitgrad.distributions.gammas import draw_gamma
+from jitgrad.dtypes import WORDS
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
+from jitgrad.ops.library.keywords import complete
+
+
+def _arrivals(rate: Tensor, generator: Any) -> Tensor:
+    """How many waiting times of a process of rate 1 fit into each time."""
+    time = -jitgrad.log1p(-jitgrad.rand_like(rate, generator=generator))
+    count = jitgrad.zeros_like(rate)
+    while bool((time < rate).any()):
+        count = count + (time < rate).to(rate.dtype)
+        time = time - jitgrad.log1p(-jitgrad.rand_like(rate, generator=generator))
+    return count
+
+
+def _hits(total: Tensor, probs: Tensor, generator: Any) -> Tensor:
+    """How many of each number of trials succeed."""
+    count, trial = jitgrad.zeros_like(total), 0
+    while bool((total > trial).any()):
+        hit = (jitgrad.rand_like(probs, generator=generator) < probs) & (total > trial)
+        count = count + hit.to(count.dtype)
+        trial += 1
+    return count
+
+
+class _Counted(Function):
+    """Counts of a Poisson process, whose gradient is zero."""
+
+    @staticmethod
+    def forward(ctx: Any, rate: Any, generator: Any) -> Any:
+        """The counts."""
+        return _arrivals(rate, generator)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        """Zeros."""
+        return jitgrad.zeros_like(grad), None
+
+
+def poisson(input: Tensor, generator: Any = None) -> Tensor:
+    """Draws of counts whose expectations are given, in their dtype; the gradient is zero, as in torch. In scripts:
+    `distributions.Poisson(rate).sample()`.
+
+    RuntimeError for a negative rate, NotImplementedError for one that is no float.
+    """
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f"\"poisson_cpu\" not implemented for '{WORDS[input.dtype.name]}'")
+    if bool((input < 0).any()):
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+    found: Tensor = _Counted.apply(input, generator)
+    return found
+
+
+def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
+    """How many of `count` trials, each of chance `prob` (above 1: sure), succeed, in their dtype; no gradient. In
+    scripts: `distributions.Binomial`.
+
+    ValueError for a count that is no float, RuntimeError for two dtypes.
+    """
+    if not count.dtype.is_floating_point:
+        raise ValueError("binomial only supports floating-point dtypes for count, got: "
+                         f"{WORDS[count.dtype.name]}")
+    if count.dtype is not prob.dtype:
+        raise RuntimeError(f"Found dtype {WORDS[prob.dtype.name]} but expected {WORDS[count.dtype.name]}")
+    total, probs = jitgrad.broadcast_tensors(count.detach(), prob.detach())
+    return _hits(total, probs, generator)
 
 
 class Poisson(ExponentialFamily):
@@ -32,13 +98,7 @@ class Poisson(ExponentialFamily):
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Waiting times are drawn until their sum passes the rate: as many draws as the largest count."""
         with jitgrad.no_grad():
-            rate = self.rate.detach().expand(self._extended(sample_shape))
-            time = -jitgrad.log1p(-jitgrad.rand_like(rate))
-            count = jitgrad.zeros_like(rate)
-            while bool((time < rate).any()):
-                count = count + (time < rate).to(rate.dtype)
-                time = time - jitgrad.log1p(-jitgrad.rand_like(rate))
-            return count
+            return _arrivals(self.rate.detach().expand(self._extended(sample_shape)), None)
 
     def _log_prob(self, value: Tensor) -> Tensor:
         """x log(rate) - rate - log(x!)."""
@@ -100,13 +160,7 @@ class Binomial(Distribution):
         """One uniform number is drawn for each trial: as many draws as the largest total_count."""
         with jitgrad.no_grad():
             shape = self._extended(sample_shape)
-            total, probs = self.total_count.detach().expand(shape), self.probs.detach().expand(shape)
-            count, trial = jitgrad.zeros_like(total), 0
-            while bool((total > trial).any()):
-                hit = (jitgrad.rand_like(probs) < probs) & (total > trial)
-                count = count + hit.to(count.dtype)
-                trial += 1
-            return count
+            return _hits(self.total_count.detach().expand(shape), self.probs.detach().expand(shape), None)
 
     def _log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of n over x, p^x and (1 - p)^(n - x)."""
@@ -241,3 +295,6 @@ class NegativeBinomial(Distribution):
         powers = n * F.logsigmoid(-self.logits) + value * F.logsigmoid(self.logits)
         ways = jitgrad.lgamma(n + value) - jitgrad.lgamma(1.0 + value) - jitgrad.lgamma(n)
         return powers + ways.masked_fill(n + value == 0, 0.0)
+
+
+complete(globals(), "torch")

@@ -12,6 +12,7 @@ import pytest
 import jitgrad
 from jitgrad import distributions as D
 from jitgrad.distributions.kl import _RULES
+from jitgrad.errors import ScriptError
 from tests.distributions import test_distributions, test_families
 
 FAMILIES = [(name, first, value) for name, first, _, value, *_ in (*test_distributions.CASES, *test_families.CASES)]
@@ -251,3 +252,46 @@ def test_divergences_of_families(p: str) -> None:
         if found[0] is not None:
             for a, b in zip(found[0], found[1], strict=True):
                 np.testing.assert_allclose(b, a, rtol=1e-6, atol=1e-9, err_msg=q)
+
+
+# --- torch.poisson, torch.binomial -----------------------------------------------------------------------------------
+
+
+def test_counts_are_drawn() -> None:
+    """Moments, generators; the gradient of rates is zero. Scripts refuse: the distributions are for them."""
+    rate = jitgrad.tensor([0.0, 0.5, 7.0], requires_grad=True)
+
+    def f(rate: Any) -> Any:
+        wide = rate.expand(4000, 3)
+        return jitgrad.poisson(wide), jitgrad.binomial(jitgrad.full_like(wide, 9.0), (wide / 7).detach())
+
+    with pytest.raises(ScriptError, match="poisson"):
+        jitgrad.script(f)(rate)
+    jitgrad.manual_seed(0)
+    results = f(rate)
+    counts, hits = [y.detach().numpy() for y in results]
+    np.testing.assert_allclose(counts.mean(0), [0, 0.5, 7], atol=0.15)
+    np.testing.assert_allclose(counts.var(0), [0, 0.5, 7], atol=0.4)
+    np.testing.assert_allclose(hits.mean(0), [0, 9 / 14, 9], atol=0.1)
+    assert jitgrad.autograd.grad(results[0].sum(), rate)[0].tolist() == [0, 0, 0]
+    generator = jitgrad.Generator().manual_seed(3)
+    again = jitgrad.Generator().manual_seed(3)
+    first, second = [jitgrad.poisson(counts_of(g), g).tolist() for g in (generator, again)]
+    assert first == second
+
+
+def counts_of(generator: Any) -> Any:
+    return jitgrad.rand(5, generator=generator) * 9
+
+
+@pytest.mark.parametrize("text", ["t.poisson(t.tensor([-1.0]))", "t.poisson(t.tensor([1]))",
+                                  "t.binomial(t.tensor([3]), t.tensor([1]))",
+                                  "t.binomial(t.ones(2), t.ones(2).double())"])
+def test_counts_refuse_as_torch(text: str) -> None:
+    torch = pytest.importorskip("torch")
+    messages = []
+    for t in (jitgrad, torch):
+        with pytest.raises((RuntimeError, ValueError)) as error:
+            eval(text, {"t": t})
+        messages.append((error.type, str(error.value)))
+    assert messages[0] == messages[1]
