@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from jitgrad.codegen.run.threads import (get_num_interop_threads, get_num_threads, set_num_interop_threads,
                                              set_num_threads)
     from jitgrad.compiler import compile
+    from jitgrad.distributions.counts import binomial, poisson
     from jitgrad.eager.format import set_printoptions
     from jitgrad.func.vectorize import vmap
     from jitgrad.nn.functional.of_torch import (adaptive_max_pool1d, alpha_dropout, alpha_dropout_, batch_norm,
@@ -44,6 +45,7 @@ _PUBLIC = ("accelerator", "amp", "autograd", "backends", "compiler", "cpu", "cud
 _MODULES = frozenset(name.removesuffix(".py") for name in _os.listdir(_os.path.dirname(__file__)))
 _LATE = {"save": "serialization", "load": "serialization", "eager_mode": "script.executor",
          "ignore": "script.graph.marks", "compile": "compiler", "cond": "_higher_order_ops",
+         "binomial": "distributions.counts", "poisson": "distributions.counts",
          "set_printoptions": "eager.format", "vmap": "func.vectorize",
          **dict.fromkeys(("sparse_coo_tensor", "sparse_csr_tensor", "spmm"), "sparse"),
          "GradScaler": "amp", "while_loop": "_higher_order_ops",

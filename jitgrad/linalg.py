@@ -17,14 +17,17 @@ from jitgrad.ops.library.sizes import axes
 __library__ = True
 
 LinAlgError = _checks.LinAlgError
-cholesky, det, eigh, eigvalsh = (_decompositions.cholesky, _decompositions.det, _decompositions.eigh,
-                                 _decompositions.eigvalsh)
+cholesky, det, eig, eigh, eigvals, eigvalsh = (
+    _decompositions.cholesky, _decompositions.det, _decompositions.eig, _decompositions.eigh, _decompositions.eigvals,
+    _decompositions.eigvalsh)
 inv, matrix_exp, slogdet, solve = (_decompositions.inv, _decompositions.matrix_exp, _decompositions.slogdet,
                                    _decompositions.solve)
 cholesky_ex, householder_product, lu, lu_factor = (_factors.cholesky_ex, _factors.householder_product, _factors.lu,
                                                    _factors.lu_factor)
+ldl_factor, ldl_factor_ex, ldl_solve = _factors.ldl_factor, _factors.ldl_factor_ex, _factors.ldl_solve
 lu_factor_ex, qr, svd, svdvals = _factors.lu_factor_ex, _factors.qr, _factors.svd, _factors.svdvals
-cross, matmul, matrix_power, vector_norm = (_linalg.cross, _linalg.matmul, _linalg.matrix_power, _reduce.vector_norm)
+cross, matmul, matrix_power = _linalg.cross_along, _linalg.matmul, _linalg.matrix_power
+vector_norm = _reduce.vector_norm
 cond, matrix_norm, norm = _norms.cond, _norms.matrix_norm, _norms.norm
 inv_ex, lstsq, lu_solve, matrix_rank = _solutions.inv_ex, _solutions.lstsq, _solutions.lu_solve, _solutions.matrix_rank
 pinv, solve_ex, solve_triangular = _solutions.pinv, _solutions.solve_ex, _solutions.solve_triangular
@@ -58,8 +61,8 @@ def multi_dot(tensors: Any) -> Tensor:
 
 complete(globals(), "torch.linalg")
 
-__all__ = ["LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh",
-           "householder_product", "inv", "inv_ex", "lstsq", "lu", "lu_factor", "lu_factor_ex", "lu_solve", "matmul",
-           "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet",
-           "solve", "solve_ex", "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve", "vander", "vecdot",
-           "vector_norm"]
+__all__ = ["LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals",
+           "eigvalsh", "householder_product", "inv", "inv_ex", "ldl_factor", "ldl_factor_ex", "ldl_solve", "lstsq",
+           "lu", "lu_factor", "lu_factor_ex", "lu_solve", "matmul", "matrix_exp", "matrix_norm", "matrix_power",
+           "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_ex", "solve_triangular", "svd",
+           "svdvals", "tensorinv", "tensorsolve", "vander", "vecdot", "vector_norm"]

@@ -209,3 +209,69 @@ def test_errors():
         func.jvp(lambda x: x, (x,), (x, x))
     with pytest.raises(RuntimeError, match="floating point"):
         func.grad(lambda x: x.sum())(jitgrad.tensor([1, 2]))
+
+
+def test_linearize():
+    def f(x, w):
+        return recurrent(jitgrad)(x, w)
+
+    primals, tangents = [[jitgrad.tensor(v) for v in vs] for vs in ((X, W), (DX, DW))]
+    output, along = func.linearize(f, *primals)
+    expected = func.jvp(f, tuple(primals), tuple(tangents))
+    for a, b in zip((*output, *along(*tangents)), (*expected[0], *expected[1]), strict=True):
+        np.testing.assert_allclose(a, b)
+    np.testing.assert_allclose(along(*[2 * t for t in tangents])[0], 2 * expected[1][0])
+
+
+def test_modules_without_running_statistics():
+    net = jitgrad.nn.Sequential(jitgrad.nn.Linear(3, 3), jitgrad.nn.Sequential(jitgrad.nn.BatchNorm1d(3)))
+    assert func.replace_all_batch_norm_modules_(net) is net
+    norm = net[1][0]
+    assert (norm.running_mean, norm.running_var, norm.num_batches_tracked, norm.track_running_stats) == (
+        None, None, None, False)
+    x = jitgrad.tensor(X).float()
+    y = func.vmap(net)(jitgrad.stack([x, x + 1]))
+    np.testing.assert_allclose(y[0].detach(), net(x).detach(), atol=1e-6)
+
+
+def test_functionalize():
+    def f(x):
+        y = x * 2
+        y[0] = 1
+        return y
+
+    x = jitgrad.tensor(X)
+    np.testing.assert_allclose(func.functionalize(f)(x), f(x))
+    with pytest.raises(RuntimeError, match="only the arguments 'mutations'"):
+        func.functionalize(f, remove="all")
+
+
+PATTERNS = [("b c (h w) -> b h w c", {"h": 2}), ("b c d -> (b c) d", {}), ("b ... -> ... b", {}),
+            ("b c (h w) -> (h b) 1 (w c)", {"w": 3}), ("... (h w) -> h (... w)", {"h": 3}), ("b c d -> b c d", {}),
+            ("(a b) c d -> a b c d", {"a": 1})]
+
+
+@against_torch
+@pytest.mark.parametrize(("pattern", "sizes"), PATTERNS)
+def test_rearrange(pattern, sizes):
+    """And in a script, with a gradient."""
+    from functorch.einops.rearrange import rearrange
+
+    x = RNG.normal(size=(2, 4, 6))
+    expected = rearrange(torch.tensor(x), pattern, **sizes).numpy()
+
+    def f(x):
+        return func.rearrange(x, pattern, **sizes)
+
+    for run in (f, jitgrad.script(f)):
+        np.testing.assert_array_equal(run(jitgrad.tensor(x)), expected)
+
+
+@pytest.mark.parametrize(("pattern", "sizes"), [("a b -> a b", {}), ("a b c -> a b", {}), ("a b (c d) -> a b c d", {}),
+                                                ("a b (c d) -> a b c d", {"c": 4}), ("a b c", {}),
+                                                ("(a (b) c -> a", {}),
+                                                ("a a b -> a b", {}), ("a b c) -> a b c", {}), ("a b ? -> a b ?", {})])
+def test_patterns_that_do_not_fit(pattern, sizes):
+    with pytest.raises(ValueError, match=r"axis|axes|brackets|->"):
+        func.rearrange(jitgrad.ones(2, 4, 6), pattern, **sizes)
+    assert func.rearrange([jitgrad.zeros(2), jitgrad.ones(2)], "n k -> k n").tolist() == [[0, 1], [0, 1]]

@@ -1,5 +1,7 @@
 """Inverses, solutions, determinants, factors: torch's values, gradients and second order, eager and scripted."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -140,3 +142,24 @@ def test_against_torch(name):
         for a, b in zip(found, results[0], strict=True):
             assert (a.dtype, a.shape) == (b.dtype, b.shape)
             np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8)
+
+
+def test_cross_takes_the_first_axis_of_three():
+    a, b = normal(2, 3, 3), normal(2, 3, 3)
+
+    def ours(a, b):
+        return jitgrad.cross(a, b), a.cross(b), jitgrad.linalg.cross(a, b)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        x, y = torch.tensor(a), torch.tensor(b)
+        expected = torch.cross(x, y), x.cross(y), torch.linalg.cross(x, y)
+    for run in (ours, jitgrad.script(ours)):
+        for found, theirs in zip(run(jitgrad.tensor(a), jitgrad.tensor(b)), expected, strict=True):
+            np.testing.assert_allclose(found, theirs)
+    script = jitgrad.script(lambda a, b: jitgrad.cross(a, b))
+    for shape in ((2, 3), (3, 3), (3, 2)):  # another size of the first axis is another axis
+        x, y = jitgrad.tensor(normal(*shape)), jitgrad.tensor(normal(*shape))
+        np.testing.assert_allclose(script(x, y), jitgrad.cross(x, y))
+    with pytest.raises(RuntimeError, match="no dimension of size 3 in input"):
+        jitgrad.cross(jitgrad.ones(2, 2), jitgrad.ones(2, 2))

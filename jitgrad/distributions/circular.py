@@ -5,7 +5,8 @@ from typing import Any
 
 import jitgrad
 from jitgrad import special
-from jitgrad.distributions.distribution import Distribution, Parameter, broadcast, same_as
+from jitgrad.distributions import constraints
+from jitgrad.distributions.distribution import Distribution, Parameter, broadcast, regions, same_as
 from jitgrad.eager.tensor import Tensor
 
 
@@ -13,13 +14,13 @@ class VonMises(Distribution):
     """The distribution of angles around loc whose density is as exp(concentration cos(x - loc)), concentration > 0."""
 
     shown = ("loc", "concentration")
+    arg_constraints = regions(loc=constraints.real, concentration=constraints.positive)
+    support = constraints.real
     mean = mode = same_as("loc")
 
     def __init__(self, loc: Parameter, concentration: Parameter, validate_args: bool | None = None):
         self.loc, self.concentration = broadcast(loc, concentration)
         super().__init__(self.loc.shape, (), validate_args)
-        self._require("loc", "Real()", self.loc == self.loc)
-        self._require("concentration", "GreaterThan(lower_bound=0.0)", self.concentration > 0)
 
     @property
     def variance(self) -> Tensor:
@@ -51,7 +52,7 @@ class VonMises(Distribution):
             angle = (angle + math.pi + self.loc.detach().double()) % (2 * math.pi) - math.pi
             return angle.to(self.loc.dtype)
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """concentration (cos(x - loc) - 1) - log(2 pi), less the logarithm of exp(-concentration) I0(concentration)."""
         k = self.concentration
         return k * (jitgrad.cos(value - self.loc) - 1) - math.log(2 * math.pi) - special.i0e(k).log()

@@ -18,9 +18,15 @@ class Constraint:
     """
 
     is_discrete: Any = False
-    event_dim: Any = 0
+    #: the axes of an event: as many as there are items, which scripts count when they are compiled
+    _event: tuple[None, ...] = ()
     #: what `repr` shows
     shown: tuple[str, ...] = ()
+
+    @property
+    def event_dim(self) -> Any:
+        """How many last axes of a value are one event."""
+        return len(self._event)
 
     def check(self, value: Any) -> Any:
         """A bool tensor: of each event, whether it is inside."""
@@ -84,7 +90,7 @@ class _IndependentConstraint(Constraint):
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int):
         self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims
         self.is_discrete = base_constraint.is_discrete
-        self.event_dim = base_constraint.event_dim + reinterpreted_batch_ndims
+        self._event = (None,) * (base_constraint.event_dim + reinterpreted_batch_ndims)
 
     def check(self, value: Any) -> Any:
         """ValueError for values of too few axes."""
@@ -217,7 +223,7 @@ class _IntegerInterval(_Between):
 class _OneHot(Constraint):
     """Vectors of zeros and a one."""
 
-    is_discrete, event_dim = True, 1
+    is_discrete, _event = True, (None,)
 
     def check(self, value: Any) -> Any:
         """Zeros and ones whose sum is 1."""
@@ -227,7 +233,7 @@ class _OneHot(Constraint):
 class _Simplex(Constraint):
     """Probabilities: at least 0, of sum 1."""
 
-    event_dim = 1
+    _event = (None,)
 
     def check(self, value: Any) -> Any:
         """To within 1e-6."""
@@ -237,7 +243,7 @@ class _Simplex(Constraint):
 class _Multinomial(Constraint):
     """Counts whose sum is a bound at most."""
 
-    is_discrete, event_dim = True, 1
+    is_discrete, _event = True, (None,)
 
     def __init__(self, upper_bound: Any):
         self.upper_bound = upper_bound
@@ -253,7 +259,7 @@ class _Multinomial(Constraint):
 class _LowerTriangular(Constraint):
     """Zeros above the diagonal."""
 
-    event_dim = 2
+    _event = (None, None)
 
     def check(self, value: Any) -> Any:
         """Equal to its lower triangle."""
@@ -281,7 +287,7 @@ class _CorrCholesky(_LowerCholesky):
 class _Square(Constraint):
     """As many rows as columns."""
 
-    event_dim = 2
+    _event = (None, None)
 
     def check(self, value: Any) -> Any:
         """By the shape."""
@@ -330,7 +336,7 @@ class _Cat(Constraint):
         if len(self.lengths) != len(self.cseq):
             raise AssertionError(f"lengths ({len(self.lengths)}) must match cseq ({len(self.cseq)})")
         self.is_discrete = any(c.is_discrete for c in self.cseq)
-        self.event_dim = max(c.event_dim for c in self.cseq)
+        self._event = (None,) * max(c.event_dim for c in self.cseq)
 
     def check(self, value: Any) -> Any:
         """Theirs side by side."""
@@ -345,11 +351,26 @@ class _Stack(Constraint):
         self.cseq, self.dim = list(cseq), dim
         self.is_discrete = any(c.is_discrete for c in self.cseq)
         widest = max(c.event_dim for c in self.cseq)
-        self.event_dim = widest + 1 if dim + widest < 0 else widest
+        self._event = (None,) * (widest + 1 if dim + widest < 0 else widest)
 
     def check(self, value: Any) -> Any:
         """Theirs side by side."""
         return jitgrad.stack([c.check(value.select(self.dim, i)) for i, c in enumerate(self.cseq)], self.dim)
+
+
+class MixtureSameFamilyConstraint(Constraint):
+    """The region of what a component draws, which all components have."""
+
+    def __init__(self, base_constraint: Constraint):
+        self.base_constraint, self.is_discrete = base_constraint, base_constraint.is_discrete
+        self._event = base_constraint._event
+
+    def check(self, value: Any) -> Any:
+        """Whether each component draws such."""
+        return self.base_constraint.check(value.unsqueeze(-1 - self.event_dim)).all(-1)
+
+    def __repr__(self) -> str:
+        return f"MixtureSameFamilyConstraint({self.base_constraint!r})"
 
 
 dependent, dependent_property, independent = _Dependent(), _DependentProperty, _IndependentConstraint

@@ -4,7 +4,8 @@ import math
 from typing import Any
 
 import jitgrad
-from jitgrad.distributions.distribution import Distribution, ExponentialFamily, Parameter, broadcast, same_as
+from jitgrad.distributions import constraints
+from jitgrad.distributions.distribution import Distribution, ExponentialFamily, Parameter, broadcast, regions, same_as
 from jitgrad.eager.tensor import Tensor
 
 
@@ -13,11 +14,12 @@ class _LocationScale(Distribution):
 
     has_rsample = True
     shown = ("loc", "scale")
+    arg_constraints = regions(loc=constraints.real, scale=constraints.positive)
+    support = constraints.real
 
     def __init__(self, loc: Parameter, scale: Parameter, validate_args: bool | None = None):
         self.loc, self.scale = broadcast(loc, scale)
         super().__init__(self.loc.shape, (), validate_args)
-        self._require("scale", "GreaterThan(lower_bound=0.0)", self.scale > 0)
 
 
 class Normal(_LocationScale, ExponentialFamily):
@@ -38,12 +40,12 @@ class Normal(_LocationScale, ExponentialFamily):
         drawn = jitgrad.randn(self._extended(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
         return self.loc + drawn * self.scale
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """-((x - loc) / scale)^2 / 2 - log(scale) - log(2 pi) / 2."""
         z = (value - self.loc) / self.scale
         return -0.5 * z * z - self.scale.log() - 0.5 * math.log(2 * math.pi)
 
-    def cdf(self, value: Tensor) -> Tensor:
+    def _cdf(self, value: Tensor) -> Tensor:
         """(1 + erf(z / sqrt(2))) / 2."""
         return 0.5 * (1 + jitgrad.erf((value - self.loc) / (self.scale * math.sqrt(2))))
 
@@ -68,6 +70,8 @@ class LogNormal(Distribution):
     """exp of a normal distribution."""
 
     has_rsample = True
+    arg_constraints = regions(loc=constraints.real, scale=constraints.positive)
+    support = constraints.positive
     loc: Tensor = same_as("loc", "The mean of the logarithm.", of="base_dist")
     scale: Tensor = same_as("scale", "The standard deviation of the logarithm.", of="base_dist")
 
@@ -90,7 +94,7 @@ class LogNormal(Distribution):
         """exp of the normal's."""
         return self.base_dist.rsample(sample_shape).exp()
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """The normal's at log(x), minus log(x)."""
         return self.base_dist.log_prob(value.log()) - value.log()
 
@@ -108,8 +112,16 @@ class Uniform(Distribution):
     def __init__(self, low: Parameter, high: Parameter, validate_args: bool | None = None):
         self.low, self.high = broadcast(low, high)
         super().__init__(self.low.shape, (), validate_args)
-        if validate_args is not False and not bool((self.low < self.high).all()):
-            raise ValueError("Uniform is not defined when low>= high")
+
+    @property
+    def arg_constraints(self) -> dict[str, Any]:
+        """low < high."""
+        return {"low": constraints.less_than(self.high), "high": constraints.greater_than(self.low)}
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> Any:
+        """Between both."""
+        return constraints.interval(self.low, self.high)
 
     @property
     def mean(self) -> Tensor:
@@ -126,12 +138,12 @@ class Uniform(Distribution):
         u = jitgrad.rand(self._extended(sample_shape), dtype=self.low.dtype, device=self.low.device)
         return self.low + u * (self.high - self.low)
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """-log(high - low) inside, -inf outside."""
         inside = (self.low <= value) & (value < self.high)
         return jitgrad.where(inside, -jitgrad.log(self.high - self.low), -math.inf)
 
-    def cdf(self, value: Tensor) -> Tensor:
+    def _cdf(self, value: Tensor) -> Tensor:
         """(x - low) / (high - low), in [0, 1]."""
         return ((value - self.low) / (self.high - self.low)).clamp(0, 1)
 
@@ -149,12 +161,13 @@ class Exponential(ExponentialFamily):
 
     has_rsample = True
     shown = ("rate",)
+    arg_constraints = regions(rate=constraints.positive)
+    support = constraints.nonnegative
     _mean_carrier_measure = 0.0
 
     def __init__(self, rate: Parameter, validate_args: bool | None = None):
         self.rate = broadcast(rate)[0]
         super().__init__(self.rate.shape, (), validate_args)
-        self._require("rate", "GreaterThan(lower_bound=0.0)", self.rate > 0)
 
     @property
     def mean(self) -> Tensor:
@@ -171,11 +184,11 @@ class Exponential(ExponentialFamily):
         u = jitgrad.rand(self._extended(sample_shape), dtype=self.rate.dtype, device=self.rate.device)
         return -jitgrad.log1p(-u) / self.rate
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """log(rate) - rate * x."""
         return self.rate.log() - self.rate * value
 
-    def cdf(self, value: Tensor) -> Tensor:
+    def _cdf(self, value: Tensor) -> Tensor:
         """1 - exp(-rate * x)."""
         return 1 - jitgrad.exp(-self.rate * value)
 
@@ -210,11 +223,11 @@ class Laplace(_LocationScale):
         u = jitgrad.rand(self._extended(sample_shape), dtype=self.loc.dtype, device=self.loc.device) * 2 - 1
         return self.loc - self.scale * u.sign() * jitgrad.log1p(-u.abs().clamp_max(1 - 1e-7))
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """-log(2 scale) - |x - loc| / scale."""
         return -jitgrad.log(2 * self.scale) - jitgrad.abs(value - self.loc) / self.scale
 
-    def cdf(self, value: Tensor) -> Tensor:
+    def _cdf(self, value: Tensor) -> Tensor:
         """1/2 - sign(x - loc) (exp(-|x - loc| / scale) - 1) / 2."""
         d = value - self.loc
         return 0.5 - 0.5 * d.sign() * jitgrad.expm1(-d.abs() / self.scale)
@@ -243,7 +256,7 @@ class Gumbel(_LocationScale):
         u = u.clamp(1e-20, 1 - 1e-7)
         return self.loc - self.scale * jitgrad.log(-jitgrad.log(u))
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """y - exp(y) - log(scale), y = (loc - x) / scale."""
         y = (self.loc - value) / self.scale
         return y - y.exp() - self.scale.log()
@@ -263,11 +276,12 @@ class Independent(Distribution):
         if n < 0:
             raise ValueError("Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), actual "
                              f"{reinterpreted_batch_ndims} vs {len(shape)}")
-        self.base_dist, self.reinterpreted_batch_ndims = base_distribution, reinterpreted_batch_ndims
+        self.base_dist: Any = base_distribution
+        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
         super().__init__(shape[:n], shape[n:] + tuple(base_distribution.event_shape), validate_args)
         self.has_rsample = base_distribution.has_rsample
 
-    def _summed(self, x: Tensor) -> Tensor:
+    def _summed(self, x: Any) -> Any:
         for _ in range(self.reinterpreted_batch_ndims):
             x = x.sum(-1)
         return x
@@ -275,19 +289,33 @@ class Independent(Distribution):
     mean = same_as("mean", "The base's.", of="base_dist")
     variance = same_as("variance", "The base's.", of="base_dist")
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Any = ()) -> Any:
         """The base's."""
         return self.base_dist.rsample(sample_shape)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Any = ()) -> Any:
         """The base's."""
         return self.base_dist.sample(sample_shape)
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        """The base's, summed over the event."""
+    @constraints.dependent_property
+    def support(self) -> Any:
+        """The base's, of whole events."""
+        base = self.base_dist.support
+        return constraints.independent(base, self.reinterpreted_batch_ndims) if self.reinterpreted_batch_ndims else base
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """Of the base expanded."""
+        more = tuple(self._event_shape)[:self.reinterpreted_batch_ndims]
+        made = Independent(self.base_dist.expand((*tuple(batch_shape), *more)), self.reinterpreted_batch_ndims,
+                           validate_args=False)
+        made._validate_args = self._validate_args
+        return made
+
+    def log_prob(self, value: Tensor) -> Any:
+        """The base's, which asks for its support, summed over the event."""
         return self._summed(self.base_dist.log_prob(value))
 
-    def entropy(self) -> Tensor:
+    def entropy(self) -> Any:
         """The base's, summed over the event."""
         return self._summed(self.base_dist.entropy())
 

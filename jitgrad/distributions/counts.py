@@ -4,23 +4,91 @@ import math
 from typing import Any
 
 import jitgrad
+from jitgrad.autograd import Function
+from jitgrad.distributions import constraints
 from jitgrad.distributions.discrete import Categorical, _clamped, _one_of
-from jitgrad.distributions.distribution import Distribution, ExponentialFamily, Parameter, broadcast, same_as
+from jitgrad.distributions.distribution import Distribution, ExponentialFamily, Parameter, broadcast, regions, same_as
 from jitgrad.distributions.gammas import draw_gamma
+from jitgrad.dtypes import WORDS
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
+from jitgrad.ops.library.keywords import complete
+
+
+def _arrivals(rate: Tensor, generator: Any) -> Tensor:
+    """How many waiting times of a process of rate 1 fit into each time."""
+    time = -jitgrad.log1p(-jitgrad.rand_like(rate, generator=generator))
+    count = jitgrad.zeros_like(rate)
+    while bool((time < rate).any()):
+        count = count + (time < rate).to(rate.dtype)
+        time = time - jitgrad.log1p(-jitgrad.rand_like(rate, generator=generator))
+    return count
+
+
+def _hits(total: Tensor, probs: Tensor, generator: Any) -> Tensor:
+    """How many of each number of trials succeed."""
+    count, trial = jitgrad.zeros_like(total), 0
+    while bool((total > trial).any()):
+        hit = (jitgrad.rand_like(probs, generator=generator) < probs) & (total > trial)
+        count = count + hit.to(count.dtype)
+        trial += 1
+    return count
+
+
+class _Counted(Function):
+    """Counts of a Poisson process, whose gradient is zero."""
+
+    @staticmethod
+    def forward(ctx: Any, rate: Any, generator: Any) -> Any:
+        """The counts."""
+        return _arrivals(rate, generator)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        """Zeros."""
+        return jitgrad.zeros_like(grad), None
+
+
+def poisson(input: Tensor, generator: Any = None) -> Tensor:
+    """Draws of counts whose expectations are given, in their dtype; the gradient is zero, as in torch. In scripts:
+    `distributions.Poisson(rate).sample()`.
+
+    RuntimeError for a negative rate, NotImplementedError for one that is no float.
+    """
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f"\"poisson_cpu\" not implemented for '{WORDS[input.dtype.name]}'")
+    if bool((input < 0).any()):
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+    found: Tensor = _Counted.apply(input, generator)
+    return found
+
+
+def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
+    """How many of `count` trials, each of chance `prob` (above 1: sure), succeed, in their dtype; no gradient. In
+    scripts: `distributions.Binomial`.
+
+    ValueError for a count that is no float, RuntimeError for two dtypes.
+    """
+    if not count.dtype.is_floating_point:
+        raise ValueError("binomial only supports floating-point dtypes for count, got: "
+                         f"{WORDS[count.dtype.name]}")
+    if count.dtype is not prob.dtype:
+        raise RuntimeError(f"Found dtype {WORDS[prob.dtype.name]} but expected {WORDS[count.dtype.name]}")
+    total, probs = jitgrad.broadcast_tensors(count.detach(), prob.detach())
+    return _hits(total, probs, generator)
 
 
 class Poisson(ExponentialFamily):
     """How many events of a process with rate >= 0 happen in a unit of time."""
 
     shown = ("rate",)
+    arg_constraints = regions(rate=constraints.nonnegative)
+    support = constraints.nonnegative_integer
     mean = variance = same_as("rate")
 
     def __init__(self, rate: Parameter, validate_args: bool | None = None):
         self.rate = broadcast(rate)[0]
         super().__init__(self.rate.shape, (), validate_args)
-        self._require("rate", "GreaterThanEq(lower_bound=0.0)", self.rate >= 0)
 
     @property
     def mode(self) -> Tensor:
@@ -30,15 +98,9 @@ class Poisson(ExponentialFamily):
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Waiting times are drawn until their sum passes the rate: as many draws as the largest count."""
         with jitgrad.no_grad():
-            rate = self.rate.detach().expand(self._extended(sample_shape))
-            time = -jitgrad.log1p(-jitgrad.rand_like(rate))
-            count = jitgrad.zeros_like(rate)
-            while bool((time < rate).any()):
-                count = count + (time < rate).to(rate.dtype)
-                time = time - jitgrad.log1p(-jitgrad.rand_like(rate))
-            return count
+            return _arrivals(self.rate.detach().expand(self._extended(sample_shape)), None)
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """x log(rate) - rate - log(x!)."""
         rate, value = broadcast(self.rate, value)
         return jitgrad.xlogy(value, rate) - rate - jitgrad.lgamma(value + 1)
@@ -55,6 +117,8 @@ class Binomial(Distribution):
     """How many of total_count trials, each with probability probs = sigmoid(logits), succeed."""
 
     has_enumerate_support = True
+    arg_constraints = regions(total_count=constraints.nonnegative_integer, probs=constraints.unit_interval,
+        logits=constraints.real)
     probs: Tensor
     logits: Tensor
 
@@ -69,12 +133,13 @@ class Binomial(Distribution):
             count, self.logits = broadcast(total_count, given)
             self.probs = jitgrad.sigmoid(self.logits)
         self.total_count = count.to(self.logits.dtype)
-        super().__init__(self.probs.shape, (), validate_args)
-        self._require("total_count", "IntegerGreaterThan(lower_bound=0)",
-                      (self.total_count >= 0) & (self.total_count % 1 == 0))
-        if probs is not None:
-            self._require("probs", "Interval(lower_bound=0.0, upper_bound=1.0)", (self.probs >= 0) & (self.probs <= 1))
         self.shown = ("total_count", "probs") if probs is not None else ("total_count", "logits")
+        super().__init__(self.probs.shape, (), validate_args)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self) -> Any:
+        """0, 1, ... total_count."""
+        return constraints.integer_interval(0, self.total_count)
 
     @property
     def mean(self) -> Tensor:
@@ -95,15 +160,9 @@ class Binomial(Distribution):
         """One uniform number is drawn for each trial: as many draws as the largest total_count."""
         with jitgrad.no_grad():
             shape = self._extended(sample_shape)
-            total, probs = self.total_count.detach().expand(shape), self.probs.detach().expand(shape)
-            count, trial = jitgrad.zeros_like(total), 0
-            while bool((total > trial).any()):
-                hit = (jitgrad.rand_like(probs) < probs) & (total > trial)
-                count = count + hit.to(count.dtype)
-                trial += 1
-            return count
+            return _hits(self.total_count.detach().expand(shape), self.probs.detach().expand(shape), None)
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of n over x, p^x and (1 - p)^(n - x)."""
         n, logits, value = broadcast(self.total_count, self.logits, value)
         ways = jitgrad.lgamma(n + 1) - jitgrad.lgamma(value + 1) - jitgrad.lgamma(n - value + 1)
@@ -129,6 +188,7 @@ class Multinomial(Distribution):
     probs (normalised) or softmax(logits). NotImplementedError for a total_count that is no int.
     """
 
+    arg_constraints = regions(probs=constraints.simplex, logits=constraints.real_vector)
     probs: Tensor = same_as("probs", "The probabilities.", of="_categorical")
     logits: Tensor = same_as("logits", "Their logarithms.", of="_categorical")
     param_shape = same_as("param_shape", "The shape of probs.", of="_categorical")
@@ -140,6 +200,16 @@ class Multinomial(Distribution):
         self.total_count = total_count
         self._categorical = Categorical(probs, logits)
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=1)
+    def support(self) -> Any:
+        """Counts that add up to total_count."""
+        return constraints.multinomial(self.total_count)
+
+    _arguments: tuple[str, ...] = same_as("shown", "What was given of probs and logits.", of="_categorical")
+
+    def _made_again(self, given: dict[str, Any], batch_shape: Any) -> Any:
+        return Distribution._made_again(self, {"total_count": self.total_count, **given}, batch_shape)
 
     @property
     def mean(self) -> Tensor:
@@ -157,7 +227,7 @@ class Multinomial(Distribution):
         classes = jitgrad.arange(self.probs.shape[-1], device=self.probs.device)
         return (drawn.unsqueeze(-1) == classes).to(self.probs.dtype).sum(0)
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of n! / (x_1! ... x_K!) and of the product of p^x."""
         logits, value = broadcast(self.logits, value)
         logits = jitgrad.where((value == 0) & (logits == -math.inf), 0.0, logits)
@@ -175,6 +245,9 @@ class Multinomial(Distribution):
 class NegativeBinomial(Distribution):
     """How many trials of success probability probs = sigmoid(logits) succeed before total_count >= 0 have failed."""
 
+    arg_constraints = regions(total_count=constraints.greater_than_eq(0),
+        probs=constraints.half_open_interval(0.0, 1.0), logits=constraints.real)
+    support = constraints.nonnegative_integer
     probs: Tensor
     logits: Tensor
 
@@ -189,12 +262,8 @@ class NegativeBinomial(Distribution):
             count, self.logits = broadcast(total_count, given)
             self.probs = jitgrad.sigmoid(self.logits)
         self.total_count = count.to(self.logits.dtype)
-        super().__init__(self.probs.shape, (), validate_args)
-        self._require("total_count", "GreaterThanEq(lower_bound=0)", self.total_count >= 0)
-        if probs is not None:
-            self._require("probs", "HalfOpenInterval(lower_bound=0.0, upper_bound=1.0)",
-                          (self.probs >= 0) & (self.probs < 1))
         self.shown = ("total_count", "probs") if probs is not None else ("total_count", "logits")
+        super().__init__(self.probs.shape, (), validate_args)
 
     param_shape = same_as("shape", "The shape of probs.", of="probs")
 
@@ -220,9 +289,12 @@ class NegativeBinomial(Distribution):
             rate = draw_gamma(self.total_count.detach().expand(shape)) * jitgrad.exp(self.logits.detach())
             return Poisson(rate, validate_args=False).sample()
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of n + x - 1 over x, (1 - p)^n and p^x."""
         n = self.total_count
         powers = n * F.logsigmoid(-self.logits) + value * F.logsigmoid(self.logits)
         ways = jitgrad.lgamma(n + value) - jitgrad.lgamma(1.0 + value) - jitgrad.lgamma(n)
         return powers + ways.masked_fill(n + value == 0, 0.0)
+
+
+complete(globals(), "torch")

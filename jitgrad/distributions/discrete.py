@@ -3,7 +3,8 @@
 from typing import Any
 
 import jitgrad
-from jitgrad.distributions.distribution import Distribution, ExponentialFamily, Parameter, broadcast, same_as
+from jitgrad.distributions import constraints
+from jitgrad.distributions.distribution import Distribution, ExponentialFamily, Parameter, broadcast, regions, same_as
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 
@@ -24,6 +25,8 @@ class Bernoulli(ExponentialFamily):
     has_enumerate_support = True
     probs: Tensor
     logits: Tensor
+    arg_constraints = regions(probs=constraints.unit_interval, logits=constraints.real)
+    support = constraints.boolean
     _mean_carrier_measure = 0.0
 
     def __init__(self, probs: Parameter | None = None, logits: Parameter | None = None,
@@ -32,13 +35,11 @@ class Bernoulli(ExponentialFamily):
         if probs is not None:
             self.probs = broadcast(probs)[0]
             self.logits = jitgrad.log(_clamped(self.probs)) - jitgrad.log1p(-_clamped(self.probs))
-            super().__init__(self.probs.shape, (), validate_args)
-            self._require("probs", "Interval(lower_bound=0.0, upper_bound=1.0)", (self.probs >= 0) & (self.probs <= 1))
         else:
             self.logits = broadcast(logits)[0]  # type: ignore[arg-type]
             self.probs = jitgrad.sigmoid(self.logits)
-            super().__init__(self.logits.shape, (), validate_args)
         self.shown = ("probs",) if probs is not None else ("logits",)
+        super().__init__(self.probs.shape, (), validate_args)
 
     mean = same_as("probs")
 
@@ -52,7 +53,7 @@ class Bernoulli(ExponentialFamily):
         with jitgrad.no_grad():
             return jitgrad.bernoulli(self.probs.detach().expand(self._extended(sample_shape)))
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """-binary_cross_entropy_with_logits."""
         logits, value = broadcast(self.logits, value)
         return -F.binary_cross_entropy_with_logits(logits, value, reduction="none")
@@ -78,6 +79,7 @@ class Categorical(Distribution):
     """One of K classes, with probabilities probs (normalised) or softmax(logits) along the last axis."""
 
     has_enumerate_support = True
+    arg_constraints = regions(probs=constraints.simplex, logits=constraints.real_vector)
     probs: Tensor
     logits: Tensor
 
@@ -87,9 +89,7 @@ class Categorical(Distribution):
         if given.dim() < 1:
             raise ValueError(f"`{'probs' if probs is not None else 'logits'}` parameter must be at least "
                              "one-dimensional.")
-        super().__init__(given.shape[:-1], (), validate_args)
         if probs is not None:
-            self._require("probs", "Simplex()", probs.sum(-1) > 0)
             self.probs = probs / probs.sum(-1, keepdim=True)
             self.logits = jitgrad.log(_clamped(self.probs))
         else:
@@ -97,6 +97,12 @@ class Categorical(Distribution):
             self.probs = F.softmax(self.logits, -1)
         self._num_events = given.shape[-1]
         self.shown = ("probs",) if probs is not None else ("logits",)
+        super().__init__(given.shape[:-1], (), validate_args)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self) -> Any:
+        """The classes."""
+        return constraints.integer_interval(0, self._num_events - 1)
 
     param_shape = same_as("shape", "The shape of probs.", of="probs")
 
@@ -113,7 +119,7 @@ class Categorical(Distribution):
             u = u.unsqueeze(-1) * sums[..., -1:]
             return (sums[..., :-1] <= u).sum(-1)
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """The logit of the class; value int64, or a float with whole numbers."""
         index = value.to(jitgrad.int64).unsqueeze(-1)
         shape = jitgrad.broadcast_tensors(index, self.logits[..., :1])[0].shape
@@ -135,6 +141,8 @@ class OneHotCategorical(Distribution):
     """`Categorical` with one-hot vectors as draws."""
 
     has_enumerate_support = True
+    arg_constraints = regions(probs=constraints.simplex, logits=constraints.real_vector)
+    support = constraints.one_hot
     probs: Tensor = same_as("probs", "The probabilities.", of="_categorical")
     logits: Tensor = same_as("logits", "Their logarithms.", of="_categorical")
     mean, variance = Bernoulli.mean, Bernoulli.variance
@@ -143,6 +151,8 @@ class OneHotCategorical(Distribution):
     def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None):
         self._categorical = Categorical(probs, logits, validate_args)
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
+
+    _arguments: tuple[str, ...] = same_as("shown", "What was given.", of="_categorical")
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """One-hot vectors in the dtype of the parameters."""
@@ -161,7 +171,7 @@ class OneHotCategorical(Distribution):
         """The vectors along a new first axis."""
         return self._one_hot(self._categorical.enumerate_support(expand))
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """The logit of the class that is 1."""
         return self._categorical.log_prob(value.argmax(-1))
 
@@ -186,19 +196,26 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 class Geometric(Distribution):
     """How many trials of success probability probs fail before the first success."""
 
-    shown = ("probs",)
+    arg_constraints = regions(probs=constraints.unit_interval, logits=constraints.real)
+    support = constraints.nonnegative_integer
     probs: Tensor
+    logits: Tensor
 
     def __init__(self, probs: Parameter | None = None, logits: Parameter | None = None,
                  validate_args: bool | None = None):
         _one_of(probs, logits)
         if probs is not None:
             self.probs = broadcast(probs)[0]
-            super().__init__(self.probs.shape, (), validate_args)
-            self._require("probs", "GreaterThan(lower_bound=0.0)", self.probs > 0)
+            self.logits = jitgrad.log(_clamped(self.probs)) - jitgrad.log1p(-_clamped(self.probs))
         else:
-            self.probs = jitgrad.sigmoid(broadcast(logits)[0])  # type: ignore[arg-type]
-            super().__init__(self.probs.shape, (), validate_args)
+            self.logits = broadcast(logits)[0]  # type: ignore[arg-type]
+            self.probs = jitgrad.sigmoid(self.logits)
+        self.shown = ("probs",) if probs is not None else ("logits",)
+        super().__init__(self.probs.shape, (), validate_args)
+        if self._validate_args and probs is not None and not bool((self.probs > 0).all()):
+            raise ValueError(f"Expected parameter probs ({type(self.probs).__name__} of shape "
+                             f"{tuple(self.probs.shape)}) of distribution {self!r} to be positive but found invalid "
+                             f"values:\n{self.probs}")
 
     @property
     def mean(self) -> Tensor:
@@ -217,7 +234,7 @@ class Geometric(Distribution):
             u = u.clamp_min(1e-20)
             return (u.log() / jitgrad.log1p(-self.probs.detach())).floor()
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """x log(1 - probs) + log(probs)."""
         value, probs = broadcast(value, self.probs)
         return jitgrad.xlogy(value, 1 - probs) + probs.log()

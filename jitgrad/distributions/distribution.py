@@ -3,6 +3,7 @@
 from typing import Any, TypeAlias
 
 import jitgrad
+from jitgrad.distributions import constraints
 from jitgrad.eager.tensor import Tensor
 
 Parameter: TypeAlias = Tensor | float
@@ -33,6 +34,11 @@ def same_as(name: str, doc: str = "", of: str = "") -> Any:
     return property(lambda self: getattr(self, name), doc=doc or f"{name}.")
 
 
+def regions(**of: Any) -> Any:
+    """Of which region each parameter is, by name."""
+    return of
+
+
 class Distribution:
     """A distribution over tensors.
 
@@ -40,24 +46,93 @@ class Distribution:
         batch_shape: the shape of the parameters: as many independent distributions.
         event_shape: the shape of one draw.
         has_rsample: whether `rsample` is there: draws that carry gradients to the parameters.
+        arg_constraints: of which region each parameter is, ValueError of others.
+        support: the region of draws; `log_prob` and `cdf` of other values are ValueErrors.
+
+    With `validate_args=False` nothing is asked. A subclass has `_log_prob` and `_cdf`, which need not ask.
     """
 
     has_rsample = False
     has_enumerate_support = False
+    _validate_args = __debug__
     #: the parameters that `repr` shows
     shown: tuple[str, ...] = ()
 
     def __init__(self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None):
-        self._batch_shape, self._event_shape, self._validate_args = batch_shape, event_shape, validate_args
+        self._batch_shape, self._event_shape = batch_shape, event_shape
+        if validate_args is not None:
+            self._validate_args = validate_args
+        if self._validate_args:
+            for name in self.shown or self.arg_constraints:
+                if name in self.arg_constraints and not constraints.is_dependent(self.arg_constraints[name]):
+                    self._require(name, getattr(self, name), self.arg_constraints[name])
 
     batch_shape = same_as("_batch_shape", "The shape of the parameters.")
     event_shape = same_as("_event_shape", "The shape of one draw.")
 
-    def _require(self, name: str, constraint: str, satisfied: Tensor) -> None:
-        """ValueError unless all values of a parameter are allowed; not with validate_args=False."""
-        if self._validate_args is not False and not bool(satisfied.all()):
-            raise ValueError(f"Expected parameter {name} of distribution {type(self).__name__} to satisfy the "
-                             f"constraint {constraint}, but found invalid values")
+    @staticmethod
+    def set_default_validate_args(value: bool) -> None:
+        """Whether parameters and values are asked where `validate_args` does not say it."""
+        if value not in (True, False):
+            raise ValueError
+        Distribution._validate_args = value
+
+    @property
+    def arg_constraints(self) -> dict[str, Any]:
+        """Of which region each parameter is."""
+        return {}
+
+    @property
+    def support(self) -> Any:
+        """The region of draws, a `constraints.Constraint`."""
+        raise NotImplementedError
+
+    def _require(self, name: str, value: Tensor, constraint: Any) -> None:
+        """ValueError unless all values of a parameter are allowed."""
+        if not bool(constraint.check(value).all()):
+            raise ValueError(f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of "
+                             f"distribution {self!r} to satisfy the constraint {constraint!r}, but found invalid "
+                             f"values:\n{value}")
+
+    def _validate_sample(self, value: Tensor) -> None:
+        """ValueError for a value that is no tensor, not of the shape of draws, or outside the support."""
+        if not isinstance(value, Tensor):
+            raise ValueError("The value argument to log_prob must be a Tensor")
+        event, whole = tuple(self._event_shape), self._extended(())
+        shape = tuple(value.shape)
+        if len(shape) < len(event) or shape[len(shape) - len(event):] != event:
+            raise ValueError(f"The right-most size of value must match event_shape: {value.size()} vs "
+                             f"Size({list(event)}).")
+        for k in range(1, min(len(shape), len(whole)) + 1):
+            if shape[-k] != 1 and whole[-k] != 1 and shape[-k] != whole[-k]:
+                raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {value.size()} vs "
+                                 f"Size({list(whole)}).")
+        if not bool(self.support.check(value).all()):
+            raise ValueError(f"Expected value argument ({type(value).__name__} of shape {shape}) to be within the "
+                             f"support ({self.support!r}) of the distribution {self!r}, but found invalid values:\n"
+                             f"{value}")
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """The distribution with parameters expanded to another batch shape, as views of these."""
+        if not self._arguments:
+            raise NotImplementedError(f"{type(self).__name__} has no expand")
+        given = {name: self._widened(getattr(self, name), tuple(batch_shape)) for name in self._arguments}
+        return self._made_again(given, tuple(batch_shape))
+
+    def _made_again(self, given: dict[str, Any], batch_shape: Any) -> Any:
+        """One of the class with these arguments."""
+        made = type(self)(**given, validate_args=False)
+        made._validate_args = self._validate_args
+        return made
+
+    def _widened(self, x: Any, batch_shape: Any) -> Any:
+        """A parameter of other batches."""
+        return x.expand(*batch_shape, *tuple(x.shape)[len(tuple(self._batch_shape)):])
+
+    @property
+    def _arguments(self) -> tuple[str, ...]:
+        """The names of the arguments of which an equal one is made."""
+        return self.shown or tuple(self.arg_constraints)
 
     def _extended(self, sample_shape: Any) -> tuple[Any, ...]:
         """The shape of `sample_shape` draws."""
@@ -88,7 +163,12 @@ class Distribution:
             return self.rsample(sample_shape).detach()
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The logarithm of the density, or probability, at a value."""
+        """The logarithm of the density, or probability, at a value. ValueError for one outside the support."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return self._log_prob(value)
+
+    def _log_prob(self, value: Tensor) -> Tensor:
         raise NotImplementedError
 
     def entropy(self) -> Tensor:
@@ -100,7 +180,12 @@ class Distribution:
         return jitgrad.exp(self.entropy())
 
     def cdf(self, value: Tensor) -> Tensor:
-        """The probability of at most the value."""
+        """The probability of at most the value. ValueError for one outside the support."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return self._cdf(value)
+
+    def _cdf(self, value: Tensor) -> Tensor:
         raise NotImplementedError
 
     def icdf(self, value: Tensor) -> Tensor:

@@ -1,15 +1,18 @@
 """Gamma distributions and their kin: Chi2, Beta, Dirichlet, StudentT.
 
-Draws carry no gradients: `rsample` is not there (its derivative is that of the incomplete gamma function in its first
-argument).
+Draws are by rejection; their gradients are those with which they keep the probability of less (`ops/rows/special/
+implicit.py`). As in torch they have no second order.
 """
 
 import math
 from typing import Any
 
 import jitgrad
-from jitgrad.distributions.distribution import Distribution, ExponentialFamily, Parameter, broadcast, same_as
+from jitgrad.autograd import Function
+from jitgrad.distributions import constraints
+from jitgrad.distributions.distribution import Distribution, ExponentialFamily, Parameter, broadcast, regions, same_as
 from jitgrad.eager.tensor import Tensor
+from jitgrad.ops.library.special.functions import dirichlet_grad, standard_gamma_grad
 
 
 def draw_gamma(concentration: Tensor) -> Tensor:
@@ -33,17 +36,59 @@ def draw_gamma(concentration: Tensor) -> Tensor:
     return jitgrad.where(small, found * less, found).clamp(min=jitgrad.finfo(d.dtype).tiny)
 
 
+class _StandardGamma(Function):
+    """Draws of rate 1."""
+
+    @staticmethod
+    def forward(ctx: Any, concentration: Any) -> Any:
+        """By rejection."""
+        drawn = draw_gamma(concentration)
+        ctx.save_for_backward(concentration, drawn)
+        return drawn
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        """Of draws that keep their probability of less."""
+        return grad * standard_gamma_grad(*ctx.saved_tensors)
+
+
+class _Shares(Function):
+    """The shares of gamma numbers in their sum along the last axis."""
+
+    @staticmethod
+    def forward(ctx: Any, concentration: Any) -> Any:
+        """Each gamma number over the sum."""
+        drawn = draw_gamma(concentration)
+        shares = drawn / drawn.sum(-1, keepdim=True)
+        ctx.save_for_backward(concentration, shares)
+        return shares
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        """Each share moves as a beta number, and the others in proportion to what is left for them."""
+        concentration, shares = ctx.saved_tensors
+        slope = dirichlet_grad(shares, concentration, concentration.sum(-1, keepdim=True))
+        return slope * (grad - (shares * grad).sum(-1, keepdim=True))
+
+
+def standard_gamma(concentration: Tensor) -> Tensor:
+    """Draws of rate 1, one for each element, with gradients."""
+    found: Tensor = _StandardGamma.apply(concentration)
+    return found
+
+
 class Gamma(ExponentialFamily):
     """The distribution of waiting times for `concentration` events of a process of the given rate, both above 0."""
 
+    has_rsample = True
     shown: tuple[str, ...] = ("concentration", "rate")
+    arg_constraints = regions(concentration=constraints.positive, rate=constraints.positive)
+    support = constraints.nonnegative
     _mean_carrier_measure = 0.0
 
     def __init__(self, concentration: Parameter, rate: Parameter, validate_args: bool | None = None):
         self.concentration, self.rate = broadcast(concentration, rate)
         super().__init__(self.concentration.shape, (), validate_args)
-        self._require("concentration", "GreaterThan(lower_bound=0.0)", self.concentration > 0)
-        self._require("rate", "GreaterThan(lower_bound=0.0)", self.rate > 0)
 
     @property
     def mean(self) -> Tensor:
@@ -60,13 +105,11 @@ class Gamma(ExponentialFamily):
         """concentration / rate^2."""
         return self.concentration / self.rate.pow(2)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
         """By rejection; see `draw_gamma`."""
-        with jitgrad.no_grad():
-            shape = self._extended(sample_shape)
-            return draw_gamma(self.concentration.detach().expand(shape)) / self.rate.detach()
+        return standard_gamma(self.concentration.expand(self._extended(sample_shape))) / self.rate
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """a log(b) + (a - 1) log(x) - b x - lgamma(a)."""
         a, b = self.concentration, self.rate
         return jitgrad.xlogy(a, b) + jitgrad.xlogy(a - 1, value) - b * value - jitgrad.lgamma(a)
@@ -89,6 +132,7 @@ class Chi2(Gamma):
     """The distribution of the sum of df squares of normal numbers: `Gamma(df / 2, 1 / 2)`."""
 
     shown = ()
+    arg_constraints = regions(df=constraints.positive)
 
     def __init__(self, df: Parameter, validate_args: bool | None = None):
         super().__init__(df * 0.5, 0.5, validate_args)
@@ -102,7 +146,10 @@ class Chi2(Gamma):
 class Dirichlet(ExponentialFamily):
     """The distribution of probabilities of K classes of which concentration - 1, (..., K), have been seen."""
 
+    has_rsample = True
     shown = ("concentration",)
+    arg_constraints = regions(concentration=constraints.independent(constraints.positive, 1))
+    support = constraints.simplex
     _mean_carrier_measure = 0.0
 
     def __init__(self, concentration: Tensor, validate_args: bool | None = None):
@@ -110,7 +157,6 @@ class Dirichlet(ExponentialFamily):
             raise ValueError("`concentration` parameter must be at least one-dimensional.")
         self.concentration = concentration
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args)
-        self._require("concentration", "IndependentConstraint(GreaterThan(lower_bound=0.0), 1)", concentration > 0)
 
     @property
     def mean(self) -> Tensor:
@@ -123,13 +169,12 @@ class Dirichlet(ExponentialFamily):
         total = self.concentration.sum(-1, keepdim=True)
         return self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
         """The shares of gamma numbers."""
-        with jitgrad.no_grad():
-            drawn = draw_gamma(self.concentration.detach().expand(self._extended(sample_shape)))
-            return drawn / drawn.sum(-1, keepdim=True)
+        found: Tensor = _Shares.apply(self.concentration.expand(self._extended(sample_shape)))
+        return found
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """The sum of (a - 1) log(x), and lgamma of the sum less the sum of lgamma."""
         a = self.concentration
         return jitgrad.xlogy(a - 1, value).sum(-1) + jitgrad.lgamma(a.sum(-1)) - jitgrad.lgamma(a).sum(-1)
@@ -153,6 +198,9 @@ class Dirichlet(ExponentialFamily):
 class Beta(ExponentialFamily):
     """The distribution of a probability, when concentration1 - 1 hits and concentration0 - 1 misses were seen."""
 
+    has_rsample = True
+    arg_constraints = regions(concentration1=constraints.positive, concentration0=constraints.positive)
+    support = constraints.unit_interval
     _mean_carrier_measure = 0.0
 
     def __init__(self, concentration1: Parameter, concentration0: Parameter, validate_args: bool | None = None):
@@ -180,11 +228,11 @@ class Beta(ExponentialFamily):
         """Of the share of hits."""
         return self._dirichlet.variance[..., 0]
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
         """The share of one of two gamma numbers."""
-        return self._dirichlet.sample(sample_shape)[..., 0]
+        return self._dirichlet.rsample(sample_shape)[..., 0]
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """The Dirichlet distribution's, of two classes."""
         return self._dirichlet.log_prob(jitgrad.stack([value, 1.0 - value], -1))
 
@@ -204,14 +252,15 @@ class Beta(ExponentialFamily):
 class StudentT(Distribution):
     """Student's distribution of df degrees of freedom, stretched by scale > 0 and moved by loc."""
 
+    has_rsample = True
     shown = ("df", "loc", "scale")
+    arg_constraints = regions(df=constraints.positive, loc=constraints.real, scale=constraints.positive)
+    support = constraints.real
     mode = same_as("loc")
 
     def __init__(self, df: Parameter, loc: Parameter = 0.0, scale: Parameter = 1.0, validate_args: bool | None = None):
         self.df, self.loc, self.scale = broadcast(df, loc, scale)
         super().__init__(self.df.shape, (), validate_args)
-        self._require("df", "GreaterThan(lower_bound=0.0)", self.df > 0)
-        self._require("scale", "GreaterThan(lower_bound=0.0)", self.scale > 0)
 
     @property
     def mean(self) -> Tensor:
@@ -224,14 +273,13 @@ class StudentT(Distribution):
         finite = self.scale.pow(2) * self.df / jitgrad.where(self.df > 2, self.df - 2, 1.0)
         return jitgrad.where(self.df > 2, finite, jitgrad.where(self.df > 1, math.inf, math.nan))
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
         """A normal number by the root of the mean of df squares of others."""
-        with jitgrad.no_grad():
-            df = self.df.detach().expand(self._extended(sample_shape))
-            squares = draw_gamma(df * 0.5) * 2
-            return self.loc.detach() + self.scale.detach() * jitgrad.randn_like(df) * (squares / df).rsqrt()
+        df = self.df.expand(self._extended(sample_shape))
+        squares = standard_gamma(df * 0.5) * 2
+        return self.loc + self.scale * jitgrad.randn_like(df.detach()) * (squares / df).rsqrt()
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """-(df + 1) / 2 log(1 + z^2 / df), and what makes the integral 1."""
         z, df = (value - self.loc) / self.scale, self.df
         whole = (self.scale.log() + 0.5 * df.log() + 0.5 * math.log(math.pi) + jitgrad.lgamma(0.5 * df)

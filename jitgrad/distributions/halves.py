@@ -4,8 +4,9 @@ import math
 from typing import Any
 
 import jitgrad
+from jitgrad.distributions import constraints
 from jitgrad.distributions.continuous import Normal, _LocationScale
-from jitgrad.distributions.distribution import Distribution, Parameter, broadcast, same_as
+from jitgrad.distributions.distribution import Distribution, Parameter, broadcast, regions, same_as
 from jitgrad.eager.tensor import Tensor
 
 
@@ -29,12 +30,12 @@ class Cauchy(_LocationScale):
         u = jitgrad.rand(self._extended(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
         return self.icdf(u)
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """-log(pi scale) - log1p(z^2)."""
         z = (value - self.loc) / self.scale
         return -math.log(math.pi) - self.scale.log() - jitgrad.log1p(z * z)
 
-    def cdf(self, value: Tensor) -> Tensor:
+    def _cdf(self, value: Tensor) -> Tensor:
         """atan(z) / pi + 1/2."""
         return jitgrad.atan((value - self.loc) / self.scale) / math.pi + 0.5
 
@@ -51,6 +52,8 @@ class _Half(Distribution):
     """The absolute values of a distribution that is symmetric around 0."""
 
     has_rsample = True
+    arg_constraints = regions(scale=constraints.positive)
+    support = constraints.nonnegative
     base_dist: Any
     scale: Tensor = same_as("scale", "The base's.", of="base_dist")
 
@@ -67,11 +70,11 @@ class _Half(Distribution):
         """The base's absolute values."""
         return self.base_dist.rsample(sample_shape).abs()
 
-    def log_prob(self, value: Tensor) -> Any:
+    def _log_prob(self, value: Tensor) -> Any:
         """The base's plus log(2); -inf of negative values."""
         return jitgrad.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
 
-    def cdf(self, value: Tensor) -> Any:
+    def _cdf(self, value: Tensor) -> Any:
         """2 cdf - 1 of the base."""
         return 2 * self.base_dist.cdf(value) - 1
 
@@ -126,12 +129,16 @@ class Pareto(Distribution):
 
     has_rsample = True
     shown = ("alpha", "scale")
+    arg_constraints = regions(alpha=constraints.positive, scale=constraints.positive)
 
     def __init__(self, scale: Parameter, alpha: Parameter, validate_args: bool | None = None):
         self.scale, self.alpha = broadcast(scale, alpha)
         super().__init__(self.scale.shape, (), validate_args)
-        self._require("scale", "GreaterThan(lower_bound=0.0)", self.scale > 0)
-        self._require("alpha", "GreaterThan(lower_bound=0.0)", self.alpha > 0)
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> Any:
+        """From scale on."""
+        return constraints.greater_than_eq(self.scale)
 
     mode = same_as("scale")
 
@@ -151,11 +158,11 @@ class Pareto(Distribution):
         """scale (1 - u)^(-1 / alpha)."""
         return self.icdf(jitgrad.rand(self._extended(sample_shape), dtype=self.scale.dtype, device=self.scale.device))
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """log(alpha) + alpha log(scale) - (alpha + 1) log(x)."""
         return self.alpha.log() + self.alpha * self.scale.log() - (self.alpha + 1) * value.log()
 
-    def cdf(self, value: Tensor) -> Tensor:
+    def _cdf(self, value: Tensor) -> Tensor:
         """1 - (scale / x)^alpha."""
         return 1 - (self.scale / value).pow(self.alpha)
 
@@ -173,12 +180,12 @@ class Weibull(Distribution):
 
     has_rsample = True
     shown = ("scale", "concentration")
+    arg_constraints = regions(scale=constraints.positive, concentration=constraints.positive)
+    support = constraints.positive
 
     def __init__(self, scale: Parameter, concentration: Parameter, validate_args: bool | None = None):
         self.scale, self.concentration = broadcast(scale, concentration)
         super().__init__(self.scale.shape, (), validate_args)
-        self._require("scale", "GreaterThan(lower_bound=0.0)", self.scale > 0)
-        self._require("concentration", "GreaterThan(lower_bound=0.0)", self.concentration > 0)
 
     @property
     def mean(self) -> Tensor:
@@ -195,12 +202,12 @@ class Weibull(Distribution):
         """scale (-log(1 - u))^(1 / concentration)."""
         return self.icdf(jitgrad.rand(self._extended(sample_shape), dtype=self.scale.dtype, device=self.scale.device))
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """log(k / scale) + (k - 1) log(z) - z^k, z = x / scale."""
         k, z = self.concentration, value / self.scale
         return (k / self.scale).log() + (k - 1) * z.log() - z.pow(k)
 
-    def cdf(self, value: Tensor) -> Tensor:
+    def _cdf(self, value: Tensor) -> Tensor:
         """1 - exp(-z^k)."""
         return -jitgrad.expm1(-(value / self.scale).pow(self.concentration))
 

@@ -1,10 +1,11 @@
 """Kullback-Leibler divergences of pairs of distributions."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import jitgrad
-from jitgrad.distributions.continuous import Exponential, Independent, Laplace, LogNormal, Normal, Uniform
+from jitgrad.distributions.continuous import Exponential, Gumbel, Independent, Laplace, LogNormal, Normal, Uniform
 from jitgrad.distributions.counts import Binomial, Poisson
 from jitgrad.distributions.discrete import Bernoulli, Categorical, Geometric, OneHotCategorical
 from jitgrad.distributions.distribution import Distribution, ExponentialFamily
@@ -18,6 +19,7 @@ from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 
 Rule = Callable[[Any, Any], Tensor]
+_EULER = 0.57721566490153286060
 
 
 def _normal(p: Normal, q: Normal) -> Tensor:
@@ -47,7 +49,7 @@ def _categorical(p: Categorical, q: Categorical) -> Tensor:
     return jitgrad.where(p.probs == 0, 0.0, terms).sum(-1)
 
 
-def _independent(p: Independent, q: Independent) -> Tensor:
+def _independent(p: Independent, q: Independent) -> Any:
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
         raise NotImplementedError
     return p._summed(kl_divergence(p.base_dist, q.base_dist))
@@ -79,7 +81,115 @@ def _bregman(p: ExponentialFamily, q: ExponentialFamily) -> Tensor:
     return result
 
 
+# --- of two families: -entropy(p) - E log q, from expectations under p ----------------------------------------------
+
+
+#: where the draws of a family lie: from and up to
+_ENDS: dict[type, Callable[[Any], tuple[Any, Any]]] = {
+    Beta: lambda d: (0.0, 1.0), ContinuousBernoulli: lambda d: (0.0, 1.0), Exponential: lambda d: (0.0, math.inf),
+    Gamma: lambda d: (0.0, math.inf), Pareto: lambda d: (d.scale, math.inf), Uniform: lambda d: (d.low, d.high),
+    **dict.fromkeys((Gumbel, Laplace, Normal), lambda d: (-math.inf, math.inf))}
+
+
+def _mean_log(p: Any) -> Any:
+    """E log x; NaN of families of which it is asked only where the divergence is infinite."""
+    if isinstance(p, Beta):
+        return jitgrad.digamma(p.concentration1) - jitgrad.digamma(p.concentration1 + p.concentration0)
+    if isinstance(p, Gamma):
+        return jitgrad.digamma(p.concentration) - p.rate.log()
+    if isinstance(p, Exponential):
+        return -p.rate.log() - _EULER
+    if isinstance(p, Pareto):
+        return p.scale.log() + p.alpha.reciprocal()
+    if isinstance(p, Uniform):
+        return _uniform_log(p.low, p.high)
+    return jitgrad.full_like(p.mean, math.nan)
+
+
+def _uniform_log(low: Any, high: Any) -> Any:
+    """E log x of x uniform between two numbers that are not negative."""
+    return (jitgrad.xlogy(high, high) - jitgrad.xlogy(low, low)) / (high - low) - 1
+
+
+def _mean_exp(p: Any, t: Any) -> Any:
+    """E exp(-t x)."""
+    if isinstance(p, Exponential):
+        return p.rate / (p.rate + t)
+    if isinstance(p, Gamma):
+        return (1 + t / p.rate).pow(-p.concentration)
+    if isinstance(p, Gumbel):
+        return jitgrad.exp(jitgrad.lgamma(1 + p.scale * t) - p.loc * t)
+    if isinstance(p, Normal):
+        return jitgrad.exp(0.5 * (p.scale * t).pow(2) - p.loc * t)
+    return (jitgrad.exp(-t * p.low) - jitgrad.exp(-t * p.high)) / (t * (p.high - p.low))
+
+
+def _log_normal(p: Any, q: Any) -> Any:
+    spread = p.variance + (p.mean - q.loc).pow(2)
+    return -0.5 * spread / q.scale.pow(2) - q.scale.log() - 0.5 * math.log(2 * math.pi)
+
+
+def _log_laplace(p: Any, q: Any) -> Any:
+    away = p.loc - q.loc
+    size = p.scale * math.sqrt(2 / math.pi) * jitgrad.exp(-0.5 * (away / p.scale).pow(2)) + away * jitgrad.erf(
+        away / (p.scale * math.sqrt(2)))
+    return -size / q.scale - (2 * q.scale).log()
+
+
+def _log_beta(p: Any, q: Any) -> Any:
+    a, b = q.concentration1, q.concentration0
+    rest = _uniform_log(1 - p.high, 1 - p.low) if isinstance(p, Uniform) else jitgrad.full_like(p.mean, math.nan)
+    whole = jitgrad.lgamma(a + b) - jitgrad.lgamma(a) - jitgrad.lgamma(b)
+    return (a - 1) * _mean_log(p) + (b - 1) * rest + whole
+
+
+#: E log q under p
+_LOGS: dict[type, Callable[[Any, Any], Any]] = {
+    Normal: _log_normal, Laplace: _log_laplace, Beta: _log_beta,
+    Exponential: lambda p, q: q.rate.log() - q.rate * p.mean,
+    Gamma: lambda p, q: (q.concentration * q.rate.log() - jitgrad.lgamma(q.concentration)
+                         + (q.concentration - 1) * _mean_log(p) - q.rate * p.mean),
+    Uniform: lambda p, q: -(q.high - q.low).log(),
+    ContinuousBernoulli: lambda p, q: p.mean * q.logits + jitgrad.log1p(-q.probs) + q._log_norm(),
+    Pareto: lambda p, q: q.alpha.log() + q.alpha * q.scale.log() - (q.alpha + 1) * _mean_log(p),
+    Gumbel: lambda p, q: ((q.loc - p.mean) / q.scale - q.scale.log()
+                          - _mean_exp(p, q.scale.reciprocal()) * jitgrad.exp(q.loc / q.scale))}
+#: p, and q
+_CROSSED: dict[type, tuple[type, ...]] = {
+    Beta: (ContinuousBernoulli, Pareto, Exponential, Gamma, Normal, Uniform),
+    ContinuousBernoulli: (Pareto, Exponential, Normal, Uniform),
+    Exponential: (Uniform, Pareto, ContinuousBernoulli, Beta, Gamma, Gumbel, Normal),
+    Gamma: (Uniform, Pareto, ContinuousBernoulli, Beta, Exponential, Gumbel, Normal),
+    Gumbel: (Gumbel, Uniform, Pareto, Gamma, Exponential, ContinuousBernoulli, Beta, Normal),
+    Laplace: (Uniform, Pareto, Gamma, Exponential, ContinuousBernoulli, Beta, Normal),
+    Normal: (Uniform, Pareto, Gamma, Exponential, ContinuousBernoulli, Beta, Gumbel, Laplace),
+    Pareto: (Uniform, ContinuousBernoulli, Beta, Exponential, Gamma, Normal),
+    Uniform: (Beta, ContinuousBernoulli, Exponential, Gamma, Gumbel, Normal, Pareto)}
+
+
+def _crossed(of_p: type, of_q: type) -> Rule:
+    def rule(p: Any, q: Any) -> Any:
+        (low, high), (start, end) = _ENDS[of_p](p), _ENDS[of_q](q)
+        result = -p.entropy() - _LOGS[of_q](p, q)
+        for less, more in ((low, start), (end, high)):
+            if isinstance(less, jitgrad.Tensor) or isinstance(more, jitgrad.Tensor):
+                result = jitgrad.where(less < more, math.inf, result)
+            elif less < more:
+                result = jitgrad.full_like(result, math.inf)
+        return result
+
+    return rule
+
+
+def _never(p: Poisson, q: Any) -> Any:
+    """Counts of any size beside those up to a largest one."""
+    return jitgrad.full_like(p.rate, math.inf)
+
+
 _RULES: dict[tuple[type, type], Rule] = {
+    **{(p, q): _crossed(p, q) for p, qs in _CROSSED.items() for q in qs},
+    (Bernoulli, Poisson): lambda p, q: -p.entropy() - (p.probs * q.rate.log() - q.rate),
+    (Poisson, Bernoulli): _never, (Poisson, Binomial): _never,
     (Normal, Normal): _normal, (Uniform, Uniform): _uniform, (Exponential, Exponential): _exponential,
     (Laplace, Laplace): _laplace, (Categorical, Categorical): _categorical, (Independent, Independent): _independent,
     (Bernoulli, Bernoulli): lambda p, q: p.probs * (p.logits - q.logits) + F.softplus(q.logits) - F.softplus(p.logits),

@@ -6,8 +6,9 @@ from typing import Any
 
 import jitgrad
 from jitgrad import linalg
-from jitgrad.distributions.distribution import Distribution, ExponentialFamily, Parameter, broadcast
-from jitgrad.distributions.gammas import Beta, draw_gamma
+from jitgrad.distributions import constraints
+from jitgrad.distributions.distribution import Distribution, ExponentialFamily, Parameter, broadcast, regions
+from jitgrad.distributions.gammas import Beta, standard_gamma
 from jitgrad.distributions.multivariate import _inverse_factor, half_log_det
 from jitgrad.eager.tensor import Tensor
 
@@ -21,13 +22,14 @@ class LKJCholesky(Distribution):
     """
 
     shown = ("concentration",)
+    arg_constraints = regions(concentration=constraints.positive)
+    support = constraints.corr_cholesky
 
     def __init__(self, dim: int, concentration: Parameter = 1.0, validate_args: bool | None = None):
         if dim < 2:
             raise ValueError(f"Expected dim to be an integer greater than or equal to 2. Found dim={dim}.")
         self.dim, self.concentration = dim, broadcast(concentration)[0]
         super().__init__(self.concentration.shape, (dim, dim), validate_args)
-        self._require("concentration", "GreaterThan(lower_bound=0.0)", self.concentration > 0)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Row by row: a direction, and by a beta number the share of the unit that is not on the diagonal."""
@@ -43,7 +45,10 @@ class LKJCholesky(Distribution):
             rest = (1 - w.pow(2).sum(-1)).clamp(min=jitgrad.finfo(c.dtype).tiny)
             return w + jitgrad.diag_embed(rest.sqrt())
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _made_again(self, given: dict[str, Any], batch_shape: Any) -> Any:
+        return Distribution._made_again(self, {"dim": self.dim, **given}, batch_shape)
+
+    def _log_prob(self, value: Tensor) -> Tensor:
         """The sum over the diagonal of (2 (c - 1) + dim - i) log(L_ii), i from 2, and what makes the integral 1."""
         c, n = self.concentration, self.dim - 1
         order = 2 * (c - 1).unsqueeze(-1) + self.dim - jitgrad.arange(2, self.dim + 1, device=c.device)
@@ -61,10 +66,12 @@ class Wishart(ExponentialFamily):
         covariance_matrix, precision_matrix, scale_tril: one of them, (..., D, D): the vectors' covariance, its
             inverse, or its lower Cholesky factor.
 
-    Draws carry no gradients. AssertionError for none or several matrices, ValueError for those that are not positive
+    AssertionError for none or several matrices, ValueError for those that are not positive
     definite, and for a df too small; a warning for a df below D, which scripts do not give.
     """
 
+    has_rsample = True
+    support = constraints.positive_definite
     _mean_carrier_measure = 0.0
 
     def __init__(self, df: Parameter, covariance_matrix: Tensor | None = None, precision_matrix: Tensor | None = None,
@@ -83,17 +90,20 @@ class Wishart(ExponentialFamily):
         if not jitgrad.jit.is_scripting() and bool((self.df < self._size).any()):
             warnings.warn("Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < "
                           "ndim.", stacklevel=2)
-        super().__init__(self.df.shape, (self._size, self._size), validate_args)
         self.shown = (name, "df")
         self._given = matrix.expand(*self.df.shape, self._size, self._size)
         if scale_tril is not None:
-            self._require(name, "LowerCholesky()", (matrix.tril() == matrix) & (
-                matrix.diagonal(dim1=-2, dim2=-1).unsqueeze(-1) > 0))
             self.scale_tril = self._given
-        else:
-            self._require(name, "PositiveDefinite()", linalg.cholesky_ex(matrix).info == 0)
+        super().__init__(self.df.shape, (self._size, self._size), validate_args)
+        if scale_tril is None:
             factor = linalg.cholesky(matrix) if covariance_matrix is not None else _inverse_factor(matrix)
             self.scale_tril = factor.expand(self._given.shape)
+
+    @property
+    def arg_constraints(self) -> dict[str, Any]:
+        """df is above D - 1."""
+        return {"covariance_matrix": constraints.positive_definite, "precision_matrix": constraints.positive_definite,
+                "scale_tril": constraints.lower_cholesky, "df": constraints.greater_than(self._size - 1)}
 
     @property
     def covariance_matrix(self) -> Tensor:
@@ -129,21 +139,21 @@ class Wishart(ExponentialFamily):
         diagonal = v.diagonal(dim1=-2, dim2=-1)
         return self._wide(self.df) * (v.pow(2) + diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2))
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
         """By Bartlett's decomposition: the factor times a triangle of normal numbers and roots of chi-squared ones."""
-        with jitgrad.no_grad():
-            noise = jitgrad.randn(self._extended(sample_shape), dtype=self.df.dtype, device=self.df.device).tril(-1)
-            row = jitgrad.arange(self._size, dtype=self.df.dtype, device=self.df.device)
-            half = (0.5 * (self.df.detach().unsqueeze(-1) - row)).expand(noise.shape[:-1])
-            squares = (2 * draw_gamma(half)).clamp(min=jitgrad.finfo(noise.dtype).eps ** 2)
-            factor: Tensor = self.scale_tril.detach() @ (noise + jitgrad.diag_embed(squares.sqrt()))
-            drawn: Tensor = factor @ factor.mT
-            return drawn
+        noise = jitgrad.randn(self._extended(sample_shape), dtype=self.df.dtype, device=self.df.device).tril(-1)
+        row = jitgrad.arange(self._size, dtype=self.df.dtype, device=self.df.device)
+        half = (0.5 * (self.df.unsqueeze(-1) - row)).expand(noise.shape[:-1])
+        squares = (2 * standard_gamma(half)).clamp(min=jitgrad.finfo(noise.dtype).eps ** 2)
+        factor: Tensor = self.scale_tril @ (noise + jitgrad.diag_embed(squares.sqrt()))
+        drawn: Tensor = factor @ factor.mT
+        return drawn
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """(df - D - 1) / 2 log det(x) - tr(covariance^-1 x) / 2, and what makes the integral 1."""
         df, d = self.df, self._size
-        trace = jitgrad.cholesky_solve(value, self.scale_tril.expand(value.shape)).diagonal(dim1=-2, dim2=-1).sum(-1)
+        value, factor = jitgrad.broadcast_tensors(value, self.scale_tril)
+        trace = jitgrad.cholesky_solve(value, factor).diagonal(dim1=-2, dim2=-1).sum(-1)
         whole = df * (d * math.log(2) / 2 + half_log_det(self.scale_tril)) + jitgrad.mvlgamma(df / 2, d)
         log_det: Tensor = linalg.slogdet(value)[1]
         return (df - d - 1) / 2 * log_det - trace / 2 - whole

@@ -3,6 +3,7 @@
 from typing import Any
 
 import jitgrad
+from jitgrad.distributions import constraints
 from jitgrad.distributions.discrete import Categorical
 from jitgrad.distributions.distribution import Distribution, same_as
 from jitgrad.eager.tensor import Tensor
@@ -40,6 +41,19 @@ class MixtureSameFamily(Distribution):
                              f"`component_distribution.batch_shape[-1]` ({components})")
         super().__init__(batch, component_distribution.event_shape, validate_args)
 
+    @property
+    def support(self) -> Any:
+        """The components'."""
+        return constraints.MixtureSameFamilyConstraint(self._component.support)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """Of what chooses and the components expanded."""
+        batch = tuple(batch_shape)
+        made = MixtureSameFamily(self._mixture.expand(batch), self._component.expand((
+            *batch, self._component.batch_shape[-1])), validate_args=False)
+        made._validate_args = self._validate_args
+        return made
+
     def _weights(self) -> Tensor:
         """The probabilities, with the axes of an event behind them."""
         probs = self._mixture.probs
@@ -64,12 +78,12 @@ class MixtureSameFamily(Distribution):
         away = self._component.mean - self._apart(self.mean)
         return self._mixed(self._component.variance) + self._mixed(away.pow(2))
 
-    def cdf(self, value: Tensor) -> Tensor:
+    def _cdf(self, value: Tensor) -> Tensor:
         """The expectation of the components'."""
         parts: Tensor = self._component.cdf(self._apart(value))
         return (parts * self._mixture.probs).sum(-1)
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the expectation of the components' densities."""
         parts: Tensor = self._component.log_prob(self._apart(value))
         return (parts + self._mixture.logits.log_softmax(-1)).logsumexp(-1)

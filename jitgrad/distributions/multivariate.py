@@ -5,7 +5,8 @@ from typing import Any
 
 import jitgrad
 from jitgrad import linalg
-from jitgrad.distributions.distribution import Distribution, same_as
+from jitgrad.distributions import constraints
+from jitgrad.distributions.distribution import Distribution, regions, same_as
 from jitgrad.eager.tensor import Tensor
 
 
@@ -29,6 +30,9 @@ class MultivariateNormal(Distribution):
     """
 
     has_rsample = True
+    arg_constraints = regions(loc=constraints.real_vector, covariance_matrix=constraints.positive_definite,
+        precision_matrix=constraints.positive_definite, scale_tril=constraints.lower_cholesky)
+    support = constraints.real_vector
     mean = mode = same_as("loc")
 
     def __init__(self, loc: Tensor, covariance_matrix: Tensor | None = None, precision_matrix: Tensor | None = None,
@@ -44,15 +48,12 @@ class MultivariateNormal(Distribution):
             raise ValueError(f"{name} matrix must be at least two-dimensional, with optional leading batch dimensions")
         wide = jitgrad.broadcast_tensors(loc[..., :1], matrix[..., 0, :1])[0].shape[:-1]
         self.loc = loc.expand(*wide, loc.shape[-1])
-        super().__init__(wide, self.loc.shape[-1:], validate_args)
         self.shown = ("loc", name)
         self._given = matrix.expand(*wide, *matrix.shape[-2:])
+        super().__init__(wide, self.loc.shape[-1:], validate_args)
         if scale_tril is not None:
-            self._require(name, "LowerCholesky()", (matrix.tril() == matrix) & (
-                matrix.diagonal(dim1=-2, dim2=-1).unsqueeze(-1) > 0))
             self._factor = matrix
         else:
-            self._require(name, "PositiveDefinite()", linalg.cholesky_ex(matrix).info == 0)
             self._factor = linalg.cholesky(matrix) if covariance_matrix is not None else _inverse_factor(matrix)
 
     def _wide(self, matrix: Tensor) -> Tensor:
@@ -61,7 +62,7 @@ class MultivariateNormal(Distribution):
     @property
     def scale_tril(self) -> Tensor:
         """The lower Cholesky factor of the covariance."""
-        return self._wide(self._factor)
+        return self._given if self.shown[1] == "scale_tril" else self._wide(self._factor)
 
     @property
     def covariance_matrix(self) -> Tensor:
@@ -86,7 +87,7 @@ class MultivariateNormal(Distribution):
         drawn = jitgrad.randn(self._extended(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
         return self.loc + (self._factor @ drawn.unsqueeze(-1)).squeeze(-1)
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """-(|scale_tril^-1 (x - loc)|^2 + D log(2 pi)) / 2 - the logarithm of scale_tril's determinant."""
         distance = mahalanobis(self._factor, value - self.loc)
         return -0.5 * (self.loc.shape[-1] * math.log(2 * math.pi) + distance) - half_log_det(self._factor)
@@ -110,6 +111,9 @@ class LowRankMultivariateNormal(Distribution):
 
     has_rsample = True
     shown = ("loc", "cov_factor", "cov_diag")
+    arg_constraints = regions(loc=constraints.real_vector, cov_factor=constraints.independent(constraints.real, 2),
+        cov_diag=constraints.independent(constraints.positive, 1))
+    support = constraints.real_vector
     mean = mode = same_as("loc")
 
     def __init__(self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None):
@@ -130,9 +134,6 @@ class LowRankMultivariateNormal(Distribution):
         self.loc, self.cov_diag = wide, cov_diag.expand(wide.shape)
         self.cov_factor = cov_factor.expand(*wide.shape, cov_factor.shape[-1])
         super().__init__(wide.shape[:-1], wide.shape[-1:], validate_args)
-        self._require("loc", "IndependentConstraint(Real(), 1)", loc == loc)
-        self._require("cov_factor", "IndependentConstraint(Real(), 2)", cov_factor == cov_factor)
-        self._require("cov_diag", "IndependentConstraint(GreaterThan(lower_bound=0.0), 1)", cov_diag > 0)
         # the determinant lemma's matrix: 1 + W^T D^-1 W, (M, M)
         self._scaled = self.cov_factor.mT / self.cov_diag.unsqueeze(-2)
         one = jitgrad.eye(cov_factor.shape[-1], dtype=cov_factor.dtype, device=cov_factor.device)
@@ -169,7 +170,7 @@ class LowRankMultivariateNormal(Distribution):
         drawn = jitgrad.randn(shape, dtype=self.loc.dtype, device=self.loc.device)
         return self.loc + (self.cov_factor @ narrow.unsqueeze(-1)).squeeze(-1) + self.cov_diag.sqrt() * drawn
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """The normal density, the inverse and the determinant by those of the (M, M) matrix."""
         away = value - self.loc
         inner = mahalanobis(self._capacitance, (self._scaled @ away.unsqueeze(-1)).squeeze(-1))

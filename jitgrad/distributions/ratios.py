@@ -4,16 +4,20 @@ import math
 from typing import Any
 
 import jitgrad
+from jitgrad.distributions import constraints
 from jitgrad.distributions.continuous import Uniform
-from jitgrad.distributions.distribution import Distribution, Parameter, broadcast, same_as
-from jitgrad.distributions.gammas import Gamma, draw_gamma
+from jitgrad.distributions.distribution import Distribution, Parameter, broadcast, regions, same_as
+from jitgrad.distributions.gammas import Gamma, standard_gamma
 from jitgrad.distributions.transformed import TransformedDistribution
 from jitgrad.distributions.transforms import AffineTransform, PowerTransform
 from jitgrad.eager.tensor import Tensor
 
 
 class InverseGamma(TransformedDistribution):
-    """The distribution of 1 / x, x of `Gamma(concentration, rate)`; as its, the draws carry no gradients."""
+    """The distribution of 1 / x, x of `Gamma(concentration, rate)`; its draws carry gradients."""
+
+    arg_constraints = regions(concentration=constraints.positive, rate=constraints.positive)
+    support = constraints.positive
 
     concentration: Tensor = same_as("concentration", "The gamma distribution's.", of="base_dist")
     rate: Tensor = same_as("rate", "The gamma distribution's.", of="base_dist")
@@ -49,14 +53,14 @@ class Kumaraswamy(TransformedDistribution):
     """The distribution on (0, 1) of (1 - (1 - u)^(1 / concentration0))^(1 / concentration1), u uniform."""
 
     shown = ("concentration1", "concentration0")
+    arg_constraints = regions(concentration1=constraints.positive, concentration0=constraints.positive)
+    support = constraints.unit_interval
 
     def __init__(self, concentration1: Parameter, concentration0: Parameter, validate_args: bool | None = None):
         self.concentration1, self.concentration0 = broadcast(concentration1, concentration0)
         base = Uniform(jitgrad.zeros_like(self.concentration0), jitgrad.ones_like(self.concentration0), validate_args)
         super().__init__(base, [PowerTransform(self.concentration0.reciprocal()), AffineTransform(1.0, -1.0),
                                 PowerTransform(self.concentration1.reciprocal())], validate_args)
-        self._require("concentration1", "GreaterThan(lower_bound=0.0)", self.concentration1 > 0)
-        self._require("concentration0", "GreaterThan(lower_bound=0.0)", self.concentration0 > 0)
 
     def _moment(self, n: int) -> Tensor:
         """The expectation of x^n: b B(1 + n / a, b)."""
@@ -89,15 +93,17 @@ class Kumaraswamy(TransformedDistribution):
 
 
 class FisherSnedecor(Distribution):
-    """The distribution of the ratio of the means of df1 and of df2 squares of normal numbers; no gradients of draws."""
+    """The distribution of the ratio of the means of df1 and of df2 squares of normal numbers."""
+
+    has_rsample = True
+    arg_constraints = regions(df1=constraints.positive, df2=constraints.positive)
+    support = constraints.positive
 
     shown = ("df1", "df2")
 
     def __init__(self, df1: Parameter, df2: Parameter, validate_args: bool | None = None):
         self.df1, self.df2 = broadcast(df1, df2)
         super().__init__(self.df1.shape, (), validate_args)
-        self._require("df1", "GreaterThan(lower_bound=0.0)", self.df1 > 0)
-        self._require("df2", "GreaterThan(lower_bound=0.0)", self.df2 > 0)
 
     @property
     def mean(self) -> Tensor:
@@ -116,16 +122,15 @@ class FisherSnedecor(Distribution):
         df2 = jitgrad.where(self.df2 > 4, self.df2, math.nan)
         return 2 * df2.pow(2) * (self.df1 + df2 - 2) / (self.df1 * (df2 - 2).pow(2) * (df2 - 4))
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
         """The ratio of two gamma numbers."""
-        with jitgrad.no_grad():
-            shape = self._extended(sample_shape)
-            df1, df2 = self.df1.detach().expand(shape), self.df2.detach().expand(shape)
-            tiny = jitgrad.finfo(df1.dtype).tiny
-            above, below = draw_gamma(df1 * 0.5) / df1, (draw_gamma(df2 * 0.5) / df2).clamp(min=tiny)
-            return (above / below).clamp(min=tiny)
+        shape = self._extended(sample_shape)
+        df1, df2 = self.df1.expand(shape), self.df2.expand(shape)
+        tiny = jitgrad.finfo(df1.dtype).tiny
+        above, below = standard_gamma(df1 * 0.5) / df1, (standard_gamma(df2 * 0.5) / df2).clamp(min=tiny)
+        return (above / below).clamp(min=tiny)
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """a log(r) + (a - 1) log(x) - (a + b) log(1 + r x) - log B(a, b): a, b half of df1, df2 and r their ratio."""
         a, b, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
         whole = jitgrad.lgamma(a + b) - jitgrad.lgamma(a) - jitgrad.lgamma(b)
@@ -140,16 +145,21 @@ class GeneralizedPareto(Distribution):
 
     has_rsample = True
     shown = ("loc", "scale", "concentration")
+    arg_constraints = regions(loc=constraints.real, scale=constraints.positive, concentration=constraints.real)
     mode = same_as("loc")
 
     def __init__(self, loc: Parameter, scale: Parameter, concentration: Parameter, validate_args: bool | None = None):
         self.loc, self.scale, self.concentration = broadcast(loc, scale, concentration)
         super().__init__(self.loc.shape, (), validate_args)
-        self._require("loc", "Real()", self.loc == self.loc)
-        self._require("scale", "GreaterThan(lower_bound=0.0)", self.scale > 0)
-        self._require("concentration", "Real()", self.concentration == self.concentration)
+        #: where the tail is an exponential one
         self._flat = self.concentration.abs() <= 1e-8
         self._safe = jitgrad.where(self._flat, 1.0, self.concentration)
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> Any:
+        """From loc on, up to loc - scale / k of a k below 0."""
+        end = jitgrad.where(self.concentration < 0, self.loc - self.scale / self._safe, math.inf)
+        return constraints.interval(self.loc, end)
 
     @property
     def mean(self) -> Tensor:
@@ -169,7 +179,7 @@ class GeneralizedPareto(Distribution):
         """`icdf` of a uniform number."""
         return self.icdf(jitgrad.rand(self._extended(sample_shape), dtype=self.loc.dtype, device=self.loc.device))
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """-log(scale) - (1 + 1 / k) log(1 + k z)."""
         z = (value - self.loc) / self.scale
         power = 1 / self._safe + 1
@@ -185,7 +195,7 @@ class GeneralizedPareto(Distribution):
         """The logarithm of `cdf`."""
         return jitgrad.log1p(-jitgrad.exp(self.log_survival_function(value)))
 
-    def cdf(self, value: Tensor) -> Tensor:
+    def _cdf(self, value: Tensor) -> Tensor:
         """1 - (1 + k z)^(-1 / k)."""
         return jitgrad.exp(self.log_cdf(value))
 

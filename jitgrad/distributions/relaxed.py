@@ -4,9 +4,10 @@ import math
 from typing import Any
 
 import jitgrad
+from jitgrad.distributions import constraints
 from jitgrad.distributions.continuous import Independent, Normal
 from jitgrad.distributions.discrete import Bernoulli, Categorical, _clamped, _one_of
-from jitgrad.distributions.distribution import Distribution, ExponentialFamily, Parameter, broadcast, same_as
+from jitgrad.distributions.distribution import Distribution, ExponentialFamily, Parameter, broadcast, regions, same_as
 from jitgrad.distributions.transformed import TransformedDistribution
 from jitgrad.distributions.transforms import ExpTransform, SigmoidTransform, StickBreakingTransform
 from jitgrad.eager.tensor import Tensor
@@ -20,6 +21,8 @@ class LogitRelaxedBernoulli(Distribution):
     """
 
     has_rsample = True
+    arg_constraints = regions(probs=constraints.unit_interval, logits=constraints.real)
+    support = constraints.real
     probs: Tensor = same_as("probs", "The probability of 1.", of="_choice")
     logits: Tensor = same_as("logits", "The logit of probs.", of="_choice")
     param_shape = same_as("shape", "The shape of probs.", of="probs")
@@ -30,13 +33,16 @@ class LogitRelaxedBernoulli(Distribution):
         super().__init__(self._choice.batch_shape, (), validate_args)
         self.shown = self._choice.shown
 
+    def _made_again(self, given: dict[str, Any], batch_shape: Any) -> Any:
+        return Distribution._made_again(self, {"temperature": self.temperature, **given}, batch_shape)
+
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """(logit(u) + logit(probs)) / temperature."""
         probs = _clamped(self.probs.expand(self._extended(sample_shape)))
         u = _clamped(jitgrad.rand_like(probs.detach()))
         return (u.log() - jitgrad.log1p(-u) + probs.log() - jitgrad.log1p(-probs)) / self.temperature
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """log(t) + d - 2 log(1 + exp(d)), d = logits - t x."""
         logits, value = broadcast(self.logits, value)
         away = logits - value * self.temperature
@@ -46,6 +52,10 @@ class LogitRelaxedBernoulli(Distribution):
 class RelaxedBernoulli(TransformedDistribution):
     """Numbers in (0, 1), the nearer to 0 and 1 the lower the temperature, as the probability probs has it."""
 
+    arg_constraints = regions(probs=constraints.unit_interval, logits=constraints.real)
+    support = constraints.unit_interval
+    _made_again = LogitRelaxedBernoulli._made_again
+    _arguments: tuple[str, ...] = same_as("shown", "What was given.", of="base_dist")
     temperature: Tensor = same_as("temperature", "The temperature.", of="base_dist")
     probs: Tensor = same_as("probs", "The probability of 1.", of="base_dist")
     logits: Tensor = same_as("logits", "The logit of probs.", of="base_dist")
@@ -60,6 +70,10 @@ class ExpRelaxedCategorical(Distribution):
     """The logarithms of `RelaxedOneHotCategorical`: Gumbel numbers and logits, over the temperature, normalised."""
 
     has_rsample = True
+    arg_constraints = regions(probs=constraints.simplex, logits=constraints.real_vector)
+    support = constraints.real_vector
+    _made_again = LogitRelaxedBernoulli._made_again
+    _arguments: tuple[str, ...] = same_as("shown", "What was given.", of="_categorical")
     probs: Tensor = same_as("probs", "The probabilities.", of="_categorical")
     logits: Tensor = same_as("logits", "Their logarithms.", of="_categorical")
     param_shape = same_as("param_shape", "The shape of probs.", of="_categorical")
@@ -74,7 +88,7 @@ class ExpRelaxedCategorical(Distribution):
         u = _clamped(jitgrad.rand(self._extended(sample_shape), dtype=self.logits.dtype, device=self.logits.device))
         return ((self.logits - (-u.log()).log()) / self.temperature).log_softmax(-1)
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """log((K - 1)!) + (K - 1) log(t) and the sum of log_softmax(logits - t x)."""
         classes = self.logits.shape[-1]
         logits, value = broadcast(self.logits, value)
@@ -88,6 +102,10 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     Source: Jang, Gu and Poole, "Categorical Reparameterization with Gumbel-Softmax", 2017.
     """
 
+    arg_constraints = regions(probs=constraints.simplex, logits=constraints.real_vector)
+    support = constraints.simplex
+    _made_again = LogitRelaxedBernoulli._made_again
+    _arguments: tuple[str, ...] = same_as("_arguments", "What was given.", of="base_dist")
     temperature: Tensor = same_as("temperature", "The temperature.", of="base_dist")
     probs: Tensor = same_as("probs", "The probabilities.", of="base_dist")
     logits: Tensor = same_as("logits", "Their logarithms.", of="base_dist")
@@ -101,6 +119,8 @@ class RelaxedOneHotCategorical(TransformedDistribution):
 class LogisticNormal(TransformedDistribution):
     """The shares of K classes that K - 1 normal numbers of means loc and deviations scale, (..., K - 1), break off."""
 
+    arg_constraints = regions(loc=constraints.real, scale=constraints.positive)
+    support = constraints.simplex
     loc: Tensor = same_as("loc", "The means.", of="_normal")
     scale: Tensor = same_as("scale", "The standard deviations.", of="_normal")
 
@@ -121,6 +141,8 @@ class ContinuousBernoulli(ExponentialFamily):
     """
 
     has_rsample = True
+    arg_constraints = regions(probs=constraints.unit_interval, logits=constraints.real)
+    support = constraints.unit_interval
     probs: Tensor
     logits: Tensor
     _mean_carrier_measure = 0.0
@@ -131,21 +153,24 @@ class ContinuousBernoulli(ExponentialFamily):
         given: Any = logits
         if probs is not None:
             self.probs = broadcast(probs)[0]
+            self.shown = ("probs",)
             super().__init__(self.probs.shape, (), validate_args)
-            self._require("probs", "Interval(lower_bound=0.0, upper_bound=1.0)", (self.probs >= 0) & (self.probs <= 1))
             self.probs = _clamped(self.probs)
             self.logits = self.probs.log() - jitgrad.log1p(-self.probs)
         else:
             self.logits = broadcast(given)[0]
+            self.shown = ("logits",)
             super().__init__(self.logits.shape, (), validate_args)
             self.probs = _clamped(jitgrad.sigmoid(self.logits))
-        self.shown = ("probs",) if probs is not None else ("logits",)
         self._lims = lims
         #: where the quotients are exact, and probs there
         self._apart = (self.probs <= lims[0]) | (self.probs > lims[1])
         self._cut = jitgrad.where(self._apart, self.probs, lims[0])
 
     param_shape = same_as("shape", "The shape of probs.", of="probs")
+
+    def _made_again(self, given: dict[str, Any], batch_shape: Any) -> Any:
+        return Distribution._made_again(self, {**given, "lims": self._lims}, batch_shape)
 
     def _log_norm(self) -> Tensor:
         """The logarithm of what makes the integral 1: 2 atanh(1 - 2 p) / (1 - 2 p)."""
@@ -172,12 +197,12 @@ class ContinuousBernoulli(ExponentialFamily):
         """`icdf` of a uniform number."""
         return self.icdf(jitgrad.rand(self._extended(sample_shape), dtype=self.probs.dtype, device=self.probs.device))
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def _log_prob(self, value: Tensor) -> Tensor:
         """x log(p) + (1 - x) log(1 - p), and what makes the integral 1."""
         logits, value = broadcast(self.logits, value)
         return -F.binary_cross_entropy_with_logits(logits, value, reduction="none") + self._log_norm()
 
-    def cdf(self, value: Tensor) -> Tensor:
+    def _cdf(self, value: Tensor) -> Tensor:
         """(p^x (1 - p)^(1 - x) + p - 1) / (2 p - 1)."""
         cut = self._cut
         exact = (cut.pow(value) * (1.0 - cut).pow(1.0 - value) + cut - 1.0) / (2.0 * cut - 1.0)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from jitgrad.distributions import constraints
 from jitgrad.distributions.distribution import Distribution
 from jitgrad.distributions.transforms import ComposeTransform, Transform, sum_rightmost
 from jitgrad.eager.tensor import Tensor
@@ -17,7 +18,7 @@ class TransformedDistribution(Distribution):
     def __init__(self, base_distribution: Distribution, transforms: Transform | Sequence[Transform],
                  validate_args: bool | None = None):
         self.transforms = [transforms] if isinstance(transforms, Transform) else list(transforms)
-        self.base_dist = base_distribution
+        self.base_dist: Any = base_distribution
         whole = ComposeTransform(self.transforms)
         shape = (*tuple(base_distribution.batch_shape), *tuple(base_distribution.event_shape))
         taken = len(tuple(base_distribution.event_shape))
@@ -30,6 +31,26 @@ class TransformedDistribution(Distribution):
         cut = len(made) - event
         super().__init__(made[:cut], made[cut:], validate_args)
         self.has_rsample = base_distribution.has_rsample
+
+    @constraints.dependent_property
+    def support(self) -> Any:
+        """Where the last map leads to, or the base's."""
+        if not self.transforms:
+            return self.base_dist.support
+        codomain = self.transforms[-1].codomain
+        more = len(tuple(self._event_shape)) - codomain.event_dim
+        return constraints.independent(codomain, more) if more > 0 else codomain
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """Of the base expanded; a subclass with parameters of its own is made of them."""
+        if self._arguments:
+            return super().expand(batch_shape)
+        shape = tuple(ComposeTransform(self.transforms).inv.forward_shape((
+            *tuple(batch_shape), *tuple(self._event_shape))))
+        base = self.base_dist.expand(shape[:len(shape) - self._taken])
+        made = TransformedDistribution(base, self.transforms, validate_args=False)
+        made._validate_args = self._validate_args
+        return made
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         """What the maps make of the base's."""
@@ -45,7 +66,7 @@ class TransformedDistribution(Distribution):
             x = transform(x)
         return x.detach()
 
-    def log_prob(self, value: Tensor) -> Any:
+    def _log_prob(self, value: Tensor) -> Any:
         """The base's at the preimage, less the logarithm of the maps' derivative there."""
         y: Any = value
         event, total = self._made, 0.0

@@ -87,8 +87,7 @@ def partial_vjp(op: OpDef, needs: Sequence[bool], F: Any, g: Any, y: Any, xs: Se
     """
     assert callable(op.vjp)
     if conjugates(op) and any(is_complex(x) for x in xs if hasattr(x, "dtype")):
-        found = _parts(op.vjp, needs, F, _conj(F, g), y, xs, attrs)
-        return tuple([_conj(F, c) for c in found])
+        return tuple([conjugate(F, c) for c in _parts(op.vjp, needs, F, conjugate(F, g), y, xs, attrs)])
     half = half_of(xs) if is_wide(op) else None
     if half is None:
         return _parts(op.vjp, needs, F, g, y, xs, attrs)
@@ -112,10 +111,10 @@ def conjugates(op: OpDef) -> bool:
     return op.kind in COMPUTING and not op.traits & {"passes", "wirtinger"}
 
 
-def _conj(F: Any, x: Any) -> Any:
+def conjugate(F: Any, x: Any) -> Any:
     """The conjugate of a handle, of each in a tuple; what is real, or None, as it is."""
     if isinstance(x, tuple):
-        return tuple([_conj(F, v) for v in x])
+        return tuple([conjugate(F, v) for v in x])
     return F.conj(x) if x is not None and is_complex(x) else x
 
 

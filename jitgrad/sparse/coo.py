@@ -14,13 +14,11 @@ from typing import Any, ClassVar
 import jitgrad
 from jitgrad import dtypes
 from jitgrad.eager.tensor import Tensor
-
-ORDINARY = ("expected an ordinary tensor, but got a sparse one: use `a @ x`, `sparse.mm(a, x)` and kin, or "
-            "`a.to_dense()`")
+from jitgrad.sparse.entries import Entries
 
 
 @dataclass(eq=False, repr=False)
-class SparseTensor:
+class SparseTensor(Entries):
     """Values at coordinates, the sum of those at one; zeros elsewhere. Make one with `sparse_coo_tensor`.
 
     The sizes are those of a tensor of one element, expanded, so that in scripts they are run-time values.
@@ -36,15 +34,6 @@ class SparseTensor:
     layout: ClassVar = dtypes.layout("sparse_coo")
 
     # --- what it is ----------------------------------------------------------------------------------------------
-
-    @property
-    def shape(self) -> Any:
-        """The sizes."""
-        return self._span.shape
-
-    def size(self, dim: int | None = None) -> Any:
-        """The sizes, or one."""
-        return self._span.shape if dim is None else self._span.shape[dim]
 
     def dim(self) -> int:
         """The number of axes."""
@@ -66,24 +55,6 @@ class SparseTensor:
     def dense_dim(self) -> int:
         """How many axes each value has."""
         return self._entries.dim() - 1
-
-    @property
-    def dtype(self) -> Any:
-        """Of the values."""
-        return self._entries.dtype
-
-    @property
-    def device(self) -> Any:
-        """Where they are."""
-        return self._entries.device
-
-    @property
-    def _data(self) -> Any:
-        """What functions of ordinary tensors ask for: TypeError, which says what there is instead."""
-        raise TypeError(ORDINARY)
-
-    def _nnz(self) -> Any:
-        return self._entries.shape[0]
 
     def is_coalesced(self) -> bool:
         """Whether the coordinates are known to be sorted, each of them once."""
@@ -114,16 +85,6 @@ class SparseTensor:
                 f"size={tuple(self.shape)}, nnz={self._nnz()}, layout=torch.sparse_coo)")
 
     # --- gradients -----------------------------------------------------------------------------------------------
-
-    @property
-    def requires_grad(self) -> bool:
-        """Whether the values do."""
-        return self._entries.requires_grad
-
-    def requires_grad_(self, requires_grad: bool = True) -> SparseTensor:
-        """Let the values require gradients; self."""
-        self._entries.requires_grad_(requires_grad)
-        return self
 
     @property
     def grad(self) -> SparseTensor | None:
@@ -270,26 +231,38 @@ class SparseTensor:
         """The sum of all elements."""
         return self._entries.sum()
 
-    def matmul(self, other: Any) -> Tensor:
-        """The product with a vector (m,) or a matrix (m, k), dense: (n,) or (n, k).
+    def matmul(self, other: Any) -> Any:
+        """The product with a vector (m,) or a matrix (m, k), dense: (n,) or (n, k); with a sparse matrix, sparse.
 
-        Raises:
-            RuntimeError: sizes do not fit, or this is no matrix of two sparse axes.
-            NotImplementedError: the other is sparse.
+        RuntimeError where sizes do not fit, or this is no matrix of two sparse axes.
         """
-        if not isinstance(other, Tensor):
-            raise NotImplementedError("the product of two sparse tensors: multiply with `other.to_dense()`")
         n, m = self._matrix()
         if other.shape[0] != m:
             raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({n}x{m} and "
                                f"{'x'.join([str(k) for k in other.shape])})")
+        if not isinstance(other, Tensor):
+            return self._times(other)
         rows, columns = self._coordinates[0], self._coordinates[1]
         weights = self._entries if other.dim() == 1 else self._entries.unsqueeze(1)
         return other.new_zeros((n, *other.shape[1:])).index_add(0, rows, weights * other[columns])
 
     mm = mv = __matmul__ = matmul
 
-    def __rmatmul__(self, other: Any) -> Tensor:
+    def _times(self, other: Any) -> SparseTensor:
+        """The product of two sparse matrices: of each value here, and each in the row there that is its column."""
+        rows = other.to_sparse_csr()
+        places = self._coordinates[1]
+        starts = rows.crow_indices()
+        counts = starts[places + 1] - starts[places]
+        ends = counts.cumsum(0)
+        source = jitgrad.repeat_interleave(jitgrad.arange(places.shape[0], device=self.device), counts)
+        at = jitgrad.arange(source.shape[0], device=self.device) - (ends - counts)[source] + starts[places[source]]
+        values = self._entries[source] * rows.values()[at]
+        span = self._span[:, :1] * other._span[:1]
+        return SparseTensor(jitgrad.stack([self._coordinates[0][source], rows.col_indices()[at]]), values, span,
+                            False).coalesce()
+
+    def __rmatmul__(self, other: Any) -> Any:
         """dense @ self: (k, n) @ (n, m)."""
         n, m = self._matrix()
         if other.shape[-1] != n:

@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 import jitgrad
 from jitgrad import dtypes
 from jitgrad.eager.tensor import Tensor
-from jitgrad.sparse.coo import ORDINARY, SparseTensor
+from jitgrad.sparse.coo import SparseTensor
+from jitgrad.sparse.entries import Entries
 
 
 @dataclass(eq=False, repr=False)
-class CsrTensor:
+class CsrTensor(Entries):
     """A matrix whose rows are the values between two starts. Make one with `sparse_csr_tensor` or `to_sparse_csr`."""
 
     _starts: Tensor
@@ -25,38 +26,11 @@ class CsrTensor:
     is_sparse_csr: ClassVar = True
     layout: ClassVar = dtypes.layout("sparse_csr")
 
-    @property
-    def shape(self) -> Any:
-        """The sizes."""
-        return self._span.shape
-
-    def size(self, dim: int | None = None) -> Any:
-        """The sizes, or one."""
-        return self._span.shape if dim is None else self._span.shape[dim]
-
     ndim: ClassVar = 2
 
     def dim(self) -> int:
         """2."""
         return 2
-
-    @property
-    def dtype(self) -> Any:
-        """Of the values."""
-        return self._entries.dtype
-
-    @property
-    def device(self) -> Any:
-        """Where they are."""
-        return self._entries.device
-
-    @property
-    def _data(self) -> Any:
-        """What functions of ordinary tensors ask for: TypeError, which says what there is instead."""
-        raise TypeError(ORDINARY)
-
-    def _nnz(self) -> Any:
-        return self._entries.shape[0]
 
     def crow_indices(self) -> Tensor:
         """Where rows begin, and the last ends: (rows + 1,)."""
@@ -69,16 +43,6 @@ class CsrTensor:
     def values(self) -> Tensor:
         """The values: (n,)."""
         return self._entries
-
-    @property
-    def requires_grad(self) -> bool:
-        """Whether the values do."""
-        return self._entries.requires_grad
-
-    def requires_grad_(self, requires_grad: bool = True) -> CsrTensor:
-        """Let the values require gradients; self."""
-        self._entries.requires_grad_(requires_grad)
-        return self
 
     @property
     def grad(self) -> CsrTensor | None:
@@ -102,13 +66,14 @@ class CsrTensor:
         """An ordinary tensor of all elements."""
         return self.to_sparse().to_dense(dtype)
 
-    def matmul(self, other: Any) -> Tensor:
-        """The product with a dense vector or matrix."""
-        return self.to_sparse().matmul(other)
+    def matmul(self, other: Any) -> Any:
+        """The product with a dense vector or matrix, or with a sparse matrix: sparse, in rows."""
+        found = self.to_sparse().matmul(other)
+        return found if isinstance(found, Tensor) else found.to_sparse_csr()
 
     mm = mv = __matmul__ = matmul
 
-    def __rmatmul__(self, other: Any) -> Tensor:
+    def __rmatmul__(self, other: Any) -> Any:
         return self.to_sparse().__rmatmul__(other)
 
     def t(self) -> CsrTensor:

@@ -167,6 +167,9 @@ is_set_to tensor=x; set_ source=y storage_offset=1 size=(2,) stride=(1,); consta
 log_normal_ mean=0.5 std=0.5; i0 input=x; igamma input=p; igammac input=p; gammainc input=p
 gammaincc input=p; zeta input=p+1 other=p; entr input=p; ndtri input=r; logaddexp2 other=p; atleast_3d *
 sparse_coo_tensor *; sparse_csr_tensor *; spmm *
+binomial count=p+2 prob=r; poisson input=p; eig input=n; eigvals input=n; ldl_factor input=spd hermitian=True
+ldl_solve LD=spd pivots=t.tensor([1,2],dtype=t.int32) B=m[:2] hermitian=True
+ldl_factor_ex input=spd hermitian=True check_errors=True
 """
 
 

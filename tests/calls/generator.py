@@ -166,6 +166,8 @@ def _flat(value: Any) -> list[Any]:
 
 
 def _number(value: Any) -> Any:
+    if isinstance(value, complex):
+        return [_number(value.real), _number(value.imag)]
     if isinstance(value, float):
         return float(f"{value:.6g}") if math.isfinite(value) else str(value)
     return value

@@ -16,11 +16,11 @@ from tests.calls.generator import Call, calls, evaluate, observed
 FILE = Path(__file__).with_name("recorded.json")
 SPACES = ("torch", "torch.linalg", "torch.special", "torch.nn.functional", "Tensor")
 #: functions whose numbers are drawn, or are whatever was in memory, or of which LAPACKs choose the signs
-UNCERTAIN = {"bernoulli", "bernoulli_", "cauchy_", "dropout", "dropout1d", "dropout2d", "dropout3d", "empty",
-             "empty_like", "empty_permuted", "empty_strided", "exponential_", "geometric_", "gumbel_softmax",
-             "log_normal_", "multinomial", "new_empty", "new_empty_strided", "normal", "normal_", "pca_lowrank",
-             "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "random_", "randperm", "rrelu",
-             "rrelu_", "svd", "svd_lowrank", "uniform_"}
+UNCERTAIN = {"bernoulli", "bernoulli_", "binomial", "cauchy_", "dropout", "dropout1d", "dropout2d", "dropout3d",
+             "eig", "empty", "empty_like", "empty_permuted", "empty_strided", "exponential_", "geometric_",
+             "gumbel_softmax", "log_normal_", "multinomial", "new_empty", "new_empty_strided", "normal", "normal_",
+             "pca_lowrank", "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
+             "random_", "randperm", "rrelu", "rrelu_", "svd", "svd_lowrank", "uniform_"}
 
 
 def digest(found: list[Call]) -> str:

@@ -101,12 +101,12 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="parameter scale"):
         distributions.Normal(0.0, -1.0)
     distributions.Normal(0.0, -1.0, validate_args=False)
-    with pytest.raises(ValueError, match="low>= high"):
+    with pytest.raises(ValueError, match="constraint LessThan"):
         distributions.Uniform(1.0, 0.0)
     with pytest.raises(ValueError, match="but not both"):
         distributions.Bernoulli()
     with pytest.raises(NotImplementedError, match="No KL"):
-        distributions.kl_divergence(distributions.Normal(0.0, 1.0), distributions.Uniform(0.0, 1.0))
+        distributions.kl_divergence(distributions.Laplace(0.0, 1.0), distributions.Gumbel(0.0, 1.0))
 
 
 def test_a_distribution_in_a_script():

@@ -95,8 +95,6 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any] | None, Any, str]] = [
     ("Wishart", {"df": np.array([5.5, 4.5]), "precision_matrix": definite(3, 3)}, None, definite(4, 2, 3, 3),
      "entropy mean variance covariance_matrix"),
 ]
-#: torch's draws of these carry gradients
-WITHOUT_RSAMPLE = {"Gamma", "Chi2", "Beta", "Dirichlet", "StudentT", "InverseGamma", "FisherSnedecor", "Wishart"}
 
 
 def parameters(library: Any, given: dict[str, Any], grad: bool = False) -> dict[str, Any]:
@@ -128,7 +126,7 @@ def test_against_torch(name: str, first: Any, second: Any, value: Any, also: str
             found.append(library.distributions.kl_divergence(p, q))
         sum((f * f).sum() for f in found).backward()
         shapes = [tuple(s) for s in (p.batch_shape, p.event_shape, p.sample((5,)).shape)]
-        facts = (shapes, p.has_rsample or name in WITHOUT_RSAMPLE, text)
+        facts = (shapes, p.has_rsample, text)
         results.append(([f.detach().numpy() for f in found] + [
             np.tril(g.grad.numpy()) if k == "scale_tril" else g.grad.numpy()  # torch's inverse reads the other triangle
             for k, g in given.items() if getattr(g, "requires_grad", False)], facts))
@@ -152,9 +150,6 @@ def test_samples(name: str, first: Any, second: Any, value: Any, also: str) -> N
     spread = p.variance.detach().sqrt().numpy()
     np.testing.assert_allclose(draws.mean(0).numpy(), p.mean.detach().numpy(), atol=0.05 * spread.max())
     np.testing.assert_allclose(draws.std(0).numpy(), spread, rtol=0.2 if name == "StudentT" else 0.06)
-    if name in WITHOUT_RSAMPLE:
-        with pytest.raises(NotImplementedError):
-            p.rsample()
     if name == "MultivariateNormal":
         flat = (draws - p.mean.detach()).reshape(20000, -1, 3)
         found = (flat.permute(1, 2, 0) @ flat.permute(1, 0, 2)) / 20000
@@ -187,14 +182,14 @@ def test_maximum_likelihood_in_a_script() -> None:
 
 
 @pytest.mark.parametrize(("make", "error", "message"), [
-    (lambda: D.Cauchy(0.0, -1.0), ValueError, "parameter scale of distribution Cauchy"),
+    (lambda: D.Cauchy(0.0, -1.0), ValueError, "parameter scale .* of distribution Cauchy"),
     (lambda: D.HalfNormal(-1.0), ValueError, "parameter scale"),
     (lambda: D.Poisson(-1.0), ValueError, r"constraint GreaterThanEq\(lower_bound=0.0\)"),
-    (lambda: D.Binomial(3, 1.5), ValueError, "parameter probs of distribution Binomial"),
+    (lambda: D.Binomial(3, 1.5), ValueError, "parameter probs .* of distribution Binomial"),
     (lambda: D.Binomial(1.5, 0.5), ValueError, "parameter total_count"),
-    (lambda: D.Gamma(-1.0, 1.0), ValueError, "parameter concentration of distribution Gamma"),
+    (lambda: D.Gamma(-1.0, 1.0), ValueError, "parameter concentration .* of distribution Gamma"),
     (lambda: D.Dirichlet(jitgrad.tensor(1.0)), ValueError, "must be at least one-dimensional"),
-    (lambda: D.StudentT(0.0), ValueError, "parameter df of distribution StudentT"),
+    (lambda: D.StudentT(0.0), ValueError, "parameter df .* of distribution StudentT"),
     (lambda: D.Binomial(3), ValueError, "Either `probs` or `logits`"),
     (lambda: D.Binomial(jitgrad.tensor([1.0, 2.0]), 0.5).entropy(), NotImplementedError, "Inhomogeneous total count"),
     (lambda: D.MultivariateNormal(jitgrad.zeros(2)), ValueError, "Exactly one of covariance_matrix"),
@@ -206,15 +201,15 @@ def test_maximum_likelihood_in_a_script() -> None:
     (lambda: D.NegativeBinomial(1.0, 1.0), ValueError, r"HalfOpenInterval\(lower_bound=0.0, upper_bound=1.0\)"),
     (lambda: D.NegativeBinomial(1.0), ValueError, "Either `probs` or `logits`"),
     (lambda: D.InverseGamma(1.0, -1.0), ValueError, "parameter rate"),
-    (lambda: D.Kumaraswamy(-1.0, 1.0), ValueError, "parameter concentration1 of distribution Kumaraswamy"),
-    (lambda: D.FisherSnedecor(1.0, 0.0), ValueError, "parameter df2 of distribution FisherSnedecor"),
-    (lambda: D.GeneralizedPareto(0.0, 0.0, 1.0), ValueError, "parameter scale of distribution GeneralizedPareto"),
+    (lambda: D.Kumaraswamy(-1.0, 1.0), ValueError, "parameter concentration1 .* of distribution Kumaraswamy"),
+    (lambda: D.FisherSnedecor(1.0, 0.0), ValueError, "parameter df2 .* of distribution FisherSnedecor"),
+    (lambda: D.GeneralizedPareto(0.0, 0.0, 1.0), ValueError, "parameter scale .* of distribution GeneralizedPareto"),
     (lambda: D.RelaxedBernoulli(jitgrad.tensor(1.0)), ValueError, "Either `probs` or `logits`"),
     (lambda: D.ContinuousBernoulli(1.5), ValueError, r"constraint Interval\(lower_bound=0.0, upper_bound=1.0\)"),
-    (lambda: D.LogisticNormal(0.0, -1.0), ValueError, "parameter scale of distribution Normal"),
-    (lambda: D.VonMises(0.0, 0.0), ValueError, "parameter concentration of distribution VonMises"),
+    (lambda: D.LogisticNormal(0.0, -1.0), ValueError, "parameter scale .* of distribution Normal"),
+    (lambda: D.VonMises(0.0, 0.0), ValueError, "parameter concentration .* of distribution VonMises"),
     (lambda: D.LKJCholesky(1), ValueError, "Expected dim to be an integer greater than or equal to 2. Found dim=1"),
-    (lambda: D.LKJCholesky(3, -1.0), ValueError, "parameter concentration of distribution LKJCholesky"),
+    (lambda: D.LKJCholesky(3, -1.0), ValueError, "parameter concentration .* of distribution LKJCholesky"),
     (lambda: D.Wishart(3.0), AssertionError, "Exactly one of covariance_matrix"),
     (lambda: D.Wishart(1.0, jitgrad.eye(3)), ValueError, "expected to be greater than ndim - 1 = 2"),
     (lambda: D.Wishart(3.0, -jitgrad.eye(3)), ValueError, r"PositiveDefinite\(\)"),
@@ -226,7 +221,8 @@ def test_maximum_likelihood_in_a_script() -> None:
      "parameter cov_diag"),
     (lambda: D.LowRankMultivariateNormal(jitgrad.zeros(4, 3), jitgrad.ones(2, 3, 2), jitgrad.ones(3)), ValueError,
      "Incompatible batch shapes"),
-    (lambda: D.kl_divergence(D.Gamma(1.0, 1.0), D.Exponential(1.0)), NotImplementedError, "different exponential fam"),
+    (lambda: D.kl_divergence(D.Gamma(1.0, 1.0), D.Dirichlet(jitgrad.ones(2))), NotImplementedError,
+     "different exponential fam"),
     (lambda: D.Poisson(1.0).entropy(), NotImplementedError, "^$"),
     (lambda: D.kl_divergence(D.Binomial(1, 0.5), D.Binomial(2, 0.5)), NotImplementedError, "q.total_count > p.total"),
 ])
@@ -236,7 +232,8 @@ def test_errors(make: Any, error: type[Exception], message: str) -> None:
 
 
 def test_values_outside_and_larger_counts() -> None:
-    assert D.HalfNormal(1.0).log_prob(jitgrad.tensor([-1.0])).tolist() == [float("-inf")]
+    outside = D.HalfNormal(1.0, validate_args=False).log_prob(jitgrad.tensor([-1.0]))
+    assert outside.tolist() == [float("-inf")]
     more = D.kl_divergence(D.Binomial(3, 0.5), D.Binomial(2, 0.5))
     assert float(more) == float("inf")
     total = D.Binomial(5, 0.3).log_prob(jitgrad.arange(6.0)).exp().sum()

@@ -29,9 +29,11 @@ HOLOMORPHIC = ["z.exp()", "z.log()", "z.sqrt()", "z.rsqrt()", "z.sin()", "z.cos(
                "m.lerp(z, z * 2, 0.3)", "m.addcdiv(z, z, z + 2, value=2j)", "z.T", "z.reshape(-1)[1:]", "z[:, ::2]",
                "z[[0, 2]]", "m.stack([z, z * z])", "m.cat([z, z * 2], 1)", "z.flip(0)", "z.roll(1)", "z.tril()",
                "z.diagonal()", "z.expand(2, 3, 4)", "z.repeat(2, 1)", "m.nn.functional.pad(z, (1, 1))", "z.trace()",
+               "m.linalg.inv(z[:, 1:])", "m.linalg.matrix_exp(z[:, 1:])", "m.linalg.eigvals(z[:, 1:])",
                "m.gather(z, 1, m.tensor([[0], [1], [2]]))", "m.diff(z)", "m.nn.functional.linear(z, z)"]
 OTHERS = ["z.abs()", "z.angle()", "z.sgn()", "z.real", "z.imag", "z.conj()", "z * z.conj()", "z @ z.mH", "z.H",
-          "z.var()", "z.std(0)", "z.norm()", "m.linalg.norm(z)", "m.linalg.vector_norm(z, 3)",
+          "z.var()", "z.std(0)", "z.norm()", "m.linalg.norm(z)", "m.linalg.vector_norm(z, 3)", "m.linalg.pinv(z)",
+          "m.linalg.svdvals(z)", "m.linalg.qr(z).Q", "m.linalg.slogdet(z[:, 1:]).sign", "m.linalg.eigvals(r[:, 1:])",
           "m.polar(z.abs(), z.angle())",
           "m.complex(z.real, r)", "m.view_as_real(z)", "m.view_as_complex(m.view_as_real(z))", "z.imag[::2].T",
           "m.where(z.real > 0, z, 1.5)", "m.where(r > 0, z, r + 0j)", "z.masked_fill(r > 0, 2j)", "m.vdot(z[0], z[1])",

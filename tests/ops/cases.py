@@ -55,9 +55,14 @@ def types_of(operands: tuple[Any, ...]) -> list[Any]:
             FLOAT if isinstance(x, float) else INT for x in operands]
 
 
+#: factors of complex matrices that have phases of their own, or that stand for the half of a matrix that is not read
+FACTORS = ("cholesky_parts", "eig", "eig_parts", "eigh_parts", "svd_parts")
+
+
 def of_complex(op: OpDef) -> bool:
-    """Whether a row takes or gives complex numbers only: `tests/eager/test_complex.py` has their derivatives."""
-    return op.dtypes == "complex" or op.name in ("complex", "rfft", "view_as_complex")
+    """Whether a row takes or gives complex numbers only: `tests/eager/test_complex.py` has their derivatives, and
+    `tests/test_linalg_complex.py`."""
+    return op.dtypes == "complex" or op.name in ("complex", "rfft", "view_as_complex", *FACTORS)
 
 
 def differentiable(partly: bool = False) -> list[str]:

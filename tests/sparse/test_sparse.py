@@ -179,7 +179,7 @@ def test_errors(call):
 
 def test_what_is_refused():
     a, _ = made(jitgrad)
-    for call in (lambda: a @ a, lambda: a * a, lambda: jitgrad.ones(2, 2).to_sparse_csr(1)):
+    for call in (lambda: a * a, lambda: jitgrad.ones(2, 2).to_sparse_csr(1)):
         with pytest.raises(NotImplementedError, match=r"to_dense\(\)|dense_dim"):
             call()
     for other in (a, a.to_sparse_csr()):
@@ -215,3 +215,30 @@ def test_scripts_make_them_of_dense_ones():
     assert f(x, y).tolist() == (x @ y).tolist()
     assert x.grad.tolist() == [[0, 2, 0], [2, 0, 2]]
     assert jitgrad.script(lambda x: x.layout is jitgrad.strided)(y)
+
+
+def test_products_of_two_sparse_matrices():
+    """torch's numbers, and its gradients at what is there; a script does what eager does; nothing is a matrix too."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=s) * (rng.random(s) < 0.4) for s in ((4, 5), (5, 3))]
+
+    def product(x, y):
+        return x @ y
+
+    def run(lib, function):
+        x, y = [lib.tensor(v, requires_grad=True) for v in arrays]
+        made = function(x.to_sparse(), y.to_sparse()).to_dense()
+        gradients = lib.autograd.grad((made ** 2).sum(), [x, y])
+        return [made.detach().numpy(), *[g.numpy() * (v != 0) for g, v in zip(gradients, arrays, strict=True)]]
+
+    expected = run(jitgrad, lambda x, y: (x.to_dense() @ y.to_dense()).to_sparse())
+    for lib, function in ((jitgrad, product), (jitgrad, jitgrad.script(product)), (torch, product)):
+        for a, b in zip(run(lib, function), expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+    one, other = [jitgrad.tensor(v).to_sparse() for v in arrays]
+    rows = one.to_sparse_csr() @ other.to_sparse_csr()
+    assert rows.is_sparse_csr
+    np.testing.assert_allclose(rows.to_dense().numpy(), expected[0])
+    assert (jitgrad.zeros(2, 4).to_sparse() @ one.float())._nnz() == 0
+    with pytest.raises(RuntimeError, match="cannot be multiplied"):
+        one @ one

@@ -8,15 +8,19 @@ from typing import Any
 
 import jitgrad
 from jitgrad import linalg
-from jitgrad.distributions.transforms.values import Transform, sum_rightmost
+from jitgrad.distributions import constraints
+from jitgrad.distributions.transforms.values import Transform, sum_rightmost, widened
 from jitgrad.nn import functional as F
 
 
 class CumulativeDistributionTransform(Transform):
     """The cdf of a distribution of single values, which makes uniform numbers of its draws."""
 
+    _codomain = constraints.unit_interval
+
     def __init__(self, distribution: Any):
         self.distribution = distribution
+        self._domain = distribution.support
 
     def _call(self, x: Any) -> Any:
         return self.distribution.cdf(x)
@@ -121,6 +125,11 @@ class _Parts(Transform):
             total = total + slope
         return total
 
+    def _regions(self) -> tuple[list[Any], list[Any]]:
+        """What the maps take, and what they make."""
+        return ([widened(t.domain, self.domain_event_dim) for t in self.transforms],
+                [widened(t.codomain, self.codomain_event_dim) for t in self.transforms])
+
 
 class CatTransform(_Parts):
     """Maps of the parts, of the given lengths (1 each if none), of an axis.
@@ -134,6 +143,7 @@ class CatTransform(_Parts):
         if len(self.lengths) != len(self.transforms):
             raise AssertionError(f"lengths ({len(self.lengths)}) must match transforms ({len(self.transforms)})")
         self.length = sum(self.lengths)
+        self._domain, self._codomain = [constraints.cat(regions, dim, self.lengths) for regions in self._regions()]
 
     def _parts(self, x: Any) -> list[Any]:
         self._require_length(x, self.length)
@@ -154,6 +164,7 @@ class StackTransform(_Parts):
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0):
         self._begin(tseq, dim)
+        self._domain, self._codomain = [constraints.stack(regions, dim) for regions in self._regions()]
         # among the axes that are taken together, the stacked one is one more of them
         if -self.domain_event_dim <= dim < 0:
             self.domain_event_dim += 1
@@ -179,6 +190,7 @@ class StackTransform(_Parts):
 class LowerCholeskyTransform(Transform):
     """The lower triangles of matrices with exp of their diagonals: Cholesky factors."""
 
+    _codomain = constraints.lower_cholesky
     domain_event_dim = codomain_event_dim = 2
     bijective = False
 
@@ -192,6 +204,7 @@ class LowerCholeskyTransform(Transform):
 class PositiveDefiniteTransform(Transform):
     """L L^T, of the factors L that `LowerCholeskyTransform` makes."""
 
+    _codomain = constraints.positive_definite
     domain_event_dim = codomain_event_dim = 2
     bijective = False
 
@@ -210,6 +223,7 @@ class CorrCholeskyTransform(Transform):
     have different numbers of axes: the derivative is that of what is below the diagonal.
     """
 
+    _codomain = constraints.corr_cholesky
     domain_event_dim, codomain_event_dim = 1, 2
 
     def _call(self, x: Any) -> Any:

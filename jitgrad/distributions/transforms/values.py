@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jitgrad
+from jitgrad.distributions import constraints
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 
@@ -18,10 +19,17 @@ def sum_rightmost(x: Any, axes: int) -> Any:
     return x
 
 
+def widened(region: Any, event_dim: int) -> Any:
+    """A region whose events have more axes."""
+    more = event_dim - region.event_dim
+    return constraints.independent(region, more) if more > 0 else region
+
+
 class Transform:
     """A map that can be inverted: a subclass has `_call`, `_inverse` and `log_abs_det_jacobian`.
 
     Attributes:
+        domain, codomain: the regions of values that it takes, and makes; a subclass has the smallest as `_domain`, ...
         domain_event_dim, codomain_event_dim: how many last axes of a value it takes together, and makes.
         bijective: whether every value has one preimage.
         sign: +1 or -1 of maps of single values that rise or fall; NotImplementedError of others.
@@ -30,6 +38,18 @@ class Transform:
     domain_event_dim = 0
     codomain_event_dim = 0
     bijective = True
+    _domain: Any = constraints.real
+    _codomain: Any = constraints.real
+
+    @property
+    def domain(self) -> Any:
+        """What it takes."""
+        return widened(self._domain, self.domain_event_dim)
+
+    @property
+    def codomain(self) -> Any:
+        """What it makes."""
+        return widened(self._codomain, self.codomain_event_dim)
 
     @property
     def sign(self) -> Any:
@@ -75,6 +95,7 @@ class _Inverse(Transform):
     def __init__(self, base: Transform):
         self.base = base
         self.domain_event_dim, self.codomain_event_dim = base.codomain_event_dim, base.domain_event_dim
+        self._domain, self._codomain = base.codomain, base.domain
         self.bijective = base.bijective
 
     @property
@@ -112,6 +133,8 @@ class _Inverse(Transform):
 class ExpTransform(Transform):
     """exp(x)."""
 
+    _codomain = constraints.positive
+
     def _call(self, x: Any) -> Any:
         return x.exp()
 
@@ -126,6 +149,7 @@ class ExpTransform(Transform):
 class AbsTransform(Transform):
     """|x|, whose inverse is the positive one."""
 
+    _codomain = constraints.positive
     bijective = False
 
     def _call(self, x: Any) -> Any:
@@ -137,6 +161,8 @@ class AbsTransform(Transform):
 
 class PowerTransform(Transform):
     """x^exponent of positive values."""
+
+    _domain = _codomain = constraints.positive
 
     def __init__(self, exponent: Tensor | float):
         self.exponent: Any = exponent if isinstance(exponent, Tensor) else jitgrad.tensor(float(exponent))
@@ -169,6 +195,8 @@ class PowerTransform(Transform):
 class SigmoidTransform(Transform):
     """1 / (1 + exp(-x)), kept from 0 and 1."""
 
+    _codomain = constraints.unit_interval
+
     def _call(self, x: Any) -> Any:
         return _clipped_sigmoid(x)
 
@@ -190,6 +218,8 @@ def _clipped_sigmoid(x: Any) -> Any:
 class TanhTransform(Transform):
     """tanh(x)."""
 
+    _codomain = constraints.interval(-1.0, 1.0)
+
     def _call(self, x: Any) -> Any:
         return x.tanh()
 
@@ -203,6 +233,8 @@ class TanhTransform(Transform):
 
 class SoftplusTransform(Transform):
     """log(1 + exp(x))."""
+
+    _codomain = constraints.positive
 
     def _call(self, x: Any) -> Any:
         return F.softplus(x)
@@ -261,6 +293,7 @@ class AffineTransform(Transform):
 class SoftmaxTransform(Transform):
     """softmax(x) over the last axis; of vectors that differ by a number it is the same."""
 
+    _codomain = constraints.simplex
     domain_event_dim = codomain_event_dim = 1
     bijective = False
 
@@ -274,6 +307,7 @@ class SoftmaxTransform(Transform):
 class StickBreakingTransform(Transform):
     """Vectors of K - 1 numbers to probabilities of K classes: each takes its share of what the others left."""
 
+    _codomain = constraints.simplex
     domain_event_dim = codomain_event_dim = 1
 
     def _call(self, x: Any) -> Any:
@@ -308,6 +342,7 @@ class IndependentTransform(Transform):
 
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int):
         self.base_transform, self.reinterpreted_batch_ndims = base_transform, reinterpreted_batch_ndims
+        self._domain, self._codomain = base_transform.domain, base_transform.codomain
         self.domain_event_dim = base_transform.domain_event_dim + reinterpreted_batch_ndims
         self.codomain_event_dim = base_transform.codomain_event_dim + reinterpreted_batch_ndims
         self.bijective = base_transform.bijective
@@ -347,6 +382,8 @@ class ComposeTransform(Transform):
         for part in self.parts:
             after = max(part.codomain_event_dim, after + part.codomain_event_dim - part.domain_event_dim)
         self.domain_event_dim, self.codomain_event_dim = before, after
+        if self.parts:
+            self._domain, self._codomain = self.parts[0].domain, self.parts[-1].codomain
         self.bijective = all(part.bijective for part in self.parts)
 
     @property

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jitgrad.dtypes import dtype
+from jitgrad.dtypes import dtype, from_numpy
 from jitgrad.ops.namespaces import Handle, Namespace
 from jitgrad.ops.opdef import EXPRESSION, PARTS, VIEW, OpDef
 
@@ -36,7 +36,8 @@ class Pair(Handle):
 
     @property
     def dtype(self) -> dtype:
-        return self.re.dtype.to_complex()  # type: ignore[no-any-return]
+        d = self.re.dtype
+        return (d if isinstance(d, dtype) else from_numpy(d)).to_complex()
 
 
 class OnWhole:
@@ -91,7 +92,8 @@ class PairNamespace(Namespace):
         re, im = [run(*[getattr(x, part) if isinstance(x, Pair) else x for x in xs], **attrs) for part in ("re", "im")]
         return self.pair(re, im)
 
-    def lift(self, value: Any, d: dtype) -> Any:
+    def lift(self, value: Any, d: Any) -> Any:
+        d = d if isinstance(d, dtype) else from_numpy(d)
         if not d.is_complex:
             return self.reals.lift(value, d)
         real = d.to_real()

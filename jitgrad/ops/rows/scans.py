@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.ops import checks, specs
+from jitgrad.ops.complex.joined import joined
 from jitgrad.ops.namespaces import CHAIN
 from jitgrad.ops.opdef import NONDIFF, PARTS, SCAN, SORT, register
 from jitgrad.ops.rules import part_dtype
@@ -78,10 +79,8 @@ register("cumsum", 1, SCAN, "Running sums along an axis.", impl=_scan("cumsum", 
          dtypes="number", pair=PARTS, traits={"in_library", "total"},
          vjp=lambda F, g, y, x, axis: (_reverse_cumsum(F, g, axis),),
          ref="numpy.cumsum", samples=_samples)
-register("cumprod", 1, SCAN, "Running products along an axis.", impl=_scan("cumprod", np.multiply),
-         spec=specs.same, dtypes="number", traits={"in_library", "total", "complex"}, vjp=_cumprod_vjp,
-         ref="numpy.cumprod",
-         samples=_samples)
+joined("cumprod", 1, SCAN, "Running products along an axis.", impl=_scan("cumprod", np.multiply), spec=specs.same,
+       dtypes="number", traits={"total"}, vjp=_cumprod_vjp, ref="numpy.cumprod", samples=_samples)
 
 # --- sorting: NaN counts as the largest value, as in torch ---------------------------------------------------------
 

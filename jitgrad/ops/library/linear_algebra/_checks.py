@@ -19,18 +19,16 @@ class LinAlgError(RuntimeError):
 
 
 def matrices(fn: str, A: Any) -> Any:
-    """A, or RuntimeError unless it holds matrices of floats."""
+    """A, or RuntimeError unless it holds matrices of floats or complex numbers."""
     if A.ndim < 2:
         raise RuntimeError(f"{fn}: The input tensor A must have at least 2 dimensions.")
-    if A.dtype.is_complex:
-        raise NotImplementedError(f"{fn} of complex matrices is not available")
-    if not A.dtype.is_floating_point:
+    if not A.dtype.is_inexact:
         raise RuntimeError(f"{fn}: Expected a floating point or complex tensor as input. Got {word(A.dtype)}")
     return A
 
 
 def square(fn: str, A: Any) -> Any:
-    """A, or RuntimeError unless it holds square matrices of floats."""
+    """A, or RuntimeError unless it holds square matrices of floats or complex numbers."""
     A = matrices(fn, A)
     m, n = A.shape[-2], A.shape[-1]
     require_equal(m, n, lambda: f"{fn}: A must be batches of square matrices, but they are {m} by {n} matrices")
@@ -51,10 +49,10 @@ def found(result: Any, given: Any, message: str) -> Any:
     return result
 
 
-def finite(result: Any, message: str) -> Any:
-    """The result, or LinAlgError where it is NaN."""
+def finite(result: Any, message: str, error: type[Exception] = LinAlgError) -> Any:
+    """The result, or the error where it is NaN."""
     broken = spoiled(result)
-    require((not broken) if isinstance(broken, bool) else broken <= 0, LinAlgError, message)
+    require((not broken) if isinstance(broken, bool) else broken <= 0, error, message)
     return result
 
 

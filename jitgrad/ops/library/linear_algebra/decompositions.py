@@ -6,7 +6,7 @@ from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import apply, word
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.linear_algebra._checks import broadcast_batches, found, square
+from jitgrad.ops.library.linear_algebra._checks import broadcast_batches, finite, found, square
 from jitgrad.ops.library.sizes import require_equal, same_shape
 
 __library__ = True
@@ -21,6 +21,13 @@ class slogdet_result(NamedTuple):
 
 class eigh_result(NamedTuple):
     """Eigenvalues and eigenvectors."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class eig_result(NamedTuple):
+    """Complex eigenvalues and eigenvectors."""
 
     eigenvalues: Any
     eigenvectors: Any
@@ -61,15 +68,15 @@ def solved(fn: str, A: Any, B: Any, left: bool, checked: bool = False) -> Any:
 
 
 def cholesky(A: AnyTensor[Tensor], upper: bool = False) -> Tensor:
-    """The lower (or upper) factor L of A = L L^T, (..., n, n). LinAlgError unless A is positive definite.
+    """The lower (or upper) factor L of A = L L^H, (..., n, n). LinAlgError unless A is positive definite.
 
-    Of A the lower (or upper) triangle is read, the other is taken to be the same; the gradient is symmetric.
+    Of A the lower (or upper) triangle is read, the other is taken to be the same; the gradient is Hermitian.
     """
     whole: Any = square("linalg.cholesky", widen(A, "cpu"))
-    lower = whole.mT if upper else whole
+    lower = whole.mH if upper else whole
     factor = found(apply("cholesky", lower), lower, "linalg.cholesky: The factorization could not be completed because "
                    "the input is not positive-definite.")
-    return factor.mT if upper else factor
+    return factor.mH if upper else factor
 
 
 def slogdet(A: AnyTensor[Tensor]) -> slogdet_result:
@@ -90,19 +97,41 @@ def logdet(input: AnyTensor[Tensor]) -> Tensor:
 
 
 def eigh(A: AnyTensor[Tensor], UPLO: str = "L") -> eigh_result:
-    """Named (eigenvalues, rising, eigenvectors) of symmetric matrices, of which the triangle UPLO is read.
+    """Named (eigenvalues, rising, eigenvectors) of Hermitian matrices, of which the triangle UPLO is read.
 
-    The gradient is symmetric.
+    The gradient is Hermitian, and that of losses which do not change with the phases of complex vectors.
     """
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     whole: Any = square("linalg.eigh", widen(A, "cpu"))
-    return eigh_result(*apply("eigh", whole if UPLO.upper() == "L" else whole.mT))
+    return eigh_result(*apply("eigh", whole if UPLO.upper() == "L" else whole.mH))
 
 
 def eigvalsh(A: AnyTensor[Tensor], UPLO: str = "L") -> Tensor:
-    """Eigenvalues of symmetric matrices, rising."""
+    """Eigenvalues of Hermitian matrices, rising."""
     return eigh(A, UPLO).eigenvalues
+
+
+def eig(A: AnyTensor[Tensor]) -> eig_result:
+    """Named (eigenvalues, eigenvectors), complex: (..., n) in no order, and (..., n, n), columns of length one.
+
+    RuntimeError for what is not finite. The gradient is that of losses which do not change with the vectors' phases.
+    """
+    return _eig("linalg.eig", A)
+
+
+def eigvals(A: AnyTensor[Tensor]) -> Tensor:
+    """Complex eigenvalues, (..., n), in no order. RuntimeError for what is not finite."""
+    return _eig("linalg.eigvals", A).eigenvalues
+
+
+def _eig(fn: str, A: Any) -> eig_result:
+    a = square(fn, A)
+    if a.dtype.is_half:
+        raise NotImplementedError(f"\"linalg_eig_out_cpu\" not implemented for '{word(a.dtype)}'")
+    finite(apply("sub", a, a), "torch.linalg.eig: input tensor should not contain infs or NaNs.", RuntimeError)
+    return eig_result(*apply("eig", a))
+
 
 def matrix_exp(A: AnyTensor[Tensor]) -> Tensor:
     """The exponential of matrices, (..., n, n)."""

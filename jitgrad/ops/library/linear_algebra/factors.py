@@ -5,12 +5,13 @@ from typing import Any, NamedTuple
 from jitgrad.dtypes import int32
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import apply, cast, create, require_tensor
+from jitgrad.ops.library.core import apply, cast, create, expand_to, require_tensor, word
+from jitgrad.ops.library.elements.parts import conj
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.linear_algebra._checks import (NOT_FINITE, LinAlgError, finite, identity, matrices,
-                                                        require_none, square, zero_pivot)
+from jitgrad.ops.library.linear_algebra._checks import (NOT_FINITE, LinAlgError, broadcast_batches, finite, identity,
+                                                        matrices, require_none, square, zero_pivot)
 from jitgrad.ops.library.shapes.rearrange import tril, triu
-from jitgrad.ops.library.sizes import require, static_int, text
+from jitgrad.ops.library.sizes import require, require_equal, static_int, text
 
 __library__ = True
 
@@ -49,6 +50,21 @@ class lu_factor_ex_result(NamedTuple):
     """Two triangles in one matrix, pivots, and the number of the first zero on U's diagonal or 0."""
 
     LU: Any
+    pivots: Any
+    info: Any
+
+
+class ldl_factor_result(NamedTuple):
+    """A triangle and blocks of the diagonal in one matrix, and pivots."""
+
+    LD: Any
+    pivots: Any
+
+
+class ldl_factor_ex_result(NamedTuple):
+    """A triangle and blocks of the diagonal in one matrix, pivots, and the number of the first block of zeros or 0."""
+
+    LD: Any
     pivots: Any
     info: Any
 
@@ -173,25 +189,86 @@ def cholesky_ex(A: AnyTensor[Tensor], *, upper: bool = False, check_errors: bool
     """Named (L, info): see `cholesky`; info, int32 (...), is the order of the first leading minor that is not positive,
     or 0. Of such a matrix L is NaN. LinAlgError for one with `check_errors`.
     """
-    A = square("linalg.cholesky_ex", widen(A, "cpu"))
-    factor, info = apply("cholesky", A), apply("cholesky_order", A)
+    whole: Any = square("linalg.cholesky_ex", widen(A, "cpu"))
+    lower = whole.mH if upper else whole
+    factor, info = apply("cholesky", lower), apply("cholesky_order", lower)
     if check_errors:
         require_none("linalg.cholesky_ex", info, LinAlgError, "The factorization could not be completed because the "
                      "input is not positive-definite (the leading minor of order ", ..., " is not positive-definite).")
-    return cholesky_ex_result(factor.mT if upper else factor, info)
+    return cholesky_ex_result(factor.mH if upper else factor, info)
+
+
+# --- LDL -----------------------------------------------------------------------------------------------------------
+
+
+def ldl_factor(A: AnyTensor[Tensor], *, hermitian: bool = False) -> ldl_factor_result:
+    """Named (LD, pivots) of symmetric matrices, with `hermitian` Hermitian ones, of which the lower triangle is read.
+
+    LD, (..., n, n), is compact, as LAPACK's sytrf (hetrf) has it; pivots int32, (..., n). For `ldl_solve`; no gradient.
+    RuntimeError where a block of D is zero.
+    """
+    return ldl_factor_result(*ldl_factor_ex(A, hermitian=hermitian, check_errors=True)[:2])
+
+
+def ldl_factor_ex(A: AnyTensor[Tensor], *, hermitian: bool = False, check_errors: bool = False) -> ldl_factor_ex_result:
+    """Named (LD, pivots, info): see `ldl_factor`; info, int32 (...), numbers the first zero of D, or is 0."""
+    fn = "torch.linalg.ldl_factor_ex"
+    a = square(fn, A)
+    _no_half("ldl_factor_kernel_cpu", a)
+    found = ldl_factor_ex_result(*apply("ldl_factor", a, hermitian=bool(hermitian)))
+    if check_errors:
+        require_none(fn, found.info, RuntimeError, "D[", ..., ",", ..., "] is zero: the matrix is singular. "
+                     "linalg.ldl_factor_ex(A) gives its factors")
+    return found
+
+
+def _no_half(kernel: str, x: Any) -> None:
+    if x.dtype.is_half:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{word(x.dtype)}'")
+
+
+def ldl_solve(LD: AnyTensor[Tensor], pivots: AnyTensor[Tensor], B: AnyTensor[Tensor], *,
+              hermitian: bool = False) -> Tensor:
+    """The X of A X = B from what `ldl_factor` gives: (..., n, n), (..., n) and (..., n, k). No gradient."""
+    fn = "torch.linalg.ldl_solve"
+    factors: Any = square(fn, LD)
+    b: Any = B
+    if b.ndim < 2:
+        raise RuntimeError(f"{fn}: Expected B to have at least 2 dimensions, but it has {b.ndim} dimensions instead")
+
+    def differ() -> str:
+        return (f"{fn}: Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
+                f"{text(pivots.shape)} instead")
+
+    if pivots.ndim != factors.ndim - 1:
+        raise RuntimeError(differ())
+    for m, n in zip(pivots.shape, factors.shape, strict=False):
+        require_equal(m, n, differ)
+    if pivots.dtype.category != int32.category:
+        raise RuntimeError(f"{fn}: Expected pivots to be integers. Got {word(pivots.dtype)}")
+    if factors.dtype is not b.dtype:
+        raise RuntimeError(f"Expected b and A to have the same dtype, but found b of type {word(b.dtype)} and A of "
+                           f"type {word(factors.dtype)} instead.")
+    _no_half("ldl_solve_kernel_cpu", b)
+    require_equal(b.shape[-2], factors.shape[-1], lambda: (
+        f"Incompatible matrix sizes for {fn}: each A matrix is {factors.shape[-1]} by {factors.shape[-1]} but each b "
+        f"matrix is {b.shape[-2]} by {b.shape[-1]}"))
+    factors, b = broadcast_batches(factors, b)
+    order = expand_to(cast(pivots, int32), tuple(factors.shape)[:-1])
+    return apply("ldl_solve", factors, order, b, hermitian=bool(hermitian))
 
 
 # --- Householder ---------------------------------------------------------------------------------------------------
 
 
 def reflections(A: Any, tau: Any) -> tuple[Any, Any]:
-    """V and W, both (..., m, k), of the product of k reflections: I - V W^T.
+    """V and W, both (..., m, k), of the product of k reflections: I - V W^T (of complex ones, too).
 
     Source: Puglisi, "Modification of the Householder Method Based on the Compact WY Representation", 1992.
     """
     k = tau.shape[-1]
     v = triangles(apply("slice", A, axis=A.ndim - 1, start=0, length=k, step=1), k)[0]
-    scaled = apply("mul", v, apply("unsqueeze", tau, axis=tau.ndim - 1))
+    scaled = apply("mul", conj(v), apply("unsqueeze", tau, axis=tau.ndim - 1))
     system = triu(apply("matmul", scaled.mT, v), 1)
     return v, apply("solve_triangular", system, scaled.mT, upper=True, unit=True).mT
 

@@ -226,7 +226,16 @@ def matrix_power(A: AnyTensor[Tensor], n: int) -> Tensor:
     return clone(result) if result is A else result
 
 
-def cross(input: AnyTensor[Tensor], other: AnyTensor[Tensor], dim: int = -1) -> Tensor:
+def cross(input: AnyTensor[Tensor], other: AnyTensor[Tensor], dim: int | None = None) -> Tensor:
+    """The vector product along an axis of size 3, without `dim` the first one. RuntimeError for two ranks or dtypes."""
+    if dim is None:
+        dim = next((k for k in range(input.ndim) if static_int(input.shape[k]) == 3), None)
+        if dim is None:
+            raise RuntimeError("no dimension of size 3 in input")
+    return cross_along(input, other, dim)
+
+
+def cross_along(input: AnyTensor[Tensor], other: AnyTensor[Tensor], dim: int = -1) -> Tensor:
     """The vector product along an axis of size 3. RuntimeError for two ranks or dtypes."""
     if input.dtype is bool_:
         raise NotImplementedError("\"cross\" not implemented for 'Bool'")

@@ -87,7 +87,7 @@ def cond(A: AnyTensor[Tensor], p: Any = None) -> Tensor:
     if A.ndim < 2:
         raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
     if any(isinstance(n, int) and n == 0 for n in A.shape[-2:]):
-        return create("full", A, value=0, shape=tuple(A.shape)[:-2], dtype=A.dtype)
+        return create("full", A, value=0, shape=tuple(A.shape)[:-2], dtype=A.dtype.to_real())
     if p is None or p in (2, -2):
         values: Any = svdvals(A)
         last = values.ndim - 1
@@ -97,7 +97,7 @@ def cond(A: AnyTensor[Tensor], p: Any = None) -> Tensor:
         raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
     back, info = inv_ex(square(f"linalg.cond(ord={p})", A))
     result = apply("mul", matrix_norm(A, p), matrix_norm(back, p)) if p != "nuc" else _nuclear(A, back, info)
-    return apply("where", apply("gt", info, as_operand(0, info.dtype)), as_operand(math.inf, A.dtype), result)
+    return apply("where", apply("gt", info, as_operand(0, info.dtype)), as_operand(math.inf, A.dtype.to_real()), result)
 
 
 def _nuclear(A: Any, back: Any, info: Any) -> Any:

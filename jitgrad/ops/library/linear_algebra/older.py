@@ -8,6 +8,7 @@ from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library import reduce
 from jitgrad.ops.library.core import Number, apply, create, require_floating, word
+from jitgrad.ops.library.elements.parts import conj
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra import factors, norms, solutions
 from jitgrad.ops.library.linear_algebra._checks import broadcast_batches, identity, matrices, square
@@ -43,13 +44,13 @@ class triangular_solve_result(NamedTuple):
 
 
 def svd(input: AnyTensor[Tensor], some: bool = True, compute_uv: bool = True) -> usv_result:
-    """Named (U, S, V), input = U diag(S) V^T: see `linalg.svd`. Without `compute_uv` U and V are zeros."""
+    """Named (U, S, V), input = U diag(S) V^H: see `linalg.svd`. Without `compute_uv` U and V are zeros."""
     if compute_uv:
         u, s, v = factors.svd(input, not some)
-        return usv_result(u, s, v.mT)
+        return usv_result(u, s, v.mH)
     s = factors.svdvals(input)
     batch, (m, n) = tuple(input.shape)[:-2], tuple(input.shape)[-2:]
-    zeros = [create("full", input, value=0, shape=(*batch, k, k), dtype=s.dtype) for k in (m, n)]
+    zeros = [create("full", input, value=0, shape=(*batch, k, k), dtype=input.dtype) for k in (m, n)]
     return usv_result(zeros[0], s, zeros[1])
 
 
@@ -61,7 +62,8 @@ def qr(input: AnyTensor[Tensor], some: bool = True) -> factors.qr_result:
 def geqrf(input: AnyTensor[Tensor]) -> geqrf_result:
     """Named (a, tau), without slopes: R on and above the diagonal of a, below it the vectors of reflections of which
     `householder_product` makes Q."""
-    require_floating("geqrf", input.dtype)
+    if not input.dtype.is_inexact:
+        require_floating("geqrf", input.dtype)
     return geqrf_result(*apply("geqrf", matrices("torch.geqrf", widen(input, "cpu"))))
 
 
@@ -106,8 +108,8 @@ def cholesky_solve(input: AnyTensor[Tensor], input2: AnyTensor[Tensor], upper: b
             raise RuntimeError(f"{name} should have at least 2 dimensions, but has {x.ndim} dimensions instead")
     a, b = square("cholesky_solve", widen(input2, "cpu")), widen(input, "cpu")
     _require_rows("cholesky_solve", a, b)
-    a, b = broadcast_batches(a.mT if upper else a, b)
-    return solutions.triangular(a.mT, solutions.triangular(a, b, upper=False), upper=True)
+    a, b = broadcast_batches(a.mH if upper else a, b)
+    return solutions.triangular(a.mH, solutions.triangular(a, b, upper=False), upper=True)
 
 
 def _require_rows(fn: str, a: Any, b: Any) -> None:
@@ -155,7 +157,7 @@ def orgqr(input: AnyTensor[Tensor], input2: AnyTensor[Tensor]) -> Tensor:
 
 def ormqr(input: AnyTensor[Tensor], input2: AnyTensor[Tensor], input3: AnyTensor[Tensor], left: bool = True,
           transpose: bool = False) -> Tensor:
-    """Q input3 (input3 Q without `left`; of the transposed Q), where Q is the whole product of the reflections of
+    """Q input3 (input3 Q without `left`; of Q^H with `transpose`), where Q is the whole product of the reflections of
     `geqrf`, (..., m, m)."""
     a, tau, c = widen(input, "cpu"), widen(input2, "cpu"), widen(input3, "cpu")
     side = "-2" if left else "-1"
@@ -163,7 +165,7 @@ def ormqr(input: AnyTensor[Tensor], input2: AnyTensor[Tensor], input3: AnyTensor
     require_equal(m, n, lambda: f"torch.ormqr: other.shape[{side}] must be equal to input.shape[-2]")
     v, w = factors.reflections(a, tau)
     if bool(transpose):
-        v, w = w, v
+        v, w = conj(w), conj(v)
     if left:
         return apply("sub", c, apply("matmul", v, apply("matmul", w.mT, c)))
     return apply("sub", c, apply("matmul", apply("matmul", c, v), w.mT))

@@ -9,6 +9,8 @@ from jitgrad.dtypes import float64, int32, int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, expand_to, word
+from jitgrad.ops.library.elementary import abs as absolute
+from jitgrad.ops.library.elements.parts import conj
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra._checks import (NOT_FINITE, LinAlgError, broadcast_batches, finite,
                                                         largest_side, matrices, require_none, square, zero_pivot)
@@ -106,13 +108,15 @@ def triangular(a: Any, b: Any, *, upper: bool, unit: bool = False) -> Any:
 
 def lu_solve(LU: AnyTensor[Tensor], pivots: AnyTensor[Tensor], B: AnyTensor[Tensor], *, left: bool = True,
              adjoint: bool = False) -> Tensor:
-    """The X of A X = B (of X A = B without `left`, of the transposed A with `adjoint`) from A's factors."""
+    """The X of A X = B (of X A = B without `left`, of A^H with `adjoint`) from A's factors."""
     factors, b = square("torch.linalg.lu_solve", widen(LU, "cpu")), matrices("torch.linalg.lu_solve", widen(B, "cpu"))
     if pivots.dtype is not int32:
         raise RuntimeError("linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32")
     flip = bool(adjoint) == bool(left)  # X A = B is A^T X^T = B^T
     b = b if left else b.mT
     P = permutation_matrix(apply("lu_order", factors, pivots), factors)
+    if adjoint:  # A^H X = B is conj(A)^T X = B
+        factors = conj(factors)
     factors, b = broadcast_batches(factors, b)
     if flip:
         y = triangular(factors.mT, b, upper=False)
@@ -131,16 +135,16 @@ def tolerances(A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
 
     Without either the part is the rounding error of the dtype times the larger side; with an `atol` above zero it is 0.
     """
-    batch = tuple(A.shape)[:-2]
-    rounding = float(np.finfo(np.float64 if A.dtype is float64 else np.float32).eps)  # half types: as float32
-    usual = as_operand(rounding * largest_side(A), A.dtype)
-    absolute = as_operand(0.0 if atol is None else atol, A.dtype)
+    batch, d = tuple(A.shape)[:-2], A.dtype.to_real()
+    rounding = float(np.finfo(np.float64 if d is float64 else np.float32).eps)  # half types: as float32
+    usual = as_operand(rounding * largest_side(A), d)
+    absolute = as_operand(0.0 if atol is None else atol, d)
     if rtol is None:
-        zero = as_operand(0.0, A.dtype)
+        zero = as_operand(0.0, d)
         relative = usual if atol is None else apply("where", apply("gt", absolute, zero), zero, usual)
     else:
-        relative = as_operand(rtol, A.dtype)
-    near = create("full", A, value=0, shape=batch, dtype=A.dtype)
+        relative = as_operand(rtol, d)
+    near = create("full", A, value=0, shape=batch, dtype=d)
     return apply("add", near, absolute), apply("add", near, relative)
 
 
@@ -151,12 +155,12 @@ def pinv(A: AnyTensor[Tensor], rcond: Number | AnyTensor[Tensor] | None = None, 
     `rcond` is an older name of `rtol`. Slopes hold where the rank does.
     """
     a: Any = widen(A, "cpu")
-    if a.ndim < 2 or not a.dtype.is_floating_point:
+    if a.ndim < 2 or not a.dtype.is_inexact:
         raise RuntimeError(f"linalg.pinv({word(a.dtype)}{{{text(a.shape)}}}): expected a tensor with 2 or more "
                            "dimensions of float, double, cfloat or cdouble types")
     if hermitian:
         a = square("linalg.eigh", a)
-        a = apply("mul", apply("add", a, a.mT), as_operand(0.5, a.dtype))
+        a = apply("mul", apply("add", a, a.mH), as_operand(0.5, a.dtype))
     return finite(apply("pinv", a, *tolerances(a, atol, rcond if rtol is None else rtol)), NOT_FINITE)
 
 
@@ -187,13 +191,13 @@ def lstsq(A: AnyTensor[Tensor], B: AnyTensor[Tensor], rcond: Number | None = Non
     require_equal(m, b.shape[-2], lambda: f"{fn}: input.size(-2) should match other.size(-2)")
     a, b = broadcast_batches(a, b)
     x = apply("matmul", apply("pinv", a, *tolerances(a, None, rcond)), b)
-    empty = create("full", a, value=0, shape=(0,), dtype=a.dtype)
+    empty = create("full", a, value=0, shape=(0,), dtype=a.dtype.to_real())
     values = svdvals(a.detach())
     ranks = _rank(values, *tolerances(a, None, rcond))
     residuals = empty
     if driver != "gelsy" and static_int(m) > static_int(n):
         off = apply("sub", apply("matmul", a, x), b)
-        residuals = apply("sum", apply("square", off), axes=(off.ndim - 2,), keepdim=False)
+        residuals = apply("sum", apply("square", absolute(off)), axes=(off.ndim - 2,), keepdim=False)
     return lstsq_result(apply("squeeze", x, axis=x.ndim - 1) if vector else x, residuals,
                         cast(empty, int64) if driver == "gels" else ranks,
                         values if driver in ("gelsd", "gelss") else empty)
@@ -220,7 +224,7 @@ def matrix_rank(A: AnyTensor[Tensor], tol: Number | AnyTensor[Tensor] | None = N
     a = matrices("linalg.matrix_rank", A).detach()
     if hermitian:
         square("linalg.eigvalsh", a)
-        a = apply("mul", apply("add", a, a.mT), as_operand(0.5, a.dtype))
+        a = apply("mul", apply("add", a, a.mH), as_operand(0.5, a.dtype))
     limits = tolerances(a, atol, rtol) if tol is None else tolerances(a, tol, 0.0)
     return _rank(svdvals(a), *limits)
 
@@ -261,7 +265,7 @@ def vander(x: AnyTensor[Tensor], *, N: int | None = None) -> Tensor:
     require(size > 1, RuntimeError, "N must be greater than 1.")
     base = apply("unsqueeze", x, axis=x.ndim)
     shape = tuple(base.shape)[:-1]
-    base = expand_to(base if x.dtype.is_floating_point else cast(base, int64), (*shape, size - 1))
+    base = expand_to(base if x.dtype.is_inexact else cast(base, int64), (*shape, size - 1))
     one = create("full", base, value=1, shape=(*shape, 1), dtype=base.dtype)
     return apply("cat", one, apply("cumprod", base, axis=x.ndim), axis=x.ndim)
 

@@ -129,6 +129,16 @@ hermite_polynomial_he = _polynomial("hermite_polynomial_he", "The probabilists' 
 laguerre_polynomial_l = _polynomial("laguerre_polynomial_l", "Laguerre's polynomial")
 legendre_polynomial_p = _polynomial("legendre_polynomial_p", "Legendre's polynomial")
 
+def standard_gamma_grad(concentration: AnyTensor[Tensor], draw: AnyTensor[Tensor]) -> Tensor:
+    """How draws of gamma numbers of rate 1 move with the concentration, their probability of less being kept."""
+    return apply("standard_gamma_grad", concentration, draw)
+
+
+def dirichlet_grad(draw: AnyTensor[Tensor], concentration: AnyTensor[Tensor], total: AnyTensor[Tensor]) -> Tensor:
+    """How a share moves with its concentration, over 1 - the share; `total` is the sum of all concentrations."""
+    return apply("dirichlet_grad", draw, concentration, total)
+
+
 complete(globals())
 
 __all__ = ["i0", "igamma", "igammac", "logaddexp2", "mvlgamma"]

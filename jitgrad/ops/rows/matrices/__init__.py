@@ -3,6 +3,6 @@
 What is singular, not positive definite or not finite gives NaN here; the library's checks raise.
 """
 
-from . import factors, functions, solving, spectral
+from . import factors, functions, indefinite, solving, spectral
 
-__all__ = ["factors", "functions", "solving", "spectral"]
+__all__ = ["factors", "functions", "indefinite", "solving", "spectral"]

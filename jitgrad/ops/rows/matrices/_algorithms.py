@@ -14,7 +14,8 @@ BLOCK = 16
 
 
 def total(function: Callable[..., Any], failed: Callable[..., Any], *arrays: Any) -> Any:
-    """`function` of each matrix, `failed` of those for which it raises; an array or a tuple, of the operands' dtype."""
+    """`function` of each matrix, `failed` of those for which it raises; an array or a tuple, as precise as they.
+    """
     try:
         found = function(*arrays)
     except np.linalg.LinAlgError:
@@ -28,7 +29,19 @@ def total(function: Callable[..., Any], failed: Callable[..., Any], *arrays: Any
         else:
             found = _batched(batch, parts)
     d = arrays[0].dtype
-    return tuple([np.asarray(y).astype(d) for y in found]) if isinstance(found, tuple) else found.astype(d)
+    return tuple([precise(y, d) for y in found]) if isinstance(found, tuple) else precise(found, d)
+
+
+def precise(x: Any, like: np.dtype[Any]) -> Any:
+    """Real or complex numbers with the precision of a dtype, which may be the other kind's."""
+    size = like.itemsize // 2 if like.kind == "c" else like.itemsize
+    x = np.asarray(x)
+    return x.astype(f"c{2 * size}" if x.dtype.kind == "c" else f"f{size}")
+
+
+def size(x: Any) -> Any:
+    """What pivots are chosen by: |x|, of a complex number |Re x| + |Im x|, as in LAPACK."""
+    return np.abs(x.real) + np.abs(x.imag) if x.dtype.kind == "c" else np.abs(x)
 
 
 def _batched(batch: tuple[int, ...], parts: Any) -> Any:
@@ -71,7 +84,7 @@ def lu_factor(x: Any) -> tuple[Any, Any]:
     for start in range(0, k, BLOCK):
         stop = min(start + BLOCK, k)
         for j in range(start, stop):
-            best = j + np.argmax(np.abs(a[:, j:, j]), axis=1)
+            best = j + np.argmax(size(a[:, j:, j]), axis=1)
             pivots[:, j] = best + 1
             a[items, best], a[:, j] = a[:, j].copy(), a[items, best]
             pivot = a[:, j, j, None]
@@ -109,10 +122,10 @@ def matrix_exp(x: Any) -> Any:
     """exp of matrices by scaling and squaring; NaN for what is not finite."""
     if x.size == 0:
         return x.copy()
-    bound, c = _PADE[x.dtype.name]
+    bound, c = _PADE["float32" if x.dtype.char in "fF" else "float64"]
     norm = np.abs(x).sum(-2).max(-1)
     halvings = np.where(np.isfinite(norm) & (norm > bound), np.ceil(np.log2(norm / bound)), 0).astype(int)
-    a = np.ldexp(x, -halvings[..., None, None])
+    a = x * np.ldexp(norm.dtype.type(1), -halvings)[..., None, None]
     square = a @ a
     power = even = odd = np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape)
     even, odd = power * c[0], power * c[1]

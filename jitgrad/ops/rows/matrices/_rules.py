@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.dtypes import int64
-from jitgrad.ops.rules import transposed
+from jitgrad.ops.rules import conjugate, is_complex, transposed
 
 
 def diagonal_mask(F: Any, n: Any) -> Any:
@@ -41,6 +41,16 @@ def product(F: Any, *matrices: Any) -> Any:
     for m in rest:
         result = F.matmul(result, m)
     return result
+
+
+def adjoint(F: Any, x: Any) -> Any:
+    """Transposed matrices of conjugates."""
+    return transposed(F, conjugate(F, x))
+
+
+def alike(F: Any, x: Any, like: Any) -> Any:
+    """Real numbers as complex ones where another handle has such."""
+    return F.cast(x, dtype=like.dtype) if is_complex(like) and not is_complex(x) else x
 
 
 def divided(F: Any, x: Any, a: Any, upper: bool) -> Any:

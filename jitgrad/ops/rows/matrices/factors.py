@@ -11,17 +11,18 @@ import numpy as np
 
 from jitgrad import dims
 from jitgrad.dtypes import int32
-from jitgrad.ops.opdef import NONDIFF, OPAQUE, register
+from jitgrad.ops.complex.joined import joined
+from jitgrad.ops.opdef import NONDIFF, OPAQUE
 from jitgrad.ops.rows.matrices import _algorithms as algorithms
-from jitgrad.ops.rows.matrices._rules import columns, divided, oblong_samples, square_samples, triangle
-from jitgrad.ops.rules import transposed
+from jitgrad.ops.rows.matrices._rules import adjoint, columns, divided, oblong_samples, square_samples, triangle
+from jitgrad.ops.rules import conjugate
 from jitgrad.ops.types import TensorType
 
 
 def _cholesky_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:
     back = F.inv(y)
-    inner = F.matmul(F.matmul(transposed(F, back), triangle(F, F.matmul(transposed(F, y), g), diagonal=0.5)), back)
-    return ((inner + transposed(F, inner)) * 0.5,)
+    inner = F.matmul(F.matmul(adjoint(F, back), triangle(F, F.matmul(adjoint(F, y), g), diagonal=0.5)), back)
+    return ((inner + adjoint(F, inner)) * 0.5,)
 
 
 def _order(xp: Any, x: Any) -> Any:
@@ -50,7 +51,7 @@ def _qr_spec(x: TensorType, complete: bool) -> tuple[TensorType, TensorType]:
 
 def _qr(xp: Any, x: Any, complete: bool) -> Any:
     q, r = xp.linalg.qr(x, "complete" if complete else "reduced")
-    return q.astype(x.dtype), r.astype(x.dtype)
+    return algorithms.precise(q, x.dtype), algorithms.precise(r, x.dtype)
 
 
 def _qr_vjp(F: Any, g: Any, y: Any, x: Any, complete: bool) -> tuple[Any]:
@@ -62,17 +63,17 @@ def _qr_vjp(F: Any, g: Any, y: Any, x: Any, complete: bool) -> tuple[Any]:
     if to_r is not None and rest is not None:
         to_r, to_rest = columns(F, to_r, 0, k), columns(F, to_r, k, n - k)
         beside = F.matmul(q, to_rest)
-        more = F.matmul(q, F.matmul(rest, transposed(F, to_rest)))
+        more = F.matmul(q, F.matmul(rest, adjoint(F, to_rest)))
         to_q = more if to_q is None else to_q + more
     elif rest is not None:
         beside = F.full(value=0, shape=(*x.shape[:-1], n - k), dtype=x.dtype)
-    inner = None if to_q is None else -F.matmul(transposed(F, q), to_q)
+    inner = None if to_q is None else -F.matmul(adjoint(F, q), to_q)
     if to_r is not None:
-        more = F.matmul(to_r, transposed(F, first))
+        more = F.matmul(to_r, adjoint(F, first))
         inner = more if inner is None else inner + more
     half = triangle(F, inner, upper=True, diagonal=0.5)
-    back = F.matmul(q, half + transposed(F, half))
-    back = divided(F, back if to_q is None else back + to_q, first, upper=True)
+    back = F.matmul(q, half + adjoint(F, half))
+    back = divided(F, back if to_q is None else back + to_q, conjugate(F, first), upper=True)
     return (back if beside is None else F.cat(back, beside, axis=x.ndim - 1),)
 
 
@@ -86,14 +87,13 @@ def _geqrf_spec(x: TensorType) -> tuple[TensorType, TensorType]:
     return x, TensorType(x.dtype, (*batch, dims.call("min", m, n)))
 
 
-register("cholesky", 1, OPAQUE, "The lower factor of positive definite matrices: of their lower triangles.",
-         traits={"in_library"},
-         impl=lambda xp, x: algorithms.total(xp.linalg.cholesky, lambda a: np.full_like(a, np.nan), x),
-         vjp=_cholesky_vjp, spec=lambda x: x, samples=square_samples)
-register("cholesky_order", 1, OPAQUE, "The order of the first leading minor that is not positive definite, or 0.",
-         impl=_order, vjp=NONDIFF, traits={"in_library"}, spec=lambda x: TensorType(int32, x.dims[:-2]),
-         samples=lambda rng: [*square_samples(rng), ((np.diag([1.0, 2.0, -1.0, 3.0]),), {})])
-register("qr", 1, OPAQUE, "Q, of orthogonal columns, and the upper triangular R.", impl=_qr, vjp=_qr_vjp,
-         traits={"in_library"}, spec=_qr_spec, samples=lambda rng: oblong_samples(rng, complete=False))
-register("geqrf", 1, OPAQUE, "R above the vectors of Householder's reflections that give it, and their factors.",
-         impl=_geqrf, vjp=NONDIFF, traits={"in_library"}, spec=_geqrf_spec, samples=oblong_samples)
+joined("cholesky", 1, OPAQUE, "The lower factor of positive definite matrices: of their lower triangles.",
+       impl=lambda xp, x: algorithms.total(xp.linalg.cholesky, lambda a: np.full_like(a, np.nan), x),
+       traits={"wirtinger"}, vjp=_cholesky_vjp, spec=lambda x: x, samples=square_samples)
+joined("cholesky_order", 1, OPAQUE, "The order of the first leading minor that is not positive definite, or 0.",
+       impl=_order, vjp=NONDIFF, spec=lambda x: TensorType(int32, x.dims[:-2]),
+       samples=lambda rng: [*square_samples(rng), ((np.diag([1.0, 2.0, -1.0, 3.0]),), {})])
+joined("qr", 1, OPAQUE, "Q, of orthogonal columns, and the upper triangular R.", impl=_qr, vjp=_qr_vjp,
+       traits={"wirtinger"}, spec=_qr_spec, samples=lambda rng: oblong_samples(rng, complete=False))
+joined("geqrf", 1, OPAQUE, "R above the vectors of Householder's reflections that give it, and their factors.",
+       impl=_geqrf, vjp=NONDIFF, spec=_geqrf_spec, samples=oblong_samples)

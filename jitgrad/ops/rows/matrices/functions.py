@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from jitgrad.ops.opdef import OPAQUE, register
+from jitgrad.ops.complex.joined import joined
+from jitgrad.ops.opdef import OPAQUE
 from jitgrad.ops.rows.matrices import _algorithms as algorithms
 from jitgrad.ops.rows.matrices._rules import columns, rows, square_samples
 from jitgrad.ops.rules import transposed
@@ -16,6 +17,6 @@ def _exp_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:
     return (columns(F, rows(F, F.matrix_exp(F.cat(above, below, axis=last - 1)), 0, n), n, n),)
 
 
-register("matrix_exp", 1, OPAQUE, "The exponential of square matrices.", traits={"in_library"},
-         impl=lambda xp, x: algorithms.matrix_exp(x), vjp=_exp_vjp, spec=lambda x: x, samples=lambda rng: [
-             ((xs[0] * 0.2,), attrs) for xs, attrs in square_samples(rng)])
+joined("matrix_exp", 1, OPAQUE, "The exponential of square matrices.", vjp=_exp_vjp, spec=lambda x: x,
+       impl=lambda xp, x: algorithms.matrix_exp(x), samples=lambda rng: [
+           ((xs[0] * 0.2,), attrs) for xs, attrs in square_samples(rng)])

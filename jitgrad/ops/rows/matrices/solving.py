@@ -13,11 +13,12 @@ import numpy as np
 
 from jitgrad import dims
 from jitgrad.dtypes import int32, int64
-from jitgrad.ops.opdef import NONDIFF, OPAQUE, register
+from jitgrad.ops.complex.joined import joined
+from jitgrad.ops.opdef import NONDIFF, OPAQUE
 from jitgrad.ops.rows.matrices import _algorithms as algorithms
-from jitgrad.ops.rows.matrices._rules import (columns, diagonal_mask, divided, oblong_samples, rows, square_samples,
-                                              triangle, well)
-from jitgrad.ops.rules import transposed
+from jitgrad.ops.rows.matrices._rules import (adjoint, alike, columns, diagonal_mask, divided, oblong_samples, rows,
+                                              square_samples, triangle, well)
+from jitgrad.ops.rules import is_complex, transposed
 from jitgrad.ops.types import TensorType
 
 
@@ -37,14 +38,21 @@ def _inv_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:
 
 def _slogdet(xp: Any, x: Any) -> Any:
     sign, size = xp.linalg.slogdet(x)
-    return np.asarray(sign).astype(x.dtype), np.asarray(size).astype(x.dtype)
+    return algorithms.precise(sign, x.dtype), algorithms.precise(size, x.dtype)
 
 
 def _slogdet_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:
-    if g[1] is None:
+    """Of log(det) = log|det| + i times the angle of the sign, which real numbers have not, nor is it saved of them."""
+    to_sign, to_size = g
+    along = None if to_size is None else alike(F, to_size, x)
+    if is_complex(x) and to_sign is not None:
+        turn = F.imag(to_sign * F.conj(F.slogdet(x)[0]))
+        turned = F.complex(F.zeros_like(turn), turn)
+        along = turned if along is None else along + turned
+    if along is None:
         return (F.zeros_like(x),)
     n = x.ndim - 2
-    return (F.unsqueeze(F.unsqueeze(g[1], axis=n), axis=n + 1) * transposed(F, F.inv(x)),)
+    return (F.unsqueeze(F.unsqueeze(along, axis=n), axis=n + 1) * adjoint(F, F.inv(x)),)
 
 
 def _triangular_vjp(F: Any, g: Any, y: Any, a: Any, b: Any, upper: bool, unit: bool) -> tuple[Any, Any]:
@@ -103,25 +111,23 @@ def _pairs(rng: np.random.Generator, **attrs: Any) -> Any:
             ((well(rng, 2, 3, 3), rng.normal(size=(2, 3, 1))), attrs)]
 
 
-register("inv", 1, OPAQUE, "Inverses of square matrices.", traits={"in_library"},
-         impl=lambda xp, x: algorithms.total(xp.linalg.inv, _spoiled, x), vjp=_inv_vjp, spec=lambda x: x,
-         samples=square_samples)
-register("solve", 2, OPAQUE, "The x of a @ x = b; batches are equal.", traits={"in_library"},
-         impl=lambda xp, a, b: algorithms.total(xp.linalg.solve, _spoiled, a, b), vjp=_solve_vjp,
-         spec=lambda a, b: b, samples=_pairs)
-register("solve_triangular", 2, OPAQUE, "The x of a @ x = b, of a triangle of a; batches are equal.",
-         impl=lambda xp, a, b, upper, unit: algorithms.solve_triangular(a, b, upper, unit), vjp=_triangular_vjp,
-         traits={"in_library"}, spec=lambda a, b, **attrs: b, samples=lambda rng: [
-             sample for upper in (False, True) for unit in (False, True)
-             for sample in _pairs(rng, upper=upper, unit=unit)])
-register("slogdet", 1, OPAQUE, "Sign of the determinant, and the logarithm of its size.", impl=_slogdet,
-         traits={"in_library"}, vjp=_slogdet_vjp, spec=lambda x: (TensorType(x.dtype, x.dims[:-2]),) * 2,
-         samples=square_samples)
-register("lu_factor", 1, OPAQUE, "L and U in one matrix, LAPACK's pivots, and the order of rows that they give.",
-         impl=_lu_factor, traits={"in_library"}, vjp=_lu_factor_vjp, spec=_lu_factor_spec, samples=lambda rng: [
-             ((x + 3 * np.eye(*x.shape[-2:]),), attrs) for (x,), attrs in oblong_samples(rng)])
-register("lu_order", 2, OPAQUE, "The order of the rows of a matrix that LAPACK's pivots give.",
-         impl=lambda xp, lu, pivots: algorithms.permutation(pivots, lu.shape[-2]), vjp=NONDIFF, traits={"in_library"},
-         spec=lambda lu, pivots: TensorType(int64, lu.dims[:-1]), samples=lambda rng: [
-             ((np.zeros((4, 3)), np.array([2, 4, 3], np.int32)), {}),
-             ((np.zeros((2, 2, 3)), np.array([[2, 2], [1, 2]], np.int32)), {})])
+joined("inv", 1, OPAQUE, "Inverses of square matrices.", vjp=_inv_vjp, spec=lambda x: x,
+       impl=lambda xp, x: algorithms.total(xp.linalg.inv, _spoiled, x), samples=square_samples)
+joined("solve", 2, OPAQUE, "The x of a @ x = b; batches are equal.", vjp=_solve_vjp, spec=lambda a, b: b,
+       impl=lambda xp, a, b: algorithms.total(xp.linalg.solve, _spoiled, a, b), samples=_pairs)
+joined("solve_triangular", 2, OPAQUE, "The x of a @ x = b, of a triangle of a; batches are equal.",
+       impl=lambda xp, a, b, upper, unit: algorithms.solve_triangular(a, b, upper, unit), vjp=_triangular_vjp,
+       spec=lambda a, b, **attrs: b, samples=lambda rng: [
+           sample for upper in (False, True) for unit in (False, True)
+           for sample in _pairs(rng, upper=upper, unit=unit)])
+joined("slogdet", 1, OPAQUE, "Sign of the determinant, and the logarithm of its size.", impl=_slogdet, vjp=_slogdet_vjp,
+       spec=lambda x: (TensorType(x.dtype, x.dims[:-2]), TensorType(x.dtype.to_real(), x.dims[:-2])),
+       traits={"wirtinger"}, samples=square_samples)
+joined("lu_factor", 1, OPAQUE, "L and U in one matrix, LAPACK's pivots, and the order of rows that they give.",
+       impl=_lu_factor, vjp=_lu_factor_vjp, spec=_lu_factor_spec, samples=lambda rng: [
+           ((x + 3 * np.eye(*x.shape[-2:]),), attrs) for (x,), attrs in oblong_samples(rng)])
+joined("lu_order", 2, OPAQUE, "The order of the rows of a matrix that LAPACK's pivots give.", takes=(True, False),
+       impl=lambda xp, lu, pivots: algorithms.permutation(pivots, lu.shape[-2]), vjp=NONDIFF,
+       spec=lambda lu, pivots: TensorType(int64, lu.dims[:-1]), samples=lambda rng: [
+           ((np.zeros((4, 3)), np.array([2, 4, 3], np.int32)), {}),
+           ((np.zeros((2, 2, 3)), np.array([[2, 2], [1, 2]], np.int32)), {})])

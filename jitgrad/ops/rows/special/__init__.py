@@ -4,6 +4,6 @@ Most are expressions of other rows, which kernels and eager code compute in floa
 the number of steps depends on the operands, NumPy runs them (trait "in_library").
 """
 
-from . import bessel, exact, gamma, modified_bessel, normal, polynomials
+from . import bessel, exact, gamma, implicit, modified_bessel, normal, polynomials
 
-__all__ = ["bessel", "exact", "gamma", "modified_bessel", "normal", "polynomials"]
+__all__ = ["bessel", "exact", "gamma", "implicit", "modified_bessel", "normal", "polynomials"]
