@@ -76,9 +76,11 @@ def script(obj: Any = None, *, check: bool = False, remat: Remat = None) -> Any:
 
 
 def _checked(function: Callable[..., Any], check: bool = False, remat: Remat = None) -> ScriptFunction:
-    from jitgrad.ops.library.core import is_library
+    from jitgrad.ops.library.core import COMPOSITE, is_library
     from jitgrad.script.frontend.source.syntax import check_syntax
 
+    if function.__code__ is COMPOSITE:
+        function = function.__wrapped__  # type: ignore[attr-defined]
     if is_library(function):
         function = _calling(function)
     try:

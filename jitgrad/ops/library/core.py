@@ -4,6 +4,7 @@ A library function normalises its arguments, promotes and casts, and ends in `ba
 dtypes and static arguments, never on sizes or numbers, which are run-time values in a script.
 """
 
+import functools
 import inspect
 import math
 import warnings
@@ -71,6 +72,22 @@ def bind(fn: Callable[Concatenate[First, P], R], first: First, name: str, doc: s
     call.__bound__ = (first,), own  # type: ignore[attr-defined]
     call.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
     return named(call, name, doc or fn.__doc__ or "")
+
+
+def composite(fn: Fn) -> Fn:
+    """`fn`, a function of tensors that is operations of the library alone, which eager may run as one:
+    `Backend.composite`. Scripts know only of `fn`.
+    """
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result = backend().composite(fn, args, kwargs)
+        return fn(*args, **kwargs) if result is NotImplemented else result
+
+    return call  # type: ignore[return-value]
+
+
+#: by which the functions that `composite` returns are known
+COMPOSITE = composite(is_library).__code__
 
 
 def apply(name: str, *operands: Any, **attrs: Any) -> Any:
