@@ -63,7 +63,7 @@ def operations() -> dict[str, tuple[str, Op]]:
         "softmax": ("x", lambda t, F, v: v[0].softmax(1)),
         "log_softmax": ("x", lambda t, F, v: v[0].log_softmax(1)),
         "cumsum": ("x", lambda t, F, v: v[0].cumsum(1)),
-        "cumprod": ("x", lambda t, F, v: v[0].cumprod(1)),
+        "cumprod": ("c", lambda t, F, v: v[0].cumprod(1)),
         "layer_norm": ("xww", lambda t, F, v: F.layer_norm(v[0], v[0].shape[1:], v[1], v[2])),
         "group_norm": ("x", lambda t, F, v: F.group_norm(v[0].reshape(16, 16, -1), 4)),
         "batch_norm": ("xww", lambda t, F, v: F.batch_norm(v[0], None, None, v[1], v[2], training=True)),
@@ -88,7 +88,8 @@ def operations() -> dict[str, tuple[str, Op]]:
 
 
 def operands(letters: str, shape: tuple[int, int], make: Callable[[Any], Any]) -> list[Any]:
-    """What the letters stand for: x, y any numbers, p positive, u in [0, 1), w a row, i indices of rows, j of elements.
+    """What the letters stand for: x, y any numbers, p positive, c near 1, u in [0, 1), w a row; i indices of rows, j of
+    elements.
 
     Floats require a gradient, all but u.
     """
@@ -98,8 +99,9 @@ def operands(letters: str, shape: tuple[int, int], make: Callable[[Any], Any]) -
         if letter in "ij":
             found.append(make(rng.integers(0, min(shape), rows if letter == "i" else shape)))
             continue
-        a = {"p": lambda: rng.uniform(0.5, 2.0, shape), "u": lambda: rng.random(shape),
-             "w": lambda: rng.standard_normal(columns)}.get(letter, lambda: rng.standard_normal(shape))()
+        a = (rng.uniform(0.5, 2.0, shape) if letter == "p" else rng.random(shape) if letter == "u" else
+             1 + 0.01 * rng.standard_normal(shape) if letter == "c" else
+             rng.standard_normal(columns if letter == "w" else shape))
         t = make(a.astype(np.float32))
         found.append(t if letter == "u" else t.requires_grad_())
     return found

@@ -54,6 +54,8 @@ def factors_of(weight: AnyTensor[Tensor], classes: AnyTensor[Tensor]) -> Tensor:
 
 def _valid(i: Any, n: Any) -> Any:
     """Classes in [0, n). They may be none at all, so a 0 goes in front for the extremes."""
+    if backend().in_range(i, n):
+        return i
     expected = backend().expect_range(i, 0, n, IndexError, "Target ", " is out of bounds.")
     if expected is not None:
         return expected

@@ -6,43 +6,26 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.device import cpu_kernels
 from jitgrad.ops import checks, specs
-from jitgrad.ops.namespaces import CHAIN
 from jitgrad.ops.opdef import NONDIFF, PARTS, SCAN, SORT, register
 from jitgrad.ops.rules import part_dtype
 
 # --- scans ---------------------------------------------------------------------------------------------------------
 
 
-#: numbers of float32 that are worked on at a time in float64: few enough for a core's own cache
-PIECE = 1 << 15
+#: elements from which a native loop computes a scan
+MANY = 1 << 12
 
 
-def _scan(function: str, ufunc: np.ufunc) -> Any:
+def _scan(function: str) -> Any:
     def impl(xp: Any, x: Any, axis: int) -> Any:
-        if type(x) is np.ndarray and x.dtype == np.float32 and x.size > CHAIN and x.shape[axis] > CHAIN:
-            return _scan_wide(ufunc, x, axis)
+        if type(x) is np.ndarray and x.size >= MANY:
+            y = cpu_kernels().scanned(function, x, axis)
+            if y is not None:
+                return y
         return getattr(xp, function)(x, axis=axis, dtype=x.dtype)
     return impl
-
-
-def _scan_wide(ufunc: np.ufunc, x: Any, axis: int) -> Any:
-    """A long scan of float32, in float64 as torch's: every step rounds what all later ones go on with."""
-    y = np.empty(x.shape, x.dtype)
-    slow = max(range(x.ndim), key=lambda a: abs(x.strides[a]))
-    step = max(PIECE * x.shape[slow] // x.size, 1)
-    at = (slice(None),) * slow
-    last: Any = None
-    for start in range(0, x.shape[slow], step):
-        part = (*at, slice(start, start + step))
-        wide = x[part].astype(np.float64)
-        if slow == axis and start:
-            first = wide[(*at, slice(1))]
-            ufunc(first, last, first)
-        ufunc.accumulate(wide, axis, None, wide)
-        y[part] = wide
-        last = wide[(*at, slice(-1, None))]
-    return y
 
 
 def _samples(rng: np.random.Generator) -> Any:
@@ -74,11 +57,11 @@ def _cumprod_vjp(F: Any, g: Any, y: Any, x: Any, axis: int) -> tuple[Any]:
     return (F.where(zero, at_zero, _reverse_cumsum(F, g * y, axis) / F.where(zero, 1.0, x)),)
 
 
-register("cumsum", 1, SCAN, "Running sums along an axis.", impl=_scan("cumsum", np.add), spec=specs.same,
+register("cumsum", 1, SCAN, "Running sums along an axis.", impl=_scan("cumsum"), spec=specs.same,
          dtypes="number", pair=PARTS, traits={"in_library", "total"},
          vjp=lambda F, g, y, x, axis: (_reverse_cumsum(F, g, axis),),
          ref="numpy.cumsum", samples=_samples)
-register("cumprod", 1, SCAN, "Running products along an axis.", impl=_scan("cumprod", np.multiply),
+register("cumprod", 1, SCAN, "Running products along an axis.", impl=_scan("cumprod"),
          spec=specs.same, dtypes="number", traits={"in_library", "total", "complex"}, vjp=_cumprod_vjp,
          ref="numpy.cumprod",
          samples=_samples)

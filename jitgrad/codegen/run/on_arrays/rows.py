@@ -94,14 +94,8 @@ def _results(op: OpDef, needs: tuple[bool, ...] | None, given: Sequence[Any], at
              ) -> tuple[Any, ...] | None:
     if op.kind not in _KINDS or gives_complex(op, attrs):
         return None
-    if op.kind is GATHER:
-        if needs is None:
-            if op.adds_back is None:  # what writes to a copy of an operand NumPy does as fast
-                return None
-            assert op.check is not None
-            op.check(C, *given, **attrs)
-        if not _from_the_start(given[1 if needs is None else 3:]):
-            return None
+    if op.kind is GATHER and not _can_gather(op, needs, given, attrs):
+        return None
     anyhow = op.kind is REDUCE or has_trait(op.name, "copies")
     numbers: dict[int, int] = {1: 1}
     pattern: list[Pattern] = []
@@ -139,12 +133,18 @@ def _results(op: OpDef, needs: tuple[bool, ...] | None, given: Sequence[Any], at
     return tuple([next(results) if has else None for has in program.there])
 
 
-def _from_the_start(operands: Sequence[Any]) -> bool:
-    """Whether no index among the operands of a gather or scatter after the first counts from the end, as NumPy's may.
+def _can_gather(op: OpDef, needs: tuple[bool, ...] | None, given: Sequence[Any], attrs: dict[str, Any]) -> bool:
+    """Whether a program may take these indices: none counts from the end, as NumPy's may. torch's errors for sizes.
 
-    Those that are no arrays, types of what the rule does not read, are no indices.
+    What writes to a copy of an operand NumPy does as fast. Operands that are no arrays, types of what a rule does not
+    read, are no indices.
     """
-    return all(v.size and v.min() >= 0 for v in operands if type(v) is _ndarray and v.dtype.kind in "iu")
+    if needs is None:
+        if op.adds_back is None or op.check is None:
+            return False
+        op.check(C, *given, **attrs)
+    indices = [v for v in given[1 if needs is None else 3:] if type(v) is _ndarray and v.dtype.kind in "iu"]
+    return all(v.size and v.min() >= 0 for v in indices)
 
 
 def gives_complex(op: OpDef, attrs: dict[str, Any]) -> bool:
