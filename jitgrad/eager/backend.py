@@ -10,10 +10,9 @@ from jitgrad import random
 from jitgrad.device import composites, device
 from jitgrad.dtypes import dtype
 from jitgrad.eager import direct, inplace, record
-from jitgrad.eager.arrays.arrays import library
+from jitgrad.eager.arrays.arrays import MANY, library
 from jitgrad.eager.arrays.moves import is_pinned, move, pin
 from jitgrad.eager.autograd.grad_mode import is_grad_enabled
-from jitgrad.eager.autograd.opnode import MANY
 from jitgrad.eager.construct import lift, new_tensor
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops import OPS

@@ -15,7 +15,7 @@ from jitgrad.device import CPU, cpu_kernels, device
 from jitgrad.dtypes import INEXACT_KINDS, WORDS
 from jitgrad.eager import construct
 from jitgrad.eager.arrays import arrays as libraries
-from jitgrad.eager.arrays.arrays import library
+from jitgrad.eager.arrays.arrays import MANY, library
 from jitgrad.eager.arrays.blocks import keep, release
 from jitgrad.eager.arrays.errstate import SILENT, restore, silence
 from jitgrad.eager.arrays.library import Library
@@ -24,7 +24,7 @@ from jitgrad.eager.autograd.anomaly import remember, watching
 from jitgrad.eager.autograd.grad_mode import mode
 from jitgrad.eager.autograd.node import (INFERENCE_SAVED, Array, Edge, Meta, Storage, TapedArray, edge_of, next_number,
                                          storage_of)
-from jitgrad.eager.autograd.opnode import ARRAYS, MANY, OpNode
+from jitgrad.eager.autograd.opnode import ARRAYS, OpNode
 from jitgrad.eager.autograd.tape import tape_of
 from jitgrad.eager.construct import wrap
 from jitgrad.ops.checks import C

@@ -23,6 +23,8 @@ from jitgrad.errors import ScriptError
 from jitgrad.nn.parameter import Parameter
 from jitgrad.ops import autocast
 from jitgrad.ops.backend import AnyTensor
+from jitgrad.ops.library.core import is_library
+from jitgrad.script.api import calling
 from jitgrad.script.call.specialisation import Specialisation
 from jitgrad.script.executor import Dispatcher, is_eager
 
@@ -37,7 +39,7 @@ class Composite(Dispatcher):
     """
 
     def __init__(self, function: Callable[..., Any]):
-        super().__init__(function)
+        super().__init__(calling(function) if is_library(function) else function)
         self.__name__ = "".join([part.capitalize() for part in function.__name__.split("_")])
         self.left = MOST
 

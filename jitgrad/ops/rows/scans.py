@@ -14,7 +14,7 @@ from jitgrad.ops.rules import part_dtype
 # --- scans ---------------------------------------------------------------------------------------------------------
 
 
-#: elements from which a native loop computes a scan
+#: elements from which a native loop computes a scan, and a sort of floats pays for being stable separately
 MANY = 1 << 12
 
 
@@ -70,12 +70,31 @@ register("cumprod", 1, SCAN, "Running products along an axis.", impl=_scan("cump
 
 
 def _argsort(xp: Any, x: Any, axis: int, descending: bool, stable: bool) -> Any:
-    kind = "stable" if stable else None
-    if not descending:
-        return xp.argsort(x, axis=axis, kind=kind).astype(np.int64)
-    # reversed twice, so that equal elements keep their order
-    back = xp.argsort(xp.flip(x, axis), axis=axis, kind=kind)
-    return xp.flip(x.shape[axis] - 1 - back, axis).astype(np.int64)
+    if descending:  # reversed twice, so that equal elements keep their order
+        back = _argsort(xp, xp.flip(x, axis), axis, False, stable)
+        return xp.flip(x.shape[axis] - 1 - back, axis)
+    if stable and type(x) is np.ndarray and x.dtype.char in "fd" and x.size >= MANY:
+        return _argsort_stable(x, axis)
+    return xp.argsort(x, axis=axis, kind="stable" if stable else None).astype(np.int64)
+
+
+def _argsort_stable(x: Any, axis: int) -> Any:
+    """NumPy's fast sort is not stable: of equal elements, if there are not many, the indices are then sorted too."""
+    rows = np.ascontiguousarray(np.moveaxis(x, axis, -1))
+    i = np.argsort(rows, axis=-1)
+    v = np.take_along_axis(rows, i, -1)
+    tied = np.zeros(v.shape, np.bool_)  # with the one before
+    tied[..., 1:] = (v[..., 1:] == v[..., :-1]) | (v[..., :-1] != v[..., :-1])  # after NaN comes NaN
+    ties = np.count_nonzero(tied)
+    if ties > x.size >> 3:
+        return np.argsort(x, axis=axis, kind="stable").astype(np.int64)
+    if ties:
+        runs = tied.copy()
+        runs[..., :-1] |= tied[..., 1:]
+        places, flat = np.flatnonzero(runs), i.reshape(-1)
+        number = np.cumsum(~tied.reshape(-1)[places])
+        flat[places] = flat[places][np.lexsort((flat[places], number))]
+    return np.moveaxis(i, -1, axis).astype(np.int64, copy=False)
 
 
 def _sort(xp: Any, x: Any, axis: int, descending: bool, stable: bool) -> Any:
