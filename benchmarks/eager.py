@@ -67,6 +67,8 @@ def operations() -> dict[str, tuple[str, Op]]:
         "layer_norm": ("xww", lambda t, F, v: F.layer_norm(v[0], v[0].shape[1:], v[1], v[2])),
         "group_norm": ("x", lambda t, F, v: F.group_norm(v[0].reshape(16, 16, -1), 4)),
         "batch_norm": ("xww", lambda t, F, v: F.batch_norm(v[0], None, None, v[1], v[2], training=True)),
+        "batch_norm, images": ("xww", lambda t, F, v: F.batch_norm(
+            v[0].reshape(-1, v[1].shape[0], 4, 4), None, None, v[1], v[2], training=True)),
         "mse_loss": ("xy", lambda t, F, v: F.mse_loss(v[0], v[1])),
         "smooth_l1_loss": ("xy", lambda t, F, v: F.smooth_l1_loss(v[0], v[1])),
         "binary_cross_entropy_with_logits": ("xu", lambda t, F, v: F.binary_cross_entropy_with_logits(v[0], v[1])),

@@ -179,6 +179,11 @@ def cpu_kernels() -> Any:
     return _load_kernels["cpu"]()
 
 
+def has_cpu_kernels() -> bool:
+    """Whether they are loaded."""
+    return "jitgrad.codegen.run.on_arrays" in sys.modules
+
+
 def composites() -> Any:
     """`jitgrad.script.composites`: functions of many operations as native programs."""
     return _load_kernels["composites"]()

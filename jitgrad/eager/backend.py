@@ -19,6 +19,8 @@ from jitgrad.ops import OPS
 from jitgrad.ops.backend import Batched, set_default
 from jitgrad.ops.opdef import OpDef
 
+_INT64 = np.dtype(np.int64)
+
 
 def _device(where: Tensor | device) -> device:
     return where.device if isinstance(where, Tensor) else where
@@ -82,9 +84,11 @@ class EagerBackend:
     @staticmethod
     def in_range(indices: Tensor, n: int) -> bool:
         """One look at those in the CPU's memory: negative ones are the largest of unsigned numbers."""
-        if isinstance(indices, Batched) or type(indices._data) is not np.ndarray or not indices._data.size:
+        if isinstance(indices, Batched):
             return False
-        return bool(indices._data.view(np.uint64).max() < n)
+        array = indices._data
+        return (type(array) is np.ndarray and array.dtype is _INT64 and array.size > 0
+                and bool(array.view(np.uint64).max() < n))
 
     @staticmethod
     def expect_range(indices: Tensor, low: int, high: int, error: type[Exception], head: str,

@@ -101,6 +101,13 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
         IndexError: a class out of range.
     """
     input = _widen(input)
+    if _classes.all_count(input, target, ignore_index):
+        picked = -_classes.pick(input, target)
+        if weight is None:
+            return reduced(picked, reduction)
+        factors = _classes.factors_of(weight, target)
+        picked = picked * factors
+        return picked.sum() / factors.sum() if reduction == "mean" else reduced(picked, reduction)
     kept = target != ignore_index
     classes = jitgrad.where(kept, target, 0)
     picked = -_classes.pick(input, classes)
