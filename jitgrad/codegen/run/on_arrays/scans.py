@@ -2,9 +2,9 @@
 
     scanned("cumsum", x, 1)           # None: NumPy is to compute it
 
-One after another, numbers wait for each other: a loop goes over several rows at a time, or over the lanes of a vector
-where the axis is not the last. float32 is added up and multiplied in float64, as PyTorch does. A loop is compiled on
-first use and kept in the disk cache.
+One after another, numbers wait for each other: a loop goes over several rows at a time, by lines of memory, or over the
+lanes of a vector where the axis is not the last. float32 is added up and multiplied in float64, as PyTorch does. A loop
+is compiled on first use and kept in the disk cache.
 """
 
 import ctypes
@@ -22,7 +22,8 @@ from jitgrad.eager.arrays.blocks import empty
 #: by the type of NumPy's elements: LLVM's types of an element and of what is carried from one to the next
 _ELEMENTS = {"float32": ("float", "double"), "float64": ("double", "double"), "int64": ("i64", "i64")}
 #: how many rows, or lanes, are worked on at a time, as a power of two
-ROWS, LANES = 3, 4
+ROWS, LANES = 2, 4
+SIZE = {"float": 4, "double": 8, "i64": 8}
 
 
 def scanned(name: str, x: Any, axis: int) -> Any:
@@ -61,28 +62,60 @@ def _text(machine: engine.Host, name: str, elem: str, carried: str) -> str:
     f = Native(machine.has_fma, machine.has_avx512)
     to, source = V(f, "%to", "ptr", 1), V(f, "%source", "ptr", 1)
     outer, n, inner, first, step = (V(f, f"%{p}", "i64", 1) for p in ("outer", "n", "inner", "first", "step"))
-    whole = elem[0] == "i"
+    size, whole = SIZE[elem], elem[0] == "i"
     start = (1 if whole else 1.0) if name == "cumprod" else 0 if whole else -0.0  # which leaves -0.0 as it is
 
+    def load(at: V, lanes: int) -> V:
+        x = f.read(elem, f.at(source, at, elem).name, lanes, size)
+        return x if elem == carried else x.cast("fpext", carried)
+
+    def store(y: V, at: V) -> None:
+        f.write(y if elem == carried else y.cast("fptrunc", elem), f.at(to, at, elem).name, size)
+
+    def joined(c: V, x: V) -> V:
+        return c * x if name == "cumprod" else c + x
+
     def along(places: list[V], lanes: int) -> None:
-        """Scan from each of the places, and of the lanes there."""
+        """From each of the places, and of the lanes there, one element after another."""
         carry = [f.variable(f.const(start, carried, lanes)) for _ in places]
         with f.each(n) as k:
             at = (first + k * step) * inner
             for c, place in zip(carry, places, strict=True):
-                kind = V(f, "", elem, lanes).type
-                x = f.emit(f"load {kind}, ptr {f.at(source, place + at, elem).name}, align {SIZE[elem]}", elem, lanes)
-                wide = x if elem == carried else x.cast("fpext", carried)
-                c.value = c.value * wide if name == "cumprod" else c.value + wide
-                y = c.value if elem == carried else c.value.cast("fptrunc", elem)
-                f.line(f"store {kind} {y.name}, ptr {f.at(to, place + at, elem).name}, align {SIZE[elem]}")
+                c.value = joined(c.value, load(place + at, lanes))
+                store(c.value, place + at)
+
+    def rows(row: V, count: int, backwards: bool) -> None:
+        """Rows by so many elements that a line of memory is read once and written once: all rows of a matrix may share
+        few lines of the cache."""
+        lanes = 1 << LANES
+        places = [(row + r) * n for r in range(count)]
+        carry = [f.variable(f.const(start, carried, 1)) for _ in places]
+        whole = n.lshr(LANES)
+        with f.each(whole) as k:
+            at = n - (k + 1).shl(LANES) if backwards else k.shl(LANES)
+            given = [load(place + at, lanes) for place in places]
+            found = list(given)
+            for lane in reversed(range(lanes)) if backwards else range(lanes):
+                for r, c in enumerate(carry):
+                    c.value = joined(c.value, given[r].lane(lane))
+                    found[r] = found[r].with_lane(f.number(lane), c.value)
+            for y, place in zip(found, places, strict=True):
+                store(y, place + at)
+        done = whole.shl(LANES)
+        with f.each(n - done) as k:
+            at = n - done - 1 - k if backwards else done + k
+            for c, place in zip(carry, places, strict=True):
+                c.value = joined(c.value, load(place + at, 1))
+                store(c.value, place + at)
 
     with f.when(inner.eq(1)):
-        with f.each(outer.lshr(ROWS)) as block:
-            along([(block.shl(ROWS) + r) * n for r in range(1 << ROWS)], 1)
-        done = outer & -(1 << ROWS)
-        with f.each(outer - done) as row:
-            along([(done + row) * n], 1)
+        for backwards in (False, True):
+            with f.when((step < 0) if backwards else (step > 0)):
+                with f.each(outer.lshr(ROWS)) as block:
+                    rows(block.shl(ROWS), 1 << ROWS, backwards)
+                done = outer & -(1 << ROWS)
+                with f.each(outer - done) as row:
+                    rows(done + row, 1, backwards)
         f.leave()
     with f.each(outer) as o:
         with f.each(inner.lshr(LANES)) as block:
@@ -94,6 +127,3 @@ def _text(machine: engine.Host, name: str, elem: str, carried: str) -> str:
     text = f.defined("void @jg_scan", ["ptr %to", "ptr %source", *[f"i64 %{p}" for p in (
         "outer", "n", "inner", "first", "step")]])
     return "\n".join([*f.declares.values(), *text])
-
-
-SIZE = {"float": 4, "double": 8, "i64": 8}
