@@ -20,6 +20,11 @@ def test_stable_sorts(dtype, distinct):
                 found = scans._argsort(np, given, axis, False, True)
                 assert found.dtype == np.int64
                 np.testing.assert_array_equal(found, np.argsort(given, axis=axis, kind="stable"))
+                values, places = scans._sort(np, given, axis, False, True)
+                np.testing.assert_array_equal(places, found)
+                expected = np.take_along_axis(given, found, axis)
+                np.testing.assert_array_equal(values, expected)
+                np.testing.assert_array_equal(np.signbit(values), np.signbit(expected))
                 n = shape[axis]
                 down = np.flip(n - 1 - np.argsort(np.flip(given, axis), axis=axis, kind="stable"), axis)
                 np.testing.assert_array_equal(scans._argsort(np, given, axis, True, True), down)

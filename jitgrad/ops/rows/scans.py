@@ -73,13 +73,19 @@ def _argsort(xp: Any, x: Any, axis: int, descending: bool, stable: bool) -> Any:
     if descending:  # reversed twice, so that equal elements keep their order
         back = _argsort(xp, xp.flip(x, axis), axis, False, stable)
         return xp.flip(x.shape[axis] - 1 - back, axis)
-    if stable and type(x) is np.ndarray and x.dtype.char in "fd" and x.size >= MANY:
-        return _argsort_stable(x, axis)
+    if stable and _is_large(x):
+        return _sort_stable(x, axis)[1]
     return xp.argsort(x, axis=axis, kind="stable" if stable else None).astype(np.int64)
 
 
-def _argsort_stable(x: Any, axis: int) -> Any:
-    """NumPy's fast sort is not stable: of equal elements, if there are not many, the indices are then sorted too."""
+def _is_large(x: Any) -> bool:
+    return type(x) is np.ndarray and x.dtype.char in "fd" and x.size >= MANY
+
+
+def _sort_stable(x: Any, axis: int) -> tuple[Any, Any]:
+    """(values, indices). NumPy's fast sort is not stable: of equal elements, if not too many, indices are sorted after
+    it.
+    """
     rows = np.ascontiguousarray(np.moveaxis(x, axis, -1))
     i = np.argsort(rows, axis=-1)
     v = np.take_along_axis(rows, i, -1)
@@ -87,17 +93,21 @@ def _argsort_stable(x: Any, axis: int) -> Any:
     tied[..., 1:] = (v[..., 1:] == v[..., :-1]) | (v[..., :-1] != v[..., :-1])  # after NaN comes NaN
     ties = np.count_nonzero(tied)
     if ties > x.size >> 3:
-        return np.argsort(x, axis=axis, kind="stable").astype(np.int64)
-    if ties:
+        i = np.argsort(rows, axis=-1, kind="stable")
+        v = np.take_along_axis(rows, i, -1)
+    elif ties:
         runs = tied.copy()
         runs[..., :-1] |= tied[..., 1:]
-        places, flat = np.flatnonzero(runs), i.reshape(-1)
+        places, flat, n = np.flatnonzero(runs), i.reshape(-1), v.shape[-1]
         number = np.cumsum(~tied.reshape(-1)[places])
         flat[places] = flat[places][np.lexsort((flat[places], number))]
-    return np.moveaxis(i, -1, axis).astype(np.int64, copy=False)
+        v.reshape(-1)[places] = rows.reshape(-1)[places // n * n + flat[places]]  # 0.0 and -0.0 are equal
+    return np.moveaxis(v, -1, axis), np.moveaxis(i, -1, axis).astype(np.int64, copy=False)
 
 
 def _sort(xp: Any, x: Any, axis: int, descending: bool, stable: bool) -> Any:
+    if stable and not descending and _is_large(x):
+        return _sort_stable(x, axis)
     i = _argsort(xp, x, axis, descending, stable)
     return xp.take_along_axis(x, i, axis), i
 
