@@ -81,7 +81,8 @@ def _names() -> _Any:
 
 
 _provide_kernels(cpu=lambda: _importlib.import_module("jitgrad.codegen.run.on_arrays"),
-                 gpu=lambda: _importlib.import_module("jitgrad.cuda.elementwise"))
+                 gpu=lambda: _importlib.import_module("jitgrad.cuda.elementwise"),
+                 composites=lambda: _importlib.import_module("jitgrad.script.composites"))
 
 
 def __dir__() -> list[str]:

@@ -170,13 +170,23 @@ _load_kernels: dict[str, Callable[[], Any]] = {}
 
 
 def provide_kernels(**load: Callable[[], Any]) -> None:
-    """Say what `cpu_kernels` and `gpu_kernels` answer: `jitgrad/__init__.py` does, which may name any module."""
+    """Say what `cpu_kernels` and its kin answer: `jitgrad/__init__.py` does, which may name any module."""
     _load_kernels.update(load)
 
 
 def cpu_kernels() -> Any:
     """`codegen/run/on_arrays.py`: what native code computes on NumPy's arrays."""
     return _load_kernels["cpu"]()
+
+
+def has_cpu_kernels() -> bool:
+    """Whether they are loaded."""
+    return "jitgrad.codegen.run.on_arrays" in sys.modules
+
+
+def composites() -> Any:
+    """`jitgrad.script.composites`: functions of many operations as native programs."""
+    return _load_kernels["composites"]()
 
 
 def gpu_kernels() -> Any:

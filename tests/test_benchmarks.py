@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jitgrad
-from benchmarks import compiling, convolutions, curves, first, machine, models, peers, threads
+from benchmarks import compiling, convolutions, curves, eager, first, machine, models, peers, threads
 from benchmarks.programs import programs
 from jitgrad.ops.rows import convolutions as rows
 
@@ -66,6 +66,27 @@ def test_convolutions_are_what_they_are_compared_with():
     np.testing.assert_allclose(gw, rows._conv_weight(np, g, x, w.shape, *how))
     np.testing.assert_allclose(gx, rows._conv_transpose(np, g, w, x.shape, *how))
     assert [round(us) >= 0 for us in convolutions.best_us([lambda: None], 2)] == [True]
+
+
+def test_eager_operations_are_measured():
+    """In both directions, each of at least forty."""
+    operations = eager.operations()
+    assert len(operations) >= 40
+    for letters, op in operations.values():
+        forward, backward = eager.runs(jitgrad, jitgrad.from_numpy, letters, op, (16, 16))
+        assert forward().numel() > 0
+        assert all(g is not None for g in backward())
+
+
+def test_eager_ratios_are_of_the_two(monkeypatch):
+    monkeypatch.setattr(eager, "SHAPES", {"small": (4, 4)})
+    systems = {"jitgrad": (jitgrad, jitgrad.from_numpy), "torch": (jitgrad, jitgrad.from_numpy)}
+    found = eager.measure(*eager.operations()["add"], 0.0, systems)
+    assert set(found) == {"small forward", "small with gradient"}
+    text = eager.table({"add": {way: {"jitgrad": 2.0, "torch": 3.0} for way in found}})
+    assert "| add | 2 | 3 | 1.50 | 2 | 3 | 1.50 |" in text
+    assert "under 0.5: 0" in text
+    assert "| add | 2 | - | - |" in eager.table({"add": {way: {"jitgrad": 2.0} for way in found}})
 
 
 def test_numbers_of_threads_take_turns():

@@ -4,18 +4,22 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from jitgrad import random
-from jitgrad.device import device
+from jitgrad.device import composites, device
 from jitgrad.dtypes import dtype
 from jitgrad.eager import direct, inplace, record
-from jitgrad.eager.arrays.arrays import library
+from jitgrad.eager.arrays.arrays import MANY, library
 from jitgrad.eager.arrays.moves import is_pinned, move, pin
 from jitgrad.eager.autograd.grad_mode import is_grad_enabled
 from jitgrad.eager.construct import lift, new_tensor
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops import OPS
-from jitgrad.ops.backend import set_default
+from jitgrad.ops.backend import Batched, set_default
 from jitgrad.ops.opdef import OpDef
+
+_INT64 = np.dtype(np.int64)
 
 
 def _device(where: Tensor | device) -> device:
@@ -38,6 +42,14 @@ class EagerBackend:
     update = staticmethod(direct.update)
     item = staticmethod(Tensor.item)
     is_grad_enabled = staticmethod(is_grad_enabled)
+
+    @staticmethod
+    def composite(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """One native program where the first argument has many elements: few do not pay for finding it."""
+        x = args[0] if args else None
+        if type(x) is Tensor and type(x._data) is np.ndarray and x._data.size >= MANY:
+            return composites().computed(fn, args, kwargs)
+        return NotImplemented
 
     @staticmethod
     def create(op: OpDef, where: Tensor | device, attrs: dict[str, Any]) -> Any:
@@ -71,9 +83,13 @@ class EagerBackend:
         return compose(kind, shape, d, where, generator, **params)
 
     @staticmethod
-    def counts_to(indices: Tensor, n: int) -> bool:
-        """Never: nothing is known of a tensor but its numbers."""
-        return False
+    def in_range(indices: Tensor, n: int) -> bool:
+        """One look at those in the CPU's memory: negative ones are the largest of unsigned numbers."""
+        if isinstance(indices, Batched):
+            return False
+        array = indices._data
+        return (type(array) is np.ndarray and array.dtype is _INT64 and array.size > 0
+                and bool(array.view(np.uint64).max() < n))
 
     @staticmethod
     def expect_range(indices: Tensor, low: int, high: int, error: type[Exception], head: str,

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from jitgrad import dtypes
-from jitgrad.device import CPU, cpu_kernels, device
+from jitgrad.device import CPU, cpu_kernels, device, has_cpu_kernels
 from jitgrad.dtypes import INEXACT_KINDS, WORDS
 from jitgrad.eager import construct
 from jitgrad.eager.arrays import arrays as libraries
-from jitgrad.eager.arrays.arrays import library
+from jitgrad.eager.arrays.arrays import MANY, library
 from jitgrad.eager.arrays.blocks import keep, release
 from jitgrad.eager.arrays.errstate import SILENT, restore, silence
 from jitgrad.eager.arrays.library import Library
@@ -24,7 +24,7 @@ from jitgrad.eager.autograd.anomaly import remember, watching
 from jitgrad.eager.autograd.grad_mode import mode
 from jitgrad.eager.autograd.node import (INFERENCE_SAVED, Array, Edge, Meta, Storage, TapedArray, edge_of, next_number,
                                          storage_of)
-from jitgrad.eager.autograd.opnode import ARRAYS, MANY, OpNode
+from jitgrad.eager.autograd.opnode import ARRAYS, OpNode
 from jitgrad.eager.autograd.tape import tape_of
 from jitgrad.eager.construct import wrap
 from jitgrad.ops.checks import C
@@ -34,6 +34,8 @@ from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
 
 _ndarray = np.ndarray
+#: numbers from which native code draws, once it is loaded: the bits are the same
+FEW = 1 << 8
 _new = object.__new__
 
 # --- plans ---------------------------------------------------------------------------------------------------------
@@ -120,7 +122,7 @@ def _refused(op: OpDef, array: Any) -> Exception:
 def create(op: OpDef, numbers: tuple[Any, ...], attrs: dict[str, Any], where: device) -> Any:
     """Run a row without tensor operands: a new tensor on a device."""
     if where.type == "cpu":
-        if op.kind is RANDOM and math.prod(attrs["shape"]) >= MANY:
+        if op.kind is RANDOM and math.prod(attrs["shape"]) >= (FEW if has_cpu_kernels() else MANY):
             made = cpu_kernels().drawn(op, numbers, attrs)
             if made is not None:
                 return wrap(made)

@@ -20,6 +20,9 @@ SLOTS = 64
 LEAST = 1 << 18
 #: bytes in front of a large block, which keeps it at a multiple of the widest vector's, and of a small one
 HEAD, SMALL_HEAD = 64, 16
+#: where large blocks begin differs, in turn, by so many bytes: places that a large power of two is between share few
+#: lines of the first cache, and a store to one of them is taken for one to the other
+STEP, STEPS = 5 * 64, 32
 #: words before a block: its memory's address, the bytes of that
 PLACE, CAPACITY = -2, -1
 #: from so many bytes on, memory starts at such a page and asks for pages of this size
@@ -29,7 +32,7 @@ USE_HUGE_PAGES = 14
 #: more bytes than there are
 TOO_MANY = 1 << 47
 # words of the state; then the slots
-KEPT, LIMIT, TURN, FIRST = 0, 1, 2, 8
+KEPT, LIMIT, TURN, BEGUN, FIRST = 0, 1, 2, 3, 8
 
 
 def text() -> str:
@@ -68,7 +71,7 @@ def jg_fresh(f: Native, size: V) -> V:
     return place
 
 
-def _block(f: Native, place: V, head: int, size: V) -> V:
+def _block(f: Native, place: V, head: V | int, size: V) -> V:
     """The block in new memory, of which so much follows its head; null where there is none."""
     block = f.at(place, head, "i8")
     with f.when(place.compare("ne", f.null)):
@@ -101,12 +104,13 @@ def jg_block_new(f: Native, context: V, size: V) -> V:
     block = f.variable(f.call("jg_kept_block", "ptr", 1, size))
     with f.when(block.value.compare("ne", f.null)):
         f.leave(block.value)
-    need = size.compare("ult", TOO_MANY).where(size, TOO_MANY) + HEAD
-    block.value = _block(f, f.call("jg_fresh", "ptr", 1, need), HEAD, size)
+    need = size.compare("ult", TOO_MANY).where(size, TOO_MANY) + (HEAD + STEP * STEPS)
+    head = (f.atomic_add(_word(f, BEGUN), 1) & (STEPS - 1)) * STEP + HEAD
+    block.value = _block(f, f.call("jg_fresh", "ptr", 1, need), head, size)
     with f.when(block.value.compare("eq", f.null)):  # what is kept is less urgent
         with f.each(SLOTS) as k:
             _drop(f, _swap(f, _word(f, k + FIRST), 0))
-        block.value = _block(f, f.call("jg_fresh", "ptr", 1, need), HEAD, size)
+        block.value = _block(f, f.call("jg_fresh", "ptr", 1, need), head, size)
     return block.value
 
 

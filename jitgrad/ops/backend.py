@@ -132,6 +132,12 @@ class Backend(Protocol):
         NotImplemented, and nothing done, where there is none.
         """
 
+    def composite(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """`fn(*args, **kwargs)`, a function of library operations alone, by a shorter way with the same outcome.
+
+        NotImplemented, and nothing done, where there is none.
+        """
+
     def alias(self, tensor: Any) -> Any:
         """A view op that changes nothing: a new view of all of `tensor` (eager), or tensor itself (script)."""
 
@@ -145,8 +151,8 @@ class Backend(Protocol):
     def item(self, tensor: Any) -> Any:
         """The number in a one-element tensor."""
 
-    def counts_to(self, indices: Any, n: Any) -> bool:
-        """Whether indices are known to be 0, 1, ... n - 1, so that nothing about them has to be checked."""
+    def in_range(self, indices: Any, n: Any) -> bool:
+        """Whether all of some indices are known to be in [0, n), so that nothing about them has to be checked."""
 
     def expect_range(self, indices: Any, low: Any, high: Any, error: type[Exception], head: str,
                      tail: str) -> Any:

@@ -205,6 +205,8 @@ def unbroadcast(g: Any, shape: Shape) -> Any:
     return g.reshape(shape)
 
 
+#: `ndarray.sum` without the Python in front of it
+_added: Any = np.add.reduce
 #: rows that NumPy may add one after another; how many it is given where there are more, and numbers in each of these
 CHAIN, ROWS, ROW = 1024, 128, 1 << 8
 
@@ -213,11 +215,13 @@ def summed(xp: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
     """The sum of an array over axes, in its dtype. NumPy adds pairs of halves only along the dense axis, and rows one
     after another: many are folded first, and the rest added in float64, or the error would grow with their number.
     """
-    if x.size > CHAIN and type(x) is np.ndarray and x.dtype.kind in "fc":
-        axis = _chained(x, axes)
-        if axis >= 0:
-            wide = np.result_type(x.dtype, np.float64)
-            return summed(xp, _folded(x, axis).astype(wide), axes, keepdim).astype(x.dtype)
+    if type(x) is np.ndarray:
+        if x.size > CHAIN and x.dtype.kind in "fc":
+            axis = _chained(x, axes)
+            if axis >= 0:
+                wide = np.result_type(x.dtype, np.float64)
+                return summed(xp, _folded(x, axis).astype(wide), axes, keepdim).astype(x.dtype)
+        return _added(x, axes, x.dtype, None, keepdim)
     return x.sum(axis=axes, dtype=x.dtype, keepdims=keepdim)
 
 

@@ -76,11 +76,13 @@ def script(obj: Any = None, *, check: bool = False, remat: Remat = None) -> Any:
 
 
 def _checked(function: Callable[..., Any], check: bool = False, remat: Remat = None) -> ScriptFunction:
-    from jitgrad.ops.library.core import is_library
+    from jitgrad.ops.library.core import COMPOSITE, is_library
     from jitgrad.script.frontend.source.syntax import check_syntax
 
+    if function.__code__ is COMPOSITE:
+        function = function.__wrapped__  # type: ignore[attr-defined]
     if is_library(function):
-        function = _calling(function)
+        function = calling(function)
     try:
         check_syntax(function)
     except ScriptError as error:
@@ -88,7 +90,7 @@ def _checked(function: Callable[..., Any], check: bool = False, remat: Remat = N
     return ScriptFunction(function, check, remat)
 
 
-def _calling(function: Callable[..., Any]) -> Callable[..., Any]:
+def calling(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that calls one of the library's: their own source is the compiler's, not a script."""
     def call(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)

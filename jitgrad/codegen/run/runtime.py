@@ -19,8 +19,9 @@ def key(*what: str) -> str:
 
     It holds the source of the package that writes the text: making the text costs more than loading the object.
     """
+    here = Path(__file__).parent
     files = [Path(__file__), *[Path(str(m.__file__)) for m in (engine, layout, random)],
-             *[Path(__file__).parent / name for name in ("helpers.py", "on_arrays/elementwise.py")],
+             *[here / name for name in ("helpers.py", "on_arrays/elementwise.py", "on_arrays/scans.py")],
              *sorted(Path(kernels.__path__[0]).rglob("*.py"))]
     sources = [file.read_bytes() for file in files]
     return store.key_of(*(what or ("runtime",)), engine.version(), engine.host().identity, *sources)

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.device import CPU, device, require_gpu
+from jitgrad.device import CPU, cpu_kernels, device, require_gpu
 from jitgrad.eager.arrays.cupy_arrays import CupyLibrary
 from jitgrad.eager.arrays.library import HOST, Library
+from jitgrad.ops import OPS
 
 _ndarray = np.ndarray
-
+#: elements of an operand from which native code computes what it can (`codegen/run/on_arrays/rows.py`)
+MANY = 1 << 16
 
 #: the libraries of arrays met so far that are not NumPy's; empty where no GPU was used
 MET: dict[type, Library] = {}
@@ -77,6 +79,10 @@ def copy(array: Any) -> Any:
     """A copy in row order; a NumPy scalar becomes an array."""
     found = MET.get(type(array))
     if found is None:
+        if type(array) is _ndarray and array.size >= MANY and not array.flags.c_contiguous:
+            made = cpu_kernels().row(OPS["contiguous"], [array], {})
+            if made is not None:
+                return made
         return np.array(array, order="C")
     with found.near((array,)):
         return array.copy(order="C")

@@ -13,7 +13,7 @@ from jitgrad import dtypes
 from jitgrad.device import cpu_kernels
 from jitgrad.dtypes import COMPLEX_CHARS, HALF_CHARS, INEXACT_KINDS
 from jitgrad.eager.arrays import arrays as libraries
-from jitgrad.eager.arrays.arrays import library
+from jitgrad.eager.arrays.arrays import MANY, library
 from jitgrad.eager.arrays.library import HOST
 from jitgrad.eager.autograd.node import SECOND_BACKWARD, Array, Meta, Node, Storage, changed
 from jitgrad.eager.autograd.tape import tape_of
@@ -24,8 +24,6 @@ from jitgrad.ops.rules import partial_vjp
 from jitgrad.ops.types import TensorType
 
 ARRAYS = HOST.F
-#: elements of an operand from which native code computes what it can (`codegen/run/on_arrays/rows.py`)
-MANY = 1 << 16
 
 
 def _widened(x: Any) -> Any:

@@ -21,7 +21,7 @@ from jitgrad.nn.functional.unpooling import *
 from jitgrad.ops.autocast import widen as _widen, widest as _widest
 from jitgrad.ops.library import (activation as _activation, classes as _classes, elementary as _elementary,
                                  reduce as _reduce)
-from jitgrad.ops.library.core import library
+from jitgrad.ops.library.core import composite, library
 from jitgrad.ops.library.linear_algebra import linalg as _linalg
 from jitgrad.ops.library.random import dropout as _dropout
 from jitgrad.ops.library.shapes.join import pad_constant
@@ -255,6 +255,7 @@ def pad(input: Tensor, pad: Sequence[Any], mode: str = "constant", value: Number
 # --- normalisation -------------------------------------------------------------------------------------------------
 
 
+@composite
 def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
                eps: Number = 1e-05) -> Tensor:
     """(input - mean) / sqrt(variance + eps) * weight + bias, over the last axes, which have normalized_shape.
@@ -272,6 +273,7 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | 
     return _norms.like(y if bias is None else y + bias, input)
 
 
+@composite
 def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
              eps: Number | None = None) -> Tensor:
     """input / sqrt(mean(input^2) + eps) * weight over the last axes. Source: Zhang and Sennrich, 2019."""
@@ -285,6 +287,7 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
     return _norms.like(y if weight is None else y * weight, input)
 
 
+@composite
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
                eps: Number = 1e-05) -> Tensor:
     """layer_norm of num_groups groups of channels of (N, C, ...). Source: Wu and He, 2018."""
@@ -296,6 +299,7 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     return _norms.scaled(y, weight, bias, input)
 
 
+@composite
 def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
                bias: Tensor | None = None, training: bool = False, momentum: Number = 0.1,
                eps: Number = 1e-05) -> Tensor:
@@ -338,6 +342,7 @@ def normalize(input: Tensor, p: Number = 2.0, dim: int = 1, eps: Number = 1e-12,
 # --- distances -----------------------------------------------------------------------------------------------------
 
 
+@composite
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: Number = 1e-8) -> Tensor:
     """x1 . x2 / (|x1| |x2|) along dim, the norms at least eps."""
     x1, x2 = jitgrad.broadcast_tensors(_widen(x1, "cuda"), _widen(x2, "cuda"))

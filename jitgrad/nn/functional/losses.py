@@ -7,6 +7,7 @@ from jitgrad.eager.tensor import Tensor
 from jitgrad.nn.functional.norms import p_norm as _p_norm
 from jitgrad.ops.autocast import refuse as _refuse, widen as _widen
 from jitgrad.ops.library import activation as _activation, classes as _classes, reduce as _reduce
+from jitgrad.ops.library.core import composite
 
 Number = bool | int | float
 
@@ -36,6 +37,7 @@ def _weighted(loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
     return reduced(loss if weight is None else loss * weight, reduction)
 
 
+@composite
 def pairwise_distance(x1: Tensor, x2: Tensor, p: Number = 2.0, eps: Number = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last axis."""
     return _p_norm(x1 - x2 + eps, p, -1, keepdim)
@@ -49,6 +51,7 @@ def _promoted(name: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]
     return input.to(d), target.to(d)
 
 
+@composite
 def mse_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None, reduction: str = "mean",
              weight: Tensor | None = None) -> Tensor:
     """(input - target)^2; "mean" with a weight is the weighted mean."""
@@ -58,6 +61,7 @@ def mse_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: N
     return _weighted(loss, weight, reduction)
 
 
+@composite
 def l1_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None, reduction: str = "mean",
             weight: Tensor | None = None) -> Tensor:
     """|input - target|; "mean" with a weight is the weighted mean."""
@@ -66,6 +70,7 @@ def l1_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: No
     return _weighted(loss, weight, reduction)
 
 
+@composite
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None,
                    reduction: str = "mean", beta: Number = 1.0) -> Tensor:
     """d^2 / (2 beta) where d = |input - target| is below beta, else d - beta / 2. `beta` of 0 gives l1_loss.
@@ -83,6 +88,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: None = None, red
     return reduced(jitgrad.where(far, d - 0.5 * beta, near * 0.5 * ratio), reduction)
 
 
+@composite
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: Number = 1.0,
                weight: Tensor | None = None) -> Tensor:
     """d^2 / 2 where d = |input - target| is at most delta, else delta (d - delta / 2), in the input's dtype.
@@ -100,6 +106,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: Nu
     return reduced(loss if weight is None else loss * weight, reduction)
 
 
+@composite
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: None = None,
              ignore_index: int = -100, reduce: None = None, reduction: str = "mean") -> Tensor:
     """-weight[target] * input at the target classes.
@@ -114,6 +121,13 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     """
     input = _widen(input)
     _classes.require_floats("nll_loss_out_frame", input)
+    if _classes.all_count(input, target, ignore_index):
+        picked = -_classes.pick(input, target)
+        if weight is None:
+            return reduced(picked, reduction)
+        factors = _classes.factors_of(weight, target)
+        picked = picked * factors
+        return picked.sum() / factors.sum() if reduction == "mean" else reduced(picked, reduction)
     kept = target != ignore_index
     classes = jitgrad.where(kept, target, 0)
     picked = -_classes.pick(input, classes)
@@ -127,6 +141,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     return reduced(jitgrad.where(kept, picked, 0.0), reduction)
 
 
+@composite
 def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: None = None,
                   ignore_index: int = -100, reduce: None = None, reduction: str = "mean",
                   label_smoothing: Number = 0.0) -> Tensor:
@@ -185,6 +200,7 @@ def _soft_cross_entropy(logp: Tensor, target: Tensor, weight: Tensor | None, red
     return reduced(loss, reduction)
 
 
+@composite
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: None = None,
                          reduce: None = None, reduction: str = "mean") -> Tensor:
     """-(target log(input) + (1 - target) log(1 - input)), each logarithm at least -100.
@@ -201,6 +217,7 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
     return reduced(loss if weight is None else loss * weight, reduction)
 
 
+@composite
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None,
                                      size_average: None = None, reduce: None = None, reduction: str = "mean",
                                      pos_weight: Tensor | None = None) -> Tensor:
@@ -215,6 +232,7 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
     return reduced(loss if weight is None else loss * weight, reduction)
 
 
+@composite
 def kl_div(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None, reduction: str = "mean",
            log_target: bool = False) -> Tensor:
     """target (log(target) - input) for log-probabilities input; "batchmean" divides the sum by the first size."""
@@ -226,6 +244,7 @@ def kl_div(input: Tensor, target: Tensor, size_average: None = None, reduce: Non
     return reduced(loss, reduction)
 
 
+@composite
 def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: Number = 1e-6,
                       reduction: str = "mean") -> Tensor:
     """(log(var) + (input - target)^2 / var) / 2, var at least eps.
@@ -240,6 +259,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor, full: bool = F
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
 
 
+@composite
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
                      size_average: None = None, eps: Number = 1e-8, reduce: None = None,
                      reduction: str = "mean") -> Tensor:
@@ -252,6 +272,7 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full
     return reduced(loss, reduction)
 
 
+@composite
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: Number = 1.0, size_average: None = None,
                          reduce: None = None, reduction: str = "mean") -> Tensor:
     """input where target is 1, max(0, margin - input) where it is -1."""
@@ -260,6 +281,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: Number = 1.0, si
     return reduced(loss if input.dtype.is_floating_point else loss.to(input.dtype), reduction)
 
 
+@composite
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: Number = 0.0, size_average: None = None,
                         reduce: None = None, reduction: str = "mean") -> Tensor:
     """max(0, -target (input1 - input2) + margin). RuntimeError for other than equal ranks."""
@@ -270,6 +292,7 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
     return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
 
 
+@composite
 def soft_margin_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None,
                      reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target * input))."""
@@ -278,6 +301,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: None = None, r
     return reduced(jitgrad.log1p(jitgrad.exp(-(target * input))).to(result), reduction)
 
 
+@composite
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: Number = 0.0,
                           size_average: None = None, reduce: None = None, reduction: str = "mean") -> Tensor:
     """1 - cos where target is 1, max(0, cos - margin) where it is -1."""
@@ -290,6 +314,7 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
     return reduced(jitgrad.where(target == 1, 1 - cosine, 0.0) + apart, reduction)
 
 
+@composite
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: Number = 1.0, p: Number = 2,
                         eps: Number = 1e-6, swap: bool = False, size_average: None = None, reduce: None = None,
                         reduction: str = "mean") -> Tensor:

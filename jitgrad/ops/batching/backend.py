@@ -172,8 +172,8 @@ class BatchBackend:
             raise RuntimeError(ITEM)
         return self.around.item(tensor)
 
-    def counts_to(self, indices: Any, n: Any) -> bool:
-        return not self.has(indices) and self.around.counts_to(indices, n)
+    def in_range(self, indices: Any, n: Any) -> bool:
+        return not self.has(indices) and self.around.in_range(indices, n)
 
     def expect_range(self, indices: Any, low: Any, high: Any, error: type[Exception], head: str, tail: str) -> Any:
         if not self.has(indices):

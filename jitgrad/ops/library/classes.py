@@ -47,6 +47,13 @@ def pick(input: AnyTensor[Tensor], classes: AnyTensor[Tensor]) -> Tensor:
     return apply("squeeze", taken, axis=axis)
 
 
+def all_count(input: AnyTensor[Tensor], target: AnyTensor[Tensor], ignored: Any) -> bool:
+    """Whether every target is known to be a class of the input's, and none the one that is ignored."""
+    if type(ignored) is not int or ignored >= 0 or not input.ndim or target.dtype is not int64:
+        return False
+    return backend().in_range(target, input.shape[0 if input.ndim == 1 else 1])
+
+
 def factors_of(weight: AnyTensor[Tensor], classes: AnyTensor[Tensor]) -> Tensor:
     """The factor of each place's class: (C,) and int64 of any shape, whose shape the result has."""
     return apply("index", weight, _valid(cast(classes, int64), weight.shape[0]), axes=(0,))
@@ -54,6 +61,8 @@ def factors_of(weight: AnyTensor[Tensor], classes: AnyTensor[Tensor]) -> Tensor:
 
 def _valid(i: Any, n: Any) -> Any:
     """Classes in [0, n). They may be none at all, so a 0 goes in front for the extremes."""
+    if backend().in_range(i, n):
+        return i
     expected = backend().expect_range(i, 0, n, IndexError, "Target ", " is out of bounds.")
     if expected is not None:
         return expected

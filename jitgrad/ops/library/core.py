@@ -4,6 +4,7 @@ A library function normalises its arguments, promotes and casts, and ends in `ba
 dtypes and static arguments, never on sizes or numbers, which are run-time values in a script.
 """
 
+import functools
 import inspect
 import math
 import warnings
@@ -76,6 +77,22 @@ def bind(fn: Callable[Concatenate[First, P], R], first: First, name: str, doc: s
     return named(call, name, doc or fn.__doc__ or "")
 
 
+def composite(fn: Fn) -> Fn:
+    """`fn`, a function of tensors that is operations of the library alone, which eager may run as one:
+    `Backend.composite`. Scripts know only of `fn`.
+    """
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result = backend().composite(fn, args, kwargs)
+        return fn(*args, **kwargs) if result is NotImplemented else result
+
+    return call  # type: ignore[return-value]
+
+
+#: by which the functions that `composite` returns are known
+COMPOSITE = composite(is_library).__code__
+
+
 def apply(name: str, *operands: Any, **attrs: Any) -> Any:
     """Run or emit the op called `name`."""
     return backend().apply(OPS[name], operands, attrs)
@@ -111,8 +128,15 @@ def is_tensor(obj: Any) -> bool:
     return isinstance(obj, AnyTensor)
 
 
+#: of Python's numbers, as dtypes have them
+CATEGORIES = {bool: dtypes.BOOL, int: dtypes.INTEGRAL, float: dtypes.FLOATING, complex: dtypes.COMPLEX}
+
+
 def number_type(x: Any) -> type:
     """bool, int, float or complex: the kind of a Python, NumPy or symbolic number. TypeError for anything else."""
+    kind = type(x)
+    if kind in CATEGORIES:
+        return kind
     if isinstance(x, SymNumber):
         return x.number_type
     if isinstance(x, (bool, np.bool_)):
@@ -128,6 +152,17 @@ def number_type(x: Any) -> type:
 
 def result_dtype(*operands: Any) -> dtype:
     """torch's result dtype of tensors and numbers. TypeError for an operand that is neither."""
+    d, category = None, 0
+    for x in operands:  # the common case: tensors of one dtype, and numbers that it has
+        if not isinstance(x, AnyTensor):
+            category = max(category, CATEGORIES.get(type(x), dtypes.COMPLEX))
+        elif x.ndim and (d is None or x.dtype is d):
+            d = x.dtype
+        else:
+            break
+    else:
+        if d is not None and category <= d.category:
+            return d
     dimensioned: list[dtype] = []
     zero_dim: list[dtype] = []
     numbers: list[type] = []
@@ -180,6 +215,8 @@ def written_operand(x: Any, d: dtype) -> Any:
     """
     if isinstance(x, AnyTensor):
         return cast(x, d)
+    if type(x) is float and d.is_floating_point and -65504.0 <= x <= 65504.0:
+        return backend().lift(x, d)
     kind = number_type(x)
     if d.name in _HOLDS and kind is not bool and kind is not complex:
         low, high, word_ = _HOLDS[d.name]

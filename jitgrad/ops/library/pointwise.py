@@ -7,8 +7,8 @@ from jitgrad.dtypes import bool_
 from jitgrad.ops import OPS
 from jitgrad.ops.autocast import mode, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import (Number, Scalar, apply, as_operand, binary, bind, cast, floating, in_float32,
-                                      inplace, not_implemented, number_type, pair_dtype, require_floating,
+from jitgrad.ops.library.core import (Number, Scalar, apply, as_operand, binary, bind, cast, composite, floating,
+                                      in_float32, inplace, not_implemented, number_type, pair_dtype, require_floating,
                                       require_tensor, result_dtype, rounds, whole, written_operand)
 from jitgrad.ops.library.elementary import reciprocal, sin, trunc
 from jitgrad.ops.library.keywords import complete
@@ -196,7 +196,7 @@ def pow(input: Any, exponent: Any) -> Any:
             if exponent == 2:
                 return apply("square", x)
             if exponent == 3:
-                return apply("mul", apply("square", x), x)
+                return _cube(x)
             if d.is_inexact and exponent in _ROOTS:
                 return apply(_ROOTS[exponent], x)
     if d is bool_:  # a ** b is a >= b there
@@ -204,6 +204,11 @@ def pow(input: Any, exponent: Any) -> Any:
             raise not_implemented("pow", d, input, exponent)
         return apply("logical_or", as_operand(input, d), apply("logical_not", as_operand(exponent, d)))
     return apply("pow", as_operand(input, d), as_operand(exponent, d))
+
+
+@composite
+def _cube(x: Any) -> Any:
+    return apply("mul", apply("square", x), x)
 
 
 _ROOTS = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}

@@ -295,11 +295,13 @@ def vector_norm(x: AnyTensor[Tensor], ord: Number = 2, dim: Dims = None, keepdim
         raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
                            + word(x.dtype))
     over, keep = axes(dim, x.ndim), flag(keepdim)
+    if not isinstance(ord, SymNumber) and ord == 2:
+        return apply("safe_sqrt", apply("sum", apply("square", x), axes=over, keepdim=keep))
     size = apply("abs", x)
     if isinstance(ord, SymNumber):
         order = as_operand(ord, x.dtype)
-        return _safe_root("pow", apply("sum", apply("pow", size, order), axes=over, keepdim=keep),
-                          apply("reciprocal", order))
+        return _safe_power(apply("sum", apply("pow", size, order), axes=over, keepdim=keep),
+                           apply("reciprocal", order))
     p = float(ord)
     if p in (math.inf, -math.inf):
         return apply("amax" if p > 0 else "amin", size, axes=over, keepdim=keep)
@@ -307,18 +309,20 @@ def vector_norm(x: AnyTensor[Tensor], ord: Number = 2, dim: Dims = None, keepdim
         return apply("sum", cast(apply("ne", x, as_operand(0, x.dtype)), x.dtype), axes=over, keepdim=keep)
     if p == 1:
         return apply("sum", size, axes=over, keepdim=keep)
-    if p == 2:
-        return _safe_root("sqrt", apply("sum", apply("square", x), axes=over, keepdim=keep))
-    powers = (_safe_root if 0 < p < 1 else apply)("pow", size, as_operand(p, x.dtype))
+    powers = (_safe_power if 0 < p < 1 else _power)(size, as_operand(p, x.dtype))
     total = apply("sum", powers, axes=over, keepdim=keep)
-    return _safe_root("pow", total, as_operand(1.0 / p, x.dtype))
+    return _safe_power(total, as_operand(1.0 / p, x.dtype))
 
 
-def _safe_root(name: str, x: Any, *exponent: Any) -> Any:
+def _power(x: Any, exponent: Any) -> Any:
+    return apply("pow", x, exponent)
+
+
+def _safe_power(x: Any, exponent: Any) -> Any:
     """A root with slope 0 at 0: the norm of a zero vector has gradient 0, as in torch, not NaN."""
     zero, one = as_operand(0, x.dtype), as_operand(1, x.dtype)
     flat = apply("eq", x, zero)
-    return apply("where", flat, zero, apply(name, apply("where", flat, one, x), *exponent))
+    return apply("where", flat, zero, apply("pow", apply("where", flat, one, x), exponent))
 
 
 def dist(input: AnyTensor[Tensor], other: AnyTensor[Tensor], p: Number = 2) -> Tensor:

@@ -32,9 +32,18 @@ function("log2", 1, "The binary logarithm.", "log2",
          pair=lambda F, x: F.log(x) * (1.0 / LN2), vjp=lambda F, g, y, x: (g / (x * LN2),), domain=(0.1, 3.0))
 function("log10", 1, "The decimal logarithm.", "log10",
          pair=lambda F, x: F.log(x) * (1.0 / LN10), vjp=lambda F, g, y, x: (g / (x * LN10),), domain=(0.1, 3.0))
+
+
+def _safe_sqrt_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:
+    flat = F.eq(y, 0.0)
+    return (F.where(flat, 0.0, g / (F.where(flat, 1.0, y) * 2.0)),)
+
+
 pointwise("sqrt", 1, "The square root; its slope at 0 is infinite.", "sqrt",
          pair=pairs.root, vjp=lambda F, g, y, x: (g / (y * 2.0),),
           domain=(0.1, 3.0))
+pointwise("safe_sqrt", 1, "The square root, whose slope at 0 counts as 0: a norm's.", compose=lambda F, x: F.sqrt(x),
+          vjp=_safe_sqrt_vjp, ref="numpy.sqrt", domain=(0.1, 3.0))
 pointwise("rsqrt", 1, "1 / sqrt(x).", lambda xp, x: 1 / xp.sqrt(x), domain=(0.1, 3.0),
           pair=lambda F, x: 1.0 / F.sqrt(x), vjp=lambda F, g, y, x: (g * -0.5 * (y * y * y),))
 

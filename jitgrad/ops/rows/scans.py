@@ -6,44 +6,27 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.device import cpu_kernels
 from jitgrad.ops import checks, specs
 from jitgrad.ops.complex.joined import joined
-from jitgrad.ops.namespaces import CHAIN
 from jitgrad.ops.opdef import NONDIFF, PARTS, SCAN, SORT, register
 from jitgrad.ops.rules import part_dtype
 
 # --- scans ---------------------------------------------------------------------------------------------------------
 
 
-#: numbers of float32 that are worked on at a time in float64: few enough for a core's own cache
-PIECE = 1 << 15
+#: elements from which a native loop computes a scan, and a sort of floats pays for being stable separately
+MANY = 1 << 12
 
 
-def _scan(function: str, ufunc: np.ufunc) -> Any:
+def _scan(function: str) -> Any:
     def impl(xp: Any, x: Any, axis: int) -> Any:
-        if type(x) is np.ndarray and x.dtype == np.float32 and x.size > CHAIN and x.shape[axis] > CHAIN:
-            return _scan_wide(ufunc, x, axis)
+        if type(x) is np.ndarray and x.size >= MANY:
+            y = cpu_kernels().scanned(function, x, axis)
+            if y is not None:
+                return y
         return getattr(xp, function)(x, axis=axis, dtype=x.dtype)
     return impl
-
-
-def _scan_wide(ufunc: np.ufunc, x: Any, axis: int) -> Any:
-    """A long scan of float32, in float64 as torch's: every step rounds what all later ones go on with."""
-    y = np.empty(x.shape, x.dtype)
-    slow = max(range(x.ndim), key=lambda a: abs(x.strides[a]))
-    step = max(PIECE * x.shape[slow] // x.size, 1)
-    at = (slice(None),) * slow
-    last: Any = None
-    for start in range(0, x.shape[slow], step):
-        part = (*at, slice(start, start + step))
-        wide = x[part].astype(np.float64)
-        if slow == axis and start:
-            first = wide[(*at, slice(1))]
-            ufunc(first, last, first)
-        ufunc.accumulate(wide, axis, None, wide)
-        y[part] = wide
-        last = wide[(*at, slice(-1, None))]
-    return y
 
 
 def _samples(rng: np.random.Generator) -> Any:
@@ -75,26 +58,55 @@ def _cumprod_vjp(F: Any, g: Any, y: Any, x: Any, axis: int) -> tuple[Any]:
     return (F.where(zero, at_zero, _reverse_cumsum(F, g * y, axis) / F.where(zero, 1.0, x)),)
 
 
-register("cumsum", 1, SCAN, "Running sums along an axis.", impl=_scan("cumsum", np.add), spec=specs.same,
+register("cumsum", 1, SCAN, "Running sums along an axis.", impl=_scan("cumsum"), spec=specs.same,
          dtypes="number", pair=PARTS, traits={"in_library", "total"},
          vjp=lambda F, g, y, x, axis: (_reverse_cumsum(F, g, axis),),
          ref="numpy.cumsum", samples=_samples)
-joined("cumprod", 1, SCAN, "Running products along an axis.", impl=_scan("cumprod", np.multiply), spec=specs.same,
-       dtypes="number", traits={"total"}, vjp=_cumprod_vjp, ref="numpy.cumprod", samples=_samples)
+joined("cumprod", 1, SCAN, "Running products along an axis.", impl=_scan("cumprod"), spec=specs.same,
+       dtypes="number", traits={"in_library", "total"}, vjp=_cumprod_vjp, ref="numpy.cumprod", samples=_samples)
 
 # --- sorting: NaN counts as the largest value, as in torch ---------------------------------------------------------
 
 
 def _argsort(xp: Any, x: Any, axis: int, descending: bool, stable: bool) -> Any:
-    kind = "stable" if stable else None
-    if not descending:
-        return xp.argsort(x, axis=axis, kind=kind).astype(np.int64)
-    # reversed twice, so that equal elements keep their order
-    back = xp.argsort(xp.flip(x, axis), axis=axis, kind=kind)
-    return xp.flip(x.shape[axis] - 1 - back, axis).astype(np.int64)
+    if descending:  # reversed twice, so that equal elements keep their order
+        back = _argsort(xp, xp.flip(x, axis), axis, False, stable)
+        return xp.flip(x.shape[axis] - 1 - back, axis)
+    if stable and _is_large(x):
+        return _sort_stable(x, axis)[1]
+    return xp.argsort(x, axis=axis, kind="stable" if stable else None).astype(np.int64)
+
+
+def _is_large(x: Any) -> bool:
+    return type(x) is np.ndarray and x.dtype.char in "fd" and x.size >= MANY
+
+
+def _sort_stable(x: Any, axis: int) -> tuple[Any, Any]:
+    """(values, indices). NumPy's fast sort is not stable: of equal elements, if not too many, indices are sorted after
+    it.
+    """
+    rows = np.ascontiguousarray(np.moveaxis(x, axis, -1))
+    i = np.argsort(rows, axis=-1)
+    v = np.take_along_axis(rows, i, -1)
+    tied = np.zeros(v.shape, np.bool_)  # with the one before
+    tied[..., 1:] = (v[..., 1:] == v[..., :-1]) | (v[..., :-1] != v[..., :-1])  # after NaN comes NaN
+    ties = np.count_nonzero(tied)
+    if ties > x.size >> 3:
+        i = np.argsort(rows, axis=-1, kind="stable")
+        v = np.take_along_axis(rows, i, -1)
+    elif ties:
+        runs = tied.copy()
+        runs[..., :-1] |= tied[..., 1:]
+        places, flat, n = np.flatnonzero(runs), i.reshape(-1), v.shape[-1]
+        number = np.cumsum(~tied.reshape(-1)[places])
+        flat[places] = flat[places][np.lexsort((flat[places], number))]
+        v.reshape(-1)[places] = rows.reshape(-1)[places // n * n + flat[places]]  # 0.0 and -0.0 are equal
+    return np.moveaxis(v, -1, axis), np.moveaxis(i, -1, axis).astype(np.int64, copy=False)
 
 
 def _sort(xp: Any, x: Any, axis: int, descending: bool, stable: bool) -> Any:
+    if stable and not descending and _is_large(x):
+        return _sort_stable(x, axis)
     i = _argsort(xp, x, axis, descending, stable)
     return xp.take_along_axis(x, i, axis), i
 

@@ -46,6 +46,14 @@ def test_results_of_scripts_that_are_large_have_kept_memory():
     assert _address(a.numpy()) % 64 == 0
 
 
+def test_large_blocks_begin_at_different_lines_of_the_cache():
+    """Arrays of a large power of two of bytes would begin at multiples of a page, all of them."""
+    made = [blocks.empty((1 << 20,), np.float32) for _ in range(6)]
+    assert all(map(_ours, made))
+    assert len({_address(a) % 4096 for a in made}) > 3
+    assert all(_address(a) % 64 == 0 for a in made)
+
+
 @pytest.mark.parametrize("rows", [3, 70_000])
 def test_the_size_of_a_result_is_looked_at_in_the_call(rows):
     @jitgrad.script

@@ -15,7 +15,7 @@ from jitgrad.ops.rules import has_derivative
 from tests.ops.cases import DTYPES, cases, convert
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-NAMES = sorted(op.name for op in OPS.values() if op.kind in (POINTWISE, REDUCE)
+NAMES = sorted(op.name for op in OPS.values() if (op.kind in (POINTWISE, REDUCE) or op.name in ("gather", "index"))
                and not has_trait(op.name, "in_library"))
 RULES = sorted(op.name for op in OPS.values() if op.kind in (POINTWISE, REDUCE, GATHER) and callable(op.vjp))
 
@@ -130,6 +130,19 @@ def test_negative_indices_are_for_numpy():
     expected = np.zeros(x.shape, np.float32)
     np.add.at(expected, i.numpy(), 1.0)
     np.testing.assert_array_equal(x.grad.numpy(), expected)
+
+
+def test_what_is_gathered_and_its_gradient():
+    """Operands that a rule does not read are types without numbers."""
+    rng = np.random.default_rng(0)
+    a, i = rng.normal(size=(256, 300)).astype(np.float32), rng.integers(0, 300, (256, 280))
+    x = jitgrad.tensor(a, requires_grad=True)
+    y = x.gather(1, jitgrad.tensor(i))
+    np.testing.assert_array_equal(y.detach().numpy(), np.take_along_axis(a, i, 1))
+    y.backward(y.detach())
+    expected = np.zeros_like(a)
+    np.add.at(expected, (np.arange(256)[:, None], i), np.take_along_axis(a, i, 1))
+    np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [jitgrad.float32, jitgrad.float64, jitgrad.float16, jitgrad.bfloat16])

@@ -3,5 +3,6 @@
 from jitgrad.codegen.run.convolutions import made as convolved
 from jitgrad.codegen.run.on_arrays.elementwise import computed
 from jitgrad.codegen.run.on_arrays.rows import computed as row, cotangents as row_cotangents, drawn
+from jitgrad.codegen.run.on_arrays.scans import scanned
 
-__all__ = ["computed", "convolved", "drawn", "row", "row_cotangents"]
+__all__ = ["computed", "convolved", "drawn", "row", "row_cotangents", "scanned"]

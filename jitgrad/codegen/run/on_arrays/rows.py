@@ -24,15 +24,15 @@ from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.run import runtime, store
 from jitgrad.codegen.run.compiled import Compiled
 from jitgrad.dims import Symbol, dim
+from jitgrad.ops.checks import C
 from jitgrad.ops.opdef import GATHER, POINTWISE, REDUCE, OpDef, has_kernels, has_trait
 from jitgrad.ops.rules import partial_vjp
 from jitgrad.ops.types import INT, TensorType
 
 #: programs at most that differ in attributes only: there are some that each call has another of
 MOST = 32
-_KINDS = frozenset({POINTWISE, REDUCE})
-#: kinds of rows whose derivative rules are programs
-_RULES = frozenset({POINTWISE, REDUCE, GATHER})
+#: kinds of rows that are programs, and whose derivative rules are
+_KINDS = frozenset({POINTWISE, REDUCE, GATHER})
 _TYPES = frozenset(d.np.char for d in dtypes.REALS if not d.is_half)
 _ndarray = np.ndarray
 
@@ -92,10 +92,10 @@ def drawn(op: OpDef, numbers: Sequence[int], attrs: dict[str, Any]) -> Any:
 
 def _results(op: OpDef, needs: tuple[bool, ...] | None, given: Sequence[Any], attrs: dict[str, Any]
              ) -> tuple[Any, ...] | None:
-    if op.kind not in (_KINDS if needs is None else _RULES) or gives_complex(op, attrs):
+    if op.kind not in _KINDS or gives_complex(op, attrs):
         return None
-    if op.kind is GATHER and not all(v.size and v.min() >= 0 for v in given[2 + (op.first_index or 0):]):
-        return None  # NumPy counts them from the end
+    if op.kind is GATHER and not _can_gather(op, needs, given, attrs):
+        return None
     anyhow = op.kind is REDUCE or has_trait(op.name, "copies")
     numbers: dict[int, int] = {1: 1}
     pattern: list[Pattern] = []
@@ -133,6 +133,20 @@ def _results(op: OpDef, needs: tuple[bool, ...] | None, given: Sequence[Any], at
     return tuple([next(results) if has else None for has in program.there])
 
 
+def _can_gather(op: OpDef, needs: tuple[bool, ...] | None, given: Sequence[Any], attrs: dict[str, Any]) -> bool:
+    """Whether a program may take these indices: none counts from the end, as NumPy's may. torch's errors for sizes.
+
+    What writes to a copy of an operand NumPy does as fast. Operands that are no arrays, types of what a rule does not
+    read, are no indices.
+    """
+    if needs is None:
+        if op.adds_back is None or op.check is None:
+            return False
+        op.check(C, *given, **attrs)
+    indices = [v for v in given[1 if needs is None else 3:] if type(v) is _ndarray and v.dtype.kind in "iu"]
+    return all(v.size and v.min() >= 0 for v in indices)
+
+
 def gives_complex(op: OpDef, attrs: dict[str, Any]) -> bool:
     """Whether a row makes complex numbers, of which no program knows: NumPy has them."""
     wanted = attrs.get("dtype")
@@ -154,7 +168,7 @@ def _first(op: OpDef, key: Any, attrs: dict[str, Any]) -> Program | None:
 
 def _made(op: OpDef, key: Any, attrs: dict[str, Any]) -> Program | None:
     _, needs, pattern, _ = key
-    if needs is None and not _broadcast([numbers for _, numbers, _ in pattern]):
+    if needs is None and op.kind is POINTWISE and not _broadcast([numbers for _, numbers, _ in pattern]):
         return None
     places: dict[int, tuple[int, int]] = {}  # of sizes that no array has
     for _, numbers, lies in pattern:

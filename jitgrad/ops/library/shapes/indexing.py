@@ -31,7 +31,7 @@ def checked_indices(i: Any, n: Any, dim: int, *, negative: bool = True, error: t
     Raises `error`: "index 5 is out of bounds for dimension 0 with size 3".
     """
     i = cast(i, int64)
-    if backend().counts_to(i, n):
+    if backend().in_range(i, n):
         return i
     tail = f" is out of bounds for dimension {dim} with size "
     about = f"{tail}{n}" if isinstance(n, int) else f" is out of bounds for dimension {dim}"

@@ -252,6 +252,11 @@ class SymbolicBackend:
                               self.context.span(), hint="give an `out` of the result's shape, or leave it out")
 
     @staticmethod
+    def composite(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """None: passes fuse what there is."""
+        return NotImplemented
+
+    @staticmethod
     def update(name: str, target: SymTensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Scripts have no shorter way: fusion removes the copy."""
         return NotImplemented
@@ -323,7 +328,7 @@ class SymbolicBackend:
 
     # --- checks ----------------------------------------------------------------------------------------------------
 
-    def counts_to(self, indices: SymTensor, n: Any) -> bool:
+    def in_range(self, indices: SymTensor, n: Any) -> bool:
         """Whether indices are an `arange` of just this length."""
         length, size = self.context.builder.counts.get(heap.read(self.context, indices).id), numbers.size_of(n)
         return length is not None and size is not None and self.context.sizes.equal(length, size)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jitgrad.errors import NotStatic, ScriptError, SourceUnavailable, UnsupportedCall, UnsupportedSyntax
-from jitgrad.ops.library.core import is_library
+from jitgrad.ops.library.core import COMPOSITE, is_library
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents, list_methods
 from jitgrad.script.frontend.containers.generators import Consumer, Generator
@@ -86,6 +86,8 @@ class PythonKind(ObjectKind):
     """A function of the library, or one written in Python; one with a mark is treated as that says."""
 
     def call(self, context: Context, obj: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+        if obj.__code__ is COMPOSITE:
+            return call(context, obj.__wrapped__, *args, **kwargs)
         if is_library(obj):
             return library(context, obj, args, kwargs)
         if obj.__code__ is _CONTEXT_MANAGER:

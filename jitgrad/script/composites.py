@@ -1,0 +1,74 @@
+"""Functions of many library operations (norms, losses) as native programs for eager code, gradient included.
+
+    computed(F.layer_norm, (x, (1024,), w, b), {})      # NotImplemented: eager is to compute it, operation by operation
+
+A function is compiled as a script is, once for the types of its arguments, and kept in the disk cache; a call is one
+node of the tape. Where somebody looks at the single operations (a profile, anomaly detection, autocast), and for
+tensors that do not lie in order in the CPU's memory, there is no program. Few elements never come here, so that what
+eager computes of them is what programs can be compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jitgrad import dtypes
+from jitgrad.eager import profiling
+from jitgrad.eager.autograd.anomaly import watching
+from jitgrad.eager.tensor import Tensor
+from jitgrad.errors import ScriptError
+from jitgrad.nn.parameter import Parameter
+from jitgrad.ops import autocast
+from jitgrad.ops.backend import AnyTensor
+from jitgrad.ops.library.core import is_library
+from jitgrad.script.api import calling
+from jitgrad.script.call.specialisation import Specialisation
+from jitgrad.script.executor import Dispatcher, is_eager
+
+#: programs at most of a function: there may be an argument of which each value needs another
+MOST = 32
+_CLASSES = (Tensor, Parameter)
+_TYPES = frozenset(d.np.char for d in dtypes.REALS if not d.is_half)
+
+
+class Composite(Dispatcher):
+    """A function of the library that eager runs as native programs. On the tape its node has its name, as a row's has.
+    """
+
+    def __init__(self, function: Callable[..., Any]):
+        super().__init__(calling(function) if is_library(function) else function)
+        self.__name__ = "".join([part.capitalize() for part in function.__name__.split("_")])
+        self.left = MOST
+
+    def _prepare(self, params: tuple[Any, ...]) -> Specialisation:
+        if not self.left:
+            raise ScriptError(f"`{self.eager.__name__}` has been compiled {MOST} times")
+        self.left -= 1
+        return super()._prepare(params)
+
+
+_known: dict[Callable[..., Any], Composite] = {}
+
+
+def computed(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What `fn` returns; NotImplemented, and nothing done, where no program computes it."""
+    if is_eager() or watching.on or autocast.mode.low is not None or profiling.current() is not None:
+        return NotImplemented
+    for x in (*args, *kwargs.values()):
+        if isinstance(x, AnyTensor) and not _lies_in_order(x):
+            return NotImplemented
+    found = _known.get(fn) or _known.setdefault(fn, Composite(fn))
+    try:
+        return found(*args, **kwargs)
+    except Exception:  # the arguments are to blame, and nothing has changed: the operations say it in their own words
+        return NotImplemented
+
+
+def _lies_in_order(x: Any) -> bool:
+    if type(x) not in _CLASSES:
+        return False
+    array = x._data
+    return type(array) is np.ndarray and array.dtype.char in _TYPES and array.flags.c_contiguous and array.flags.aligned
