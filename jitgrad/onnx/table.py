@@ -209,13 +209,9 @@ ROWS |= {
     "unsqueeze": lambda e, node, x: e("Unsqueeze", x, e.ints([node.attrs["axis"]])),
     "squeeze": lambda e, node, x: e("Squeeze", x, e.ints([node.attrs["axis"]])),
     "select": lambda e, node, x: e("Gather", x, e.size(node.attrs["index"]), axis=node.attrs["axis"]),
+    "permute": lambda e, node, x: e("Transpose", x, perm=list(node.attrs["axes"])) if dims(node) else e("Identity", x),
+    "alias": lambda e, node, x: e("Identity", x),
 }
-
-
-@row("permute")
-def _permute(e: Emitter, node: Node, x: str) -> str:
-    axes = list(node.attrs["axes"])
-    return e("Transpose", x, perm=axes) if axes else e("Identity", x)
 
 
 @row("slice")
