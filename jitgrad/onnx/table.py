@@ -179,18 +179,25 @@ ROWS |= {
 }
 
 
-@row("attention")
-def _attention(e: Emitter, node: Node, q: str, k: str, v: str) -> list[str]:
+@row("attention", "masked_attention")
+def _attention(e: Emitter, node: Node, q: str, k: str, v: str, mask: str = "") -> list[str]:
     wide, rank = np.float32 if dtype(node).char in HALF_CHARS else dtype(node), len(dims(node))
     order = [*range(rank - 3), rank - 2, rank - 3, rank - 1]
     q, k, v = (e("Transpose", e.cast(x, wide), perm=order) for x in (q, k, v))
-    scale = e.constant(node.attrs["scale"], np.dtype(wide))
-    scores = e("MatMul", e("Mul", q, scale), e("Transpose", k, perm=[*range(rank - 2), rank - 1, rank - 2]))
-    if node.attrs["causal"]:
-        seen = e("Trilu", e("Expand", e.constant(1, np.dtype(wide)), e("Shape", scores)), upper=0)
-        scores = e("Where", e.cast(seen, np.dtype(bool)), scores, e.constant(-math.inf, np.dtype(wide)))
-    y = e("Transpose", e("MatMul", e("Softmax", scores, axis=-1), v), perm=order)
-    return [e.cast(y, dtype(node)), e("ReduceLogSumExp", scores, e.ints([-1]), keepdims=0)]
+    q = e("Mul", q, e.constant(node.attrs["scale"], np.dtype(wide)))
+    scores = e("MatMul", q, e("Transpose", k, perm=[*range(rank - 2), rank - 1, rank - 2]))
+    infinity, causal = e.constant(-math.inf, np.dtype(wide)), node.attrs.get("causal")
+    if causal:
+        mask = e.cast(e("Trilu", e("Expand", e.constant(1, np.dtype(wide)), e("Shape", scores)), upper=0), np.bool_)
+    if mask:
+        flags = causal or dtype(node, 3) == np.bool_
+        scores = e("Where", mask, scores, infinity) if flags else e("Add", scores, e.cast(mask, wide))
+    weights = e("Softmax", scores, axis=-1)
+    if mask and not causal:  # it may leave nothing
+        nothing = e("Equal", e("ReduceMax", scores, e.ints([-1])), infinity)
+        weights = e("Where", nothing, e.constant(0, np.dtype(wide)), weights)
+    return [e.cast(e("Transpose", e("MatMul", weights, v), perm=order), dtype(node)),
+            e("ReduceLogSumExp", scores, e.ints([-1]), keepdims=0)]
 
 
 # --- views ---------------------------------------------------------------------------------------------------------
@@ -202,20 +209,15 @@ ROWS |= {
     "unsqueeze": lambda e, node, x: e("Unsqueeze", x, e.ints([node.attrs["axis"]])),
     "squeeze": lambda e, node, x: e("Squeeze", x, e.ints([node.attrs["axis"]])),
     "select": lambda e, node, x: e("Gather", x, e.size(node.attrs["index"]), axis=node.attrs["axis"]),
+    "permute": lambda e, node, x: e("Transpose", x, perm=list(node.attrs["axes"])) if dims(node) else e("Identity", x),
+    "alias": lambda e, node, x: e("Identity", x),
 }
-
-
-@row("permute")
-def _permute(e: Emitter, node: Node, x: str) -> str:
-    axes = list(node.attrs["axes"])
-    return e("Transpose", x, perm=axes) if axes else e("Identity", x)
 
 
 @row("slice")
 def _slice(e: Emitter, node: Node, x: str) -> str:
     axis, start, length, step = (node.attrs[k] for k in ("axis", "start", "length", "step"))
-    end = e.one_size(start + length * step)
-    return e("Slice", x, e.one_size(start), end, e.ints([axis]), e.one_size(step))
+    return e("Slice", x, e.one_size(start), e.one_size(start + length * step), e.ints([axis]), e.one_size(step))
 
 
 @row("flip")
@@ -223,23 +225,21 @@ def _flip(e: Emitter, node: Node, x: str) -> str:
     axes = list(node.attrs["axes"])
     if not axes:
         return e("Identity", x)
-    n = len(axes)
-    return e("Slice", x, e.ints([-1] * n), e.ints([-(1 << 62)] * n), e.ints(axes), e.ints([-1] * n))
+    back, ends = ([end] * len(axes) for end in (-1, -(1 << 62)))
+    return e("Slice", x, e.ints(back), e.ints(ends), e.ints(axes), e.ints(back))
 
 
 @row("diagonal")
 def _diagonal(e: Emitter, node: Node, x: str) -> str:
     """The two axes last and flattened: element i of the diagonal is at i * (columns + 1) plus where it starts."""
     offset, axis1, axis2 = node.attrs["offset"], node.attrs["axis1"], node.attrs["axis2"]
-    sizes = dims(node)
+    sizes, columns = dims(node), dims(node)[axis2]
     rest = [i for i in range(len(sizes)) if i not in (axis1, axis2)]
-    columns = sizes[axis2]
     flat = e("Reshape", e("Transpose", x, perm=[*rest, axis1, axis2]),
              e.shape([*(sizes[i] for i in rest), sizes[axis1] * columns]), allowzero=1)
     length = node.output.type.dims[-1]  # type: ignore[union-attr]
-    positions = _range(e, length)
     start = offset if offset >= 0 else columns * -offset
-    where = e("Add", e("Mul", positions, e.size(columns + 1)), e.size(start))
+    where = e("Add", e("Mul", _range(e, length), e.size(columns + 1)), e.size(start))
     return e("Gather", flat, where, axis=len(rest))
 
 
@@ -251,8 +251,7 @@ def _windows(e: Emitter, node: Node, x: str) -> str:
     inside = e("Mul", _range(e, size), e.size(dilation))
     where = e("Add", e("Unsqueeze", starts, e.ints([1])), inside)
     found = e("Gather", x, where, axis=axis)
-    rank = len(dims(node))
-    return e("Transpose", found, perm=[*range(axis + 1), *range(axis + 2, rank + 1), axis + 1])
+    return e("Transpose", found, perm=[*range(axis + 1), *range(axis + 2, len(dims(node)) + 1), axis + 1])
 
 
 def _range(e: Emitter, length: Size) -> str:

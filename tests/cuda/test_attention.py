@@ -83,28 +83,78 @@ def test_ranks_and_scales(d, shapes, causal, scale, device):
     assert "jg_attention_dkv" in str(f.traffic(q, k, v))
 
 
-def test_what_is_composed(device):
-    """Masks, dropout, other widths and types: as in eager."""
+@pytest.mark.parametrize(("shape", "d", "learned"), [
+    ((2, 1, 1, 6), jitgrad.bool, False), ((5, 6), jitgrad.bool, False), ((2, 3, 5, 6), jitgrad.bfloat16, False),
+    ((3, 1, 6), jitgrad.bfloat16, True), ((2, 3, 5, 6), jitgrad.bfloat16, True)])
+def test_masks(shape, d, learned, device):
+    """Padding, flags for all heads, biases of positions, of which there is a gradient."""
     @jitgrad.script
-    def f(q, mask):
-        return F.scaled_dot_product_attention(q, q, q, mask)
+    def f(q, k, v, mask):
+        return F.scaled_dot_product_attention(q, k, v, mask)
 
+    half = jitgrad.bfloat16
+    q, k, v = tensor(half, 2, 3, 5, 32), tensor(half, 2, 3, 6, 32), tensor(half, 2, 3, 6, 32)
+    if d is jitgrad.bool:
+        seen = rng.random(shape) < 0.6
+        seen[..., 0] = False  # a row of (5, 6) sees nothing
+        seen[..., -1, :] = False
+        mask = jitgrad.tensor(seen).cuda()
+    else:
+        mask = tensor(d, *shape) if learned else tensor(d, *shape).detach()
+    y = f(q, k, v, mask)
+    g = tensor(half, *y.shape).detach()
+    y.backward(g)
+    wide = [jitgrad.from_numpy(as_float64(x)).requires_grad_() for x in (q, k, v)]
+    bias = mask.cpu() if d is jitgrad.bool else jitgrad.from_numpy(as_float64(mask)).requires_grad_()
+    with jitgrad.device("cpu"):
+        other = F.scaled_dot_product_attention(*wide, bias)
+        other.backward(jitgrad.from_numpy(as_float64(g)))
+    pairs = [(y, other), *[(a.grad, b.grad) for a, b in zip((q, k, v), wide, strict=True)]]
+    check(*zip(*[(a, as_float64(b)) for a, b in pairs], strict=True), half)
+    if learned:
+        check([mask.grad], [as_float64(bias.grad)], half)
+    told = str(f.traffic(q, k, v, mask))
+    assert told.count("jg_attention") == 3
+    assert told.count("matmul") == (2 if learned else 0)  # the gradient of a mask is composed
+
+
+def test_padding_of_a_module(device):
+    """Of other lengths with every batch: one program."""
+    attend = jitgrad.nn.MultiheadAttention(64, 2, batch_first=True, dtype=jitgrad.bfloat16).cuda()
+
+    @jitgrad.script
+    def f(attend, x, padding):
+        return attend(x, x, x, key_padding_mask=padding, need_weights=False)[0]
+
+    for n, length in ((2, 7), (3, 9), (5, 4)):
+        x = tensor(jitgrad.bfloat16, n, length, 64).detach()
+        padding = jitgrad.arange(length) >= jitgrad.arange(2, 2 + n).clamp(max=length).unsqueeze(1)
+        np.testing.assert_allclose(as_float64(f(attend, x, padding)), as_float64(attend(x, x, x, padding, False)[0]),
+                                   rtol=0.05, atol=0.02)
+    assert "jg_attention" in str(f.traffic(attend, x, padding))
+    assert f.cache_info().compilations <= 2
+
+
+def test_what_is_composed(device):
+    """Other widths and types: as in eager."""
     @jitgrad.script
     def h(q):
         return F.scaled_dot_product_attention(q, q, q)
 
     wide, narrow = tensor(jitgrad.float16, 1, 2, 3, 64), tensor(jitgrad.float16, 1, 2, 3, 16)
-    mask = jitgrad.ones(3, 3, dtype=jitgrad.bool)
-    for call, args in ((f, (wide, mask)), (h, (narrow,)), (h, (tensor(jitgrad.float32, 1, 2, 3, 64),))):
+    for call, args in ((h, (narrow,)), (h, (wide.float(),))):
         assert "attention" not in str(call.traffic(*args))
         found, expected = call(*args), F.scaled_dot_product_attention(args[0], args[0], args[0])
         np.testing.assert_allclose(as_float64(found), as_float64(expected), rtol=1e-2, atol=1e-2)
 
 
-def test_second_derivatives(device):
+@pytest.mark.parametrize("mask", [None, ((True, False, False), (True, True, False), (False, False, False))])
+def test_second_derivatives(mask, device):
+    seen = None if mask is None else jitgrad.tensor(mask)
+
     @jitgrad.script
     def f(q, k, v):
-        return F.scaled_dot_product_attention(q, k, v, is_causal=True).float().sin().sum()
+        return F.scaled_dot_product_attention(q, k, v, seen, is_causal=seen is None).float().sin().sum()
 
     q, k, v = (tensor(jitgrad.bfloat16, 1, 1, 3, 32) for _ in range(3))
 
@@ -114,7 +164,8 @@ def test_second_derivatives(device):
 
     found = second(f, q, k, v)
     wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
-    expected = second(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True).sin().sum(), *wide)
+    expected = second(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, seen, is_causal=seen is None).sin().sum(),
+                      *wide)
     for one, other in zip(found, map(as_float64, expected), strict=True):
         np.testing.assert_allclose(as_float64(one), other, rtol=0.1, atol=0.03 * np.abs(other).max())
 

@@ -68,3 +68,24 @@ def test_halves_are_read_as_vectors() -> None:
     found = jitgrad.script(of_a_bias).traffic(jitgrad.empty(100, 64, dtype=jitgrad.bfloat16),
                                               jitgrad.empty(64, dtype=jitgrad.bfloat16))
     assert found.launches == 1
+
+
+def test_sums_of_several_norms_end_in_one_kernel() -> None:
+    """Each is added up with its norm's gradient; what the blocks have is added up for all at once, at the end."""
+    @jitgrad.script
+    def f(x: Any, a: Any, b: Any, c: Any) -> Any:
+        y = F.layer_norm(x, (x.shape[-1],), a, b)
+        return F.layer_norm(y.sin() @ y.T @ x, (x.shape[-1],), c)
+
+    rng = np.random.default_rng(1)
+    arrays = [rng.normal(size=shape).astype(np.float32) for shape in ((9, 40), (40,), (40,), (40,))]
+    given = [jitgrad.tensor(a).cuda().requires_grad_() for a in arrays]
+    own = [jitgrad.tensor(a).requires_grad_() for a in arrays]
+    f(*given).sin().sum().backward()
+    f(*own).sin().sum().backward()
+    for x, y in zip(given, own, strict=True):
+        assert x.grad is not None
+        assert y.grad is not None
+        np.testing.assert_allclose(x.grad.cpu().numpy(), y.grad.numpy(), rtol=1e-3, atol=1e-3)
+    told = str(f.traffic(*given))
+    assert [told.count(kind) for kind in ("jg_mix", "jg_col")] == [2, 1]

@@ -48,7 +48,8 @@ LIMITS = {
     "newton": Limit(3, 1.05, lambda n: 12 * n + 5 * n + 8 * n),
     # the products of all inputs at once, and one time step
     "lstm": Limit(5, 1.05, lambda t, b, h: 2 * (5 * t * b * h + 4 * h * h) + 3.3e6),
-    "block": Limit(22, 1.01, lambda b, t, c, heads: 2.36e9),
+    # operands and results of products (with the residual), of attention and of norms, and their gradients'; the weights
+    "block": Limit(20, 1.1, lambda b, t, c, heads: 2 * ((57 + 12 + 14) * b * t * c + 3 * 12 * c * c)),
     # the result is copied for the backward, where it is in the order of what made q, k and v
     "attention": Limit(4, 1.01, lambda b, heads, t, d: 18.2 * b * heads * t * d * 2),
     "softmax_1024": Limit(2, 1.01, lambda m, n: 5 * m * n * 2),

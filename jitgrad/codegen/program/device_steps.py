@@ -46,7 +46,8 @@ class AttentionStep(Step):
     """Attention of heads, or a part of its gradient: `cuda/kernels/attention.py` says what its kinds read and make.
 
     `sizes`: batches, heads, queries, keys; `reads`, `makes`: (batches, rows, heads, width), the last axis contiguous;
-    `given`, `counted`: a number for each query, (batches, heads, queries), which it reads, or makes.
+    `given`, `counted`: a number for each query, (batches, heads, queries), which it reads, or makes; `mask`: what is
+    added to the scores, or whether they count, (batches, heads, queries, keys), each of these or 1.
     """
 
     kind: Attention
@@ -58,17 +59,22 @@ class AttentionStep(Step):
     makes: tuple[Ref, ...]
     given: tuple[Ref, ...]
     counted: tuple[Ref, ...]
+    mask: tuple[Ref, ...] = ()
 
     @property
     def memory(self) -> Touched:
-        return [r.buffer for r in (*self.reads, *self.given)], [r.buffer for r in (*self.makes, *self.counted)]
+        read, made = ([r.buffer for r in refs] for refs in self._refs)
+        return read, made
 
     @property
     def traffic(self) -> tuple[list[Size], list[Size]]:
         """The bytes of what is read and made, each once: rows that several blocks read are in a cache."""
-        read, made = ([product((r.dtype.itemsize, *r.dims)) for r in refs] for refs in (
-            (*self.reads, *self.given), (*self.makes, *self.counted)))
+        read, made = ([product((r.dtype.itemsize, *r.dims)) for r in refs] for refs in self._refs)
         return read, made
+
+    @property
+    def _refs(self) -> tuple[tuple[Ref, ...], tuple[Ref, ...]]:
+        return (*self.reads, *self.given, *self.mask), (*self.makes, *self.counted)
 
     @property
     def name(self) -> str:

@@ -15,12 +15,14 @@ from tests.codegen.cuda import host, machinecode
 pytestmark = host.emulated
 
 
-def reference(q, k, v, g, causal, scale):
+def reference(q, k, v, g, causal, scale, mask=None):
     """y, lse, dq, dk, dv in float64."""
     q, k, v, g = (x.astype(np.float64) for x in (q, k, v, g))
     scores = q @ k.swapaxes(-1, -2) * scale
     if causal:
         scores = np.where(np.arange(k.shape[-2]) > np.arange(q.shape[-2])[:, None], -np.inf, scores)
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask.astype(np.float64)
     most = scores.max(-1, keepdims=True, initial=-np.inf)
     most = np.where(np.isinf(most), 0, most)
     e = np.exp(scores - most)
@@ -31,6 +33,8 @@ def reference(q, k, v, g, causal, scale):
     ds = p * (dp - (g * y).sum(-1, keepdims=True)) * scale
     with np.errstate(divide="ignore"):
         lse = (np.log(total) + most)[..., 0]
+    if mask is not None:
+        lse = np.where(np.isinf(lse), np.inf, lse)
     return y, lse, ds @ k, ds.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ g
 
 
@@ -40,12 +44,15 @@ def heads(rng, batches, count, length, width, d, padding):
     return memory[..., :count * width].reshape(batches, length, count, width).transpose(0, 2, 1, 3)
 
 
-def run(kind, d, width, causal, heads_, numbers, sizes, scale):
+def run(kind, d, width, causal, heads_, numbers, sizes, scale, mask=None):
     """Run a kernel with the threads in order and in reverse order: both write the same bits."""
-    loaded = host.library(f"{attention.library()}\n{attention.source(kind, d, width, causal, 'test')}")
-    arguments = [ctypes.c_void_p(x.ctypes.data) for x in (*heads_, *numbers)]
+    masks = () if mask is None else (mask,)
+    added_ = [dtypes.from_numpy(x.dtype) for x in masks]
+    loaded = host.library(f"{attention.library()}\n{attention.source(kind, d, width, causal, 'test', *added_)}")
+    arguments = [ctypes.c_void_p(x.ctypes.data) for x in (*heads_, *numbers, *masks)]
     arguments += [ctypes.c_int64(n) for n in sizes]
-    arguments += [ctypes.c_int64(s // x.itemsize) for x in heads_ for s in x.strides[:3]] + [ctypes.c_float(scale)]
+    arguments += [ctypes.c_int64(s // x.itemsize) for x in heads_ for s in x.strides[:3]]
+    arguments += [ctypes.c_int64(s // x.itemsize) for x in masks for s in x.strides] + [ctypes.c_float(scale)]
     made = [*heads_[-len(attention.HEADS[kind][1]):], *numbers[len(attention.NUMBERS[kind][0]):]]
     batches, count, n_q, n_k = sizes
     blocks = batches * count * -(-(n_k if kind == "dkv" else n_q) // attention.shape(kind, width).rows)
@@ -72,15 +79,48 @@ def run(kind, d, width, causal, heads_, numbers, sizes, scale):
     ("float16", 64, 1, 2, 0, 4, False, 0.125, 0),
 ])
 def test_values_and_gradients(d, width, batches, count, n_q, n_k, causal, scale, padding):
+    compare(d, width, batches, count, n_q, n_k, causal, scale, padding)
+
+
+def flags(rng, d, *shape):
+    """Of which a row is all False, and a whole tile of keys."""
+    made = rng.random(shape) < 0.7
+    made[..., shape[-2] // 2, :] = False
+    made[..., :64] &= shape[-1] < 100
+    return made
+
+
+def added(rng, d, *shape):
+    """Numbers, some of them -infinity."""
+    return np.where(flags(rng, d, *shape), rng.normal(size=shape), -np.inf).astype(d.np)
+
+
+@pytest.mark.parametrize(("d", "width", "batches", "count", "n_q", "n_k", "scale", "shape", "make"), [
+    ("bfloat16", 64, 2, 2, 70, 70, 0.125, (1, 1, 70, 70), flags),
+    ("float16", 64, 2, 1, 5, 131, 0.3, (2, 1, 1, 131), flags),
+    ("bfloat16", 32, 1, 2, 130, 67, -0.2, (1, 2, 130, 67), added),
+    ("float16", 128, 1, 1, 67, 90, 0.1, (1, 1, 67, 90), added),
+    ("float16", 32, 1, 1, 3, 2, 0.0, (1, 1, 1, 2), added),
+    ("float16", 64, 1, 2, 4, 0, 0.125, (1, 1, 4, 0), flags),
+])
+def test_masks(d, width, batches, count, n_q, n_k, scale, shape, make):
+    """Keys that no query sees have no gradient; queries that see nothing are zero."""
+    compare(d, width, batches, count, n_q, n_k, False, scale, 0, (shape, make))
+
+
+def compare(d, width, batches, count, n_q, n_k, causal, scale, padding, masked=None):
     d, rng = getattr(dtypes, d), np.random.default_rng(5)
     q, g, y, dq = (heads(rng, batches, count, n_q, width, d, padding) for _ in range(4))
     k, v, dk, dv = (heads(rng, batches, count, n_k, width, d, padding) for _ in range(4))
     lse, delta = np.zeros((2, batches, count, n_q), np.float32)
+    mask = None
+    if masked:
+        mask = np.broadcast_to(masked[1](rng, d, *masked[0]), (batches, count, n_q, n_k))  # strides of 0
     sizes = (batches, count, n_q, n_k)
-    run("forward", d, width, causal, (q, k, v, y), (lse,), sizes, scale)
-    run("dq", d, width, causal, (q, k, v, y, g, dq), (lse, delta), sizes, scale)
-    run("dkv", d, width, causal, (q, k, v, g, dk, dv), (lse, delta), sizes, scale)
-    expected = reference(q, k, v, g, causal, scale)
+    run("forward", d, width, causal, (q, k, v, y), (lse,), sizes, scale, mask)
+    run("dq", d, width, causal, (q, k, v, y, g, dq), (lse, delta), sizes, scale, mask)
+    run("dkv", d, width, causal, (q, k, v, g, dk, dv), (lse, delta), sizes, scale, mask)
+    expected = reference(q, k, v, g, causal, scale, mask)
     unit = 2.0 ** -7 if d.name == "bfloat16" else 2.0 ** -10
     for name, one, other in zip(("y", "lse", "dq", "dk", "dv"), (y, lse, dq, dk, dv), expected, strict=True):
         size = np.abs(other).max(initial=1e-3, where=np.isfinite(other))
@@ -89,12 +129,14 @@ def test_values_and_gradients(d, width, batches, count, n_q, n_k, causal, scale,
 
 @machinecode.needs_cuda
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
-def test_machine_code(arch):
-    """Two blocks have room on a multiprocessor, and no loop spills: where a result goes may wait on the stack."""
+@pytest.mark.parametrize("mask", [None, dtypes.bool_, dtypes.bfloat16], ids=str)
+def test_machine_code(mask, arch):
+    """Two blocks have room on a multiprocessor; where a result goes, and where a mask is, may wait on the stack."""
     names = {f"{kind}_{width}": (kind, width) for kind in attention.HEADS for width in WIDTHS}
     whole = [text.prelude(), attention.library()]
-    whole += [attention.source(kind, dtypes.bfloat16, width, True, name) for name, (kind, width) in names.items()]
+    whole += [attention.source(kind, dtypes.bfloat16, width, mask is None, name, mask)
+              for name, (kind, width) in names.items()]
     used = machinecode.compiled("\n".join(whole), arch)
     for name, (kind, width) in names.items():
         assert used[name].registers <= 65536 // (attention.THREADS * attention.shape(kind, width).resident)
-        assert arch == "sm_75" or used[name].stack <= 16, name
+        assert arch == "sm_75" or used[name].stack <= (32 if mask and kind == "dkv" else 16), name

@@ -150,6 +150,11 @@ PATTERNS: dict[str, tuple[Any, tuple[Any, ...], list[str]]] = {
                                      ["bgrada"]),
     "integers": (linear, tuple(tensor(*t.dims, dtype=dtypes.int64) for t in (X, W, BIAS)), ["kernel", "kernel"]),
     "float64": (linear, tuple(tensor(*t.dims, dtype=dtypes.float64) for t in (X, W, BIAS)), ["kernel", "product"]),
+    "added to what a kernel makes": (
+        lambda F, x, w: (lambda y: (y, F.add(y, F.matmul(y, w))))(F.exp(x)), (X, tensor(K, K)), ["kernel", "product"]),
+    "added to what a kernel makes, and read by another": (
+        lambda F, x, w: (lambda y: (y, F.exp(F.add(F.matmul(y, w), y))))(F.exp(x)), (X, tensor(K, K)),
+        ["kernel", "kernel", "product"]),
     "added to a product": (lambda F, x, w, g, v: F.add(F.matmul(x, w), F.matmul(g, v)), (X, W, G, V),
                            ["product", "product"]),
 }

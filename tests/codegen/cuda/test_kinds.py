@@ -123,7 +123,7 @@ def softmax_body(d=f32):
             S("store", k + 5, operand=1)]
 
 
-@pytest.mark.parametrize(("n", "d"), [*[(n, f32) for n in SIZES[1:]], (33, f16), (1000, f16)], ids=str)
+@pytest.mark.parametrize(("n", "d"), [*[(n, f32) for n in (*SIZES[1:], 8192, 9001)], (33, f16), (1000, f16)], ids=str)
 @shifts((1, 0), (0, 3))
 def test_softmax_rows(n, shift, pitch, d):
     x = (3 * normal(np.random.default_rng(n), 3, n)).astype(d.np)
@@ -133,9 +133,11 @@ def test_softmax_rows(n, shift, pitch, d):
     space.operand(y, "out")
     kernel = execute(space, softmax_body(d))
     np.testing.assert_allclose(y, softmax(x), 2e-3 if d is f16 else 2e-6, 1e-6)
-    assert ends(kernel) == [*["group"] * 4, "shared", "sweeps"]
-    bounds = [form.bound for form in text.forms(kernel, "x")]
-    assert bounds[:4] == [512, 1024, 2048, 4096]
+    assert ends(kernel) == [*["group"] * 4, "block", "shared", "sweeps"]
+    forms = text.forms(kernel, "x")
+    bounds = [form.bound for form in forms]
+    assert bounds[:5] == [512, 1024, 2048, 4096, 8192]
+    assert 3 * geometry.shared_bytes(forms[4].launches[0], 8192) <= geometry.MOST_SHARED
     assert bounds[-1] == geometry.ANY
 
 
@@ -162,7 +164,7 @@ def test_places_in_a_row_are_compared_with_a_number_of_it(op, compare, n, swappe
     np.testing.assert_array_equal(y, masked - masked.max(1, keepdims=True))
 
 
-@pytest.mark.parametrize("n", [256, 255, 9000])
+@pytest.mark.parametrize("n", [256, 255, 5001, 9000])
 def test_quotients_of_elements_by_a_number_of_their_row(n):
     """To the bit, in 32 bits: what is usual is multiplied by a reciprocal and corrected, the rest is divided."""
     rng = np.random.default_rng(n)

@@ -47,9 +47,11 @@ def attend(p: DevicePrinter, step: AttentionStep) -> None:
     """A block for some rows of a head."""
     heads = (*step.reads, *step.makes)
     sizes = [p.size(s) for s in step.sizes]
-    arguments = [("ptr", p.address(r.buffer, r.offset)) for r in (*heads, *step.given, *step.counted)]
+    arguments = [("ptr", p.address(r.buffer, r.offset)) for r in (*heads, *step.given, *step.counted, *step.mask)]
     arguments += [("i64", v.name) for v in sizes]
     arguments += [("i64", p.size(r.strides[axis]).name) for r in heads for axis in (0, 2, 1)]
+    arguments += [("i64", p.size(0 if size == 1 else stride).name) for r in step.mask
+                  for size, stride in zip(r.dims, r.strides, strict=True)]
     arguments.append(("float", p.code.const(step.scale, "float", 1).name))
     batches, count, n_q, n_k = sizes
     rows = attention.shape(step.kind, step.width).rows

@@ -63,14 +63,15 @@ class DeviceModule(ModuleText):
     def attention(self, step: AttentionStep) -> str:
         """The table with the form of a kernel of attention, printed unless an equal one is there."""
         d = step.reads[0].dtype
-        key = "attention", step.kind, d, step.width, step.causal
+        mask = next((r.dtype for r in step.mask), None)
+        key = "attention", step.kind, d, step.width, step.causal, mask
         found = self.tables.get(key)
         if found is None:
             name = f"{step.name}_{len(self.sources)}"
             form = attention.form(step.kind, step.width, name)
             if not self.head:
                 self.head = attention.library()
-            self.sources.append(attention.source(step.kind, d, step.width, step.causal, name))
+            self.sources.append(attention.source(step.kind, d, step.width, step.causal, name, mask))
             found = self.tables[key] = self._table((form,)), 0
         return found[0]
 

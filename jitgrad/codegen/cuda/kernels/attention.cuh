@@ -286,17 +286,69 @@ JG_DEVICE void jg_unseen(float (&s)[M][N][4], int row, int key, int count, float
 #define JG_LOG2E 1.4426950408889634f
 #define JG_LN2 0.6931471805599453f
 
+// what is added to the scores of one head, or (bool) whether a key is seen; rows of queries
+template <class B> struct jg_mask {
+    static constexpr bool MASKS = true;
+    const B* p; i64 row, column; int rows, columns;
+};
+struct jg_no_mask { static constexpr bool MASKS = false; };
+// rows of keys
+template <class B> JG_DEVICE jg_mask<B> jg_across(const jg_mask<B>& m) {
+    return {m.p, m.column, m.row, m.columns, m.rows};
+}
+JG_DEVICE jg_no_mask jg_across(const jg_no_mask&) { return {}; }
+
+template <class B> JG_DEVICE jg_mask<B> jg_mask_of(const B* p, i64 batch, i64 head, i64 s0, i64 s1, i64 row, i64 column,
+                                                   i64 n_q, i64 n_k) {
+    return {p + batch * s0 + head * s1, row, column, (int)n_q, (int)n_k};
+}
+// an address is computed here: many of them at once would take the registers of the products
+template <class T> JG_DEVICE void jg_here(const T*& p) {
+#ifndef JG_HOST
+    asm volatile("" : "+l"(p));
+#endif
+}
+JG_DEVICE float jg_score(float s, float factor, bool seen) { return seen ? s * factor : -JG_INF; }
+template <class T> JG_DEVICE float jg_score(float s, float factor, T more) {
+    return fmaf(s, factor, jg_widen(more) * JG_LOG2E);
+}
+// products become scores, in units of their powers of two: of M times 16 rows from `row` on, columns from `column` on
+template <int M, int N, class B>
+JG_DEVICE void jg_masked(float (&s)[M][N][4], const jg_mask<B>& mask, int row, int column, float factor) {
+    const int lane = threadIdx.x & 31, left = mask.columns - column - lane % 4 * 2;
+    #pragma unroll
+    for (int m = 0; m < M; m++)
+        #pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const int own = row + m * 16 + lane / 4 + h * 8;
+            const int end = own < mask.rows ? left : 0;
+            const B* p = mask.p + own * mask.row + (column + lane % 4 * 2) * mask.column;
+            #pragma unroll
+            for (int n = 0; n < N; n++, p += 8 * mask.column) {
+                jg_here(p);
+                #pragma unroll
+                for (int e = 0; e < 2; e++) {
+                    float& x = s[m][n][2 * h + e];
+                    x = n * 8 + e < end ? jg_score(x, factor, p[e * mask.column]) : x * factor;
+                }
+            }
+        }
+}
+template <int M, int N>
+JG_DEVICE void jg_masked(float (&)[M][N][4], const jg_no_mask&, int, int, float) {}
+
 // --- forward --------------------------------------------------------------------------------------------------------
 
 // 64 * M rows of y, and of the logarithms of the sums of exp(scores): a warp has 16 * M, N keys come at a time
-template <class T, int D, int M, int N, bool CAUSAL>
+template <class T, int D, int M, int N, bool CAUSAL, class B>
 JG_DEVICE void jg_attention_rows(const jg_head<const T>& q, const jg_head<const T>& k, const jg_head<const T>& v,
-                                 const jg_head<T>& y, float* lse, float scale, int first) {
+                                 const jg_head<T>& y, float* lse, const B& mask, float scale, int first) {
     constexpr u32 TILE = N * D * 2, K = 64 * M * D * 2, V = K + 2 * TILE;
     const int lane = threadIdx.x & 31, row = first + (int)(threadIdx.x >> 5) * 16 * M;  // the warp's first
     const T zero = T();
     const int keys = CAUSAL && first + 64 * M < k.count ? first + 64 * M : k.count, blocks = (keys + N - 1) / N;
     const float factor = fmaxf(fabsf(scale * JG_LOG2E), 1e-37f);  // not zero: -infinity stays what it is
+    const float unit = B::MASKS ? 1.0f : factor;
     float sums[M][D / 8][4], most[M][2], total[M][2];
     u32 left[M][D / 16][4];
 
@@ -330,6 +382,7 @@ JG_DEVICE void jg_attention_rows(const jg_head<const T>& q, const jg_head<const 
         jg_commit();
         jg_clear(s);
         jg_by_rows<D, M, N / 8>(s, left, K + here, zero);
+        jg_masked(s, mask, row, j * N, factor);
         if ((j + 1) * N > k.count || (CAUSAL && (j + 1) * N > row + 1))
             jg_unseen<CAUSAL>(s, row, j * N, k.count, -JG_INF);
         #pragma unroll
@@ -340,13 +393,13 @@ JG_DEVICE void jg_attention_rows(const jg_head<const T>& q, const jg_head<const 
                 #pragma unroll
                 for (int n = 0; n < N / 8; n++) now = fmaxf(now, fmaxf(s[m][n][2 * h], s[m][n][2 * h + 1]));
                 most[m][h] = now = jg_quad_max(now);
-                const float shift = now == -JG_INF ? 0.0f : now * factor;
-                const float kept = before == -JG_INF ? 0.0f : jg_exp2(fmaf(before, factor, -shift));
+                const float shift = now == -JG_INF ? 0.0f : now * unit;
+                const float kept = before == -JG_INF ? 0.0f : jg_exp2(fmaf(before, unit, -shift));
                 #pragma unroll
                 for (int n = 0; n < N / 8; n++)
                     #pragma unroll
                     for (int i = 2 * h; i < 2 * h + 2; i++) {
-                        s[m][n][i] = jg_exp2(fmaf(s[m][n][i], factor, -shift));
+                        s[m][n][i] = jg_exp2(fmaf(s[m][n][i], unit, -shift));
                         part += s[m][n][i];
                     }
                 total[m][h] = fmaf(total[m][h], kept, part);
@@ -369,8 +422,11 @@ JG_DEVICE void jg_attention_rows(const jg_head<const T>& q, const jg_head<const 
         for (int h = 0; h < 2; h++) {
             const float all = jg_quad_sum(total[m][h]);
             const int own = row + m * 16 + lane / 4 + h * 8;
-            by[h] = k.count ? 1.0f / all : 0.0f;  // a row whose scores are all -infinity is NaN, as in softmax
-            if (lane % 4 == 0 && own < y.count) lse[own] = fmaf(most[m][h], factor * JG_LN2, logf(all));
+            // a row whose scores are all -infinity is NaN, as in softmax, but for masks: they may leave nothing
+            const bool nothing = B::MASKS && all == 0.0f;
+            by[h] = k.count && !nothing ? 1.0f / all : 0.0f;
+            if (lane % 4 == 0 && own < y.count)
+                lse[own] = nothing ? JG_INF : fmaf(most[m][h], unit * JG_LN2, logf(all));
         }
         jg_put_rows<D>(y, row + m * 16, sums[m], by[0], by[1]);
     }
@@ -379,15 +435,15 @@ JG_DEVICE void jg_attention_rows(const jg_head<const T>& q, const jg_head<const 
 // --- gradient --------------------------------------------------------------------------------------------------------
 
 // 64 * M rows of the gradient of q, and of delta, the sums of g * y along rows: N keys come at a time
-template <class T, int D, int M, int N, bool CAUSAL>
+template <class T, int D, int M, int N, bool CAUSAL, class B>
 JG_DEVICE void jg_attention_dq(const jg_head<const T>& q, const jg_head<const T>& k, const jg_head<const T>& v,
                                const jg_head<const T>& y, const jg_head<const T>& g, const float* lse, float* delta,
-                               const jg_head<T>& dq, float scale, int first) {
+                               const jg_head<T>& dq, const B& mask, float scale, int first) {
     constexpr u32 TILE = N * D * 2, ROWS = 64 * M * D * 2, K = 3 * ROWS, V = K + 2 * TILE;
     const int lane = threadIdx.x & 31, inside = (int)(threadIdx.x >> 5) * 16 * M, row = first + inside;
     const T zero = T();
     const int keys = CAUSAL && first + 64 * M < k.count ? first + 64 * M : k.count, blocks = (keys + N - 1) / N;
-    const float factor = scale * JG_LOG2E;
+    const float factor = scale * JG_LOG2E, unit = B::MASKS ? 1.0f : factor;
     float sums[M][D / 8][4], base[M][2], mean[M][2];
     u32 left[M][D / 16][4], cotangent[M][D / 16][4];
 
@@ -444,13 +500,14 @@ JG_DEVICE void jg_attention_dq(const jg_head<const T>& q, const jg_head<const T>
         jg_clear(d);
         jg_by_rows<D, M, N / 8>(s, left, K + here, zero);
         jg_by_rows<D, M, N / 8>(d, cotangent, V + here, zero);
+        jg_masked(s, mask, row, j * N, factor);
         #pragma unroll
         for (int m = 0; m < M; m++)
             #pragma unroll
             for (int n = 0; n < N / 8; n++)
                 #pragma unroll
                 for (int i = 0; i < 4; i++)
-                    s[m][n][i] = jg_exp2(fmaf(s[m][n][i], factor, -base[m][i / 2])) * (d[m][n][i] - mean[m][i / 2]);
+                    s[m][n][i] = jg_exp2(fmaf(s[m][n][i], unit, -base[m][i / 2])) * (d[m][n][i] - mean[m][i / 2]);
         if ((j + 1) * N > k.count || (CAUSAL && (j + 1) * N > row + 1)) jg_unseen<CAUSAL>(s, row, j * N, k.count, 0.0f);
         jg_by_columns<D, M, N / 8>(sums, s, K + here, zero);
     }
@@ -459,16 +516,17 @@ JG_DEVICE void jg_attention_dq(const jg_head<const T>& q, const jg_head<const T>
 }
 
 // 64 * M rows of the gradients of k and v: N queries come at a time
-template <class T, int D, int M, int N, bool CAUSAL>
+template <class T, int D, int M, int N, bool CAUSAL, class B>
 JG_DEVICE void jg_attention_dkv(const jg_head<const T>& q, const jg_head<const T>& k, const jg_head<const T>& v,
                                 const jg_head<const T>& g, const float* lse, const float* delta,
-                                const jg_head<T>& dk, const jg_head<T>& dv, float scale, int first) {
+                                const jg_head<T>& dk, const jg_head<T>& dv, const B& mask, float scale,
+                                int first) {
     constexpr bool HELD = M * D <= 64;  // whether there are registers for the rows of k and v
     constexpr u32 TILE = N * D * 2, ROWS = 64 * M * D * 2, Q = 2 * ROWS, G = Q + 2 * TILE, NUMBERS = G + 2 * TILE;
     const int lane = threadIdx.x & 31, inside = (int)(threadIdx.x >> 5) * 16 * M, row = first + inside;
     const T zero = T();
     const int start = CAUSAL ? first / N : 0, blocks = (q.count + N - 1) / N;
-    const float factor = scale * JG_LOG2E;
+    const float factor = scale * JG_LOG2E, unit = B::MASKS ? 1.0f : factor;
     float of_k[M][D / 8][4], of_v[M][D / 8][4];
     u32 left_k[M][HELD ? D / 16 : 1][4], left_v[M][HELD ? D / 16 : 1][4];
 
@@ -511,6 +569,7 @@ JG_DEVICE void jg_attention_dkv(const jg_head<const T>& q, const jg_head<const T
         jg_clear(s);
         if constexpr (HELD) jg_by_rows<D, M, N / 8>(s, left_k, tile_q, zero);
         else jg_by_rows<D, M, N / 8>(s, 0u, inside, tile_q, zero);
+        jg_masked(s, jg_across(mask), row, j * N, factor);
         #pragma unroll
         for (int n = 0; n < N / 8; n++) {
             const float2 base = numbers[n * 4];
@@ -518,7 +577,7 @@ JG_DEVICE void jg_attention_dkv(const jg_head<const T>& q, const jg_head<const T
             for (int m = 0; m < M; m++)
                 #pragma unroll
                 for (int i = 0; i < 4; i++)
-                    s[m][n][i] = jg_exp2(fmaf(s[m][n][i], factor, i & 1 ? -base.y : -base.x));
+                    s[m][n][i] = jg_exp2(fmaf(s[m][n][i], unit, i & 1 ? -base.y : -base.x));
         }
         if (CAUSAL && j * N < row + 16 * M - 1) {  // some queries do not see all keys
             #pragma unroll

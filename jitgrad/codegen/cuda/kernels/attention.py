@@ -17,7 +17,7 @@ from jitgrad.codegen.cuda.kernels.geometry import ANY, Form, Launch
 from jitgrad.codegen.program.device_steps import Attention as Kind
 from jitgrad.dtypes import dtype
 
-TYPES = {"float16": "jg_half", "bfloat16": "jg_bfloat"}
+TYPES = {"float16": "jg_half", "bfloat16": "jg_bfloat", "bool": "bool"}
 THREADS = 128
 #: the most blocks along x
 MOST_BLOCKS = (1 << 31) - 1
@@ -52,9 +52,9 @@ HEADS: Mapping[Kind, tuple[tuple[str, ...], tuple[str, ...]]] = {
 NUMBERS: Mapping[Kind, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "forward": ((), ("lse",)), "dq": (("lse",), ("delta",)), "dkv": (("lse", "delta"), ())}
 _CALLS: Mapping[Kind, str] = {
-    "forward": "jg_attention_rows<{T}, {width}, {m}, {n}, {causal}>(q, k, v, y, lse, scale, first)",
-    "dq": "jg_attention_dq<{T}, {width}, {m}, {n}, {causal}>(q, k, v, y, g, lse, delta, dq, scale, first)",
-    "dkv": "jg_attention_dkv<{T}, {width}, {m}, {n}, {causal}>(q, k, v, g, lse, delta, dk, dv, scale, first)"}
+    "forward": "jg_attention_rows<{T}, {width}, {m}, {n}, {causal}>(q, k, v, y, lse, mask, scale, first)",
+    "dq": "jg_attention_dq<{T}, {width}, {m}, {n}, {causal}>(q, k, v, y, g, lse, delta, dq, mask, scale, first)",
+    "dkv": "jg_attention_dkv<{T}, {width}, {m}, {n}, {causal}>(q, k, v, g, lse, delta, dk, dv, mask, scale, first)"}
 
 
 def library() -> str:
@@ -62,15 +62,21 @@ def library() -> str:
     return resources.files(__package__).joinpath("attention.cuh").read_text()
 
 
-def source(kind: Kind, d: dtype, width: int, causal: bool, name: str) -> str:
-    """The kernel `name`. Its parameters: the places of `HEADS` and of `NUMBERS`; the numbers of batches, heads, queries
-    and keys; strides of batches, heads and rows for each of `HEADS`; scale."""
+def source(kind: Kind, d: dtype, width: int, causal: bool, name: str, mask: dtype | None = None) -> str:
+    """The kernel `name`. Its parameters: the places of `HEADS` and of `NUMBERS`, and of the mask; the numbers of
+    batches, heads, queries and keys; strides of batches, heads and rows for each of `HEADS`, of the mask's four axes;
+    scale.
+
+    mask: the dtype of what is added to the scores, or bool: whether a key is seen; None: there is none.
+    """
     T, own = TYPES[d.name], shape(kind, width)
     reads, writes = HEADS[kind]
     parameters = [f"const {T}* {x}_" for x in reads] + [f"{T}* {x}_" for x in writes]
     parameters += [f"const float* {x}_" for x in NUMBERS[kind][0]] + [f"float* {x}_" for x in NUMBERS[kind][1]]
+    parameters += [f"const {TYPES[mask.name]}* mask_"] if mask else []
     parameters += ["i64 batches", "i64 heads", "i64 n_q", "i64 n_k"]
-    parameters += [f"i64 {x}_{k}" for x in (*reads, *writes) for k in range(3)] + ["float scale"]
+    parameters += [f"i64 {x}_{k}" for x in (*reads, *writes) for k in range(3)]
+    parameters += [f"i64 mask_{k}" for k in range(4) if mask] + ["float scale"]
     by_keys = kind == "dkv"
     lines = [f"const i64 parts = jg_parts({'n_k' if by_keys else 'n_q'}, {own.rows}), part = blockIdx.x % parts;",
              "const i64 line = blockIdx.x / parts, batch = line / heads, head = line % heads;"]
@@ -82,6 +88,9 @@ def source(kind: Kind, d: dtype, width: int, causal: bool, name: str) -> str:
         lines.append(f"const jg_head<{const}{T}> {x} = jg_head_of({x}_, batch, head, {x}_0, {x}_1, {x}_2, {count});")
     for x in (*NUMBERS[kind][0], *NUMBERS[kind][1]):
         lines.append(f"{'const ' if x in NUMBERS[kind][0] else ''}float* {x} = {x}_ + line * n_q;")
+    strides = ", ".join(f"mask_{k}" for k in range(4))
+    lines.append(f"const auto mask = jg_mask_of(mask_, batch, head, {strides}, n_q, n_k);" if mask
+                 else "const jg_no_mask mask = {};")
     lines.append(_CALLS[kind].format(T=T, width=width, m=own.rows // 64, n=own.at_a_time,
                                      causal=str(causal).lower()) + ";")
     body = "\n".join("    " + line for line in lines)

@@ -3,13 +3,14 @@
 By the length of a row, with several stages (softmax, layer norm), so that a row is read from memory once:
 
     _group    up to 256 threads a row, as few as hold it; what later stages need waits in registers
-    _shared   1024 threads a row; what later stages need waits in shared memory
+    _block    256 threads a row of up to 8,192 elements; what later stages need waits in shared memory, for three rows
+    _shared   1024 threads a longer row, likewise
     _sweeps   512 threads a row; later stages read memory again
     _phase<k> of few long rows, or one, all threads of the device share rows: a launch for each stage
 
 With one stage: `_warp`, whose rows any number of lanes shares, and `_split`, where several blocks share a row.
 
-A kernel that adds up columns besides (the kind `mix`) has the first three forms, and at most `PARTS` blocks. A thread
+A kernel that adds up columns besides (the kind `mix`) has these but for `_block`, and at most `PARTS` blocks. A thread
 has the same columns in all rows; their sums are where what waits is, and go to the block's part at the end. In
 `_group` it reads its next row while the threads of a row wait for each other.
 What threads do is printed twice where vectors wait: for rows that are whole vectors, and for others, which take few
@@ -38,6 +39,8 @@ MOST_ELEMENTS, ENOUGH = 32, 12
 #: statements beyond which a thread needs more registers than three blocks leave it, and than half of a block's 1024
 #: threads do; with sums of columns
 LONG, LONG_MIXED = 36, 50
+#: the longest row of which a multiprocessor holds so many, each of a block, in shared memory
+HELD_ROW, HELD_ROWS = 8192, 3
 #: the longest row of a warp with one stage
 WARP_ROW = 1024
 #: the longest row of several axes for which launches for each stage are not worth it, however few rows there are
@@ -64,7 +67,8 @@ class Rows(Mixing):
         long, wide = len(kernel.body) > LONG, is_wide(kernel)
         self.lanes = LANES if self.sums and len(kernel.body) <= LONG_MIXED else LANES[:-1]
         self.threads = self.lanes[-1] if form == "group" else THREADS
-        if held == "shared" or form == "sweeps":  # more would spill registers where there is much to compute
+        self.small = held == "shared" and most < ANY  # `HELD_ROWS` of a multiprocessor
+        if (held == "shared" and not self.small) or form == "sweeps":  # more would spill where there is much to compute
             self.threads = MANY if held and not (self.sums or long or wide) else MANY // 2
         self.side = "lanes" if self.group else str(self.threads)    # threads of a row
         self.joined = {"warp": "jg_warp<{join}>({part}, lanes)", "split": "jg_block<{join}>({part})"}.get(
@@ -115,7 +119,8 @@ class Rows(Mixing):
             return self.threads * self.chunks * self.width
         if self.held == "shared":
             unit = self.threads * self.width
-            return MOST_SHARED // self.held_bytes() // unit * unit
+            room = MOST_SHARED // HELD_ROWS if self.small else MOST_SHARED
+            return min(room // self.held_bytes(), self.most) // unit * unit
         return WARP_ROW if self.group else self.most
 
     def held_bytes(self) -> int:
@@ -202,9 +207,9 @@ class Rows(Mixing):
 
         Without a number the compiler tries to hold more, and spills registers.
         """
-        if self.form != "group" or self.sums:
+        if (self.form != "group" and not self.small) or self.sums:
             return 0
-        return 2 if is_wide(self.kernel) or len(self.kernel.body) > LONG else 3
+        return 2 if is_wide(self.kernel) or len(self.kernel.body) > LONG else HELD_ROWS
 
     def choose_row(self, first: str) -> None:
         """This thread's one of the rows from `first` on; the last one, of no length, where there are not so many."""
@@ -406,6 +411,8 @@ def functions(kernel: Kernel) -> list[list[tuple[str, Rows]]]:
     mixes = any(s.op == "column" for s in kernel.body)
     if single and (mixes or Rows(kernel, "group", "registers").kept):
         add("_group", Rows(kernel, "group", "registers"))
+        if not alone and not mixes:
+            add("_block", Rows(kernel, "block", "shared", most=HELD_ROW))
         if not alone:
             add("_shared", Rows(kernel, "block", "shared"))
     phases = [(f"_phase{s}", Rows(kernel, "split", phase=s)) for s in range(stages)]

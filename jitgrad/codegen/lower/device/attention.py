@@ -1,6 +1,6 @@
 """Attention on a device: one kernel, and two for its gradient; the library runs what they do not take.
 
-Operands and results are (N, L, H, E), E contiguous, with any other strides.
+Operands and results are (N, L, H, E), E contiguous, with any other strides; masks (N, H, L, S), each of these or 1.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,42 +17,46 @@ from jitgrad.ops.rows.attention import WIDTHS
 from jitgrad.script.graph.ir import Node, Value
 
 
-def attention(state: Lowering, node: Node) -> None:
-    """The result and lse, or (`attention_backward`) the gradients of q, k and v."""
-    first = tensor(node.inputs[0])
-    if not state.device or not first.dtype.is_half or len(first.dims) != 4 or first.dims[-1] not in WIDTHS:
+def forward(state: Lowering, node: Node) -> None:
+    """The result and lse."""
+    if not _has_kernels(state, node):
         ops.library(state, node)
         return
-    (_forward if len(node.inputs) == 3 else _backward)(state, node)
-
-
-def _forward(state: Lowering, node: Node) -> None:
-    q, k, v = (_read(state, x) for x in node.inputs)
+    q, k, v = (_read(state, x) for x in node.inputs[:3])
     (y, done), (lse, done_lse) = _made(state, node.outputs[0]), _made(state, node.outputs[1], 3)
-    _emit(state, node, "forward", (q, k, v), (y,), (), (lse,))
+    _emit(state, node, "forward", (q, k, v), (y,), (), (lse,), node.inputs[3:])
     done()
     done_lse()
 
 
-def _backward(state: Lowering, node: Node) -> None:
-    *given, of_lse, of_g = node.inputs
+def backward(state: Lowering, node: Node) -> None:
+    """The gradients of q, k and v."""
+    if not _has_kernels(state, node):
+        ops.library(state, node)
+        return
+    (*given, of_lse, of_g), mask = node.inputs[:6], node.inputs[6:]
     q, k, v, y, g = (_read(state, x) for x in (*given, of_g))
     lse = state.contiguous(of_lse)
     delta = state.allocate(float32, lse.dims)
     made = [_made(state, x) for x in node.outputs]
     dq, dk, dv = [ref for ref, _ in made]
-    _emit(state, node, "dq", (q, k, v, y, g), (dq,), (lse,), (delta,))
-    _emit(state, node, "dkv", (q, k, v, g), (dk, dv), (lse, delta), ())
+    _emit(state, node, "dq", (q, k, v, y, g), (dq,), (lse,), (delta,), mask)
+    _emit(state, node, "dkv", (q, k, v, g), (dk, dv), (lse, delta), (), mask)
     for _, done in made:
         done()
 
 
+def _has_kernels(state: Lowering, node: Node) -> bool:
+    first = tensor(node.inputs[0])
+    return state.device and first.dtype.is_half and len(first.dims) == 4 and node.attrs["width"] in WIDTHS
+
+
 def _emit(state: Lowering, node: Node, kind: Attention, reads: Sequence[Ref], makes: Sequence[Ref],
-          given: Sequence[Ref], counted: Sequence[Ref]) -> None:
-    (batches, n_q, heads, width), n_k = reads[0].dims, reads[1].dims[1]
-    assert isinstance(width, int)
-    state.emit(AttentionStep(kind, width, node.attrs["causal"], node.attrs["scale"], (batches, heads, n_q, n_k),
-                             tuple(reads), tuple(makes), tuple(given), tuple(counted)))
+          given: Sequence[Ref], counted: Sequence[Ref], mask: Sequence[Value]) -> None:
+    (batches, n_q, heads, _), n_k = reads[0].dims, reads[1].dims[1]
+    state.emit(AttentionStep(kind, node.attrs["width"], node.attrs.get("causal", False), node.attrs["scale"],
+                             (batches, heads, n_q, n_k), tuple(reads), tuple(makes), tuple(given), tuple(counted),
+                             tuple([state.ref(x) for x in mask])))
 
 
 def _read(state: Lowering, value: Value) -> Ref:
@@ -70,4 +74,5 @@ def _made(state: Lowering, value: Value, axes: int = 1) -> tuple[Ref, Callable[[
     return aside, partial(copy, state, aside, place)
 
 
-RULES = dict.fromkeys(("attention", "attention_backward"), attention)
+RULES = {**dict.fromkeys(("attention", "masked_attention"), forward),
+         **dict.fromkeys(("attention_backward", "masked_attention_backward"), backward)}

@@ -36,12 +36,7 @@ class ColumnSums:
                 if axes is not None and self.split(item, group, axes):
                     ends.append(item)
                     break
-        for group in dict.fromkeys(self.kernel_of(item) for item in ends):
-            self.together([item for item in ends if self.kernel_of(item) is group])
-
-    def kernel_of(self, item: Item) -> Group:
-        """The kernel that makes the parts of a sum."""
-        return self.fusion.group[self.units.item_of[item.operands[0].base]]
+        self.together(ends)
 
     def axes(self, group: Group, item: Item, operand: Operand) -> tuple[int, ...] | None:
         """The group's axes that are the sum's, where it sums over those that the group does not reduce."""
@@ -83,15 +78,16 @@ class ColumnSums:
         fusion.absorb(group, fusion.group[part], axes, room)
         return fusion.group[part] is fusion.group[group.items[0]]
 
-    def together(self, items: list[Item]) -> None:
-        """The ends of a kernel's sums are one kernel."""
+    def together(self, ends: list[Item]) -> None:
+        """The ends of sums over equally many columns are one kernel, which waits for the last of those."""
         fusion = self.fusion
-        first, *others = items
-        for other in others:
-            a, b = fusion.group[first], fusion.group[other]
-            room = fusion.unrelated(a, b) if a is not b and a.space == b.space else None
-            if room is not None:
-                fusion.absorb(a, b, tuple(range(len(a.space))), room)
+        for k, end in enumerate(ends):
+            own = fusion.group[end]
+            for other in dict.fromkeys(fusion.group[item] for item in ends[:k]):
+                room = fusion.unrelated(other, own) if other is not own and other.space == own.space else None
+                if room is not None:
+                    fusion.absorb(other, own, tuple(range(len(own.space))), room)
+                    break
 
 
 def _leading(item: Item) -> bool:

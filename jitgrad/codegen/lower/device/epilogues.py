@@ -4,6 +4,8 @@
     ... and where(le(%h, 0), 0, matmul(%g, %v)), sum(that)             relu_aux_bias -> h, mask; drelu_bgrad -> both
     %w' = matmul(permute(%g), %x);  %b' = sum(%g){axes=(0,)}           bgradb -> w', b'
 
+    %s = add(%x, matmul(%h, %w))      %x' = contiguous(%x);  %s = %x' + matmul(%h, %w) in place
+
 An epilogue is worth it where a launch goes. A value that a kernel is going to read before the next product is left to
 that kernel, which adds a bias at no cost (`Epilogues.soft`). A comparison of h for the gradient alone can wait.
 
@@ -18,7 +20,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from jitgrad.codegen.lower.device.patterns import GELU, GELU_SLOPE, match
-from jitgrad.codegen.lower.rules.products import EPILOGUE, mask_bytes
+from jitgrad.codegen.lower.rules.joins import aim
+from jitgrad.codegen.lower.rules.products import ACCUMULATE, EPILOGUE, mask_bytes
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.dims import Size
 from jitgrad.dtypes import bfloat16, float16, float32, uint8
@@ -43,6 +46,7 @@ class Epilogues:
         self.level: dict[Value, int] = {}       # products and the like on the longest way to a value
         self.gone: set[Node] = set()
         self.new: dict[Node, list[Node]] = {}   # what stands where a node stood
+        self.copies: dict[Node, list[Node]] = {}  # what stands behind a node
         for k, node in enumerate(nodes):
             reads = state.reads(node)
             level = max((self.level.get(v, 0) for v in reads), default=0) + (not _in_kernel(node))
@@ -66,10 +70,41 @@ class Epilogues:
         for node in products:
             if node not in self.gone:
                 self.bias_gradient(node)
+        for node in products:
+            if node not in self.gone:
+                self.added(node)
         if not self.gone:
             return self.nodes
         self.sweep()
-        return [new for node in self.nodes for new in (self.new.get(node, ()) if node in self.gone else (node,))]
+        return [new for node in self.nodes
+                for new in (*(self.new.get(node, ()) if node in self.gone else (node,)), *self.copies.get(node, ()))]
+
+    def added(self, node: Node) -> None:
+        """A product on top of a copy of the other summand, which the kernel writes that makes this one.
+
+        Where no kernel reads the sum, but others read the summand: a launch goes, and what it would read.
+        """
+        out = node.outputs[0]
+        add = self.alone(out)
+        if add is None or add.op != "add" or add in self.gone:
+            return
+        summand, total = next(v for v in add.inputs if v is not out), add.outputs[0]
+        maker = self.maker.get(summand)
+        if (maker is None or maker in self.gone or not is_scalar(maker.op) or not out.type == summand.type == total.type
+                or self.state.holds(total) or any(map(_in_kernel, self.read(total)))
+                or (self.alone(summand) is add)):
+            return
+        copied = Value(summand.type)
+        if total in self.state.dest:
+            aim(self.state, copied, self.state.dest[total])
+        self.gone |= {node, add}
+        copy = Node("contiguous", (summand,), {}, (copied,), (), add.span)
+        made = Node(ACCUMULATE, (*node.inputs, copied), {}, (total,), (), node.span)
+        self.copies.setdefault(maker, []).append(copy)
+        self.new[add] = [made]
+        for new in (copy, made):
+            for v in new.inputs:
+                self.users.setdefault(v, []).append(new)
 
     def sweep(self) -> None:
         """Forget what nothing reads any more."""

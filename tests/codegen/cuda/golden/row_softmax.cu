@@ -118,6 +118,104 @@ jg_row_amax_sub_exp_sum_div_0_group(i64 n0, i64 n1, const float* __restrict__ p0
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256, 3)
+jg_row_amax_sub_exp_sum_div_0_block(i64 n0, i64 n1, const float* __restrict__ p0, float* __restrict__ p1, i64 s0, i64 s1) {
+    // n0 results, each of n1 elements
+    // p0: float32, in, at i0 * s0 + i1
+    // p1: float32, out, at i0 * s1 + i1
+    const bool aligned = jg_aligned<4>(p0) && s0 % 4 == 0 && jg_aligned<4>(p1) && s1 % 4 == 0;
+    const i64 rows = n0, columns = n1;
+    const bool whole = aligned && columns % 4 == 0;
+    for (i64 row = blockIdx.x; row < rows; row += gridDim.x) {
+        const int length = (int)columns;
+        const i64 i0 = row;
+        const float* __restrict__ const q0 = p0 + i0 * s0;
+        float* __restrict__ const q1 = p1 + i0 * s1;
+        if (whole) {
+            const int capacity = (length + 1023) / 1024 * 1024;
+            char* const h0 = (char*)((char*)jg_shared + capacity * 0);
+            char* const h3 = (char*)((char*)jg_shared + capacity * 0);
+            float r1 = (-(float)JG_INF);
+            for (int c = 0, e = (0 * 256 + (int)threadIdx.x) * 4; e < length; c++, e += 256 * 4) {
+                jg_pack<float, 4> x0;
+                x0 = jg_read<4>(q0 + e);
+                #pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    const float v0 = x0.at[k];
+                    r1 = jg_fastmaximum<float>::of(r1, v0);
+                }
+                jg_keep<256>(h0, c, x0);
+            }
+            r1 = jg_group<jg_fastmaximum<float>, 0>(r1, 256);
+            const float v1 = r1;
+            float r4 = 0.0f;
+            for (int c = 0, e = (0 * 256 + (int)threadIdx.x) * 4; e < length; c++, e += 256 * 4) {
+                const jg_pack<float, 4> x0 = jg_kept<256, float, 4>(h0, c);
+                jg_pack<float, 4> y3;
+                #pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    const float v0 = x0.at[k];
+                    const float v2 = (v0 - v1);
+                    const float v3 = expf(v2);
+                    y3.at[k] = v3;
+                    r4 = jg_sum<float>::of(r4, v3);
+                }
+                jg_keep<256>(h3, c, y3);
+            }
+            r4 = jg_group<jg_sum<float>, 1>(r4, 256);
+            const float v4 = r4;
+            const jg_divisor d5 = jg_divided_by(v4);
+            for (int c = 0, e = (0 * 256 + (int)threadIdx.x) * 4; e < length; c++, e += 256 * 4) {
+                const jg_pack<float, 4> x3 = jg_kept<256, float, 4>(h3, c);
+                jg_pack<float, 4> y6;
+                bool usual = true;
+                #pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    const float v3 = x3.at[k];
+                    const float v5 = jg_quotient(v3, d5, usual);
+                    y6.at[k] = v5;
+                }
+                if (!usual) {
+                    #pragma unroll
+                    for (int k = 0; k < 4; k++) {
+                        const float v3 = x3.at[k];
+                        const float v5 = (v3 / v4);
+                        y6.at[k] = v5;
+                    }
+                }
+                jg_write<4>(q1 + e, y6);
+            }
+        }
+        else {
+            float r1 = (-(float)JG_INF);
+            for (int e = (int)threadIdx.x; e < length; e += 256) {
+                const i64 i1 = e;
+                const float v0 = q0[i1];
+                r1 = jg_fastmaximum<float>::of(r1, v0);
+            }
+            r1 = jg_group<jg_fastmaximum<float>, 0>(r1, 256);
+            const float v1 = r1;
+            float r4 = 0.0f;
+            for (int e = (int)threadIdx.x; e < length; e += 256) {
+                const i64 i1 = e;
+                const float v0 = q0[i1];
+                const float v2 = (v0 - v1);
+                const float v3 = expf(v2);
+                q1[i1] = v3;
+                r4 = jg_sum<float>::of(r4, v3);
+            }
+            r4 = jg_group<jg_sum<float>, 1>(r4, 256);
+            const float v4 = r4;
+            for (int e = (int)threadIdx.x; e < length; e += 256) {
+                const i64 i1 = e;
+                const float v3 = q1[i1];
+                const float v5 = (v3 / v4);
+                q1[i1] = v5;
+            }
+        }
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(1024)
 jg_row_amax_sub_exp_sum_div_0_shared(i64 n0, i64 n1, const float* __restrict__ p0, float* __restrict__ p1, i64 s0, i64 s1) {
     // n0 results, each of n1 elements
