@@ -38,8 +38,13 @@ def generic(type_: Type) -> tuple[Type, tuple[Symbol, ...]]:
     """`type_` with a fresh symbol for every size that is not a number; those that a value of it binds: the sizes in a
     sequence may differ from element to element."""
     made, fresh = abstract(type_, type_symbols(type_))
-    own = {symbol for _, symbol in symbol_axes(payload(made))}
-    return made, tuple([s for s in fresh if s in own])
+    return made, _bound_by(made, fresh)
+
+
+def _bound_by(type_: Type, fresh: Collection[Symbol]) -> tuple[Symbol, ...]:
+    """Those of the symbols that a value of a type binds."""
+    own = {symbol for _, symbol in symbol_axes(payload(type_))}
+    return tuple([s for s in fresh if s in own])
 
 
 class Sizes:
@@ -150,7 +155,8 @@ class Amendments:
         local = self.flow.bound[block]
         binds: tuple[Symbol, ...] = ()
         if node.op == "if":
-            type_, binds = abstract(v.type, local)
+            type_, fresh = abstract(v.type, local)
+            binds = _bound_by(type_, fresh)
             out = self._save_branch(node, block, v, type_)
             self.flow.maybe.update(binds)
         else:

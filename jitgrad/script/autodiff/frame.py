@@ -20,7 +20,7 @@ from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.types import BOOL, INT, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.autodiff.amend import NUMBERS, Amendments, Sizes, abstract
 from jitgrad.script.autodiff.flow import Flow
-from jitgrad.script.graph.ir import Block, Builder, Captures, Node, Value, sizes_of
+from jitgrad.script.graph.ir import Block, Builder, Captures, Node, Value, payload, sizes_of
 from jitgrad.script.graph.namespace import GraphNamespace
 
 #: ops on sizes and structure that are recomputed rather than saved, as cheap rows are
@@ -52,6 +52,10 @@ class Context:
                 yield from found
 
     def type_symbols(self, type_: Type) -> Iterable[Symbol]:
+        """The symbols of a type that must be in scope: not those in a sequence's element, which may be its own."""
+        type_ = payload(type_)
+        if isinstance(type_, SeqType):
+            return ()
         return self.symbols_of(type_.dims if isinstance(type_, TensorType) else sizes_of(type_))
 
     def node_symbols(self, node: Node) -> Iterable[Symbol]:
