@@ -28,7 +28,7 @@ from jitgrad.script.frontend.batches import complex
 from jitgrad.script.frontend.batches.complex import SymComplex, complex_of
 from jitgrad.script.frontend.boundary import placement
 from jitgrad.script.frontend.gradients import tape
-from jitgrad.script.frontend.state import copies
+from jitgrad.script.frontend.state import copies, layout
 from jitgrad.script.frontend.state.context import RANDOM, Context, Restart
 from jitgrad.script.frontend.values import checks, heap, numbers
 from jitgrad.script.frontend.values.values import Number, SymTensor, size_number
@@ -86,8 +86,8 @@ class SymbolicBackend:
         if len(results) > 1:
             return results
         (result,) = results
-        if compose is None and op.kind is POINTWISE and result.ndim > 1:
-            result.storage.ordered = all(heap.keeps_order(x) for x in operands)
+        if (compose is not None or op.kind is POINTWISE) and result.ndim > 1 and "in_rows" not in op.traits:
+            result.storage.ordered = layout.joined_order(*[layout.keeps_order(context, x) for x in operands])
         return result
 
     def _of_pairs(self, op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:

@@ -64,6 +64,28 @@ def leave(context: Context, storage: Any) -> None:
                               "at run time", context.span(), hint="write `.clone()`")
 
 
+def joined_order(*orders: bool | None) -> bool | None:
+    """Whether what is made of several is in row order: False where one is not, None where one need not be."""
+    return False if False in orders else None if None in orders else True
+
+
+def keeps_order(context: Context, tensor: Any) -> bool | None:
+    """Whether what is computed from this operand, element by element, lies in row order in eager's memory; None where
+    that is as the caller's tensors lie, which is only asked once it matters."""
+    storage = tensor.storage
+    if any(op == "permute" for op, _ in tensor.path):
+        return False
+    if storage.input < 0 or len(storage.type.dims) < 2:
+        found: bool | None = storage.ordered
+        return found
+    if LAYOUT not in context.decisions:
+        return None
+    if context.inputs.contiguous(storage):
+        return True
+    axes = context.inputs.memory_order(storage)  # NumPy's results have no gaps, and the axes of its operands in order
+    return all(how != REPEATED for _, how in axes) and [a for a, _ in axes] == sorted(a for a, _ in axes)
+
+
 def in_rows(tensor: Any) -> bool:
     """Whether the script made a tensor in row order, and all of it is shown in that order."""
     storage = tensor.storage
@@ -84,7 +106,9 @@ def keeps_rows(context: Context, tensor: Any) -> bool:
     """For `contiguous`: whether a tensor is in row order; where that need not be known, whether its views keep that."""
     storage = tensor.storage
     if storage.input < 0 and not tensor.path and not storage.alias:
-        return bool(storage.ordered)
+        if storage.ordered is None:
+            doubt(context, storage, kept=True)
+        return storage.ordered is not False
     kept = all(has_trait(op, "in_order") or (
         op in ("select", "slice") and attrs["axis"] == 0 and attrs.get("step", 1) == 1) for op, attrs in tensor.path)
     found = is_contiguous(context, tensor) if not kept or LAYOUT in context.decisions else None
@@ -187,8 +211,8 @@ def _in_row_order(context: Context, shape: Sequence[Size], strides: Strides) -> 
         one = _equal(context, size, 1)
         if one:
             continue
-        same = _equal(context, stride, step)
-        if one is None or not same:
+        same = _equal(context, stride, step)  # if so, it does not matter whether the axis has one element
+        if not same:
             return None if one is None else same
         step = step * size
     return True

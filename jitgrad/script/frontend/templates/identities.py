@@ -211,7 +211,7 @@ class Identities:
     def _storage(self, type_: TensorType, *sides: Storage) -> Storage:
         made = Storage(type_, alias=next((s.alias for s in sides if s.alias), ""))
         made.block = self.context.path[-1]
-        made.ordered = all(s.ordered for s in sides)
+        made.ordered = layout.joined_order(*[s.ordered for s in sides])
         made.was_leaf = any(s.was_leaf or s.requires_grad for s in sides)
         made.unknown = any(s.unknown for s in sides)
         made.inference = all(s.inference for s in sides)

@@ -7,6 +7,7 @@ from typing import Any
 from jitgrad.dims import Symbol
 from jitgrad.errors import NotStatic
 from jitgrad.script.frontend.batches.items import batches
+from jitgrad.script.frontend.state import layout
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import item_origins
 from jitgrad.script.frontend.templates.alternatives import PYTHON_KINDS, Either, Num, Static
@@ -17,7 +18,6 @@ from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.templates.texts import Str, Words
-from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import is_dynamic
 from jitgrad.script.frontend.values.values import (Instance, Number, RunItems, RunPairs, RunText, SymDict, SymList,
                                                    SymTensor, SymTuple, Tail, Text, Union, is_entry)
@@ -59,8 +59,8 @@ def _tensor(context: Context, value: SymTensor, general: bool) -> Tensor:
     leaf = not value.path and (storage.requires_grad or storage.was_leaf)
     place = item_origins.count(context, value)
     origin = place if storage.origin or storage.unknown else 0
-    return Tensor(type_.dtype, type_.dims, value.requires_grad, storage.alias, heap.keeps_order(value), leaf, origin,
-                  place, storage.device, batches(value))
+    return Tensor(type_.dtype, type_.dims, value.requires_grad, storage.alias, layout.keeps_order(context, value), leaf,
+                  origin, place, storage.device, batches(value))
 
 
 def _number(context: Context, value: Number, general: bool) -> Template:

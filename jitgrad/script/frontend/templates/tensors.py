@@ -15,6 +15,7 @@ from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.batches.complex import COMPLEX
 from jitgrad.script.frontend.batches.items import marked
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.layout import joined_order
 from jitgrad.script.frontend.templates import item_origins
 from jitgrad.script.frontend.templates.run_lists import ELEMENT
 from jitgrad.script.frontend.templates.sizes import Elements, Sizer
@@ -42,7 +43,7 @@ class Tensor(Template):
     dims: tuple[Size, ...]
     history: bool
     alias: str = ""
-    ordered: bool = True
+    ordered: bool | None = True
     leaf: bool = False
     origin: int = 0
     place: int = 0
@@ -78,9 +79,10 @@ class Tensor(Template):
         if self.device is not None and other.device is not None and self.device != other.device:
             raise Clash(f"a tensor on {self.device} and one on {other.device}")
         return Tensor(self.dtype, tuple([widen.join(x, y) for x, y in zip(self.dims, other.dims, strict=True)]),
-                      self.history or other.history, _memory(self.alias, other.alias), self.ordered and other.ordered,
-                      self.leaf or other.leaf, _wider(_active(self, other), _active(other, self)),
-                      device=self.device or other.device, batches=self.batches)
+                      self.history or other.history, _memory(self.alias, other.alias),
+                      joined_order(self.ordered, other.ordered), self.leaf or other.leaf,
+                      _wider(_active(self, other), _active(other, self)), device=self.device or other.device,
+                      batches=self.batches)
 
     def of_batches(self, batches: tuple[BatchBackend, ...]) -> Tensor:
         """The template of an item of these vmaps, which are more: the same tensor for each."""

@@ -37,7 +37,7 @@ class Storage:
         retains_grad: no leaf, but backward fills its `.grad` all the same.
         root: for a leaf that the script made, the value to which gradients lead.
         ordered: whether eager's memory is in row order; a pointwise result keeps the order of a permuted operand, and
-            then a reshape of it copies.
+            then a reshape of it copies. None where that is as the caller's tensors lie, which was not asked.
         block: the block in which the script made it, if it did.
         made: what eager's `grad_fn` says of what it holds, "" if that is not certain; None if it may be a view of that.
         of_leaf: the memory of a complex leaf of the caller that asks for a gradient.
@@ -53,7 +53,8 @@ class Storage:
 
     def __init__(self, type_: TensorType, input_: int = -1, alias: str = "", requires_grad: bool = False):
         self.type, self.input, self.alias, self.requires_grad = type_, input_, alias, requires_grad
-        self.ordered, self.inference = True, False
+        self.ordered: bool | None = True
+        self.inference = False
         self.made: str | None = ""
         self.retains_grad = False
         self.root: Value | None = None
@@ -163,6 +164,8 @@ class SymTensor(TensorBase["SymTensor"]):
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether eager's memory is in row order. Refused where sizes of the run decide it, and for other orders."""
         own = self.storage.input < 0 and not self.path and not self.storage.alias
+        if own and self.storage.ordered is None:
+            raise Restart(LAYOUT, "it is asked whether what is made of the caller's tensors is in row order")
         found = self.storage.ordered if own else layout.is_contiguous(current(), self)
         if found is None or getattr(memory_format, "order", None):
             raise self._refused("is_contiguous")
@@ -220,7 +223,7 @@ def copy(context: Context, tensor: SymTensor, value: Value | None = None) -> Sym
     """A tensor with memory of its own that holds what `tensor` holds now; `value`: an Optional of that."""
     storage = Storage(tensor.type_)
     storage.block, storage.inference = context.path[-1], context.inference
-    storage.ordered, storage.device = keeps_order(tensor), tensor.storage.device
+    storage.ordered, storage.device = layout.keeps_order(context, tensor), tensor.storage.device
     context.state.values[storage] = read(context, tensor) if value is None else value
     return SymTensor(storage, marks(tensor.path), storage.type)
 
@@ -277,11 +280,6 @@ def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], ty
             layout.doubt(context, tensor.storage)
     unrecorded = op != "detach" and (tensor.unrecorded or not context.grad)
     return SymTensor(tensor.storage, (*tensor.path, *steps), type_, copied, unrecorded)
-
-
-def keeps_order(tensor: SymTensor) -> bool:
-    """Whether what is computed from this operand, element by element, lies in row order in eager's memory."""
-    return tensor.storage.ordered and not any(op == "permute" for op, _ in tensor.path)
 
 
 def write(context: Context, tensor: SymTensor, value: Value) -> None:

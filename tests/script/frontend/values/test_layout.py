@@ -226,3 +226,62 @@ def test_the_order_of_an_argument_is_guarded():
     assert scripted(jitgrad.ones(2, 5)).item() == 20.0
     assert scripted.cache_info().compilations == 2
     assert "has another order of memory" in scripted.recompilations[0]
+
+
+def doubled(x):
+    y = x * 2
+    v = y.reshape(-1)
+    y[0] = 9
+    v[-1:] = 7
+    return y, v
+
+
+def normalised(x):
+    y = jitgrad.nn.functional.layer_norm(x, (x.shape[1],))
+    v = y.view(-1)
+    y[0] = 9
+    return y, v
+
+
+def cloned_in_a_loop(x):
+    y = x.clone()
+    for _ in range(2):
+        y = y.clamp(min=-1) + 1
+    v = y.reshape(-1)
+    y[0] = 9
+    return y, v
+
+
+@pytest.mark.parametrize("function", [doubled, normalised, cloned_in_a_loop], ids=lambda f: f.__name__)
+def test_what_is_made_of_arguments_lies_as_they_do(function):
+    scripted = jitgrad.script(function)
+    for sizes in SIZES[:3]:
+        for name, make in LAYOUTS.items():
+            if name.startswith("columns of every") or name == "columns":  # eager copies, a script does not know what
+                with pytest.raises(UnsupportedCall, match="may be a copy"):
+                    scripted(make(*sizes))
+            else:
+                compare(*(run(f, (make(*sizes),), fresh=False) for f in (function, scripted)), (name, sizes))
+
+
+def test_rows_of_a_number_known_at_run_time_are_in_row_order():
+    def f(x, n: int):
+        y = x * 1
+        u = y[n % 2:]
+        v = u.view(-1)[1:]
+        u[...] = u * 3
+        v[...] = v + 1
+        return y, v
+
+    scripted = jitgrad.script(f)
+    for n in (0, 1, 2, 3):
+        compare(*(run(g, (numbered(3, 4), n), fresh=False) for g in (f, scripted)), n)
+    assert scripted.cache_info().compilations == 1
+
+
+def test_whether_a_result_is_in_row_order_is_asked_of_the_arguments():
+    def f(x):
+        return (x * 2).is_contiguous()
+
+    scripted = jitgrad.script(f)
+    assert [scripted(make(3, 4)) for make in LAYOUTS.values()] == [f(make(3, 4)) for make in LAYOUTS.values()]

@@ -10,6 +10,7 @@ from jitgrad.errors import ScriptError, TypeMismatch
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.state import copies
 from jitgrad.script.frontend.state.context import SETS, Context, Restart, State
+from jitgrad.script.frontend.state.layout import joined_order
 from jitgrad.script.frontend.templates import locations, pools, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static, of_the_run
 from jitgrad.script.frontend.templates.identities import cell_of, given, references
@@ -105,9 +106,9 @@ class Head:
             dims = tuple(self.widen.new(r.symbol.not_one) if isinstance(r, Dim) and r.symbol is not None
                          and r.symbol.name.startswith("~") else m
                          for m, r in zip(mine.dims, remembered.dims, strict=True))
-            return Tensor(mine.dtype, dims, mine.history or remembered.history, remembered.alias,
-                             mine.ordered and remembered.ordered, mine.leaf or remembered.leaf, remembered.origin,
-                             device=mine.device)
+            ordered = joined_order(mine.ordered, remembered.ordered)
+            return Tensor(mine.dtype, dims, mine.history or remembered.history, remembered.alias, ordered,
+                          mine.leaf or remembered.leaf, remembered.origin, device=mine.device)
         if isinstance(mine, Num) and isinstance(remembered, Num):
             return Num(remembered.kind if remembered.kind is object else mine.kind, remembered.low)
         if isinstance(remembered, ListOf) or isinstance(mine, ListOf):

@@ -12,8 +12,8 @@ from jitgrad.dims import dim
 from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend.batches.items import batches
 from jitgrad.script.frontend.evaluate.carried.heads import Head, Peel
-from jitgrad.script.frontend.state import copies
-from jitgrad.script.frontend.state.context import Context, State
+from jitgrad.script.frontend.state import copies, layout
+from jitgrad.script.frontend.state.context import Context, State, current
 from jitgrad.script.frontend.state.paths import marks
 from jitgrad.script.frontend.templates import locations
 from jitgrad.script.frontend.templates.alternatives import Static
@@ -215,7 +215,7 @@ def referring_tensor(context: Context, value: SymTensor) -> Tensor:
 def inherit(storage: Storage, tensor: SymTensor) -> bool:
     """What a tensor of the loop may be: also what this one is. Whether that is new."""
     one, before = tensor.storage, (storage.ordered, storage.alias, storage.was_leaf, storage.unknown, storage.device)
-    storage.ordered &= heap.keeps_order(tensor)
+    storage.ordered = layout.joined_order(storage.ordered, layout.keeps_order(current(), tensor))
     storage.alias = storage.alias or (one.alias if one.input < 0 else "")
     storage.was_leaf |= one.was_leaf or (one.requires_grad and not tensor.path)
     storage.unknown |= one.unknown
