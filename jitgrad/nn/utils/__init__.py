@@ -8,8 +8,8 @@ from typing import Any
 import jitgrad
 from jitgrad.eager.autograd.engine import listed as _listed
 from jitgrad.eager.tensor import Tensor
-from jitgrad.nn.utils import (parametrizations as parametrizations, parametrize as parametrize, rnn as rnn,
-                              stateless as stateless)
+from jitgrad.nn.utils import (parametrizations as parametrizations, parametrize as parametrize, prune as prune,
+                              rnn as rnn, stateless as stateless)
 from jitgrad.nn.utils.creation import skip_init as skip_init
 from jitgrad.nn.utils.fusion import (fuse_conv_bn_eval as fuse_conv_bn_eval,
                                      fuse_conv_bn_weights as fuse_conv_bn_weights,
