@@ -167,7 +167,7 @@ def _amount(amount: Any) -> Any:
 def _count(amount: Any, size: int) -> int:
     """How many of `size` an amount is. ValueError where it is more."""
     if not isinstance(amount, Integral):
-        return int(round(amount * size))
+        return round(float(amount) * size)
     if int(amount) > size:
         raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={size}")
     return int(amount)
