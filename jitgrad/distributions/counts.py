@@ -50,8 +50,7 @@ class _Counted(Function):
 
 
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
-    """Draws of counts whose expectations are given, in their dtype; the gradient is zero, as in torch. In scripts:
-    `distributions.Poisson(rate).sample()`.
+    """Draws of counts whose expectations are given, in their dtype; the gradient is zero, as in torch.
 
     RuntimeError for a negative rate, NotImplementedError for one that is no float.
     """
@@ -64,8 +63,7 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
 
 
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
-    """How many of `count` trials, each of chance `prob` (above 1: sure), succeed, in their dtype; no gradient. In
-    scripts: `distributions.Binomial`.
+    """How many of `count` trials, each of chance `prob` (above 1: sure), succeed, in their dtype; no gradient.
 
     ValueError for a count that is no float, RuntimeError for two dtypes.
     """

@@ -9,24 +9,69 @@ import jitgrad
 from jitgrad.eager.tensor import Tensor
 from jitgrad.sparse.coo import SparseTensor, sparse_coo_tensor
 from jitgrad.sparse.csr import CsrTensor, sparse_csr_tensor, to_sparse_csr
+from jitgrad.sparse.entries import Entries
 
 __all__ = ["CsrTensor", "FloatTensor", "SparseTensor", "addmm", "mm", "softmax", "sparse_coo_tensor",
            "sparse_csr_tensor", "spmm", "sum", "to_sparse", "to_sparse_csr"]
 
 
+def _require(fn: str, x: Any, argument: str, position: int) -> None:
+    if not isinstance(x, (Tensor, Entries)):
+        raise TypeError(f"{fn}(): argument '{argument}' (position {position}) must be Tensor, not {type(x).__name__}")
+
+
 def mm(mat1: Any, mat2: Any) -> Any:
-    """The product of a sparse matrix and a dense one, in either order, dense."""
-    return mat1 @ mat2
+    """The product of a sparse matrix and a dense one, in either order, dense, or a sparse one, sparse.
+
+    RuntimeError for two dtypes or sizes that do not fit, IndexError for a vector.
+    """
+    return spmm(mat1, mat2)
 
 
 def spmm(input: Any, mat2: Any) -> Any:
     """`mm`, by the name that it has in `torch`."""
+    _require("mm", input, "input", 1)
+    _require("mm", mat2, "mat2", 2)
+    if input.dim() < 2 or mat2.dim() < 2:
+        raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got 1)")
+    if input.dim() != 2 or mat2.dim() != 2:
+        raise RuntimeError("mm: both operands must be matrices")
     return input @ mat2
+
+
+def _mv(input: Any, vec: Any) -> Any:
+    """`mv` of a sparse matrix."""
+    if input.dim() != 2 or vec.dim() != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.dim()}, {vec.dim()}")
+    return input @ vec
+
+
+def _matmul(input: Any, other: Any) -> Any:
+    """`matmul` with a sparse matrix."""
+    _require("matmul", input, "input", 1)
+    _require("matmul", other, "other", 2)
+    return input @ other
 
 
 def addmm(input: Tensor, mat1: Any, mat2: Any, *, beta: float = 1.0, alpha: float = 1.0) -> Any:
     """beta * input + alpha * mat1 @ mat2, of a sparse mat1."""
-    return beta * input + alpha * (mat1 @ mat2)
+    return beta * input + alpha * mm(mat1, mat2)
+
+
+def _addmv(input: Tensor, mat: Any, vec: Any, *, beta: float = 1.0, alpha: float = 1.0) -> Any:
+    """`addmv` of a sparse matrix."""
+    return beta * input + alpha * _mv(mat, vec)
+
+
+def _linear(input: Any, weight: Any, bias: Tensor | None = None) -> Any:
+    """`linear` with a sparse weight, or of a sparse input."""
+    made = _matmul(input, weight.t())
+    return made if bias is None else made + bias
+
+
+#: what the functions of `jitgrad` do with sparse operands
+Entries.__functions__ = {"mm": spmm, "matmul": _matmul, "mv": _mv, "addmm": addmm, "addmv": _addmv,
+                         "linear": _linear}
 
 
 def FloatTensor(indices: Tensor, values: Tensor, size: Sequence[int] | None = None) -> SparseTensor:

@@ -2,7 +2,8 @@
 
 A `SparseTensor` has the coordinates (sparse dims, n) int64, and the values (n, *dense dims). All that is done with it
 is done with these, in plain Python: gradients go through, and scripts take it as an argument, captured or made inside.
-It is no `Tensor`: functions of the library do not take it, but those of `jitgrad.sparse`, its methods and operators.
+It is no `Tensor`: functions of the library do not take it, but products, those of `jitgrad.sparse`, its methods and
+operators.
 """
 
 from __future__ import annotations
@@ -240,6 +241,8 @@ class SparseTensor(Entries):
         if other.shape[0] != m:
             raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({n}x{m} and "
                                f"{'x'.join([str(k) for k in other.shape])})")
+        if other.dtype != self.dtype:
+            raise RuntimeError(f"expected both matrices to have the same dtype, but got {self.dtype} and {other.dtype}")
         if not isinstance(other, Tensor):
             return self._times(other)
         rows, columns = self._coordinates[0], self._coordinates[1]

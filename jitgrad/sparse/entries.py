@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
 
 from jitgrad.eager.tensor import Tensor
 
@@ -15,6 +16,9 @@ class Entries:
 
     _entries: Tensor
     _span: Tensor
+
+    #: name of a function of the library -> what it is for these; eager code and scripts look here
+    __functions__: ClassVar[dict[str, Callable[..., Any]]] = {}
 
     @property
     def shape(self) -> Any:

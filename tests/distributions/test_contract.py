@@ -3,6 +3,7 @@ and divergences of all pairs that torch has."""
 
 from __future__ import annotations
 
+import linecache
 import re
 from typing import Any
 
@@ -12,7 +13,6 @@ import pytest
 import jitgrad
 from jitgrad import distributions as D
 from jitgrad.distributions.kl import _RULES
-from jitgrad.errors import ScriptError
 from tests.distributions import test_distributions, test_families
 
 FAMILIES = [(name, first, value) for name, first, _, value, *_ in (*test_distributions.CASES, *test_families.CASES)]
@@ -258,17 +258,23 @@ def test_divergences_of_families(p: str) -> None:
 
 
 def test_counts_are_drawn() -> None:
-    """Moments, generators; the gradient of rates is zero. Scripts refuse: the distributions are for them."""
+    """Moments, generators; the gradient of rates is zero. Scripts draw the same."""
     rate = jitgrad.tensor([0.0, 0.5, 7.0], requires_grad=True)
 
     def f(rate: Any) -> Any:
         wide = rate.expand(4000, 3)
         return jitgrad.poisson(wide), jitgrad.binomial(jitgrad.full_like(wide, 9.0), (wide / 7).detach())
 
-    with pytest.raises(ScriptError, match="poisson"):
-        jitgrad.script(f)(rate)
     jitgrad.manual_seed(0)
     results = f(rate)
+    state = jitgrad.get_rng_state()
+    scripted = jitgrad.script(f)
+    jitgrad.manual_seed(0)
+    for y, expected in zip(scripted(rate), results, strict=True):
+        assert y.tolist() == expected.tolist()
+        assert y.requires_grad == expected.requires_grad
+    assert jitgrad.get_rng_state().tolist() == state.tolist()
+    assert jitgrad.autograd.grad(scripted(rate)[0].sum(), rate)[0].tolist() == [0, 0, 0]
     counts, hits = [y.detach().numpy() for y in results]
     np.testing.assert_allclose(counts.mean(0), [0, 0.5, 7], atol=0.15)
     np.testing.assert_allclose(counts.var(0), [0, 0.5, 7], atol=0.4)
@@ -289,9 +295,17 @@ def counts_of(generator: Any) -> Any:
                                   "t.binomial(t.ones(2), t.ones(2).double())"])
 def test_counts_refuse_as_torch(text: str) -> None:
     torch = pytest.importorskip("torch")
+    scope: dict[str, Any] = {"t": jitgrad}
+    code = f"def f(x):\n    return {text}\n"
+    linecache.cache["<counts>"] = len(code), None, code.splitlines(True), "<counts>"
+    exec(compile(code, "<counts>", "exec"), scope)
+    with pytest.raises((RuntimeError, ValueError)) as scripted:
+        jitgrad.script(scope["f"])(jitgrad.ones(1))
     messages = []
     for t in (jitgrad, torch):
         with pytest.raises((RuntimeError, ValueError)) as error:
             eval(text, {"t": t})
         messages.append((error.type, str(error.value)))
     assert messages[0] == messages[1]
+    assert isinstance(scripted.value, messages[1][0])
+    assert messages[1][1] in str(scripted.value)

@@ -33,6 +33,16 @@ PROGRAMS = {
     "matmul": lambda lib, a, x: a @ x,
     "method": lambda lib, a, x: a.mm(x),
     "spmm": lambda lib, a, x: lib.spmm(a, x),
+    "torch.mm": lambda lib, a, x: lib.mm(a, mat2=x),
+    "torch.mm from the left": lambda lib, a, x: lib.mm(lib.tensor(LEFT), a) @ x,
+    "torch.mm of both": lambda lib, a, x: lib.mm(a, a.t()).to_dense() @ x[:4],
+    "torch.mm of rows": lambda lib, a, x: lib.mm(a.to_sparse_csr(), x),
+    "torch.matmul": lambda lib, a, x: lib.matmul(a, x) + lib.matmul(a, x[:, 0]).unsqueeze(1),
+    "torch.mv": lambda lib, a, x: lib.mv(a, x[:, 1]),
+    "torch.addmm": lambda lib, a, x: lib.addmm(lib.ones(4, 3, dtype=lib.float64), a, x, beta=0.5, alpha=2.0),
+    "torch.addmv of rows": lambda lib, a, x: lib.addmv(lib.ones(4, dtype=lib.float64), a.to_sparse_csr(), x[:, 0]),
+    "linear": lambda lib, a, x: lib.nn.functional.linear(x.t(), a),
+    "a dense one's mm": lambda lib, a, x: lib.tensor(LEFT).mm(a) @ x,
     "vector": lambda lib, a, x: a @ x[:, 0],
     "left": lambda lib, a, x: lib.tensor(LEFT) @ a @ x,
     "addmm": lambda lib, a, x: lib.sparse.addmm(lib.ones(4, 3, dtype=lib.float64), a, x, beta=0.5, alpha=2.0),
@@ -184,7 +194,16 @@ def test_what_is_refused():
             call()
     for other in (a, a.to_sparse_csr()):
         with pytest.raises(TypeError, match="expected an ordinary tensor, but got a sparse one: use `a @ x`"):
-            jitgrad.mm(other, jitgrad.ones(5, 2, dtype=jitgrad.float64))
+            jitgrad.softmax(other, 0)
+        for call in (jitgrad.mm, jitgrad.matmul, sparse.mm, jitgrad.script(lambda a, x: jitgrad.mm(a, x))):
+            with pytest.raises(RuntimeError, match="dtype"):
+                call(other, jitgrad.ones(5, 2))
+            with pytest.raises(TypeError, match="must be Tensor, not int"):
+                call(other, 3)
+        with pytest.raises(IndexError, match="Dimension out of range"):
+            jitgrad.mm(other, jitgrad.ones(5, dtype=jitgrad.float64))
+        with pytest.raises(RuntimeError, match="expected, got 1, 2, 2"):
+            jitgrad.mv(other, jitgrad.ones(5, 2, dtype=jitgrad.float64))
     hybrid = jitgrad.sparse_coo_tensor([[0, 1]], jitgrad.ones(2, 3), (2, 3))
     for refused in (lambda: hybrid @ jitgrad.ones(3), lambda: hybrid.to_sparse_csr(), lambda: hybrid.transpose(0, 1)):
         with pytest.raises(RuntimeError, match="sparse"):

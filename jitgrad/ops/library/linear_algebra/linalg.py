@@ -34,8 +34,23 @@ def _c(x: Any) -> str:
     return names[x.dtype.name]
 
 
+def _of_others(fn: str, a: Any, b: Any, argument: str) -> Any:
+    """A product of which one factor is no tensor: what a sparse one's class has in `__functions__`, by this name.
+
+    Scripts look there before they call the library. TypeError where there is nothing.
+    """
+    for x in (a, b):
+        own = getattr(type(x), "__functions__", None)
+        if own is not None:
+            return own[fn](a, b)
+    require_tensor(fn, a)
+    return require_tensor(fn, b, argument, 2)
+
+
 def mm(input: AnyTensor[Tensor], mat2: AnyTensor[Tensor]) -> Tensor:
     """The product of two matrices."""
+    if not (isinstance(input, AnyTensor) and isinstance(mat2, AnyTensor)):
+        return _of_others("mm", input, mat2, "mat2")
     if input.ndim != 2 or mat2.ndim != 2:
         raise RuntimeError("self must be a matrix" if input.ndim != 2 else "mat2 must be a matrix")
     if mode.low is not None:
@@ -60,9 +75,9 @@ def bmm(input: AnyTensor[Tensor], mat2: AnyTensor[Tensor]) -> Tensor:
 
 def matmul(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """The product of matrices and vectors of any ranks: batch axes broadcast, vectors are rows or columns."""
-    require_tensor("matmul", other, "other", 2)
-    a, b = require_tensor("matmul", input), other
-    return _matmul(a, b) if mode.low is None else _matmul(lower(a), lower(b))
+    if not (isinstance(input, AnyTensor) and isinstance(other, AnyTensor)):
+        return _of_others("matmul", input, other, "other")
+    return _matmul(input, other) if mode.low is None else _matmul(lower(input), lower(other))
 
 
 def _matmul(a: Any, b: Any) -> Any:
@@ -108,6 +123,8 @@ def vdot(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
 
 def mv(input: AnyTensor[Tensor], vec: AnyTensor[Tensor]) -> Tensor:
     """A matrix times a vector."""
+    if not (isinstance(input, AnyTensor) and isinstance(vec, AnyTensor)):
+        return _of_others("mv", input, vec, "vec")
     if input.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.ndim}, {vec.ndim}")
     if mode.low is not None:

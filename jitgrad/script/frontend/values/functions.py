@@ -24,7 +24,7 @@ from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values.objects import ObjectKind
 from jitgrad.script.frontend.values.plain import PLAIN
-from jitgrad.script.frontend.values.protocol import Kind, argument, call, is_dynamic, register
+from jitgrad.script.frontend.values.protocol import Kind, argument, call, class_of, is_dynamic, register
 from jitgrad.script.frontend.values.values import Function, Method, SymList, SymTensor, Union
 from jitgrad.script.graph.irops import Effect, effect
 from jitgrad.script.graph.marks import mark_of
@@ -90,7 +90,7 @@ class PythonKind(ObjectKind):
             return call(context, obj.__wrapped__, *args, **kwargs)
         if is_library(obj):
             return library(context, obj, args, kwargs)
-        if obj.__code__ is _CONTEXT_MANAGER:
+        if "__completed__" in obj.__dict__ or obj.__code__ is _CONTEXT_MANAGER:
             return call(context, obj.__wrapped__, *args, **kwargs)
         mark = mark_of(obj)
         if mark is not None and mark.kind != "export":
@@ -197,6 +197,10 @@ def library(context: Context, fn: Callable[..., Any], args: tuple[Any, ...], kwa
             raise run_lists.not_static(context)
         return call(context, special, *args, **kwargs)
     stated = (*args, *kwargs.values())
+    for a in stated:
+        own = getattr(class_of(a), "__functions__", {}).get(fn.__name__)
+        if own is not None:
+            return call(context, own, *([fn.__self__] if isinstance(fn, types.MethodType) else []), *args, **kwargs)
     names, n = tuple(kwargs), len(args)
 
     def compute(values: tuple[Any, ...]) -> Any:
