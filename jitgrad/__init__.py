@@ -32,6 +32,7 @@ if TYPE_CHECKING:
                                                 kl_div, layer_norm, margin_ranking_loss, pairwise_distance, pca_lowrank,
                                                 pdist, poisson_nll_loss, rms_norm, rrelu, rrelu_, svd_lowrank,
                                                 triplet_margin_loss)
+    from jitgrad.nn.modules.rnn import gru, lstm, rnn_relu, rnn_tanh
     from jitgrad.script.executor import eager_mode
     from jitgrad.script.graph.marks import ignore
     from jitgrad.serialization import load, save
@@ -47,6 +48,7 @@ _LATE = {"save": "serialization", "load": "serialization", "eager_mode": "script
          "ignore": "script.graph.marks", "compile": "compiler", "cond": "_higher_order_ops",
          "binomial": "distributions.counts", "poisson": "distributions.counts",
          "set_printoptions": "eager.format", "vmap": "func.vectorize",
+         **dict.fromkeys(("gru", "lstm", "rnn_relu", "rnn_tanh"), "nn.modules.rnn"),
          **dict.fromkeys(("sparse_coo_tensor", "sparse_csr_tensor", "spmm"), "sparse"),
          "GradScaler": "amp", "while_loop": "_higher_order_ops",
          **dict.fromkeys(("adaptive_max_pool1d", "alpha_dropout", "alpha_dropout_", "batch_norm", "bilinear",

@@ -246,3 +246,108 @@ def test_state_and_options():
     assert nn.GRU(4, 5, dtype=jitgrad.float64)(jitgrad.ones(2, 3, 4, dtype=jitgrad.float64))[0].dtype is jitgrad.float64
     with pytest.raises(ValueError, match="does not match weight dtype"):
         model(jitgrad.ones(2, 3, 4, dtype=jitgrad.float64))
+
+
+# --- functions of weights --------------------------------------------------------------------------------------------
+
+FUNCTIONS = {"RNN": "rnn_tanh", "GRU": "gru", "LSTM": "lstm"}
+
+
+def of_weights(library, model, x, hx, sizes=None):
+    """What the function computes from a layer's weights."""
+    name = "rnn_relu" if model.mode == "RNN_RELU" else FUNCTIONS[type(model).__name__]
+    params = [w for weights in model.all_weights for w in weights]
+    options = (params, model.bias, model.num_layers, 0.0, False, model.bidirectional)
+    if sizes is not None:
+        return getattr(library, name)(x, sizes, hx, *options)
+    return getattr(library, name)(x, hx, *options, model.batch_first)
+
+
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
+@pytest.mark.parametrize(("name", "kwargs"), LAYERS, ids=IDS)
+def test_functions_of_weights(name, kwargs):
+    """torch's values and gradients, padded and packed, and what a script computes."""
+    torch = pytest.importorskip("torch")
+    ours, theirs = layer(name, kwargs), getattr(torch.nn, name)(4, 5, **kwargs)
+    ours.load_state_dict({k: v.numpy() for k, v in theirs.state_dict().items()})
+    rng = np.random.default_rng(0)
+    array, sizes = rng.standard_normal((6, 3, 4)).astype(np.float32), [3, 3, 2, 1]
+    initial = states(ours, 6 if ours.batch_first else 3, rng)
+
+    def results(library, model, call, x, initial, *more):
+        x = library.tensor(x, requires_grad=True)
+        hx = [library.tensor(a, requires_grad=True) for a in initial]
+        found = call(x, hx[0] if len(hx) == 1 else tuple(hx), *more)
+        sum((y ** 2).sum() for y in found).backward()
+        leaves = [x, *hx, *model.parameters()]
+        arrays = [t.detach().numpy() for t in found] + [t.grad.numpy().copy() for t in leaves]
+        model.zero_grad()
+        return arrays
+
+    expected = results(torch, theirs, lambda x, hx: of_weights(torch, theirs, x, hx), array, initial)
+    scripted = jitgrad.script(lambda x, hx: of_weights(jitgrad, ours, x, hx))
+    for call in (lambda x, hx: of_weights(jitgrad, ours, x, hx), scripted):
+        close(results(jitgrad, ours, call, array, initial), expected)
+    if ours.proj_size:  # torch refuses gradients of packed batches with projections
+        return
+    data, initial = array.reshape(-1, 4)[:9], states(ours, 3, rng)
+    expected = results(torch, theirs, lambda x, hx: of_weights(torch, theirs, x, hx, torch.tensor(sizes)), data,
+                       initial)
+    scripted = jitgrad.script(lambda x, hx, sizes: of_weights(jitgrad, ours, x, hx, sizes))
+    for call in (lambda x, hx, sizes: of_weights(jitgrad, ours, x, hx, sizes), scripted):
+        close(results(jitgrad, ours, call, data, initial, jitgrad.tensor(sizes)), expected)
+
+
+def test_functions_take_keywords_and_draw_dropout():
+    model = layer("LSTM", {"num_layers": 2, "dropout": 0.5})
+    params = [w for weights in model.all_weights for w in weights]
+    x, h = jitgrad.randn(5, 3, 4), jitgrad.zeros(2, 3, 5)
+    options = {"params": params, "has_biases": True, "num_layers": 2, "dropout": 0.5, "bidirectional": False}
+    for train in (True, False):
+        model.train(train)
+        jitgrad.manual_seed(1)
+        out, (h_n, c_n) = model(x)
+        jitgrad.manual_seed(1)
+        found = jitgrad.lstm(input=x, hx=[h, h], train=train, batch_first=False, **options)
+        close([t.detach().numpy() for t in found], [t.detach().numpy() for t in (out, h_n, c_n)])
+    packed = pack_padded_sequence(x, jitgrad.tensor([5, 4, 1]))
+    found = jitgrad.lstm(data=packed.data, batch_sizes=packed.batch_sizes, hx=(h, h), train=False, **options)
+    expected = model(packed)[0].data.detach().numpy()
+    close([found[0].detach().numpy()], [expected])
+    del options["params"]
+    by_position = (packed.data, packed.batch_sizes, (h, h))
+    close([jitgrad.lstm(*by_position, params=params, train=False, **options)[0].detach().numpy()], [expected])
+    close([jitgrad.lstm(*by_position, params, train=False, **options)[0].detach().numpy()], [expected])
+    close([jitgrad.lstm(*by_position[:2], hx=(h, h), params=params, train=False, **options)[0].detach().numpy()],
+          [expected])
+
+
+@pytest.mark.parametrize("call", [
+    lambda t, x, h, w: t.lstm(x, [h], w, True, 1, 0.0, False, False, False),
+    lambda t, x, h, w: t.lstm(x, (h, h), w[:3], True, 1, 0.0, False, False, False),
+    lambda t, x, h, w: t.lstm(x, (h, h), w, True, 1, 0.0, False, False),
+    lambda t, x, h, w: t.lstm(x, (h, h), w, True, 1, 0.0, False, False, other=False),
+    lambda t, x, h, w: t.lstm(x, h, w, True, 1, 0.0, False, False, False),
+    lambda t, x, h, w: t.lstm(x.double(), (h, h), w, True, 1, 0.0, False, False, False),
+    lambda t, x, h, w: t.lstm(x[0], (h, h), w, True, 1, 0.0, False, False, False),
+    lambda t, x, h, w: t.gru(x, h, w[:2], True, 1, 0.0, False, False, False),
+    lambda t, x, h, w: t.rnn_tanh(3, h, w, True, 1, 0.0, False, False, False),
+], ids=range(9))
+def test_functions_refuse_as_torch(call):
+    torch = pytest.importorskip("torch")
+    kinds = []
+    for library in (torch, jitgrad):
+        weights = [w for ws in library.nn.LSTM(4, 5).all_weights for w in ws]
+        with pytest.raises((RuntimeError, TypeError, IndexError)) as caught:
+            call(library, library.ones(5, 3, 4), library.zeros(1, 3, 5), weights)
+        kinds.append(caught.type)
+    assert kinds[0] is kinds[1]
+
+
+def test_functions_look_at_states():
+    """torch does not: what does not fit is read from memory that is not the state's."""
+    w = [w for ws in nn.LSTM(4, 5).all_weights for w in ws]
+    x = jitgrad.ones(5, 3, 4)
+    for h, c in (((1, 2, 5), (1, 3, 5)), ((1, 3, 5), (1, 3, 4)), ((2, 3, 5), (1, 3, 5)), ((3, 5), (3, 5))):
+        with pytest.raises(RuntimeError, match=r"Expected (hidden|cell) size"):
+            jitgrad.lstm(x, (jitgrad.zeros(h), jitgrad.zeros(c)), w, True, 1, 0.0, False, False, False)

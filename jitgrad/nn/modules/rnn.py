@@ -63,6 +63,35 @@ def _lstm_layer(x: Tensor, h: Tensor, c: Tensor, weights: tuple[Tensor, ...], bi
     return out, h, c
 
 
+def _layers(mode: str, x: Tensor, h: Tensor, c: Any, sets: list[tuple[Tensor, ...]], bias: bool,
+            directions: int, dropout: float, mask: Tensor | None) -> Any:
+    """(T, B, I), states (D L, B, H), and the weights of each direction of each layer -> (T, B, D H), states."""
+    x, h, c = lower(x, "cuda"), lower(h, "cuda"), lower(c, "cuda")
+    last_h, last_c = [], []
+    for place, weights in enumerate(sets):
+        if place % directions == 0:
+            below = x
+            if place and dropout != 0.0:
+                below = F.dropout(x, dropout, True)
+            outs = []
+        backward = place % directions == 1
+        steps = below.flip(0) if backward else below
+        valid = mask.flip(0) if backward and mask is not None else mask
+        if mode == "LSTM":
+            out, h_n, c_n = _lstm_layer(steps, h[place], c[place], weights, bias,
+                                        len(weights) == (5 if bias else 3), valid)
+            last_c.append(c_n)
+        elif mode == "GRU":
+            out, h_n = _gru_layer(steps, h[place], weights, bias, valid)
+        else:
+            out, h_n = _simple_layer(steps, h[place], weights, bias, mode == "RNN_RELU", valid)
+        last_h.append(h_n)
+        outs.append(out.flip(0) if backward else out)
+        if place % directions == directions - 1:
+            x = jitgrad.cat(outs, 2) if directions == 2 else outs[0]
+    return x, jitgrad.stack(last_h), jitgrad.stack(last_c) if c is not None else None
+
+
 def _sorted(state: Tensor, order: Tensor | None) -> Tensor:
     """A state (layers, B, H) with its sequences in another order."""
     return state if order is None else state.index_select(1, order)
@@ -148,34 +177,6 @@ class RNNBase(Module):
         for state, what, size in states:
             _classes.require_state(state, (len(self._all_weights), x.shape[1], size), what)
 
-    def _layers(self, x: Tensor, h: Tensor, c: Tensor | None, mask: Tensor | None) -> Any:
-        """(T, B, I), states (D L, B, H) -> (T, B, D H), states."""
-        last_h, last_c = [], []
-        directions = 2 if self.bidirectional else 1
-        for place, names in enumerate(self._all_weights):
-            weights = tuple([getattr(self, name) for name in names])
-            if place % directions == 0:
-                below = x
-                if place and self.training and self.dropout != 0.0:
-                    below = F.dropout(x, self.dropout, True)
-                outs = []
-            backward = place % directions == 1
-            steps = below.flip(0) if backward else below
-            valid = mask.flip(0) if backward and mask is not None else mask
-            if self.mode == "LSTM":
-                out, h_n, c_n = _lstm_layer(steps, h[place], c[place], weights, self.bias,  # type: ignore[index]
-                                            self.proj_size != 0, valid)
-                last_c.append(c_n)
-            elif self.mode == "GRU":
-                out, h_n = _gru_layer(steps, h[place], weights, self.bias, valid)
-            else:
-                out, h_n = _simple_layer(steps, h[place], weights, self.bias, self.mode == "RNN_RELU", valid)
-            last_h.append(h_n)
-            outs.append(out.flip(0) if backward else out)
-            if place % directions == directions - 1:
-                x = jitgrad.cat(outs, 2) if directions == 2 else outs[0]
-        return x, jitgrad.stack(last_h), jitgrad.stack(last_c) if c is not None else None
-
     def _run(self, input: Any, h: Tensor | None, c: Tensor | None) -> Any:
         """Output (padded as the input is, or packed) and states."""
         lstm = self.mode == "LSTM"
@@ -214,8 +215,9 @@ class RNNBase(Module):
             c = x.new_zeros(len(self._all_weights), x.shape[1], self.hidden_size)
         self._checked(x, ((h, "hidden[0]", size), (c, "hidden[1]", self.hidden_size)) if lstm else  # type: ignore[arg-type]
                       ((h, "hidden", size),))
-        x, h, c = lower(x, "cuda"), lower(h, "cuda"), lower(c, "cuda")
-        out, h, c = self._layers(x, h, c, mask)
+        sets = [tuple([getattr(self, name) for name in names]) for names in self._all_weights]
+        out, h, c = _layers(self.mode, x, h, c, sets, self.bias, 2 if self.bidirectional else 1,
+                            self.dropout if self.training else 0.0, mask)
         if is_packed:
             result: Any = PackedSequence(packed(out, valid), batch_sizes, sorted_indices, unsorted_indices)
             return result, _sorted(h, unsorted_indices), _sorted(c, unsorted_indices) if lstm else None
@@ -303,6 +305,92 @@ class LSTM(RNNBase):
         else:
             out, h, c = self._run(input, hx[0], hx[1])
         return out, (h, c)
+
+
+# --- the layers as functions of their weights ------------------------------------------------------------------------
+
+_OPTIONS = ("params", "has_biases", "num_layers", "dropout", "train", "bidirectional")
+_PADDED, _PACKED = ("input", "hx", *_OPTIONS, "batch_first"), ("data", "batch_sizes", "hx", *_OPTIONS)
+
+
+def _bound(fn: str, names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The arguments in the order of `names`. TypeError unless there is one for each."""
+    if len(args) + len(kwargs) != len(names) or any(name not in names[len(args):] for name in kwargs):
+        raise TypeError(f"{fn}() received an invalid combination of arguments: it takes ({', '.join(_PADDED)}) or "
+                        f"({', '.join(_PACKED)})")
+    return (*args, *[kwargs[name] for name in names[len(args):]])
+
+
+def _of_weights(fn: str, mode: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, ...]:
+    """Output and states of one of the functions below."""
+    lstm = mode == "LSTM"
+    is_packed = "data" in kwargs or "batch_sizes" in kwargs or (  # else hx is the second, params the third
+        isinstance(args[3], (list, tuple)) if len(args) > 3 else
+        "hx" in kwargs if len(args) == 2 else "params" in kwargs and len(args) == 3)
+    bound = _bound(fn, _PACKED if is_packed else _PADDED, args, kwargs)
+    c: Any
+    hx, params, bias, num_layers, dropout, train, bidirectional = bound[2:] if is_packed else bound[1:-1]
+    if not isinstance(bound[0], Tensor) or isinstance(hx, Tensor) == lstm:
+        raise TypeError(f"{fn}() received an invalid combination of arguments: the input must be a Tensor, hx "
+                        + ("two of them" if lstm else "another"))
+    if lstm and len(hx) != 2:
+        raise RuntimeError("lstm expects two hidden states")
+    h, c = hx if lstm else (hx, None)
+    n = num_layers * (2 if bidirectional else 1)
+    k = len(params) // n if n > 0 else 0
+    least = 4 if bias else 2
+    if k * n != len(params) or k not in ((least, least + 1) if lstm else (least,)):
+        raise RuntimeError("got an incorrect number of RNN parameters")
+    sets = [tuple(params[i * k:i * k + k]) for i in range(n)]
+    if is_packed:
+        valid = present(bound[1])
+        x, mask = padded(bound[0], valid), valid.unsqueeze(-1)
+    else:
+        x, mask = bound[0], None
+        if x.dim() != 3:
+            raise IndexError(f"{fn}(): the input must have 3 axes, but it has {x.dim()}")
+        if bound[8]:
+            x = x.transpose(0, 1)
+    _classes.require_state(h, (n, x.shape[1], sets[0][1].shape[1]), "hidden")
+    if lstm:
+        _classes.require_state(c, (n, x.shape[1], sets[0][1].shape[0] // 4), "cell")
+    out, h, c = _layers(mode, x, h, c, sets, bias, 2 if bidirectional else 1, dropout if train else 0.0, mask)
+    if is_packed:
+        out = packed(out, valid)
+    elif bound[8]:
+        out = out.transpose(0, 1)
+    return (out, h, c) if lstm else (out, h)
+
+
+def lstm(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+    """`LSTM` of given weights: (T, B, I), or (B, T, I) with batch_first, hx = (h, c) -> output, h_n, c_n.
+
+    Called as lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first), or with a
+    packed batch as lstm(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional).
+
+    Args:
+        hx: states (D L, B, H).
+        params: weight_ih, weight_hh, bias_ih, bias_hh (with `has_biases`) and weight_hr (with a projection) for each
+            direction of each layer, one after another.
+
+    RuntimeError for states of other shapes and another number of weights.
+    """
+    return _of_weights("lstm", "LSTM", args, kwargs)
+
+
+def gru(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+    """`GRU` of given weights -> output, h_n; the arguments are those of `lstm`, with one state."""
+    return _of_weights("gru", "GRU", args, kwargs)
+
+
+def rnn_tanh(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+    """`RNN` of given weights -> output, h_n; the arguments are those of `lstm`, with one state."""
+    return _of_weights("rnn_tanh", "RNN_TANH", args, kwargs)
+
+
+def rnn_relu(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+    """`RNN` of given weights, with relu -> output, h_n; the arguments are those of `lstm`, with one state."""
+    return _of_weights("rnn_relu", "RNN_RELU", args, kwargs)
 
 
 __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
