@@ -4,7 +4,7 @@ from typing import Any
 
 from jitgrad.dtypes import int32, int64
 from jitgrad.ops.backend import backend
-from jitgrad.ops.library.core import apply, as_operand, cast, create, expand_to, whole, word
+from jitgrad.ops.library.core import apply, as_operand, cast, create, expand_to, require_tensor, whole, word
 from jitgrad.ops.library.sizes import maximum, product, require, require_equal
 
 __library__ = True
@@ -98,3 +98,16 @@ def zero_pivot(lu: Any) -> Any:
 def largest_side(A: Any) -> Any:
     """The larger of the sizes of matrices."""
     return maximum(A.shape[-2], A.shape[-1])
+
+
+def of_others(fn: str, a: Any, b: Any, argument: str) -> Any:
+    """A product of which one factor is no tensor: what a sparse one's class has in `__functions__`, by this name.
+
+    Scripts look there before they call the library. TypeError where there is nothing.
+    """
+    for x in (a, b):
+        own = getattr(type(x), "__functions__", None)
+        if own is not None:
+            return own[fn](a, b)
+    require_tensor(fn, a)
+    return require_tensor(fn, b, argument, 2)

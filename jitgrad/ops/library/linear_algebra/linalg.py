@@ -10,7 +10,7 @@ from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import Number, apply, as_operand, cast, expand_to, require_tensor, word
 from jitgrad.ops.library.elements.parts import conj
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.linear_algebra._checks import identity
+from jitgrad.ops.library.linear_algebra._checks import identity, of_others
 from jitgrad.ops.library.linear_algebra.decompositions import inv
 from jitgrad.ops.library.shapes.shape import clone
 from jitgrad.ops.library.sizes import axis, product, require_equal, static_int, text
@@ -34,23 +34,10 @@ def _c(x: Any) -> str:
     return names[x.dtype.name]
 
 
-def _of_others(fn: str, a: Any, b: Any, argument: str) -> Any:
-    """A product of which one factor is no tensor: what a sparse one's class has in `__functions__`, by this name.
-
-    Scripts look there before they call the library. TypeError where there is nothing.
-    """
-    for x in (a, b):
-        own = getattr(type(x), "__functions__", None)
-        if own is not None:
-            return own[fn](a, b)
-    require_tensor(fn, a)
-    return require_tensor(fn, b, argument, 2)
-
-
 def mm(input: AnyTensor[Tensor], mat2: AnyTensor[Tensor]) -> Tensor:
     """The product of two matrices."""
     if not (isinstance(input, AnyTensor) and isinstance(mat2, AnyTensor)):
-        return _of_others("mm", input, mat2, "mat2")
+        return of_others("mm", input, mat2, "mat2")
     if input.ndim != 2 or mat2.ndim != 2:
         raise RuntimeError("self must be a matrix" if input.ndim != 2 else "mat2 must be a matrix")
     if mode.low is not None:
@@ -76,7 +63,7 @@ def bmm(input: AnyTensor[Tensor], mat2: AnyTensor[Tensor]) -> Tensor:
 def matmul(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """The product of matrices and vectors of any ranks: batch axes broadcast, vectors are rows or columns."""
     if not (isinstance(input, AnyTensor) and isinstance(other, AnyTensor)):
-        return _of_others("matmul", input, other, "other")
+        return of_others("matmul", input, other, "other")
     return _matmul(input, other) if mode.low is None else _matmul(lower(input), lower(other))
 
 
@@ -124,7 +111,7 @@ def vdot(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
 def mv(input: AnyTensor[Tensor], vec: AnyTensor[Tensor]) -> Tensor:
     """A matrix times a vector."""
     if not (isinstance(input, AnyTensor) and isinstance(vec, AnyTensor)):
-        return _of_others("mv", input, vec, "vec")
+        return of_others("mv", input, vec, "vec")
     if input.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.ndim}, {vec.ndim}")
     if mode.low is not None:
