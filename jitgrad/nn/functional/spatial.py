@@ -45,8 +45,6 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
         raise NotImplementedError("Input Error: Only 3D, 4D and 5D input Tensors supported (got "
                                   f"{input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | "
                                   f"area | nearest-exact (got {mode})")
-    elif not input.dtype.is_floating_point and input.dtype != jitgrad.uint8:
-        raise NotImplementedError(f'"compute_indices_weights_{mode}" not implemented for {input.dtype}')
     if antialias:
         raise NotImplementedError("interpolate() has no antialias")
     axes = input.dim() - 2
@@ -81,6 +79,10 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
         if axes == 1:
             return _adaptive.adaptive_avg_pool1d(input, sizes)
         return _adaptive.adaptive_avg_pool2d(input, sizes) if axes == 2 else _adaptive.adaptive_avg_pool3d(input, sizes)
+    if mode in ("linear", "trilinear"):
+        _classes.require_kernel("compute_indices_weights_linear", input)
+    else:
+        _classes.require_kernel("compute_indices_weights_" + mode, input, "uint8")
     return _resampling.resize(input, sizes, ratios, mode, bool(align_corners))
 
 

@@ -87,6 +87,15 @@ def into(target: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Any:
     return target.dtype
 
 
+def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """The reduction of a loss: what torch's old arguments say, where one of them is given, else `reduction`."""
+    if size_average is None and reduce is None:
+        return reduction
+    if reduce is not None and not reduce:
+        return "none"
+    return "mean" if size_average is None or size_average else "sum"
+
+
 def require_same_dtype(input: AnyTensor[Tensor], target: AnyTensor[Tensor]) -> None:
     """RuntimeError for a target of another dtype."""
     if input.dtype is not target.dtype:
@@ -143,6 +152,16 @@ def require_wide(name: str, x: AnyTensor[Tensor]) -> None:
     """NotImplementedError for a tensor that is not float32 or float64."""
     if not x.dtype.is_floating_point or x.dtype.is_half:
         raise not_implemented(name, x.dtype)
+
+
+def require_kernel(kernel: str, x: AnyTensor[Tensor], *others: str, halves: bool = True) -> None:
+    """NotImplementedError for a dtype that torch's kernel does not have: it has floats and the `others` named.
+
+    Without `halves` those of half precision are on GPUs only.
+    """
+    d = x.dtype
+    if not (halves or not d.is_half or x.is_cuda) if d.is_floating_point else d.name not in others:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{word(d)}'")
 
 
 def require_probabilities(x: AnyTensor[Tensor]) -> None:

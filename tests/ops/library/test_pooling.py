@@ -120,3 +120,34 @@ def test_messages_at_run_time():
     fn(jitgrad.zeros(2, 3, 5, 5))
     with pytest.raises(RuntimeError, match=r"Given input size: \(4x2x5\)\. Calculated output size: \(4x0x1\)\. Output size is"):
         fn(jitgrad.zeros(2, 4, 2, 5))
+
+
+TYPES = ["F.unfold(x(2, 3, 5, 4), 2)", "F.fold(x(1, 8, 4), (3, 3), 2)", "F.avg_pool1d(x(2, 3, 7), 2)", "F.avg_pool2d(x(2, 3, 6, 5), 3, 1, 1, True, False)",
+         "F.avg_pool3d(x(1, 2, 4, 4, 4), 2)", "F.lp_pool1d(x(2, 3, 6), 2, 2)", "F.lp_pool1d(x(2, 3, 6), 3.0, 2)", "F.lp_pool2d(x(1, 2, 5, 5), 2, 2, ceil_mode=True)",
+         "F.adaptive_max_pool1d(x(2, 3, 7), 3)", "F.adaptive_max_pool2d(x(2, 3, 6, 5), 3)", "F.adaptive_avg_pool2d(x(2, 3, 7, 7), 3)",
+         "F.interpolate(x(1, 2, 5), size=3, mode='nearest')", "F.interpolate(x(1, 2, 4, 5), size=3)", "F.interpolate(x(1, 2, 4), size=3, mode='linear')",
+         "F.pad(x(2, 3, 4), (1, 1), mode='reflect')", "F.pad(x(2, 3, 4, 4), (1, 1, 0, 1), mode='replicate')", "F.pad(x(2, 3, 4), (1, 1), mode='circular')",
+         "F.conv1d(x(2, 4, 7), x(6, 4, 3))", "F.conv2d(x(2, 4, 6, 5), x(4, 4, 3, 2), dilation=2)", "F.conv_transpose2d(x(2, 4, 4, 3), x(4, 2, 3, 2))",
+         "F.conv2d(x(0, 4, 6, 5), x(4, 4, 3, 2), dilation=2)", "F.conv1d(x(2, 4, 7), x(0, 4, 3))", "F.conv1d(x(2, 4, 7), x(1, 2, 3), groups=2)"]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "int64", "bool", "float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("source", TYPES)
+def test_types(source, dtype):
+    """Integers, bools and halves: torch's numbers where it has a kernel, its error where it has none."""
+    def answer(library):
+        def x(*shape):
+            return library.arange(int(np.prod(shape))).reshape(shape).remainder(5).to(getattr(library, dtype))
+
+        try:
+            y = eval(source, {"F": library.nn.functional, "x": x})
+        except Exception as e:
+            return type(e)
+        return str(y.dtype).rpartition(".")[2], y.to(library.float64).numpy()
+
+    ours, theirs = answer(jitgrad), answer(torch)
+    if isinstance(ours, type) or isinstance(theirs, type):
+        assert ours is theirs
+    else:
+        assert ours[0] == theirs[0]
+        np.testing.assert_allclose(ours[1], theirs[1], rtol=0.02)

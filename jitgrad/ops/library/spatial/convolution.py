@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.dtypes import float32
+from jitgrad.dtypes import bool_, dtype, float32, int64
 from jitgrad.errors import NotStatic
 from jitgrad.ops.autocast import lower, mode
 from jitgrad.ops.backend import AnyTensor, Tensor
@@ -69,12 +69,18 @@ class _Call:
         if self.groups > 1 and isinstance(weight.shape[1], int):  # depthwise: `groups` says how many channels there are
             _fixed(weight.shape[0])
         self.channels = weight.shape[1] * self.groups if transposed else weight.shape[0]
+        require(weight.shape[0] >= self.groups, RuntimeError, f"Given groups={self.groups}, expected weight to be at "
+                f"least {self.groups} at dimension 0, but got weight of size {text(weight.shape)} instead")
         if self.groups > 1:
             require(weight.shape[0] % self.groups == 0, RuntimeError, f"Given groups={self.groups}, expected weight to "
                     f"be divisible by {self.groups} at dimension 0, but got weight of size [{text(weight.shape)}] "
                     "instead")
         self.bias = self._bias(fn, input, weight, bias, transposed)
         self.batched = input.ndim == rank + 2
+        if not self._has_kernel(input.dtype, transposed):
+            name = f"slow_conv{'_transpose' * transposed}{max(rank, 2)}d"
+            require(self.batched and input.shape[0] == 0, NotImplementedError,
+                    f"\"{name}\" not implemented for '{word(input.dtype)}'")
         self.dtype = input.dtype
         wide = float32 if self.dtype.is_half else self.dtype
         self.input = cast(input if self.batched else apply("unsqueeze", input, axis=0), wide)
@@ -97,6 +103,11 @@ class _Call:
             raise RuntimeError(f"Input type ({a}) and bias type ({b}) should be the same")
         require_equal(bias.shape[0], self.channels, message)
         return bias
+
+    def _has_kernel(self, d: dtype, transposed: bool) -> bool:
+        """Whether torch has a kernel for a dtype: of integers other than int64 only for windows without gaps."""
+        plain = not transposed and all(n == 1 for n in self.dilation)
+        return d.is_inexact or d is int64 or (plain and d is not bool_)
 
     def finish(self, y: Any) -> Any:
         """The row's result as the caller wants it: with the bias, in its dtype, without a batch axis if it had none."""
