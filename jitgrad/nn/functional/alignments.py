@@ -109,6 +109,7 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_leng
         float () or (N,). Source: Graves et al., "Connectionist Temporal Classification", ICML 2006.
     """
     log_probs = _widen(log_probs)
+    _classes.require_wide("ctc_loss", log_probs)
     one = log_probs.dim() == 2
     if one:
         log_probs = log_probs.unsqueeze(1)

@@ -263,6 +263,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor, full: bool = F
     if (var < 0).any():
         raise ValueError("var has negative entry/entries")
     var = _classes.variance_of(input, var)
+    _classes.into(var, eps)  # which torch writes into it
     bounded = var + (var.clamp_min(eps) - var).detach()
     loss = 0.5 * (jitgrad.log(bounded) + (input - target) ** 2 / bounded)
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)

@@ -110,6 +110,7 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
     With use_input_stats the running moments, if any, move towards the batch's average. Raises ValueError for a single
     spatial element. Source: Ulyanov et al., "Instance Normalization", 2016.
     """
+    _classes.require_one_dtype(input, weight, bias, running_mean, running_var)
     x = _norms.wide(input)
     if use_input_stats or running_mean is None or running_var is None:
         _classes.require_several(input, spatial=True)
@@ -139,6 +140,7 @@ def local_response_norm(input: Tensor, size: int, alpha: Number = 1e-4, beta: Nu
     squares = (input * input).flatten(2).unsqueeze(1)
     if input.dim() > 3:
         squares = _widen(squares, "cpu")
+        _classes.require_kernel("avg_pool3d_out_frame", squares, "int64", halves=False)
     padded: Tensor = pad_constant(squares, (0, 0, size // 2, (size - 1) // 2), 0.0)
     means = _pooling.avg_pool2d(padded, (size, 1), 1).reshape(input.shape)
     return input / (means * alpha + k) ** beta

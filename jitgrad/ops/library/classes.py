@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.dtypes import int32, int64
+from jitgrad.dtypes import float32, int32, int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import apply, as_operand, cast, create, not_implemented, result_dtype, whole, word
 from jitgrad.ops.library.shapes.indexing import checked_indices
@@ -209,6 +209,30 @@ def require_groups(input: AnyTensor[Tensor], groups: Any) -> None:
     """RuntimeError unless the channels (axis 1) can be split into so many groups."""
     require(input.shape[1] % groups == 0, RuntimeError, "Expected number of channels in input to be divisible by "
             "num_groups, but got input of shape [", *joined(input.shape, ", "), "] and num_groups=", groups)
+
+
+def require_normalized(sizes: Sequence[Any], weight: AnyTensor[Tensor] | None, bias: AnyTensor[Tensor] | None) -> None:
+    """RuntimeError unless a norm's parameters have the sizes over which it goes."""
+    for name, x in (("weight", weight), ("bias", bias)):
+        if x is None:
+            continue
+
+        def message(name: str = name, x: Any = x) -> str:
+            return (f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {text(x.shape)} "
+                    f"and normalized_shape = {text(sizes)}")
+
+        if x.ndim != len(sizes):
+            raise RuntimeError(message())
+        for given, wanted in zip(x.shape, sizes, strict=True):
+            require_equal(given, wanted, message)
+
+
+def require_one_dtype(input: AnyTensor[Tensor], *vectors: AnyTensor[Tensor] | None) -> None:
+    """RuntimeError on the CPU unless a norm's vectors have the input's dtype, or, of half types, all float32."""
+    found = {x.dtype for x in vectors if x is not None}
+    if not input.is_cuda and found - {input.dtype} and not (input.dtype.is_half and found == {float32}):
+        raise RuntimeError(f"mixed dtype (CPU): parameters of {input.dtype}, or of float32 with half types, are "
+                           f"expected, but got {', '.join(sorted(map(str, found)))}")
 
 
 def require_trailing(input: AnyTensor[Tensor], sizes: Sequence[Any]) -> None:
