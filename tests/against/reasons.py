@@ -28,7 +28,7 @@ RAISED_HERE = {
     r"a view of a leaf Variable|a leaf Variable that requires grad":
         "writes to leaves that require grad, without derivative too",
     r"whose parts are (b?float16) are not available": "complex numbers of half precision",
-    r"(logsumexp|logcumsumexp|logaddexp)\w* not implemented for 'Complex": "no such sum of complex exponentials",
+    r"(logsumexp|logcumsumexp|logaddexp)\w*.? not implemented for 'Complex": "no such sum of complex exponentials",
     r'nextafter" not implemented for': "neighbours of half types",
     r"of complex matrices is not available|conv\w* of complex|complex tensors? is not available": "complex matrices",
 }

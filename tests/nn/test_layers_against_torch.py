@@ -301,6 +301,9 @@ def test_dtypes_of_the_parameters_of_norms(name):
 
 
 SOURCES = [
+    "t.addcmul(ones(3).int(), ones(3).int(), ones(3).int(), value=-2.5)", "t.add(ones(3).half(), ones(3).half(), alpha=1e5)",
+    "t.sub(ones(3).byte(), ones(3).byte(), alpha=300)", "t.linalg.vecdot(ones(3).int(), ones(3).int())",
+    "t.linalg.vecdot(ones(3).half(), ones(3))", "t.linalg.qr(ones(3, 2).half())",
     "F.layer_norm(ones(2, 4), (4,), ones(3))",
     "F.layer_norm(ones(2, 4), (4,), None, ones(1))",
     "F.rms_norm(ones(2, 4), (4,), ones(()))",

@@ -331,7 +331,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
             with jitgrad.no_grad():
                 _norms.follow(running_mean, running_var, mean.detach().reshape(-1), variance.detach().reshape(-1),
                               input.numel() / input.shape[1], momentum)
-    else:
+    elif running_mean is not None and running_var is not None:  # as they are, or it would have been an error
         centred = x - _classes.along(running_mean, input.dim(), 1)
         variance = _classes.along(running_var, input.dim(), 1)
     y = centred * jitgrad.rsqrt(variance + eps)

@@ -5,7 +5,7 @@ from typing import Any
 
 from jitgrad.dtypes import float32, int32, int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import apply, as_operand, cast, create, not_implemented, result_dtype, whole, word
+from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, not_implemented, result_dtype, whole, word
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.sizes import is_one, joined, product, require, require_equal, text
 
@@ -79,7 +79,7 @@ def along(vector: AnyTensor[Tensor], ndim: int, axis: int) -> Tensor:
     return apply("reshape", vector, shape=tuple(vector.shape[0] if a == axis else 1 for a in range(ndim)))
 
 
-def into(target: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Any:
+def into(target: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Any:
     """The target's dtype, into which torch writes what it computes of both. RuntimeError where it cannot hold that."""
     d = result_dtype(target, other)
     if d.category > target.dtype.category:

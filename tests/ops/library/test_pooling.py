@@ -151,3 +151,38 @@ def test_types(source, dtype):
     else:
         assert ours[0] == theirs[0]
         np.testing.assert_allclose(ours[1], theirs[1], rtol=0.02)
+
+
+COMPLEX = [lambda m, x: m.nn.functional.conv1d(x(2, 4, 7), x(6, 4, 3), x(6), padding="same"),
+           lambda m, x: m.nn.functional.conv2d(x(2, 4, 6, 5), x(4, 2, 3, 2), None, 1, 0, 2, 2),
+           lambda m, x: m.nn.functional.conv_transpose2d(x(2, 4, 4, 3), x(4, 2, 3, 2), x(2), 2, 1), lambda m, x: m.renorm(x(3, 2), 2, 1, 0.5)]
+
+
+@pytest.mark.parametrize("call", COMPLEX)
+def test_complex_numbers(call):
+    def answer(library):
+        xs, rng = [], np.random.default_rng(0)
+
+        def x(*shape):
+            xs.append(library.tensor(rng.normal(size=shape) + 1j * rng.normal(size=shape), requires_grad=True))
+            return xs[-1]
+
+        y = call(library, x)
+        gradients = library.autograd.grad(library.view_as_real(y).pow(2).sum(), xs)
+        return [np.asarray(v.detach().resolve_conj()) for v in (y, *gradients)]
+
+    for ours, theirs in zip(answer(jitgrad), answer(torch), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-9)
+
+
+def test_complex_numbers_in_scripts():
+    def f(x, w, b):
+        return F.conv2d(x, w, b, (2, 1), 1, 1, 2)
+
+    rng = np.random.default_rng(0)
+    xs = [jitgrad.tensor(rng.normal(size=s) + 1j * rng.normal(size=s), requires_grad=True) for s in ((2, 4, 6, 5), (4, 2, 3, 2), (4,))]
+    y, z = f(*xs), jitgrad.script(f)(*xs)
+    np.testing.assert_allclose(z.detach().numpy(), y.detach().numpy(), atol=1e-9)
+    pairs = [jitgrad.autograd.grad(jitgrad.view_as_real(v).pow(2).sum(), xs) for v in (y, z)]
+    for a, b in zip(*pairs, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), atol=1e-9)

@@ -9,6 +9,7 @@ from jitgrad.errors import NotStatic
 from jitgrad.ops.autocast import lower, mode
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import apply, bind, cast, require_tensor, word
+from jitgrad.ops.library.elements.parts import complex, imag, real
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import joined, per_axis, require, require_equal, static_int, text
 
@@ -117,6 +118,19 @@ class _Call:
         return y if self.batched else apply("squeeze", y, axis=0)
 
 
+def _of_parts(fn: Any, rank: int, x: Any, w: Any, b: Any, how: tuple[Any, ...]) -> Any:
+    """A convolution of complex numbers: four of real ones."""
+    bias = (None, None) if b is None else (real(b), imag(b))
+    return complex(fn(rank, real(x), real(w), bias[0], *how) - fn(rank, imag(x), imag(w), None, *how),
+                   fn(rank, real(x), imag(w), bias[1], *how) + fn(rank, imag(x), real(w), None, *how))
+
+
+def _is_complex(*operands: Any) -> bool:
+    """Whether tensors, those that are given, have one complex dtype."""
+    found = {x.dtype for x in operands if isinstance(x, AnyTensor)}
+    return len(found) == 1 and found.pop().is_complex
+
+
 def _conv(rank: int, input: AnyTensor[Tensor], weight: AnyTensor[Tensor], bias: AnyTensor[Tensor] | None = None,
           stride: Sizes = 1, padding: Any = 0, dilation: Sizes = 1, groups: int = 1) -> Tensor:
     """Windows of input times weight: (N, C, L) or (C, L), (O, C / groups, k), (O,) give (N, O, windows).
@@ -124,6 +138,8 @@ def _conv(rank: int, input: AnyTensor[Tensor], weight: AnyTensor[Tensor], bias: 
     Padding is one number per axis, "valid" (none) or "same" (as many windows as elements, stride 1). Raises
     RuntimeError in torch's words for sizes and dtypes that do not fit.
     """
+    if _is_complex(input, weight, bias):
+        return _of_parts(_conv, rank, input, weight, bias, (stride, padding, dilation, groups))
     call = _Call(f"conv{rank}d", input, weight, bias, stride, dilation, groups, rank)
     x = call.input
     if isinstance(padding, str):
@@ -161,6 +177,9 @@ def _conv_transpose(rank: int, input: AnyTensor[Tensor], weight: AnyTensor[Tenso
 
     `output_padding` says which of the sizes that a stride maps to L is meant.
     """
+    if _is_complex(input, weight, bias):
+        how = stride, padding, output_padding, groups, dilation
+        return _of_parts(_conv_transpose, rank, input, weight, bias, how)
     call = _Call(f"conv_transpose{rank}d", input, weight, bias, stride, dilation, groups, rank, transposed=True)
     pads, extra = _static("padding", padding, rank), _static("output_padding", output_padding, rank)
     if any(p < 0 for p in pads):
