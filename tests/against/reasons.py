@@ -46,6 +46,9 @@ SEEN = {
     ("values", r"median|kthvalue"): "PyTorch's medians of expanded tensors",
 }
 
+#: families in which the types of all errors are equal
+EQUAL_ERRORS = {"indexing", "views"}
+
 
 def reason(case: Case, found: str, ours: Answer, theirs: Answer) -> str:
     """Why a difference stays, or nothing."""
@@ -54,7 +57,7 @@ def reason(case: Case, found: str, ours: Answer, theirs: Answer) -> str:
             return why
         if ours.error and not theirs.error and (why := _of(RAISED_HERE, ours.text)):
             return why
-        if ours.error and theirs.error and not theirs.error.startswith("backward"):
+        if ours.error and theirs.error and not theirs.error.startswith("backward") and case.family not in EQUAL_ERRORS:
             return "both raise, of two faults another first"
         return ""
     return next((why for (word, pattern), why in SEEN.items()
