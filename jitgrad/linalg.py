@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from jitgrad.dtypes import int64
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.autocast import lower
 from jitgrad.ops.library import reduce as _reduce
-from jitgrad.ops.library.core import apply, cast
+from jitgrad.ops.library.core import apply, word
 from jitgrad.ops.library.elements import parts as _parts
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra import (_checks, decompositions as _decompositions, factors as _factors,
@@ -35,10 +34,14 @@ tensorinv, tensorsolve, vander = _solutions.tensorinv, _solutions.tensorsolve, _
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """Sums of products along dim, with broadcasting."""
-    product: Any = _parts.conj(lower(x)) * lower(y)
-    if not product.dtype.is_inexact:
-        product = cast(product, int64)
+    """Sums of products along dim, with broadcasting. RuntimeError for integers, and for two dtypes."""
+    x, y = lower(x), lower(y)
+    if not x.dtype.is_inexact:
+        raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {word(x.dtype)}")
+    if x.dtype is not y.dtype:
+        raise RuntimeError(f"linalg.vecdot: Expected x and y to have the same dtype, but found x of type "
+                           f"{word(x.dtype)} and y of type {word(y.dtype)} instead")
+    product: Any = _parts.conj(x) * y
     return apply("sum", product, axes=axes(dim, product.ndim), keepdim=False)  # type: ignore[no-any-return]
 
 

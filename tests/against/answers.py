@@ -48,7 +48,7 @@ def make(module: Any, made: Made) -> Any:
 
 
 def values(module: Any, x: Any) -> Any:
-    x = x.detach()
+    x = x.detach().clone()  # also of PyTorch's zeros that have no memory
     if x.is_complex():
         x = module.view_as_real(x.resolve_conj() if hasattr(x, "resolve_conj") else x)
     if word(x.dtype) in ("bfloat16", "float16"):

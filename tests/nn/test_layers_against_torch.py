@@ -3,6 +3,7 @@
 # ruff: noqa: E501  (tables)
 
 import inspect
+import itertools
 
 import numpy as np
 import pytest
@@ -272,3 +273,66 @@ def test_clipping_and_vectors():
     nn.utils.vector_to_parameters(jitgrad.arange(9.0), layer.parameters())
     assert layer.bias.tolist() == [6, 7, 8]
     assert layer.weight.is_leaf
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "group_norm", "batch_norm", "running", "instance_norm", "rms_norm"])
+@pytest.mark.filterwarnings("ignore")  # torch's, of mixed dtypes in rms_norm
+def test_dtypes_of_the_parameters_of_norms(name):
+    """A norm's vectors have its input's dtype, or all float32 where that is of half precision; else RuntimeError."""
+    def answer(library, of_input, of_weight, of_bias):
+        F, ones = library.nn.functional, library.ones
+        x = library.arange(24.0).reshape(2, 4, 3).to(getattr(library, of_input))
+        weight = ones(4, dtype=getattr(library, of_weight))
+        bias = None if of_bias is None else ones(4, dtype=getattr(library, of_bias))
+        y = {"layer_norm": lambda: F.layer_norm(x.transpose(1, 2), (4,), weight, bias),
+             "group_norm": lambda: F.group_norm(x, 2, weight, bias),
+             "batch_norm": lambda: F.batch_norm(x, None, None, weight, bias, True),
+             "running": lambda: F.batch_norm(x, ones(4), ones(4), weight, bias),
+             "instance_norm": lambda: F.instance_norm(x, None, None, weight, bias),
+             "rms_norm": lambda: F.rms_norm(x.transpose(1, 2), (4,), weight)}[name]
+        try:
+            return str(y().dtype).rpartition(".")[2]
+        except Exception as e:
+            return type(e).__name__
+
+    floats = ["float16", "bfloat16", "float32", "float64"]
+    for three in itertools.product(floats, floats, [None, *floats]):
+        assert answer(jitgrad, *three) == answer(torch, *three), three
+
+
+SOURCES = [
+    "t.addcmul(ones(3).int(), ones(3).int(), ones(3).int(), value=-2.5)", "t.add(ones(3).half(), ones(3).half(), alpha=1e5)",
+    "t.sub(ones(3).byte(), ones(3).byte(), alpha=300)", "t.linalg.vecdot(ones(3).int(), ones(3).int())",
+    "t.linalg.vecdot(ones(3).half(), ones(3))", "t.linalg.qr(ones(3, 2).half())",
+    "F.layer_norm(ones(2, 4), (4,), ones(3))",
+    "F.layer_norm(ones(2, 4), (4,), None, ones(1))",
+    "F.rms_norm(ones(2, 4), (4,), ones(()))",
+    "F.rms_norm(ones(2, 4, dtype=t.complex64), (4,))",
+    "F.batch_norm(ones(3, 4).int(), None, None)",
+    "F.pdist(ones(3, 4).half())",
+    "F.pdist(ones(3, 4, dtype=t.complex64))",
+    "F.cosine_similarity(ones(3).int(), ones(3).double(), 0)",
+    "F.gaussian_nll_loss(ones(3), ones(3), ones(3).int())",
+    "F.local_response_norm(ones(2, 4, 3, 2).half(), 2)",
+    "F.ctc_loss(ones(6, 2, 4).bfloat16(), t.ones(2, 2).long(), (6, 5), (2, 1))",
+    "t.addbmm(ones(3), ones(3, 4), ones(4))",
+    "t.addbmm(ones(3), ones(2, 3, 4), ones(2, 4, 3))",
+    "t.addbmm(ones(5, 5), ones(2, 3, 4), ones(2, 4, 3))",
+    "t.addbmm(ones(3).double(), ones(2, 3, 4), ones(2, 4, 3))",
+    "t.addbmm(ones(3).int(), ones(2, 3, 4).int(), ones(2, 4, 3).int(), beta=0.5)",
+    "t.addbmm(ones(3).bool(), ones(2, 3, 4).bool(), ones(2, 4, 3).bool())",
+    "t.addbmm(ones(3), ones(2, 3, 4, 5), ones(2, 4, 3))",
+]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_preconditions(source):
+    def answer(library):
+        try:
+            y = eval(source, {"t": library, "F": library.nn.functional, "ones": library.ones})
+        except Exception as e:
+            return type(e)
+        return str(y.dtype).rpartition(".")[2], y.tolist()
+
+    ours, theirs = answer(jitgrad), answer(torch)
+    assert ours == theirs if isinstance(theirs, type) else ours[0] == theirs[0] and np.allclose(ours[1], theirs[1])

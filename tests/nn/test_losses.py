@@ -184,3 +184,31 @@ def test_initialisations():
     for shape, groups in (((4, 2, 3), 2), ((2, 3, 3, 3), 1)):
         np.testing.assert_array_equal(nn.init.dirac_(jitgrad.empty(*shape), groups).numpy(),
                                       torch.nn.init.dirac_(torch.empty(*shape), groups).numpy())
+
+
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "smooth_l1_loss", "kl_div", "poisson_nll_loss",
+                                  "soft_margin_loss", "hinge_embedding_loss", "binary_cross_entropy",
+                                  "binary_cross_entropy_with_logits", "multilabel_soft_margin_loss"])
+@pytest.mark.parametrize("old", [{"reduce": False}, {"size_average": False}, {"size_average": True, "reduction": "sum"},
+                                 {"size_average": False, "reduce": False}, {"reduce": "sum", "reduction": "none"}])
+@pytest.mark.filterwarnings("ignore")
+def test_old_names_of_the_reduction(name, old):
+    x, y = (RNG.random((3, 4)).astype(np.float32) for _ in range(2))
+    expected = getattr(torch.nn.functional, name)(torch.tensor(x), torch.tensor(y), **old)
+
+    def loss(a, b):
+        return getattr(F, name)(a, b, **old)
+
+    given = jitgrad.tensor(x), jitgrad.tensor(y)
+    np.testing.assert_allclose(loss(*given).numpy(), expected.numpy(), rtol=1e-5)
+
+
+def test_old_names_of_the_reduction_in_scripts():
+    @jitgrad.script
+    def loss(x, y, classes):
+        apart = F.mse_loss(x, y, reduce=False)
+        return apart + F.l1_loss(x, y, size_average=False) + F.nll_loss(x, classes, reduce=False).sum()
+
+    x, y, classes = jitgrad.tensor(values(3, 4)), jitgrad.tensor(values(3, 4)), jitgrad.tensor([0, 3, 1])
+    expected = (x - y) ** 2 + (x - y).abs().sum() - x.gather(1, classes.unsqueeze(1)).sum()
+    np.testing.assert_allclose(loss(x, y, classes).numpy(), expected.numpy(), rtol=1e-5)

@@ -262,9 +262,11 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | 
 
     Raises RuntimeError where the last sizes differ. Source: Ba et al., "Layer Normalization", 2016.
     """
-    input = _widen(input, "cuda")
+    input, weight, bias = _widen(input, "cuda"), _widen(weight, "cuda"), _widen(bias, "cuda")
+    _classes.require_normalized(normalized_shape, weight, bias)
     _classes.require_trailing(input, normalized_shape)
     _classes.require_floats("LayerNormKernelImpl", input)
+    _classes.require_one_dtype(input, weight, bias)
     dims = tuple(range(-len(normalized_shape), 0))
     _, centred, variance = _norms.moments(_norms.wide(input), dims)
     y = centred * jitgrad.rsqrt(variance + eps)
@@ -278,22 +280,25 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
              eps: Number | None = None) -> Tensor:
     """input / sqrt(mean(input^2) + eps) * weight over the last axes. Source: Zhang and Sennrich, 2019."""
     input = _widen(input, "cuda")
+    _classes.require_normalized(normalized_shape, weight, None)
     _classes.require_trailing(input, normalized_shape)
     dims = tuple(range(-len(normalized_shape), 0))
-    _classes.require_floats("rms_norm", input)
+    if not input.dtype.is_complex:
+        _classes.require_floats("rms_norm", input)
     x = _norms.wide(input)
     floor = jitgrad.finfo(x.dtype).eps if eps is None else eps
     y = x * jitgrad.rsqrt((x * x).mean(dims, keepdim=True) + floor)
-    return _norms.like(y if weight is None else y * weight, input)
+    return (y if weight is None else y * weight).to(input.dtype)
 
 
 @composite
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
                eps: Number = 1e-05) -> Tensor:
     """layer_norm of num_groups groups of channels of (N, C, ...). Source: Wu and He, 2018."""
-    input = _widen(input, "cuda")
+    input, weight, bias = _widen(input, "cuda"), _widen(weight, "cuda"), _widen(bias, "cuda")
     _classes.require_groups(input, num_groups)
     _classes.require_floats("GroupNormKernelImpl", input)
+    _classes.require_one_dtype(input, weight, bias)
     _, centred, variance = _norms.moments(_norms.wide(input).reshape(input.shape[0], num_groups, -1), -1)
     y = (centred * jitgrad.rsqrt(variance + eps)).reshape(input.shape)
     return _norms.scaled(y, weight, bias, input)
@@ -311,7 +316,11 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
                          ("bias", bias)):
         if vector is not None:
             _classes.require_channels(input, vector, name)
+    if not training and (running_mean is None or running_var is None):
+        raise RuntimeError(f"{'running_mean' if running_mean is None else 'running_var'} must be defined in evaluation "
+                           "mode")
     _classes.require_floats("batch_norm", input)
+    _classes.require_one_dtype(input, weight, bias, running_mean, running_var)
     dims = (0, *range(2, input.dim()))
     if training:
         _classes.require_several(input, spatial=False)
@@ -322,10 +331,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
             with jitgrad.no_grad():
                 _norms.follow(running_mean, running_var, mean.detach().reshape(-1), variance.detach().reshape(-1),
                               input.numel() / input.shape[1], momentum)
-    elif running_mean is None or running_var is None:
-        raise RuntimeError(f"{'running_mean' if running_mean is None else 'running_var'} must be defined in evaluation "
-                           "mode")
-    else:
+    elif running_mean is not None and running_var is not None:  # as they are, or it would have been an error
         centred = x - _classes.along(running_mean, input.dim(), 1)
         variance = _classes.along(running_var, input.dim(), 1)
     y = centred * jitgrad.rsqrt(variance + eps)
@@ -345,10 +351,10 @@ def normalize(input: Tensor, p: Number = 2.0, dim: int = 1, eps: Number = 1e-12,
 @composite
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: Number = 1e-8) -> Tensor:
     """x1 . x2 / (|x1| |x2|) along dim, the norms at least eps."""
-    x1, x2 = jitgrad.broadcast_tensors(_widen(x1, "cuda"), _widen(x2, "cuda"))
-    if not jitgrad.result_type(x1, x2).is_floating_point:
-        raise RuntimeError("expected common dtype to be floating point, yet common dtype is "
-                           f"{jitgrad.result_type(x1, x2)}")
+    d = jitgrad.result_type(_widen(x1, "cuda"), _widen(x2, "cuda"))
+    if not d.is_floating_point:
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {d}")
+    x1, x2 = jitgrad.broadcast_tensors(x1.to(d), x2.to(d))
     n1 = _reduce.vector_norm(x1, 2, dim, True).clamp_min(eps)
     n2 = _reduce.vector_norm(x2, 2, dim, True).clamp_min(eps)
     return ((x1 / n1) * (x2 / n2)).sum(dim)
@@ -357,5 +363,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: Number = 1e-8) 
 def pdist(input: Tensor, p: Number = 2.0) -> Tensor:
     """The p-norms of the differences of all pairs of rows, (N, D) -> (N (N - 1) / 2,), in the order of i < j."""
     input = _widen(input, "cuda")
+    if not input.dtype.is_floating_point:
+        raise RuntimeError("pdist only supports floating-point dtypes")
+    _classes.require_wide("pdist", input)
     pairs = jitgrad.triu_indices(input.shape[0], input.shape[0], 1)
     return _norms.p_norm(input[pairs[0]] - input[pairs[1]], p, -1)

@@ -10,13 +10,14 @@ from jitgrad.ops.autocast import widen as _widen
 from jitgrad.ops.library import activation as _activation, classes as _classes
 
 Number = bool | int | float
+Legacy = bool | None  # size_average and reduce: torch's old names for the reduction
 
 #: the logarithm of an impossible path: finite, so that slopes at it are numbers
 IMPOSSIBLE = -1e30
 
 
 def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: Number = 1.0, weight: Tensor | None = None,
-                      size_average: None = None, reduce: None = None, reduction: str = "mean") -> Tensor:
+                      size_average: Legacy = None, reduce: Legacy = None, reduction: str = "mean") -> Tensor:
     """sum over the classes j but the target y of max(0, margin - input[y] + input[j])^p * weight[y] / C.
 
     Args:
@@ -25,6 +26,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: Number 
         p: 1 or 2.
         weight: float (C,).
     """
+    reduction = _classes.reduction_of(size_average, reduce, reduction)
     input = _widen(input)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
@@ -46,7 +48,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: Number 
     return _reduced(loss.squeeze(0) if one else loss, reduction)
 
 
-def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None,
+def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: Legacy = None, reduce: Legacy = None,
                            reduction: str = "mean") -> Tensor:
     """sum over labels y and other classes j of max(0, 1 - input[y] + input[j]) / C.
 
@@ -54,6 +56,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: None = N
         input: float (N, C) or (C,).
         target: int64, input's shape: the labels, then -1 and anything.
     """
+    reduction = _classes.reduction_of(size_average, reduce, reduction)
     input = _widen(input)
     _classes.require_wide("multilabel_margin_loss_forward_out_frame", input)
     valid = jitgrad.cumprod((target >= 0).to(jitgrad.int64), -1) == 1
@@ -66,9 +69,10 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: None = N
     return _reduced(jitgrad.where(counted, terms, 0.0).sum((-2, -1)) / input.shape[-1], reduction)
 
 
-def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: None = None,
-                                reduce: None = None, reduction: str = "mean") -> Tensor:
+def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None,
+                                size_average: Legacy = None, reduce: Legacy = None, reduction: str = "mean") -> Tensor:
     """The mean over classes of -(target log(sigmoid(input)) + (1 - target) log(sigmoid(-input))) * weight."""
+    reduction = _classes.reduction_of(size_average, reduce, reduction)
     loss = -(target * _activation.logsigmoid(input) + (1 - target) * _activation.logsigmoid(-input))
     loss = loss if weight is None else loss * weight
     return _reduced(loss.sum(-1) / loss.shape[-1], reduction)
@@ -105,6 +109,7 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_leng
         float () or (N,). Source: Graves et al., "Connectionist Temporal Classification", ICML 2006.
     """
     log_probs = _widen(log_probs)
+    _classes.require_wide("ctc_loss", log_probs)
     one = log_probs.dim() == 2
     if one:
         log_probs = log_probs.unsqueeze(1)

@@ -10,6 +10,7 @@ from jitgrad.ops.library import activation as _activation, classes as _classes, 
 from jitgrad.ops.library.core import composite
 
 Number = bool | int | float
+Legacy = bool | None  # size_average and reduce: torch's old names for the reduction
 
 #: torch's words for a loss whose input must not be rounded to half precision
 UNSAFE = ("torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
@@ -52,9 +53,10 @@ def _promoted(name: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]
 
 
 @composite
-def mse_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None, reduction: str = "mean",
+def mse_loss(input: Tensor, target: Tensor, size_average: Legacy = None, reduce: Legacy = None, reduction: str = "mean",
              weight: Tensor | None = None) -> Tensor:
     """(input - target)^2; "mean" with a weight is the weighted mean."""
+    reduction = _classes.reduction_of(size_average, reduce, reduction)
     input, target = _promoted("mse", input, target)
     d = input - target
     loss = d * d
@@ -62,21 +64,23 @@ def mse_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: N
 
 
 @composite
-def l1_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None, reduction: str = "mean",
+def l1_loss(input: Tensor, target: Tensor, size_average: Legacy = None, reduce: Legacy = None, reduction: str = "mean",
             weight: Tensor | None = None) -> Tensor:
     """|input - target|; "mean" with a weight is the weighted mean."""
+    reduction = _classes.reduction_of(size_average, reduce, reduction)
     input, target = _widen(input), _widen(target)
     loss = jitgrad.abs(input - target)
     return _weighted(loss, weight, reduction)
 
 
 @composite
-def smooth_l1_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None,
+def smooth_l1_loss(input: Tensor, target: Tensor, size_average: Legacy = None, reduce: Legacy = None,
                    reduction: str = "mean", beta: Number = 1.0) -> Tensor:
     """d^2 / (2 beta) where d = |input - target| is below beta, else d - beta / 2. `beta` of 0 gives l1_loss.
 
     Raises RuntimeError for a negative beta.
     """
+    reduction = _classes.reduction_of(size_average, reduce, reduction)
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     input, target = _promoted("smooth_l1", input, target)
@@ -107,8 +111,8 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: Nu
 
 
 @composite
-def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: None = None,
-             ignore_index: int = -100, reduce: None = None, reduction: str = "mean") -> Tensor:
+def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Legacy = None,
+             ignore_index: int = -100, reduce: Legacy = None, reduction: str = "mean") -> Tensor:
     """-weight[target] * input at the target classes.
 
     Args:
@@ -119,6 +123,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     Raises:
         IndexError: a class out of range.
     """
+    reduction = _classes.reduction_of(size_average, reduce, reduction)
     input = _widen(input)
     _classes.require_floats("nll_loss_out_frame", input)
     if _classes.all_count(input, target, ignore_index):
@@ -142,8 +147,8 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
 
 
 @composite
-def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: None = None,
-                  ignore_index: int = -100, reduce: None = None, reduction: str = "mean",
+def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Legacy = None,
+                  ignore_index: int = -100, reduce: Legacy = None, reduction: str = "mean",
                   label_smoothing: Number = 0.0) -> Tensor:
     """The cross entropy of softmax(input) and the target.
 
@@ -157,6 +162,7 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     Raises:
         IndexError: a class out of range.
     """
+    reduction = _classes.reduction_of(size_average, reduce, reduction)
     input, target = _widen(input), _widen(target)
     axis = 0 if input.dim() == 1 else 1
     soft = _classes.require_target(input, target)
@@ -201,12 +207,13 @@ def _soft_cross_entropy(logp: Tensor, target: Tensor, weight: Tensor | None, red
 
 
 @composite
-def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: None = None,
-                         reduce: None = None, reduction: str = "mean") -> Tensor:
+def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Legacy = None,
+                         reduce: Legacy = None, reduction: str = "mean") -> Tensor:
     """-(target log(input) + (1 - target) log(1 - input)), each logarithm at least -100.
 
     Raises RuntimeError on a GPU where autocast is on, as torch does.
     """
+    reduction = _classes.reduction_of(size_average, reduce, reduction)
     _refuse(input, UNSAFE)
     _classes.require_same_size(input, target)
     input, target = _widen(input), _widen(target)
@@ -219,9 +226,10 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
 
 @composite
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None,
-                                     size_average: None = None, reduce: None = None, reduction: str = "mean",
+                                     size_average: Legacy = None, reduce: Legacy = None, reduction: str = "mean",
                                      pos_weight: Tensor | None = None) -> Tensor:
     """binary_cross_entropy of sigmoid(input), without overflow; pos_weight multiplies the positive terms."""
+    reduction = _classes.reduction_of(size_average, reduce, reduction)
     _classes.require_same_size(input, target)
     input, target = _widen(input), _widen(target)
     logp, result = _activation.logsigmoid(input), _classes.into(target, input)
@@ -233,9 +241,10 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
 
 
 @composite
-def kl_div(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None, reduction: str = "mean",
+def kl_div(input: Tensor, target: Tensor, size_average: Legacy = None, reduce: Legacy = None, reduction: str = "mean",
            log_target: bool = False) -> Tensor:
     """target (log(target) - input) for log-probabilities input; "batchmean" divides the sum by the first size."""
+    reduction = _classes.reduction_of(size_average, reduce, reduction)
     input, target = _widen(input), _widen(target)
     _classes.require_real_floats("kl_div", input, target)
     loss = jitgrad.exp(target) * (target - input) if log_target else jitgrad.xlogy(target, target) - target * input
@@ -254,6 +263,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor, full: bool = F
     if (var < 0).any():
         raise ValueError("var has negative entry/entries")
     var = _classes.variance_of(input, var)
+    _classes.into(var, eps)  # which torch writes into it
     bounded = var + (var.clamp_min(eps) - var).detach()
     loss = 0.5 * (jitgrad.log(bounded) + (input - target) ** 2 / bounded)
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
@@ -261,9 +271,10 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor, full: bool = F
 
 @composite
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
-                     size_average: None = None, eps: Number = 1e-8, reduce: None = None,
+                     size_average: Legacy = None, eps: Number = 1e-8, reduce: Legacy = None,
                      reduction: str = "mean") -> Tensor:
     """exp(input) - target * input, or input - target * log(input + eps)."""
+    reduction = _classes.reduction_of(size_average, reduce, reduction)
     input, target = _widen(input), _widen(target)
     loss = jitgrad.exp(input) - target * input if log_input else input - target * jitgrad.log(input + eps)
     if full:
@@ -273,18 +284,20 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full
 
 
 @composite
-def hinge_embedding_loss(input: Tensor, target: Tensor, margin: Number = 1.0, size_average: None = None,
-                         reduce: None = None, reduction: str = "mean") -> Tensor:
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: Number = 1.0, size_average: Legacy = None,
+                         reduce: Legacy = None, reduction: str = "mean") -> Tensor:
     """input where target is 1, max(0, margin - input) where it is -1."""
+    reduction = _classes.reduction_of(size_average, reduce, reduction)
     input, target = _widen(input), _widen(target)
     loss = jitgrad.where(target != 1, (margin - input).clamp_min(0), 0.0) + jitgrad.where(target != -1, input, 0.0)
     return reduced(loss if input.dtype.is_floating_point else loss.to(input.dtype), reduction)
 
 
 @composite
-def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: Number = 0.0, size_average: None = None,
-                        reduce: None = None, reduction: str = "mean") -> Tensor:
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: Number = 0.0,
+                        size_average: Legacy = None, reduce: Legacy = None, reduction: str = "mean") -> Tensor:
     """max(0, -target (input1 - input2) + margin). RuntimeError for other than equal ranks."""
+    reduction = _classes.reduction_of(size_average, reduce, reduction)
     if not input1.dim() == input2.dim() == target.dim():
         raise RuntimeError("margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
                            f"{input1.size()}, input2: {input2.size()}, target: {target.size()} ")
@@ -293,9 +306,10 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
 
 
 @composite
-def soft_margin_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None,
+def soft_margin_loss(input: Tensor, target: Tensor, size_average: Legacy = None, reduce: Legacy = None,
                      reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target * input))."""
+    reduction = _classes.reduction_of(size_average, reduce, reduction)
     input, target = _widen(input), _widen(target)
     result = _classes.into(input, jitgrad.exp(target[..., :0] if target.dim() != 0 else target))
     return reduced(jitgrad.log1p(jitgrad.exp(-(target * input))).to(result), reduction)
@@ -303,8 +317,9 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: None = None, r
 
 @composite
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: Number = 0.0,
-                          size_average: None = None, reduce: None = None, reduction: str = "mean") -> Tensor:
+                          size_average: Legacy = None, reduce: Legacy = None, reduction: str = "mean") -> Tensor:
     """1 - cos where target is 1, max(0, cos - margin) where it is -1."""
+    reduction = _classes.reduction_of(size_average, reduce, reduction)
     _classes.require_pairs(input1, input2, target)
     input1, input2 = _widen(input1), _widen(input2)
     product = (input1 * input2).sum(-1)
@@ -316,12 +331,13 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
 
 @composite
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: Number = 1.0, p: Number = 2,
-                        eps: Number = 1e-6, swap: bool = False, size_average: None = None, reduce: None = None,
+                        eps: Number = 1e-6, swap: bool = False, size_average: Legacy = None, reduce: Legacy = None,
                         reduction: str = "mean") -> Tensor:
     """max(0, d(anchor, positive) - d(anchor, negative) + margin) with p-norm distances.
 
     Raises RuntimeError for other than equal ranks.
     """
+    reduction = _classes.reduction_of(size_average, reduce, reduction)
     if not anchor.dim() == positive.dim() == negative.dim():
         raise RuntimeError("The anchor, positive, and negative tensors are expected to have the same number of "
                            f"dimensions, but got: anchor {anchor.dim()}D, positive {positive.dim()}D, and negative "

@@ -45,8 +45,6 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
         raise NotImplementedError("Input Error: Only 3D, 4D and 5D input Tensors supported (got "
                                   f"{input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | "
                                   f"area | nearest-exact (got {mode})")
-    elif not input.dtype.is_floating_point and input.dtype != jitgrad.uint8:
-        raise NotImplementedError(f'"compute_indices_weights_{mode}" not implemented for {input.dtype}')
     if antialias:
         raise NotImplementedError("interpolate() has no antialias")
     axes = input.dim() - 2
@@ -81,6 +79,10 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
         if axes == 1:
             return _adaptive.adaptive_avg_pool1d(input, sizes)
         return _adaptive.adaptive_avg_pool2d(input, sizes) if axes == 2 else _adaptive.adaptive_avg_pool3d(input, sizes)
+    if mode in ("linear", "trilinear"):
+        _classes.require_kernel("compute_indices_weights_linear", input)
+    else:
+        _classes.require_kernel("compute_indices_weights_" + mode, input, "uint8")
     return _resampling.resize(input, sizes, ratios, mode, bool(align_corners))
 
 
@@ -108,6 +110,7 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
     With use_input_stats the running moments, if any, move towards the batch's average. Raises ValueError for a single
     spatial element. Source: Ulyanov et al., "Instance Normalization", 2016.
     """
+    _classes.require_one_dtype(input, weight, bias, running_mean, running_var)
     x = _norms.wide(input)
     if use_input_stats or running_mean is None or running_var is None:
         _classes.require_several(input, spatial=True)
@@ -137,6 +140,7 @@ def local_response_norm(input: Tensor, size: int, alpha: Number = 1e-4, beta: Nu
     squares = (input * input).flatten(2).unsqueeze(1)
     if input.dim() > 3:
         squares = _widen(squares, "cpu")
+        _classes.require_kernel("avg_pool3d_out_frame", squares, "int64", halves=False)
     padded: Tensor = pad_constant(squares, (0, 0, size // 2, (size - 1) // 2), 0.0)
     means = _pooling.avg_pool2d(padded, (size, 1), 1).reshape(input.shape)
     return input / (means * alpha + k) ** beta

@@ -5,6 +5,7 @@ from typing import Any
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.nn.module import Family
+from jitgrad.ops.library.classes import reduction_of
 
 
 class _Loss(Family):
@@ -12,10 +13,7 @@ class _Loss(Family):
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"):
         super().__init__()
-        if size_average is not None or reduce is not None:
-            average = size_average is None or size_average
-            reduction = ("mean" if average else "sum") if reduce is None or reduce else "none"
-        self.reduction = reduction
+        self.reduction = reduction_of(size_average, reduce, reduction)
 
 
 class _PairLoss(_Loss):

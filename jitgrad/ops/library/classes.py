@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.dtypes import int32, int64
+from jitgrad.dtypes import float32, int32, int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import apply, as_operand, cast, create, not_implemented, result_dtype, whole, word
+from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, not_implemented, result_dtype, whole, word
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.sizes import is_one, joined, product, require, require_equal, text
 
@@ -79,12 +79,21 @@ def along(vector: AnyTensor[Tensor], ndim: int, axis: int) -> Tensor:
     return apply("reshape", vector, shape=tuple(vector.shape[0] if a == axis else 1 for a in range(ndim)))
 
 
-def into(target: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Any:
+def into(target: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Any:
     """The target's dtype, into which torch writes what it computes of both. RuntimeError where it cannot hold that."""
     d = result_dtype(target, other)
     if d.category > target.dtype.category:
         raise RuntimeError(f"result type {word(d)} can't be cast to the desired output type {word(target.dtype)}")
     return target.dtype
+
+
+def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """The reduction of a loss: what torch's old arguments say, where one of them is given, else `reduction`."""
+    if size_average is None and reduce is None:
+        return reduction
+    if reduce is not None and not reduce:
+        return "none"
+    return "mean" if size_average is None or size_average else "sum"
 
 
 def require_same_dtype(input: AnyTensor[Tensor], target: AnyTensor[Tensor]) -> None:
@@ -145,6 +154,16 @@ def require_wide(name: str, x: AnyTensor[Tensor]) -> None:
         raise not_implemented(name, x.dtype)
 
 
+def require_kernel(kernel: str, x: AnyTensor[Tensor], *others: str, halves: bool = True) -> None:
+    """NotImplementedError for a dtype that torch's kernel does not have: it has floats and the `others` named.
+
+    Without `halves` those of half precision are on GPUs only.
+    """
+    d = x.dtype
+    if not (halves or not d.is_half or x.is_cuda) if d.is_floating_point else d.name not in others:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{word(d)}'")
+
+
 def require_probabilities(x: AnyTensor[Tensor]) -> None:
     """RuntimeError for elements outside [0, 1]; on GPUs, where asking would wait, nobody asks."""
     if not x.is_cuda:
@@ -190,6 +209,30 @@ def require_groups(input: AnyTensor[Tensor], groups: Any) -> None:
     """RuntimeError unless the channels (axis 1) can be split into so many groups."""
     require(input.shape[1] % groups == 0, RuntimeError, "Expected number of channels in input to be divisible by "
             "num_groups, but got input of shape [", *joined(input.shape, ", "), "] and num_groups=", groups)
+
+
+def require_normalized(sizes: Sequence[Any], weight: AnyTensor[Tensor] | None, bias: AnyTensor[Tensor] | None) -> None:
+    """RuntimeError unless a norm's parameters have the sizes over which it goes."""
+    for name, x in (("weight", weight), ("bias", bias)):
+        if x is None:
+            continue
+
+        def message(name: str = name, x: Any = x) -> str:
+            return (f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {text(x.shape)} "
+                    f"and normalized_shape = {text(sizes)}")
+
+        if x.ndim != len(sizes):
+            raise RuntimeError(message())
+        for given, wanted in zip(x.shape, sizes, strict=True):
+            require_equal(given, wanted, message)
+
+
+def require_one_dtype(input: AnyTensor[Tensor], *vectors: AnyTensor[Tensor] | None) -> None:
+    """RuntimeError on the CPU unless a norm's vectors have the input's dtype, or, of half types, all float32."""
+    found = {x.dtype for x in vectors if x is not None}
+    if not input.is_cuda and found - {input.dtype} and not (input.dtype.is_half and found == {float32}):
+        raise RuntimeError(f"mixed dtype (CPU): parameters of {input.dtype}, or of float32 with half types, are "
+                           f"expected, but got {', '.join(sorted(map(str, found)))}")
 
 
 def require_trailing(input: AnyTensor[Tensor], sizes: Sequence[Any]) -> None:

@@ -10,6 +10,7 @@ from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, e
                                       result_dtype, word)
 from jitgrad.ops.library.elements.parts import conj
 from jitgrad.ops.library.keywords import complete
+from jitgrad.ops.library.linear_algebra.linalg import bmm
 from jitgrad.ops.library.order import bounds, to_end
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.shapes.shape import take_slice
@@ -127,8 +128,17 @@ def diagonal_scatter(input: AnyTensor[Tensor], src: AnyTensor[Tensor], offset: i
 def addbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTensor[Tensor], *, beta: Number = 1,
            alpha: Number = 1) -> Tensor:
     """beta * input + alpha * the sum of the products of two batches of matrices."""
-    total = apply("sum", apply("matmul", lower(batch1), lower(batch2)), axes=(0,), keepdim=False)
-    return lower(input) * beta + total * alpha
+    for batch in (batch1, batch2):
+        if batch.ndim < 3:
+            axis(2, batch.ndim)  # torch's IndexError
+    input = lower(input)
+    total: Any = apply("sum", bmm(batch1, batch2), axes=(0,), keepdim=False)
+    if input.dtype is not total.dtype:
+        raise RuntimeError(f"self and mat2 must have the same dtype, but got {word(input.dtype)} and "
+                           f"{word(total.dtype)}")
+    d = total.dtype
+    scaled = apply("mul", expand_to(input, tuple(total.shape)), as_operand(beta, d))
+    return apply("add", scaled, apply("mul", total, as_operand(alpha, d)))
 
 
 def trapezoid(y: AnyTensor[Tensor], x: AnyTensor[Tensor] | None = None, *, dx: Number = 1, dim: int = -1) -> Tensor:

@@ -31,12 +31,13 @@ def _require_alpha(alpha: Any, d: dtypes.dtype) -> None:
 
 
 def _scaled(other: Any, alpha: Any, d: dtypes.dtype) -> Any:
-    return apply("mul", as_operand(other, d), as_operand(alpha, d))
+    x = as_operand(other, d)
+    return x if type(alpha) is int and alpha == 1 else apply("mul", x, written_operand(alpha, d))
 
 
 def _scaled_in_float32(fn: Any, input: Any, other: Any, alpha: Any, d: dtypes.dtype) -> Any:
     """input + alpha * other (or -) of a half type, rounded once; numbers are of that type first, as in torch."""
-    operands = [as_operand(x, d) for x in (input, other, alpha)]
+    operands = as_operand(input, d), as_operand(other, d), written_operand(alpha, d)
     return in_float32(lambda a, b, c: fn(a, mul(b, c)), d, *operands)
 
 
@@ -222,7 +223,7 @@ def addcmul(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTe
         raise not_implemented("addcmul", d, input, tensor1, tensor2)
     if d.is_half:
         return in_float32(addcmul, d, input, tensor1, tensor2, value=value)
-    return add(input, mul(cast(tensor1, d), cast(tensor2, d)), alpha=value)
+    return add(input, _scaled(mul(cast(tensor1, d), cast(tensor2, d)), value, d))
 
 
 def addcdiv(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTensor[Tensor], *,
@@ -311,28 +312,24 @@ def hypot(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
 def copysign(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
     """The magnitude of input with the sign of other (that of a negative zero too)."""
     d = floating(result_dtype(input, other))
-    a, b = abs(as_operand(input, d)), as_operand(other, d)
-    zero = as_operand(0, d)
+    a, b, zero = abs(as_operand(input, d)), as_operand(other, d), as_operand(0, d)
     negative_zero = apply("lt", apply("reciprocal", b), zero)  # 1 / -0.0 is -inf
     negative = apply("where", apply("eq", b, zero), negative_zero, apply("lt", b, zero))
     a = apply("where", apply("lt", a, zero), b, a)  # a is never below 0: the gradient of `other` is 0, not absent
     return apply("where", negative, apply("neg", a), a)
 
 
-def _times(name: str, factor: float, input: AnyTensor[Tensor]) -> Tensor:
+_DEGREES = {"deg2rad": 0.017453292519943295, "rad2deg": 57.29577951308232}
+
+
+def _turned(name: str, input: AnyTensor[Tensor]) -> Tensor:
     if require_tensor(name, input).dtype.is_complex:
         raise RuntimeError(f"{name} is not supported for complex tensors.")
-    return mul(input, factor)
+    return mul(input, _DEGREES[name])
 
 
-def deg2rad(input: AnyTensor[Tensor]) -> Tensor:
-    """Degrees to radians. RuntimeError for complex numbers."""
-    return _times("deg2rad", 0.017453292519943295, input)
-
-
-def rad2deg(input: AnyTensor[Tensor]) -> Tensor:
-    """Radians to degrees. RuntimeError for complex numbers."""
-    return _times("rad2deg", 57.29577951308232, input)
+deg2rad = bind(_turned, "deg2rad", "deg2rad", "Degrees to radians. RuntimeError for complex numbers.")
+rad2deg = bind(_turned, "rad2deg", "rad2deg", "Radians to degrees. RuntimeError for complex numbers.")
 
 
 def sinc(input: AnyTensor[Tensor]) -> Tensor:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import apply, as_operand, expand_to, word
+from jitgrad.ops.library.core import apply, as_operand, cast, expand_to, word
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.reduce import vector_norm
 from jitgrad.ops.library.shapes.gather import scatter_reduce
@@ -20,11 +20,11 @@ def renorm(input: AnyTensor[Tensor], p: Any, dim: int, maxnorm: Any) -> Tensor:
     if input.ndim < 2:
         raise RuntimeError("renorm: input needs at least 2 dimensions, got " + str(input.ndim) + " dimensions")
     a, d = axis(dim, input.ndim), input.dtype
-    if not d.is_floating_point:
-        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {word(d)}")
     norm: Any = vector_norm(input, p, tuple(k for k in range(input.ndim) if k != a), True)
-    factor = apply("where", apply("gt", norm, as_operand(maxnorm, d)), maxnorm / (norm + 1e-7), as_operand(1.0, d))
-    return apply("mul", input, factor)
+    real = d.to_real()
+    factor = apply("where", apply("gt", norm, as_operand(maxnorm, real)), maxnorm / (norm + 1e-7),
+                   as_operand(1.0, real))
+    return apply("mul", input, cast(factor, d))
 
 
 def index_reduce(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], source: AnyTensor[Tensor], reduce: str,

@@ -86,6 +86,8 @@ def polar(abs: AnyTensor[Tensor], angle: AnyTensor[Tensor]) -> Tensor:
 
 
 def _require_parts(first: Any, second: Any) -> None:
+    if first.dtype is second.dtype is dtypes.float16:
+        first.dtype.to_complex()  # which says that there is no such dtype here
     for x in (first, second):
         if x.dtype not in (dtypes.float32, dtypes.float64):
             raise RuntimeError("Expected both inputs to be Half, Float or Double tensors but got "

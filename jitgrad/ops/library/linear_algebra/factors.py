@@ -112,6 +112,7 @@ def qr(A: AnyTensor[Tensor], mode: str = "reduced") -> qr_result:
         raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or "
                            "'complete'")
     a: Any = matrices("linalg.qr", widen(A, "cpu"))
+    _no_half("geqrf_cpu", a)
     square_up = mode == "complete" and static_int(a.shape[-2]) > static_int(a.shape[-1])
     if square_up and a.requires_grad and backend().is_grad_enabled():
         raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols")

@@ -5,7 +5,8 @@ from typing import Any
 from jitgrad.dtypes import int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import apply, as_operand, bind, cast, create, require_tensor, word
+from jitgrad.ops.library.classes import require_kernel
+from jitgrad.ops.library.core import apply, as_operand, bind, cast, create, require_tensor
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import product, require, same_size, text
 
@@ -64,8 +65,7 @@ def _adaptive_avg_pool(rank: int, input: AnyTensor[Tensor], output_size: Any) ->
     """The means of output_size windows, as even as possible, of (N, C, L) or (C, L)."""
     fn = f"adaptive_avg_pool{rank}d"
     x, batched, shape = _adaptive_sizes(fn, rank, widen(input, "cpu") if rank == 3 else input, output_size)
-    if not x.dtype.is_floating_point:
-        raise NotImplementedError(f"\"{fn}\" not implemented for '{word(x.dtype)}'")
+    require_kernel(fn, x)
     ones = tuple([a for a, m in enumerate(shape, 2) if isinstance(m, int) and m == 1])
     if ones:
         x = apply("mean", x, axes=ones, keepdim=True)
@@ -93,7 +93,8 @@ def _adaptive_max_pool(rank: int, input: AnyTensor[Tensor], output_size: Any, re
     """
     fn = f"adaptive_max_pool{rank}d"
     x, batched, shape = _adaptive_sizes(fn, rank, widen(input, "cpu") if rank == 3 else input, output_size)
-    low = as_operand(float("-inf") if x.dtype.is_floating_point else 0, x.dtype)
+    require_kernel(fn, x)
+    low = as_operand(float("-inf"), x.dtype)
     spatial = tuple(x.shape)[2:]
     flat: Any = None
     for axis in range(rank + 1, 1, -1):

@@ -4,11 +4,12 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.dtypes import float32
+from jitgrad.dtypes import bool_, dtype, float32, int64
 from jitgrad.errors import NotStatic
 from jitgrad.ops.autocast import lower, mode
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import apply, bind, cast, require_tensor, word
+from jitgrad.ops.library.elements.parts import complex, imag, real
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import joined, per_axis, require, require_equal, static_int, text
 
@@ -69,12 +70,18 @@ class _Call:
         if self.groups > 1 and isinstance(weight.shape[1], int):  # depthwise: `groups` says how many channels there are
             _fixed(weight.shape[0])
         self.channels = weight.shape[1] * self.groups if transposed else weight.shape[0]
+        require(weight.shape[0] >= self.groups, RuntimeError, f"Given groups={self.groups}, expected weight to be at "
+                f"least {self.groups} at dimension 0, but got weight of size {text(weight.shape)} instead")
         if self.groups > 1:
             require(weight.shape[0] % self.groups == 0, RuntimeError, f"Given groups={self.groups}, expected weight to "
                     f"be divisible by {self.groups} at dimension 0, but got weight of size [{text(weight.shape)}] "
                     "instead")
         self.bias = self._bias(fn, input, weight, bias, transposed)
         self.batched = input.ndim == rank + 2
+        if not self._has_kernel(input.dtype, transposed):
+            name = f"slow_conv{'_transpose' * transposed}{max(rank, 2)}d"
+            require(self.batched and input.shape[0] == 0, NotImplementedError,
+                    f"\"{name}\" not implemented for '{word(input.dtype)}'")
         self.dtype = input.dtype
         wide = float32 if self.dtype.is_half else self.dtype
         self.input = cast(input if self.batched else apply("unsqueeze", input, axis=0), wide)
@@ -98,12 +105,30 @@ class _Call:
         require_equal(bias.shape[0], self.channels, message)
         return bias
 
+    def _has_kernel(self, d: dtype, transposed: bool) -> bool:
+        """Whether torch has a kernel for a dtype: of integers other than int64 only for windows without gaps."""
+        plain = not transposed and all(n == 1 for n in self.dilation)
+        return d.is_inexact or d is int64 or (plain and d is not bool_)
+
     def finish(self, y: Any) -> Any:
         """The row's result as the caller wants it: with the bias, in its dtype, without a batch axis if it had none."""
         y = cast(y, self.dtype)
         if self.bias is not None:
             y = apply("add", y, apply("reshape", self.bias, shape=(self.bias.shape[0], *(1,) * self.rank)))
         return y if self.batched else apply("squeeze", y, axis=0)
+
+
+def _of_parts(fn: Any, rank: int, x: Any, w: Any, b: Any, how: tuple[Any, ...]) -> Any:
+    """A convolution of complex numbers: four of real ones."""
+    bias = (None, None) if b is None else (real(b), imag(b))
+    return complex(fn(rank, real(x), real(w), bias[0], *how) - fn(rank, imag(x), imag(w), None, *how),
+                   fn(rank, real(x), imag(w), bias[1], *how) + fn(rank, imag(x), real(w), None, *how))
+
+
+def _is_complex(*operands: Any) -> bool:
+    """Whether tensors, those that are given, have one complex dtype."""
+    found = {x.dtype for x in operands if isinstance(x, AnyTensor)}
+    return len(found) == 1 and found.pop().is_complex
 
 
 def _conv(rank: int, input: AnyTensor[Tensor], weight: AnyTensor[Tensor], bias: AnyTensor[Tensor] | None = None,
@@ -113,6 +138,8 @@ def _conv(rank: int, input: AnyTensor[Tensor], weight: AnyTensor[Tensor], bias: 
     Padding is one number per axis, "valid" (none) or "same" (as many windows as elements, stride 1). Raises
     RuntimeError in torch's words for sizes and dtypes that do not fit.
     """
+    if _is_complex(input, weight, bias):
+        return _of_parts(_conv, rank, input, weight, bias, (stride, padding, dilation, groups))
     call = _Call(f"conv{rank}d", input, weight, bias, stride, dilation, groups, rank)
     x = call.input
     if isinstance(padding, str):
@@ -150,6 +177,9 @@ def _conv_transpose(rank: int, input: AnyTensor[Tensor], weight: AnyTensor[Tenso
 
     `output_padding` says which of the sizes that a stride maps to L is meant.
     """
+    if _is_complex(input, weight, bias):
+        how = stride, padding, output_padding, groups, dilation
+        return _of_parts(_conv_transpose, rank, input, weight, bias, how)
     call = _Call(f"conv_transpose{rank}d", input, weight, bias, stride, dilation, groups, rank, transposed=True)
     pads, extra = _static("padding", padding, rank), _static("output_padding", output_padding, rank)
     if any(p < 0 for p in pads):

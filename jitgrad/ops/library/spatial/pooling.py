@@ -7,8 +7,10 @@ from jitgrad import dtypes
 from jitgrad.dtypes import int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
+from jitgrad.ops.library.classes import require_kernel
 from jitgrad.ops.library.core import apply, as_operand, bind, cast, create, require_tensor, word
 from jitgrad.ops.library.keywords import complete
+from jitgrad.ops.library.pointwise import div, pow
 from jitgrad.ops.library.sizes import ceil_div, maximum, minimum, per_axis, product, require, text
 
 __library__ = True
@@ -156,8 +158,7 @@ def _avg_pool(rank: int, input: AnyTensor[Tensor], kernel_size: Sizes, stride: S
     fn = f"avg_pool{rank}d"
     p = _Pool(fn, rank, _wide(rank, input), kernel_size, stride, padding, 1, ceil_mode)
     x = p.x
-    if not x.dtype.is_floating_point:
-        raise NotImplementedError(f"\"{fn}_out_frame\" not implemented for '{word(x.dtype)}'")
+    require_kernel(f"{fn}_out_frame", x, "int64", halves=rank < 3)
     if divisor_override is not None:
         require(divisor_override != 0, RuntimeError, "divisor must be not zero")
         divisor = as_operand(divisor_override, x.dtype)
@@ -165,6 +166,8 @@ def _avg_pool(rank: int, input: AnyTensor[Tensor], kernel_size: Sizes, stride: S
         divisor = _counts(p, bool(count_include_pad), x)
     else:
         divisor = as_operand(product(p.kernel), x.dtype)
+    if x.dtype is int64:
+        return p.finish(div(_sum(p, x), divisor, rounding_mode="trunc"))
     return p.finish(apply("div", _sum(p, x), divisor))
 
 
@@ -182,12 +185,11 @@ avg_pool3d = bind(_avg_pool, 3, "avg_pool3d",
 
 def _lp_pool(rank: int, input: AnyTensor[Tensor], norm_type: float, kernel_size: Sizes, stride: Sizes | None = None,
              ceil_mode: bool = False) -> Tensor:
-    """The p-norm of each window: the root of the sum of powers."""
-    p = _Pool(f"lp_pool{rank}d", rank, widen(input, "cuda"), kernel_size, stride, 0, 1, ceil_mode)
-    d = p.x.dtype
-    total = _sum(p, apply("pow", p.x, as_operand(norm_type, d)))
-    sign, size = apply("sign", total), apply("relu", apply("abs", total))
-    return p.finish(apply("pow", apply("mul", sign, size), as_operand(1.0 / norm_type, d)))
+    """The p-norm of each window: the root of the mean of powers times the window's size, as torch has it."""
+    means = _avg_pool(rank, pow(widen(input, "cuda"), norm_type), kernel_size, stride, 0, ceil_mode)
+    sign, size = apply("sign", means), apply("relu", apply("abs", means))
+    count = as_operand(product(per_axis(kernel_size, rank)), means.dtype)
+    return pow(apply("mul", apply("mul", sign, size), count), 1.0 / norm_type)
 
 
 lp_pool1d = bind(_lp_pool, 1, "lp_pool1d")
@@ -213,6 +215,7 @@ def unfold(input: AnyTensor[Tensor], kernel_size: Sizes, dilation: Sizes = 1, pa
     if input.ndim not in (3, 4):
         raise RuntimeError("Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero "
                            f"dimensions for input, but got: {text(input.shape)}")
+    require_kernel("im2col_out_cpu", input, "bool", "complex64", "complex128")
     x = input if input.ndim == 4 else apply("unsqueeze", input, axis=0)
     counts = [(n + (2 * p - d * (k - 1) - 1)) // s + 1 for n, k, d, p, s in zip(
         tuple(x.shape)[2:], kernel, dilations, pads, strides, strict=True)]
@@ -251,6 +254,7 @@ def fold(input: AnyTensor[Tensor], output_size: Any, kernel_size: Sizes, dilatio
             f"), kernel_size={kernel}, dilation={dilations}, padding={pads}, stride={strides}, expected size of "
             "input's dimension 2 to match the calculated number of sliding blocks ", counts[0], " * ", counts[1], " = ",
             blocks, ", but got input.size(2)=", x.shape[2], ".")
+    require_kernel("col2im_out_cpu", input, "bool", "complex64", "complex128")
     n, c = x.shape[0], x.shape[1] // area
     x = apply("reshape", x, shape=(n, c, *kernel, *counts))
     x = apply("permute", x, axes=(0, 1, 4, 5, 2, 3))  # (N, C, rows, columns, kH, kW)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.dtypes import dtype, float32, int64
+from jitgrad.dtypes import bool_, dtype, float32, int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.classes import along
@@ -21,16 +21,20 @@ _COMBINATIONS = """Supported combinations for non-constant padding:
   - 3D or 4D input: padding size = 4 (pads last 2 dimensions)
   - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"""
 
+_KERNELS = {"reflect": "reflection_pad", "replicate": "replication_pad"}  # torch's, which do not have bool
+
 
 def pad_by_index(input: Any, pad: Sequence[Any], mode: str) -> Any:
     """torch's pad list (last axis first) with elements of the input: "reflect", "replicate" or "circular"."""
-    require_tensor("pad", input)
+    given = require_tensor("pad", input)
     if len(pad) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
     axes = len(pad) // 2
     if axes not in (1, 2, 3) or input.ndim not in (axes + 1, axes + 2):
         raise NotImplementedError(f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor.\n"
                                   f"{_COMBINATIONS}")
+    if mode in _KERNELS and input.dtype is bool_:
+        raise NotImplementedError(f"\"{_KERNELS[mode]}{axes}d\" not implemented for 'Bool'")
     if mode == "replicate" or (mode == "reflect" and axes < 3):
         input = widen(input, "cpu")
     shape = tuple(input.shape)
@@ -39,7 +43,7 @@ def pad_by_index(input: Any, pad: Sequence[Any], mode: str) -> Any:
         before, after = size_of(pad[2 * number]), size_of(pad[2 * number + 1])
         if not (isinstance(before, int) and before == 0 and isinstance(after, int) and after == 0):
             input = _padded(input, axis, before, after, mode, number, shape)
-    return input
+    return clone(input) if input is given else input
 
 
 def _padded(x: Any, axis: int, before: Any, after: Any, mode: str, number: int, shape: tuple[Any, ...]) -> Any:
