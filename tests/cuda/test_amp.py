@@ -101,9 +101,12 @@ def test_documented_dtypes(cuda: Any, d: str) -> None:
         names, there = variables(jitgrad, F, d), on_gpu(d)
         with jitgrad.autocast("cuda"):
             found = eval(e, there)
-            untouched = eval(e, names) if not mixes(kind, e) else None  # tensors on the CPU
+            try:
+                untouched = eval(e, names) if not mixes(kind, e) else None  # tensors on the CPU
+            except NotImplementedError:
+                untouched = None
         assert found.dtype.name == documented(kind, d), e
-        if untouched is not None:
+        if untouched is not None:  # else there is no such kernel on the CPU
             plain = eval(e, names)
             assert untouched.dtype is plain.dtype, e
             np.testing.assert_array_equal(untouched.double().numpy(), plain.double().numpy(), err_msg=e)

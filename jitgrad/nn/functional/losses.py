@@ -101,7 +101,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: Nu
     """
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
-    result = _classes.into(input, target)
+    result = _classes.into(_widen(input), _widen(target))
     input, target = _promoted("huber", input, target)
     d = jitgrad.abs(input - target)
     far = d > delta

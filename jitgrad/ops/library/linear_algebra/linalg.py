@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.dtypes import bool_, int64
-from jitgrad.ops import autocast
 from jitgrad.ops.autocast import lower, mode, widen, widest
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import Number, apply, as_operand, cast, expand_to, require_tensor, word
@@ -273,14 +272,14 @@ def cdist(x1: AnyTensor[Tensor], x2: AnyTensor[Tensor], p: Number = 2.0, compute
     for k, x in enumerate((x1, x2), 1):
         if not x.dtype.is_floating_point:
             raise RuntimeError(f"cdist only supports floating-point dtypes, X{k} got: {word(x.dtype)}")
+    x1, x2 = widen(x1), widen(x2)
     if x1.dtype is not x2.dtype:
         raise RuntimeError(f"expected scalar type {word(x1.dtype)} but found {word(x2.dtype)}")
-    if x1.dtype.is_half and not x1.is_cuda and autocast.mode.low is None:
+    if x1.dtype.is_half and not x1.is_cuda:
         raise NotImplementedError(f"\"cdist\" not implemented for '{word(x1.dtype)}'")
     if compute_mode not in (None, "use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",
                             "donot_use_mm_for_euclid_dist"):
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
-    x1, x2 = widen(x1), widen(x2)
     difference = apply("sub", apply("unsqueeze", x1, axis=x1.ndim - 1), apply("unsqueeze", x2, axis=x2.ndim - 2))
     return vector_norm(difference, p, -1)
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from jitgrad import config
 from jitgrad.eager.tensor import Tensor
+from jitgrad.ops import autocast
 from jitgrad.script.executor import Dispatcher
 from jitgrad.script.inspect.explain.measure import ProbedFunction, Step
 
@@ -61,11 +62,16 @@ def _product(a: Any, b: Any) -> Any:
 
 @cache
 def ceilings() -> Ceilings:
-    """Measure, the first time; some tenths of a second."""
-    scaled, product = Dispatcher(_scaled), Dispatcher(_product)
-    moved = {size: _rate(scaled, np.ones(size // 8, np.float32)) for size in MOVED}
-    flops = {str(np.dtype(t)): _rate(product, *[np.ones((SIDE, SIDE), t)] * 2) for t in (np.float32, np.float64)}
-    return Ceilings(moved, flops)
+    """Measure, the first time; some tenths of a second. What autocast does to products is not asked."""
+    before = autocast.state()
+    autocast.mode.low = None
+    try:
+        scaled, product = Dispatcher(_scaled), Dispatcher(_product)
+        moved = {size: _rate(scaled, np.ones(size // 8, np.float32)) for size in MOVED}
+        flops = {str(np.dtype(t)): _rate(product, *[np.ones((SIDE, SIDE), t)] * 2) for t in (np.float32, np.float64)}
+        return Ceilings(moved, flops)
+    finally:
+        autocast.restore(before)
 
 
 def _rate(function: Dispatcher, *arrays: Any) -> float:

@@ -40,6 +40,8 @@ def test_every_ceiling_is_measured_once():
     assert set(found.flops) == {"float32", "float64"}
     assert all(rate > 0 for rate in (*found.bytes.values(), *found.flops.values()))
     assert ceilings() is found
+    with jitgrad.autocast("cpu"):
+        assert set(ceilings.__wrapped__().flops) == {"float32", "float64"}
 
 
 def test_the_table_of_steps_says_what_each_reaches():
