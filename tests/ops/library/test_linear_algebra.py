@@ -184,7 +184,10 @@ def test_norms(ord: Any) -> None:
 @pytest.mark.parametrize("d", [jitgrad.float16, jitgrad.bfloat16, jitgrad.float32])
 def test_dtypes_are_kept(d: Any) -> None:
     a = (normal(3, 3) + 3 * jitgrad.eye(3, dtype=jitgrad.float64)).to(d)
-    for y in (*linalg.svd(a), *linalg.qr(a), *linalg.lu(a), linalg.pinv(a), linalg.matrix_exp(a), linalg.cond(a),
+    if d.is_half:
+        with pytest.raises(NotImplementedError, match="geqrf_cpu"):
+            linalg.qr(a)
+    for y in (*linalg.svd(a), *(() if d.is_half else linalg.qr(a)), *linalg.lu(a), linalg.pinv(a), linalg.matrix_exp(a), linalg.cond(a),
               linalg.solve_triangular(a, a, upper=True), linalg.inv_ex(a).inverse):
         assert y.dtype is d
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from jitgrad.dims import Size, symbols
 from jitgrad.errors import NotStatic, UnsupportedCall
+from jitgrad.ops.opdef import has_trait
 from jitgrad.script.frontend.state import copies, layout
 from jitgrad.script.frontend.state.context import LAYOUT, Context, Restart
 from jitgrad.script.frontend.state.effects import raise_now
@@ -55,7 +56,7 @@ def data_ptr(context: Context, tensor: SymTensor) -> Address:
 
 def _strides(context: Context, tensor: SymTensor, what: str) -> tuple[Size, ...]:
     """Strides that eager's tensor surely has. An axis of size 1 may have any."""
-    known = layout.strides_of(context, tensor)
+    known = _known(context, tensor, what)
     dims = tensor.type_.dims
     if known is None or tensor.copied or (1 in dims and (tensor.path or tensor.storage.input >= 0)) or any(
             not layout.of(context).apart.keys().isdisjoint(symbols(s)) for s in known if not isinstance(s, int)):
@@ -63,17 +64,26 @@ def _strides(context: Context, tensor: SymTensor, what: str) -> tuple[Size, ...]
     return known
 
 
+def _known(context: Context, tensor: SymTensor, what: str) -> layout.Strides | None:
+    """The strides that follow from sizes, and from how the caller's tensors lie; None where nothing says them."""
+    found = layout.strides_of(context, tensor)
+    if found is None and LAYOUT not in context.decisions:
+        raise Restart(LAYOUT, f"`{what}` of a tensor: do those that it is made of lie in row order?")
+    return found
+
+
 def _offset(context: Context, tensor: SymTensor, what: str) -> Size:
     """How far from the first element of its memory a tensor's first element is."""
     offset: Size = 0
     seen = SymTensor(tensor.storage, (), tensor.storage.type)
     for k, (op, attrs) in enumerate(tensor.path):
-        start = attrs.get("index" if op == "select" else "start", 0) if op in ("select", "slice") else 0
-        if op not in ("alias", "detach", "permute", "select", "slice", "squeeze", "unsqueeze", "reshape", "expand"):
+        whole = has_trait(op, "lossless") or has_trait(op, "in_order")  # a view of all, from the first element on
+        start = 0 if whole else attrs.get("index", attrs.get("start"))
+        if start is None:
             raise _refused(context, what, f"it is a view by `{op}`")
         if start:
             seen = SymTensor(tensor.storage, tensor.path[:k], tensor.storage.type)
-            strides = layout.strides_of(context, seen)
+            strides = _known(context, seen, what)
             if strides is None:
                 raise _refused(context, what, "where its elements are, sizes alone do not say")
             offset = offset + strides[attrs["axis"]] * start
