@@ -187,7 +187,8 @@ def test_dtypes_are_kept(d: Any) -> None:
     if d.is_half:
         with pytest.raises(NotImplementedError, match="geqrf_cpu"):
             linalg.qr(a)
-    for y in (*linalg.svd(a), *(() if d.is_half else linalg.qr(a)), *linalg.lu(a), linalg.pinv(a), linalg.matrix_exp(a), linalg.cond(a),
+    factors = () if d.is_half else linalg.qr(a)
+    for y in (*linalg.svd(a), *factors, *linalg.lu(a), linalg.pinv(a), linalg.matrix_exp(a), linalg.cond(a),
               linalg.solve_triangular(a, a, upper=True), linalg.inv_ex(a).inverse):
         assert y.dtype is d
 
