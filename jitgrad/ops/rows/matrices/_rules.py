@@ -50,7 +50,9 @@ def adjoint(F: Any, x: Any) -> Any:
 
 def alike(F: Any, x: Any, like: Any) -> Any:
     """Real numbers as complex ones where another handle has such."""
-    return F.cast(x, dtype=like.dtype) if is_complex(like) and not is_complex(x) else x
+    if not is_complex(like) or is_complex(x):
+        return x
+    return F.complex(x, F.zeros_like(x))
 
 
 def divided(F: Any, x: Any, a: Any, upper: bool) -> Any:

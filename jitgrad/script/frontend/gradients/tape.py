@@ -103,6 +103,8 @@ def overwritten(context: Context, path: Sequence[Block], outputs: Sequence[Value
                                   "make the gradient of what was written", w.span or context.span(),
                                   hint="write `with torch.no_grad():` around it, and `.clone()` what is still needed")
     found = [(s, n) for s, n in found if any(s.result in r for r in reached)]
+    if versions.UNCOUNTED in context.decisions:  # what only some runs overwrite has its gradient all the same
+        found = [(s, n) for s, n in found if n is not None]
     if versions.VERSIONS not in context.decisions and any(n is None for _, n in found):
         raise Restart(versions.VERSIONS, "a branch or loop may write what a gradient needs: writes are counted")
     sure = {s.result for s, n in found if n is not None}

@@ -23,6 +23,8 @@ from jitgrad.script.graph.ir import Block, Value
 DATA: dict[str, Any] = {}
 #: the decision that it is counted how often memory is written
 VERSIONS = ("versions",)
+#: the decision that it is not, after all: with the counts a loop does not settle
+UNCOUNTED = ("versions", "uncounted")
 #: how many operations one that works in place may be made of: what these save of its memory eager copies first
 STEPS = 16
 
@@ -151,9 +153,14 @@ def written(context: Context, tensor: Any) -> None:
     data = any(attrs is DATA for _, attrs in tensor.path)
     known.writes.setdefault(storage, []).append(
         Write(next(NUMBERS), tuple(context.path), data, context.span() if data else None))
-    if VERSIONS in context.decisions and not data:
+    if is_counted(context) and not data:
         context.state.values[("version", storage)] = dispatch.binary_number(
             context, "add", count(context, storage), 1, checked=False)
+
+
+def is_counted(context: Context) -> bool:
+    """Whether it is counted how often memory is written."""
+    return VERSIONS in context.decisions and UNCOUNTED not in context.decisions
 
 
 def count(context: Context, storage: Any) -> Any:
@@ -179,7 +186,7 @@ def save(context: Context, result: Value, tensor: Any, origin: str, operand: boo
     place = (storage, context.span())
     older = around.index(storage.block) if storage.block in around else 0
     loops = tuple([b for b in around[older + 1:] if b in context.bodies_open])
-    if VERSIONS in context.decisions and loops:
+    if is_counted(context) and loops:
         now = dispatch.binary_number(context, "add", counted, 1, checked=False)
         first = values.get(("first", place), 0)
         unset = dispatch.compare_numbers(context, "eq", first, 0)

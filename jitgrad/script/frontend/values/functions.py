@@ -197,7 +197,7 @@ def library(context: Context, fn: Callable[..., Any], args: tuple[Any, ...], kwa
             raise run_lists.not_static(context)
         return call(context, special, *args, **kwargs)
     stated = (*args, *kwargs.values())
-    for a in stated:
+    for a in [a for a in stated if not unions.undecided(a)]:
         own = getattr(class_of(a), "__functions__", {}).get(fn.__name__)
         if own is not None:
             return call(context, own, *([fn.__self__] if isinstance(fn, types.MethodType) else []), *args, **kwargs)

@@ -31,6 +31,7 @@ TEXTS = {
     "masked_select": "x.masked_select(x > 1)", "put": "x.put(i, x[0])", "put_": "(x * 1).put_(i, x[0])",
     "lu_solve": "x.lu_solve(*torch.linalg.lu_factor(x))", "select_scatter": "x.select_scatter(x[0], 0, 1)",
     "scatter_add": "x.scatter_add(0, i.expand(2, 2), x)", "scatter_add_": "(x * 1).scatter_add_(0, i.expand(2, 2), x)",
+    "addbmm": "x.addbmm(x.unsqueeze(0), x.unsqueeze(0))", "addbmm_": "(x * 1).addbmm_(x.unsqueeze(0), x.unsqueeze(0))",
     "gcd": "i.gcd(i)", "gcd_": "i.clone().gcd_(i)", "lcm": "i.lcm(i)", "lcm_": "i.clone().lcm_(i)",
     "take": "x.take(i)", "take_along_dim": "x.take_along_dim(i.unsqueeze(0), 1)",
     "scatter_reduce": "x.scatter_reduce(0, i.expand(2, 2), x, 'amax')",

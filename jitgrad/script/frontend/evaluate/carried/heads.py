@@ -8,7 +8,7 @@ from typing import Any
 from jitgrad.dims import Dim, Symbol, dim, substitute
 from jitgrad.errors import ScriptError, TypeMismatch
 from jitgrad.script.frontend.evaluate import merge
-from jitgrad.script.frontend.state import copies
+from jitgrad.script.frontend.state import copies, versions
 from jitgrad.script.frontend.state.context import SETS, Context, Restart, State
 from jitgrad.script.frontend.state.layout import joined_order
 from jitgrad.script.frontend.templates import locations, pools, run_lists
@@ -92,10 +92,8 @@ class Head:
             if isinstance(place, HELD) and place.source is None and of(self.context).head_frames.get(
                     self.key, frame) != frame:
                 continue  # what an earlier call of this function made may be what this one only reads
-            mine = self.templates.get(place)
             value = locations.fetch(context, self.entry, place)
-            if mine is None:
-                mine = self._begun(place, value)
+            mine = self.templates.get(place) or self._begun(place, value)
             self.templates[place] = _staying(self._recall(mine, remembered), remembered, value)
             if isinstance(place, tuple) and place[1] in ("return", "break", ("result",)):
                 self.exits.add(place)
@@ -280,6 +278,8 @@ class Head:
     def unsettled_error(self) -> ScriptError:
         """The refusal of a loop whose variables get other types with every evaluation."""
         key = self.unsettled
+        if versions.is_counted(self.context):
+            raise Restart(versions.UNCOUNTED, "writes in a loop are not counted: with the counts it does not settle")
         if SETS not in self.context.decisions and any(map(_holds_a_set, self.templates.values())):
             raise Restart(SETS, "a loop makes sets: they are objects")
         found = self.templates.get(key)
