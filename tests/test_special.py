@@ -159,7 +159,8 @@ def test_integers_become_floats_and_halves_stay() -> None:
 def test_parameters_without_a_derivative() -> None:
     x = jitgrad.tensor([1.5, 2.5], requires_grad=True)
     assert jitgrad.autograd.grad(special.gammainc(x.detach(), x).sum(), x)[0].shape == (2,)
-    for call, word in ((lambda: special.gammainc(x, jitgrad.ones(1)), "igamma: input"), (lambda: special.zeta(x, 1.0), "zeta")):
+    for call, word in ((lambda: special.gammainc(x, jitgrad.ones(1)), "igamma: input"),
+                       (lambda: special.zeta(x, 1.0), "zeta")):
         y = call()
         assert y.requires_grad
         with pytest.raises(NotImplementedError, match=f"the derivative for '{word}' is not implemented."):
