@@ -16,12 +16,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-for _name in ("JITGRAD_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")  # read when the libraries are loaded
+if __name__ == "__main__":  # whoever imports this keeps its threads
+    for _name in ("JITGRAD_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(_name, "1")  # read when the libraries are loaded
 
-import numpy as np  # noqa: E402
+import numpy as np
 
-from benchmarks.machine import tell  # noqa: E402
+from benchmarks.machine import tell
 
 #: an operation of a library (`jitgrad` or `torch`), of its `nn.functional`, and of the operands
 Op = Callable[[Any, Any, list[Any]], Any]
