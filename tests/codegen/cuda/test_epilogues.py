@@ -30,7 +30,6 @@ M, N, K, L, B = sizes("M N K L B")
 X, W, BIAS, G, V, U = tensor(M, K), tensor(K, N), tensor(N), tensor(M, L), tensor(L, N), tensor(N, L)
 LAYER = (X, W, BIAS, G, V)
 SIZES = (1, 7, 8, 64, 127, 128, 129)
-rng = np.random.default_rng(0)
 
 
 def relu(F, x):
@@ -161,6 +160,7 @@ PATTERNS: dict[str, tuple[Any, tuple[Any, ...], list[str]]] = {
 
 
 def arguments(types: Any, extent: dict[str, int]) -> list[Any]:
+    rng = np.random.default_rng(7)  # the same whatever ran before: sums that cancel keep few digits of a half
     values = [rng.integers(-8, 9, [extent[str(d)] if not isinstance(d, int) else d for d in t.dims]) / 4 for t in types]
     return [v.astype(t.dtype.np) for v, t in zip(values, types, strict=True)]
 
