@@ -16,11 +16,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import tell
+from benchmarks.machine import alternate, tell
 from benchmarks.systems import SYSTEMS, CannotRun, Step, first_call_ms
 from benchmarks.workloads import Workload, all_workloads
 
@@ -35,20 +34,7 @@ def measure(workload: Workload, rounds: int, seconds: float) -> dict[str, Any]:
             rows[name] = {"first_call_ms": first}
         except CannotRun as reason:
             rows[name] = {"reason": str(reason)}
-    samples: dict[str, list[float]] = {name: [] for name in steps}
-    repeats = {}
-    for name, step in steps.items():
-        for _ in range(5):
-            step()
-        started = time.perf_counter()
-        step()
-        repeats[name] = max(1, int(seconds / max(1e-6, time.perf_counter() - started)))
-    for _ in range(rounds):
-        for name, step in steps.items():
-            started = time.perf_counter()
-            for _ in range(repeats[name]):
-                step()
-            samples[name].append(1e6 * (time.perf_counter() - started) / repeats[name])
+    samples = alternate(steps, rounds, seconds, warm=5)
     for name, values in samples.items():
         rows[name] |= {"us": statistics.median(values), "min_us": min(values), "max_us": max(values)}
         for base in ("jitgrad eager", "torch eager"):

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import statistics
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import tell
-from benchmarks.peers import Run, different, systems
+from benchmarks.peers import measure
 from benchmarks.programs import Program, normal
 from benchmarks.workloads import jax_rnn_loss, rnn_loss
 
@@ -94,37 +92,6 @@ CURVES: dict[str, tuple[Callable[[int], Program], tuple[int, ...]]] = {
 }
 
 
-def measure(program: Program, rounds: int, seconds: float) -> dict[str, float]:
-    """Microseconds by system. Raises AssertionError where results differ."""
-    runs: dict[str, Run] = {}
-    expected = None
-    for name, make in systems(program, False).items():
-        if name not in SYSTEMS:
-            continue
-        try:
-            run = make()
-        except ImportError:  # a peer that is not installed
-            continue
-        got = tuple(np.array(v.tolist()) for v in run())
-        expected = got if expected is None else expected
-        if wrong := different(got, expected, program.tolerance):
-            raise AssertionError(f"{program.name}: {name} differs by {wrong:.1e}")
-        run()
-        runs[name] = run
-    repeats, samples = {}, {name: list[float]() for name in runs}
-    for name, run in runs.items():
-        started = time.perf_counter()
-        run()
-        repeats[name] = max(1, int(seconds / max(1e-6, time.perf_counter() - started)))
-    for _ in range(rounds):
-        for name, run in runs.items():
-            started = time.perf_counter()
-            for _ in range(repeats[name]):
-                run()
-            samples[name].append(1e6 * (time.perf_counter() - started) / repeats[name])
-    return {name: statistics.median(v) for name, v in samples.items()}
-
-
 def growth(points: dict[int, dict[str, float]]) -> list[float]:
     """By what our time grows from each size to the next, over what the size grows."""
     pairs = itertools.pairwise([(n, us["jitgrad loss"]) for n, us in points.items()])
@@ -187,7 +154,7 @@ def main() -> int:
         for size in sizes:
             print(f"measuring {curve} {size} ...", file=sys.stderr, flush=True)
             results.setdefault(curve, {})[size] = measure(make(size), 3 if options.quick else 7,
-                                                          0.02 if options.quick else 0.06)
+                                                          0.02 if options.quick else 0.06, only=SYSTEMS)["us"]
     tell(results, table(results), options.json)
     if options.plot is not None:
         plot(results, options.plot)

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,31 @@ def machine() -> dict[str, str]:
         except PackageNotFoundError:
             facts[package] = "not installed"
     return facts
+
+
+def alternate(runs: Mapping[str, Callable[[], Any]], rounds: int, seconds: float, warm: int = 1, turns: int = 1
+              ) -> dict[str, list[float]]:
+    """Microseconds of each run in each round, in which all take turns: a noisy moment hits all alike.
+
+    Args:
+        seconds: for about which each is repeated in a round.
+        warm: calls before anything is measured.
+        turns: how many calls go through all that a run has to do: it is repeated so many times, or a multiple.
+    """
+    repeats, samples = {}, {name: list[float]() for name in runs}
+    for name, run in runs.items():
+        for _ in range(warm):
+            run()
+        started = time.perf_counter()
+        run()
+        repeats[name] = turns * max(1, int(seconds / turns / max(1e-6, time.perf_counter() - started)))
+    for _ in range(rounds):
+        for name, run in runs.items():
+            started = time.perf_counter()
+            for _ in range(repeats[name]):
+                run()
+            samples[name].append(1e6 * (time.perf_counter() - started) / repeats[name])
+    return samples
 
 
 def tell(results: dict[str, Any], table: str, file: Path | None) -> None:

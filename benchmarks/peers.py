@@ -14,13 +14,13 @@ import itertools
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.machine import tell
+from benchmarks.machine import alternate, tell
 from benchmarks.programs import Program, programs
 
 #: one step; gives the loss and a gradient (or an updated weight) to compare
@@ -157,13 +157,19 @@ def different(a: tuple[Any, Any], b: tuple[Any, Any], tolerance: float) -> float
     return worst if worst > tolerance else 0.0
 
 
-def measure(program: Program, rounds: int, seconds: float, compiled: bool = False) -> dict[str, Any]:
-    """Microseconds of every system; `x`, the best peer's over ours; `lost`: who cannot, and why."""
+def measure(program: Program, rounds: int, seconds: float, compiled: bool = False,
+            only: Container[str] | None = None) -> dict[str, Any]:
+    """Microseconds of every system, or of those in `only`; `x`, the best peer's over ours; `lost`: who cannot, and why.
+
+    Raises AssertionError where results differ.
+    """
     runs: dict[str, Run] = {}
     first: dict[str, float] = {}
     lost: dict[str, str] = {}
     expected = None
     for name, make in systems(program, compiled).items():
+        if only is not None and name not in only:
+            continue
         try:
             run = make()
             started = time.perf_counter()
@@ -179,21 +185,8 @@ def measure(program: Program, rounds: int, seconds: float, compiled: bool = Fals
         if wrong:
             raise AssertionError(f"{program.name}: {name} differs by {wrong:.1e} from {next(iter(runs))}")
         runs[name] = run
-    repeats: dict[str, int] = {}
-    for name, run in runs.items():
-        for _ in range(max(3, 2 * len(program.data))):
-            run()
-        started = time.perf_counter()
-        run()
-        turns = len(program.data)
-        repeats[name] = turns * max(1, int(seconds / turns / max(1e-6, time.perf_counter() - started)))
-    samples: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(rounds):
-        for name, run in runs.items():
-            started = time.perf_counter()
-            for _ in range(repeats[name]):
-                run()
-            samples[name].append(1e6 * (time.perf_counter() - started) / repeats[name])
+    turns = len(program.data)
+    samples = alternate(runs, rounds, seconds, warm=max(3, 2 * turns), turns=turns)
     ours = [n for n in ("jitgrad loss", "jitgrad step") if n in runs]
     theirs = [n for n in runs if not n.startswith("jitgrad")]
     us = {n: statistics.median(v) for n, v in samples.items()}

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad import dtypes
+from jitgrad import config, dtypes
 from jitgrad.eager import profiling
 from jitgrad.eager.autograd.anomaly import watching
 from jitgrad.eager.tensor import Tensor
@@ -63,7 +63,8 @@ def computed(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     found = _known.get(fn) or _known.setdefault(fn, Composite(fn))
     try:
         return found(*args, **kwargs)
-    except Exception:  # the arguments are to blame, and nothing has changed: the operations say it in their own words
+    except Exception as error:  # nothing has changed; if arguments are to blame, the operations say it in their words
+        config.log(1, f"`{fn.__name__}` runs operation by operation: {type(error).__name__}: {error}")
         return NotImplemented
 
 

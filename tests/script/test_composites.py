@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import jitgrad
+from jitgrad import config
 from jitgrad.eager.record import MANY
 from jitgrad.nn import functional as F
 from jitgrad.profiler import profile
@@ -216,3 +217,10 @@ def test_there_are_not_more_programs_than_pay(monkeypatch):
     assert made[2] is NotImplemented
     assert all(isinstance(made[k], jitgrad.Tensor) for k in (0, 1, 3))
     del composites._known[scaled]
+
+
+def test_what_no_program_computes_is_told(capsys):
+    x = jitgrad.ones(300, 300)
+    with config.override(debug=1), pytest.raises(RuntimeError, match="normalized_shape"):
+        F.layer_norm(x, (7,))
+    assert "`layer_norm` runs operation by operation: " in capsys.readouterr().err

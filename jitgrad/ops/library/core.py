@@ -10,7 +10,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast as typed
 
 import numpy as np
 
@@ -86,7 +86,7 @@ def composite(fn: Fn) -> Fn:
         result = backend().composite(fn, args, kwargs)
         return fn(*args, **kwargs) if result is NotImplemented else result
 
-    return call  # type: ignore[return-value]
+    return typed("Fn", call)
 
 
 #: by which the functions that `composite` returns are known
