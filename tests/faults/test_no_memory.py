@@ -124,7 +124,7 @@ def program(x, w, n: int):
 
 
 def first_call(free):
-    blocks = []
+    blocks, spare = [], [bytes(600) for _ in range(free // 600)]
     limit(0)
     for size in (1 << 20, 1 << 16, 4096, 600):
         try:
@@ -132,7 +132,7 @@ def first_call(free):
                 blocks.append(bytes(size))
         except MemoryError:
             pass
-    del blocks[len(blocks) - free // 600:]
+    spare.clear()  # asks for nothing, where `del blocks[k:]` asks for memory to give some back
     try:
         program(x, w, 3).backward()
     except MemoryError:
