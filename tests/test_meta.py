@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from jitgrad.ops import OPS
 from jitgrad.script.graph.ir import Block, Graph, Node, Value
 from jitgrad.script.graph.parse import parse
 from jitgrad.script.graph.verify import InvalidGraph, verify
-from tests.fuzz import compare as fuzz
+from tests.fuzz import beside, compare as fuzz
 from tests.fuzz.world import arguments
 
 SOURCE = """\
@@ -53,6 +54,30 @@ def test_a_wrong_value_makes_the_comparison_fail(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(OPS, "tanh", replace(OPS["tanh"], impl=lambda xp, x: xp.tanh(x) * 1.0001))
     with config.override(interpret=True):
         assert fuzz.difference(expected, fuzz.Session(jitgrad.script(function), False).run(case)).startswith("value: ")
+
+
+def test_the_interpreter_beside_native_code_sees_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    graph = parse("graph f[N](%x: f64[N]) -> f64[N]:\n  %0: f64[N] = tanh(%x)\n  return %0\n")
+    x = np.linspace(-1, 1, 3)
+
+    def native(inputs: list[Any], on_commit: Any, *, factor: float = 1.0, fails: bool = False, prints: str = "",
+               commits: bool = False, writes: bool = False) -> list[Any]:
+        outputs = [np.tanh(inputs[0]) * factor]
+        if fails:
+            raise ValueError("no tanh")
+        if commits:
+            on_commit(0, 1)
+        if writes:
+            inputs[0][0] = 0
+        print(prints, end="")
+        return outputs
+
+    assert np.array_equal(beside.beside(graph, native, 1)([x])[0], np.tanh(x))
+    beside.beside(graph, partial(native, factor=2.0), 0)([x])  # what is saved for a backward may be anything
+    for wrong in ({"factor": 1.001}, {"fails": True}, {"prints": "tanh"}, {"commits": True}, {"writes": True}):
+        with pytest.raises(beside.Difference, match="interpreted"):
+            beside.beside(graph, partial(native, **wrong), 1)([x.copy()])
+    assert capsys.readouterr().out == "tanh"
 
 
 def test_the_comparison_sees_every_part_of_an_outcome() -> None:

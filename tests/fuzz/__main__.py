@@ -36,7 +36,7 @@ def _too_long(number: int, frame: object) -> None:
 def shrunk(seed: int, problem: str) -> tuple[str, str]:
     """A small program that differs in the same way, and how."""
     mode = problem.partition(",")[0]
-    modes = (mode,) if mode in compare.MODES else ("interpreted", "native")
+    modes = (mode,) if mode in compare.MODES else ("both",)
     found = [problem]
     signal.signal(signal.SIGALRM, _too_long)
     cases = world.sequence(seed)
@@ -90,8 +90,8 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--show", type=int, help="print the program of this seed and stop")
-    parser.add_argument("--modes", help=f"some of {','.join(compare.MODES)}, for every program (interpreted,native; of "
-                        "five programs one verified, one stored, one saved)")
+    parser.add_argument("--modes", help=f"some of {','.join(compare.MODES)}, for every program (both; of five "
+                        "programs one verified, one stored, one saved)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="programs at a time (all processors)")
     parser.add_argument("--whole", action="store_true", help="print failing programs as they are, not made smaller")
     args = parser.parse_args()

@@ -15,7 +15,7 @@ import numpy as np
 
 import jitgrad
 from jitgrad import config
-from tests.fuzz import world
+from tests.fuzz import beside, world
 from tests.fuzz.generator import program
 from tests.fuzz.session import Outcome, SavedSession, Session, as_method, compile_source, optimizer_of
 
@@ -112,22 +112,23 @@ class Report:
     died: bool = False  # crashed or took too long, so that nothing makes it smaller here
 
 
-#: how a program is run: by the interpreter, its graphs verified between passes or not; as native code, compiled, or
-#: compiled and then run again from a disk cache of its own; from a file, as a method of the box
-MODES = ("interpreted", "verified", "native", "stored", "saved")
+#: how a program is run: by the interpreter; as native code; as both, its graphs verified between passes or not; as both
+#: and then as native code from a disk cache of its own; from a file, as a method of the box
+MODES = ("interpreted", "native", "both", "verified", "stored", "saved")
 FILES = 3  # of so many calls of a saved program one is from a file, since each file is compiled on its own
 
 
 def modes_of(seed: int) -> tuple[str, ...]:
     """The modes of a seed's program: of five, one is verified, one stored and one saved."""
-    return (("verified", "native"), ("interpreted", "stored"), ("interpreted", "native", "saved"),
-            *[("interpreted", "native")] * 2)[seed % 5]
+    return (("both",), ("stored",), ("both", "saved"), ("verified",), ("both",))[seed % 5]
 
 
 @contextlib.contextmanager
 def _knobs(mode: str) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
-        knobs: dict[str, Any] = {"interpret": mode in ("interpreted", "verified"), "verify": int(mode == "verified")}
+        knobs: dict[str, Any] = {"interpret": mode == "interpreted", "verify": int(mode == "verified")}
+        if mode in ("both", "verified", "stored"):
+            stack.enter_context(beside.interpreter())
         if mode == "stored":
             knobs["cache"] = stack.enter_context(tempfile.TemporaryDirectory())
         stack.enter_context(config.override(**knobs))
@@ -135,7 +136,7 @@ def _knobs(mode: str) -> Iterator[None]:
 
 
 def check_source(source: str, name: str, second_order: bool, cases: Sequence[world.Case],
-                 modes: Sequence[str] = ("interpreted", "native")) -> Report:
+                 modes: Sequence[str] = ("both",)) -> Report:
     """Compare the modes of one program with eager on every case."""
     function, optimizer = compile_source(source, name), optimizer_of(source)
     eager = Session(function, second_order, optimizer)
@@ -152,7 +153,7 @@ def check_source(source: str, name: str, second_order: bool, cases: Sequence[wor
                     session = Session(scripted, second_order, optimizer)
                 started = sum(os.times()[:4])
                 _compare(session, mode, cases, expected, report)
-                if not turn and mode not in ("verified", "saved"):
+                if not turn and mode != "saved":
                     report.seconds += sum(os.times()[:4]) - started
                 if report.refused or report.problem:
                     return report

@@ -332,10 +332,10 @@ _SPECIAL: dict[str, Callable[[_Run, Node, list[Any]], Sequence[Any]]] = {
 
 
 def _wrap(value: Any, type_: Type) -> Any:
-    """An input as the interpreter holds it. The element type of a Seq is already in that form."""
+    """An input as the interpreter holds it. Elements of what another run of it saved are already in that form."""
     if isinstance(type_, OptionalType):
         return None if value is None else Some(_wrap(value, type_.elem))
-    if isinstance(type_, ListType) and isinstance(type_.elem, (OptionalType, ListType)):
+    if isinstance(type_, SeqType) and isinstance(type_.elem, (OptionalType, SeqType)):
         return [v if isinstance(v, Some) else _wrap(v, type_.elem) for v in value]
     return value
 
