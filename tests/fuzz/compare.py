@@ -126,7 +126,7 @@ def modes_of(seed: int) -> tuple[str, ...]:
 @contextlib.contextmanager
 def _knobs(mode: str) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
-        knobs: dict[str, Any] = {"interpret": mode == "interpreted", "verify": int(mode == "verified")}
+        knobs: dict[str, Any] = {"interpret": mode == "interpreted", "verify": int(mode == "verified"), "cache": ""}
         if mode in ("both", "verified", "stored"):
             stack.enter_context(beside.interpreter())
         if mode == "stored":
