@@ -151,8 +151,9 @@ def _told(refusal: BaseException | None, later: BaseException | None, decisions:
 
 def _takes_gradients(function: Callable[..., Any]) -> bool:
     """Whether the function seems to hold a training step: parameters are then found in the model and the optimizer."""
-    return any(isinstance(n, ast.Attribute) and n.attr in ("backward", "grad", "zero_grad")
-               for n in ast.walk(source_of(function).node))
+    source = source_of(function)
+    return bool(source.once("takes gradients", lambda: any(
+        isinstance(n, ast.Attribute) and n.attr in ("backward", "grad", "zero_grad") for n in ast.walk(source.node))))
 
 
 def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions: set[Any], log: list[str],

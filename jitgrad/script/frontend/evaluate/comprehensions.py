@@ -58,14 +58,11 @@ def first(context: Context, node: ast.GeneratorExp, default: tuple[Any, ...]) ->
 def _searched(context: Context, node: ast.GeneratorExp, found: ast.stmt, end: ast.stmt,
               default: tuple[Any, ...]) -> Any:
     """Call a function that goes through the loops of `node`, with `found` inside them and `end` after them."""
-    known = context.nested.get(node)
-    if known is None:
-        definition = _loop_of(node, found, end)
-        known = context.nested[node] = definition, context.frame.source.nested(definition)
-    definition, source = known
+    outer = context.frame.source
+    source = outer.once(node, lambda: outer.nested(_loop_of(node, found, end)))
     start = dispatch.evaluate(context, node.generators[0].iter)
     none = default or (None,)
-    return call(context, Function(definition, source, context.frame.closed_over(), (), {}), start, *none)
+    return call(context, Function(source.node, source, context.frame.closed_over(), (), {}), start, *none)
 
 
 def _loop_of(node: ast.GeneratorExp, body: ast.stmt, end: ast.stmt) -> ast.FunctionDef:

@@ -190,10 +190,8 @@ def make_function(context: Context, node: ast.Lambda | ast.FunctionDef) -> Funct
     defaults = tuple(evaluate(context, d) for d in node.args.defaults)
     kw = {a.arg: evaluate(context, d) for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
           if d is not None}
-    cache = context.nested
-    source = cache.get(node)
-    if source is None:
-        source = cache[node] = context.frame.source.nested(node)
+    outer = context.frame.source
+    source = outer.once(node, lambda: outer.nested(node))
     return Function(node, source, context.frame.closed_over(), defaults, kw)
 
 

@@ -195,7 +195,9 @@ def _differing(context: Context, condition: Value, sides: list[_Side], live: fro
                merged: State) -> Iterator[tuple[Any, Any, Any]]:
     """What must pass through the branch's results: location and its two contents; the rest is put into `merged`."""
     first, second = sides[0].state, sides[1].state
-    for key in [*first.values, *(k for k in second.values if k not in first.values)]:
+    other = second.values.get  # nearly all that stands somewhere is the same on both sides
+    for key in [*[k for k, a in first.values.items() if other(k, UNBOUND) is not a],
+                *[k for k in second.values if k not in first.values]]:
         a, b = first.values.get(key, UNBOUND), second.values.get(key, UNBOUND)
         if a is b:
             continue

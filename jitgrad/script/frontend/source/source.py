@@ -33,12 +33,19 @@ class Source:
         scope: names, and liveness, computed by `liveness.scope_of` on first use.
     """
 
-    __slots__ = ("_ascii", "file", "first", "name", "node", "scope")
+    __slots__ = ("_ascii", "_made", "file", "first", "name", "node", "scope")
 
     def __init__(self, node: FunctionNode, file: str, first: int, name: str, ascii_only: bool):
         self.node, self.file, self.first, self.name = node, file, first, name
         self.scope: Any = None
         self._ascii = ascii_only
+        self._made: dict[Any, Any] = {}
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What is made of a part of the source, a node for example, once for all compilations."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
 
     def span(self, node: ast.AST, caller: Span | None = None) -> Span:
         """The place of `node`, which must have a position."""

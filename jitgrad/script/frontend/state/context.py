@@ -203,7 +203,6 @@ class Context:
         self._frames = itertools.count()
         self.counters: list[tuple[Any, Any]] = []  # counters of loops of known length being evaluated, and where
         self.functions: dict[Any, None] = {}  # Python functions that were inlined
-        self.nested: dict[Any, Any] = {}  # inner functions' parsed sources
         self.called_back = False  # an ignored function was called
         self.open: set[Symbol] = set()  # sizes that may differ from element to element of a list
         self.listed: dict[Any, None] = {}  # storages of tensors in a list of run-time length, and lists in one
