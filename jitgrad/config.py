@@ -9,7 +9,8 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+
+from jitgrad.classes import dataclass, names_of, replace
 
 PREFIX = "JITGRAD_"
 
@@ -134,7 +135,7 @@ def override(**knobs: bool | int | str) -> Iterator[Config]:
     """Other values inside a `with` block, for example `override(debug=4)`. TypeError for an unknown knob."""
     global _current
     before = _current
-    known = {f.name for f in fields(Config)}
+    known = set(names_of(Config))
     for name in knobs:
         if name not in known:
             raise TypeError(f"`{name}` is not a knob; the knobs are {', '.join(sorted(known))}")
