@@ -11,10 +11,12 @@ from __future__ import annotations
 import functools
 import reprlib
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, field as field
+from dataclasses import MISSING, Field, field as field, fields as fields, make_dataclass, replace as replace
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
+#: what tells a field from other annotations, for `dataclasses.fields`
+_KIND: Any = vars(make_dataclass("_Sample", ["x"]))["__dataclass_fields__"]["x"]._field_type
 #: of a parameter that was not given and whose default is made for each instance
 _ABSENT = object()
 
@@ -86,29 +88,27 @@ def _repr(fields: Mapping[str, Field[Any]]) -> Callable[[Any], str]:
     return __repr__
 
 
-def _fields(cls: type) -> dict[str, Field[Any]]:
-    found: dict[str, Field[Any]] = {}
-    for base in reversed(cls.__mro__):
-        found |= vars(base).get("__own_fields__", {})
-    return found
-
-
 def _made(cls: type, frozen: bool, eq: bool, repr: bool, slots: bool) -> type:
-    own: dict[str, Field[Any]] = {}
+    own: dict[str, Any] = {}
     for name, annotation in vars(cls).get("__annotations__", {}).items():
         if "ClassVar" not in str(annotation):
             default = vars(cls).get(name, MISSING)
-            own[name] = default if isinstance(default, Field) else field(default=default)
-    inherited = _fields(cls)
-    fields = inherited | own
-    added: dict[str, Any] = {"__own_fields__": own, "__match_args__": tuple([n for n, f in fields.items() if f.init])}
-    added["__init__"] = _init(cls, fields)
+            f: Any = default if isinstance(default, Field) else field(default=default)
+            f.name, f.type, f._field_type = name, annotation, _KIND
+            own[name] = f
+    inherited: dict[str, Any] = {}
+    for base in reversed(cls.__mro__[1:]):
+        inherited |= vars(base).get("__dataclass_fields__", {})
+    every = inherited | own
+    added: dict[str, Any] = {"__dataclass_fields__": every,
+                             "__match_args__": tuple([n for n, f in every.items() if f.init])}
+    added["__init__"] = _init(cls, every)
     if repr:
-        added["__repr__"] = _repr(fields)
+        added["__repr__"] = _repr(every)
     if eq:
-        compared = [name for name, f in fields.items() if f.compare]
+        compared = [name for name, f in every.items() if f.compare]
         added["__eq__"] = _of_values(cls, "__eq__", compared)
-        hashed = [name for name in compared if fields[name].hash is not False]
+        hashed = [name for name in compared if every[name].hash is not False]
         added["__hash__"] = _of_values(cls, "__hash__", hashed) if frozen else None
     defined = dict(vars(cls))
     if defined.get("__hash__", cls) is None:  # because it has an `__eq__` of its own
@@ -132,22 +132,10 @@ def _made(cls: type, frozen: bool, eq: bool, repr: bool, slots: bool) -> type:
 
 
 if TYPE_CHECKING:
-    from dataclasses import dataclass as dataclass, replace as replace
+    from dataclasses import dataclass as dataclass
 else:
     def dataclass(cls=None, *, frozen=False, eq=True, repr=True, slots=False):
-        """The class with `__init__`, `__repr__`, `__eq__` and `__hash__` by its annotations, as `dataclass` makes it.
-
-        What the class defines itself stays.
+        """The class with `__init__`, `__repr__`, `__eq__` and `__hash__` by its annotations; what it defines stays.
         """
         return functools.partial(_made, frozen=frozen, eq=eq, repr=repr, slots=slots) if cls is None else _made(
             cls, frozen, eq, repr, slots)
-
-    def replace(instance, /, **changes):
-        """An instance of the same class with some fields changed."""
-        cls = type(instance)
-        return cls(**{name: getattr(instance, name) for name in cls.__match_args__} | changes)
-
-
-def names_of(cls: type) -> list[str]:
-    """The names of the fields of a record, in order; none of what is no record."""
-    return list(_fields(cls))

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from jitgrad.classes import dataclass, names_of, replace
+from jitgrad.classes import dataclass, fields, replace
 
 PREFIX = "JITGRAD_"
 
@@ -135,7 +135,7 @@ def override(**knobs: bool | int | str) -> Iterator[Config]:
     """Other values inside a `with` block, for example `override(debug=4)`. TypeError for an unknown knob."""
     global _current
     before = _current
-    known = set(names_of(Config))
+    known = {f.name for f in fields(Config)}
     for name in knobs:
         if name not in known:
             raise TypeError(f"`{name}` is not a knob; the knobs are {', '.join(sorted(known))}")

@@ -4,10 +4,10 @@ A number op is the row of the tensor op that computes the same, of numbers of on
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from jitgrad.classes import replace
 from jitgrad.onnx.emitter import Emitter, numpy_type
 from jitgrad.onnx.table import ROWS
 from jitgrad.ops.numbers import family

@@ -7,12 +7,12 @@ they are, and so do the derivative rules of products, which widen inside.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import wraps
 from typing import Any
 
 import numpy as np
 
-from jitgrad.classes import replace
 from jitgrad.dtypes import HALF_CHARS, dtype, float32
 from jitgrad.ops.types import TensorType
 

@@ -5,12 +5,12 @@ joined, so a pointwise kernel over contiguous operands has one axis. Sizes and s
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from jitgrad import dtypes
-from jitgrad.classes import replace
 from jitgrad.codegen.program.access import IndexMap
 from jitgrad.codegen.program.kernel import Kernel, Operand as KernelOperand, Stmt
 from jitgrad.codegen.program.step import Buffer, Ref

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import field
 from typing import Any, Literal
 
-from jitgrad.classes import field
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.step import Buffer, Leaving, Ref, Step, Touched, Use, node_uses, words_of
 from jitgrad.dims import Size, Symbol, product

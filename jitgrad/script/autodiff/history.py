@@ -9,8 +9,8 @@ of the graph decides cost nothing.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from jitgrad.classes import replace
 from jitgrad.ops.types import BOOL, INT, ListType, Type
 from jitgrad.script.autodiff.amend import generic
 from jitgrad.script.autodiff.flow import Flow, is_differentiable, reachable

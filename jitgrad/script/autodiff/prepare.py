@@ -3,8 +3,8 @@ gradient function the effects are taken out.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from jitgrad.classes import replace
 from jitgrad.errors import NonDifferentiable
 from jitgrad.ops import OPS
 from jitgrad.script.graph.ir import Block, Builder, Graph, Node, rebuilt, rewritten, walk

@@ -16,9 +16,9 @@ Not folded, so saved like anything else: regions that bind a size which is used 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from jitgrad.classes import replace
 from jitgrad.dims import Size, Symbol, dim
 from jitgrad.errors import NonDifferentiable
 from jitgrad.script.autodiff.amend import Sizes

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitgrad import config, locks
-from jitgrad.classes import dataclass, names_of
+from jitgrad.classes import dataclass, fields
 from jitgrad.determinism import are_deterministic_algorithms_enabled
 from jitgrad.device import CPU, device as Device
 from jitgrad.eager.arrays.arrays import to_host
@@ -106,7 +106,7 @@ class GraphFunction(Interface):
 
     def interface(self) -> dict[str, Any]:
         """By name, what another function like this is made with."""
-        return {name: getattr(self, name) for name in names_of(Interface)}
+        return {f.name: getattr(self, f.name) for f in fields(Interface)}
 
     @property
     def graph(self) -> Graph:

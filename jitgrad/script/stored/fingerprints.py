@@ -13,10 +13,10 @@ import marshal
 import operator
 import types
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from jitgrad.amp.autocast_mode import autocast
-from jitgrad.classes import names_of
 from jitgrad.device import FACTS
 from jitgrad.dims import Symbol
 from jitgrad.script.call import list_kinds, signature as sig
@@ -94,7 +94,7 @@ _WORDS: dict[type, str] = {
     sig.Parts: "parts",
     sig.Constant: "constant"}
 _SOURCES: dict[str, Any] = {word: cls for cls, word in _WORDS.items()}
-_FIELDS = {cls: names_of(cls) for cls in _WORDS}
+_FIELDS = {cls: [f.name for f in fields(cls)] for cls in _WORDS}
 
 
 class Writer(Encoder):

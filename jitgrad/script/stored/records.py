@@ -1,5 +1,6 @@
 """A specialisation as a record: what of it outlives the process that compiled it."""
 
+
 from jitgrad.classes import dataclass, replace
 from jitgrad.dtypes import dtype
 from jitgrad.ops.autocast import Low

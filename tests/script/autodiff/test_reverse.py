@@ -1,11 +1,11 @@
 """Gradients of graphs against central differences: straight line, control flow, second order, absence, NaN."""
 
+import dataclasses
 import itertools
 
 import numpy as np
 import pytest
 
-from jitgrad.classes import replace
 from jitgrad.errors import NonDifferentiable, Span
 from jitgrad.ops import OPS
 from jitgrad.script.autodiff import differentiate, gradient_function
@@ -87,7 +87,7 @@ def test_a_wrong_rule_is_found(monkeypatch, name):
         return tuple(None if c is None else c * 1.01 for c in OPS_RULE(F, g, y, *xs, **attrs))
 
     OPS_RULE = OPS[name].vjp
-    monkeypatch.setitem(OPS, name, replace(OPS[name], vjp=wrong))
+    monkeypatch.setitem(OPS, name, dataclasses.replace(OPS[name], vjp=wrong))
     graph = parse("""graph f(%x: f64[3, 2], %y: f64[2]) -> f64[3, 2]:
   %0: f64[3, 2] = tanh(%x)
   %1: f64[3, 2] = mul(%0, %x)

@@ -1,5 +1,6 @@
 """Programs on disk: hits, misses, and what a hit does not import."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -9,7 +10,6 @@ import pytest
 
 import jitgrad
 from jitgrad import config, nn
-from jitgrad.classes import replace
 from jitgrad.codegen.run import compiled
 from jitgrad.kernels import blas
 from jitgrad.script.stored import diskcache
@@ -59,7 +59,7 @@ def test_a_program_for_another_blas_is_a_miss(folder, monkeypatch, capsys):
 
     def other(d):
         found = blas.gemm_symbol(d)
-        return replace(found, int_bits=96 - found.int_bits)
+        return dataclasses.replace(found, int_bits=96 - found.int_bits)
 
     monkeypatch.setattr(compiled, "gemm_symbol", other)
     again = jitgrad.script(layer)

@@ -6,12 +6,12 @@ holds decides it, for every device and dtype the same, and what makes the number
 
 import operator
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from jitgrad.classes import replace
 from jitgrad.codegen.program.kernel import RANDOM_WORD, Kernel, Stmt
 from jitgrad.codegen.program.plan import STORES
 from jitgrad.dtypes import bfloat16, float16, float32, float64, int32, int64

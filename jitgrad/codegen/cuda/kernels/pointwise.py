@@ -11,8 +11,8 @@ elements a thread rather than eight, by a function of its own: `..._few`.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
-from jitgrad.classes import replace
 from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.geometry import ANY, Form, Launch
 from jitgrad.codegen.cuda.kernels.scalars import STORED, widen

@@ -6,10 +6,10 @@ that nobody has written, is a NaN in the results, or -1 where they are integers.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from jitgrad import dtypes
-from jitgrad.classes import replace
 from jitgrad.codegen.program.buffers import beginnings
 from jitgrad.codegen.program.device_steps import PoisonStep
 from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt

@@ -2,9 +2,9 @@
 
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
-from jitgrad.classes import replace
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.ops.library.sizes import product
 from jitgrad.ops.numbers import operator_of

@@ -8,9 +8,9 @@ it sees the write.
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
-from jitgrad.classes import replace
 from jitgrad.dims import Size, Symbol, dim, substitute, symbols
 from jitgrad.ops.types import INT, OptionalType, TensorType, Type
 from jitgrad.script.frontend.state import layout, versions

@@ -1,9 +1,9 @@
 """The template of a value: what makes it, by the value's class."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from jitgrad.classes import replace
 from jitgrad.dims import Symbol
 from jitgrad.errors import NotStatic
 from jitgrad.script.frontend.batches.items import batches

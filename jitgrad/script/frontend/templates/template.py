@@ -19,9 +19,9 @@ makes the merged value from the block's outputs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Self
 
-from jitgrad.classes import replace
 from jitgrad.dims import Size
 from jitgrad.ops.types import Type
 from jitgrad.script.frontend.state.context import Context

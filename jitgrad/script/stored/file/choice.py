@@ -5,9 +5,9 @@ parameter), unless it looks at the grad mode or at `requires_grad`. It never run
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from jitgrad.classes import replace
 from jitgrad.eager.autograd.grad_mode import is_grad_enabled
 from jitgrad.script.autodiff.flow import Flow, reachable
 from jitgrad.script.call import signature as sig

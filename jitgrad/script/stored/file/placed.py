@@ -5,9 +5,9 @@ its inputs were. A program that has looked at a device (`x.is_cuda`) stays where
 """
 
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from jitgrad.classes import names_of, replace
 from jitgrad.device import CPU, device
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import Unreadable, resolve, type_of_tensor
@@ -51,8 +51,8 @@ def _relabelled(value: Any, there: Mapping[device, device]) -> Any:
         return there.get(value, value)
     if type(value) in (tuple, list):
         return type(value)([_relabelled(v, there) for v in value])
-    if fields := names_of(type(value)):
-        return replace(value, **{name: _relabelled(getattr(value, name), there) for name in fields})
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: _relabelled(getattr(value, f.name), there) for f in fields(value)})
     return value
 
 

@@ -2,9 +2,9 @@
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from jitgrad.classes import replace
 from jitgrad.ops.types import SeqType, Type
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import broken, describe, problem
