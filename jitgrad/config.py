@@ -9,8 +9,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-
-from jitgrad.classes import dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 
 PREFIX = "JITGRAD_"
 
