@@ -101,6 +101,8 @@ else:
 
         See `jitgrad.script.api.script`, which this calls; it is imported by the first call.
         """
-        from jitgrad.script.api import script as decorate
+        from jitgrad.locks import collector_paused
 
+        with collector_paused():
+            from jitgrad.script.api import script as decorate
         return decorate(obj, check=check, remat=remat)

@@ -8,6 +8,7 @@ The half types, float16 and bfloat16, are kept in 16 bits and computed in float3
 bfloat16: `ml_dtypes` has, and is imported when the dtype is first used.
 """
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -215,3 +216,10 @@ __all__ = ["bfloat16", "cdouble", "cfloat", "channels_last", "channels_last_3d",
            "contiguous_format", "dtype", "float16", "float32", "float64", "get_default_dtype", "int8", "int16", "int32",
            "int64", "layout", "legacy_contiguous_format", "memory_format", "preserve_format", "promote_types",
            "set_default_dtype", "strided", "uint8"]
+
+
+def bounds(d: dtype) -> tuple[Any, Any]:
+    """What nothing of a dtype is smaller than, and larger."""
+    if d.is_floating_point:
+        return -math.inf, math.inf
+    return (False, True) if d.np.kind == "b" else (int(np.iinfo(d.np).min), int(np.iinfo(d.np).max))

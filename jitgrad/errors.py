@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import linecache
-from dataclasses import dataclass
 from typing import Any
+
+from jitgrad.classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

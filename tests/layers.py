@@ -20,7 +20,7 @@ NAMESPACE = ""
 #: An entry names files by the start of their module's name; the longest one that fits counts. Modules, optimizers and
 #: kin are eager programs: they import nothing of the compiler, which reads them. What no entry names is on top.
 STOREYS = (
-    ("config", "errors", "determinism", "dtypes", "dims", "device", "locks", "paths", "random",
+    ("classes", "config", "errors", "determinism", "dtypes", "dims", "device", "locks", "paths", "random",
      NAMESPACE),
     ("ops",),
     ("eager",),

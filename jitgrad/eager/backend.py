@@ -20,6 +20,7 @@ from jitgrad.ops.backend import Batched, set_default
 from jitgrad.ops.opdef import OpDef
 
 _INT64 = np.dtype(np.int64)
+_largest: Any = np.maximum.reduce  # `ndarray.max` without the Python in front of it
 
 
 def _device(where: Tensor | device) -> device:
@@ -89,7 +90,7 @@ class EagerBackend:
             return False
         array = indices._data
         return (type(array) is np.ndarray and array.dtype is _INT64 and array.size > 0
-                and bool(array.view(np.uint64).max() < n))
+                and bool(_largest(array.view(np.uint64), None) < n))
 
     @staticmethod
     def expect_range(indices: Tensor, low: int, high: int, error: type[Exception], head: str,

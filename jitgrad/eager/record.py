@@ -172,7 +172,7 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  
     finally:
         if kept is not None:
             release(kept)
-    if type(out) is not _ndarray or not recording:
+    if type(out) is not _ndarray or (not recording and mode.inference):
         if type(out) is tuple:
             outs = tuple([wrap(a) for a in out])
             if tracked:

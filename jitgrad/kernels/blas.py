@@ -12,7 +12,6 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from jitgrad import dtypes
+from jitgrad.classes import dataclass
 from jitgrad.dtypes import dtype
 
 ROW_MAJOR, NO_TRANS, TRANS = 101, 111, 112

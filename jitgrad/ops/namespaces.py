@@ -102,6 +102,10 @@ class Namespace:
             raise TypeError("a namespace with symbolic sizes overrides `count`")
         return self.lift(n, x.dtype)
 
+    def only_where(self, condition: Any, special: Callable[[], Any], usual: Any) -> Any:
+        """`where(condition, special(), usual)`; NumPy's arrays ask whether there is anything special."""
+        return self.where(condition, special(), usual)
+
     def sum_to(self, g: Any, *, shape: Shape) -> Any:
         """g summed over the axes along which `shape` was repeated to g's shape."""
         return g if g.shape == shape else self.apply(OPS["sum_to"], (g,), {"shape": shape})
@@ -147,6 +151,7 @@ class ArrayNamespace(Namespace):
 
     def __init__(self, xp: ModuleType = np):
         self.xp = xp
+        self.broadcast: Callable[[Any, Shape], Any] = broadcast if xp is np else xp.broadcast_to
 
     def bind(self, op: OpDef) -> Callable[..., Any]:
         xp, impl, compose = self.xp, op.impl, op.compose
@@ -154,7 +159,7 @@ class ArrayNamespace(Namespace):
             direct = getattr(impl, "function", None)  # the row's impl is just a function of the array library
             if direct is not None and xp is np:
                 return getattr(xp, direct)  # type: ignore[no-any-return]
-            return lambda *xs, **attrs: impl(xp, *xs, **attrs)
+            return functools.partial(impl, xp)
         assert compose is not None
 
         return functools.partial(in_float32(compose), self)
@@ -169,7 +174,7 @@ class ArrayNamespace(Namespace):
         return self.xp.zeros(x.shape, _np(x.dtype))
 
     def expand_like(self, g: Any, x: Any) -> Any:
-        return g if g.shape == x.shape else self.xp.broadcast_to(g, x.shape)
+        return g if g.shape == x.shape else self.broadcast(g, x.shape)
 
     def reshape_like(self, g: Any, x: Any) -> Any:
         return g if g.shape == x.shape else g.reshape(x.shape)
@@ -177,7 +182,12 @@ class ArrayNamespace(Namespace):
     def unreduce(self, g: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
         if not keepdim:
             g = g.reshape(reduced_shape(x.shape, axes, True))
-        return g if g.shape == x.shape else self.xp.broadcast_to(g, x.shape)
+        return g if g.shape == x.shape else self.broadcast(g, x.shape)
+
+    def only_where(self, condition: Any, special: Callable[[], Any], usual: Any) -> Any:
+        if type(condition) is np.ndarray and not condition.any():  # a GPU would have to be waited for
+            return usual
+        return self.where(condition, special(), usual)
 
     def count(self, x: Any, axes: Sequence[int]) -> Any:
         n = 1
@@ -194,6 +204,15 @@ def _np(d: Any) -> np.dtype[Any]:
     return d.np if isinstance(d, dtype) else d
 
 
+_iterator: Any = np.nditer
+
+
+def broadcast(g: Any, shape: Shape) -> Any:
+    """`np.broadcast_to`, whose checks of its arguments take twice the time."""
+    return _iterator((g,), ["multi_index", "refs_ok", "zerosize_ok"], ["readonly"], itershape=shape,
+                     order="C").itviews[0]
+
+
 def unbroadcast(g: Any, shape: Shape) -> Any:
     """Array g summed to `shape`, from which it was broadcast; g itself where the shapes agree."""
     if g.shape == shape:
@@ -201,7 +220,7 @@ def unbroadcast(g: Any, shape: Shape) -> Any:
     lead = g.ndim - len(shape)
     axes = (*range(lead), *(i for i, s in enumerate(shape, lead) if s == 1 and g.shape[i] != 1))
     if axes:
-        g = in_float32(summed)(None, g, axes, True)
+        g = _summed_in_float32(None, g, axes, True)
     return g.reshape(shape)
 
 
@@ -223,6 +242,18 @@ def summed(xp: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
                 return summed(xp, _folded(x, axis).astype(wide), axes, keepdim).astype(x.dtype)
         return _added(x, axes, x.dtype, None, keepdim)
     return x.sum(axis=axes, dtype=x.dtype, keepdims=keepdim)
+
+
+_summed_in_float32 = in_float32(summed)
+#: likewise for `ndarray.max` and `ndarray.min`
+_EXTREMES: dict[str, Any] = {"max": np.maximum.reduce, "min": np.minimum.reduce}
+
+
+def extreme(x: Any, fold: str, axes: int | tuple[int, ...], keepdim: bool) -> Any:
+    """The largest or smallest elements of an array over axes: `fold` is "max" or "min"."""
+    if type(x) is np.ndarray:
+        return _EXTREMES[fold](x, axes, None, None, keepdim)
+    return getattr(x, fold)(axis=axes, keepdims=keepdim)
 
 
 def _chained(x: Any, axes: tuple[int, ...]) -> int:

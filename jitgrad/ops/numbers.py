@@ -8,9 +8,9 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from jitgrad.classes import dataclass
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, Type
 
 Result = Callable[[tuple[Type, ...], Mapping[str, Any]], Type]

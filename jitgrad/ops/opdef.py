@@ -7,9 +7,9 @@ bodies. See docs/internals/ops.md.
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from jitgrad.classes import dataclass, field
 from jitgrad.ops.halves import in_float32
 
 

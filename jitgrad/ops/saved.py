@@ -7,11 +7,11 @@ depends on. What reaches a cotangent has to be saved; of the rest the rule sees 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from jitgrad.classes import dataclass
 from jitgrad.dtypes import dtype, float64, from_numpy
 from jitgrad.ops.namespaces import Handle, Namespace, Number
 from jitgrad.ops.opdef import OpDef

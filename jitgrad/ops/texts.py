@@ -17,9 +17,9 @@ import operator
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
+from jitgrad.classes import dataclass
 from jitgrad.ops.backend import backend
 from jitgrad.ops.types import BOOL, FLOAT, INT, TEXT, Type
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from jitgrad.classes import dataclass
 from jitgrad.dims import Size
 from jitgrad.dtypes import dtype
 

@@ -9,13 +9,12 @@
 from __future__ import annotations
 
 import functools
-import gc
 import inspect
 import threading
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -103,18 +102,6 @@ def is_eager() -> bool:
     return config.mode.eager or not config.current().jit
 
 
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Inside, nobody looks for cyclic garbage: the graphs live till the end, and searching them took a tenth of it."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 class Dispatcher:
     """A function that is compiled at its first call per signature: which specialisation takes a call.
 
@@ -195,7 +182,7 @@ class Dispatcher:
         for specialisation in self.specialisations:  # another thread was first
             if specialisation.enter(params) is not None:
                 return specialisation
-        with _collector_paused():
+        with locks.collector_paused():
             return self._prepare(params)
 
     def _prepare(self, params: tuple[Any, ...]) -> Specialisation:

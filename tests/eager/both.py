@@ -24,8 +24,8 @@ except ImportError:
 def _namespace() -> Any:
     found = types.SimpleNamespace(autograd=autograd, Tensor=jitgrad.eager.Tensor,
                                   from_numpy=jitgrad.eager.construct.from_numpy)
-    for module in pkgutil.iter_modules(jitgrad.ops.library.__path__):
-        for name, value in vars(importlib.import_module(f"jitgrad.ops.library.{module.name}")).items():
+    for module in pkgutil.walk_packages(jitgrad.ops.library.__path__, "jitgrad.ops.library."):
+        for name, value in vars(importlib.import_module(module.name)).items():
             if is_library(value) and not name.startswith("_"):
                 setattr(found, name, value)
     for name in ("no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "is_grad_enabled"):

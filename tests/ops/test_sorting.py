@@ -28,3 +28,29 @@ def test_stable_sorts(dtype, distinct):
                 n = shape[axis]
                 down = np.flip(n - 1 - np.argsort(np.flip(given, axis), axis=axis, kind="stable"), axis)
                 np.testing.assert_array_equal(scans._argsort(np, given, axis, True, True), down)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.uint8])
+def test_places_are_those_of_a_stable_sort_and_of_all_that_came_before(dtype):
+    rng = np.random.default_rng(0)
+    for trial in range(60):
+        shape = tuple(rng.integers(1, 7, rng.integers(1, 4)))
+        x = rng.integers(0, 4 if trial % 2 else 200, shape).astype(dtype)
+        if trial % 3 == 0 and x.dtype.kind == "f":
+            x[rng.random(shape) < 0.3] = np.nan
+        for axis, n in enumerate(shape):
+            order = np.argsort(x, axis=axis, kind="stable")
+            for k in {0, (n - 1) // 2, n - 1}:
+                expected = np.take(order, [k], axis=axis)
+                found = scans._nth_place_impl(np, x, k, axis, False)
+                assert found.dtype == np.int64
+                np.testing.assert_array_equal(found, expected)
+                nan = np.expand_dims(np.isnan(x).argmax(axis), axis), np.isnan(x).any(axis, keepdims=True)
+                np.testing.assert_array_equal(scans._nth_place_impl(np, x, k, axis, True),
+                                              np.where(nan[1], nan[0], expected))
+            for least in (False, True):
+                found = np.moveaxis(scans._extreme_place_impl(np, x, axis, least), axis, -1)
+                lines = np.moveaxis(x, axis, -1)
+                for k in range(n):
+                    back = lines[..., k::-1]
+                    np.testing.assert_array_equal(found[..., k], k - (back.argmin(-1) if least else back.argmax(-1)))

@@ -20,11 +20,11 @@ depends on sizes alone: on one core it is the same.
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate, islice
 
 from jitgrad import dtypes
+from jitgrad.classes import dataclass
 from jitgrad.codegen.llvm.scalars import elements, merged
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.plan import Plan, cost

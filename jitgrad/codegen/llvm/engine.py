@@ -12,9 +12,10 @@ import re
 import struct
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+from jitgrad.classes import dataclass
 
 lock = threading.RLock()
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
+from jitgrad.classes import dataclass
 from jitgrad.kernels.native import Native
 from jitgrad.kernels.values import V
 

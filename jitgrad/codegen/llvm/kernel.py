@@ -14,12 +14,12 @@ second form of the body, chosen at entry where all such strides are 1.
 
 import operator
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
 from typing import Literal
 
 from jitgrad import dtypes
+from jitgrad.classes import dataclass
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.llvm.chunks import Accumulator, head, shared, slots
 from jitgrad.codegen.llvm.nest import Carried, Nest

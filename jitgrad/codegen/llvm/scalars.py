@@ -8,9 +8,9 @@ functions are calls into the run-time library (`kernels/runtime.py`).
 import math
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from jitgrad import dtypes
+from jitgrad.classes import dataclass
 from jitgrad.codegen.program.kernel import RANDOM_WORD
 from jitgrad.dtypes import dtype
 from jitgrad.kernels.functions import symbol_of

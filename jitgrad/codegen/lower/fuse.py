@@ -13,8 +13,8 @@ s = sum(e); y = e / s`; after: one group, outer (N,), inner (D,). Reductions ove
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from jitgrad.classes import dataclass
 from jitgrad.codegen.program.access import NOWHERE, IndexMap
 from jitgrad.dims import Size
 from jitgrad.script.graph.ir import Node, Value

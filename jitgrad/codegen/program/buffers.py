@@ -8,9 +8,9 @@ named inside a loop and after it lives from the loop's start.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 from typing import Any
 
+from jitgrad.classes import dataclass
 from jitgrad.codegen.program.device_steps import ResidentStep
 from jitgrad.codegen.program.program import Program
 from jitgrad.codegen.program.step import Buffer, Leaving, every

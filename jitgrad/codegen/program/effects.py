@@ -7,8 +7,8 @@ sequences stands for anything.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
+from jitgrad.classes import dataclass, field
 from jitgrad.codegen.program.program import Program
 from jitgrad.codegen.program.sequence_steps import ArenaAllocate, SeqGet, SeqPlace
 from jitgrad.codegen.program.step import Buffer, Leaving, Step, every

@@ -20,9 +20,9 @@ row level. Softmax over the last axis of f32[N, D], outer = (N,), inner = (D,):
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from jitgrad.classes import dataclass
 from jitgrad.dims import Size
 from jitgrad.dtypes import dtype, int64
 from jitgrad.ops.opdef import has_trait

@@ -5,9 +5,8 @@ construction. With inner axes the body is cut into *stages*, one sweep over the 
 stage, and what needs its result at element level belongs to a later one.
 """
 
-from dataclasses import dataclass
-
 from jitgrad import dtypes
+from jitgrad.classes import dataclass
 from jitgrad.codegen.program.kernel import ORDERED, Kernel, Stmt, is_expensive
 
 #: reductions that need a second accumulator to hide latency, or whose rounding error wants short chains

@@ -5,9 +5,9 @@ order; branches and loops hold nested lists of steps. Numbers stay `ir.Value`s: 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from jitgrad.classes import dataclass
 from jitgrad.codegen.program.step import Buffer, Ref, Use, uses_in
 from jitgrad.dims import Size, Symbol
 from jitgrad.ops.types import Type

@@ -7,11 +7,11 @@ word (a Number two, an Optional one more), a tensor its address, sizes and strid
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from jitgrad.classes import dataclass
 from jitgrad.codegen.program.memory import (HOST, Memory, extended, is_long, is_tensor, object_of, read_number,
                                             tensor_kind, write_number)
 from jitgrad.codegen.program.sequences import to_list

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, dataclass_transform
 
+from jitgrad.classes import dataclass, field
 from jitgrad.dims import Dim, Size, Symbol, symbols
 from jitgrad.dtypes import dtype
 from jitgrad.script.graph.ir import Node, Value

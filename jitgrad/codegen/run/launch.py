@@ -13,12 +13,12 @@ import math
 import struct
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
 
 from jitgrad import dims
+from jitgrad.classes import dataclass, field
 from jitgrad.codegen.program import sites
 from jitgrad.codegen.program.layout import Status, Word
 from jitgrad.codegen.program.memory import HOST, Memory, is_tensor, payload, read_number, tensor_kind, write_number

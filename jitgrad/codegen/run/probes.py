@@ -13,9 +13,9 @@ they ran. What is neither in a kernel nor in a call (numbers, branches, memory, 
 import ctypes
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from jitgrad.classes import dataclass
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.llvm.module import ModuleText
 from jitgrad.codegen.llvm.program import ProgramPrinter

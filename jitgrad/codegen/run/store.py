@@ -18,10 +18,10 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from pathlib import Path
 
 from jitgrad import config, locks
+from jitgrad.classes import dataclass
 
 MAGIC = b"jitgrad1"
 DIGEST = 32

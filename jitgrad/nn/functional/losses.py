@@ -127,7 +127,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     input = _widen(input)
     _classes.require_floats("nll_loss_out_frame", input)
     if _classes.all_count(input, target, ignore_index):
-        picked = -_classes.pick(input, target)
+        picked = -_classes.pick(input, target, known=True)
         if weight is None:
             return reduced(picked, reduction)
         factors = _classes.factors_of(weight, target)

@@ -28,8 +28,10 @@ def one_hot(tensor: AnyTensor[Tensor], n: Any) -> Tensor:
     return cast(apply("eq", apply("unsqueeze", i, axis=i.ndim), classes), int64)
 
 
-def pick(input: AnyTensor[Tensor], classes: AnyTensor[Tensor]) -> Tensor:
+def pick(input: AnyTensor[Tensor], classes: AnyTensor[Tensor], known: bool = False) -> Tensor:
     """input at the class of each place: (C,), (N, C) or (N, C, d1, ...) and (), (N,) or (N, d1, ...).
+
+    `known`: each is one of the C.
 
     Raises IndexError: "Target 7 is out of bounds."; ValueError: other batch sizes; RuntimeError: other ranks.
     """
@@ -42,7 +44,9 @@ def pick(input: AnyTensor[Tensor], classes: AnyTensor[Tensor]) -> Tensor:
     if axis:
         n, m = input.shape[0], classes.shape[0]
         require_equal(n, m, lambda: f"Expected input batch_size ({n}) to match target batch_size ({m}).", ValueError)
-    i = _valid(cast(classes, int64), input.shape[axis])
+    i = cast(classes, int64)
+    if not known:
+        i = _valid(i, input.shape[axis])
     taken = apply("gather", input, apply("unsqueeze", i, axis=axis), axis=axis)
     return apply("squeeze", taken, axis=axis)
 

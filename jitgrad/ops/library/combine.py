@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any
 
+from jitgrad import dtypes
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
@@ -11,7 +12,7 @@ from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, e
 from jitgrad.ops.library.elements.parts import conj
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra.linalg import bmm
-from jitgrad.ops.library.order import bounds, to_end
+from jitgrad.ops.library.order import to_end
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import (axis, is_one, product, require, require_equal, require_slice, static_int,
@@ -259,7 +260,7 @@ def _extreme_in(input: Any, a: int, index: Any, src: Any, reduce: str, include_s
                    shape=tuple(input.shape[a] if k == a else 1 for k in range(input.ndim + 1)))
     here = apply("eq", places, apply("unsqueeze", to_end(i, a), axis=a))
     values = apply("unsqueeze", to_end(src, a), axis=a)
-    start: Any = 1 if reduce == "prod" else bounds(input.dtype)[reduce == "amin"]
+    start: Any = 1 if reduce == "prod" else dtypes.bounds(input.dtype)[reduce == "amin"]
     if not all(isinstance(n, int) and n for n in index.shape):  # it may be empty: what changes nothing goes behind
         ends = ((0, 0),) * input.ndim + ((0, 1),)
         here = apply("pad", here, pads=ends, value=False)

@@ -262,10 +262,17 @@ def pair_dtype(a: Any, b: Any) -> dtype:
     return result_dtype(a, b)
 
 
+def pair(a: Any, b: Any) -> tuple[Any, Any]:
+    """Two tensors or numbers as tensors of one dtype, that of their result; the common cases first."""
+    if isinstance(a, AnyTensor) and isinstance(b, AnyTensor) and a.dtype is b.dtype:
+        return a, b
+    d = pair_dtype(a, b)
+    return as_operand(a, d), as_operand(b, d)
+
+
 def binary(name: str, a: Any, b: Any) -> Any:
     """The pointwise op `name` of two tensors or numbers, promoted as torch does."""
-    d = pair_dtype(a, b)
-    return backend().apply(OPS[name], (as_operand(a, d), as_operand(b, d)), {})
+    return backend().apply(OPS[name], pair(a, b), {})
 
 
 def pairwise(name: str, doc: str) -> Callable[[AnyTensor[Tensor], AnyTensor[Tensor] | Scalar], Tensor]:

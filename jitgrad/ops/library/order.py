@@ -4,9 +4,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from jitgrad.dtypes import bool_, dtype, int32, int64
+from jitgrad import dtypes
+from jitgrad.dtypes import bool_, int32, int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, create, expand_to, not_implemented,
@@ -49,13 +48,6 @@ def _seen(x: Any, fill: Any) -> Any:
     return apply("where", earlier, rows, as_operand(fill, x.dtype))
 
 
-def bounds(d: dtype) -> tuple[Any, Any]:
-    """What nothing of a dtype is smaller than, and larger."""
-    if d.is_floating_point:
-        return -math.inf, math.inf
-    return (False, True) if d.np.kind == "b" else (int(np.iinfo(d.np).min), int(np.iinfo(d.np).max))
-
-
 def _running(made: type[ValuesAndIndices], input: AnyTensor[Tensor], dim: int) -> ValuesAndIndices:
     if input.ndim == 0:
         if dim not in (0, -1):
@@ -67,13 +59,8 @@ def _running(made: type[ValuesAndIndices], input: AnyTensor[Tensor], dim: int) -
     a, down = axis(dim, input.ndim), made is cummin_result
     if isinstance(input.shape[a], int) and input.shape[a] == 0:
         return made(clone(input), create("full", input, value=0, shape=tuple(input.shape), dtype=int64))
-    x = to_end(input, a)
-    seen = _seen(x, bounds(x.dtype)[down])
-    back = apply("flip", seen, axes=(seen.ndim - 1,))  # of equal ones the last counts
-    place = apply("argmin" if down else "argmax", back, axes=(back.ndim - 1,), keepdim=False)
-    place = apply("sub", x.shape[-1] - 1 + apply("mul", place, as_operand(0, int64)), place)
-    place = apply("minimum", place, create("arange", x, length=x.shape[-1], dtype=int64))  # not what fills the rows
-    return made(_back(apply("gather", x, place, axis=x.ndim - 1), a), _back(place, a))
+    place = apply("extreme_place", input, axis=a, least=down)
+    return made(apply("gather", input, place, axis=a), place)
 
 
 cummax = bind(_running, cummax_result, "cummax",
@@ -107,8 +94,8 @@ def kthvalue(input: AnyTensor[Tensor], k: Any, dim: int = -1, keepdim: bool = Fa
         require(condition, RuntimeError, f"kthvalue(): selected number k out of range for dimension {a}")
     if input.ndim == 0:
         return kthvalue_result(clone(input), backend().lift(0, int64))
-    found = apply("sort", input, axis=a, descending=False, stable=True)
-    parts = [apply("slice", f, axis=a, start=k - 1, length=1, step=1) for f in found]
+    place = apply("nth_place", input, n=k - 1, axis=a, spoiled=False)
+    parts = apply("gather", input, place, axis=a), place
     return kthvalue_result(*(parts if keepdim else [apply("squeeze", p, axis=a) for p in parts]))
 
 
@@ -370,7 +357,7 @@ def mode(input: AnyTensor[Tensor], dim: int = -1, keepdim: bool = False) -> Valu
     nan = apply("ne", x, x)  # each is a value of its own, and the smallest
     count = apply("maximum", count, cast(nan, int64))
     frequent = apply("eq", count, apply("amax", count, axes=(n,), keepdim=True))
-    candidates = apply("where", frequent, x, as_operand(bounds(x.dtype)[1], x.dtype))
+    candidates = apply("where", frequent, x, as_operand(dtypes.bounds(x.dtype)[1], x.dtype))
     least = apply("amin", candidates, axes=(n,), keepdim=True)
     found = apply("logical_or", apply("eq", x, least), apply("logical_and", nan, apply("ne", least, least)))
     chosen = apply("logical_and", frequent, found)
@@ -382,13 +369,8 @@ def mode(input: AnyTensor[Tensor], dim: int = -1, keepdim: bool = False) -> Valu
 
 def _median_place(x: Any, a: int) -> Any:
     """Where the lower median along an axis is, or the first NaN; the axis stays, of size 1."""
-    values, places = apply("sort", x, axis=a, descending=False, stable=True)
-    place = apply("slice", places, axis=a, start=(x.shape[a] - 1) // 2, length=1, step=1)
-    if not x.dtype.is_floating_point:
-        return place
-    last = apply("slice", values, axis=a, start=x.shape[a] - 1, length=1, step=1)  # NaN comes last
-    first = apply("argmax", cast(apply("ne", x, x), int64), axes=(a,), keepdim=True)
-    return apply("where", apply("ne", last, last), first, place)
+    return apply("nth_place", x, n=(x.shape[a] - 1) // 2, axis=a, spoiled=x.dtype.is_floating_point)
+
 
 complete(globals())
 

@@ -8,8 +8,8 @@ from jitgrad.ops import OPS
 from jitgrad.ops.autocast import mode, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (Number, Scalar, apply, as_operand, binary, bind, cast, composite, floating,
-                                      in_float32, inplace, not_implemented, number_type, pair_dtype, require_floating,
-                                      require_tensor, result_dtype, rounds, whole, written_operand)
+                                      in_float32, inplace, not_implemented, number_type, pair, pair_dtype,
+                                      require_floating, require_tensor, result_dtype, rounds, whole, written_operand)
 from jitgrad.ops.library.elementary import reciprocal, sin, trunc
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import require
@@ -47,13 +47,13 @@ def add(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Scalar, *, alpha: S
 def add(input: Scalar, other: AnyTensor[Tensor], *, alpha: Scalar = ...) -> Tensor: ...
 def add(input: Any, other: Any, *, alpha: Scalar = 1) -> Any:
     """input + alpha * other."""
-    d = pair_dtype(input, other)
     if type(alpha) is not int or alpha != 1:
+        d = pair_dtype(input, other)
         _require_alpha(alpha, d)
         if d.is_half:
             return _scaled_in_float32(add, input, other, alpha, d)
         other = _scaled(other, alpha, d)
-    return backend().apply(OPS["add"], (as_operand(input, d), as_operand(other, d)), {})
+    return binary("add", input, other)
 
 
 def _dtype_of(x: Any) -> dtypes.dtype:
@@ -92,10 +92,10 @@ def mul(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Scalar) -> Tensor: 
 def mul(input: Scalar, other: AnyTensor[Tensor]) -> Tensor: ...
 def mul(input: Any, other: Any) -> Any:
     """input * other."""
-    d = pair_dtype(input, other)
+    d = (operands := pair(input, other))[0].dtype
     if d.is_half and rounds(d, input, other):
         return in_float32(mul, d, input, other)
-    return backend().apply(OPS["mul"], (as_operand(input, d), as_operand(other, d)), {})
+    return backend().apply(OPS["mul"], operands, {})
 
 
 @overload

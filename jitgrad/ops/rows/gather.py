@@ -129,7 +129,7 @@ register("index_put", None, GATHER, "x with v written (or added) at integer tens
 # --- gather and scatter along one axis -----------------------------------------------------------------------------
 
 
-def _along(xp: Any, i: Any, axis: int) -> tuple[Any, ...]:
+def along(xp: Any, i: Any, axis: int) -> tuple[Any, ...]:
     """The key whose entry `axis` is i and whose others count up."""
     return tuple(i if a == axis else xp.arange(n).reshape((-1,) + (1,) * (i.ndim - a - 1))
                  for a, n in enumerate(i.shape))
@@ -138,7 +138,7 @@ def _along(xp: Any, i: Any, axis: int) -> tuple[Any, ...]:
 def _scatter(change: Callable[..., None]) -> Callable[..., Any]:
     def impl(xp: Any, x: Any, i: Any, src: Any, axis: int) -> Any:
         y = x.copy()
-        change(xp, y, _along(xp, i, axis), src)
+        change(xp, y, along(xp, i, axis), src)
         return y
     return impl
 
@@ -155,7 +155,7 @@ def _scatter_samples(rng: np.random.Generator) -> Any:
 
 
 register("gather", 2, GATHER, "x at index i along an axis, elsewhere at i's own position.", dtypes="any",
-         impl=lambda xp, x, i, axis: xp.asarray(x[_along(xp, i, axis)]), spec=specs.gather,
+         impl=lambda xp, x, i, axis: xp.asarray(x[along(xp, i, axis)]), spec=specs.gather,
          check=checks.gather, adds_back=("scatter_add", {}), samples=_gather_samples,
          vjp=lambda F, g, y, x, i, axis: (F.scatter_add(F.zeros_like(x), i, g, axis=axis), None))
 register("scatter", 3, GATHER, "x with src (of i's shape) written at index i along an axis.", dtypes="any",

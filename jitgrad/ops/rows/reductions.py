@@ -14,7 +14,7 @@ import numpy as np
 from jitgrad import dtypes
 from jitgrad.dims import product
 from jitgrad.ops import checks, specs
-from jitgrad.ops.namespaces import summed, unbroadcast
+from jitgrad.ops.namespaces import extreme, summed, unbroadcast
 from jitgrad.ops.opdef import EXPRESSION, NONDIFF, PARTS, REDUCE, register
 from jitgrad.ops.rows import _batching as batching
 
@@ -42,6 +42,10 @@ def _reduce(name: str, doc: str, impl: Any = None, samples: Any = None, **fields
 
 def _prod(xp: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
     return x.prod(axis=axes, dtype=x.dtype, keepdims=keepdim)
+
+
+def _mean(xp: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+    return summed(xp, x, axes, keepdim) / x.dtype.type(math.prod([x.shape[a] for a in axes]))
 
 
 def _products_before(F: Any, x: Any, axis: int) -> Any:
@@ -81,7 +85,7 @@ _reduce("sum", "The sum over axes.", summed, fold="sum", pair=PARTS, dtypes="any
         vjp=lambda F, g, y, x, axes, keepdim: (F.unreduce(g, x, axes, keepdim),))
 _reduce("prod", "The product over axes.", _prod, fold="prod", pair=_prod_pair, vjp=_prod_vjp, dtypes="number",
         traits={"total"})
-_reduce("mean", "The mean over axes.", compose=lambda F, x, axes, keepdim: (
+_reduce("mean", "The mean over axes.", _mean, compose=lambda F, x, axes, keepdim: (
             F.sum(x, axes=axes, keepdim=keepdim) / F.count(x, axes)), pair=EXPRESSION,
         vjp=lambda F, g, y, x, axes, keepdim: (F.unreduce(g / F.count(x, axes), x, axes, keepdim),))
 
@@ -120,7 +124,7 @@ def _amax_vjp(F: Any, g: Any, y: Any, x: Any, axes: tuple[int, ...], keepdim: bo
 
 for _name, _doc, _fold in (("amax", "The maximum over axes; NaN if there is one.", "max"),
                            ("amin", "The minimum over axes; NaN if there is one.", "min")):
-    _reduce(_name, _doc, lambda xp, x, axes, keepdim, _fold=_fold: getattr(x, _fold)(axis=axes, keepdims=keepdim),
+    _reduce(_name, _doc, lambda xp, x, axes, keepdim, _fold=_fold: extreme(x, _fold, axes, keepdim),
             fold=_fold, vjp=_amax_vjp, dtypes="any", check=checks.nonempty(_name))
 
 
@@ -172,7 +176,7 @@ def _log_softmax(F: Any, x: Any, axis: int) -> Any:
 def _logsumexp_impl(xp: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
     if any(x.shape[a] == 0 for a in axes):
         return xp.full(specs.reduced_shape(x.shape, axes, keepdim), -math.inf, x.dtype)
-    m = x.max(axis=axes, keepdims=True)
+    m = extreme(x, "max", axes, True)
     m = xp.where(xp.isinf(m), 0, m)
     y = xp.log(summed(xp, xp.exp(x - m), axes, True)) + m
     return y.reshape(specs.reduced_shape(x.shape, axes, keepdim)).astype(x.dtype, copy=False)
@@ -181,7 +185,7 @@ def _logsumexp_impl(xp: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> An
 def _softmax_impl(xp: Any, x: Any, axis: int) -> Any:
     if x.size == 0:
         return x.copy()
-    e = xp.exp(x - x.max(axis=axis, keepdims=True))
+    e = xp.exp(x - extreme(x, "max", axis, True))
     e /= summed(xp, e, (axis,), True)
     return e
 
@@ -189,7 +193,7 @@ def _softmax_impl(xp: Any, x: Any, axis: int) -> Any:
 def _log_softmax_impl(xp: Any, x: Any, axis: int) -> Any:
     if x.size == 0:
         return x.copy()
-    d = x - x.max(axis=axis, keepdims=True)
+    d = x - extreme(x, "max", axis, True)
     d -= xp.log(summed(xp, xp.exp(d), (axis,), True))
     return d
 

@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad import dtypes
 from jitgrad.device import cpu_kernels
 from jitgrad.ops import checks, specs
 from jitgrad.ops.complex.joined import joined
 from jitgrad.ops.opdef import NONDIFF, PARTS, SCAN, SORT, register
+from jitgrad.ops.rows.gather import along
+from jitgrad.ops.rows.views import backwards
 from jitgrad.ops.rules import part_dtype
 
 # --- scans ---------------------------------------------------------------------------------------------------------
@@ -25,7 +28,7 @@ def _scan(function: str) -> Any:
             y = cpu_kernels().scanned(function, x, axis)
             if y is not None:
                 return y
-        return getattr(xp, function)(x, axis=axis, dtype=x.dtype)
+        return getattr(x, function)(axis=axis, dtype=x.dtype)
     return impl
 
 
@@ -45,6 +48,11 @@ def _cumprod_vjp(F: Any, g: Any, y: Any, x: Any, axis: int) -> tuple[Any]:
     but with the right slope, so that second derivatives are exact too.
     """
     zero = F.eq(x, 0)
+    usual = _reverse_cumsum(F, g * y, axis)
+    return (F.only_where(zero, lambda: _cumprod_slope_at_zeros(F, g, x, axis, zero), usual / F.where(zero, 1.0, x)),)
+
+
+def _cumprod_slope_at_zeros(F: Any, g: Any, x: Any, axis: int, zero: Any) -> Any:
     rank = F.cumsum(F.cast(zero, dtype=part_dtype(x)), axis=axis)
     first, second = F.logical_and(zero, F.eq(rank, 1)), F.logical_and(zero, F.eq(rank, 2))
 
@@ -54,8 +62,7 @@ def _cumprod_vjp(F: Any, g: Any, y: Any, x: Any, axis: int) -> tuple[Any]:
         return F.where(place, total, 0.0)
 
     first_zero = F.sum(F.where(first, x, 0.0), axes=(axis,), keepdim=True)
-    at_zero = at(first, first, 1) + first_zero * at(second, F.logical_or(first, second), 2)
-    return (F.where(zero, at_zero, _reverse_cumsum(F, g * y, axis) / F.where(zero, 1.0, x)),)
+    return at(first, first, 1) + first_zero * at(second, F.logical_or(first, second), 2)
 
 
 register("cumsum", 1, SCAN, "Running sums along an axis.", impl=_scan("cumsum"), spec=specs.same,
@@ -70,8 +77,8 @@ joined("cumprod", 1, SCAN, "Running products along an axis.", impl=_scan("cumpro
 
 def _argsort(xp: Any, x: Any, axis: int, descending: bool, stable: bool) -> Any:
     if descending:  # reversed twice, so that equal elements keep their order
-        back = _argsort(xp, xp.flip(x, axis), axis, False, stable)
-        return xp.flip(x.shape[axis] - 1 - back, axis)
+        back = _argsort(xp, backwards(x, (axis,)), axis, False, stable)
+        return backwards(x.shape[axis] - 1 - back, (axis,))
     if stable and _is_large(x):
         return _sort_stable(x, axis)[1]
     return xp.argsort(x, axis=axis, kind="stable" if stable else None).astype(np.int64)
@@ -87,13 +94,13 @@ def _sort_stable(x: Any, axis: int) -> tuple[Any, Any]:
     """
     rows = np.ascontiguousarray(np.moveaxis(x, axis, -1))
     i = np.argsort(rows, axis=-1)
-    v = np.take_along_axis(rows, i, -1)
+    v = rows[along(np, i, rows.ndim - 1)]
     tied = np.zeros(v.shape, np.bool_)  # with the one before
     tied[..., 1:] = (v[..., 1:] == v[..., :-1]) | (v[..., :-1] != v[..., :-1])  # after NaN comes NaN
     ties = np.count_nonzero(tied)
     if ties > x.size >> 3:
         i = np.argsort(rows, axis=-1, kind="stable")
-        v = np.take_along_axis(rows, i, -1)
+        v = rows[along(np, i, rows.ndim - 1)]
     elif ties:
         runs = tied.copy()
         runs[..., :-1] |= tied[..., 1:]
@@ -108,7 +115,7 @@ def _sort(xp: Any, x: Any, axis: int, descending: bool, stable: bool) -> Any:
     if stable and not descending and _is_large(x):
         return _sort_stable(x, axis)
     i = _argsort(xp, x, axis, descending, stable)
-    return xp.take_along_axis(x, i, axis), i
+    return x[along(xp, i, axis)], i
 
 
 def _topk(xp: Any, x: Any, k: int, axis: int, largest: bool, sorted: bool) -> Any:
@@ -118,7 +125,7 @@ def _topk(xp: Any, x: Any, k: int, axis: int, largest: bool, sorted: bool) -> An
     if i is None:
         i = _argsort(xp, x, axis, largest, True)
         i = i[(*(slice(None),) * axis, slice(0, k))]
-    return xp.take_along_axis(x, i, axis), i
+    return x[along(xp, i, axis)], i
 
 
 #: of so many a search for each costs less than sorting
@@ -137,7 +144,7 @@ def _picked(x: Any, k: int, axis: int, largest: bool) -> Any:
     found = np.empty((*x.shape[:axis], k, *x.shape[axis + 1:]), np.int64)
     for n in range(k):
         i = np.expand_dims(find(left, axis=axis), axis)
-        if (np.take_along_axis(left, i, axis) == gone).any():
+        if (left[along(np, i, axis)] == gone).any():
             return None
         np.put_along_axis(left, i, gone, axis)
         found[(*(slice(None),) * axis, slice(n, n + 1))] = i
@@ -162,3 +169,67 @@ register("topk", 1, SORT, "(values, indices) of the k largest or smallest along 
          spec=specs.topk, check=checks.topk, dtypes="any", traits={"in_library"}, samples=lambda rng: [
              ((rng.normal(size=(3, 5)),), {"k": k, "axis": 1, "largest": largest, "sorted": True})
              for k in (2, 5) for largest in (False, True)])
+
+# --- places: scripts compose them of sorts and of pairs of elements, eager finds them without -------------------------
+
+
+def _nth_place(F: Any, x: Any, n: Any, axis: int, spoiled: bool) -> Any:
+    order = F.argsort(x, axis=axis, descending=False, stable=True)
+    place = F.slice(order, axis=axis, start=n, length=1, step=1)
+    if not spoiled:
+        return place
+    nan = F.ne(x, x)
+    first = F.argmax(F.cast(nan, dtype=dtypes.int64), axes=(axis,), keepdim=True)
+    return F.where(F.any(nan, axes=(axis,), keepdim=True), first, place)
+
+
+def _nth_place_impl(xp: Any, x: Any, n: int, axis: int, spoiled: bool) -> Any:
+    if xp is not np or x.dtype.kind not in "fiu" or (x.dtype.kind == "f" and np.isnan(x).any()):
+        place = _argsort(xp, x, axis, False, True)[(*(slice(None),) * axis, slice(n, n + 1))]
+        nan = x != x
+        return place if not spoiled else xp.where(
+            nan.any(axis=axis, keepdims=True), xp.expand_dims(nan.argmax(axis=axis), axis), place)
+    value = np.partition(x, n, axis=axis)[(*(slice(None),) * axis, slice(n, n + 1))]
+    there = x == value
+    skipped = n - np.add.reduce(x < value, axis=axis, dtype=np.int64, keepdims=True)  # equal ones that come before
+    if skipped.any():
+        there = np.cumsum(there, axis=axis) > skipped
+    return there.argmax(axis=axis, keepdims=True)
+
+
+def _extreme_place(F: Any, x: Any, axis: int, least: bool) -> Any:
+    length, end = x.shape[axis], x.ndim
+    order = (*(a for a in range(end) if a != axis), axis)
+    lines = F.permute(x, axes=order)
+    rows = F.expand(F.unsqueeze(lines, axis=end - 1), shape=(*lines.shape[:-1], length, length))
+    k = F.arange(length=length, dtype=dtypes.int64)
+    seen = F.where(F.le(F.unsqueeze(k, axis=0), F.unsqueeze(k, axis=1)), rows, F.lift(
+        dtypes.bounds(x.dtype)[least], x.dtype))
+    back = (F.argmin if least else F.argmax)(F.flip(seen, axes=(end,)), axes=(end,), keepdim=False)
+    place = F.slice(k, axis=0, start=length - 1, length=1, step=1) - back
+    return F.permute(F.minimum(place, k), axes=tuple([order.index(a) for a in range(end)]))  # not what fills the rows
+
+
+def _extreme_place_impl(xp: Any, x: Any, axis: int, least: bool) -> Any:
+    lines = x if axis == x.ndim - 1 else xp.moveaxis(x, axis, -1)
+    k = xp.arange(lines.shape[-1])
+    if xp is np:
+        extremes = (np.minimum if least else np.maximum).accumulate(lines, axis=-1)
+        place = np.maximum.accumulate(np.where((lines == extremes) | (lines != lines), k, 0), axis=-1)
+    else:
+        back = xp.where(k <= k[:, None], lines[..., None, :], xp.asarray(
+            dtypes.bounds(dtypes.from_numpy(x.dtype))[least], x.dtype))[..., ::-1]
+        place = xp.minimum(len(k) - 1 - (back.argmin(axis=-1) if least else back.argmax(axis=-1)), k)
+    return place if axis == x.ndim - 1 else xp.moveaxis(place, -1, axis)
+
+
+register("nth_place", 1, SORT, "Where the n-th element in order is along an axis; if it is `spoiled`, the first NaN.",
+         impl=_nth_place_impl, compose=_nth_place, vjp=NONDIFF, spec=specs.nth_place, dtypes="number",
+         samples=lambda rng: [
+             ((x,), {"n": n, "axis": axis, "spoiled": spoiled}) for n in (0, 2) for axis in (0, 1)
+             for spoiled in (False, True) for x in (rng.normal(size=(3, 4)), 1.0 * rng.integers(0, 3, (3, 4)))])
+register("extreme_place", 1, SORT, "Where the largest or least element so far is along an axis; the last of equals.",
+         impl=_extreme_place_impl, compose=_extreme_place, vjp=NONDIFF, spec=specs.argsort, dtypes="any",
+         samples=lambda rng: [((x,), {"axis": axis, "least": least})
+                              for axis in (0, 1) for least in (False, True)
+                              for x in (rng.normal(size=(3, 4)), 1.0 * rng.integers(0, 3, (3, 4)))])

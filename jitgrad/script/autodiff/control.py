@@ -8,8 +8,7 @@ Cotangents of what a nested block reads from outside start from the sum found so
 something is already known.
 """
 
-from dataclasses import dataclass
-
+from jitgrad.classes import dataclass
 from jitgrad.dims import Symbol
 from jitgrad.ops.types import BOOL, INT, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.autodiff.amend import abstract, generic

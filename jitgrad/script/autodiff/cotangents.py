@@ -8,10 +8,10 @@ may be NaN) while the bool is false, unless it is `clean`: then it is zero. Sums
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TypeGuard
 
 from jitgrad import dtypes
+from jitgrad.classes import dataclass
 from jitgrad.dims import Symbol, dim
 from jitgrad.ops.types import BOOL, INT, ListType, OptionalType, SeqType, TensorType, Type, map_dims
 from jitgrad.script.autodiff.amend import abstract, generic

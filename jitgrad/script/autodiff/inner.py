@@ -9,8 +9,8 @@ are complete, gain the results that the backward reads again.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from jitgrad.classes import dataclass
 from jitgrad.script.autodiff.cotangents import Cotangent, masked
 from jitgrad.script.autodiff.flow import Flow, reachable
 from jitgrad.script.autodiff.frame import Context, Frame

@@ -13,9 +13,9 @@ both are one program, of what flows from one kernel to others (`codegen/lower/re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from jitgrad.classes import dataclass, field
 from jitgrad.dims import Size
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import has_trait

@@ -14,12 +14,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from jitgrad import random
+from jitgrad.classes import dataclass, field
 from jitgrad.device import CPU, device
 from jitgrad.dtypes import dtype
 from jitgrad.eager.arrays.arrays import device_of, library, to_host, transfer

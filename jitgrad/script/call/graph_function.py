@@ -11,10 +11,10 @@ import functools
 import marshal
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitgrad import config, locks
+from jitgrad.classes import dataclass, fields
 from jitgrad.determinism import are_deterministic_algorithms_enabled
 from jitgrad.device import CPU, device as Device
 from jitgrad.eager.arrays.arrays import to_host

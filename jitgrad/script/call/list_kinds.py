@@ -17,12 +17,12 @@ import enum
 import sys
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from jitgrad.classes import dataclass
 from jitgrad.device import CPU, device as Device
 from jitgrad.dtypes import by_name, dtype
 from jitgrad.ops.backend import AnyTensor

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from jitgrad.classes import dataclass, field
 from jitgrad.device import CPU, device as Device
 from jitgrad.dims import Size, Symbol
 from jitgrad.ops.types import Type

@@ -5,6 +5,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence, Set
+from importlib import import_module
 from typing import Any
 
 from jitgrad import locks
@@ -26,12 +27,12 @@ from jitgrad.script.frontend.gradients import carried_leaves, carried_losses, re
 from jitgrad.script.frontend.library import (addresses, builtins, callbacks, complexes, copying, dictionaries,
                                              iterators, jitgrad_functions, numpylib, sets, stdlib)
 from jitgrad.script.frontend.library.backend import SymbolicBackend
-from jitgrad.script.frontend.library.functionals import mapping, transforms
 from jitgrad.script.frontend.source.annotations import check as check_annotations
 from jitgrad.script.frontend.source.source import source_of
 from jitgrad.script.frontend.state import dispatch, effects, pooling, unrolling
 from jitgrad.script.frontend.state.context import APART, REFERENCES, Context, Restart, activated
 from jitgrad.script.frontend.state.frames import Frame
+from jitgrad.script.frontend.state.handlers import LATE
 from jitgrad.script.frontend.state.memory import SHARED
 from jitgrad.script.frontend.state.sizes import Sizes
 from jitgrad.script.frontend.templates import pools
@@ -41,8 +42,14 @@ from jitgrad.script.graph.ir import Block, Graph, Value
 
 #: loaded for the kinds and handlers that they register
 REGISTERED = (deques, mappings, ordered_lists, sequences, texts, addresses, builtins, complexes, copying, dictionaries,
-              iterators, jitgrad_functions, numpylib, sets, stdlib, complex_kind, kind, mapping, transforms,
-              functions, instances, numeric, raised, tensors, unions)
+              iterators, jitgrad_functions, numpylib, sets, stdlib, complex_kind, kind, functions,
+              instances, numeric, raised, tensors, unions)
+
+_FUNCTIONALS = "jitgrad.script.frontend.library.functionals"
+LATE.update({
+    "jitgrad.func": lambda: (import_module(f"{_FUNCTIONALS}.transforms"), import_module(f"{_FUNCTIONALS}.mapping")),
+    "jitgrad.autograd.functional": lambda: import_module(f"{_FUNCTIONALS}.transforms"),
+    "jitgrad.nn": lambda: import_module("jitgrad.script.frontend.library.modules")})
 
 dispatch.evaluate.fill(expressions.evaluate)
 dispatch.run_block.fill(statements.run_block)

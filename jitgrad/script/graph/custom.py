@@ -11,8 +11,7 @@ meets the other, which has the same `pair`, and there the code runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from jitgrad.classes import dataclass
 from jitgrad.dims import Symbol
 from jitgrad.script.graph.ir import Block
 

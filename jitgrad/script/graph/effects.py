@@ -8,9 +8,9 @@ from there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from jitgrad.classes import dataclass
 from jitgrad.ops.texts import is_array, render, tensor_of
 
 

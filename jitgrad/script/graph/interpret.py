@@ -6,12 +6,12 @@ with its type: dtype, rank, and sizes as its symbols say.
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from jitgrad import dims
+from jitgrad.classes import dataclass
 from jitgrad.dims import Dim, Symbol
 from jitgrad.eager.inplace import put_back
 from jitgrad.errors import JitgradError

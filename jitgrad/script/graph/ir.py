@@ -7,9 +7,9 @@ and effect ops of `jitgrad.script.graph.irops`. docs/internals/graph.md lists th
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
+from jitgrad.classes import dataclass
 from jitgrad.dims import Symbol
 from jitgrad.errors import Span
 from jitgrad.ops.types import Type

@@ -10,8 +10,9 @@ import sys
 import threading
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar, overload
+
+from jitgrad.classes import dataclass
 
 F = TypeVar("F", bound=Callable[..., Any])
 

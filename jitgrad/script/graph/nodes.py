@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from jitgrad.classes import dataclass, field, replace
 from jitgrad.dims import Dim, Size, Symbol, symbols
 from jitgrad.errors import Span
 from jitgrad.ops.types import OptionalType, TensorType, Type, map_dims

@@ -15,11 +15,11 @@ import contextlib
 import io
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jitgrad.classes import dataclass, field
 from jitgrad.eager.arrays.arrays import host_copy, to_host
 from jitgrad.eager.autograd.engine import grad
 from jitgrad.eager.autograd.node import edge_of

@@ -1,7 +1,7 @@
 """A specialisation as a record: what of it outlives the process that compiled it."""
 
-from dataclasses import dataclass, replace
 
+from jitgrad.classes import dataclass, replace
 from jitgrad.dtypes import dtype
 from jitgrad.ops.autocast import Low
 from jitgrad.script.call import signature as sig

@@ -26,10 +26,10 @@ import ctypes
 import threading
 from collections.abc import Callable, Sequence
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from jitgrad import dtypes
+from jitgrad.classes import dataclass
 from jitgrad.codegen.cuda.driver import precision
 from jitgrad.codegen.cuda.driver.driverapi import DriverApi
 from jitgrad.codegen.cuda.driver.libraries import CudaError, Functions, Symbols, bind

@@ -16,11 +16,11 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from jitgrad.classes import dataclass, field
 from jitgrad.kernels.blas import loaded_files
 
 Name = Literal["cuda", "nvrtc", "cublasLt", "cudart"]

@@ -14,8 +14,8 @@ cuBLASLt's plan is the same.
 import ctypes
 from collections.abc import Callable, Sequence
 from ctypes import byref, c_int, c_size_t, c_void_p
-from dataclasses import dataclass
 
+from jitgrad.classes import dataclass
 from jitgrad.codegen.cuda.driver.blaslt import Call
 from jitgrad.codegen.cuda.driver.driverapi import BUFFER_POINTER, BUFFER_SIZE, KERNEL, DriverApi, KernelNode
 from jitgrad.codegen.cuda.driver.libraries import CudaError

@@ -8,9 +8,9 @@
 import ctypes
 from collections.abc import Sequence
 from ctypes import byref, c_int64, c_void_p
-from dataclasses import dataclass
 from typing import Any
 
+from jitgrad.classes import dataclass
 from jitgrad.codegen.cuda.driver.blaslt import WORDS
 from jitgrad.codegen.cuda.driver.driverapi import KernelNode
 from jitgrad.codegen.cuda.graphs import products

@@ -5,9 +5,9 @@ kernel that keeps what the gradient needs stops where a sequence is full, and is
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from jitgrad.classes import dataclass
 from jitgrad.codegen.cuda.host.printer import DevicePrinter
 from jitgrad.codegen.cuda.schedule import launches, resident
 from jitgrad.codegen.llvm import sequences

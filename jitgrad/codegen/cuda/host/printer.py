@@ -8,10 +8,10 @@ Python objects.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+from jitgrad.classes import dataclass
 from jitgrad.codegen.cuda.driver.blaslt import WORDS
 from jitgrad.codegen.cuda.host.module import DeviceModule
 from jitgrad.codegen.cuda.kernels import each

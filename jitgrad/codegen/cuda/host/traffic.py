@@ -11,9 +11,9 @@ a cache. So do the elements of a table that are read by index, one for each read
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from jitgrad.classes import dataclass, field
 from jitgrad.codegen.cuda.host.device_regions import MOST_WORK
 from jitgrad.codegen.cuda.kernels import geometry, text
 from jitgrad.codegen.cuda.kernels.columns import Columns

@@ -10,9 +10,9 @@ computes the probabilities again.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import resources
 
+from jitgrad.classes import dataclass
 from jitgrad.codegen.cuda.kernels.geometry import ANY, Form, Launch
 from jitgrad.codegen.program.device_steps import Attention as Kind
 from jitgrad.dtypes import dtype

@@ -23,7 +23,8 @@ piece of memory, cleared once, serves all kernels of a stream, one after another
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from jitgrad.classes import dataclass
 
 #: the bound of a form that takes any length
 ANY = (1 << 63) - 1

@@ -6,10 +6,10 @@ Values are in computing types: bool is bool, half types are computed in float, t
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from jitgrad.classes import dataclass
 from jitgrad.dtypes import dtype
 from jitgrad.ops import OPS
 

@@ -10,9 +10,9 @@ members so far run first (`device_program.py`): a check that fails after an upda
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
+from jitgrad.classes import dataclass, field, replace
 from jitgrad.codegen.cuda.kernels import each
 from jitgrad.codegen.llvm import kernel as llvm_kernel
 from jitgrad.codegen.program.device_steps import EachPut, EachStep

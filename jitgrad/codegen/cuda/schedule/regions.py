@@ -16,10 +16,10 @@ that may leave 64 bits, products too large to be worth it.
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jitgrad import dtypes
+from jitgrad.classes import dataclass, field, replace
 from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.ordered import is_ordered
 from jitgrad.codegen.cuda.kernels.scalars import EXPRESSIONS

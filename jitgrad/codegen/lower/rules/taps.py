@@ -9,8 +9,8 @@ element. `taps` sums either over all elements of a window, in one kernel where t
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 
+from jitgrad.classes import dataclass
 from jitgrad.codegen.lower.kernels import KernelBuilder
 from jitgrad.codegen.lower.rules.joins import constant, number
 from jitgrad.codegen.lower.rules.ops import fill

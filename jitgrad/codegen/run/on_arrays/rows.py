@@ -14,12 +14,12 @@ transposed. Draws, and what is added up at indices, are computed too (`drawn`, `
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from jitgrad import dtypes
+from jitgrad.classes import dataclass
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.run import runtime, store
 from jitgrad.codegen.run.compiled import Compiled

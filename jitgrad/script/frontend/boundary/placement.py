@@ -6,9 +6,9 @@ different devices are torch's error, results are where they should be.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from jitgrad.classes import dataclass, field
 from jitgrad.device import CPU, device
 from jitgrad.dtypes import int64
 from jitgrad.eager.arrays.arrays import different_devices

@@ -1,6 +1,6 @@
 """What containers of a script hold: items of lists, dicts and other iterables, now."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Never
 
 from jitgrad.errors import NotStatic, UnsupportedCall
@@ -90,6 +90,21 @@ def dict_of(context: Context, value: Any) -> dict[Any, Any]:
     if isinstance(value, dict):
         return value
     raise UnsupportedCall(f"a dict is needed here, not {type_word(value)}", context.span())
+
+
+def leaves(context: Context, tree: Any) -> Iterator[Any]:
+    """What is in a tree of tuples, lists and dicts."""
+    if isinstance(tree, tuple):
+        items: Any = tree
+    elif isinstance(tree, SymList):
+        items = protocol.items_of(context, tree)
+    elif isinstance(tree, SymDict):
+        items = dict_of(context, tree).values()
+    else:
+        yield tree
+        return
+    for item in items:
+        yield from leaves(context, item)
 
 
 def own(context: Context, container: SymList) -> None:

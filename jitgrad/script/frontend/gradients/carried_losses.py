@@ -12,9 +12,9 @@ at the end of the body, and carried as variables that no program can name. Which
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from jitgrad.classes import dataclass, field
 from jitgrad.errors import Span
 from jitgrad.script.frontend.gradients import backward, carried_leaves, record
 from jitgrad.script.frontend.gradients.record import Answer

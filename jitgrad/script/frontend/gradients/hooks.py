@@ -4,9 +4,9 @@ A leaf's hooks are found where it is read, and guarded: one that is registered l
 tensor is an `autograd.Function` that passes the tensor on and calls the hook in its backward.
 """
 
-from dataclasses import dataclass, field
 from typing import Any
 
+from jitgrad.classes import dataclass, field
 from jitgrad.eager.autograd.function import Function
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.call import signature as sig

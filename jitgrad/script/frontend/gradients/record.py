@@ -1,9 +1,9 @@
 """What one evaluation knows of the gradients that were taken in it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
+from jitgrad.classes import dataclass, field
 from jitgrad.errors import Span
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.graph.ir import Block, Value

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from jitgrad.classes import dataclass
 from jitgrad.dims import Size, symbols
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.ops.opdef import has_trait

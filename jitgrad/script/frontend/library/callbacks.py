@@ -17,7 +17,6 @@ from jitgrad.script.frontend.batches.items import check_none
 from jitgrad.script.frontend.boundary import deferred_stores, placement
 from jitgrad.script.frontend.boundary.results import Results
 from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.library.functionals.transforms import leaves
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import RANDOM, Context
 from jitgrad.script.frontend.templates import locations, unions
@@ -170,7 +169,7 @@ class _Emission:
 
     def like_first(self) -> Any:
         """A tensor of the first tensor argument's dtype and rank, of any size."""
-        first = next((v for v in leaves(self.context, (*self.args, *self.kwargs.values()))
+        first = next((v for v in contents.leaves(self.context, (*self.args, *self.kwargs.values()))
                       if isinstance(v, SymTensor)), None)
         if first is None:
             raise NotStatic(f"the dtype and rank of what the ignored function `{self.name}` returns are not known",

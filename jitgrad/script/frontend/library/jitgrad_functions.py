@@ -1,5 +1,5 @@
 """Functions of jitgrad that are neither emitted nor inlined: gradients, checkpoints, custom functions,
-modules, autocast."""
+autocast."""
 
 from typing import Any
 
@@ -13,7 +13,6 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.ops import autocast
 from jitgrad.ops.library import creation
 from jitgrad.script.frontend.gradients import backward, customs
-from jitgrad.script.frontend.library import modules
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, by_parameters, handles, refused
@@ -137,4 +136,3 @@ def _refuse(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 HANDLERS[engine.backward], HANDLERS[engine.grad] = by_parameters(backward.backward_of), by_parameters(backward.grad)
 HANDLERS[CustomFunction.apply.__func__] = customs.apply  # type: ignore[attr-defined]
 HANDLERS[is_scripting] = lambda context, args, kwargs: True
-HANDLERS.update(modules.handlers())

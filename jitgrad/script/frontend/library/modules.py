@@ -11,7 +11,7 @@ from jitgrad.nn import Module, hooks
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.gradients import module_hooks
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.state.handlers import Handler, by_parameters
+from jitgrad.script.frontend.state.handlers import HANDLERS, by_parameters
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import get_attribute
 
@@ -99,7 +99,5 @@ METHODS: dict[str, Callable[..., Any]] = {
 }
 
 
-def handlers() -> dict[Any, Handler]:
-    """The functions of `nn.Module` that are answered here, and those around a module's call -> how."""
-    found = {getattr(Module, name): by_parameters(method) for name, method in METHODS.items()}
-    return {**found, hooks.enter: module_hooks.enter, hooks.leave: module_hooks.leave}
+HANDLERS.update({getattr(Module, name): by_parameters(method) for name, method in METHODS.items()})
+HANDLERS.update({hooks.enter: module_hooks.enter, hooks.leave: module_hooks.leave})

@@ -7,8 +7,8 @@ it runs.
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+from jitgrad.classes import dataclass, field
 from jitgrad.script.frontend.source.source import NESTED, FunctionNode, Source, own_nodes
 
 Names = frozenset[str]

@@ -11,9 +11,9 @@ import ast
 import copy
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from jitgrad.classes import dataclass, field
 from jitgrad.script.frontend.source.liveness import Pass, Scope, names_bound, names_read, parameters_of
 from jitgrad.script.frontend.source.source import Source, own_nodes
 

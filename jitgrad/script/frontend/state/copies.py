@@ -5,9 +5,9 @@ A copy serves who reads it. A write to either end, and the question which object
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
+from jitgrad.classes import dataclass, field
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.state.context import REFERENCES, Context, Restart
 

@@ -5,6 +5,7 @@ need to know the evaluation.
 """
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
@@ -13,6 +14,8 @@ from jitgrad.script.frontend.state.context import Context
 Args = tuple[Any, ...]
 Handler = Callable[[Context, Args, dict[str, Any]], Any]
 HANDLERS: dict[Any, Handler] = {}
+#: a package of functions -> what imports their handlers, once a script calls the first of them: few need any of these
+LATE: dict[str, Callable[[], object]] = {}
 #: a class -> how it and its subclasses are called, which the handler is given before the arguments
 CONSTRUCTORS: dict[type, Callable[[Context, type, Args, dict[str, Any]], Any]] = {}
 
@@ -40,6 +43,10 @@ def refused(name: str, hint: str) -> Handler:
 
 def handler_of(fn: Any) -> Handler | None:
     """The handler of a function, if it has one."""
+    if LATE and isinstance(fn, FunctionType):
+        module = f"{fn.__module__}."
+        for package in [p for p in LATE if module.startswith(f"{p}.")]:
+            LATE.pop(package)()
     try:
         return HANDLERS.get(fn)
     except TypeError:  # it has no hash

@@ -7,9 +7,9 @@ later calls compare as those of the first call do.
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from jitgrad.classes import dataclass, field
 from jitgrad.dims import Size, Symbol, call, dim, is_not_one, product, substitute, symbols
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.opdef import has_trait

@@ -10,9 +10,9 @@ evaluation begins again with `VERSIONS`: then how often a storage was written is
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from jitgrad.classes import dataclass, field
 from jitgrad.errors import Span
 from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend.state import dispatch

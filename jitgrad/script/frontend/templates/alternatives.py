@@ -1,9 +1,9 @@
 """Templates of plain objects and numbers, and of their unions with others."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
+from jitgrad.classes import dataclass, replace
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, TEXT, ListType, OptionalType, TensorType, Type, map_dims
 from jitgrad.script.frontend.state.context import TYPES_APART, Context, current
 from jitgrad.script.frontend.templates.sizes import Elements, Sizer

@@ -6,9 +6,9 @@ back the very objects that were put into it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from jitgrad.classes import dataclass, field
 from jitgrad.dims import Dim, Size, Symbol, dim, substitute
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state.context import Context

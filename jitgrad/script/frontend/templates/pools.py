@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass, field
 from typing import Any
 
+from jitgrad.classes import dataclass, field
 from jitgrad.dims import Symbol
 from jitgrad.errors import ScriptError, TypeMismatch, UnsupportedCall
 from jitgrad.ops.types import INT, Type

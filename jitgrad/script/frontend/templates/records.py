@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from jitgrad.classes import dataclass
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates.alternatives import Static
 from jitgrad.script.frontend.templates.sequences import Items

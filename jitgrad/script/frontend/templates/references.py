@@ -9,9 +9,9 @@ container beside None or another object is one of several from the start.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
+from jitgrad.classes import dataclass, replace
 from jitgrad.script.frontend.state.context import State
 from jitgrad.script.frontend.templates.alternatives import Either, same_static
 from jitgrad.script.frontend.templates.records import Record

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from jitgrad.classes import dataclass
 from jitgrad.dims import Size
 from jitgrad.ops.types import ListType, Type
 from jitgrad.script.frontend.state import pooling

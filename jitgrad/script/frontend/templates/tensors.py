@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
+from jitgrad.classes import dataclass, replace
 from jitgrad.device import device as Device
 from jitgrad.dims import Size, Symbol, dim, symbols
 from jitgrad.dtypes import dtype

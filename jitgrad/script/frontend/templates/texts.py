@@ -6,9 +6,9 @@ A string known while compiling is one of several objects until it meets one that
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from jitgrad.classes import dataclass
 from jitgrad.ops.types import TEXT, Type
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates.sizes import Elements, Sizer

@@ -5,9 +5,9 @@ import functools
 import os
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
+from jitgrad.classes import dataclass, replace
 from jitgrad.errors import NotStatic, ScriptError, SourceUnavailable, UnsupportedCall, UnsupportedSyntax
 from jitgrad.ops.library.core import COMPOSITE, is_library
 from jitgrad.script.call import signature as sig

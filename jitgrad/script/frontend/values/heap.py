@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from jitgrad import dims
+from jitgrad.classes import dataclass, field
 from jitgrad.device import device as Device
 from jitgrad.dims import Symbol
 from jitgrad.dtypes import dtype, int64

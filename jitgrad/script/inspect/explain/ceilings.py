@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from jitgrad import config
+from jitgrad.classes import dataclass
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops import autocast
 from jitgrad.script.executor import Dispatcher

@@ -10,12 +10,12 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from jitgrad import config
+from jitgrad.classes import dataclass, field
 from jitgrad.codegen.program.sequences import SeqHandle
 from jitgrad.codegen.run.probes import Cost, Probe, Probed
 from jitgrad.ops.types import TensorType

@@ -10,8 +10,8 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
+from jitgrad.classes import dataclass, field
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import CONTRACT, REDUCE, SCAN, SORT
 from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk

@@ -10,8 +10,9 @@
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from graphlib import TopologicalSorter
+
+from jitgrad.classes import dataclass
 
 SWEEPS = 12
 GAP_X, GAP_Y = 18.0, 30.0

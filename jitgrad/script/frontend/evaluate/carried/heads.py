@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from typing import Any
 
+from jitgrad.classes import dataclass, field, replace
 from jitgrad.dims import Dim, Symbol, dim, substitute
 from jitgrad.errors import ScriptError, TypeMismatch
 from jitgrad.script.frontend.evaluate import merge

@@ -131,21 +131,6 @@ def rebuilt(context: Context, tree: Any, change: Any, name: str) -> Any:
                           hint="differentiate with respect to tensors, and tuples, lists and dicts of them")
 
 
-def leaves(context: Context, tree: Any) -> Iterator[Any]:
-    """What is in a tree of tuples, lists and dicts."""
-    if isinstance(tree, tuple):
-        items: Any = tree
-    elif isinstance(tree, SymList):
-        items = items_of(context, tree)
-    elif isinstance(tree, SymDict):
-        items = contents.dict_of(context, tree).values()
-    else:
-        yield tree
-        return
-    for item in items:
-        yield from leaves(context, item)
-
-
 def _filled(context: Context, tree: Any, found: Iterator[Any], name: str) -> Any:
     return next(found) if isinstance(tree, SymTensor) else rebuilt(
         context, tree, lambda item: _filled(context, item, found, name), name)
@@ -197,11 +182,11 @@ def _vjp(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     moved = [level.stand_in(context, p) for p in primals]
     output, aux = level.call(context, function, moved, {}, has_aux)
     context.grad = recorded
-    outputs = list(leaves(context, output))
+    outputs = list(contents.leaves(context, output))
     level.leave(context)
 
     def pull(cx: Context, given: Args, named: dict[str, Any]) -> Any:
-        cotangents = list(leaves(cx, given[0]))
+        cotangents = list(contents.leaves(cx, given[0]))
         if len(cotangents) != len(outputs):
             raise effects.raise_now(cx, RuntimeError, (
                 "vjp_fn: Expected cotangents to have the same structure as the output of f",))
