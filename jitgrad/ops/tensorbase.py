@@ -98,7 +98,7 @@ class TensorBase(Operators[Tensor]):
     def view(self: Any, *shape_: Any) -> Tensor:
         """`reshape`; with a dtype the same bytes as numbers of that, in the same memory, without history."""
         if len(shape_) == 1 and isinstance(shape_[0], dtype_):
-            return self if shape_[0] is self.dtype else backend().reinterpret(self, shape_[0])
+            return backend().reinterpret(self, shape_[0])
         return shape.reshape(self, _listed(shape_))
 
     def softmax(self: Any, dim: int, dtype: Any = None) -> Tensor:
