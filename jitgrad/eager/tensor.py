@@ -220,10 +220,6 @@ class Tensor(Memory, TensorBase["Tensor"]):
         """Which of the results of its `grad_fn` the tensor is."""
         return 0 if self._node is None else self._slot
 
-    def module_load(self, other: Tensor, assign: bool = False) -> Tensor:
-        """What `load_state_dict` puts in the tensor's place: `other` if `assign`, else the tensor with its numbers."""
-        return other.detach() if assign else self.copy_(other).detach()
-
     @property
     def retains_grad(self) -> bool:
         """Whether a tensor with history gets its `.grad` filled."""

@@ -101,6 +101,10 @@ class TensorBase(Operators[Tensor]):
             return backend().reinterpret(self, shape_[0])
         return shape.reshape(self, _listed(shape_))
 
+    def module_load(self: Any, other: Any, assign: bool = False) -> Any:
+        """What `load_state_dict` puts in the tensor's place: `other` if `assign`, else the tensor with its numbers."""
+        return other.detach() if assign else self.copy_(other).detach()
+
     def softmax(self: Any, dim: int, dtype: Any = None) -> Tensor:
         """exp(x) / sum(exp(x)) along dim."""
         return reduce.softmax(self, dim, dtype)

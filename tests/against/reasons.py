@@ -53,7 +53,7 @@ EMPTY_THERE = {
 BOTH = {
     (r'"hist\w+" not implemented for', "value cannot be converted to type uint8_t"):
         "PyTorch converts the bounds before it looks for a kernel",
-    ("clamp is not supported for complex", "without overflow"): "a complex bound of real numbers",
+    ("clamp is not supported for complex", "without overflow|can't be cast"): "a complex bound of real numbers",
     ('"nextafter_cpu" not implemented', "functions with out="):
         "PyTorch asks for gradients before it looks for a kernel",
     ("whose parts are b?float16 are not available", "not implemented for 'Complex"):
@@ -79,6 +79,7 @@ SEEN = {
     ("gradient", r"std\w*\(.*\(\)"): "PyTorch's gradient of deviations over `()` has no number of elements",
     ("values", r"(\w+)\.masked_scatter_\(.*, \1\)"): "PyTorch reads what it has just written",
     ("values", r"\b(i0|i1|bessel_\w+|modified_bessel_\w+)_?\("): "limits at infinity, where PyTorch has NaN",
+    ("values", r"\.view\(t\.b?float"): "the bits of NaN, seen as integers",
     ("values", r"(poly|di)gamma\("): "rounding at the poles",
     ("gradient", r"(poly|di|l|mvl)gamma\("): "rounding at the poles",
     ("value", r"stride\("): "strides of axes of size one, and of nothing",

@@ -317,6 +317,10 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     """layer_norm of num_groups groups of channels of (N, C, ...). Source: Wu and He, 2018."""
     input, weight, bias = _widen(input, "cuda"), _widen(weight, "cuda"), _widen(bias, "cuda")
     _classes.require_groups(input, num_groups)
+    for name, vector in (("weight", weight), ("bias", bias)):
+        if vector is not None and vector.dim() != 1:
+            raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but "
+                               f"got {name} of {vector.dim()} axes")
     _classes.require_floats("GroupNormKernelImpl", input)
     _classes.require_one_dtype(input, weight, bias)
     _, centred, variance = _norms.moments(_norms.wide(input).reshape(input.shape[0], num_groups, -1), -1)
@@ -339,6 +343,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     if not training and (running_mean is None or running_var is None):
         raise RuntimeError(f"{'running_mean' if running_mean is None else 'running_var'} must be defined in evaluation "
                            "mode")
+    input.size(1)  # IndexError of a vector
     _classes.require_floats("batch_norm", input)
     _classes.require_one_dtype(input, weight, bias, running_mean, running_var)
     dims = (0, *range(2, input.dim()))
