@@ -22,15 +22,17 @@ if TYPE_CHECKING:
     from jitgrad.codegen.run.threads import (get_num_interop_threads, get_num_threads, set_num_interop_threads,
                                              set_num_threads)
     from jitgrad.compiler import compile
+    from jitgrad.cuda.streams import Event, Stream
     from jitgrad.distributions.counts import binomial, poisson
     from jitgrad.eager.format import set_printoptions
     from jitgrad.func.vectorize import vmap
     from jitgrad.nn.functional.of_torch import (adaptive_max_pool1d, alpha_dropout, alpha_dropout_, batch_norm,
                                                 bilinear, binary_cross_entropy_with_logits, cosine_embedding_loss,
-                                                cosine_similarity, ctc_loss, embedding, feature_alpha_dropout,
-                                                feature_alpha_dropout_, group_norm, hinge_embedding_loss, instance_norm,
-                                                kl_div, layer_norm, margin_ranking_loss, pairwise_distance, pca_lowrank,
-                                                pdist, poisson_nll_loss, rms_norm, rrelu, rrelu_, svd_lowrank,
+                                                cosine_similarity, ctc_loss, embedding, embedding_bag,
+                                                feature_alpha_dropout, feature_alpha_dropout_, group_norm,
+                                                hinge_embedding_loss, instance_norm, kl_div, layer_norm,
+                                                margin_ranking_loss, pairwise_distance, pca_lowrank, pdist,
+                                                poisson_nll_loss, rms_norm, rrelu, rrelu_, svd_lowrank,
                                                 triplet_margin_loss)
     from jitgrad.nn.modules.rnn import gru, lstm, rnn_relu, rnn_tanh
     from jitgrad.script.executor import eager_mode
@@ -50,10 +52,11 @@ _LATE = {"save": "serialization", "load": "serialization", "eager_mode": "script
          "set_printoptions": "eager.format", "vmap": "func.vectorize",
          **dict.fromkeys(("gru", "lstm", "rnn_relu", "rnn_tanh"), "nn.modules.rnn"),
          **dict.fromkeys(("sparse_coo_tensor", "sparse_csr_tensor", "spmm"), "sparse"),
+         **dict.fromkeys(("Event", "Stream"), "cuda.streams"),
          "GradScaler": "amp", "while_loop": "_higher_order_ops",
          **dict.fromkeys(("adaptive_max_pool1d", "alpha_dropout", "alpha_dropout_", "batch_norm", "bilinear",
                           "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cosine_similarity", "ctc_loss",
-                          "embedding", "feature_alpha_dropout", "feature_alpha_dropout_", "group_norm",
+                          "embedding", "embedding_bag", "feature_alpha_dropout", "feature_alpha_dropout_", "group_norm",
                           "hinge_embedding_loss", "instance_norm", "kl_div", "layer_norm", "margin_ranking_loss",
                           "pairwise_distance", "pca_lowrank", "pdist", "poisson_nll_loss", "rms_norm", "rrelu",
                           "rrelu_", "svd_lowrank", "triplet_margin_loss"),

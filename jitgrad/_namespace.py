@@ -6,6 +6,7 @@ The files of the library say in `__all__` which of their functions torch has und
 import math as _math
 
 from jitgrad.amp.autocast_mode import *
+from jitgrad.amp.by_device import *
 from jitgrad.backends.cuda import (get_float32_matmul_precision as get_float32_matmul_precision,
                                    set_float32_matmul_precision as set_float32_matmul_precision)
 from jitgrad.determinism import *
@@ -34,6 +35,7 @@ from jitgrad.ops.library.elements.windows import *
 from jitgrad.ops.library.foreach import *
 from jitgrad.ops.library.keywords import in_place_functions as _in_place_functions
 from jitgrad.ops.library.linear_algebra.decompositions import *
+from jitgrad.ops.library.linear_algebra.eigenpairs import *
 from jitgrad.ops.library.linear_algebra.linalg import *
 from jitgrad.ops.library.linear_algebra.older import *
 from jitgrad.ops.library.order import *
@@ -54,6 +56,7 @@ from jitgrad.ops.library.spectral.short_time import *
 from jitgrad.ops.library.statistics.differences import *
 from jitgrad.ops.library.statistics.distinct import *
 from jitgrad.ops.library.statistics.histograms import *
+from jitgrad.ops.library.statistics.segments import *
 from jitgrad.ops.methods import Methods as _Methods
 from jitgrad.ops.tensorbase import Size as Size
 from jitgrad.random import Generator as Generator, default_generator as default_generator

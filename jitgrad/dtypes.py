@@ -110,6 +110,7 @@ class _FromNumPy(dict["np.dtype[Any]", dtype]):
 FROM_NP = _FromNumPy({d.np: d for d in ALL if d is not bfloat16})
 
 _default = float32
+_OF_PYTHON = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 
 def by_name(name: str) -> dtype:
@@ -137,6 +138,20 @@ def set_default_dtype(d: dtype) -> None:
     if not d.is_floating_point:
         raise TypeError(f"only floating-point types are supported as the default type, got {d}")
     _default = d
+
+
+def given(asked: Any, otherwise: dtype | None = None) -> dtype:
+    """The dtype that is asked for, perhaps as Python's bool, int, float or complex; without one another or the default.
+
+    TypeError for what is none.
+    """
+    if asked is None:
+        return otherwise or _default
+    if isinstance(asked, dtype):
+        return asked
+    if isinstance(asked, type) and asked in _OF_PYTHON:
+        return _OF_PYTHON[asked]
+    raise TypeError(f"argument 'dtype' must be torch.dtype, not {type(asked).__name__}")
 
 
 def promote_types(type1: dtype, type2: dtype) -> dtype:

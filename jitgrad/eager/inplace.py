@@ -156,14 +156,17 @@ RESIZED = ("An output with one or more elements was resized since it had shape {
            "elements with t.resize_(0).")
 
 
-def resize(target: T, shape: tuple[int, ...]) -> T:
-    """Give `target`, about to be overwritten, memory of another shape, with a warning where it had elements."""
+def resize(target: T, result: TapedArray) -> T:
+    """Give `target`, which `result` is about to overwrite, memory of its shape and in its order.
+
+    With a warning where it had elements.
+    """
     array = target._data
     if target.is_inference() and not mode.inference:
         raise RuntimeError(INFERENCE)
     if array.size:
-        warnings.warn(RESIZED.format(list(array.shape), list(shape)), UserWarning, stacklevel=5)
-    target._data = library(array).xp.empty(shape, array.dtype)
+        warnings.warn(RESIZED.format(list(array.shape), list(result._data.shape)), UserWarning, stacklevel=5)
+    target._data = library(array).xp.empty_like(result._data, array.dtype)
     return target
 
 

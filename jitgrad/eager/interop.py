@@ -1,5 +1,6 @@
 """Names of torch that are neither ops nor gradients: memory shared with NumPy, dtype limits, generator state."""
 
+import os
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,11 @@ from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.backend import AnyTensor, backend
 from jitgrad.ops.library.core import cast, library
 from jitgrad.ops.library.creation import tensor
+from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import clone
 from jitgrad.random import initial_seed, manual_seed, seed
+
+_warn_always = False
 
 
 @library
@@ -25,7 +29,7 @@ def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Any:
     its memory where the dtype fits, anything else is copied."""
     if isinstance(data, AnyTensor):
         there: Any = data if device is None else backend().move(data, resolve(device))
-        return cast(there, dtype or data.dtype)
+        return cast(there, dtypes.given(dtype, data.dtype))
     if backend() is EAGER:
         there = None
         if isinstance(data, np.ndarray):
@@ -36,7 +40,7 @@ def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Any:
         elif exports(data):
             there = shared(data) if device is None else backend().move(shared(data), resolve(device))
         if there is not None:
-            return cast(there, dtype or there.dtype)
+            return cast(there, dtypes.given(dtype, there.dtype))
     return tensor(data, dtype=dtype, device=device)
 
 
@@ -70,6 +74,57 @@ def typename(obj: Any) -> str:
     module = getattr(obj, "__module__", "") or type(obj).__module__
     name = getattr(obj, "__qualname__", "") or type(obj).__qualname__
     return name if module in ("builtins", "") else f"{module}.{name}"
+
+
+def from_file(filename: str | os.PathLike[str], shared: bool | None = None, size: int | None = 0, *,
+              dtype: dtypes.dtype | None = None, requires_grad: bool = False) -> Tensor:
+    """A vector of `size` numbers on the bytes of a file, which are read when they are asked for.
+
+    Args:
+        shared: whether writes go to the file, which is made or made longer where it must be; else they go nowhere.
+
+    Raises:
+        RuntimeError: a file that is too short, and not shared.
+        FileNotFoundError: none, and not shared.
+    """
+    count, d = size or 0, dtypes.given(dtype)
+    needed = count * d.itemsize
+    if shared:
+        with open(filename, "ab") as file:
+            if file.tell() < needed:
+                file.truncate(needed)
+    elif (found := os.path.getsize(filename)) < needed:
+        raise RuntimeError(f"unable to map {needed} bytes of the file <{os.fspath(filename)}>, which has {found}")
+    if count:
+        made: Tensor = as_tensor(np.memmap(filename, d.np, "r+" if shared else "c", shape=(count,)))
+    else:
+        made = as_tensor(np.empty(0, d.np))
+    return made.requires_grad_() if requires_grad else made
+
+
+def to_dlpack(tensor: Any) -> Any:
+    """The capsule that `from_dlpack` takes, once."""
+    return tensor.__dlpack__(max_version=(1, 0))
+
+
+def set_flush_denormal(mode: bool, /) -> bool:
+    """False: numbers too small for full precision are kept, whatever is asked for."""
+    if not isinstance(mode, bool):
+        raise RuntimeError(f"flush_denormal expects a bool, but got {type(mode).__name__}")
+    return False
+
+
+def set_warn_always(b: bool, /) -> None:
+    """What `is_warn_always_enabled` answers. Warnings come each time anyway: Python's filters say which show."""
+    global _warn_always
+    if not isinstance(b, bool):
+        raise TypeError(f"setWarnOnlyOnce expects a bool, but got {type(b).__name__}")
+    _warn_always = b
+
+
+def is_warn_always_enabled() -> bool:
+    """What `set_warn_always` said last; False at first."""
+    return _warn_always
 
 
 class finfo:
@@ -126,5 +181,8 @@ def set_rng_state(new_state: Any) -> None:
     data = new_state.numpy().tobytes()
     random.default_generator.set_state((int.from_bytes(data[:8], "little"), int.from_bytes(data[8:], "little")))
 
-__all__ = ["as_tensor", "asarray", "finfo", "from_dlpack", "get_rng_state", "iinfo", "initial_seed", "manual_seed",
-           "seed", "set_rng_state", "typename"]
+complete(globals(), "torch")
+
+__all__ = ["as_tensor", "asarray", "finfo", "from_dlpack", "from_file", "get_rng_state", "iinfo", "initial_seed",
+           "is_warn_always_enabled", "manual_seed", "seed", "set_flush_denormal", "set_rng_state", "set_warn_always",
+           "to_dlpack", "typename"]

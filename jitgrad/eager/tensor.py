@@ -16,6 +16,7 @@ from jitgrad.eager.construct import wrap
 from jitgrad.eager.format import to_text
 from jitgrad.eager.inplace import rebase, refresh
 from jitgrad.eager.memory import Memory
+from jitgrad.ops.library.core import class_word
 from jitgrad.ops.tensorbase import Size, TensorBase
 
 S = TypeVar("S", bound="Tensor")
@@ -167,6 +168,9 @@ class Tensor(Memory, TensorBase["Tensor"]):
 
     def requires_grad_(self: S, requires_grad: bool = True) -> S:
         """Set `requires_grad`; returns self."""
+        if not isinstance(requires_grad, bool):
+            raise TypeError("requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
+                            + class_word(requires_grad))
         self.requires_grad = requires_grad
         return self
 
@@ -210,6 +214,11 @@ class Tensor(Memory, TensorBase["Tensor"]):
     @grad.deleter
     def grad(self) -> None:
         self._grad = None
+
+    @property
+    def output_nr(self) -> int:
+        """Which of the results of its `grad_fn` the tensor is."""
+        return 0 if self._node is None else self._slot
 
     @property
     def retains_grad(self) -> bool:

@@ -120,8 +120,8 @@ class Backend(Protocol):
     def require_writable(self, target: Any) -> None:
         """RuntimeError where `assign` would refuse the target, whatever the value; a script knows later."""
 
-    def resize(self, target: Any, shape: tuple[Any, ...]) -> Any:
-        """Give a tensor that is about to be overwritten memory of another shape; returns it. A script may refuse."""
+    def resize(self, target: Any, result: Any) -> Any:
+        """Give a tensor that `result` is about to overwrite memory of its shape; returns it. A script may refuse."""
 
     def become(self, target: Any, view: Callable[[], Any]) -> Any:
         """Make `target` what `view()`, a view of all of it, is, on the same memory; returns it. A script may refuse."""

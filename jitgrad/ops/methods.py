@@ -48,7 +48,7 @@ class Methods(AnyTensor[Tensor]):
     frac, logaddexp, xlogy = pointwise.frac, pointwise.logaddexp, pointwise.xlogy
     atan2 = arctan2 = pointwise.atan2
     hypot, copysign, deg2rad, rad2deg = pointwise.hypot, pointwise.copysign, pointwise.deg2rad, pointwise.rad2deg
-    sinc, logit, nan_to_num, maximum = pointwise.sinc, pointwise.logit, pointwise.nan_to_num, pointwise.maximum
+    sinc, logit, nan_to_num, maximum = pointwise.sinc, activation.logit, pointwise.nan_to_num, pointwise.maximum
     minimum, fmax, fmin = pointwise.minimum, pointwise.fmax, pointwise.fmin
     clamp = clip = pointwise.clamp
     clamp_min, clamp_max, neg_ = pointwise.clamp_min, pointwise.clamp_max, pointwise.neg_
@@ -81,7 +81,7 @@ class Methods(AnyTensor[Tensor]):
     any, all, logsumexp, log_softmax = reduce.any, reduce.all, reduce.logsumexp, reduce.log_softmax
     dist, cumsum, cumprod, diff = reduce.dist, reduce.cumsum, reduce.cumprod, reduce.diff
     sort, argsort, topk, median = order.sort, order.argsort, order.topk, order.median
-    cholesky, det, inverse = decompositions.cholesky, decompositions.det, decompositions.inverse
+    cholesky, det, inverse = older.cholesky, decompositions.det, decompositions.inverse
     logdet, slogdet, matrix_exp = decompositions.logdet, decompositions.slogdet, decompositions.matrix_exp
     cholesky_inverse, cholesky_solve, geqrf = older.cholesky_inverse, older.cholesky_solve, older.geqrf
     lu, lu_solve, norm, orgqr = older.lu, older.lu_solve, older.norm, older.orgqr
@@ -152,7 +152,7 @@ class Methods(AnyTensor[Tensor]):
     mul_, div_, fmod_ = inplace(pointwise.mul), inplace(pointwise.div), inplace(pointwise.fmod)
     floor_divide_, remainder_ = inplace(pointwise.floor_divide), inplace(pointwise.remainder)
     addcmul_, addcdiv_, lerp_ = inplace(pointwise.addcmul), inplace(pointwise.addcdiv), inplace(pointwise.lerp)
-    frac_, logit_, nan_to_num_ = inplace(pointwise.frac), inplace(pointwise.logit), inplace(pointwise.nan_to_num)
+    frac_, logit_, nan_to_num_ = inplace(pointwise.frac), inplace(activation.logit), inplace(pointwise.nan_to_num)
     clamp_min_, clamp_max_ = inplace(pointwise.clamp_min), inplace(pointwise.clamp_max)
     sign_, trunc_, reciprocal_ = inplace(elementary.sign), inplace(elementary.trunc), inplace(elementary.reciprocal)
     exp2_, expm1_, rsqrt_ = inplace(elementary.exp2), inplace(elementary.expm1), inplace(elementary.rsqrt)
@@ -171,7 +171,7 @@ class Methods(AnyTensor[Tensor]):
     bitwise_right_shift_ = inplace(compare.bitwise_right_shift)
     masked_fill_, put_ = inplace(compare.masked_fill), inplace(combine.put, apart=True)
     masked_scatter_ = inplace(combine.masked_scatter)
-    cumsum_, cumprod_ = inplace(reduce.cumsum), inplace(reduce.cumprod)
+    cumsum_, cumprod_ = reduce.in_place(reduce.cumsum), reduce.in_place(reduce.cumprod)
     scatter_, scatter_add_ = inplace(gathering.scatter, apart=True), inplace(gathering.scatter_add, apart=True)
     scatter_reduce_, index_put_ = (
         inplace(gathering.scatter_reduce, apart=True), inplace(gathering.index_put, apart=True))

@@ -98,8 +98,12 @@ class TensorBase(Operators[Tensor]):
     def view(self: Any, *shape_: Any) -> Tensor:
         """`reshape`; with a dtype the same bytes as numbers of that, in the same memory, without history."""
         if len(shape_) == 1 and isinstance(shape_[0], dtype_):
-            return self if shape_[0] is self.dtype else backend().reinterpret(self, shape_[0])
+            return backend().reinterpret(self, shape_[0])
         return shape.reshape(self, _listed(shape_))
+
+    def module_load(self: Any, other: Any, assign: bool = False) -> Any:
+        """What `load_state_dict` puts in the tensor's place: `other` if `assign`, else the tensor with its numbers."""
+        return other.detach() if assign else self.copy_(other).detach()
 
     def softmax(self: Any, dim: int, dtype: Any = None) -> Tensor:
         """exp(x) / sum(exp(x)) along dim."""

@@ -1,6 +1,7 @@
 """torch.special: the functions of mathematics and statistics that are not elementary."""
 
-from jitgrad.ops.library import elementary as _elementary, pointwise as _pointwise, reduce as _reduce
+from jitgrad.ops.library import (activation as _activation, elementary as _elementary, pointwise as _pointwise,
+                                 reduce as _reduce)
 from jitgrad.ops.library.special.functions import (airy_ai as airy_ai, bessel_j0 as bessel_j0, bessel_j1 as bessel_j1,
                                                    bessel_y0 as bessel_y0, bessel_y1 as bessel_y1,
                                                    chebyshev_polynomial_t as chebyshev_polynomial_t,
@@ -17,6 +18,7 @@ from jitgrad.ops.library.special.functions import (airy_ai as airy_ai, bessel_j0
                                                    modified_bessel_k0 as modified_bessel_k0,
                                                    modified_bessel_k1 as modified_bessel_k1,
                                                    multigammaln as multigammaln, ndtr as ndtr, ndtri as ndtri,
+                                                   round as round,
                                                    scaled_modified_bessel_k0 as scaled_modified_bessel_k0,
                                                    scaled_modified_bessel_k1 as scaled_modified_bessel_k1,
                                                    shifted_chebyshev_polynomial_t as shifted_chebyshev_polynomial_t,
@@ -30,9 +32,10 @@ __library__ = True
 
 digamma = psi = _elementary.digamma
 erf, erfc, erfinv = _elementary.erf, _elementary.erfc, _elementary.erfinv
-exp2, expm1, log1p, round = _elementary.exp2, _elementary.expm1, _elementary.log1p, _elementary.round
+exp2, expm1, log1p = _elementary.exp2, _elementary.expm1, _elementary.log1p
 expit, gammaln = _elementary.sigmoid, _elementary.lgamma
-logit, polygamma, sinc, xlogy = _pointwise.logit, _pointwise.polygamma, _pointwise.sinc, _pointwise.xlogy
+logit = _activation.logit
+polygamma, sinc, xlogy = _pointwise.polygamma, _pointwise.sinc, _pointwise.xlogy
 log_softmax, logsumexp, softmax = _reduce.log_softmax, _reduce.logsumexp, _reduce.softmax
 
 __all__ = ["airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "chebyshev_polynomial_t",

@@ -97,7 +97,7 @@ def compiled(case: Case, module: Any) -> Callable[..., Any]:
 
 
 def _error(error: BaseException, where: str = "") -> Answer:
-    if isinstance(error, ScriptError):
+    if isinstance(error, ScriptError) or "in a script `out` must have" in str(error):
         return Answer(text=str(error), refused=True)
     name = next(c.__name__ for c in type(error).__mro__ if c.__module__ == "builtins")
     return Answer(error=where + name, text=str(error))

@@ -6,8 +6,9 @@ A reason is told by the texts of the answers, so that a difference of another ki
 from __future__ import annotations
 
 import re
+from typing import Any
 
-from tests.against.answers import Answer
+from tests.against.answers import Answer, Seen
 from tests.against.drafts import Case
 
 #: PyTorch raises -> why jitgrad does not, or otherwise
@@ -21,6 +22,14 @@ RAISED_THERE = {
     r"does not support automatic differentiation for outputs with complex": "no complex derivative in PyTorch",
     r"has been modified by an inplace operation": "an in-place operation keeps what its own derivative needs",
     r"function that returns multiple views": "one of several views may be written to",
+    r"masked_fill_ only supports boolean masks": "masks of uint8 where one number is assigned",
+    r"^backward: .*(can't be cast to the desired output type|broadcast shape)":
+        "PyTorch's gradient has another type or shape than its operand",
+    r"Autograd not support dtype": "a history ends where a tensor becomes one of integers",
+    r"takes no keyword arguments|takes 1 positional argument but 3": "PyTorch names parameters in its stub files only",
+    r"[Ll]ow precision dtypes not supported|other than float and double|linalg.pinv\(|"
+    r"\"(cholesky|lu|geqrf|linalg_\w+|triangular_solve|orm?gqr|ldl_\w+|linalg\.\w+)(_\w+)?\" not implemented for '"
+    r"(Half|BFloat16)": "matrices of half types are computed in float32",
 }
 #: jitgrad raises, PyTorch gives something
 RAISED_HERE = {
@@ -30,38 +39,76 @@ RAISED_HERE = {
     r"whose parts are (b?float16) are not available": "complex numbers of half precision",
     r"(logsumexp|logcumsumexp|logaddexp)\w*.? not implemented for 'Complex": "no such sum of complex exponentials",
     r'nextafter" not implemented for': "neighbours of half types",
+    r"functions with out=... arguments don't support automatic differentiation":
+        "PyTorch asks so only of functions with a derivative of their own",
+    r"addmm_impl_cpu_. not implemented for 'Bool'": "products of bools along axes of size one",
     r"of complex matrices is not available|conv\w* of complex|complex tensors? is not available": "complex matrices",
+}
+#: jitgrad raises where PyTorch gives tensors without elements: it looked at nothing
+EMPTY_THERE = {
+    r"index -?\d+ is out of bounds": "indices of which no element is taken are checked",
+    r"not implemented for '|without overflow": "types are checked where there is nothing to compute",
+}
+#: both raise, of two faults one each: what jitgrad says, what PyTorch says
+BOTH = {
+    (r'"hist\w+" not implemented for', "value cannot be converted to type uint8_t"):
+        "PyTorch converts the bounds before it looks for a kernel",
+    ("clamp is not supported for complex", "without overflow|can't be cast"): "a complex bound of real numbers",
+    ('"nextafter_cpu" not implemented', "functions with out="):
+        "PyTorch asks for gradients before it looks for a kernel",
+    ("whose parts are b?float16 are not available", "not implemented for 'Complex"):
+        "complex numbers of half precision",
 }
 #: the first word of a difference, and what the program has in it
 SEEN = {
     ("history", r"\.\w*(eq|ne|lt|le|gt|ge|less|greater|equal|logical_\w+)_\(|\.bernoulli\("):
         "PyTorch claims a history for what has no derivative",
-    ("history", r"special\.\w*bessel|histogram|geqrf|cdist\(.*, 0\)|mode='nearest'|unique|grid_sample"):
+    ("history", r"norm\(\w+, 0,|special\.\w*bessel|histogram|geqrf|cdist\(.*, 0\)|mode='nearest'|unique|grid_sample"):
         "a derivative that only one of the two has",
     ("strides", r"\bconj|\.H\b|\.mH\b|adjoint"): "conjugates are computed at once",
     ("strides", r"dropout"): "dropout of nothing is a copy",
-    ("gradient", r"cdist\(.*inf"): "equal maxima share the gradient",
+    ("gradient", r"[cp]dist\(.*inf"): "equal maxima share the gradient",
+    ("gradient", r"norm\(.*inf'"): "the gradient of extremes that are NaN",
+    ("gradient", r"kthvalue|median"): "which of equal elements has the gradient",
+    ("gradient", r"addcmul\(.*value=-"): "PyTorch multiplies by the number in the type of one operand",
+    ("values", r"(0\.1|-2\.5), rounding_mode='floor'"): "floors of quotients of half types by other numbers",
+    ("values", r"(var|std)_mean\("): "deviations from infinite means, where PyTorch has NaN",
+    ("gradient", r"polar\("): "PyTorch's slope is the direction of the result, and zero has none",
+    ("gradient", r"\.logical_\w+_\("): "PyTorch claims a history for what has no derivative",
+    ("gradient", r"cholesky_inverse"): "PyTorch's gradient has also the triangle that is not read",
+    ("gradient", r"std\w*\(.*\(\)"): "PyTorch's gradient of deviations over `()` has no number of elements",
+    ("values", r"(\w+)\.masked_scatter_\(.*, \1\)"): "PyTorch reads what it has just written",
+    ("values", r"\b(i0|i1|bessel_\w+|modified_bessel_\w+)_?\("): "limits at infinity, where PyTorch has NaN",
+    ("values", r"\.view\(t\.b?float"): "the bits of NaN, seen as integers",
+    ("values", r"(poly|di)gamma\("): "rounding at the poles",
+    ("gradient", r"(poly|di|l|mvl)gamma\("): "rounding at the poles",
+    ("value", r"stride\("): "strides of axes of size one, and of nothing",
     ("gradient", r"grid_sample"): "a gradient of zeros, or none",
+    ("shape", r"pixel_(un)?shuffle"): "PyTorch gives what has no elements as it is",
     ("values", r"interpolate\(.*bicubic"): "PyTorch's own integers between pixels",
     ("values", r"median|kthvalue"): "PyTorch's medians of expanded tensors",
 }
-
-#: families in which the types of all errors are equal
-EQUAL_ERRORS = {"indexing", "views"}
 
 
 def reason(case: Case, found: str, ours: Answer, theirs: Answer) -> str:
     """Why a difference stays, or nothing."""
     if ours.error != theirs.error:
-        if theirs.error and (why := _of(RAISED_THERE, theirs.text)):
+        if theirs.error and (why := _of(RAISED_THERE, f"{theirs.error}: {theirs.text}")):
             return why
         if ours.error and not theirs.error and (why := _of(RAISED_HERE, ours.text)):
             return why
-        if ours.error and theirs.error and not theirs.error.startswith("backward") and case.family not in EQUAL_ERRORS:
-            return "both raise, of two faults another first"
-        return ""
+        if ours.error and not theirs.error and _has_none(theirs.results):
+            return _of(EMPTY_THERE, ours.text)
+        return next((why for (here, there), why in BOTH.items()
+                     if ours.error and re.search(here, ours.text) and re.search(there, theirs.text)), "")
     return next((why for (word, pattern), why in SEEN.items()
                  if found.startswith(word) and re.search(pattern, case.source)), "")
+
+
+def _has_none(results: Any) -> bool:
+    """Whether a tensor among results has no elements."""
+    return any(_has_none(x) for x in results) if isinstance(results, list) else (
+        isinstance(results, Seen) and 0 in results.shape)
 
 
 def _of(reasons: dict[str, str], text: str) -> str:

@@ -18,7 +18,7 @@ LEFT_OUT = {
     "implicit": "torch's own use of `expand`", "cls": "the older forms of `Tensor.new`", "storage": "likewise",
     "**kwargs": "no name"}
 #: functions that are plain Python here, which scripts inline: they take torch's own names only
-PLAIN = {"torch.nn.functional": {"cosine_similarity", "linear", "pairwise_distance", "pdist", "rrelu_"},
+PLAIN = {"torch.nn.functional": {"cosine_similarity", "linear", "pairwise_distance"},
          "torch": {"spmm"}, "Tensor": {"requires_grad_", "stride", "new"}}
 FUNCTIONS = [(space, name) for space in SPACES for name in table()[space] if has(jitgrad, space, name)]
 

@@ -5,8 +5,8 @@ subset: eager runs them op by op, `@script` inlines and fuses them. They branch 
 numbers such as `eps` may be run-time values.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
 
 import jitgrad
 from jitgrad.eager.tensor import Tensor
@@ -22,6 +22,7 @@ from jitgrad.ops.autocast import widen as _widen, widest as _widest
 from jitgrad.ops.library import (activation as _activation, classes as _classes, elementary as _elementary,
                                  reduce as _reduce)
 from jitgrad.ops.library.core import composite, library
+from jitgrad.ops.library.keywords import completed
 from jitgrad.ops.library.linear_algebra import linalg as _linalg
 from jitgrad.ops.library.random import dropout as _dropout
 from jitgrad.ops.library.shapes.join import pad_constant
@@ -30,6 +31,13 @@ from jitgrad.ops.library.spatial.convolution import *
 from jitgrad.ops.library.spatial.resampling import *
 
 Number = bool | int | float
+Fn = TypeVar("Fn", bound=Callable[..., Any])
+
+
+def _of_any_name(fn: Fn) -> Fn:
+    """A function that takes NumPy's names of its arguments too: one of the library, that is."""
+    own: Any = library(fn)
+    return cast("Fn", completed(own, (own.__name__,), ("torch.nn.functional",)))
 
 # --- activations ---------------------------------------------------------------------------------------------------
 
@@ -76,20 +84,28 @@ def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = F
 def rrelu(input: Tensor, lower: Number = 1.0 / 8, upper: Number = 1.0 / 3, training: bool = False,
           inplace: bool = False) -> Tensor:
     """input where it is positive, else times a slope: drawn from [lower, upper) while training, else their mean."""
-    if not training:
-        return leaky_relu(input, (lower + upper) / 2, inplace)
-    slopes = lower + (upper - lower) * jitgrad.rand_like(input)
-    result = jitgrad.where(input >= 0, input, input * slopes)
+    result = _rrelu(input, lower, upper, training, None)
     return input.copy_(result) if inplace else result
 
 
-def rrelu_(input: Tensor, lower: Number = 1.0 / 8, upper: Number = 1.0 / 3, training: bool = False) -> Tensor:
-    """In-place version of `rrelu`."""
-    return rrelu(input, lower, upper, training, True)
+def _rrelu(input: Tensor, lower: Number, upper: Number, training: bool, generator: Any) -> Tensor:
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2)
+    slopes = lower + (upper - lower) * jitgrad.rand_like(input, generator=generator)
+    return jitgrad.where(input >= 0, input, input * slopes)
+
+
+@_of_any_name
+def rrelu_(input: Tensor, lower: Number = 1.0 / 8, upper: Number = 1.0 / 3, training: bool = False,
+           generator: Any = None) -> Tensor:
+    """In-place version of `rrelu`, from a generator if one is given."""
+    return input.copy_(_rrelu(input, lower, upper, training, generator))
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half of axis dim times the sigmoid of the second."""
+    if input.dim() == 0:
+        raise RuntimeError("glu does not support 0-dimensional tensors")
     n = input.shape[dim]
     if n % 2 != 0:
         raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {n}")
@@ -217,6 +233,8 @@ def feature_alpha_dropout(input: Tensor, p: Number = 0.5, training: bool = False
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input1 @ weight[k] @ input2 for each k: (..., n), (..., m), (out, n, m) give (..., out)."""
     input1, input2, weight = _widest("cuda", input1, input2, weight)
+    if input1.dim() != input2.dim():
+        raise RuntimeError(f"bilinear(): input dimensions do not match: got {input1.dim()} and {input2.dim()}")
     y = _linalg.trilinear("...n,onm,...m->...o", input1, weight, input2)
     return y if bias is None else y + bias
 
@@ -281,6 +299,8 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
     """input / sqrt(mean(input^2) + eps) * weight over the last axes. Source: Zhang and Sennrich, 2019."""
     input = _widen(input, "cuda")
     _classes.require_normalized(normalized_shape, weight, None)
+    if input.dim() < len(normalized_shape):
+        raise ValueError(f"Input tensor must have at least {len(normalized_shape)} dimensions, but got {input.dim()}")
     _classes.require_trailing(input, normalized_shape)
     dims = tuple(range(-len(normalized_shape), 0))
     if not input.dtype.is_complex:
@@ -297,6 +317,10 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     """layer_norm of num_groups groups of channels of (N, C, ...). Source: Wu and He, 2018."""
     input, weight, bias = _widen(input, "cuda"), _widen(weight, "cuda"), _widen(bias, "cuda")
     _classes.require_groups(input, num_groups)
+    for name, vector in (("weight", weight), ("bias", bias)):
+        if vector is not None and vector.dim() != 1:
+            raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but "
+                               f"got {name} of {vector.dim()} axes")
     _classes.require_floats("GroupNormKernelImpl", input)
     _classes.require_one_dtype(input, weight, bias)
     _, centred, variance = _norms.moments(_norms.wide(input).reshape(input.shape[0], num_groups, -1), -1)
@@ -319,6 +343,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     if not training and (running_mean is None or running_var is None):
         raise RuntimeError(f"{'running_mean' if running_mean is None else 'running_var'} must be defined in evaluation "
                            "mode")
+    input.size(1)  # IndexError of a vector
     _classes.require_floats("batch_norm", input)
     _classes.require_one_dtype(input, weight, bias, running_mean, running_var)
     dims = (0, *range(2, input.dim()))
@@ -360,9 +385,12 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: Number = 1e-8) 
     return ((x1 / n1) * (x2 / n2)).sum(dim)
 
 
+@_of_any_name
 def pdist(input: Tensor, p: Number = 2.0) -> Tensor:
     """The p-norms of the differences of all pairs of rows, (N, D) -> (N (N - 1) / 2,), in the order of i < j."""
     input = _widen(input, "cuda")
+    if input.dim() != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.dim()}D")
     if not input.dtype.is_floating_point:
         raise RuntimeError("pdist only supports floating-point dtypes")
     _classes.require_wide("pdist", input)

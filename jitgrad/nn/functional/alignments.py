@@ -58,6 +58,8 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: Legacy =
     """
     reduction = _classes.reduction_of(size_average, reduce, reduction)
     input = _widen(input)
+    if tuple(target.shape) != tuple(input.shape):
+        raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
     _classes.require_wide("multilabel_margin_loss_forward_out_frame", input)
     valid = jitgrad.cumprod((target >= 0).to(jitgrad.int64), -1) == 1
     labels = jitgrad.where(valid, target, 0)
@@ -73,6 +75,7 @@ def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | 
                                 size_average: Legacy = None, reduce: Legacy = None, reduction: str = "mean") -> Tensor:
     """The mean over classes of -(target log(sigmoid(input)) + (1 - target) log(sigmoid(-input))) * weight."""
     reduction = _classes.reduction_of(size_average, reduce, reduction)
+    input.size(input.dim() - 1)  # IndexError of a number
     loss = -(target * _activation.logsigmoid(input) + (1 - target) * _activation.logsigmoid(-input))
     loss = loss if weight is None else loss * weight
     return _reduced(loss.sum(-1) / loss.shape[-1], reduction)

@@ -30,15 +30,20 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
     Raises:
         IndexError: an index out of range.
     """
+    return _rows(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, IndexError)
+
+
+def _rows(input: Tensor, weight: Tensor, padding_idx: int | None, max_norm: Number | None, norm_type: Number,
+          scale_grad_by_freq: bool, sparse: bool, error: type[Exception]) -> Tensor:
     if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:
         raise AssertionError("Padding_idx must be within num_embeddings")
     if sparse:
         raise NotImplementedError("embedding() does not have sparse gradients")
-    if max_norm is not None:
-        _bound_norms(weight, input, max_norm, norm_type)
     if weight.dim() != 2:
         raise RuntimeError("'weight' must be 2-D")
-    rows = _classes.lookup(input, weight)
+    if max_norm is not None:
+        _bound_norms(weight, input, max_norm, norm_type)
+    rows = _classes.lookup(input, weight, error)
     if scale_grad_by_freq:
         ones = weight.new_ones(input.numel())
         count = weight.new_zeros(weight.shape[0]).index_add(0, input.reshape(-1), ones)
@@ -73,7 +78,11 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
         raise NotImplementedError("embedding_bag: per_sample_weights was not None. per_sample_weights is only "
                                   f"supported for mode='sum' (got mode='{mode}'). Please open a feature request on "
                                   "GitHub.")
+    if weight.dim() != 2:
+        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.dim()}")
     if input.dim() == 2:
+        if input.dtype == jitgrad.bool:
+            raise NotImplementedError("\"arange_cpu\" not implemented for 'Bool'")
         if offsets is not None:
             raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of "
                              "fixed length sequences. However, found offsets of type Tensor")
@@ -91,7 +100,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
     if not weight.dtype.is_floating_point:
         raise RuntimeError("Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, "
                            f"BFloat16, Float, Double; but got {weight.dtype} instead")
-    rows = embedding(input.reshape(-1), weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
+    rows = _rows(input.reshape(-1), weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, RuntimeError)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.reshape(-1).unsqueeze(1)
     counts = weight.new_ones(rows.shape[0])

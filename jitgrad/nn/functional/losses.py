@@ -125,6 +125,9 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     """
     reduction = _classes.reduction_of(size_average, reduce, reduction)
     input = _widen(input)
+    _classes.require_batch(input, target)
+    if input.dim() == 1 and target.dim() == 1:
+        target = target.reshape(())
     _classes.require_floats("nll_loss_out_frame", input)
     if _classes.all_count(input, target, ignore_index):
         picked = -_classes.pick(input, target, known=True)
@@ -311,6 +314,9 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: Legacy = None,
     """log(1 + exp(-target * input))."""
     reduction = _classes.reduction_of(size_average, reduce, reduction)
     input, target = _widen(input), _widen(target)
+    if target.dim() > input.dim():
+        raise RuntimeError(f"output with shape {list(input.shape)} doesn't match the broadcast shape "
+                           f"{list(target.shape)}")
     result = _classes.into(input, jitgrad.exp(target[..., :0] if target.dim() != 0 else target))
     return reduced(jitgrad.log1p(jitgrad.exp(-(target * input))).to(result), reduction)
 

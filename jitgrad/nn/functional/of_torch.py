@@ -13,6 +13,7 @@ from jitgrad.nn import functional as F
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.library.core import class_word
 from jitgrad.ops.library.keywords import complete
+from jitgrad.ops.library.sizes import axis
 
 __library__ = True
 
@@ -44,6 +45,7 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | 
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
                eps: Number = 1e-5, cudnn_enabled: bool = True) -> Tensor:
     """`nn.functional.group_norm`."""
+    axis(1, input.ndim)
     return F.group_norm(input, num_groups, weight, bias, eps)
 
 
@@ -68,6 +70,39 @@ def embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad
         raise TypeError(f"embedding(): argument 'indices' (position 2) must be Tensor, not {class_word(indices)}")
     return F.embedding(indices, weight, None if padding_idx == -1 else padding_idx, None, 2.0, scale_grad_by_freq,
                        sparse)
+
+
+def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False, mode: int = 0,
+                  sparse: bool = False, per_sample_weights: Tensor | None = None, include_last_offset: bool = False,
+                  padding_idx: int | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`nn.functional.embedding_bag` of modes 0, "sum", 1, "mean", and 2, "max", and what its derivative asks for.
+
+    Returns:
+        the bags; the bag of each index, which a plain sum without history does not need; how many indices each bag
+        has, 0 for sums; and for maxima the indices, (B, D), from which they came, else the counts.
+    """
+    if mode not in (0, 1, 2):
+        raise RuntimeError("`mode` must be sum, mean, or max.")
+    if per_sample_weights is not None and mode != 0:
+        raise RuntimeError("embedding_bag: per_sample_weights only supported with mode='sum'")
+    padding = None if padding_idx is None or padding_idx == -1 else padding_idx
+    output = F.embedding_bag(indices, weight, offsets, None, 2.0, scale_grad_by_freq, ("sum", "mean", "max")[mode],
+                             sparse, per_sample_weights, include_last_offset, padding)
+    bags = output.shape[0]
+    places = jitgrad.arange(indices.shape[0], device=indices.device)
+    bag = (places.unsqueeze(1) >= offsets[:bags]).sum(1) - 1
+    counted = jitgrad.ones_like(bag) if padding is None else (indices != padding).to(jitgrad.int64)
+    sizes = jitgrad.zeros_like(offsets[:bags]).index_add(0, bag, counted.to(offsets.dtype))
+    if mode == 0:
+        sizes = jitgrad.zeros_like(sizes)
+        if padding is None and not weight.requires_grad:
+            bag = bag[:0]
+    if mode != 2:
+        return output, bag, sizes, sizes
+    member = (bag == jitgrad.arange(bags, device=bag.device).unsqueeze(1)) & (counted > 0)
+    spread = jitgrad.where(member.unsqueeze(2), weight.detach()[indices], float("-inf"))
+    chosen = indices[spread.argmax(1)] if indices.shape[0] else jitgrad.zeros_like(output, dtype=indices.dtype)
+    return output, bag, sizes, jitgrad.where(sizes.unsqueeze(1) > 0, chosen, 0)
 
 
 def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,

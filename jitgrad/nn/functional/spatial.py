@@ -114,6 +114,7 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
     x = _norms.wide(input)
     if use_input_stats or running_mean is None or running_var is None:
         _classes.require_several(input, spatial=True)
+        _classes.require_floats("batch_norm", input)
         dims = tuple(range(2, input.dim()))
         mean, centred, variance = _norms.moments(x, dims)
         if running_mean is not None and running_var is not None:
@@ -137,6 +138,8 @@ def local_response_norm(input: Tensor, size: int, alpha: Number = 1e-4, beta: Nu
     if input.dim() < 3:
         raise ValueError("Expected 3D or higher dimensionality                          input (got "
                          f"{input.dim()} dimensions)")
+    if input.numel() == 0:
+        return input
     squares = (input * input).flatten(2).unsqueeze(1)
     if input.dim() > 3:
         squares = _widen(squares, "cpu")

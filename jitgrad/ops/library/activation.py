@@ -1,16 +1,17 @@
 """Activations, as `nn.functional` names them. Their parameters may be run-time numbers in a script."""
 
+import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from jitgrad.dtypes import bool_, uint8
 from jitgrad.ops.autocast import lower, widen
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor
-from jitgrad.ops.library.core import (Number, apply, as_operand, inplace, named, not_implemented, require_floating,
-                                      require_tensor, word, written_operand)
+from jitgrad.ops.library.core import (Number, apply, as_operand, cast, floating, inplace, named, not_implemented,
+                                      require_floating, require_tensor, word, written_operand)
 from jitgrad.ops.library.elementary import abs, sigmoid, tanh
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.pointwise import add, div, mul, sub
+from jitgrad.ops.library.pointwise import add, clamp, div, mul, sub
 from jitgrad.ops.library.sizes import require
 
 __library__ = True
@@ -93,11 +94,21 @@ hardswish = with_inplace(_activation("hardswish", "input * relu6(input + 3) / 6.
 hardsigmoid = with_inplace(_activation("hardsigmoid", "relu6(input + 3) / 6."))
 
 
-def gelu(input: AnyTensor[Tensor], approximate: str = "none") -> Tensor:
+def gelu(input: AnyTensor[Tensor], *, approximate: str = "none") -> Tensor:
     """input times the normal distribution function of input, or its "tanh" approximation."""
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
     return apply("gelu" if approximate == "none" else "gelu_tanh", _floats("GeluKernelImpl", input))
+
+
+def logit(input: AnyTensor[Tensor], eps: Number | None = None) -> Tensor:
+    """log(x / (1 - x)), with x clamped to [eps, 1 - eps] first if eps is given. NotImplementedError for complex x."""
+    if input.dtype.is_complex:
+        require_floating("logit", input.dtype)
+    x = cast(input, floating(input.dtype))
+    if eps is not None:
+        x = clamp(x, eps, 1.0 - eps)  # type: ignore[operator]
+    return apply("logit", x)
 
 
 # --- with parameters -----------------------------------------------------------------------------------------------
@@ -182,7 +193,7 @@ def hardtanh(input: AnyTensor[Tensor], min_val: Number = -1.0, max_val: Number =
     if x.dtype is bool_:
         raise RuntimeError("Bool inputs not supported for hardtanh")
     if not x.dtype.is_floating_point:
-        if x.dtype is uint8 and not _dynamic(min_val, max_val) and (min_val < 0 or max_val < 0):
+        if x.dtype is uint8 and not _dynamic(min_val, max_val) and low <= -1:
             raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
         return apply("clamp", x, *(written_operand(v, x.dtype) for v in (min_val, max_val)))
     if not _dynamic(min_val, max_val):
@@ -194,16 +205,17 @@ def hardtanh(input: AnyTensor[Tensor], min_val: Number = -1.0, max_val: Number =
 def hardshrink(input: AnyTensor[Tensor], lambd: Number = 0.5) -> Tensor:
     """input where |input| > lambd, else 0."""
     x = _floats("hardshrink", input)
-    small = apply("le", apply("abs", x), as_operand(lambd, x.dtype))  # NaN stays
-    return apply("where", small, as_operand(0, x.dtype), x)
+    size, bound = apply("abs", x), as_operand(lambd, x.dtype)
+    other = apply("where", apply("le", size, bound), as_operand(0, x.dtype), as_operand(math.nan, x.dtype))
+    return apply("where", apply("gt", size, bound), x, other)  # NaN stays, without a slope
 
 
 def softshrink(input: AnyTensor[Tensor], lambd: Number = 0.5) -> Tensor:
     """input moved towards 0 by lambd."""
     x = _floats("softshrink", input)
     bound = as_operand(lambd, x.dtype)
-    inner = apply("where", apply("lt", x, apply("neg", bound)), apply("add", x, bound),
-                  apply("mul", x, as_operand(0, x.dtype)))  # NaN stays, and the sign of a zero
+    small = apply("where", apply("ne", x, x), x, apply("mul", x, as_operand(0, x.dtype)))  # NaN stays, with its slope
+    inner = apply("where", apply("lt", x, apply("neg", bound)), apply("add", x, bound), small)
     return apply("where", apply("gt", x, bound), apply("sub", x, bound), inner)
 
 
@@ -212,4 +224,5 @@ elu_, celu_, hardtanh_, threshold_ = inplace(elu), inplace(celu), inplace(hardta
 
 complete(globals())
 
-__all__ = ["celu", "celu_", "hardshrink", "prelu", "relu", "relu_", "selu", "selu_", "threshold", "threshold_"]
+__all__ = ["celu", "celu_", "hardshrink", "logit", "prelu", "relu", "relu_", "selu", "selu_", "threshold",
+           "threshold_"]

@@ -12,12 +12,12 @@ from jitgrad.ops.library.sizes import is_one, joined, product, require, require_
 __library__ = True
 
 
-def lookup(input: AnyTensor[Tensor], weight: AnyTensor[Tensor]) -> Tensor:
-    """Rows of weight at integer indices. IndexError out of range, RuntimeError for other dtypes."""
+def lookup(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], error: type[Exception] = IndexError) -> Tensor:
+    """Rows of weight at integer indices. `error` where they are out of range, RuntimeError for other dtypes."""
     if input.dtype not in (int64, int32):
         raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
                            f"Int; but got torch.{word(input.dtype)}Tensor instead")
-    i = checked_indices(input, weight.shape[0], 0, negative=False)
+    i = checked_indices(input, weight.shape[0], 0, negative=False, error=error)
     return apply("index", weight, i, axes=(0,))
 
 
@@ -35,20 +35,32 @@ def pick(input: AnyTensor[Tensor], classes: AnyTensor[Tensor], known: bool = Fal
 
     Raises IndexError: "Target 7 is out of bounds."; ValueError: other batch sizes; RuntimeError: other ranks.
     """
+    require_batch(input, classes)
     axis = 0 if input.ndim == 1 else 1
     if classes.dtype is not int64 and classes.dtype.name != "uint8":
         raise RuntimeError(f"expected scalar type Long but found {text([classes.dtype.name])[1:-1]}")
     if classes.ndim != input.ndim - 1:
         raise RuntimeError(f"input of {input.ndim} axes goes with a target of {input.ndim - 1} axes, got one of "
                            f"{classes.ndim}")
-    if axis:
-        n, m = input.shape[0], classes.shape[0]
-        require_equal(n, m, lambda: f"Expected input batch_size ({n}) to match target batch_size ({m}).", ValueError)
+    for n, m in zip(tuple(input.shape)[2:], tuple(classes.shape)[1:], strict=True) if axis else ():
+        require_equal(n, m, lambda: f"size mismatch (got input: {text(input.shape)}, target: {text(classes.shape)})")
     i = cast(classes, int64)
     if not known:
         i = _valid(i, input.shape[axis])
     taken = apply("gather", input, apply("unsqueeze", i, axis=axis), axis=axis)
     return apply("squeeze", taken, axis=axis)
+
+
+def require_batch(input: AnyTensor[Tensor], classes: AnyTensor[Tensor]) -> None:
+    """ValueError for an input without axes, or with several where the target has another first size."""
+    if not input.ndim:
+        raise ValueError("Expected 1 or more dimensions (got 0)")
+    if input.ndim == classes.ndim == 1:
+        n = classes.shape[0]
+        require(n == 1, ValueError, "For 1D input, 1D target must have size 1, but got target size: ", n)
+    elif input.ndim > 1 and classes.ndim:
+        n, m = input.shape[0], classes.shape[0]
+        require_equal(n, m, lambda: f"Expected input batch_size ({n}) to match target batch_size ({m}).", ValueError)
 
 
 def all_count(input: AnyTensor[Tensor], target: AnyTensor[Tensor], ignored: Any) -> bool:
@@ -202,6 +214,8 @@ def require_several(input: AnyTensor[Tensor], spatial: bool) -> None:
 
 def require_channels(input: AnyTensor[Tensor], vector: AnyTensor[Tensor], name: str) -> None:
     """RuntimeError unless a vector has one element per channel (axis 1)."""
+    if input.ndim == 0:
+        raise RuntimeError(f"{name} should contain 0 elements not {text(vector.shape)}")
     if input.ndim < 2:
         raise IndexError(f"Dimension out of range (expected to be in range of [{-max(input.ndim, 1)}, "
                          f"{max(input.ndim, 1) - 1}], but got 1)")
@@ -211,6 +225,8 @@ def require_channels(input: AnyTensor[Tensor], vector: AnyTensor[Tensor], name: 
 
 def require_groups(input: AnyTensor[Tensor], groups: Any) -> None:
     """RuntimeError unless the channels (axis 1) can be split into so many groups."""
+    if input.ndim < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
     require(input.shape[1] % groups == 0, RuntimeError, "Expected number of channels in input to be divisible by "
             "num_groups, but got input of shape [", *joined(input.shape, ", "), "] and num_groups=", groups)
 

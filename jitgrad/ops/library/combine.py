@@ -7,12 +7,12 @@ from jitgrad import dtypes
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, expand_to, floating, require_tensor,
-                                      result_dtype, word)
+from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, expand_to, floating, require_broadcast,
+                                      require_tensor, result_dtype, word)
 from jitgrad.ops.library.elements.parts import conj
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.linear_algebra.linalg import bmm
-from jitgrad.ops.library.order import to_end
+from jitgrad.ops.library.linear_algebra.linalg import added, bmm
+from jitgrad.ops.library.order import bounds, to_end
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import (axis, is_one, product, require, require_equal, require_slice, static_int,
@@ -23,7 +23,7 @@ __library__ = True
 
 def kron(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """The Kronecker product: each element of input times the whole of other."""
-    d = result_dtype(input, other)
+    d = result_dtype(require_tensor("kron", input), require_tensor("kron", other, "other", 2))
     a, b = cast(input, d), cast(other, d)
     n = max(a.ndim, b.ndim)
     m, k = ((1,) * (n - x.ndim) + tuple(x.shape) for x in (a, b))
@@ -76,14 +76,16 @@ def masked_scatter(input: AnyTensor[Tensor], mask: AnyTensor[Tensor], source: An
     if source.dtype is not input.dtype:
         raise RuntimeError("masked_scatter: expected self and source to have same dtypes but got "
                            f"{input.dtype.name} and {source.dtype.name}")
-    m = expand_to(mask, tuple(input.shape))
+    shape = require_broadcast(input, mask) or tuple(input.shape)
+    input, m = expand_to(input, shape), expand_to(mask, shape)
     line = apply("reshape", cast(m, int64), shape=(product(input.shape),))
     place = apply("mul", apply("sub", apply("cumsum", line, axis=0), line), line)
     values = apply("reshape", source, shape=(product(source.shape),))
     ones = backend().item(apply("sum", line, axes=(0,), keepdim=False))
     require(ones <= values.shape[0], RuntimeError, "Number of elements of source < number of ones in mask")
     if isinstance(values.shape[0], int) and not values.shape[0]:
-        return apply("where", m, input, input)
+        none = apply("sum", values, axes=(0,), keepdim=False) if values.requires_grad else as_operand(0, input.dtype)
+        return apply("where", m, none, input)
     taken = apply("index", values, checked_indices(place, values.shape[0], 0, negative=False), axes=(0,))
     return apply("where", m, apply("reshape", taken, shape=tuple(input.shape)), input)
 
@@ -132,14 +134,8 @@ def addbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTenso
     for batch in (batch1, batch2):
         if batch.ndim < 3:
             axis(2, batch.ndim)  # torch's IndexError
-    input = lower(input)
     total: Any = apply("sum", bmm(batch1, batch2), axes=(0,), keepdim=False)
-    if input.dtype is not total.dtype:
-        raise RuntimeError(f"self and mat2 must have the same dtype, but got {word(input.dtype)} and "
-                           f"{word(total.dtype)}")
-    d = total.dtype
-    scaled = apply("mul", expand_to(input, tuple(total.shape)), as_operand(beta, d))
-    return apply("add", scaled, apply("mul", total, as_operand(alpha, d)))
+    return added(expand_to(lower(input), tuple(total.shape)), beta, total, alpha)
 
 
 def trapezoid(y: AnyTensor[Tensor], x: AnyTensor[Tensor] | None = None, *, dx: Number = 1, dim: int = -1) -> Tensor:

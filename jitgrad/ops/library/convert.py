@@ -25,8 +25,8 @@ def to(input: AnyTensor[Tensor], *args: Any, dtype: dtype | None = None, device:
     Raises RuntimeError for a device that is not there.
     """
     for a in args:
-        if isinstance(a, dtypes.dtype):
-            dtype = a
+        if isinstance(a, (dtypes.dtype, type)):
+            dtype = dtypes.given(a)
         elif isinstance(a, AnyTensor):
             dtype, device = a.dtype, a.device
         elif isinstance(a, (str, Device)) or (a is None and device is None) or type(a) is int:
@@ -35,7 +35,7 @@ def to(input: AnyTensor[Tensor], *args: Any, dtype: dtype | None = None, device:
             continue  # non_blocking, copy
         else:
             raise TypeError(f"to() received an invalid combination of arguments - got ({type(a).__name__})")
-    target = dtype or input.dtype
+    target = dtypes.given(dtype, input.dtype)
     if device is not None:
         there = resolve(device)
         if there != input.device:

@@ -387,24 +387,25 @@ SHARED = ("unsupported operation: some elements of the input tensor and the writ
           "location. Please clone() the tensor before performing the operation.")
 
 
-def require_castable(operands: Sequence[Any], targets: Sequence[Any]) -> None:
-    """RuntimeError where what operands promote to cannot be written to a target."""
+def require_castable(operands: Sequence[Any], targets: Sequence[Any], what: str = "",
+                     error: type[Exception] = RuntimeError) -> None:
+    """`error`, with words for the operands, where what they promote to cannot be written to a target."""
     given = [x for x in operands if isinstance(x, OPERAND)]
     if not given:
         return
     d = result_dtype(*given)
     for t in targets:
         if d.category > t.dtype.category:
-            raise RuntimeError(f"result type {word(d)} can't be cast to the desired output type {word(t.dtype)}")
+            raise error(f"{what or 'result type ' + word(d)} can't be cast to the desired output type {word(t.dtype)}")
 
 
 def require_taken(name: str, target: Any, operands: Sequence[Any]) -> None:
     """What torch asks of a write before it looks for a kernel: that the target may be written, types, shapes."""
     backend().require_writable(target)
     op = OPS.get(name)
-    if op is None or op.kind is not POINTWISE or op.arity != 2:
+    if op is None or op.kind is not POINTWISE or (op.arity or 0) < 2:
         return
-    given = [x for x in operands if isinstance(x, OPERAND)]
+    given = [x for x in operands if isinstance(x, OPERAND if op.arity == 2 else AnyTensor)]
     require_castable((target, *given), (target,))
     shape = require_broadcast(target, *given)
     if shape is not None and not same_shape(shape, target.shape):
@@ -431,6 +432,9 @@ def inplace(fn: Fn, apart: bool = False) -> Fn:
                     value = fn(input, *args, **kwargs)
         except NotImplementedError:
             require_taken(name, input, (*args, *kwargs.values()))
+            raise
+        except (IndexError, RuntimeError, ValueError):
+            backend().require_writable(input)
             raise
         if apart and not backend().apart(input, [x for x in (*args, *kwargs.values()) if isinstance(x, AnyTensor)]):
             raise RuntimeError(SHARED)

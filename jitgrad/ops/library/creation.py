@@ -46,7 +46,7 @@ def _constant(name: str, value: Any, doc: str) -> Callable[..., Any]:
     def fn(*size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
            pin_memory: bool = False, memory_format: Any = None, layout: Any = None) -> Any:
         return _leaf(create("full", resolve(device), value=value, shape=_size(size),
-                            dtype=dtype or dtypes.get_default_dtype()), requires_grad)
+                            dtype=dtypes.given(dtype)), requires_grad)
 
     return named(fn, name, doc)
 
@@ -59,7 +59,8 @@ empty = _constant("empty", 0, "A tensor whose contents are unspecified (zeros he
 def full(size: Any, fill_value: Any, *, dtype: dtype | None = None, device: Any = None,
          requires_grad: bool = False) -> Any:
     """A number repeated; without dtype that of the number."""
-    d = dtype or (fill_value.dtype if isinstance(fill_value, AnyTensor) else dtypes.of_number(number_type(fill_value)))
+    d = dtypes.given(dtype, fill_value.dtype if isinstance(fill_value, AnyTensor) else (
+        dtypes.of_number(number_type(fill_value))))
     return _leaf(_filled(fill_value, _size((size,)), d, resolve(device)), requires_grad)
 
 
@@ -74,7 +75,7 @@ def _filled(value: Any, sizes: tuple[Any, ...], d: dtype, where: Any) -> Any:
 def _constant_like(value: int, input: AnyTensor[Tensor], *, dtype: dtype | None = None, device: Any = None,
                    requires_grad: bool = False, memory_format: Any = None, layout: Any = None) -> Tensor:
     return _leaf(create("full", _near(input, device), value=value, shape=tuple(input.shape),
-                        dtype=dtype or input.dtype), requires_grad)
+                        dtype=dtypes.given(dtype, input.dtype)), requires_grad)
 
 
 zeros_like = bind(_constant_like, 0, "zeros_like", "Zeros of input's shape and dtype.")
@@ -85,13 +86,14 @@ empty_like = bind(_constant_like, 0, "empty_like", "An uninitialised tensor of i
 def full_like(input: AnyTensor[Tensor], fill_value: Any, *, dtype: dtype | None = None, device: Any = None,
               requires_grad: bool = False, memory_format: Any = None) -> Tensor:
     """A number repeated to input's shape, in its dtype."""
-    return _leaf(_filled(fill_value, tuple(input.shape), dtype or input.dtype, _near(input, device)), requires_grad)
+    d = dtypes.given(dtype, input.dtype)
+    return _leaf(_filled(fill_value, tuple(input.shape), d, _near(input, device)), requires_grad)
 
 
 def _new(value: int, input: AnyTensor[Tensor], *size: Any, dtype: dtype | None = None, device: Any = None,
          requires_grad: bool = False) -> Tensor:
     return _leaf(create("full", _near(input, device), value=value, shape=_size(size),
-                        dtype=dtype or input.dtype), requires_grad)
+                        dtype=dtypes.given(dtype, input.dtype)), requires_grad)
 
 
 new_zeros = bind(_new, 0, "new_zeros", "Zeros of another size in input's dtype.")
@@ -102,13 +104,14 @@ new_empty = bind(_new, 0, "new_empty", "An uninitialised tensor of another size 
 def new_full(input: AnyTensor[Tensor], size: Any, fill_value: Any, *, dtype: dtype | None = None, device: Any = None,
              requires_grad: bool = False) -> Tensor:
     """A number repeated to another size in input's dtype."""
-    return _leaf(_filled(fill_value, _size((size,)), dtype or input.dtype, _near(input, device)), requires_grad)
+    d = dtypes.given(dtype, input.dtype)
+    return _leaf(_filled(fill_value, _size((size,)), d, _near(input, device)), requires_grad)
 
 
 def new_tensor(input: AnyTensor[Tensor], data: Any, *, dtype: dtype | None = None, device: Any = None,
                requires_grad: bool = False) -> Tensor:
     """A tensor of data in input's dtype."""
-    return tensor(data, dtype=dtype or input.dtype,
+    return tensor(data, dtype=dtypes.given(dtype, input.dtype),
                   device=input.device if device is None else device, requires_grad=requires_grad)
 
 
@@ -140,7 +143,7 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: dtype | None = 
     require(step != 0, RuntimeError, "step must be nonzero")
     require((end - start) * step >= 0, RuntimeError,
             "upper bound and lower bound inconsistent with step sign")
-    d = dtype or (dtypes.get_default_dtype() if float in kinds else int64)
+    d = dtypes.given(dtype, dtypes.get_default_dtype() if float in kinds else int64)
     length = _length(start, end, step, kinds)
     wide = d if not d.is_floating_point else (float64 if float in kinds else d)
     x = create("arange", resolve(device), length=length, dtype=wide)
@@ -156,7 +159,7 @@ def linspace(start: Any, end: Any, steps: Any, *, dtype: dtype | None = None, de
     """`steps` values from start to end, both included, equally far apart."""
     steps = size_of(steps)
     require(steps >= 0, RuntimeError, "number of steps must be non-negative")
-    d = dtype or dtypes.get_default_dtype()
+    d = dtypes.given(dtype)
     low, high = as_operand(start, float64), as_operand(end, float64)
     i = create("arange", resolve(device), length=steps, dtype=float64)
     last = as_operand(maximum(steps - 1, 1), float64)
@@ -172,7 +175,7 @@ def linspace(start: Any, end: Any, steps: Any, *, dtype: dtype | None = None, de
 def logspace(start: Any, end: Any, steps: Any, base: Number = 10.0, *, dtype: dtype | None = None, device: Any = None,
              requires_grad: bool = False) -> Any:
     """base to the powers `linspace(start, end, steps)`."""
-    d = dtype or dtypes.get_default_dtype()
+    d = dtypes.given(dtype)
     powers = linspace(start, end, steps, dtype=float64, device=device)
     return _leaf(cast(apply("pow", as_operand(base, float64), powers), d), requires_grad)
 
@@ -183,7 +186,7 @@ def eye(n: Any, m: Any = None, *, dtype: dtype | None = None, device: Any = None
     where = resolve(device)
     rows = apply("unsqueeze", create("arange", where, length=size_of(n), dtype=int64), axis=1)
     columns = create("arange", where, length=size_of(n if m is None else m), dtype=int64)
-    return _leaf(cast(apply("eq", rows, columns), dtype or dtypes.get_default_dtype()), requires_grad)
+    return _leaf(cast(apply("eq", rows, columns), dtypes.given(dtype)), requires_grad)
 
 
 def _triangle_indices(comparison: str, row: Any, col: Any, offset: int = 0, *, dtype: dtype = int64,
@@ -210,9 +213,10 @@ def tensor(data: Any, *, dtype: dtype | None = None, device: Any = None, require
            pin_memory: bool = False) -> Any:
     """A new leaf that copies data: numbers, nested lists, arrays. Python floats get the default dtype, ints int64."""
     if isinstance(data, AnyTensor):
-        copied = clone(cast(data, dtype or data.dtype)).detach()
+        copied = clone(cast(data, dtypes.given(dtype, data.dtype))).detach()
         return _leaf(copied if device is None else backend().move(copied, resolve(device)), requires_grad)
-    return _leaf(backend().from_data(data, dtype, resolve(device)), requires_grad)
+    asked = None if dtype is None else dtypes.given(dtype)
+    return _leaf(backend().from_data(data, asked, resolve(device)), requires_grad)
 
 
 class TensorType(type):

@@ -80,6 +80,9 @@ trunc = fix = _unary("trunc", "Each element without its fraction.")
 
 def _but_bools(name: str, input: AnyTensor[Tensor]) -> Tensor:
     x = require_tensor(name, input)
+    if x.dtype.is_complex and name == "sign":
+        raise NotImplementedError("Unlike NumPy, torch.sign is not intended to support complex numbers. Please use "
+                                  "torch.sgn instead.")
     return apply(name, x) if x.dtype is not bool_ else cast(apply("cast", x, dtype=dtypes.int8), bool_)
 
 

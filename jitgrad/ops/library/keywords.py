@@ -13,6 +13,8 @@ from types import CellType, CodeType, FunctionType
 from typing import Any, TypeVar
 
 from jitgrad.device import resolve
+from jitgrad.dtypes import dtype as dtype_
+from jitgrad.ops import OPS, specs
 from jitgrad.ops.backend import AnyTensor, backend
 from jitgrad.ops.library.core import ALIASES, class_word, inplace, is_tensor, require_castable, write
 from jitgrad.ops.library.sizes import same_shape
@@ -278,6 +280,11 @@ class Completed:
                         found.setdefault(alias, target)
         return found
 
+    @property
+    def _asks(self) -> bool:
+        """Whether the function is a comparison or kin: its bools can be written to any `out`."""
+        return self.name in OPS and OPS[self.name].spec is specs.predicate
+
     def _same(self, name: str, form: Form, i: int, known: set[str]) -> bool:
         """Whether our parameter at position i is torch's of another name: both are needed, so that they are one."""
         ours = self.own.positional[i]
@@ -335,15 +342,23 @@ class Completed:
             exact = any(form.exact for form in (fitting[:1] if len(targets) == 1 else fitting))
             if "dtype" in self.own.only and "dtype" not in given and not exact:
                 given["dtype"] = targets[0].dtype
+            elif isinstance(given.get("dtype"), dtype_) and given["dtype"] is not targets[0].dtype:
+                raise RuntimeError(f"Expected out tensor to have dtype {given['dtype'].name}, but got "
+                                   f"{targets[0].dtype.name} instead")
         before = [given.pop(p, self.own.defaults.get(p)) for p in self.own.positional] if rest else []
         try:
             result = self.fn(*before, *rest, **given)
-        except NotImplementedError:
-            if out is not None:
+        except NotImplementedError as error:
+            if out is not None and str(error).startswith('"') and not (
+                    self._asks or "dtype" in self.own.only):
                 require_castable((*before, *rest, *given.values()), targets)
             raise
+        if out is not None and isinstance(result, tuple) and not isinstance(out, (tuple, list)):
+            raise TypeError(f"{self.name}(): argument 'out' must be tuple of Tensors, not {class_word(out)}")
         if out is not None and any(r.dtype.is_inexact for r in (result if isinstance(result, tuple) else (result,))):
             _require_no_gradient(self.name, (*targets, *before, *rest, *given.values()))
+            if "tensors" in self.own.positional and not forms("torch.linalg", self.name):
+                require_castable((result,), targets, "torch.cat(): input types", TypeError)
         for option, value in options.items():
             result = _optional(self.name, option, value, result)
         return result if out is None else deliver(out, result, exact)
@@ -395,5 +410,5 @@ def deliver(out: Any, result: Any, exact: bool = False) -> Any:
     if exact and out.dtype is not result.dtype:
         raise RuntimeError(f"Expected out tensor to have dtype {result.dtype.name}, but got {out.dtype.name} instead")
     if not same_shape(out.shape, result.shape):
-        out = backend().resize(out, result.shape)
+        out = backend().resize(out, result)
     return write(out, result)

@@ -14,7 +14,7 @@ from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.reduce import ValuesAndIndices, result_of
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.shapes.shape import clone, take_slice
-from jitgrad.ops.library.sizes import axis, product, require, require_equal, size_of, text
+from jitgrad.ops.library.sizes import axis, flag, product, require, require_equal, size_of, text
 
 __library__ = True
 
@@ -88,10 +88,12 @@ def _require_order(fn: str, x: Any) -> None:
 
 def kthvalue(input: AnyTensor[Tensor], k: Any, dim: int = -1, keepdim: bool = False) -> ValuesAndIndices:
     """Named (values, indices) of the k-th smallest element along dim, k from 1. RuntimeError for k out of range."""
-    a, k = axis(dim, input.ndim), size_of(k)
-    _require_order("kthvalue_cpu", input)
+    a, k, keepdim = axis(dim, input.ndim), size_of(k), flag(keepdim)
+    if input.ndim:
+        require(input.shape[a] > 0, IndexError, f"kthvalue(): Expected reduction dim {a} to have non-zero size.")
     for condition in (k >= 1, k <= (input.shape[a] if input.ndim else 1)):
         require(condition, RuntimeError, f"kthvalue(): selected number k out of range for dimension {a}")
+    _require_order("kthvalue_cpu", input)
     if input.ndim == 0:
         return kthvalue_result(clone(input), backend().lift(0, int64))
     place = apply("nth_place", input, n=k - 1, axis=a, spoiled=False)
@@ -320,6 +322,7 @@ def nanmedian(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = 
 def _middle(name: str, input: Any, dim: int | None, keepdim: bool, place: Callable[[Any, int], Any],
             result: Callable[[Any, Any], Any]) -> Any:
     """The element that `place` finds; of nothing, NaN or IndexError."""
+    keepdim = flag(keepdim)
     if dim is None:
         flat: Any = apply("reshape", input, shape=(product(input.shape),))
         if isinstance(flat.shape[0], int) and flat.shape[0] == 0 and flat.dtype.is_floating_point:
@@ -344,6 +347,7 @@ def _number_place(x: Any, a: int) -> Any:
 
 def mode(input: AnyTensor[Tensor], dim: int = -1, keepdim: bool = False) -> ValuesAndIndices:
     """Named (values, indices) of the most frequent element along dim: the smallest of such, at its last place."""
+    keepdim = flag(keepdim)
     if input.ndim == 0:
         return mode_result(clone(input), backend().lift(0, int64))
     a = axis(dim, input.ndim)

@@ -236,14 +236,14 @@ def addcdiv(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTe
     if d.is_half:
         return in_float32(addcdiv, d, input, tensor1, tensor2, value=value)
     quotient = div(cast(tensor1, d), cast(tensor2, d))
-    return add(input, quotient if isinstance(value, int) and value == 1 else mul(quotient, value))
+    return add(input, quotient if isinstance(value, int) and value == 1 else mul(quotient, as_operand(value, d)))
 
 
 def lerp(input: AnyTensor[Tensor], end: AnyTensor[Tensor], weight: AnyTensor[Tensor] | Number) -> Tensor:
     """input + weight * (end - input), computed from the nearer end."""
     d = input.dtype
     for name, x in (("end", end), ("weight", weight)):
-        if isinstance(x, AnyTensor) and x.dtype is not d:
+        if isinstance(x, AnyTensor) and x.dtype is not d and (x.ndim or name == "end"):
             raise RuntimeError(f"expected dtype {d.name} for `{name}` but got dtype {x.dtype.name}")
     if not d.is_inexact:
         raise not_implemented("lerp_kernel", d, input, end, weight)
@@ -341,16 +341,6 @@ def sinc(input: AnyTensor[Tensor]) -> Tensor:
     return apply("where", at_zero, one, div(sin(scaled), scaled))
 
 
-def logit(input: AnyTensor[Tensor], eps: Number | None = None) -> Tensor:
-    """log(x / (1 - x)), with x clamped to [eps, 1 - eps] first if eps is given. NotImplementedError for complex x."""
-    if input.dtype.is_complex:
-        require_floating("logit", input.dtype)
-    x = cast(input, floating(input.dtype))
-    if eps is not None:
-        x = clamp(x, eps, 1.0 - eps)  # type: ignore[operator]
-    return apply("log", div(x, sub(1.0, x)))
-
-
 def nan_to_num(input: AnyTensor[Tensor], nan: Number = 0.0, posinf: Number | None = None,
                neginf: Number | None = None) -> Tensor:
     """NaN and infinities replaced; infinities by the dtype's extremes unless given."""
@@ -405,6 +395,8 @@ def clamp(input: AnyTensor[Tensor], min: AnyTensor[Tensor] | Number | None = Non
     if not bounds:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     d = result_dtype(x, *bounds)
+    if d.is_complex:
+        raise NotImplementedError("clamp is not supported for complex types")
     if d is bool_ and min is None and isinstance(max, AnyTensor):
         return apply("logical_and", x, max)
     if d is bool_:
@@ -419,12 +411,18 @@ def clamp(input: AnyTensor[Tensor], min: AnyTensor[Tensor] | Number | None = Non
 
 def clamp_min(input: AnyTensor[Tensor], min: AnyTensor[Tensor] | Number) -> Tensor:
     """Elements below min become min."""
-    return clamp(input, min)
+    return clamp(input, _bound("clamp_min", min))
 
 
 def clamp_max(input: AnyTensor[Tensor], max: AnyTensor[Tensor] | Number) -> Tensor:
     """Elements above max become max."""
-    return clamp(input, None, max)
+    return clamp(input, None, _bound("clamp_max", max))
+
+
+def _bound(name: str, bound: Any) -> Any:
+    if bound is None:
+        raise TypeError(f"{name}() received an invalid combination of arguments - got NoneType for a bound")
+    return bound
 
 
 clip = clamp
@@ -445,6 +443,6 @@ complete(globals())
 
 __all__ = ["add", "addcdiv", "addcmul", "arctan2", "atan2", "clamp", "clamp_", "clamp_max", "clamp_min", "clip",
            "copysign", "deg2rad", "div", "divide", "floor_divide", "fmax", "fmin", "fmod", "frac", "hypot", "lerp",
-           "logaddexp", "logit", "maximum", "minimum", "mul", "multiply", "nan_to_num", "neg", "neg_", "negative",
+           "logaddexp", "maximum", "minimum", "mul", "multiply", "nan_to_num", "neg", "neg_", "negative",
            "polygamma", "positive", "pow", "rad2deg", "remainder", "rsub", "sinc", "sub", "subtract", "true_divide",
            "xlogy"]

@@ -11,6 +11,7 @@ from jitgrad import dtypes
 from jitgrad.device import resolve
 from jitgrad.dtypes import dtype, float16, float32, int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
+from jitgrad.ops.library.classes import require_probabilities
 from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, class_word, expand_to, inplace, whole,
                                       word, write)
 from jitgrad.ops.library.keywords import complete
@@ -96,10 +97,10 @@ def randint(low: Any, high: Any = None, size: Any = None, *, dtype: dtype | None
         low, high, size = 0, low, high
     if not isinstance(size, (tuple, list)):
         raise TypeError(f"randint(): argument 'size' must be tuple of ints, not {class_word(size)}")
-    _require_range(low, high, dtype or int64)
+    _require_range(low, high, dtypes.given(dtype, int64))
     require(low < high, RuntimeError, "random_ expects 'from' to be less than 'to', but got from=", low, " >= to=",
             high)
-    where, d = resolve(device), dtype or int64
+    where, d = resolve(device), dtypes.given(dtype, int64)
     drawn = backend().draw("randint", size_list((size,)), d, where, generator, low=low, high=high)
     return _leaf(drawn, requires_grad)
 
@@ -112,8 +113,8 @@ def randperm(n: Any, *, dtype: dtype = int64, device: Any = None, requires_grad:
 
 def _like(make: Any, input: AnyTensor[Tensor], *, dtype: dtype | None = None, device: Any = None,
           requires_grad: bool = False, generator: Any = None) -> Tensor:
-    return make(tuple(input.shape), dtype=dtype or input.dtype, device=input.device if device is None else device,
-                requires_grad=requires_grad, generator=generator)
+    return make(tuple(input.shape), dtype=dtypes.given(dtype, input.dtype), requires_grad=requires_grad,
+                device=input.device if device is None else device, generator=generator)
 
 
 rand_like = bind(_like, rand, "rand_like", "Uniform numbers in [0, 1) of input's shape and dtype.")
@@ -125,7 +126,7 @@ def randint_like(input: AnyTensor[Tensor], low: Any, high: Any = None, *, dtype:
     """Integers in [low, high) of input's shape and dtype."""
     if high is None:
         low, high = 0, low
-    return randint(low, high, tuple(input.shape), dtype=dtype or input.dtype, requires_grad=requires_grad,
+    return randint(low, high, tuple(input.shape), dtype=dtypes.given(dtype, input.dtype), requires_grad=requires_grad,
                    device=input.device if device is None else device, generator=generator)
 
 
@@ -143,6 +144,7 @@ def normal(mean: AnyTensor[Tensor] | Number = 0.0, std: AnyTensor[Tensor] | Numb
     elif tensors:
         shape = tuple((apply("add", *tensors) if len(tensors) == 2 else tensors[0]).shape)
         d = tensors[0].dtype
+        _float(dtype or d, "normal_kernel_cpu")  # also that of an `out`
     else:
         raise TypeError("normal() needs a size where mean and std are numbers")
     where = tensors[0] if tensors and device is None else resolve(device)
@@ -160,6 +162,7 @@ def bernoulli(input: AnyTensor[Tensor], p: Number | None = None, *, generator: A
     """1 with the probability that input's element (or p) says, else 0, in input's dtype. RuntimeError for p outside."""
     if p is None:
         _float(input.dtype, "bernoulli_tensor_cpu_p_")
+        require_probabilities(input)
     else:
         _require_chance(p)
     d = input.dtype if input.dtype.is_floating_point else dtypes.get_default_dtype()
@@ -226,17 +229,17 @@ def normal_(input: AnyTensor[Tensor], mean: Number = 0.0, std: Number = 1.0, *, 
     return write(input, apply("add", drawn, as_operand(mean, d)))
 
 
-def random_(input: AnyTensor[Tensor], from_: Any = 0, to: Any = None, *, generator: Any = None) -> Tensor:
+def random_(input: AnyTensor[Tensor], from_: Any = None, to: Any = None, *, generator: Any = None) -> Tensor:
     """Overwrite with integers in [from, to); without `to` in [0, from), without both over the dtype's range."""
     if input.dtype.is_complex:
         raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
     if to is None:
         spans = {"bool": 2, "uint8": 1 << 8, "int8": 1 << 7, "int16": 1 << 15, "int32": 1 << 31, "int64": 1 << 32,
                  "float16": (1 << 11) + 1, "bfloat16": (1 << 8) + 1, "float32": (1 << 24) + 1, "float64": 1 << 32}
-        if isinstance(from_, int) and from_ == 0:
-            to = spans[input.dtype.name]
-        else:
-            from_, to = 0, from_
+        from_, to = None, spans[input.dtype.name] if from_ is None else from_
+    from_ = 0 if from_ is None else from_
+    require(from_ < to, RuntimeError, "random_ expects 'from' to be less than 'to', but got from=", from_, " >= to=",
+            to)
     shape, d = tuple(input.shape), input.dtype
     return write(input, backend().draw("randint", shape, d, input, generator, low=from_, high=to))
 

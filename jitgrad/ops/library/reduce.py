@@ -4,16 +4,16 @@ Functions with several results return named tuples, as torch does: `x.max(dim=1)
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jitgrad import dtypes
 from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
-from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, converted, create, floating,
-                                      require_tensor, result_dtype, word)
-from jitgrad.ops.library.keywords import complete
+from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, converted, create, floating, inplace,
+                                      named, require_tensor, result_dtype, word)
+from jitgrad.ops.library.keywords import SPACES, complete, completed
 from jitgrad.ops.library.shapes.shape import clone, take_slice
 from jitgrad.ops.library.sizes import axes, axis, flag, product, require, static_int, static_number
 
@@ -43,6 +43,7 @@ max_result, min_result = result_of("max", __name__), result_of("min", __name__)
 
 def _in_dtype(x: Any, dtype: dtypes.dtype) -> Any:
     """x in the dtype that is asked for. RuntimeError where that ends its history, which torch takes for a mistake."""
+    dtype = dtypes.given(dtype)
     if x.requires_grad and not dtype.is_inexact and backend().is_grad_enabled():
         raise RuntimeError(f"Autograd not support dtype: {word(dtype)}")
     return converted(x, dtype)
@@ -67,18 +68,19 @@ def nansum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
     """The sum over dim, NaNs counting as zero. RuntimeError for complex numbers."""
     if input.dtype.is_complex:
         raise RuntimeError("nansum does not support complex inputs")
+    along = axes(dim, input.ndim)
     if input.dtype.is_floating_point:
         input = apply("where", apply("ne", input, input), as_operand(0, input.dtype), input)
-    if dtype is not None and dtype.is_complex:
-        raise NotImplementedError(f'"nansum_cpu" not implemented for \'{word(dtype)}\'')
     x = _accumulated(input, dtype)
-    return apply("sum", x, axes=axes(dim, x.ndim), keepdim=flag(keepdim))
+    if x.dtype.is_complex:
+        raise NotImplementedError(f'"nansum_cpu" not implemented for \'{word(x.dtype)}\'')
+    return apply("sum", x, axes=along, keepdim=flag(keepdim))
 
 
 def mean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
          dtype: dtypes.dtype | None = None) -> Tensor:
     """The mean over dim. RuntimeError for integers without a floating dtype."""
-    x = converted(require_tensor("mean", input), dtype) if dtype is not None else input
+    x = converted(require_tensor("mean", input), dtypes.given(dtype)) if dtype is not None else input
     if not x.dtype.is_inexact:
         raise RuntimeError("mean(): could not infer output dtype. Input dtype must be either a floating point or "
                            f"complex dtype. Got: {word(x.dtype)}")
@@ -165,6 +167,9 @@ def _amax(name: str, input: AnyTensor[Tensor], dim: Dims = (), keepdim: bool = F
         require(product(input.shape) > 0, RuntimeError, f"{name}(): Expected reduction dim to be specified for "
                                                         "input.numel() == 0. Specify the reduction dim with the 'dim' "
                                                         "argument.")
+    elif input.ndim and dim is not None:
+        for k in dim if isinstance(dim, (tuple, list)) else (dim,):
+            _require_elements(name, input, axis(k, input.ndim))
     return apply(name, input, axes=axes(dim, input.ndim), keepdim=flag(keepdim))
 
 
@@ -230,6 +235,7 @@ def _arg(name: str, input: AnyTensor[Tensor], dim: int | None = None, keepdim: b
         a = axis(dim, x.ndim)
         _require_elements(name, x, a)
         return apply(name, x, axes=(a,), keepdim=flag(keepdim))
+    keepdim = flag(keepdim)
     flat = apply("reshape", x, shape=(product(x.shape),))
     require(flat.shape[0] > 0, IndexError, f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
                                            "Specify the reduction dim with the 'dim' argument.")
@@ -282,6 +288,10 @@ log_softmax = bind(_softmax, "log_softmax", "log_softmax", "log(softmax(input)) 
 def vector_norm(x: AnyTensor[Tensor], ord: Number = 2, dim: Dims = None, keepdim: bool = False, *,
                 dtype: dtypes.dtype | None = None) -> Tensor:
     """(sum |x|^ord)^(1/ord) over dim: any number, inf, -inf or 0 (counts nonzeros); a run-time ord is positive."""
+    if not x.dtype.is_inexact:
+        raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
+                           + word(x.dtype))
+    dtype = None if dtype is None else dtypes.given(dtype)
     if dtype is not None and dtype.is_complex is not x.dtype.is_complex:
         raise RuntimeError(f"linalg.vector_norm: dtype should be {'complex' if x.dtype.is_complex else 'real'} for "
                            f"{'complex' if x.dtype.is_complex else 'real'} inputs, but got {word(dtype)}")
@@ -291,9 +301,6 @@ def vector_norm(x: AnyTensor[Tensor], ord: Number = 2, dim: Dims = None, keepdim
     x = cast(x, dtype) if dtype is not None else widen(x, "cuda")
     if x.dtype.is_complex:
         x = apply("modulus", x)
-    if not x.dtype.is_floating_point:
-        raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
-                           + word(x.dtype))
     over, keep = axes(dim, x.ndim), flag(keepdim)
     if not isinstance(ord, SymNumber) and ord == 2:
         return apply("safe_sqrt", apply("sum", apply("square", x), axes=over, keepdim=keep))
@@ -309,37 +316,36 @@ def vector_norm(x: AnyTensor[Tensor], ord: Number = 2, dim: Dims = None, keepdim
         return apply("sum", cast(apply("ne", x, as_operand(0, x.dtype)), x.dtype), axes=over, keepdim=keep)
     if p == 1:
         return apply("sum", size, axes=over, keepdim=keep)
-    powers = (_safe_power if 0 < p < 1 else _power)(size, as_operand(p, x.dtype))
+    at_zero, order = 0.0 if p > 0 else math.inf, as_operand(p, x.dtype)
+    powers = _safe_power(size, order, at_zero) if p < 1 else apply("pow", size, order)
     total = apply("sum", powers, axes=over, keepdim=keep)
-    return _safe_power(total, as_operand(1.0 / p, x.dtype))
+    return _safe_power(total, as_operand(1.0 / p, x.dtype), at_zero)
 
 
-def _power(x: Any, exponent: Any) -> Any:
-    return apply("pow", x, exponent)
-
-
-def _safe_power(x: Any, exponent: Any) -> Any:
-    """A root with slope 0 at 0: the norm of a zero vector has gradient 0, as in torch, not NaN."""
+def _safe_power(x: Any, exponent: Any, at_zero: float = 0.0) -> Any:
+    """A power with slope 0 at 0: the norm of a zero vector has gradient 0, as in torch, not NaN."""
     zero, one = as_operand(0, x.dtype), as_operand(1, x.dtype)
     flat = apply("eq", x, zero)
-    return apply("where", flat, zero, apply("pow", apply("where", flat, one, x), exponent))
+    return apply("where", flat, as_operand(at_zero, x.dtype), apply("pow", apply("where", flat, one, x), exponent))
 
 
 def dist(input: AnyTensor[Tensor], other: AnyTensor[Tensor], p: Number = 2) -> Tensor:
     """The p-norm of input - other."""
     from jitgrad.ops.library.pointwise import sub
 
-    return vector_norm(sub(widen(input, "cuda"), widen(other, "cuda")), p)
+    other = require_tensor("dist", other, "other", 2)
+    return vector_norm(sub(widen(require_tensor("dist", input), "cuda"), widen(other, "cuda")), p)
 
 
 # --- scans ---------------------------------------------------------------------------------------------------------
 
 
 def _scan(name: str, input: AnyTensor[Tensor], dim: int, *, dtype: dtypes.dtype | None = None) -> Tensor:
+    axis(dim, require_tensor(name, input).ndim)
+    if dtype is bool_ and input.ndim:
+        raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
     x = _accumulated(widen(input, "cuda"), dtype)
     a = axis(dim, x.ndim)
-    if x.dtype is bool_:
-        raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
     if x.ndim == 0:
         return apply("cast", x, dtype=x.dtype)
     return apply(name, x, axis=a)
@@ -347,6 +353,20 @@ def _scan(name: str, input: AnyTensor[Tensor], dim: int, *, dtype: dtypes.dtype 
 
 cumsum = bind(_scan, "cumsum", "cumsum", "Running sums along dim.")
 cumprod = bind(_scan, "cumprod", "cumprod", "Running products along dim.")
+
+
+def in_place(scan: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The in-place version of a scan: in its input's dtype. RuntimeError where another is asked for."""
+    def own(input: AnyTensor[Tensor], dim: int, *, dtype: dtypes.dtype | None = None) -> Tensor:
+        axis(dim, input.ndim)
+        if dtype is not None and dtype is not input.dtype:
+            raise RuntimeError(f"Bad in-place call: input tensor dtype {input.dtype.name} and output tensor dtype "
+                               f"{dtype.name} should match")
+        return scan(input, dim, dtype=input.dtype)
+
+    alone: Any = named(own, scan.__name__, "In the input's dtype.")
+    made: Any = completed(alone, (scan.__name__,), SPACES)
+    return inplace(made)
 
 
 def diff(input: AnyTensor[Tensor], n: int = 1, dim: int = -1, prepend: AnyTensor[Tensor] | None = None,

@@ -155,6 +155,11 @@ def _cast(xp: Any, x: Any, dtype: Any) -> Any:
         x = x.real
     if (d.kind == "V") is not (x.dtype.kind == "V"):
         x = x.astype(np.float32, copy=False)
+    if type(x) is np.ndarray and 0 in x.strides:  # repeated axes stay where they are in memory, as with any ufunc
+        how: Any = [["readonly"], ["writeonly", "allocate"]]
+        made = np.nditer((x, None), ["zerosize_ok"], how, [x.dtype, d]).operands[1]
+        np.copyto(made, x, casting="unsafe")
+        return made
     return x.astype(d)
 
 

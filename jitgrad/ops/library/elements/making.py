@@ -24,7 +24,7 @@ def fill(input: AnyTensor[Tensor], value: AnyTensor[Tensor] | Number) -> Tensor:
 
 def scalar_tensor(s: Number, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A 0-dim tensor of a number, of the default dtype."""
-    return full((), s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
+    return full((), s, dtype=dtypes.given(dtype), device=device, requires_grad=requires_grad)
 
 
 def range(start: Number = 0, end: Any = None, step: Number = 1, *, dtype: Any = None, device: Any = None,
@@ -38,7 +38,7 @@ def range(start: Number = 0, end: Any = None, step: Number = 1, *, dtype: Any = 
     require(step != 0, RuntimeError, "step must be nonzero")
     require((end >= start) if step > 0 else (end <= start), RuntimeError,
             "upper bound and lower bound inconsistent with step sign")
-    d = dtype or dtypes.get_default_dtype()
+    d = dtypes.given(dtype)
     count = int((end - start) / step) + 1
     places = cast(arange(count, device=device), d)
     made = apply("add", apply("mul", places, as_operand(step, d)), as_operand(start, d))

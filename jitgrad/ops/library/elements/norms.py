@@ -20,9 +20,13 @@ def renorm(input: AnyTensor[Tensor], p: Any, dim: int, maxnorm: Any) -> Tensor:
     if input.ndim < 2:
         raise RuntimeError("renorm: input needs at least 2 dimensions, got " + str(input.ndim) + " dimensions")
     a, d = axis(dim, input.ndim), input.dtype
-    norm: Any = vector_norm(input, p, tuple(k for k in range(input.ndim) if k != a), True)
-    real = d.to_real()
-    factor = apply("where", apply("gt", norm, as_operand(maxnorm, real)), maxnorm / (norm + 1e-7),
+    over, real = tuple(k for k in range(input.ndim) if k != a), d.to_real()
+    norm: Any = vector_norm(input, p, over, True)
+    large = apply("gt", norm, as_operand(maxnorm, real))
+    x: Any = input
+    if x.requires_grad:  # slices that stay have no part in the slope, NaN neither
+        norm = vector_norm(apply("where", large, input, as_operand(0, d)), p, over, True)
+    factor = apply("where", large, maxnorm / (norm + 1e-7),
                    as_operand(1.0, real))
     return apply("mul", input, cast(factor, d))
 

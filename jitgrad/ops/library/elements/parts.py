@@ -24,7 +24,7 @@ def angle(input: AnyTensor[Tensor]) -> Tensor:
         return apply("atan2", apply("imag", input), apply("real", input))
     x: Any = cast(input, floating(input.dtype))
     zero = as_operand(0, x.dtype)
-    rest = apply("where", apply("ne", x, x), x, zero)
+    rest = apply("where", apply("ne", x, x), apply("mul", x, zero), zero)
     return apply("where", apply("lt", x, zero), as_operand(math.pi, x.dtype), rest)
 
 
@@ -47,7 +47,12 @@ def conj(input: AnyTensor[Tensor]) -> Tensor:
     return apply("conj", x) if x.dtype.is_complex else x
 
 
-conj_physical = conj
+
+def conj_physical(input: AnyTensor[Tensor]) -> Tensor:
+    """`conj`."""
+    return conj(input)
+
+
 conj_physical_ = inplace(conj_physical)
 
 

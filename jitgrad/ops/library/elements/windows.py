@@ -29,7 +29,7 @@ def _finished(window: Any, length: Any, dtype: Any, requires_grad: bool) -> Any:
     one = size_of(length) == 1
     if isinstance(one, bool):
         window = window * 0.0 + 1.0 if one else window
-    made = cast(window, dtype or dtypes.get_default_dtype())
+    made = cast(window, dtypes.given(dtype))
     return made.requires_grad_() if requires_grad else made
 
 

@@ -142,6 +142,6 @@ def matrix_exp(A: AnyTensor[Tensor]) -> Tensor:
 
 inverse = inv
 
-complete(globals())
+complete(globals(), "torch.linalg", "torch", "Tensor")
 
-__all__ = ["cholesky", "det", "inverse", "logdet", "matrix_exp", "slogdet"]
+__all__ = ["det", "inverse", "logdet", "matrix_exp", "slogdet"]

@@ -6,7 +6,7 @@ from typing import Any
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, mode, widen, widest
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import Number, apply, as_operand, cast, expand_to, require_tensor, word
+from jitgrad.ops.library.core import Number, apply, as_operand, binary, cast, expand_to, require_tensor, word
 from jitgrad.ops.library.elements.parts import conj
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra._checks import identity, of_others
@@ -111,7 +111,7 @@ def mv(input: AnyTensor[Tensor], vec: AnyTensor[Tensor]) -> Tensor:
     """A matrix times a vector."""
     if not (isinstance(input, AnyTensor) and isinstance(vec, AnyTensor)):
         return of_others("mv", input, vec, "vec")
-    if input.ndim != 2 or vec.ndim != 1:
+    if axis(0, input.ndim) or input.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.ndim}, {vec.ndim}")
     if mode.low is not None:
         input, vec = lower(input, "cuda"), lower(vec, "cuda")
@@ -144,10 +144,17 @@ def _scaled(x: Any, factor: Any) -> Any:
     return x if isinstance(factor, int) and factor == 1 else apply("mul", x, as_operand(factor, x.dtype))
 
 
+def added(input: Any, beta: Number, product: Any, alpha: Number) -> Any:
+    """beta * input + alpha * product. RuntimeError where their dtypes differ."""
+    if (a := word(input.dtype)) != (b := word(product.dtype)):
+        raise RuntimeError(f"self and mat2 must have the same dtype, but got {a} and {b}")
+    return apply("add", _scaled(product, alpha), _scaled(input, beta))
+
+
 def addmm(input: AnyTensor[Tensor], mat1: AnyTensor[Tensor], mat2: AnyTensor[Tensor], *, beta: Number = 1,
           alpha: Number = 1) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)."""
-    return apply("add", _scaled(mm(mat1, mat2), alpha), _scaled(lower(input), beta))
+    return added(lower(input), beta, mm(mat1, mat2), alpha)
 
 
 def addmv(input: AnyTensor[Tensor], mat: AnyTensor[Tensor], vec: AnyTensor[Tensor], *, beta: Number = 1,
@@ -160,13 +167,13 @@ def addr(input: AnyTensor[Tensor], vec1: AnyTensor[Tensor], vec2: AnyTensor[Tens
          alpha: Number = 1) -> Tensor:
     """beta * input + alpha * outer(vec1, vec2)."""
     input, vec1, vec2 = lower(input, "cuda"), lower(vec1, "cuda"), lower(vec2, "cuda")
-    return apply("add", _scaled(outer(vec1, vec2), alpha), _scaled(input, beta))
+    return binary("add", _scaled(outer(vec1, vec2), alpha), _scaled(input, beta))
 
 
 def baddbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTensor[Tensor], *, beta: Number = 1,
             alpha: Number = 1) -> Tensor:
     """beta * input + alpha * bmm(batch1, batch2)."""
-    return apply("add", _scaled(bmm(batch1, batch2), alpha), _scaled(lower(input), beta))
+    return added(lower(input), beta, bmm(batch1, batch2), alpha)
 
 
 def tensordot(a: AnyTensor[Tensor], b: AnyTensor[Tensor], dims: Any = 2) -> Tensor:
@@ -240,15 +247,15 @@ def cross(input: AnyTensor[Tensor], other: AnyTensor[Tensor], dim: int | None = 
 
 def cross_along(input: AnyTensor[Tensor], other: AnyTensor[Tensor], dim: int = -1) -> Tensor:
     """The vector product along an axis of size 3. RuntimeError for two ranks or dtypes."""
-    if input.dtype is bool_:
-        raise NotImplementedError("\"cross\" not implemented for 'Bool'")
     if input.ndim != other.ndim:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
-    if input.dtype is not other.dtype and mode.low is None:
-        raise RuntimeError(f"expected scalar type {word(input.dtype)} but found {word(other.dtype)}")
     a = axis(dim, input.ndim)
     require_equal(input.shape[a], 3, lambda: f"linalg.cross: inputs dimension {dim} must have length 3. Got "
                                              f"{input.shape[a]} and {other.shape[a]}")
+    if input.dtype is bool_:
+        raise NotImplementedError("\"cross\" not implemented for 'Bool'")
+    if input.dtype is not other.dtype and mode.low is None:
+        raise RuntimeError(f"expected scalar type {word(input.dtype)} but found {word(other.dtype)}")
     input, other = widest("cuda", input, other)
     x, y = ([apply("select", v, axis=a, index=i) for i in range(3)] for v in (input, other))
     parts = [apply("sub", apply("mul", x[i], y[j]), apply("mul", x[j], y[i])) for i, j in ((1, 2), (2, 0), (0, 1))]

@@ -10,9 +10,10 @@ from jitgrad.ops.library import reduce
 from jitgrad.ops.library.core import Number, apply, create, require_floating, word
 from jitgrad.ops.library.elements.parts import conj
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.linear_algebra import factors, norms, solutions
+from jitgrad.ops.library.linear_algebra import decompositions, factors, norms, solutions
 from jitgrad.ops.library.linear_algebra._checks import broadcast_batches, identity, matrices, square
 from jitgrad.ops.library.linear_algebra.linalg import matmul
+from jitgrad.ops.library.shapes.shape import clone
 from jitgrad.ops.library.sizes import minimum, require_equal, text
 
 __library__ = True
@@ -118,8 +119,16 @@ def _require_rows(fn: str, a: Any, b: Any) -> None:
                                 f"{m} by {b.shape[-1]}")
 
 
+def cholesky(input: AnyTensor[Tensor], upper: bool = False) -> Tensor:
+    """`linalg.cholesky`; nothing of matrices without elements."""
+    empty = any(isinstance(n, int) and n == 0 for n in input.shape)
+    return clone(input) if empty else decompositions.cholesky(input, upper)
+
+
 def cholesky_inverse(input: AnyTensor[Tensor], upper: bool = False) -> Tensor:
     """The inverse of A, of which `input` is the lower (or upper) Cholesky factor."""
+    if not input.dtype.is_inexact and input.ndim > 1 and input.shape[-1] == input.shape[-2]:
+        raise NotImplementedError(f"\"cholesky_inverse_out_cpu\" not implemented for '{word(input.dtype)}'")
     a = square("cholesky_inverse", widen(input, "cpu"))
     return cholesky_solve(identity(a, a.shape[-1]), a, upper)
 
@@ -207,5 +216,6 @@ def frobenius_norm(input: AnyTensor[Tensor], dim: Any, keepdim: bool = False) ->
 
 complete(globals(), "torch", "Tensor")
 
-__all__ = ["chain_matmul", "cholesky_inverse", "cholesky_solve", "frobenius_norm", "geqrf", "lu", "lu_solve",
-           "lu_unpack", "norm", "nuclear_norm", "orgqr", "ormqr", "pinverse", "qr", "svd", "triangular_solve"]
+__all__ = ["chain_matmul", "cholesky", "cholesky_inverse", "cholesky_solve", "frobenius_norm", "geqrf", "lu",
+           "lu_solve", "lu_unpack", "norm", "nuclear_norm", "orgqr", "ormqr", "pinverse", "qr", "svd",
+           "triangular_solve"]

@@ -147,12 +147,13 @@ def take_along_dim(input: AnyTensor[Tensor], indices: AnyTensor[Tensor], dim: in
     if dim is None:
         count = product(input.shape)
         i = apply("reshape", indices, shape=(product(indices.shape),))
-        return apply("gather", apply("reshape", input, shape=(count,)), checked_indices(i, count, 0), axis=0)
+        i = checked_indices(i, count, 0, error=RuntimeError)
+        return apply("gather", apply("reshape", input, shape=(count,)), i, axis=0)
     if input.ndim != indices.ndim:
         raise RuntimeError("torch.take_along_dim(): input and indices should have the same number of dimensions, but "
                            f"got {input.ndim} dimensions for input, and {indices.ndim} dimensions for indices")
     a = axis(dim, input.ndim)
-    i = checked_indices(indices, input.shape[a], a)
+    i = checked_indices(indices, input.shape[a], a, error=RuntimeError)
 
     def broadcast(x: Any, y: Any) -> Any:
         shape = [m if k == a else (n if isinstance(m, int) and m == 1 else m)
@@ -225,14 +226,19 @@ def index_copy(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], sou
     if index.ndim > 1:
         raise IndexError(f"index_copy_(): Index should have dimension 1 or 0 (got {index.ndim})")
     i, n = _at_least_vector(index), source.shape[a] if 0 < input.ndim == source.ndim else product(source.shape)
-    if source.ndim == 0 or input.ndim == 0:
-        require_equal(i.shape[0], n if source.ndim else 1, lambda: (
+    if source.ndim == 0:
+        require_equal(i.shape[0], 1, lambda: (
             f"index_copy_(): When source is scalar, index should have one element (got {i.shape[0]})"), IndexError)
-    elif source.ndim != input.ndim:
+    elif input.ndim and source.ndim != input.ndim:
         raise IndexError("index_copy_(): When source and destination are not scalars, their dimensionality must match. "
                          f"Source dimensionality ({source.ndim}), destination dimensionality ({input.ndim})")
     if index.dtype is not int64:
         raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {word(index.dtype)}")
+    if source.dtype is not input.dtype:
+        raise RuntimeError("index_copy_(): self and source expected to have the same dtype, but got (self) "
+                           f"{word(input.dtype)} and (source) {word(source.dtype)}")
+    if not input.ndim and source.ndim > 1:
+        raise RuntimeError("index_copy_(): Source/destination tensor must have same slice shapes.")
     for k, (p, q) in enumerate(zip(source.shape, input.shape, strict=False)):
         if k != a:
             require_equal(p, q, lambda: "index_copy_(): Source/destination tensor must have same slice shapes.")
@@ -252,7 +258,13 @@ def index_fill(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor],
         raise IndexError("index_fill_(): Expected dtype int64 for index.")
     i = _vector("index_fill", index)
     size = input.shape[a] if input.ndim else 1
-    return _put_slices("index_fill", input, a, checked_indices(i, size, a), written_operand(value, input.dtype), False)
+    i = checked_indices(i, size, a)
+    if not isinstance(value, AnyTensor) or not input.ndim:
+        return _put_slices("index_fill", input, a, i, written_operand(value, input.dtype), False)
+    line = create("full", input, value=0, shape=(size,), dtype=bool_)  # of an index given twice the gradient comes once
+    line = apply("index_put", line, as_operand(True, bool_), i, axes=(0,), accumulate=False)
+    chosen = apply("reshape", line, shape=tuple(size if k == a else 1 for k in range(input.ndim)))
+    return apply("where", chosen, written_operand(value, input.dtype), input)
 
 
 def index_put(input: AnyTensor[Tensor], indices: Sequence[AnyTensor[Tensor]], values: AnyTensor[Tensor],

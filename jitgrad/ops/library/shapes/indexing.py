@@ -347,7 +347,11 @@ def setitem(x: AnyTensor[Tensor], key: Any, value: Any) -> None:
                                f"the destination and {word(given.dtype)} for the source.")
         if not backend().apart(view, [given]):
             raise RuntimeError(SHARED)
-    indices = [i() for i in advanced.indices]
+    try:
+        indices = [i() for i in advanced.indices]
+    except IndexError:
+        backend().require_writable(x)
+        raise
     put(view, indices, tuple(advanced.axes), value, accumulate=False)
 
 

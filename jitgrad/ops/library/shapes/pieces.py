@@ -135,7 +135,7 @@ def sum_to_size(input: AnyTensor[Tensor], *size: Any) -> Tensor:
     if not fits:
         raise RuntimeError(f"size {{{text(shape)}}} is not expandable to size {{{text(input.shape)}}}.")
     x: Any = input
-    if same_shape(shape, x.shape):
+    if shape and same_shape(shape, x.shape):
         return x
     return apply("sum_to", x if x.dtype.is_inexact else cast(x, int64), shape=shape)
 

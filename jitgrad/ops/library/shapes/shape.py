@@ -70,11 +70,11 @@ def ravel(input: AnyTensor[Tensor]) -> Tensor:
 
 def unflatten(input: AnyTensor[Tensor], dim: int, sizes: Sequence[Any]) -> Tensor:
     """Axis dim split into axes of the given sizes, one of which may be -1."""
+    if not isinstance(sizes, int) and not len(sizes):
+        raise RuntimeError("unflatten: sizes must be non-empty")
     a, s = axis(dim, input.ndim), input.shape
     if not s:
         raise RuntimeError("unflatten got an unexpected error: Dimension specified as 0 but tensor has no dimensions")
-    if not isinstance(sizes, int) and not len(sizes):
-        raise RuntimeError("unflatten: sizes must be non-empty")
     inner = infer_shape(size_list((sizes,)), (s[a],))
     require_equal(product(inner), s[a], lambda: f"unflatten: Provided sizes {text(inner)} don't multiply up to the "
                                                 f"size of dim {a} ({s[a]}) in the input tensor")
@@ -92,7 +92,7 @@ def _has_size_one(size: Any) -> bool:
 
 def squeeze(input: AnyTensor[Tensor], dim: int | Sequence[int] | None = None) -> Tensor:
     """Without the axes of size one: all, or those among dim."""
-    found = axes(dim, input.ndim)
+    found = () if isinstance(dim, (tuple, list)) and not dim else axes(dim, input.ndim)
     s: Any = input.shape
     result: Any = input
     for a in reversed(found):
@@ -145,6 +145,8 @@ def reversed_axes(input: AnyTensor[Tensor]) -> Tensor:
 
 def matrix_transpose(input: AnyTensor[Tensor]) -> Tensor:
     """The last two axes exchanged: the property `mT`."""
+    if input.ndim == 0:
+        return alias(input)
     if input.ndim < 2:
         raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got "
                            f"{input.ndim}-D tensor.")

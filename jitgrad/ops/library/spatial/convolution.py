@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.dtypes import bool_, dtype, float32, int64
+from jitgrad.dtypes import bool_, float32, int64
 from jitgrad.errors import NotStatic
 from jitgrad.ops.autocast import lower, mode
 from jitgrad.ops.backend import AnyTensor, Tensor
@@ -62,6 +62,8 @@ class _Call:
         if any(d <= 0 for d in self.dilation):
             raise RuntimeError("non-positive dilation is not supported")
         if input.dtype is not weight.dtype:
+            if input.dtype is bool_ or transposed:
+                self.require_kernel(input, transposed)
             a, b = (f"torch.{word(x.dtype)}Tensor" for x in (input, weight))
             raise RuntimeError(f"Input type ({a}) and weight type ({b}) should be the same or input should be a MKLDNN "
                                "tensor and weight is a dense tensor")
@@ -78,10 +80,8 @@ class _Call:
                     "instead")
         self.bias = self._bias(fn, input, weight, bias, transposed)
         self.batched = input.ndim == rank + 2
-        if not self._has_kernel(input.dtype, transposed):
-            name = f"slow_conv{'_transpose' * transposed}{max(rank, 2)}d"
-            require(self.batched and input.shape[0] == 0, NotImplementedError,
-                    f"\"{name}\" not implemented for '{word(input.dtype)}'")
+        if not transposed:
+            self.require_kernel(input, transposed)
         self.dtype = input.dtype
         wide = float32 if self.dtype.is_half else self.dtype
         self.input = cast(input if self.batched else apply("unsqueeze", input, axis=0), wide)
@@ -105,10 +105,13 @@ class _Call:
         require_equal(bias.shape[0], self.channels, message)
         return bias
 
-    def _has_kernel(self, d: dtype, transposed: bool) -> bool:
-        """Whether torch has a kernel for a dtype: of integers other than int64 only for windows without gaps."""
-        plain = not transposed and all(n == 1 for n in self.dilation)
-        return d.is_inexact or d is int64 or (plain and d is not bool_)
+    def require_kernel(self, input: Any, transposed: bool) -> None:
+        """NotImplementedError as torch raises it: integers other than int64 go only with windows without gaps."""
+        d, plain = input.dtype, not transposed and all(n == 1 for n in self.dilation)
+        if not (d.is_inexact or d is int64 or (plain and d is not bool_)):
+            name = f"slow_conv{'_transpose' * transposed}{max(self.rank, 2)}d"
+            require(input.ndim == self.rank + 2 and input.shape[0] == 0, NotImplementedError,
+                    f"\"{name}\" not implemented for '{word(d)}'")
 
     def finish(self, y: Any) -> Any:
         """The row's result as the caller wants it: with the bias, in its dtype, without a batch axis if it had none."""
@@ -203,6 +206,7 @@ def _conv_transpose(rank: int, input: AnyTensor[Tensor], weight: AnyTensor[Tenso
     for size in sizes:
         require(size >= 0, RuntimeError, "Given input size per channel: (", *joined(tuple(x.shape)[2:], " x "),
                 "). Calculated output size per channel: (", *joined(sizes, " x "), "). Output size is too small")
+    call.require_kernel(input, True)
     y = apply("conv_transpose", x, w, shape=(x.shape[0], call.channels, *sizes), stride=call.stride, padding=pads,
               dilation=call.dilation, groups=call.groups)
     return call.finish(y)
@@ -225,7 +229,7 @@ def conv_tbc(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], bias: AnyTenso
     require_equal(input.shape[2], weight.shape[1], lambda: "Input dim 2 (input channels) is not == dim 1 in the weight "
                                                            "tensor")
     x, w = apply("permute", input, axes=(1, 2, 0)), apply("permute", weight, axes=(2, 1, 0))
-    return apply("permute", conv1d(x, w, bias, padding=pad), axes=(2, 0, 1))
+    return apply("permute", conv1d(x, w, cast(bias, input.dtype), padding=pad), axes=(2, 0, 1))
 
 
 complete(globals())

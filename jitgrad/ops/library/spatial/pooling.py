@@ -11,7 +11,7 @@ from jitgrad.ops.library.classes import require_kernel
 from jitgrad.ops.library.core import apply, as_operand, bind, cast, create, require_tensor, word
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.pointwise import div, pow
-from jitgrad.ops.library.sizes import ceil_div, maximum, minimum, per_axis, product, require, text
+from jitgrad.ops.library.sizes import axis as axis_of, ceil_div, maximum, minimum, per_axis, product, require, text
 
 __library__ = True
 
@@ -40,6 +40,9 @@ class _Pool:
             raise RuntimeError(f"dilation should be greater than zero, but got {told}")
         if input.ndim not in (rank + 1, rank + 2):
             raise RuntimeError(f"non-empty {rank + 1}D or {rank + 2}D (batch mode) tensor expected for input")
+        for n in tuple(input.shape)[-rank - 1:]:
+            require(n != 0, RuntimeError, f"{fn}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with "
+                    f"optional 0 dim batch size for input, but got: {text(input.shape)}")
         for k, p, d in zip(self.kernel, self.padding, self.dilation, strict=True):
             if p < 0:
                 raise RuntimeError(f"pad must be non-negative, but got pad: {p}")
@@ -156,6 +159,8 @@ def _counts(p: _Pool, include_pad: bool, x: Any) -> Any:
 def _avg_pool(rank: int, input: AnyTensor[Tensor], kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
               ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
     fn = f"avg_pool{rank}d"
+    if rank == 2:
+        axis_of(-3, require_tensor(fn, input).ndim)
     p = _Pool(fn, rank, _wide(rank, input), kernel_size, stride, padding, 1, ceil_mode)
     x = p.x
     require_kernel(f"{fn}_out_frame", x, "int64", halves=rank < 3)
@@ -212,10 +217,11 @@ def unfold(input: AnyTensor[Tensor], kernel_size: Sizes, dilation: Sizes = 1, pa
     kernel, dilations, pads, strides = (_pair(*a) for a in (
         ("kernel_size", kernel_size), ("dilation", dilation), ("padding", padding), ("stride", stride)))
     require_tensor("unfold", input)
+    axis_of(1, input.ndim)
+    axis_of(2, input.ndim)
     if input.ndim not in (3, 4):
         raise RuntimeError("Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero "
                            f"dimensions for input, but got: {text(input.shape)}")
-    require_kernel("im2col_out_cpu", input, "bool", "complex64", "complex128")
     x = input if input.ndim == 4 else apply("unsqueeze", input, axis=0)
     counts = [(n + (2 * p - d * (k - 1) - 1)) // s + 1 for n, k, d, p, s in zip(
         tuple(x.shape)[2:], kernel, dilations, pads, strides, strict=True)]
@@ -223,10 +229,11 @@ def unfold(input: AnyTensor[Tensor], kernel_size: Sizes, dilation: Sizes = 1, pa
         require(m >= 1, RuntimeError, "Given input with spatial size (", x.shape[2], ", ", x.shape[3],
                 f"), kernel_size={kernel}, dilation={dilations}, padding={pads}, calculated shape of the array of "
                 "sliding blocks as (", counts[0], ", ", counts[1], "), but its components must be at least one.")
+    require_kernel("im2col_out_cpu", input, "bool", "complex64", "complex128")
     if any(pads):
         x = apply("pad", x, pads=((0, 0), (0, 0), *((p, p) for p in pads)), value=0)
-    for axis, (k, s, d) in enumerate(zip(kernel, strides, dilations, strict=True), 2):
-        x = apply("windows", x, axis=axis, size=k, step=s, dilation=d)
+    for a, (k, s, d) in enumerate(zip(kernel, strides, dilations, strict=True), 2):
+        x = apply("windows", x, axis=a, size=k, step=s, dilation=d)
     n, c = x.shape[0], x.shape[1]
     x = apply("permute", x, axes=(0, 1, 4, 5, 2, 3))
     y = apply("reshape", x, shape=(n, c * (kernel[0] * kernel[1]), counts[0] * counts[1]))

@@ -220,13 +220,15 @@ def pixel_unshuffle(input: AnyTensor[Tensor], downscale_factor: int) -> Tensor:
 def channel_shuffle(input: AnyTensor[Tensor], groups: int) -> Tensor:
     """Channels (axis 1) of `groups` groups, interleaved."""
     g = static_int(groups)
+    if input.ndim < 3:
+        raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {text(input.shape)}")
     n, c, *rest = input.shape
     require(c % g == 0, RuntimeError, "Number of channels must be divisible by groups. Got ", c, f" channels and {g} "
             "groups.")
     x = apply("reshape", input, shape=(n, g, c // g, *rest))
     x = apply("permute", x, axes=(0, 2, 1, *range(3, x.ndim)))
-    x = apply("reshape", x, shape=(n, c, *rest))
-    return clone(x) if g in (1, c) else x
+    return apply("reshape", apply("contiguous", x), shape=(n, c, *rest))
+
 
 complete(globals())
 

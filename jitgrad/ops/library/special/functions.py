@@ -6,8 +6,9 @@ from typing import Any
 
 from jitgrad.dtypes import bool_, float32
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import (Number, apply, as_operand, cast, floating, named, not_implemented, require_tensor,
-                                      result_dtype)
+from jitgrad.ops.library import elementary
+from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, floating, named, not_implemented,
+                                      require_floating, require_tensor, result_dtype)
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import require, static_int
 
@@ -44,6 +45,14 @@ airy_ai = _function("airy_ai", "Airy's function Ai; it has no gradient.", "x")
 erfcx = _function("erfcx", "exp(input^2) * erfc(input), which does not underflow.")
 ndtr = _function("ndtr", "The standard normal distribution function.", halves=True)
 log_ndtr = _function("log_ndtr", "The logarithm of the standard normal distribution function, also far below 0.")
+
+
+def _of_floats(fn: Callable[..., Tensor], input: AnyTensor[Tensor], *, decimals: int = 0) -> Tensor:
+    require_floating("round_vml", require_tensor("round", input).dtype)
+    return fn(input, decimals=decimals)
+
+
+round = bind(_of_floats, elementary.round, "round", "`torch.round`, of floats only.")
 ndtri = _function("ndtri", "The inverse of the standard normal distribution function; NaN outside [0, 1].")
 entr = _function("entr", "-input * log(input): 0 at 0, -inf below.", halves=True)
 

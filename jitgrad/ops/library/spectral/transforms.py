@@ -186,7 +186,7 @@ ifftshift = bind(_shifted, True, "ifftshift", "The inverse of `fftshift`.")
 
 
 def _frequencies(name: str, n: Any, d: float, dtype: Any, device: Any, requires_grad: bool, half: bool) -> Any:
-    count, kind = size_of(n), floating(dtype or dtypes.get_default_dtype())
+    count, kind = size_of(n), floating(dtypes.given(dtype))
     length = count // 2 + 1 if half else count
     k = create("arange", resolve(device), length=length, dtype=dtypes.int64)
     if not half:  # the second half is negative

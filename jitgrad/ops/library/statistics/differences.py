@@ -66,7 +66,6 @@ def _slope(x: Any, a: int, spacing: Any, order: int) -> Any:
     n = x.shape[a]
     if isinstance(n, int) and n <= order:
         raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
-    x = cast(x, floating(x.dtype))
 
     def part(start: Any, length: Any, of: Any = x, b: int = a) -> Any:
         return take_slice(of, b, start, length)
@@ -75,7 +74,7 @@ def _slope(x: Any, a: int, spacing: Any, order: int) -> Any:
         """Distances between neighbours, along axis a."""
         if not isinstance(spacing, AnyTensor):
             return spacing
-        d = cast(spacing, x.dtype)
+        d = cast(spacing, floating(x.dtype))
         d = part(1, n - 1, d, 0) - part(0, n - 1, d, 0)
         return apply("reshape", part(start, length, d, 0), shape=tuple(length if k == a else 1 for k in range(x.ndim)))
 

@@ -231,11 +231,11 @@ class SymbolicBackend:
         raise UnsupportedCall("a tensor that changes its own shape", self.context.span(),
                               hint="assign the view to a name: `x = x.unsqueeze(0)` instead of `x.unsqueeze_(0)`")
 
-    def resize(self, target: SymTensor, shape: tuple[Any, ...]) -> SymTensor:
+    def resize(self, target: SymTensor, result: Any) -> SymTensor:
         """A tensor of the script without elements becomes one of that shape, under all its names. Else sizes that may
         be equal are checked at run time: a script does not give a tensor other memory.
         """
-        context = self.context
+        context, shape = self.context, tuple(result.shape)
         if 0 in target.type_.dims and self._is_own(target) and not target.path:
             made = heap.new_tensor(context, context.one(
                 "full", value=0, shape=tuple(map(self.attribute, shape)), dtype=target.dtype))
