@@ -56,6 +56,16 @@ def references(value: Any, steps: Steps = ()) -> Iterator[tuple[Steps, Any]]:
             yield from _referenced(value.inner, (*steps, "inner"))
 
 
+def written(value: Any, before: State, after: State) -> bool:
+    """Whether what a value holds, or the containers in that, holds something else in the second state."""
+    cells = [ref for _, ref in references(value) if is_held(ref)]
+    for cell in cells:  # which grow
+        if before.values.get(cell) is not after.values.get(cell):
+            return True
+        cells += [ref for _, ref in references(after.values.get(cell)) if is_held(ref) and ref not in cells]
+    return False
+
+
 def _referenced(t: Template, steps: Steps) -> Iterator[tuple[Steps, Any]]:
     if isinstance(t, (Static, Same)):
         yield from references(t.value, steps)
