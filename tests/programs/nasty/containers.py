@@ -303,3 +303,14 @@ def a_list_grows_in_what_a_loop_may_rebind(y, w, n: int):
         nested[1].append(k)
         nested[0][0] += 1
     return pair[1], table, nested, (pair[0] * y).sum() * w
+
+
+@nasty(lambda: (2,), lambda: (0,), lambda: (3,))
+def an_item_of_one_of_two_lists_grows(n: int):
+    """What is read of either list becomes one, a copy that nobody sees."""
+    xs, ys = [[0], []], [[n, 3], [n]]
+    for _ in range(n):
+        xs.append([0])
+        xs = ys
+    xs[-1].append(1)
+    return xs, ys
