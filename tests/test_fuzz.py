@@ -32,7 +32,8 @@ def test_random_programs_agree_with_eager(first: int) -> None:
 #: gradients of a list that is read on two ways, where an element is absent on one of them, also of one number; a
 #: `.grad` that was there before the loop that makes another; an in-place operand of one of several types; a gradient's
 #: gradient from some of its results, which may read of a loop only what the gradient from all of them had saved; the
-#: gradient's gradient of a loop in a loop that may be left, whose sequences of sequences bind no size
+#: gradient's gradient of a loop in a loop that may be left, whose sequences of sequences bind no size; a list that
+#: grows in an object which a loop carries
 FOUND = dict(re.findall(r"^=== (\d+)\n(.*?)(?=^===|\Z)", Path(__file__).with_name("fuzz").joinpath("found.case")
                         .read_text(), re.MULTILINE | re.DOTALL))
 

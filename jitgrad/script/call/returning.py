@@ -74,7 +74,7 @@ class ResultWriter:
         """An expression for a result."""
         match result:
             case sig.Entry(pool, index):
-                return f"{self._pools}[{pool}][{self._output(index)}]"
+                return f"{self.constant(_entry)}({self._pools}[{pool}], {self._output(index)})"
             case sig.Given(source):
                 return self.reader.read(source)
             case sig.Output(index):
@@ -85,8 +85,9 @@ class ResultWriter:
                 return f"i[{index}]"
             case sig.Static() | sig.Nothing():
                 return self.reader.literal(result.value) if isinstance(result, sig.Static) else self.constant(NOTHING)
-            case sig.ViewOf(index, path, sizes, made):
-                return self._viewed(self._output(index) if made else f"i[{index}]", path, sizes)
+            case sig.ViewOf(index, path, sizes, made, identity):
+                base = self._output(index) if made else f"i[{index}]"
+                return self._once(identity, lambda: self._viewed(base, path, sizes))
             case sig.Referred(index, origin, references, path, sizes):
                 ints = "".join(f"{self._output(k)}, " for k in origin)
                 text = f"{self.constant(_referrer(references))}(i, {self._output(index)}, ({ints}))"
@@ -181,6 +182,11 @@ def _made(cls: Any, attributes: dict[str, Any]) -> Any:
     for name, value in attributes.items():
         object.__setattr__(made, name, value)
     return made
+
+
+def _entry(pool: Sequence[Any], index: int | None) -> Any:
+    """The container of a pool with a number, or the None that stands in its place."""
+    return None if index is None else pool[index]
 
 
 def _fill(container: Any, made: Any) -> None:

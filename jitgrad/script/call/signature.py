@@ -209,17 +209,18 @@ class Same:
 
 @dataclass(frozen=True, slots=True)
 class ViewOf:
-    """A view of the tensor that graph input `index` was read from (as it is after commits).
+    """A view of the tensor that graph input `index` was read from (as it is after commits); `made`: of graph output
+    `index`, a tensor that the script made and returns in parts that share memory.
 
-    `made`: of graph output `index` instead, a tensor that the script made and returns in parts that share memory.
-    `path` is a tuple of (view op name, attrs); sizes in attrs are over symbols; the sizes' values are graph outputs:
-    `sizes` maps each symbol that occurs to the index of an int output.
+    `path` is a tuple of (view op name, attrs); `sizes` maps each symbol that occurs in them to the index of the int
+    output that is its value. One that occurs more than once has an `identity`.
     """
 
     index: int
     path: tuple[tuple[str, Mapping[str, Any]], ...]
     sizes: Mapping[Any, int] = field(default_factory=dict, hash=False)
     made: bool = False
+    identity: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +296,7 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Container number `index` (an output) of a pool of the `Pools` around it."""
+    """Container number `index` (an output) of a pool of the `Pools` around it; None where that is None."""
 
     pool: int
     index: int
@@ -303,10 +304,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Containers that others refer to by number: of each, `item` is what it holds, as in `Repeated`.
-
-    `make` gives an empty one.
-    """
+    """Containers that others refer to by number: of each, `item` is what it holds, as in `Repeated`; `make` gives an
+    empty one."""
 
     make: Callable[[], Any]
     leaves: tuple[int, ...]

@@ -238,12 +238,12 @@ class Decoder(ABC):
             case ["given", source]:
                 need(n_items is None, "an item of a list that is found by a path")
                 return sig.Given(self.source(source))
-            case ["view", index, steps, sizes, bool(made)]:
+            case ["view", index, steps, sizes, bool(made), identity]:
                 place = integer(index, 0, n) if made else self._input(index)
                 if self.graph is not None:
                     of = (self.graph.outputs if made else self.graph.inputs)[place]
                     need(isinstance(of.type, TensorType), "a view of a number")
-                return sig.ViewOf(place, self._steps(steps), self._sizes(sizes, n), made)
+                return sig.ViewOf(place, self._steps(steps), self._sizes(sizes, n), made, integer(identity, -1))
             case ["referred", index, origin, references, steps, sizes]:
                 ints = tuple(integer(k, 0, n) for k in items(origin))
                 need(bool(ints), "what an item is")

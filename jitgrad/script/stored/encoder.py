@@ -138,8 +138,8 @@ class Encoder(ABC):
                 return ["leaf", index, self.result(grad)]
             case sig.Given(source):
                 return ["given", self.source(source)]
-            case sig.ViewOf(index, path, sizes, made):
-                return ["view", index, self._steps(path), self._symbol_pairs(sizes), made]
+            case sig.ViewOf(index, path, sizes, made, identity):
+                return ["view", index, self._steps(path), self._symbol_pairs(sizes), made, identity]
             case sig.Referred(index, origin, references, path, sizes):
                 known = [[r.root, r.of, self._steps(r.path), [self.symbol(s) for s in r.symbols]] for r in references]
                 return ["referred", index, list(origin), known, self._steps(path), self._symbol_pairs(sizes)]

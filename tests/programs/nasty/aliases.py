@@ -338,3 +338,11 @@ def functions_write_one_of_two(x, y, n: int):
     a, b = v
     a -= b
     return x, y
+
+
+@nasty(lambda: (m(3, 2).requires_grad_(),), lambda: (m(2, 2),))
+def one_view_returned_twice(x):
+    """A view is an object, too."""
+    a, y = x[0], x * 2
+    b = y[1]
+    return a, [a, x[0]], {"b": b, "y": y}, b

@@ -287,3 +287,30 @@ def sum_of_none_is_a_number(xs, n: int):
         return sum(xs).sum()
     except AttributeError as error:
         return str(error)
+
+
+@nasty(lambda: (torch.ones(2).requires_grad_(), torch.tensor(2.0).requires_grad_(), 3),
+       lambda: (torch.ones(2).requires_grad_(), torch.tensor(2.0).requires_grad_(), 0))
+def a_list_grows_in_what_a_loop_may_rebind(y, w, n: int):
+    """The containers that the loop's variables hold change, the variables do not."""
+    pair, table, nested = (torch.ones(2), [1]), {1: [[1]]}, [[1], [2]]
+    for k in range(n):
+        if 3 < 2:
+            pair, table, nested = (y, [2]), {1: [[7]]}, [[3], [2]]
+        pair[0].mul_(w)
+        pair[1].append(k)
+        table[1][0].append(k)
+        nested[1].append(k)
+        nested[0][0] += 1
+    return pair[1], table, nested, (pair[0] * y).sum() * w
+
+
+@nasty(lambda: (2,), lambda: (0,), lambda: (3,))
+def an_item_of_one_of_two_lists_grows(n: int):
+    """What is read of either list becomes one, a copy that nobody sees."""
+    xs, ys = [[0], []], [[n, 3], [n]]
+    for _ in range(n):
+        xs.append([0])
+        xs = ys
+    xs[-1].append(1)
+    return xs, ys

@@ -470,3 +470,51 @@ def frozen_outside(p, n: int):
     except FrozenInstanceError as e:
         return str(e), p.a
     return p.a
+
+
+class Link:
+    def __init__(self, x, n, next=None):
+        self.x, self.n, self.next = x, n, next
+
+
+@nasty(lambda: (v(1, 2), 3), lambda: (v(1, 2), 1), lambda: (v(1, 2), 0))
+def a_chain_returned(x, n: int):
+    """The last link has no next one."""
+    last = None
+    for k in range(n):
+        last = Link(x * k, k, last)
+    return last
+
+
+@nasty(lambda: (v(1, 2), 3), lambda: (v(1, 2), 1))
+def an_object_that_holds_itself(x, n: int):
+    """The copy that a branch or a loop makes of it would have no end."""
+    one, other = Link(x, 0), Link(x * 2, 1)
+    one.next = one
+    for k in range(n):
+        one.n += k
+        if k > 1:
+            other.next = other
+    return one, one.next.next.n, other
+
+
+@nasty(lambda: (3,), lambda: (1,))
+def a_list_that_holds_itself(n: int):
+    """So would the one that the result is."""
+    ys = []
+    ys.append(ys)
+    ys[0].append(ys)
+    if n > 2:
+        n = len(ys[0][1])
+    return ys, n
+
+
+@nasty(lambda: (3,), lambda: (1,))
+def texts_of_what_holds_itself(n: int):
+    """Dots stand for what is being shown."""
+    d, c, t = {1: n}, Config(n), ([n],)
+    d[2] = [d, n]
+    t[0].append(t)
+    c.log = [c]
+    print(d, t, c)
+    return f"{d}", n

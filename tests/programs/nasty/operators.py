@@ -101,3 +101,16 @@ def not_a_number_is_itself(x, f: float):
     t = x.sum().item() * f
     xs = [t, f]
     return t in xs, xs == xs, [f] == [f], (t,) == (t,), xs.count(t), xs.index(f), [t] == [t * 1]
+
+
+@nasty(lambda: (v(1, 2), 3), lambda: (v(1, 2), 2), lambda: (v(1, 2), 1))
+def a_tensor_and_what_is_none(x, n: int):
+    """The message speaks of the classes of the program, not of the compiler's."""
+    try:
+        if n > 2:
+            return x + [n]
+        if n > 1:
+            return {n: x} - x
+        return x < [n]
+    except TypeError as error:
+        return str(error)

@@ -1,6 +1,7 @@
 """What the script returns, as a recipe over graph outputs."""
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -38,24 +39,29 @@ class Results:
         self._tensors: dict[Any, Value] = {}
         self._identities: dict[Any, int] = {}
         self._parted: set[Storage] = set()
+        self._repeated: set[SymTensor] = set()  # views
+        self._making: list[Any] = []  # the containers whose recipes are being made, from the outermost inwards
         self._pools: dict[Pool, int] = {}
         self.leaves: dict[Storage, Span | None] = {}  # leaves that the script made, and where they leave it
 
     def expect(self, value: Any) -> None:
         """Note which tensors that the script made leave it, by its result or what it stores, in several parts, which
-        then share memory."""
+        then share memory, and which views leave it more than once."""
         paths: dict[Storage, set[Any]] = {}
+        views: Counter[SymTensor] = Counter()
         pending, seen = [value], set()
         while pending:
             v = pending.pop()
             if isinstance(v, SymTensor):
                 paths.setdefault(v.storage, set()).add(tuple(map(str, v.path)))
+                views[v] += bool(v.path)
             elif isinstance(v, (tuple, dict)):
                 pending += v.values() if isinstance(v, dict) else v
             elif is_held(v) and v.source is None and v not in seen:
                 seen.add(v)
                 held = locations.fetch(self.context, self.context.state, v)
                 pending += held.values() if isinstance(held, dict) else held if isinstance(held, tuple) else ()
+        self._repeated = {v for v, n in views.items() if n > 1}
         self._parted = {s for s, found in paths.items() if len(found) > 1 and s.input < 0 and not s.requires_grad}
 
     def tensor(self, value: Value, storage: Storage) -> int:
@@ -83,7 +89,22 @@ class Results:
                 raise copies.changed(self.context, value)
             if value in self.context.listed:
                 pooling.begin(self.context)
+            return self._whole(value)
         return kind_of(value).result(self, value)
+
+    def _whole(self, container: Any) -> sig.Result:
+        """The recipe for a container that the script made. Those of a pool are made before they are filled, so one that
+        holds itself must be there."""
+        if container in self._making:
+            pooling.begin(self.context)
+            pooling.ask(self.context, container)
+            raise UnsupportedCall("a script cannot return an object that holds itself", self.context.span(),
+                                  hint="return its parts")
+        self._making.append(container)
+        try:
+            return kind_of(container).result(self, container)
+        finally:
+            self._making.pop()
 
     def _entry(self, pool: Pool, index: int) -> sig.Result:
         """The recipe for a container in a pool: the pools are made once for all that leaves together."""
@@ -236,10 +257,11 @@ class Results:
 
     def _view(self, value: SymTensor) -> sig.Result:
         path, sizes = self._path(value)
+        identity = self.identity(value) if value in self._repeated else -1
         if value.storage in self._parted:
             whole = SymTensor(value.storage, (), value.storage.type)
-            return sig.ViewOf(self.tensor(self._fresh(whole), value.storage), path, sizes, made=True)
-        return sig.ViewOf(value.storage.input, path, sizes)
+            return sig.ViewOf(self.tensor(self._fresh(whole), value.storage), path, sizes, True, identity)
+        return sig.ViewOf(value.storage.input, path, sizes, identity=identity)
 
     def one_of(self, tag: Value, statics: Sequence[Any], inner: Template | None, values: Sequence[Value]) -> sig.Result:
         """One of several objects, or what graph values are that have a template."""

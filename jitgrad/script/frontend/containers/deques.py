@@ -199,7 +199,7 @@ class DequeKind(ListKind):
 
     def text(self, context: Context, obj: Any, conversion: str, spec: str) -> list[Any]:
         self.no_format(context, obj, spec)
-        return listed(context, "deque([", [("", v) for v in items_of(context, obj)], _closing(obj))
+        return listed(context, obj, "deque([", [("", v) for v in items_of(context, obj)], _closing(obj))
 
     def printer(self, context: Context, obj: Any) -> Callable[[Any], Any] | None:
         show = super().printer(context, obj)

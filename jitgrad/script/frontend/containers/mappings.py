@@ -88,7 +88,7 @@ class DictViewKind(IterableKind):
 
     def text(self, context: Context, obj: Any, conversion: str, spec: str) -> list[Any]:
         self.no_format(context, obj, spec)
-        return listed(context, f"{obj.cls.__name__}([", [("", v) for v in obj.items(context)], "])")
+        return listed(context, obj, f"{obj.cls.__name__}([", [("", v) for v in obj.items(context)], "])")
 
 
 def _view(cls: type, taken: Callable[[dict[Any, Any]], Any]) -> Callable[[Context, SymDict], DictView]:
@@ -199,7 +199,7 @@ class DictKind(SizedKind):
 
     def text(self, context: Context, obj: SymDict, conversion: str, spec: str) -> list[Any]:
         self.no_format(context, obj, spec)
-        return listed(context, "{", [(f"{k!r}: ", v) for k, v in contents.dict_of(context, obj).items()], "}")
+        return listed(context, obj, "{", [(f"{k!r}: ", v) for k, v in contents.dict_of(context, obj).items()], "}")
 
     def printer(self, context: Context, obj: SymDict) -> Callable[[Any], Any] | None:
         if not open_dicts.is_open(context, obj):

@@ -205,7 +205,7 @@ class ListKind(_SequenceKind):
 
     def text(self, context: Context, obj: SymList, conversion: str, spec: str) -> list[Any]:
         self.no_format(context, obj, spec)
-        return listed(context, "[", [("", v) for v in items_of(context, obj)], "]")
+        return listed(context, obj, "[", [("", v) for v in items_of(context, obj)], "]")
 
     def printer(self, context: Context, obj: SymList) -> Callable[[Any], Any] | None:
         whole = not isinstance(run_lists.content(context, obj), RunItems)
@@ -385,9 +385,9 @@ class TupleKind(_SequenceKind):
         self.no_format(context, obj, spec)
         name = "" if type(obj) is tuple else type(obj).__name__
         if hasattr(obj, "_fields"):
-            return listed(context, f"{name}(", [(f"{n}=", v) for n, v in zip(obj._fields, obj, strict=True)], ")")
+            return listed(context, obj, f"{name}(", [(f"{n}=", v) for n, v in zip(obj._fields, obj, strict=True)], ")")
         opening, closing = (f"{name}([", "])") if name else ("(", ",)" if len(obj) == 1 else ")")
-        return listed(context, opening, [("", v) for v in obj], closing)
+        return listed(context, obj, opening, [("", v) for v in obj], closing)
 
     def get_attribute(self, context: Context, obj: tuple[Any, ...], name: str) -> Any:
         fields = getattr(type(obj), "_fields", ())

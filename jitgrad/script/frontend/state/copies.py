@@ -62,3 +62,11 @@ def changed(context: Context, cell: Any) -> Exception:
         return Restart(REFERENCES, "what a branch or loop chose is changed: names refer to the objects themselves")
     return UnsupportedCall(f"this change may or may not be one of another object: {of(context).shared[cell]}",
                            context.span(), hint="copy it where it is made: `x.clone()`, `list(x)`")
+
+
+def endless(context: Context) -> Exception:
+    """A copy of what holds itself: the evaluation begins again; where names refer to objects, it is refused."""
+    if REFERENCES not in context.decisions:
+        return Restart(REFERENCES, "an object holds itself: names refer to the objects themselves")
+    return UnsupportedCall("a branch or a loop cannot copy an object that holds itself", context.span(),
+                           hint="keep what refers back in a variable of its own")

@@ -16,7 +16,7 @@ from jitgrad.ops.types import INT, OptionalType, TensorType, Type
 from jitgrad.script.frontend.state import layout, versions
 from jitgrad.script.frontend.state.context import TYPES_APART, Context, State
 from jitgrad.script.frontend.state.paths import paths_equal
-from jitgrad.script.frontend.templates import item_origins
+from jitgrad.script.frontend.templates import item_origins, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Same, Static
 from jitgrad.script.frontend.templates.of_values import content_template, record, template_of
 from jitgrad.script.frontend.templates.records import Record
@@ -54,6 +54,16 @@ def references(value: Any, steps: Steps = ()) -> Iterator[tuple[Steps, Any]]:
         yield from references(value.statics, (*steps, "one of"))
         if value.inner is not None:
             yield from _referenced(value.inner, (*steps, "inner"))
+
+
+def written(value: Any, before: State, after: State) -> bool:
+    """Whether what a value holds, or the containers in that, holds something else in the second state."""
+    cells = [ref for _, ref in references(value) if is_held(ref)]
+    for cell in cells:  # which grow
+        if before.values.get(cell) is not after.values.get(cell):
+            return True
+        cells += [ref for _, ref in references(after.values.get(cell)) if is_held(ref) and ref not in cells]
+    return False
 
 
 def _referenced(t: Template, steps: Steps) -> Iterator[tuple[Steps, Any]]:
@@ -201,7 +211,7 @@ class Identities:
             return self._storage(TensorType(s.dtype, dims), one, other)
         if type(one) is not type(other) or (isinstance(one, Instance) and one.cls is not other.cls):
             return None
-        return like(one)
+        return like(self.context, one, other)
 
     def _seen_alike(self, a: SymTensor, b: SymTensor) -> bool:
         """Whether two references show their tensors in the same way, by sizes that are known outside."""
@@ -247,7 +257,7 @@ class Identities:
                 fresh = {s for d in dims for s in symbols(d)}.intersection(self.widen.fresh)
                 heap.of(self.context).optional_sizes.update(fresh)
             else:
-                found = like(cell)
+                found = like(self.context, cell)
             self._after[side][cell] = found
             held = [None, None]
             held[side] = self._content(side, cell)
@@ -387,6 +397,9 @@ def item_at(held: Any, name: Any) -> Any:
     return held[name] if isinstance(held, tuple) and isinstance(name, int) and name < len(held) else None
 
 
-def like(cell: Cell) -> Cell:
-    """A container of the same class."""
-    return copy(cell)
+def like(context: Context, *cells: Cell) -> Cell:
+    """A container of the same class, which is not changed if one of these is an item of a list of run-time length."""
+    made = copy(cells[0])
+    if any(run_lists.is_listed(context, c) for c in cells):
+        run_lists.freeze(context, made)
+    return made

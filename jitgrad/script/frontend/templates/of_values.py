@@ -1,13 +1,13 @@
 """The template of a value: what makes it, by the value's class."""
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from jitgrad.dims import Symbol
 from jitgrad.errors import NotStatic
 from jitgrad.script.frontend.batches.items import batches
-from jitgrad.script.frontend.state import layout
+from jitgrad.script.frontend.state import copies, layout
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import item_origins
 from jitgrad.script.frontend.templates.alternatives import PYTHON_KINDS, Either, Num, Static
@@ -21,6 +21,15 @@ from jitgrad.script.frontend.templates.texts import Str, Words
 from jitgrad.script.frontend.values.protocol import is_dynamic
 from jitgrad.script.frontend.values.values import (Instance, Number, RunItems, RunPairs, RunText, SymDict, SymList,
                                                    SymTensor, SymTuple, Tail, Text, Union, is_entry)
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Open:
+    """The containers whose content is being described, from the outermost inwards."""
+
+    containers: list[Any] = field(default_factory=list)
 
 
 def template_of(context: Context, value: Any, general: bool = False, outside: Outside | None = None) -> Template:
@@ -40,6 +49,19 @@ def template_of(context: Context, value: Any, general: bool = False, outside: Ou
         if make is not None:
             return make(context, value, general)
     return Static(value)
+
+
+def _inside(context: Context, container: Any, make: Callable[[], T]) -> T:
+    """What `make` says of what a container holds. Raises where the container is in what it holds, which ends nowhere:
+    names then refer to the objects."""
+    open_ = context.part(_Open).containers
+    if container in open_:
+        raise copies.endless(context)
+    open_.append(container)
+    try:
+        return make()
+    finally:
+        open_.pop()
 
 
 _ENTRIES: list[Callable[[Any], Template]] = []
@@ -90,7 +112,8 @@ def _list(context: Context, value: SymList, general: bool) -> Template:
     if isinstance(value, SymTuple):
         raise NotStatic("a tuple of a length known only at run time, which a branch or a loop changes",
                         context.span(), hint="make a list of it, `list(...)`")
-    return content_template(context, context.state.values[value], general, type(value))
+    return _inside(context, value, lambda: content_template(
+        context, context.state.values[value], general, type(value)))
 
 
 def content_template(context: Context, content: Any, general: bool = False, cls: type[SymList] = SymList
@@ -103,7 +126,8 @@ def content_template(context: Context, content: Any, general: bool = False, cls:
 
 
 def _held(context: Context, value: SymDict | Instance, general: bool) -> Template:
-    return Static(value) if value.source is not None else record(context, value, context.state.values[value], general)
+    return Static(value) if value.source is not None else _inside(context, value, lambda: record(
+        context, value, context.state.values[value], general))
 
 
 def record(context: Context, holder: SymDict | Instance, content: dict[Any, Any], general: bool = False) -> Record:

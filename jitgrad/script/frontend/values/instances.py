@@ -247,7 +247,7 @@ class InstanceKind(ObjectKind):
         self.no_format(context, obj, spec)
         items = items_of(context, obj)
         shown = [f.name for f in dataclasses.fields(obj.cls) if f.repr]
-        return listed(context, f"{obj.cls.__qualname__}(", [(f"{n}=", items[n]) for n in shown], ")")
+        return listed(context, obj, f"{obj.cls.__qualname__}(", [(f"{n}=", items[n]) for n in shown], ")")
 
     def says(self, cls: type, method: Any) -> bool:
         return True

@@ -101,7 +101,7 @@ class ExceptionKind(Kind):
             return text(context, call(context, getattr(obj.cls, own), made), "", spec)
         args = get_attribute(context, made, "args")
         if conversion == "r":
-            return listed(context, f"{obj.cls.__name__}(", [("", a) for a in args], ")")
+            return listed(context, obj, f"{obj.cls.__name__}(", [("", a) for a in args], ")")
         if not args:
             return []
         quoted = issubclass(obj.cls, KeyError) and len(args) == 1

@@ -75,11 +75,26 @@ def parts_of(value: Any) -> list[Any]:
     return [value] if isinstance(value, str) else value.parts if isinstance(value, Text) else [(value, "", "")]
 
 
-def listed(context: Context, opening: str, items: Iterable[tuple[str, Any]], closing: str) -> list[Any]:
-    """The text of a container: of each item a label and its `repr`, with commas between them."""
+class _Shown:
+    """The containers whose text is being made, from the outermost inwards."""
+
+    def __init__(self) -> None:
+        self.containers: list[Any] = []
+
+
+def listed(context: Context, obj: Any, opening: str, items: Iterable[tuple[str, Any]], closing: str) -> list[Any]:
+    """The text of a container: of each item a label and its `repr`, with commas between them; dots where it is in
+    itself."""
+    shown = context.part(_Shown).containers
+    if any(obj is s for s in shown):
+        return ["..." if opening[-1] == "(" != opening else {"(": "(...)", "[": "[...]", "{": "{...}"}[opening[-1]]]
     found: list[Any] = [opening]
-    for i, (label, item) in enumerate(items):
-        found += [", " * (i > 0) + label, *text(context, item, "r", "")]
+    shown.append(obj)
+    try:
+        for i, (label, item) in enumerate(items):
+            found += [", " * (i > 0) + label, *text(context, item, "r", "")]
+    finally:
+        shown.pop()
     return [*found, closing]
 
 

@@ -25,7 +25,7 @@ from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.checks import emit_check
 from jitgrad.script.frontend.values.objects import similar
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import Kind, argument, call, get_item, kind_of, register
+from jitgrad.script.frontend.values.protocol import Kind, argument, call, get_item, kind_of, register, type_name
 from jitgrad.script.frontend.values.values import Iterable, Number, Range, SymTensor, size_number
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -171,7 +171,7 @@ class TensorKind(Kind):
     def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
         if _of_a_class(a, f"__{op}__") or _of_a_class(b, f"__r{op}__"):
             return NotImplemented
-        return guarded(context, lambda: operator_of(op)(a, b))
+        return guarded(context, lambda: _operated(op, a, b))
 
     def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
         if _of_a_class(b, f"__{NUMBERS[f'num.{op}'].swapped}__"):
@@ -191,6 +191,17 @@ class TensorKind(Kind):
         if a.storage is not b.storage and min(a.storage.input, b.storage.input) >= 0:
             return context.inputs.one_object(a.storage, b.storage)
         return a.storage is b.storage
+
+
+def _operated(op: str, a: Any, b: Any) -> Any:
+    """`a op b`; where Python has no such operator, it speaks of the classes that the values stand for."""
+    try:
+        return operator_of(op)(a, b)
+    except TypeError as error:
+        text = str(error)
+        for operand in (a, b):
+            text = text.replace(f"'{type(operand).__name__}'", f"'{type_name(operand)}'")
+        raise TypeError(text) from error
 
 
 def _of_a_class(operand: Any, name: str) -> bool:

@@ -13,7 +13,7 @@ from jitgrad.script.frontend.state.context import SETS, Context, Restart, State
 from jitgrad.script.frontend.state.layout import joined_order
 from jitgrad.script.frontend.templates import locations, pools, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static, of_the_run
-from jitgrad.script.frontend.templates.identities import cell_of, given, references
+from jitgrad.script.frontend.templates.identities import cell_of, given, references, written
 from jitgrad.script.frontend.templates.of_values import template_of
 from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.references import CHOSEN, Outside, as_copies, copied
@@ -209,8 +209,7 @@ class Head:
             if key not in self.listed and run_lists.is_listed(context, value):
                 self.listed.add(key)
                 changed = True
-            if value is head.values.get(key) and key not in self.exits and not (
-                    is_held(value) and head.values.get(value) is not end.values.get(value)):
+            if value is head.values.get(key) and key not in self.exits and not written(value, head, end):
                 continue
             begun = head.values.get(key)
             if isinstance(begun, SymTensor) and isinstance(value, SymTensor) and heap.same_reference(begun, value):

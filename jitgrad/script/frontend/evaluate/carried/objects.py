@@ -113,7 +113,7 @@ class ObjectHead(Head):
                     self._stand_in(place, made, before)
                     inherit(made, before)
             else:
-                made = like(cell)
+                made = like(self.context, cell)
                 if self._may_stand_in(key[1], before):
                     self._stand_in(place, made, before)
             self.cells[key] = made

@@ -210,7 +210,7 @@ class ReferenceHead(ObjectHead):
                     cell: Any = self._made(referring_tensor(self.context, before), before)
                     self.templates[key] = Static(self._view(cell, ()))
                 else:
-                    cell = like(before)
+                    cell = like(self.context, before)
                     self.templates[key] = Static(cell)
                 self.cells[(place, type_of(before))] = cell
                 self._stand_in(place, cell, before)
@@ -270,7 +270,7 @@ class ReferenceHead(ObjectHead):
             made: Any = heap.copy(self.context, value, read_if_there(self.context, value))
             inherit(made.storage, value)
         else:
-            made = like(value)
+            made = like(self.context, value)
             self.context.state.values[made] = self.context.state.values[value]
         if cell_of(value) in copies.of(self.context).shared:
             copies.share(self.context, SEVERAL, cell_of(made))
@@ -345,7 +345,7 @@ class ReferenceHead(ObjectHead):
                 if isinstance(self.templates[cell], Either):
                     self._optional(fresh.values(), made[cell].type)
             else:
-                made[cell] = like(cell)
+                made[cell] = like(context, cell)
             if cell in copies.of(context).shared:
                 copies.share(context, copies.of(context).shared[cell], made[cell])
 
