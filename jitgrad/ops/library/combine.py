@@ -12,7 +12,7 @@ from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, e
 from jitgrad.ops.library.elements.parts import conj
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra.linalg import added, bmm
-from jitgrad.ops.library.order import bounds, to_end
+from jitgrad.ops.library.order import to_end
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import (axis, is_one, product, require, require_equal, require_slice, static_int,
