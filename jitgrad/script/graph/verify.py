@@ -87,7 +87,7 @@ class Verifier(Checker):
 
     def bind(self, binds: Sequence[Symbol], types: Sequence[Type], nowhere: str) -> None:
         """Bring symbols into scope, each of which must stand alone in one of `types`."""
-        alone = {s for t in types for _, s in symbol_axes(payload(t))}
+        alone = {s for t in types for _, s in symbol_axes(payload(t))} if binds else ()
         for symbol in binds:
             if symbol in self.bound:
                 self.fail(f"symbol `{symbol}` is bound twice")
