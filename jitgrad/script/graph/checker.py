@@ -41,7 +41,7 @@ class Checker:
         if i >= len(node.inputs):
             self.fail(f"`{node.op}` lacks operand {i}")
         t = node.inputs[i].type
-        if not any([isinstance(t, a) if isinstance(a, type) else t == a for a in allowed]):
+        if not any(isinstance(t, a) if isinstance(a, type) else t == a for a in allowed):
             names = " or ".join(a.__name__ if isinstance(a, type) else str(a) for a in allowed)
             self.fail(f"operand {i} of `{node.op}`, {{}}, is a `{t}`, not {names}", node.inputs[i])
 

@@ -137,15 +137,7 @@ class Verifier(Checker):
         for v in node.inputs:
             if v not in self.visible:
                 self.fail("{} is used where it is not in scope" if v in self.defined else "{} is not defined", v)
-        if node not in self.known:
-            for key, a in node.attrs.items():
-                problem = _attr_problem(a)
-                if problem:
-                    self.fail(f"attribute `{key}` {problem}")
-        for key, a in node.attrs.items():
-            for symbol in attr_symbols(a) if key != "type" else free_symbols(a):
-                if symbol not in self.symbols and not (node.op == "dim.bind" and key == "symbol"):
-                    self.fail(f"attribute `{key}` has the symbol `{symbol}`, which is not in scope")
+        self.attributes(node)
         if self.pure and irops.effect(node.op, node.attrs):
             self.fail(f"`{node.op}` is an effect, in a graph that has none")
         if node.op in ATTRS:
@@ -165,6 +157,16 @@ class Verifier(Checker):
             self.fail(f"`{node.op}` is not an op")
         if node.blocks and node.op not in irops.STRUCTURAL:
             self.fail(f"`{node.op}` has no blocks")
+
+    def attributes(self, node: Node) -> None:
+        """What attributes are, and whether their symbols are in scope."""
+        for key, a in node.attrs.items():
+            problem = "" if node in self.known else _attr_problem(a)
+            if problem:
+                self.fail(f"attribute `{key}` {problem}")
+            for symbol in attr_symbols(a) if key != "type" else free_symbols(a):
+                if symbol not in self.symbols and not (node.op == "dim.bind" and key == "symbol"):
+                    self.fail(f"attribute `{key}` has the symbol `{symbol}`, which is not in scope")
 
     def after(self, node: Node) -> None:
         """Outputs of a node, after its blocks."""

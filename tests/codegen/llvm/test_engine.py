@@ -191,6 +191,8 @@ def test_an_equal_text_is_compiled_once(monkeypatch):
     assert engine.compile_module(texts[0]) is first
     engine.compile_module(texts[0], texts[1])
     engine.compile_module(texts[0] + texts[1])
-    assert len(ran) == 3 and len(llvm.objects) == 2
+    assert len(ran) == 3
+    assert len(llvm.objects) == 2
     again = engine.compile_module(texts[0])
-    assert len(ran) == 4 and engine.load(again, {}).address("f0")
+    assert len(ran) == 4
+    assert engine.load(again, {}).address("f0")
