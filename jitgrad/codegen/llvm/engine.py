@@ -5,6 +5,7 @@ A module is compiled to an object (`compile_module`), which may be stored, and l
 of an object. MCJIT is not used: it owns its target machine, and reusing that one crashes.
 """
 
+import hashlib
 import itertools
 import mmap
 import os
@@ -42,6 +43,8 @@ _HEADER = struct.Struct("=qq")
 _DECLARED, _DEFINED = (re.compile(rf"{word} [^\n@]*@([\w.]+)") for word in ("declare", "define"))
 #: bytes that LLVM may need for the smallest module
 ROOM = 16 << 20
+#: objects that are kept
+REMEMBERED = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +98,11 @@ class _Llvm:
         self.machine, self.quick_machine = machine(2), machine(0)
         # Emitters print clean SSA, and code generation itself reduces strength and shares subexpressions: further
         # passes cost a third of the compile time and change no measured run time.
-        passes = binding.create_new_function_pass_manager()
+        passes = binding.create_new_module_pass_manager()
         passes.add_sroa_pass()
         passes.add_simplify_cfg_pass()
         self.passes = passes
+        self.objects: dict[bytes, bytes] = {}  # the newest ones, by their texts: an equal text is compiled once
         self.tuning = binding.create_pipeline_tuning_options(2)
         # JITLink gives an object one piece of memory. The older linker asks for each section alone, and aborts where
         # two come to lie more than 2 GiB apart, as they do in a process that has reserved much memory in between.
@@ -138,11 +142,7 @@ def optimise(text: str) -> Any:
         module = llvm.binding.parse_assembly(text)
         module.triple = llvm.host.triple
         module.data_layout = str(llvm.machine.target_data)
-        quick = text.count(" optnone")  # asking llvmlite for attributes takes longer than short functions' passes
-        if quick < text.count("define "):
-            for function in module.functions:
-                if not function.is_declaration and not (quick and any(b"optnone" in a for a in function.attributes)):
-                    llvm.passes.run(function, llvm.pass_builder())
+        llvm.passes.run(module, llvm.pass_builder())
         return module
 
 
@@ -163,9 +163,18 @@ def compile_module(text: str, quick: str = "") -> bytes:
     Raises RuntimeError for malformed text.
     """
     llvm = _llvm()
+    key = hashlib.sha256(f"{len(text)} {text}{quick}".encode()).digest()
     with lock:
-        good = bytes(llvm.machine.emit_object(optimise(text)))
-        rest = bytes(llvm.quick_machine.emit_object(optimise(quick))) if quick else b""
+        found = llvm.objects.pop(key, None) or _compile(llvm, text, quick)
+        llvm.objects[key] = found
+        if len(llvm.objects) > REMEMBERED:
+            del llvm.objects[next(iter(llvm.objects))]
+    return found
+
+
+def _compile(llvm: _Llvm, text: str, quick: str) -> bytes:
+    good = bytes(llvm.machine.emit_object(optimise(text)))
+    rest = bytes(llvm.quick_machine.emit_object(optimise(quick))) if quick else b""
     declared, defined = ({*names.findall(text), *names.findall(quick)} for names in (_DECLARED, _DEFINED))
     undefined = "\n".join(sorted(declared - defined)).encode()
     return _HEADER.pack(len(undefined), len(good)) + undefined + good + rest

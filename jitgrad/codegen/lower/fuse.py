@@ -100,10 +100,10 @@ class Fusion:
             self.group[item] = Group(item.space, item.inner, [item], {item: tuple(range(len(item.space)))}, sources)
         order = _sorted(depends)
         self.ranks: dict[object, tuple[int, ...]] = {self.group.get(u, u): (rank,) for rank, u in enumerate(order)}
-        self.users: dict[object, list[object]] = {}
+        self.users: dict[object, dict[object, None]] = {}
         for unit, needed in depends.items():
             for d in needed:
-                self.users.setdefault(d, []).append(unit)
+                self.users.setdefault(d, {})[unit] = None
         links = {unit: number for number, unit in enumerate(chain)}
         self.links = len(links)
         #: the last link that an item needs, and the first one that needs it
@@ -315,8 +315,8 @@ class Fusion:
             self.ranks[group] = (*rank, suffix)
         self.depends[part], self.depends[item] = self.depends[item], {part}
         for d in self.depends[part]:
-            self.users[d] = [part if u is item else u for u in self.users[d]]
-        self.users[part] = [item]
+            self.users[d] = {part if u is item else u: None for u in self.users[d]}
+        self.users[part] = {item: None}
 
     def merge_siblings(self) -> None:
         """Groups over the same space that read the same memory and do not need each other."""

@@ -54,18 +54,19 @@ class Rematerialisation:
                     readers.setdefault(group, {}).setdefault(axes, []).append(reader)
         if not readers or any(len(places) > 1 for places in readers.values()):
             return
-        chains = [_InGroup(self, group, len(item.space)).again((item, axes)) for group, (axes,) in zip(
-            readers, readers.values(), strict=True)]
-        moved = width * (len(readers) + (0 if self.is_stored(item.out) else 1))
-        if any(c is None for c in chains) or sum(c.cost for c in chains if c is not None) >= moved:
-            return
+        chains: list[Chain] = []
+        left = width * (len(readers) + (0 if self.is_stored(item.out) else 1))  # bytes that the others may move
+        for group, (axes,) in zip(readers, readers.values(), strict=True):
+            chain = _InGroup(self, group, len(item.space)).again((item, axes))
+            if chain is None or chain.cost >= left:
+                return
+            left -= chain.cost
+            chains.append(chain)
         for group, chain in zip(readers, chains, strict=True):
-            assert chain is not None
             if (len(group.items) + len(chain.makers) > MAX_ITEMS
                     or len(group.sources | {base for base, _ in chain.reads}) > MAX_OPERANDS):
                 return
         for (group, places), chain in zip(readers.items(), chains, strict=True):
-            assert chain is not None
             self.place(item, group, chain, *places.items())
         self.drop(item)
 
@@ -129,7 +130,7 @@ class Rematerialisation:
         units.positions[made], units.reads[made] = units.positions[item], set(units.reads[item])
         units.depends[made] = set(units.depends[item])
         for d in units.depends[made]:
-            fusion.users.setdefault(d, []).append(made)
+            fusion.users.setdefault(d, {})[made] = None
         for operand in made.operands:
             units.consumers.setdefault(operand.base, []).append(made)
         for operand in item.operands:
@@ -152,8 +153,8 @@ class Rematerialisation:
         units.depends[reader].discard(item)
         units.depends[reader].add(again)
         units.reads[reader] = units.reads[reader] - {item.out} | {again.out}
-        users[item] = [u for u in users.get(item, ()) if u is not reader]
-        users.setdefault(again, []).append(reader)
+        users.get(item, {}).pop(reader, None)
+        users.setdefault(again, {})[reader] = None
 
     def drop(self, item: Item) -> None:
         """Forget what nobody reads any more."""
@@ -164,7 +165,7 @@ class Rematerialisation:
         group.items = [i for i in group.items if i is not item]
         units.items.remove(item)
         for d in units.depends.pop(item):
-            fusion.users[d] = [u for u in fusion.users[d] if u is not item]
+            del fusion.users[d][item]
         del units.positions[item], units.reads[item]
         for operand in item.operands:
             units.consumers[operand.base] = [r for r in units.consumers[operand.base] if r is not item]

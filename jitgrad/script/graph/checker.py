@@ -41,7 +41,7 @@ class Checker:
         if i >= len(node.inputs):
             self.fail(f"`{node.op}` lacks operand {i}")
         t = node.inputs[i].type
-        if not any(t == a or (isinstance(a, type) and isinstance(t, a)) for a in allowed):
+        if not any(isinstance(t, a) if isinstance(a, type) else t == a for a in allowed):
             names = " or ".join(a.__name__ if isinstance(a, type) else str(a) for a in allowed)
             self.fail(f"operand {i} of `{node.op}`, {{}}, is a `{t}`, not {names}", node.inputs[i])
 
@@ -106,7 +106,8 @@ def compatible(source: Type, target: Type, binds: Sequence[Symbol] = ()) -> bool
     """
     if isinstance(source, TensorType) and isinstance(target, TensorType):
         return (source.dtype is target.dtype and len(source.dims) == len(target.dims)
-                and all(_may_equal(s, t, binds) for s, t in zip(source.dims, target.dims, strict=True)))
+                and (source.dims == target.dims
+                     or all(_may_equal(s, t, binds) for s, t in zip(source.dims, target.dims, strict=True))))
     if isinstance(source, SeqType) and type(source) is type(target):
         return compatible(source.elem, target.elem, (*binds, *type_symbols(target.elem)))
     if isinstance(source, OptionalType) and isinstance(target, OptionalType):

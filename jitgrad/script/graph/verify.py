@@ -20,14 +20,15 @@ from jitgrad.script.graph.ir import Block, Graph, Nested, Node, Value, attr_symb
 T = TypeVar("T")
 
 
-def verify(graph: Graph, *, pure: bool = False) -> Graph:
+def verify(graph: Graph, *, pure: bool = False, known: set[Node] | None = None) -> Graph:
     """`graph`, if it keeps every invariant. Raises InvalidGraph with the first broken one and the node's line.
 
     Args:
         graph: any graph.
         pure: refuse effects too (gradient graphs have none).
+        known: nodes that are right wherever they stand, as other graphs showed; those of this one are added.
     """
-    verifier = Verifier(graph, pure)
+    verifier = Verifier(graph, pure, set() if known is None else known)
     unnested(verifier.block(graph.block, None))
     return graph
 
@@ -35,8 +36,9 @@ def verify(graph: Graph, *, pure: bool = False) -> Graph:
 class Verifier(Checker):
     """The walk over a graph."""
 
-    def __init__(self, graph: Graph, pure: bool):
+    def __init__(self, graph: Graph, pure: bool, known: set[Node]):
         super().__init__(graph, pure)
+        self.known = known
         self.bound: set[Symbol] = set()
         self.blocks: set[int] = set()
         self.raising: set[int] = set()  # blocks that no run leaves
@@ -85,7 +87,7 @@ class Verifier(Checker):
 
     def bind(self, binds: Sequence[Symbol], types: Sequence[Type], nowhere: str) -> None:
         """Bring symbols into scope, each of which must stand alone in one of `types`."""
-        alone = {s for t in types for _, s in symbol_axes(payload(t))}
+        alone = {s for t in types for _, s in symbol_axes(payload(t))} if binds else ()
         for symbol in binds:
             if symbol in self.bound:
                 self.fail(f"symbol `{symbol}` is bound twice")
@@ -135,13 +137,7 @@ class Verifier(Checker):
         for v in node.inputs:
             if v not in self.visible:
                 self.fail("{} is used where it is not in scope" if v in self.defined else "{} is not defined", v)
-        for key, a in node.attrs.items():
-            problem = _attr_problem(a)
-            if problem:
-                self.fail(f"attribute `{key}` {problem}")
-            for symbol in attr_symbols(a) if key != "type" else free_symbols(a):
-                if symbol not in self.symbols and not (node.op == "dim.bind" and key == "symbol"):
-                    self.fail(f"attribute `{key}` has the symbol `{symbol}`, which is not in scope")
+        self.attributes(node)
         if self.pure and irops.effect(node.op, node.attrs):
             self.fail(f"`{node.op}` is an effect, in a graph that has none")
         if node.op in ATTRS:
@@ -149,8 +145,10 @@ class Verifier(Checker):
             if not holds(self.attr(node, name)):
                 self.fail(f"`{name}` {problem}")
         convention = CONVENTIONS.get(node.op)
-        if convention is not None:
+        if convention is not None:  # it may ask what is known where the node stands
             convention(self, node)
+        elif node in self.known:
+            return
         elif node.op.startswith("num."):
             number_op(self, node)
         elif node.op in OPS:
@@ -160,10 +158,22 @@ class Verifier(Checker):
         if node.blocks and node.op not in irops.STRUCTURAL:
             self.fail(f"`{node.op}` has no blocks")
 
+    def attributes(self, node: Node) -> None:
+        """What attributes are, and whether their symbols are in scope."""
+        for key, a in node.attrs.items():
+            problem = "" if node in self.known else _attr_problem(a)
+            if problem:
+                self.fail(f"attribute `{key}` {problem}")
+            for symbol in attr_symbols(a) if key != "type" else free_symbols(a):
+                if symbol not in self.symbols and not (node.op == "dim.bind" and key == "symbol"):
+                    self.fail(f"attribute `{key}` has the symbol `{symbol}`, which is not in scope")
+
     def after(self, node: Node) -> None:
         """Outputs of a node, after its blocks."""
-        if node.op not in irops.STRUCTURAL and node.op not in irops.TYPED:
-            self.output_types(node)
+        if node not in self.known and node.op not in irops.STRUCTURAL:
+            if node.op not in irops.TYPED:
+                self.output_types(node)
+            self.known.add(node)
         types: list[Type] = [v.type for v in node.outputs]
         if node.op == "dim.bind":
             types = [TensorType(dtypes.bool_, (dims.dim(node.attrs["symbol"]),))]

@@ -25,7 +25,7 @@ from jitgrad.script.passes.rewrite import Rewriter
 
 def invariant(graph: Graph) -> Graph:
     """`graph` with unchanged carries and unchanged results of branches taken from outside."""
-    return _Invariant(graph).run()
+    return _Invariant(graph).run() if any(n.blocks for n in graph.block.nodes) else graph
 
 
 class _Invariant(Rewriter):

@@ -10,19 +10,23 @@ done, since attention has none: a part's -0 stays -0 there.
 from collections.abc import Sequence
 
 from jitgrad.dims import Size
-from jitgrad.script.graph.ir import Graph, Node, Value
+from jitgrad.script.graph.ir import Graph, Node, Value, walk
 from jitgrad.script.passes.rewrite import Rewriter
 from jitgrad.script.passes.rules.rules import constant, tensor
 
 
 def joined(graph: Graph) -> Graph:
     """`graph` with sums of parts that do not overlap as joins of them."""
-    return _Joined(graph, bare=False).run()
+    return _joined(graph, bare=False)
 
 
 def joined_bare(graph: Graph) -> Graph:
     """The same, with -0 as it is."""
-    return _Joined(graph, bare=True).run()
+    return _joined(graph, bare=True)
+
+
+def _joined(graph: Graph, bare: bool) -> Graph:
+    return _Joined(graph, bare).run() if any(n.op == "slice_add" for n in walk(graph.block)) else graph
 
 
 class _Joined(Rewriter):

@@ -29,7 +29,7 @@ from jitgrad.script.passes.rewrite import Rewriter
 
 def licm(graph: Graph) -> Graph:
     """`graph` with loop-invariant total nodes before their loops."""
-    return _Licm(graph).run()
+    return _Licm(graph).run() if any(n.blocks for n in graph.block.nodes) else graph
 
 
 class _Licm(Rewriter):

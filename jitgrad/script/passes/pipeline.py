@@ -1,7 +1,8 @@
 """The passes in order, for all to see.
 
 `prepare` runs before differentiation and keeps the rows that have a derivative of their own; `run` ends with a graph of
-primitives for the backends. With JITGRAD_VERIFY=1 the graph is verified before and after each pass, with 2 it is also
+primitives for the backends. A pass returns the graph itself where it changes nothing, and is not run again on a graph
+that it made. With JITGRAD_VERIFY=1 the graph is verified before and after each pass that changed it, with 2 it is also
 printed, parsed and compared. JITGRAD_DEBUG=3 shows the graph before and after, 5 after each pass that changed it.
 """
 
@@ -10,7 +11,7 @@ from collections.abc import Callable
 
 from jitgrad import config
 from jitgrad.script.autodiff.regions import unmark
-from jitgrad.script.graph.ir import Graph
+from jitgrad.script.graph.ir import Graph, Node
 from jitgrad.script.passes.ahead import products_ahead
 from jitgrad.script.passes.canonicalize import canonicalize
 from jitgrad.script.passes.cse import cse
@@ -57,11 +58,13 @@ def apply(passes: tuple[Pass, ...], graph: Graph, verify: int | None = None) -> 
     """`graph` after `passes`."""
     knobs = config.current()
     level = knobs.verify if verify is None else verify
-    if not level and knobs.debug < 3:
-        for p in passes:
-            graph = p(graph)
-        return graph
-    return _watched(passes, graph, level, knobs.debug)
+    if level or knobs.debug >= 3:
+        return _watched(passes, graph, level, knobs.debug)
+    made: dict[Pass, Graph] = {}
+    for p in passes:
+        if made.get(p) is not graph:
+            graph = made[p] = p(graph)
+    return graph
 
 
 def _watched(passes: tuple[Pass, ...], graph: Graph, level: int, debug: int) -> Graph:
@@ -70,10 +73,12 @@ def _watched(passes: tuple[Pass, ...], graph: Graph, level: int, debug: int) -> 
     from jitgrad.script.graph.text import equal, to_text
     from jitgrad.script.graph.verify import InvalidGraph, verify
 
+    known: set[Node] = set()
+
     def inspect(after: str) -> None:
         try:
             if level:
-                verify(graph)
+                verify(graph, known=known)
         except InvalidGraph as error:
             error.add_note(f"found after {after}")
             raise
@@ -83,16 +88,23 @@ def _watched(passes: tuple[Pass, ...], graph: Graph, level: int, debug: int) -> 
             assert equal(parse(text, objects), graph), f"the text after {after} reads back differently:\n{text}"
 
     inspect("building")
-    text = to_text(graph)
+    text = to_text(graph) if debug >= 3 else ""
     config.log(3, f"graph before passes\n{text}")
+    made: dict[Pass, Graph] = {}
     for p in passes:
+        if made.get(p) is graph:
+            continue
         fired: Counter[str] = Counter()
-        graph = canonicalize(graph, fired) if p is canonicalize else p(graph)
+        old, graph = graph, canonicalize(graph, fired) if p is canonicalize else p(graph)
+        made[p] = graph
+        if graph is old:
+            continue
         inspect(f"`{p.__name__}`")
         if debug >= 5:
             before, text = text, to_text(graph)
             if text != before:
                 rules = ", ".join(f"{name} x{n}" for name, n in fired.items())
                 config.log(5, f"graph after {p.__name__}{f' ({rules})' if rules else ''}\n{text}")
-    config.log(3, f"graph after passes\n{to_text(graph)}")
+    if debug >= 3:
+        config.log(3, f"graph after passes\n{to_text(graph)}")
     return graph

@@ -1,7 +1,7 @@
 """The walk that passes share: forward through a graph, rebuilding blocks and sharing every node that did not change.
 
-A pass subclasses `Rewriter` and looks at each node after its operands were replaced. Nodes and values are immutable, so
-an unchanged one is in the new graph as it is; blocks are always new.
+A pass subclasses `Rewriter` and looks at each node after its operands were replaced. What did not change is in the new
+graph as it is, nodes with blocks too; a graph in which nothing changed is returned itself.
 """
 
 from collections.abc import Sequence
@@ -81,11 +81,11 @@ class Rewriter:
     # --- the walk ----------------------------------------------------------------------------------------------------
 
     def run(self) -> Graph:
-        """The new graph."""
+        """The new graph; the old one if it is the same."""
         old = self.graph.block
         new = Block(old.params, [], (), old.binds)
         unnested(self.block(old, new, None))
-        return Graph(new, self.graph.name)
+        return self.graph if _same(old, new) else Graph(new, self.graph.name)
 
     def block(self, old: Block, new: Block, owner: Node | None) -> Nested[None]:
         """Fill the new block that a block becomes."""
@@ -132,9 +132,11 @@ class Rewriter:
         for old in node.blocks:
             new = Block(self.retyped(old.params) if self.sizes else old.params, [], (), old.binds)
             yield self.block(old, new, node)
-            blocks.append(new)
+            blocks.append(old if _same(old, new) else new)
         self.builder.block, self.builder.span = around, node.span
-        made = Node(node.op, node.inputs, node.attrs, node.outputs, tuple(blocks), node.span, node.binds)
+        made = node
+        if any(new is not old for new, old in zip(blocks, node.blocks, strict=True)):
+            made = Node(node.op, node.inputs, node.attrs, node.outputs, tuple(blocks), node.span, node.binds)
         if self.sizes:
             made = self.resized(made)
         result = self.visit(made)
@@ -170,3 +172,8 @@ class Rewriter:
         attrs = {k: a if isinstance(a, Symbol) else map_attr(a, self.size) for k, a in node.attrs.items()}
         outputs = self.retyped(node.outputs)
         return Node(node.op, node.inputs, attrs, outputs, node.blocks, node.span, node.binds)
+
+
+def _same(old: Block, new: Block) -> bool:
+    """Whether a block's nodes and results are the old ones."""
+    return old.nodes == new.nodes and old.results == new.results and old.params == new.params

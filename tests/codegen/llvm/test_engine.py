@@ -174,7 +174,25 @@ def test_nothing_is_left_of_a_run_of_the_passes(monkeypatch):
     made = []
     pass_builder = type(llvm).pass_builder
     monkeypatch.setattr(type(llvm), "pass_builder", lambda self: made.append(pass_builder(self)) or made[-1])
-    two = ADD + ADD.replace("@add", "@other")
-    for _ in range(3):
-        engine.compile_module(two)
-    assert len({id(builder) for builder in made}) == 6
+    for name in ("@one", "@two", "@three"):
+        engine.compile_module(ADD.replace("@add", name))
+    assert len({id(builder) for builder in made}) == 3
+
+
+def test_an_equal_text_is_compiled_once(monkeypatch):
+    """Only the newest objects are kept; where a module's text ends and the quick one's begins makes a difference."""
+    llvm, ran = engine._llvm(), []
+    monkeypatch.setattr(llvm, "objects", {})
+    monkeypatch.setattr(engine, "REMEMBERED", 2)
+    compiled = engine._compile
+    monkeypatch.setattr(engine, "_compile", lambda *given: ran.append(given) or compiled(*given))
+    texts = [ADD.replace("@add", f"@f{k}") for k in range(3)]
+    first = engine.compile_module(texts[0])
+    assert engine.compile_module(texts[0]) is first
+    engine.compile_module(texts[0], texts[1])
+    engine.compile_module(texts[0] + texts[1])
+    assert len(ran) == 3
+    assert len(llvm.objects) == 2
+    again = engine.compile_module(texts[0])
+    assert len(ran) == 4
+    assert engine.load(again, {}).address("f0")

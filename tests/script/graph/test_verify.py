@@ -273,6 +273,16 @@ def test_what_text_cannot_say():
 
 
 
+def test_nodes_that_are_known_may_still_stand_in_the_wrong_place():
+    graph = parse("graph f(%x: f32[N]) -> f32[N]:\n  %0: f32[N] = exp(%x)\n  %1: f32[N] = tanh(%0)\n  return %1")
+    known: set[Node] = set()
+    verify(graph, known=known)
+    assert known == set(graph.block.nodes)
+    block = graph.block
+    with pytest.raises(InvalidGraph, match="is not defined"):
+        verify(Graph(Block(block.params, block.nodes[::-1], block.results, block.binds)), known=known)
+
+
 def test_a_pure_graph_has_no_effects():
     text = X + "  print(%c){template=('hello',)}\n  return"
     verify(parse(text))

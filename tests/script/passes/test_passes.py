@@ -228,6 +228,36 @@ def test_verification_and_dumps(capsys):
     assert error.value.__notes__ == ["found after building"]
 
 
+LOOP = """graph f(%x: f32[N], %n: int) -> f32[N]:
+  %1: f32[N] = scan(%n, %x){n_carries=1, reverse=False}:
+    body(%k: int, %p: f32[N]):
+      %0: f32[N] = exp(%p)
+      yield %0
+  return %1"""
+
+
+@pytest.mark.parametrize("function", [canonicalize, cse, decompose, invariant, licm, transpose_products])
+def test_a_graph_in_which_nothing_changes_is_returned_itself(function):
+    graph = parse(LOOP)
+    assert function(graph) is graph
+
+
+def test_what_a_pass_left_alone_is_neither_verified_nor_passed_over_again(monkeypatch):
+    ran, verified = [], []
+
+    def same(graph):
+        ran.append(graph)
+        return graph
+
+    known = importlib.import_module("jitgrad.script.graph.verify")
+    monkeypatch.setattr(known, "verify", lambda graph, **more: verified.append(graph))
+    graph = parse(LOOP)
+    for verify_ in (0, 1):
+        assert pipeline.apply((same, cse, same), graph, verify_) is graph
+    assert len(ran) == 2
+    assert verified == [graph]
+
+
 def test_licm_keeps_what_a_check_in_the_loop_guards():
     text = """graph f(%x: f32[N], %w: f32[M], %n: int, %c: bool) -> f32[N]:
   %h: f32[N] = scan(%n, %x){n_carries=1, reverse=False}:
