@@ -5,6 +5,7 @@ A module is compiled to an object (`compile_module`), which may be stored, and l
 of an object. MCJIT is not used: it owns its target machine, and reusing that one crashes.
 """
 
+import hashlib
 import itertools
 import mmap
 import os
@@ -39,6 +40,9 @@ _numbering = itertools.count()
 _HEADER = struct.Struct("=qq")
 #: functions that a text says are elsewhere, and those that it has
 _DECLARED, _DEFINED = (re.compile(rf"{word} [^\n@]*@([\w.]+)") for word in ("declare", "define"))
+#: the objects made last, by target machine and text, the latest at the end; at most so many bytes of them
+_objects: dict[tuple[Any, bytes], bytes] = {}
+KEPT = 16 << 20
 #: bytes that LLVM may need for the smallest module
 ROOM = 16 << 20
 
@@ -159,15 +163,24 @@ def _need_memory(length: int) -> None:
 def compile_module(text: str, quick: str = "") -> bytes:
     """The objects of a module's text and of one that the quick code generator makes, as `load` reads them.
 
+    The last ones are kept: another object of a class, or another call that begins anew, often has the same text.
+
     Raises RuntimeError for malformed text.
     """
     llvm = _llvm()
+    key = llvm.machine, hashlib.sha256(f"{text}\0{quick}".encode()).digest()
     with lock:
-        good = bytes(llvm.machine.emit_object(optimise(text)))
-        rest = bytes(llvm.quick_machine.emit_object(optimise(quick))) if quick else b""
-    declared, defined = ({*names.findall(text), *names.findall(quick)} for names in (_DECLARED, _DEFINED))
-    undefined = "\n".join(sorted(declared - defined)).encode()
-    return _HEADER.pack(len(undefined), len(good)) + undefined + good + rest
+        kept = _objects.pop(key, b"")
+        if not kept:
+            good = bytes(llvm.machine.emit_object(optimise(text)))
+            rest = bytes(llvm.quick_machine.emit_object(optimise(quick))) if quick else b""
+            declared, defined = ({*names.findall(text), *names.findall(quick)} for names in (_DECLARED, _DEFINED))
+            undefined = "\n".join(sorted(declared - defined)).encode()
+            kept = _HEADER.pack(len(undefined), len(good)) + undefined + good + rest
+        _objects[key] = kept
+        while sum(map(len, _objects.values())) > KEPT and len(_objects) > 1:
+            del _objects[next(iter(_objects))]
+    return kept
 
 
 def assembly(text: str) -> str:

@@ -176,5 +176,19 @@ def test_nothing_is_left_of_a_run_of_the_passes(monkeypatch):
     monkeypatch.setattr(type(llvm), "pass_builder", lambda self: made.append(pass_builder(self)) or made[-1])
     two = ADD + ADD.replace("@add", "@other")
     for _ in range(3):
-        engine.compile_module(two)
+        engine.optimise(two)
     assert len({id(builder) for builder in made}) == 6
+
+
+def test_one_text_is_compiled_once(monkeypatch):
+    texts = []
+    optimise = engine.optimise
+    monkeypatch.setattr(engine, "optimise", lambda text: (texts.append(text), optimise(text))[1])
+    monkeypatch.setattr(engine, "_objects", {})
+    monkeypatch.setattr(engine, "KEPT", 0)
+    others = [ADD.replace("@add", f"@add{k}") for k in range(2)]
+    first = engine.compile_module(others[0])
+    assert engine.compile_module(others[0]) == first  # the last one is kept, however large
+    assert engine.compile_module(others[1]) != first
+    engine.compile_module(others[0])
+    assert texts == [others[0], others[1], others[0]]
