@@ -43,8 +43,9 @@ _HEADER = struct.Struct("=qq")
 _DECLARED, _DEFINED = (re.compile(rf"{word} [^\n@]*@([\w.]+)") for word in ("declare", "define"))
 #: bytes that LLVM may need for the smallest module
 ROOM = 16 << 20
-#: objects that are kept
-REMEMBERED = 32
+#: the objects made last, by target machine and text, the latest at the end; at most so many bytes of them
+_objects: dict[tuple[Any, bytes], bytes] = {}
+KEPT = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,6 @@ class _Llvm:
         passes.add_sroa_pass()
         passes.add_simplify_cfg_pass()
         self.passes = passes
-        self.objects: dict[bytes, bytes] = {}  # the newest ones, by their texts: an equal text is compiled once
         self.tuning = binding.create_pipeline_tuning_options(2)
         # JITLink gives an object one piece of memory. The older linker asks for each section alone, and aborts where
         # two come to lie more than 2 GiB apart, as they do in a process that has reserved much memory in between.
@@ -163,21 +163,19 @@ def compile_module(text: str, quick: str = "") -> bytes:
     Raises RuntimeError for malformed text.
     """
     llvm = _llvm()
-    key = hashlib.sha256(f"{len(text)} {text}{quick}".encode()).digest()
+    key = llvm.machine, hashlib.sha256(f"{len(text)} {text}{quick}".encode()).digest()
     with lock:
-        found = llvm.objects.pop(key, None) or _compile(llvm, text, quick)
-        llvm.objects[key] = found
-        if len(llvm.objects) > REMEMBERED:
-            del llvm.objects[next(iter(llvm.objects))]
-    return found
-
-
-def _compile(llvm: _Llvm, text: str, quick: str) -> bytes:
-    good = bytes(llvm.machine.emit_object(optimise(text)))
-    rest = bytes(llvm.quick_machine.emit_object(optimise(quick))) if quick else b""
-    declared, defined = ({*names.findall(text), *names.findall(quick)} for names in (_DECLARED, _DEFINED))
-    undefined = "\n".join(sorted(declared - defined)).encode()
-    return _HEADER.pack(len(undefined), len(good)) + undefined + good + rest
+        kept = _objects.pop(key, b"")
+        if not kept:
+            good = bytes(llvm.machine.emit_object(optimise(text)))
+            rest = bytes(llvm.quick_machine.emit_object(optimise(quick))) if quick else b""
+            declared, defined = ({*names.findall(text), *names.findall(quick)} for names in (_DECLARED, _DEFINED))
+            undefined = "\n".join(sorted(declared - defined)).encode()
+            kept = _HEADER.pack(len(undefined), len(good)) + undefined + good + rest
+        _objects[key] = kept
+        while sum(map(len, _objects.values())) > KEPT and len(_objects) > 1:
+            del _objects[next(iter(_objects))]
+    return kept
 
 
 def assembly(text: str) -> str:

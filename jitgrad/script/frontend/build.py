@@ -65,6 +65,7 @@ dispatch.begin_loop.fill(carried_losses.begin)
 dispatch.settle_loop.fill(carried_leaves.settle)
 dispatch.intercept.fill(attempts.intercept)
 dispatch.watch.fill(attempts.watch)
+dispatch.after_call.fill(attempts.after_call)
 dispatch.announce_stores.fill(deferred_stores.announce)
 
 RESTARTS = 64

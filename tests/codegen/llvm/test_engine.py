@@ -179,20 +179,18 @@ def test_nothing_is_left_of_a_run_of_the_passes(monkeypatch):
     assert len({id(builder) for builder in made}) == 3
 
 
-def test_an_equal_text_is_compiled_once(monkeypatch):
-    """Only the newest objects are kept; where a module's text ends and the quick one's begins makes a difference."""
-    llvm, ran = engine._llvm(), []
-    monkeypatch.setattr(llvm, "objects", {})
-    monkeypatch.setattr(engine, "REMEMBERED", 2)
-    compiled = engine._compile
-    monkeypatch.setattr(engine, "_compile", lambda *given: ran.append(given) or compiled(*given))
-    texts = [ADD.replace("@add", f"@f{k}") for k in range(3)]
-    first = engine.compile_module(texts[0])
-    assert engine.compile_module(texts[0]) is first
-    engine.compile_module(texts[0], texts[1])
-    engine.compile_module(texts[0] + texts[1])
-    assert len(ran) == 3
-    assert len(llvm.objects) == 2
-    again = engine.compile_module(texts[0])
-    assert len(ran) == 4
-    assert engine.load(again, {}).address("f0")
+def test_one_text_is_compiled_once(monkeypatch):
+    texts = []
+    optimise = engine.optimise
+    monkeypatch.setattr(engine, "optimise", lambda text: (texts.append(text), optimise(text))[1])
+    monkeypatch.setattr(engine, "_objects", {})
+    monkeypatch.setattr(engine, "KEPT", 0)
+    others = [ADD.replace("@add", f"@add{k}") for k in range(2)]
+    first = engine.compile_module(others[0])
+    assert engine.compile_module(others[0]) == first  # the last one is kept, however large
+    assert engine.compile_module(others[1]) != first
+    engine.compile_module(others[0])
+    assert texts == [others[0], others[1], others[0]]
+    engine.compile_module(*others)
+    engine.compile_module("".join(others))  # where a module's text ends and the quick one's begins makes a difference
+    assert texts[3:] == [*others, "".join(others)]

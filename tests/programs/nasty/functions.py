@@ -281,3 +281,18 @@ def order_of_evaluation(a: int, b: int):
     d = {noisy("k", 1): noisy("v", a), noisy("k2", 2): b, **noisy("star", {5: b})}
     r = noisy("left", a) + noisy("right", b) * noisy("third", 2)
     return d, r, keyword_only(noisy("x", 1.0), shift=noisy("shift", 2.0))
+
+
+@nasty(lambda: (v(1, 2), 3), lambda: (v(1, 2), 0))
+def functions_made_in_each_iteration(x, n: int):
+    """A list of functions that an iteration makes and a comprehension goes over is not carried by the loop."""
+    x = x * 2
+    while n > 0:
+        fs = []
+        for k in (1, 2, 4):
+            fs.append(lambda z, j=k: z * j - n)
+        x = sum([g(x) for g in fs]) * 0.3
+        n -= 1
+    kept = [lambda: [n + x.sum() for _ in range(2)]]
+    n = 7
+    return x, [g()[0] for g in kept]

@@ -74,7 +74,7 @@ def popitem(keys: Any, values: Any) -> Any:
 
 def update(keys: Any, values: Any, more: Any, theirs: Any) -> None:
     """`d.update(other)`."""
-    for k, value in zip(more, theirs, strict=True):
+    for k, value in zip(more, theirs):  # noqa: B905  (as many of both)
         setitem(keys, values, k, value)
 
 
@@ -102,7 +102,7 @@ def equal(keys: Any, values: Any, more: Any, theirs: Any) -> bool:
     """`d == other`."""
     if len(keys) != len(more):
         return False
-    for k, value in zip(keys, values, strict=True):
+    for k, value in zip(keys, values):  # noqa: B905  (as many of both)
         at = find(more, k)
         if at < 0:
             return False
@@ -115,7 +115,7 @@ def show(keys: Any, values: Any, file: Any) -> None:
     """Print a dict to `file` as `print` does, without a line's end."""
     print("{", end="", file=file)
     first = True
-    for k, value in zip(keys, values, strict=True):
+    for k, value in zip(keys, values):  # noqa: B905  (as many of both)
         if not first:
             print(", ", end="", file=file)
         print(f"{k!r}: {value!r}", end="", file=file)

@@ -146,8 +146,7 @@ def _item_of_each(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     found = []
     for part in parts:
         if isinstance(k, Number):  # `_have` has found that it is there
-            k = numbers.wrap(context, k.value)
-            k.low, k.high = 0, numbers.size_of(part.length)
+            k = numbers.bounded(numbers.wrap(context, k.value), 0, part.length)
         found.append(item_at(context, part, k))
     return tuple(found)
 

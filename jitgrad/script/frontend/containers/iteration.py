@@ -181,8 +181,7 @@ def reversed_(context: Context, inner: Iterable) -> Iterable:
             return inner.item(cx, inner.length - 1 - k)
         last = numbers.binary(cx, "sub", inner.length, 1)
         value = numbers.wrap(cx, cx.one("num.sub", numbers.value_of(cx, last), numbers.value_of(cx, k)))
-        value.low, value.high = 0, numbers.size_of(inner.length)
-        return inner.item(cx, value)
+        return inner.item(cx, numbers.bounded(value, 0, inner.length))
 
     return Iterable(inner.length, item, inner.unrolled)
 

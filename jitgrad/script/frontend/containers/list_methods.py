@@ -295,7 +295,7 @@ def without_every(items: Any, index: slice) -> Any:
     kept = [True for _ in items]
     for k in list(range(len(items)))[index]:
         kept[k] = False
-    return [x for x, keep in zip(items, kept, strict=True) if keep]
+    return [x for x, keep in zip(items, kept) if keep]  # noqa: B905  (as many as items)
 
 
 def with_every(items: Any, index: slice, values: Any) -> Any:
@@ -304,7 +304,7 @@ def with_every(items: Any, index: slice, values: Any) -> Any:
     if len(values) != len(places):
         raise ValueError(f"attempt to assign sequence of size {len(values)} to extended slice of size {len(places)}")
     out = [x for x in items]  # noqa: C416  (scripts go over what `list` does not take)
-    for k, v in zip(places, values, strict=True):
+    for k, v in zip(places, values):  # noqa: B905  (as many as values)
         out[k] = v
     return out
 

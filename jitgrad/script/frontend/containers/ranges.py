@@ -46,9 +46,8 @@ def _iterable(context: Context, r: range | Range) -> Iterable:
         if step != 1:
             value = cx.one("num.mul", value, cx.constant(step))
         result = numbers.wrap(cx, cx.one("num.add", numbers.value_of(cx, start), value))
-        low, high = numbers.low_of(start), numbers.size_of(r.stop)
         if step > 0:
-            result.low, result.high = low, high
+            numbers.bounded(result, numbers.low_of(start), r.stop)
         elif isinstance(start, int) and isinstance(r.stop, int):
             result.low = r.stop + 1
         return result

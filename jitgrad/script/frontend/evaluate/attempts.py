@@ -20,13 +20,13 @@ from typing import Any
 from jitgrad.errors import ScriptError, UnsupportedCall
 from jitgrad.ops.numbers import FUNCTIONS, NUMBERS, may_divide_by_zero
 from jitgrad.ops.types import FLOAT, INT, TEXT, TensorType
-from jitgrad.script.frontend.evaluate import merge
+from jitgrad.script.frontend.evaluate import control, merge
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import APART, Context, Restart, State
-from jitgrad.script.frontend.templates import run_lists
+from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values import heap, numbers, strings
 from jitgrad.script.frontend.values.raised import ExceptionValue
-from jitgrad.script.frontend.values.values import Number, RunText
+from jitgrad.script.frontend.values.values import THROWN, Number, RunText
 from jitgrad.script.graph.ir import Node, Value, within
 from jitgrad.script.graph.irops import CALLING
 
@@ -109,6 +109,10 @@ class Step:
         context.frame, context.node, context.modes, context.tries = self.frame, self.node, self.modes, self.tries
         context.state = self.state
 
+    def splits(self) -> bool:
+        """Whether the statement may be done again on either side of a branch in it."""
+        return self.open is not None and len(self.decided) < SPLITS
+
     def split(self, and_rest: bool = False) -> "Split":
         """The unwinding that does the statement again on either side of the branch in it, `and_rest` of its block."""
         assert self.open is not None
@@ -139,10 +143,11 @@ class _Callers(dict[Node, bool]):
 class MayFail(Exception):
     """Unwinds to `step`, one of whose operations fails unless `condition`; None where it is certain to fail.
 
-    `state`: variables and heap where it fails.
+    `error`: the exception, or the `try` to which it is on its way by its handler's flag; `state`: variables and heap
+    where it fails.
     """
 
-    def __init__(self, step: Step, condition: Number | None, error: ExceptionValue, state: State):
+    def __init__(self, step: Step, condition: Number | None, error: "ExceptionValue | Attempt", state: State):
         super().__init__(error)
         self.step, self.condition, self.error, self.state = step, condition, error, state
 
@@ -158,30 +163,89 @@ class Split(Exception):
 def may_fail(context: Context, attempt: Attempt, condition: Number | None, error: effects.Raised
              ) -> ScriptError | MayFail | Split:
     """What to raise where an operation may fail with an error that `attempt` handles."""
-    step: Step | None = next((s for s in reversed(context.steps) if s.frame is attempt.frame), None)
+    step = _step(context, attempt)
     here = step is not None and step.block is context.builder.block
     if step is None or ((condition is not None or not here) and step.observed(context)):  # it will be done again
         return _dynamic(context, error.error)
     if not here:
-        if step.open is None or len(step.decided) == SPLITS:
-            return _dynamic(context, error.error)
-        return step.split()
-    for loop in attempt.frame.loops[attempt.loops:]:
+        return step.split() if step.splits() else _dynamic(context, error.error)
+    _end_loops(context, attempt)
+    return MayFail(step, condition, thrown(context, error), context.state)
+
+
+def _step(context: Context, attempt: Attempt) -> Step | None:
+    """The statement that is done again where an operation in it fails with an error that `attempt` handles: the one in
+    the `try`; one of the function that is evaluated, where a loop stands between them."""
+    step = next((s for s in reversed(context.steps) if s.frame is attempt.frame), None)
+    if step is None or step.block is context.builder.block or step.splits() or not _called(context, attempt):
+        return step
+    inner: Step = context.steps[-1]
+    return inner if inner.frame is context.frame else step
+
+
+def _called(context: Context, attempt: Attempt) -> bool:
+    """Whether what is evaluated is a function that the one of the `try` has called, and no consumer of a generator."""
+    return attempt.frame is not context.frame and context.frame in context.calls[-1:]
+
+
+def returns(context: Context, attempt: Attempt) -> bool:
+    """Whether an exception goes to the `try` of another function as a `return` leaves this one, out of loops."""
+    step = _step(context, attempt)
+    return step is not None and attempt.frame is not context.frame is step.frame
+
+
+def _end_loops(context: Context, attempt: Attempt) -> None:
+    """See to it that the loops between here and an `attempt` may end by an error."""
+    frame = context.frame
+    for loop in frame.loops[attempt.loops if frame is attempt.frame else 0:]:
         if not loop.ends:
             raise Restart(("leaves", loop.place), f"an error may end the loop at {loop.place}")
-    return MayFail(step, condition, thrown(context, error), context.state)
+
+
+def leave(context: Context, attempt: Attempt) -> None:
+    """An exception goes from here to an `attempt`, whose handler's flag is set: out of a function by its return."""
+    _end_loops(context, attempt)
+    if attempt.frame is not context.frame:
+        context.state.values[(context.frame.id, "return")] = True
+        context.state.values[(context.frame.id, control.RESULT)] = THROWN
+
+
+def after_call(context: Context, result: Any, generates: bool) -> Any:
+    """The result of an inlined function where no exception has left it on the way to a handler. One that `generates`
+    items ends a statement, after which handlers' flags are asked for."""
+    attempts = [a for a in context.tries if control.arriving(context, a) is not False]
+    inside = [a.frame is context.frame for a in attempts]
+    if all(inside) and (generates or not attempts):
+        return result
+    step: Step | None = context.steps[-1] if context.steps else None
+    handlers = [h for a in attempts for h in a.handlers]
+    if step is None or step.frame is not context.frame or generates or step.observed(context) or not (
+            all(inside) or all(_called(context, a) for a in attempts)):
+        raise _dynamic(context, next(e.cls for h in handlers for e in h.raised))
+    if step.block is not context.builder.block:
+        raise step.split() if step.splits() else _dynamic(context, next(e.cls for h in handlers for e in h.raised))
+    step.seen += 1
+    if step.seen > step.passed:
+        _end_loops(context, attempts[0])
+        left = control.arriving(context, *attempts)
+        raise MayFail(step, None if left is True else numbers.negate(context, left), attempts[0], context.state)
+    for key in (key for h in handlers for key in (h.flag, h.arrived)):
+        context.state.values.pop(key, None)
+    return unions.without(context, result, THROWN, known=True)
 
 
 def intercept(context: Context, error: type[BaseException], template: Any, values: Sequence[Value]
               ) -> effects.Raised | None:
     """A raise that an enclosing `try` sees: the unwinding to it; None where the raise is to be emitted here."""
     tries = context.tries
-    by_flag = next((a.frame for a in reversed(tries) if a.handler(error) is not None), None)
+    target = next((a for a in reversed(tries) if a.handler(error) is not None), None)
+    by_flag = None if target is None else target.frame
+    by_return = target is not None and target.depth != context.depth and returns(context, target)
     try:
         for index in range(len(tries) - 1, -1, -1):
             attempt = tries[index]
             handler = attempt.handler(error)
-            if handler is None and attempt.finish is None:
+            if handler is None and (attempt.finish is None or by_return):
                 continue
             if attempt.depth == context.depth:
                 return effects.Raised(error, template, values, attempt)
@@ -284,7 +348,7 @@ def _known(context: Context, value: Value) -> Any:
 
 def _passed(context: Context, attempt: Attempt) -> bool:
     """Whether this operation is known not to fail: evaluation has come back from it."""
-    step = next((s for s in reversed(context.steps) if s.frame is attempt.frame), None)
+    step = _step(context, attempt)
     if step is None or step.block is not context.builder.block:
         return False
     step.seen += 1

@@ -1,7 +1,7 @@
 """Where control goes: what is live after a statement, and what runs where control has not left its block."""
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.script.frontend.state import dispatch
@@ -19,7 +19,7 @@ def run_pending(context: Context, statements: Sequence[ast.stmt], live: frozense
     left = pending(context)
     if isinstance(left, Number):
         if statements:
-            unless_left(context, left, statements, live)
+            unless_left(context, left, lambda: dispatch.run_block(context, statements), live)
     elif not left:
         dispatch.run_block(context, statements)
 
@@ -32,42 +32,65 @@ def live_after(context: Context, s: ast.stmt) -> frozenset[str]:
     return live
 
 
+def _exits(context: Context) -> list[tuple[int, str]]:
+    """Where the state says whether control has left the current block."""
+    loops = context.frame.loops[-1:]
+    return [(context.frame.id, "return"), *((loop.id, kind) for loop in loops for kind in ("break", "continue")),
+            *_to_handlers(context)]
+
+
 def pending(context: Context) -> Any:
     """Whether control has left the current block: False, True or a run-time bool."""
-    frame, values = context.frame, context.state.values
-    result: Any = values.get((frame.id, "return"), False)
-    if frame.loops:
-        loop = frame.loops[-1]
-        for kind in ("break", "continue"):
-            result = numbers.either(context, result, values.get((loop.id, kind), False))
-    return numbers.either(context, result, to_handler(context)) if context.tries else result
+    return _any(context, _exits(context))
 
 
-def unless_left(context: Context, left: Number, rest: Sequence[ast.stmt], live: frozenset[str]) -> None:
-    """Run `rest` where control has not left."""
-    frame = context.frame
-    flag = context.state.values.get((frame.id, "return"), False)
-    returned, known = flag is left, True
+def _any(context: Context, flags: Sequence[tuple[int, str]]) -> Any:
+    result: Any = False
+    for flag in flags:
+        result = numbers.either(context, result, context.state.values.get(flag, False))
+    return result
+
+
+def unless_left(context: Context, left: Number, rest: Callable[[], None], live: frozenset[str]) -> None:
+    """Run `rest` where control has not left: no exit is pending there."""
+    values, returns = context.state.values, (context.frame.id, "return")
+    returned, known = values.get(returns, False) is left, True
     if returned:
-        left, known = returning(context, left, context.state.values[(frame.id, RESULT)])
+        left, known = returning(context, left, values[(returns[0], RESULT)])
+    exits = {flag: (flag, (flag[0], RESULT)) for flag in _exits(context) if values.get(flag, False) is not False}
 
     def gone() -> None:
         if returned:
             values = context.state.values
-            values[(frame.id, "return")] = True
-            values[(frame.id, RESULT)] = unions.without(context, values[(frame.id, RESULT)], UNBOUND, known)
+            values[returns] = True
+            values[(returns[0], RESULT)] = unions.without(context, values[(returns[0], RESULT)], UNBOUND, known)
 
-    dispatch.branch(context, left, gone, lambda: dispatch.run_block(context, rest), live)
+    def stays() -> None:
+        values = context.state.values
+        before = {key: values.pop(key) for keys in exits.values() for key in keys if key in values}
+        rest()
+        values = context.state.values
+        for flag, keys in exits.items():
+            if values.get(flag, False) is False and not (returned and flag == returns):
+                for key in keys:
+                    if key in before:
+                        values[key] = before[key]  # so that it is the same on both sides
+
+    dispatch.branch(context, left, gone, stays, live)
 
 
 def to_handler(context: Context) -> Any:
     """Whether control is on its way to a handler in this function: False, True or a run-time bool."""
-    result: Any = False
-    for attempt in context.tries:
-        if attempt.frame is context.frame:
-            for handler in attempt.handlers:
-                result = numbers.either(context, result, context.state.values.get(handler.flag, False))
-    return result
+    return _any(context, _to_handlers(context))
+
+
+def arriving(context: Context, *attempts: Any) -> Any:
+    """Whether an exception is on its way to a handler of a `try`: False, True or a run-time bool."""
+    return _any(context, [h.flag for a in attempts for h in a.handlers])
+
+
+def _to_handlers(context: Context) -> list[tuple[int, str]]:
+    return [h.flag for a in context.tries if a.frame is context.frame for h in a.handlers]
 
 
 def returning(context: Context, flag: Number, result: Any) -> tuple[Number, bool]:

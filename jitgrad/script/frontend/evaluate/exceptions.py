@@ -11,7 +11,7 @@ from typing import Any
 from jitgrad.errors import (InvalidOperation, ScriptError, ShapeMismatch, TypeMismatch, UnresolvedName, UnsupportedCall,
                             UnsupportedSyntax)
 from jitgrad.script.frontend.batches.items import check_none
-from jitgrad.script.frontend.evaluate import conditions, control, expressions as ex, merge, names
+from jitgrad.script.frontend.evaluate import attempts, conditions, control, expressions as ex, merge, names
 from jitgrad.script.frontend.evaluate.attempts import Attempt, Classes, Handler, MayFail, thrown
 from jitgrad.script.frontend.source.liveness import exits
 from jitgrad.script.frontend.state import dispatch, effects
@@ -70,11 +70,13 @@ def throw(context: Context, error: ExceptionValue) -> None:
     for attempt in reversed(context.tries):
         handler = attempt.handler(error.cls)
         if handler is not None:
-            if attempt.frame is context.frame and attempt.depth != context.depth:
+            inside = attempt.frame is context.frame or attempts.returns(context, attempt)
+            if inside and attempt.depth != context.depth:
                 handler.raised.append(error)
                 context.state.values[handler.flag] = True
                 if handler.reads:
                     context.state.values[handler.arrived] = (error.cls, error.args)
+                attempts.leave(context, attempt)
                 return
             break
     raise raised(context, error)
@@ -121,7 +123,10 @@ def may_leave(context: Context, statements: Sequence[ast.stmt]) -> bool:
 def fail(context: Context, failing: MayFail) -> None:
     """What happens where an operation fails."""
     context.state = failing.state.copy()
-    throw(context, failing.error)
+    if isinstance(failing.error, Attempt):
+        attempts.leave(context, failing.error)
+    else:
+        throw(context, failing.error)
 
 
 # --- try -----------------------------------------------------------------------------------------------------------
@@ -160,7 +165,8 @@ def with_finish(context: Context, run: Callable[[], None],
     finally:
         context.tries = outer
     kept = {key: context.state.values.pop(key) for key in _flags(context) if key in context.state.values}
-    finish(next((h for a in context.tries for h in a.handlers if kept.get(h.flag, False) is not False), None))
+    flags = context.state.values | kept
+    finish(next((h for a in context.tries for h in a.handlers if flags.get(h.flag, False) is not False), None))
     context.state.values.update(kept)
 
 

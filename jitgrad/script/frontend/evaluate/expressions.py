@@ -11,13 +11,13 @@ from jitgrad.script.frontend.containers import contents, sequences
 from jitgrad.script.frontend.evaluate import comprehensions, conditions, merge, names
 from jitgrad.script.frontend.evaluate.targets import BINARY
 from jitgrad.script.frontend.state import effects
-from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.context import FRONTEND, Context
 from jitgrad.script.frontend.templates import pools
 from jitgrad.script.frontend.values import numbers, strings
 from jitgrad.script.frontend.values.protocol import (binary, call, compare, contains, get_attribute, get_item,
                                                      identical, is_dynamic, is_open, items_of, kind_of, set_item, truth,
                                                      unary)
-from jitgrad.script.frontend.values.values import Container, Function, Number
+from jitgrad.script.frontend.values.values import Container, Function, Number, SymList, SymTensor
 
 UNARY: dict[type[ast.AST], str] = {ast.UAdd: "pos", **{
     row.syntax: row.name for row in NUMBERS.values() if row.syntax and row.family == "unary"}}
@@ -121,7 +121,11 @@ def _attribute(context: Context, node: ast.Attribute) -> Any:
 
 
 def _subscript(context: Context, node: ast.Subscript) -> Any:
-    return get_item(context, evaluate(context, node.value), index_of(context, node.slice))
+    obj, index = evaluate(context, node.value), index_of(context, node.slice)
+    # what stands for Python's and the library's functions asks lists and tensors for items that are there
+    sure = isinstance(obj, (SymList, SymTensor, tuple)) and context.frame.source.file.startswith(FRONTEND)
+    with effects.unhandled(context, sure):
+        return get_item(context, obj, index)
 
 
 def index_of(context: Context, node: ast.expr) -> Any:

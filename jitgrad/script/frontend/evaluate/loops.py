@@ -86,7 +86,7 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
             if trips is not None:
                 lead = (Value(INT, "k"),)
                 counter = Number(context, lead[0])
-                counter.low, counter.high = 0, numbers.size_of(trips)
+                numbers.bounded(counter, 0, trips)
             context.bodies += 1
             dead = False
             go_on: Any = False

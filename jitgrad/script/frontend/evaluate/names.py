@@ -7,6 +7,8 @@ from typing import Any
 
 from jitgrad.errors import UnresolvedName
 from jitgrad.script.call.signature import Cell, Global
+from jitgrad.script.frontend.source.recursion import surely_bound
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.templates import unions
@@ -105,7 +107,8 @@ def _load_local(context: Context, frame: Frame, name: str, free: bool = False) -
     if unions.may_be(value, UNBOUND):
         text = (f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
                 if free else f"cannot access local variable '{name}' where it is not associated with a value")
-        value = unions.bound(context, value, NameError if free else UnboundLocalError, text)
+        with effects.unhandled(context, surely_bound(name)):
+            value = unions.bound(context, value, NameError if free else UnboundLocalError, text)
         context.state.values[(frame.id, name)] = value
     return value
 

@@ -168,13 +168,13 @@ def _scope(context: Context, value: Any, item: ast.withitem, run: Callable[[], N
         run()
         return
     if isinstance(value, Generator):  # made by `contextlib.contextmanager`
-        def enter(entered: Any) -> bool:
+        def enter(entered: Any) -> Any:
             inner = context.frame, context.node
             context.frame, context.node = frame, node
             bind(entered)
             run()
             context.frame, context.node = inner
-            return False
+            return control.arriving(context, *context.tries)  # an exception comes up at the `yield`
 
         frame, node = context.frame, context.node
         value.run(context, enter)

@@ -89,7 +89,7 @@ def _ended(context: Context, rest: Sequence[ast.stmt]) -> bool:
     """After a statement: whether control has left its block, or `rest` was evaluated where it has not."""
     left = control.pending(context)
     if isinstance(left, Number) and rest:
-        control.unless_left(context, left, rest, control.live_after(context, rest[-1]))
+        control.unless_left(context, left, partial(run_block, context, rest), control.live_after(context, rest[-1]))
     return left is not False
 
 
@@ -188,8 +188,7 @@ def _finish(context: Context, s: ast.While | ast.For, loop: _Loop) -> None:
     if s.orelse:
         left = _left(context, broke)
         if isinstance(left, Number):
-            merge.branch(context, left, lambda: None, lambda: run_block(context, s.orelse),
-                         control.live_after(context, s))
+            control.unless_left(context, left, partial(run_block, context, s.orelse), control.live_after(context, s))
         elif not left:
             run_block(context, s.orelse)
 
@@ -289,7 +288,8 @@ def _unrolled(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> 
         if leave is False:
             step(k + 1)
         elif isinstance(leave, Number):
-            merge.branch(context, leave, lambda: None, lambda: step(k + 1), loop.live | control.live_after(context, s))
+            live = loop.live | control.live_after(context, s)
+            control.unless_left(context, leave, partial(step, k + 1), live)
         elif s.orelse:
             _finish(context, s, loop)
 
@@ -336,7 +336,7 @@ def _counted(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> N
     def guarded(counter: Number | None) -> Any:
         k = context.state.values[counter_key]
         if isinstance(k, Number):
-            k.low, k.high = 0, numbers.size_of(length)
+            numbers.bounded(k, 0, length)
         leave = iteration(k)
         following = numbers.wrap(context, context.one("num.add", numbers.value_of(context, k), context.constant(1)))
         context.state.values[counter_key] = following
@@ -371,7 +371,7 @@ def _peel(context: Context, s: ast.For, iterable: Iterable, loop: _Loop, iterati
     def body(counter: Number | None) -> Any:
         assert counter is not None
         k = numbers.wrap(context, context.one("num.add", counter.value, context.constant(1)))
-        k.low, k.high = 1, numbers.size_of(length)
+        numbers.bounded(k, 1, length)
         iteration(k)
         return None
 

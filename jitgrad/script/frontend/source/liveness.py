@@ -9,7 +9,7 @@ import ast
 from collections.abc import Sequence
 
 from jitgrad.classes import dataclass, field
-from jitgrad.script.frontend.source.source import NESTED, FunctionNode, Source, own_nodes
+from jitgrad.script.frontend.source.source import DEFERRED, FunctionNode, Source, own_nodes
 
 Names = frozenset[str]
 
@@ -94,10 +94,9 @@ def _analyse(node: FunctionNode) -> Scope:
     global_: set[str] = set()
     for statement in body:
         local |= names_bound(statement)
+        captured |= set().union(*map(_names_used, _functions(statement)))
         for n in own_nodes(statement):
-            if isinstance(n, NESTED):
-                captured |= _names_used(n)
-            elif isinstance(n, ast.Nonlocal):
+            if isinstance(n, ast.Nonlocal):
                 free.update(n.names)
             elif isinstance(n, ast.Global):
                 global_.update(n.names)
@@ -108,6 +107,11 @@ def _analyse(node: FunctionNode) -> Scope:
         backwards = Pass(scope, node.body)
         backwards.block(node.body, set(backwards.always), set(), set())
     return scope
+
+
+def _functions(node: ast.AST) -> list[ast.AST]:
+    """The code below `node` that is evaluated later: functions and generators, also those that comprehensions make."""
+    return [n for n in ast.walk(node) if isinstance(n, DEFERRED)]
 
 
 def _names_used(node: ast.AST) -> set[str]:
@@ -122,7 +126,7 @@ def _only_called(body: Sequence[ast.stmt]) -> dict[int, ast.FunctionDef]:
     escaping = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and id(n) not in called}
     found = [n for s in body for n in own_nodes(s) if isinstance(n, ast.FunctionDef)]
     return {id(f): f for f in found if f.name not in escaping and not f.decorator_list and not any(
-        isinstance(n, (*NESTED, ast.Yield, ast.YieldFrom)) for n in ast.walk(f) if n is not f)}
+        isinstance(n, (*DEFERRED, ast.Yield, ast.YieldFrom)) for n in ast.walk(f) if n is not f)}
 
 
 class Pass:
@@ -131,7 +135,7 @@ class Pass:
     def __init__(self, scope: Scope, body: Sequence[ast.stmt]):
         self.scope = scope
         self.only_called = _only_called(body)
-        others = [n for s in body for n in own_nodes(s) if isinstance(n, NESTED) and id(n) not in self.only_called]
+        others = [n for s in body for n in _functions(s) if id(n) not in self.only_called]
         self.always = {name for n in others for name in _names_used(n)} & scope.local
         #: function that is only called -> the names that are live where it is
         self.held: dict[str, set[str]] = {}
@@ -232,6 +236,23 @@ class Pass:
         updates = {id(n.target) for n in own_nodes(s) if isinstance(n, ast.AugAssign)}
         self.scope.rebound[id(s)] = frozenset(names_bound(s, updates))
         return head
+
+
+def bound_after(statements: Sequence[ast.stmt], bound: set[str]) -> set[str]:
+    """The variables that are bound after statements on every way, where `bound` are before."""
+    for s in statements:
+        if isinstance(s, ast.If):
+            bound = bound_after(s.body, bound) & bound_after(s.orelse, bound)
+        elif isinstance(s, ast.With):
+            bound = bound_after(s.body, bound.union(*map(names_bound, s.items)))
+        elif isinstance(s, ast.Try):
+            ways = [bound_after([*s.body, *s.orelse], bound), *(bound_after(h.body, bound) for h in s.handlers)]
+            bound = bound_after(s.finalbody, set.intersection(*ways))
+        elif isinstance(s, ast.Delete):
+            bound = bound - names_bound(s)
+        elif not isinstance(s, (ast.For, ast.While, ast.Match)):
+            bound = bound | names_bound(s)
+    return bound
 
 
 def _targets(target: ast.expr) -> list[ast.Name]:

@@ -14,11 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jitgrad.classes import dataclass, field
-from jitgrad.script.frontend.source.liveness import Pass, Scope, names_bound, names_read, parameters_of
+from jitgrad.script.frontend.source.liveness import Pass, Scope, bound_after, names_bound, names_read, parameters_of
 from jitgrad.script.frontend.source.source import Source, own_nodes
 
 #: names that no program has
 RESULT, RETURNS, BLOCK, RUNNING = "the result", "the way back", "the block", "running"
+VALUE, ITEMS, START, PLACE = "the value", "the items", "the start", "the place"  # with a number each
 
 #: iterables that have no length to count to
 WITHOUT_LENGTH = ("enumerate", "zip", "map", "filter", "reversed", "iter")
@@ -49,6 +50,11 @@ def as_loop(sources: Sequence[Source]) -> Source:
     node = copy.copy(sources[0].node)
     node.body = machine.body()
     return sources[0].nested(node)
+
+
+def surely_bound(name: str) -> bool:
+    """Whether a variable is one of the loop's own, bound wherever it is read."""
+    return name.startswith((RESULT, VALUE, ITEMS, START, PLACE))
 
 
 def _name(name: str, store: bool = False) -> ast.Name:
@@ -210,7 +216,7 @@ class _Machine:
         if isinstance(s.iter, ast.Call) and ast.unparse(s.iter.func) in WITHOUT_LENGTH:
             raise NotALoop
         block, over = self._hoist(s.iter, block)
-        items, k = self._fresh("items"), self._fresh("place")
+        items, k = self._fresh(ITEMS), self._fresh(PLACE)
         start: ast.expr = ast.Constant(0)
         end: ast.expr = ast.Call(_name("len"), [_name(items)], [])
         item: ast.expr = ast.Subscript(_name(items), _name(k), ast.Load())
@@ -248,7 +254,7 @@ class _Machine:
             block, holder[key] = self._hoist(x, block) if i == last or self._calls(x) else self._kept(x, block)
         if callee is None:
             return block, new
-        after = _Block(target=self._fresh("value"))
+        after = _Block(target=self._fresh(VALUE))
         block.end = ("call", callee, new, after)
         return after, ast.copy_location(_name(str(after.target)), e)
 
@@ -262,13 +268,13 @@ class _Machine:
             return block, new
         if not isinstance(x, ast.expr) or isinstance(x, ast.Slice):
             raise NotALoop
-        target = self._fresh("value")
+        target = self._fresh(VALUE)
         block.statements.append(ast.copy_location(_set(target, x), x))
         return block, ast.copy_location(_name(target), x)
 
     def _chosen(self, e: ast.IfExp | ast.BoolOp, block: _Block) -> tuple[_Block, Any]:
         """`a if c else b`, `a and b`, `a or b`, as a branch that sets a variable."""
-        target = self._fresh("value")
+        target = self._fresh(VALUE)
 
         def into(value: ast.expr) -> list[ast.stmt]:
             return [ast.copy_location(_set(target, value), value)]
@@ -293,7 +299,7 @@ class _Machine:
         if any(isinstance(n, (ast.Lambda, ast.GeneratorExp, ast.NamedExpr)) for n in ast.walk(e)) or any(
                 g.is_async for g in e.generators):
             raise NotALoop
-        shared, start, target = self._fresh("items"), self._fresh("start"), self._fresh("value")
+        shared, start, target = self._fresh(ITEMS), self._fresh(START), self._fresh(VALUE)
         self.shared.append(shared)
         steps: list[ast.stmt] = [ast.Expr(_method(shared, "append", e.elt))]
         for g in reversed(e.generators):
@@ -330,7 +336,7 @@ class _Machine:
         return list(found)
 
     def _live(self) -> None:
-        """Which variables are read from each block on, and so what calls save."""
+        """Which variables are read from each block on, and so what calls save; NotALoop where one may be unbound."""
         local = {p for ps in self.parameters for p in ps}.union(
             *(names_bound(s) for b in self.blocks for s in b.statements), {b.target for b in self.blocks if b.target})
         backwards, grown = Pass(Scope((), frozenset(local), frozenset()), []), True
@@ -344,6 +350,11 @@ class _Machine:
                     b.live, grown = frozenset(live), True
         for b in self.blocks:
             b.saved = sorted(b.live - {b.target} - self.same) if b.target else []
+        bound = dict.fromkeys(self.blocks, local) | dict(zip(self.entries, map(set, self.parameters), strict=True))
+        for b in self.blocks * len(self.blocks):
+            bound |= {n: bound[n] & (bound_after(b.statements, bound[b]) | {str(n.target)}) for n in b.next()}
+        if any(not bound[b] >= set(b.saved) for b in self.blocks):  # Python minds only if it is read later
+            raise NotALoop
 
     def _unchanged(self) -> set[str]:
         """The parameters that are what the first call gave: every call passes them on."""

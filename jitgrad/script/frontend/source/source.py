@@ -18,8 +18,10 @@ from jitgrad.errors import SourceUnavailable, Span
 from jitgrad.script.frontend.source import unfiled
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+#: what is evaluated later than where it stands
+DEFERRED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.GeneratorExp)
 #: what has a scope of its own
-NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+NESTED = (*DEFERRED, ast.ListComp, ast.SetComp, ast.DictComp)
 
 
 class Source:

@@ -28,6 +28,8 @@ from jitgrad.script.graph.irops import infer
 
 #: the folder of this package
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+#: the folder of the frontend, whose functions that scripts inline index lists where there is an item
+FRONTEND = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 T = TypeVar("T")
 
 

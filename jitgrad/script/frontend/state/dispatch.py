@@ -145,6 +145,13 @@ def watch(context: Context, op: str, inputs: tuple[Value, ...], attrs: dict[str,
 
 
 @Slot
+def after_call(context: Context, result: Any, generates: bool) -> Any:
+    """After an inlined call inside a `try`: the result, where no exception has left the function. One that `generates`
+    has given its items to a consumer."""
+    raise NotImplementedError
+
+
+@Slot
 def announce_stores(context: Context) -> None:
     """Before a node that may raise: say which deferred stores the exception has to find made."""
     raise NotImplementedError

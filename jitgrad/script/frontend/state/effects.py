@@ -1,6 +1,7 @@
 """What leaves the program or may end it: raises, checks, and other operations with an effect."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from jitgrad.errors import (InvalidOperation, JitgradError, ShapeMismatch, TypeMismatch, UnresolvedAttribute,
@@ -59,6 +60,17 @@ def raise_now(context: Context, error: type[BaseException], template: tuple[Any,
     dispatch.announce_stores(context)
     context.builder.emit("check", (false, *values), error=error, template=template)
     return Raised()
+
+
+@contextmanager
+def unhandled(context: Context, sure: bool = True) -> Iterator[None]:
+    """Let no `try` see the checks inside, where it is `sure` that they hold."""
+    tries = context.tries
+    context.tries = [] if sure else tries
+    try:
+        yield
+    finally:
+        context.tries = tries
 
 
 def no_attribute(context: Context, owner: str, name: str, *, what: str = "", says: str = "", hint: str = ""

@@ -280,7 +280,7 @@ def _inline(context: Context, node: Any, source: Any, fn: Any, outer: Frame | No
         values = context.state.values
         for name in frame.scope.local - frame.scope.captured:
             values.pop((frame.id, name), None)
-        return result
+        return dispatch.after_call(context, result, consumer is not None) if context.tries else result
 
     return Generator(context, run) if frame.scope.yields else run(context)
 
@@ -308,8 +308,8 @@ def _too_deep(context: Context, source: Source, fn: Any, outer: Frame | None) ->
     place = context.span()
     return UnsupportedCall(f"the calls are more than {DEPTH} deep", place and replace(place, caller=None),
                            hint="a function may call itself in statements, branches, loops and lists; where it does so "
-                                "in a generator expression, `with` or `try`, write a `while` loop with a list as the "
-                                "stack")
+                                "in a generator expression, `with` or `try`, or reads a variable afterwards that only "
+                                "some ways have bound, write a `while` loop with a list as the stack")
 
 
 def bind(context: Context, node: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any],

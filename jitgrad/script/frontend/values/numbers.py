@@ -188,6 +188,14 @@ def compare(context: Context, op: str, a: Any, b: Any) -> Any:
     return result
 
 
+def bounded(number: Number, low: int | None, end: Any) -> Number:
+    """The number, which in this block is at least `low` and less than `end`."""
+    number.low, number.high = low, size_of(end)
+    if isinstance(end, Number) and end.size is None:
+        number.context.remember(("below", number.value, end.value), True)
+    return number
+
+
 def _remember_bounds(context: Context, result: Number, op: str, a: Number, b: int) -> None:
     """Note of `a op b`, which is `result`, how large the int `a` is at least where it holds, and where it does not."""
     if a.number_type is not int or a.size is not None:
@@ -252,6 +260,9 @@ def _by_bounds(op: str, a: Number, b: Any, size_b: Size | None) -> bool | None:
         gap = size_b - a.high
         if a.context.sizes.at_least(gap, 0):
             return op == "lt"
+    if op in ("lt", "ge") and isinstance(b, Number) and size_b is None and a.context.recall(
+            ("below", a.value, b.value)):
+        return op == "lt"
     low = low_of(a) if type(b) is int else None
     if low is not None:
         if op in ("lt", "ge") and low >= b:

@@ -170,8 +170,9 @@ class BoxedKind(Kind):
 
 def _item(context: Context, value: Any, k: Any) -> Any:
     """Item k of an alternative that is gone over."""
-    if isinstance(value, (tuple, SymList)):
-        return protocol.get_item(context, value, k)
+    if isinstance(value, (tuple, SymList, SymTensor)):
+        with effects.unhandled(context):
+            return protocol.get_item(context, value, k)
     return protocol.iterate(context, value).item(context, k)
 
 

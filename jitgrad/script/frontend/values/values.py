@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HELD",
+    "THROWN",
     "TYPES",
     "UNBOUND",
     "Borrowed",
@@ -78,6 +79,16 @@ class _Unbound:
 
 
 UNBOUND = _Unbound()
+
+
+class _Thrown:
+    """What a function returns that an exception leaves, on its way to a handler in another function."""
+
+    def __repr__(self) -> str:
+        return "<thrown>"
+
+
+THROWN = _Thrown()
 
 
 class Union:
