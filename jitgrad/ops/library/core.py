@@ -391,10 +391,8 @@ def require_castable(operands: Sequence[Any], targets: Sequence[Any], what: str 
                      error: type[Exception] = RuntimeError) -> None:
     """`error`, with words for the operands, where what they promote to cannot be written to a target."""
     given = [x for x in operands if isinstance(x, OPERAND)]
-    if not given:
-        return
-    d = result_dtype(*given)
-    for t in targets:
+    for t in targets if given else ():
+        d = result_dtype(*given)
         if d.category > t.dtype.category:
             raise error(f"{what or 'result type ' + word(d)} can't be cast to the desired output type {word(t.dtype)}")
 
