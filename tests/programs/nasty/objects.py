@@ -518,3 +518,15 @@ def texts_of_what_holds_itself(n: int):
     c.log = [c]
     print(d, t, c)
     return f"{d}", n
+
+
+@nasty(lambda: (v(1, 2), 2), lambda: (v(1, 2), 1), lambda: (v(1, 2), 0))
+def an_outer_loop_walks_on(x, n: int):
+    """The inner loop's variable is None or what the outer one is at, another object in each of its iterations."""
+    at = Link(x, [0], Link(x * 2, [1]))
+    seen = Link(x * 3, [2]) if n > 1 else None
+    for _ in range(n):
+        for _ in range(n):
+            seen = at
+        at = at.next
+    return seen.x * 2, seen.n

@@ -206,3 +206,38 @@ def what_is_not_needed(x, c):
     with torch.no_grad():
         y.zero_()
     return z[0], z[1], z[2], z[3], z[5]
+
+
+class Holder:
+    def __init__(self, h):
+        self.h = h
+
+
+@nasty(lambda: (p(1, 2), 2), lambda: (p(1, 2), 1), lambda: (p(1, 2), 0), lambda: (v(1, 2), 2))
+def by_a_name_that_is_bound_again(x, n: int):
+    """What holds the written memory has another name in each iteration."""
+    held = Holder(x.tanh())
+    for _ in range(n):
+        held.h *= 0.5
+        held = held
+    return held.h
+
+
+@nasty(lambda: (p(1, 2), 2), lambda: (p(1, 2), 1), lambda: (p(1, 2), 0))
+def by_a_variable_of_the_loop(x, n: int):
+    """The first iteration writes to what a gradient needs, the others to what the iteration before it made."""
+    h = x.exp()
+    for _ in range(n):
+        h *= 0.5
+        h = h.sin()
+    return h
+
+
+@nasty(lambda: (p(1, 2), 2), lambda: (p(1, 2), 0))
+def by_a_variable_with_memory_of_its_own(x, n: int):
+    """No derivative reads what is written."""
+    h = x.exp() + 1
+    for _ in range(n):
+        h *= 0.5
+        h = h + x
+    return h

@@ -92,8 +92,9 @@ def overwritten(context: Context, path: Sequence[Block], outputs: Sequence[Value
     """For each of `outputs`, values at the end of `path`, whether its gradient needs a value that was overwritten.
 
     """
-    found, replaced = list(versions.of(context).overwritten()), list(versions.of(context).replaced())
-    if not found and not replaced:
+    known = versions.of(context)
+    found, replaced, entering = list(known.overwritten()), list(known.replaced()), list(known.entering())
+    if not found and not replaced and not entering:
         return [(False, ())] * len(outputs)
     behind = inner.dependencies([n for b in path for n in b.nodes], outputs)
     reached = [reachable([v], behind) for v in outputs]
@@ -102,6 +103,10 @@ def overwritten(context: Context, path: Sequence[Block], outputs: Sequence[Value
             raise UnsupportedCall("a write by way of `.data` to what a gradient needs: eager would not notice, and "
                                   "make the gradient of what was written", w.span or context.span(),
                                   hint="write `with torch.no_grad():` around it, and `.clone()` what is still needed")
+    if any(s.result in r for s in entering for r in reached):
+        raise UnsupportedCall("a loop may write to what a gradient needs, by a variable that it also binds anew",
+                              context.span(), hint="`.clone()` what the gradient needs before the loop, or let the "
+                              "loop make a new tensor: `h = h * 0.5` for `h *= 0.5`")
     found = [(s, n) for s, n in found if any(s.result in r for r in reached)]
     if versions.UNCOUNTED in context.decisions:  # what only some runs overwrite has its gradient all the same
         found = [(s, n) for s, n in found if n is not None]

@@ -76,6 +76,7 @@ class Versions:
         saves: by the first result of the operation that reads them again.
         writes: by storage.
         later: the storage that two of a branch's sides are after it.
+        entered: by loop, the storage that one from before it is at its head.
         paused: in operations that are made of others here, and are one for eager; where memory is exchanged.
     """
 
@@ -83,6 +84,7 @@ class Versions:
     saves: dict[Value, list[Save]] = field(default_factory=dict)
     writes: dict[Any, list[Write]] = field(default_factory=dict)
     later: dict[Any, Any] = field(default_factory=dict)
+    entered: dict[Any, dict[Any, Any]] = field(default_factory=dict)
     paused: bool = False
 
     def operation(self, results: Sequence[Value], operands: Sequence[Value]) -> None:
@@ -123,16 +125,33 @@ class Versions:
             for s in [s for saves in self.saves.values() for s in saves]:
                 yield from [(s, w) for w in self._writes(s.storage) if w.data and w.number > s.number]
 
+    def entering(self) -> Iterator[Save]:
+        """What a loop may have written after it was saved, by a variable that it binds anew."""
+        for s in [s for saves in self.saves.values() for s in saves] if self.entered else ():
+            heads = [h for after in self._after(s.storage) for h in self._heads(after)]
+            if any(w.number > s.number for h in heads for w in self._writes(h)):
+                yield s
+
+    def _heads(self, storage: Any) -> Iterator[Any]:
+        """What a storage is at the heads of loops, and of those in them."""
+        for head in [d[storage] for d in self.entered.values() if storage in d]:
+            yield head
+            yield from self._heads(head)
+
     def last(self, storage: Any) -> Any:
         """What a storage is after the branches that follow."""
         while storage in self.later:
             storage = self.later[storage]
         return storage
 
-    def _writes(self, storage: Any) -> Iterator[Write]:
+    def _after(self, storage: Any) -> Iterator[Any]:
         while storage is not None:
-            yield from self.writes.get(storage, ())
+            yield storage
             storage = self.later.get(storage)
+
+    def _writes(self, storage: Any) -> Iterator[Write]:
+        for s in self._after(storage):
+            yield from self.writes.get(s, ())
 
 
 def leads(outer: tuple[Block, ...], path: tuple[Block, ...]) -> bool:
@@ -166,6 +185,13 @@ def is_counted(context: Context) -> bool:
 def count(context: Context, storage: Any) -> Any:
     """How often memory was written, as far as that is counted."""
     return context.state.values.get(("version", storage), 0)
+
+
+def enter(context: Context, loop: Any, before: Sequence[Any], cells: Sequence[Any]) -> None:
+    """A loop begins: what was there before it is there under other names at its head."""
+    if len(before) == len(cells):
+        of(context).entered.setdefault(loop, {}).update(
+            {b: c for b, c in zip(before, cells, strict=True) if b is not c})
 
 
 def follow(context: Context, ended: Mapping[Any, Any], body: Block) -> None:

@@ -109,11 +109,11 @@ class Head:
                           mine.leaf or remembered.leaf, remembered.origin, device=mine.device)
         if isinstance(mine, Num) and isinstance(remembered, Num):
             return Num(remembered.kind if remembered.kind is object else mine.kind, remembered.low)
-        if isinstance(remembered, ListOf) or isinstance(mine, ListOf):
+        if isinstance(mine, ListOf) or not isinstance(remembered, (Num, Either)):
             return mine
-        if isinstance(remembered, (Num, Either)):
-            return remembered
-        return mine
+        cells = [cell_of(s) for s in remembered.statics] if isinstance(remembered, Either) else []
+        made_before = any(c is not None and not self._is_older(c) for c in cells)  # by another pass of a loop around
+        return mine if made_before else remembered
 
     def _is_older(self, cell: Any) -> bool:
         """Whether a storage or container was there before the loop."""
@@ -169,10 +169,11 @@ class Head:
                 like = locations.fetch(context, self.entry, key)
                 self.first.update({p: first for p, first in zip(values, self._parts(t, like), strict=True) if first})
                 state.values[key] = merge.rebuild_location(context, key, self._noted(key, t), iter(values), like)
-                cells = list(copied(state, t, state.values[key]))
+                cells, before = list(copied(state, t, state.values[key])), list(copied(self.entry, t, like))
+                versions.enter(context, self.key, before, cells)
                 if key in self.copies:
                     copies.share(context, CHOSEN, *cells)
-                copies.stand(context, cells, copied(self.entry, t, like), key in self.chosen)
+                copies.stand(context, cells, before, key in self.chosen)
                 if key in self.listed or run_lists.is_listed(context, like):
                     run_lists.freeze(context, state.values[key])
         return tuple(params)
