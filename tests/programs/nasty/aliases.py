@@ -346,3 +346,55 @@ def one_view_returned_twice(x):
     a, y = x[0], x * 2
     b = y[1]
     return a, [a, x[0]], {"b": b, "y": y}, b
+
+
+class Held:
+    def __init__(self, h, n):
+        self.h, self.n = h, n
+
+
+@nasty(lambda: (v(1, 2), 2), lambda: (v(1, 2), 1), lambda: (v(1, 2), 0))
+def written_by_another_name_in_a_loop_in_a_loop(x, n: int):
+    """The inner loop's variable is bound anew in each iteration, and is what another name refers to all the time."""
+    one = Held(x * 1, 0)
+    other = one
+    for _ in range(n):
+        for _ in range(2):
+            other.h *= 0.5
+            other.n += 1
+            other = other
+    return one.h, one.n, one is other
+
+
+@nasty(lambda: (v(1, 2), 2), lambda: (v(1, 2), 1), lambda: (v(1, 2), 0))
+def argument_written_in_a_loop_in_a_loop(x, n: int):
+    """The memory that is written in one of two branches is an argument's."""
+    held = Held(x.detach(), 0)
+    for _ in range(n):
+        for _ in range(2):
+            if n > 1:
+                held = held
+            else:
+                held.h *= 0.5
+    return x.sum()
+
+
+@nasty(lambda: (v(1, 2), 2), lambda: (v(1, 2), 1), lambda: (v(1, 2), 0))
+def changed_around_a_loop_that_looks(x, n: int):
+    """An attribute is a constant before the outer loop, and not when its second iteration gets to the inner one."""
+    held = Held(x * 1, 0) if n else None
+    for _ in range(2):
+        for _ in range(2):
+            if held is not None:
+                pass
+        held.n += 1
+    return x * held.n
+
+
+@nasty(lambda: (v(1, 2), v(3, 4), 0), lambda: (v(1, 2), v(3, 4), 1))
+def a_loop_that_raises_at_once(x, y, n: int):
+    """What comes after it has seen no iteration: x is the argument."""
+    for k in range(n):
+        x, y = y, x
+        raise ValueError(k)
+    return [x, y]

@@ -122,7 +122,10 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
     carries = head.lower(entry)
     dispatch.settle_loop(context, block, results[len(results) - len(params):], carries)
     _emit(context, head, block, carries, trips, first)
-    versions.follow(context, end.values, block)
+    if dead:  # what comes after it has seen no iteration
+        context.state = entry
+    else:
+        versions.follow(context, end.values, block)
     losses.forget(context)
 
 

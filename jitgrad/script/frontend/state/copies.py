@@ -20,11 +20,13 @@ class Copies:
         shared: cells of which there is a copy that should be the same object, or which are one: why.
         chosen: merged storages that a branch or a loop makes stand for a tensor that the script was given.
         stands: which of these a merged storage may stand for, what a loop's variable is before the loop included.
+        changed: cells of which a loop changes the copy that it has at its head.
     """
 
     shared: dict[Any, str] = field(default_factory=dict)
     chosen: set[Any] = field(default_factory=set)
     stands: dict[Any, set[Any]] = field(default_factory=dict)
+    changed: set[Any] = field(default_factory=set)
 
 
 def of(context: Context) -> Copies:

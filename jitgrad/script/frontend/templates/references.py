@@ -49,6 +49,13 @@ def copied(state: State, t: Template, value: Any) -> Iterator[Any]:
                 yield from copied(state, item, held[name])
 
 
+def names_of(held: Any) -> tuple[Any, ...]:
+    """The keys or indices of what a container holds, or of its template."""
+    if isinstance(held, (Record, dict)):
+        return held.names if isinstance(held, Record) else tuple(held)
+    return tuple(range(len(held.items if isinstance(held, Items) else held)))
+
+
 def as_copies(t: Template) -> Template:
     """The template of what is a copy."""
     if isinstance(t, Either):

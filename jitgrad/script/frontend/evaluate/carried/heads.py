@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from jitgrad.classes import dataclass, field, replace
@@ -16,7 +17,7 @@ from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, St
 from jitgrad.script.frontend.templates.identities import cell_of, given, references, written
 from jitgrad.script.frontend.templates.of_values import template_of
 from jitgrad.script.frontend.templates.records import Record
-from jitgrad.script.frontend.templates.references import CHOSEN, Outside, as_copies, copied
+from jitgrad.script.frontend.templates.references import CHOSEN, Outside, as_copies, copied, names_of
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Clash, Template
@@ -109,11 +110,13 @@ class Head:
                           mine.leaf or remembered.leaf, remembered.origin, device=mine.device)
         if isinstance(mine, Num) and isinstance(remembered, Num):
             return Num(remembered.kind if remembered.kind is object else mine.kind, remembered.low)
-        if isinstance(mine, ListOf) or not isinstance(remembered, (Num, Either)):
-            return mine
-        cells = [cell_of(s) for s in remembered.statics] if isinstance(remembered, Either) else []
-        made_before = any(c is not None and not self._is_older(c) for c in cells)  # by another pass of a loop around
-        return mine if made_before else remembered
+        if isinstance(remembered, Num) and not isinstance(mine, ListOf):
+            return remembered
+        if isinstance(remembered, Either) and not isinstance(mine, ListOf) and all(
+                c is None or self._is_older(c) for c in map(cell_of, remembered.statics)):  # not of an earlier pass
+            with suppress(Clash):
+                return mine.join(remembered, self.widen)
+        return mine
 
     def _is_older(self, cell: Any) -> bool:
         """Whether a storage or container was there before the loop."""
@@ -228,17 +231,19 @@ class Head:
         """Note which locations hold copies: of what was there before the loop, or of what two places refer to."""
         context = self.context
         counts = Counter(cell_of(v) for held in self.entry.values.values() for _, v in references(held))
-        found, known = {}, copies.of(context).shared
+        found, known, own = {}, copies.of(context).shared, copies.of(context).stands
+        changed = copies.of(context).changed
         for key, t in self.templates.items():
-            before = locations.fetch(context, self.entry, key)
-            after = locations.fetch(context, end, key)
-            found[key] = ({c for c in copied(self.entry, t, before) if given(c) or counts[c] > 1 or c in known},
-                          set(copied(end, t, after)))
+            before = set(copied(self.entry, t, locations.fetch(context, self.entry, key)))
+            after = set(copied(end, t, locations.fetch(context, end, key)))
+            found[key] = {c for c in before if given(c) or counts[c] > 1 or c in known or c in own}, after
+            if any(c in changed or head.values[c] is not end.values.get(c)
+                   for c in copied(head, t, head.values.get(key)) if c in head.values):
+                changed |= before
         again = Counter(c for _, after in found.values() for c in after)
         shared: set[Any] = set()
         for key, (before, after) in found.items():
             older = {c for c in after if c in known or self._is_older(c)}
-            own = copies.of(context).stands
             mine = {s for c in copied(head, self.templates[key], head.values.get(key)) for s in own.get(c, ())}
             if any(given(c) or not mine.issuperset(own.get(c, ())) for c in after):
                 self.chosen.add(key)
@@ -247,7 +252,7 @@ class Head:
                 shared |= before | older | set(copied(head, self.templates[key], head.values.get(key)))
         copies.share(context, CHOSEN, *shared)
         for cell in shared:
-            if cell in head.values and head.values[cell] is not end.values.get(cell):
+            if cell in changed or (cell in head.values and head.values[cell] is not end.values.get(cell)):
                 raise copies.changed(context, cell)
 
     def _changes(self, head: State, end: State, names: frozenset[str]) -> Iterator[tuple[Any, Any, Any]]:
@@ -413,13 +418,6 @@ def _staying(t: Template, remembered: Template, value: Any) -> Template:
         return t
     return t.of(tuple([Same(v) if isinstance(r, Same) else i
                        for i, r, v in zip(t.items, remembered.parts, held, strict=True)]))
-
-
-def names_of(held: Any) -> tuple[Any, ...]:
-    """The keys or indices of what a container holds, or of its template."""
-    if isinstance(held, (Record, dict)):
-        return held.names if isinstance(held, Record) else tuple(held)
-    return tuple(range(len(held.items if isinstance(held, Items) else held)))
 
 
 def _holds_a_set(t: Template) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from jitgrad.dims import Symbol, dim, substitute, symbols
 from jitgrad.ops.types import INT, OptionalType, TensorType
 from jitgrad.script.frontend.evaluate import merge
-from jitgrad.script.frontend.evaluate.carried.heads import names_of, of, plain, renamed_template
+from jitgrad.script.frontend.evaluate.carried.heads import of, plain, renamed_template
 from jitgrad.script.frontend.evaluate.carried.objects import (MOVES, NUMBERS, SEVERAL, ObjectHead, inherit, place_of,
                                                               referring_tensor, type_of)
 from jitgrad.script.frontend.state import copies, dispatch
@@ -18,6 +18,7 @@ from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, St
 from jitgrad.script.frontend.templates.identities import (Cell, by_value, cell_of, content_of, item_at, item_by_item,
                                                           like, references, referring, replaced, view_type)
 from jitgrad.script.frontend.templates.records import Record
+from jitgrad.script.frontend.templates.references import names_of
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor, read_if_there
