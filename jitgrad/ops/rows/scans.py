@@ -28,7 +28,7 @@ def _scan(function: str) -> Any:
             y = cpu_kernels().scanned(function, x, axis)
             if y is not None:
                 return y
-        return getattr(x, function)(axis=axis, dtype=x.dtype)
+        return getattr(xp, function)(x, axis=axis, dtype=x.dtype)
     return impl
 
 
