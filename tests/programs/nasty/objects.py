@@ -530,3 +530,17 @@ def an_outer_loop_walks_on(x, n: int):
             seen = at
         at = at.next
     return seen.x * 2, seen.n
+
+
+@nasty(lambda: (v(1, 2), 2), lambda: (v(1, 2), 1), lambda: (v(1, 2), 0))
+def made_anew_in_a_loop_in_a_loop(x, n: int):
+    """What refers to itself is another object after some iterations: what one of them holds is one of them again."""
+    link, k = Link(x, 1), 0
+    link.next = None
+    for _ in range(n):
+        k = 0
+        while k < n:
+            k += 1
+            link = Link(x + link.x, k)
+        link.next = link
+    return link.x, link.n, n > 0 and link.next is link

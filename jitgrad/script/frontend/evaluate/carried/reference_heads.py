@@ -27,6 +27,10 @@ from jitgrad.script.frontend.values.values import HELD, UNBOUND, RunPairs, Stora
 from jitgrad.script.graph.ir import Value, map_attr
 
 
+#: parts of a loop's objects that may each refer to one of several: one made of those may refer to several again
+PARTS = 64
+
+
 class ReferenceHead(ObjectHead):
     """What a loop carries: locations, and the contents of its objects."""
 
@@ -234,6 +238,9 @@ class ReferenceHead(ObjectHead):
             for _, ref in references(end.values.get(key)):
                 if is_held(ref) and not self._is_older(ref) and ref not in keys:
                     keys.append(ref)
+            if len(keys) > len(self.templates) + PARTS:
+                self.unsettled = keys[0]
+                raise self.unsettled_error()
 
     def _is_made(self, value: Any) -> bool:
         """Whether an alternative of a union is an object of this iteration, or a view that is another one in each."""
