@@ -211,7 +211,7 @@ def _extreme_place(F: Any, x: Any, axis: int, least: bool) -> Any:
 
 
 def _extreme_place_impl(xp: Any, x: Any, axis: int, least: bool) -> Any:
-    lines = x if axis == x.ndim - 1 else xp.moveaxis(x, axis, -1)
+    lines = x.swapaxes(axis, -1)
     k = xp.arange(lines.shape[-1])
     if xp is np:
         extremes = (np.minimum if least else np.maximum).accumulate(lines, axis=-1)
@@ -220,7 +220,7 @@ def _extreme_place_impl(xp: Any, x: Any, axis: int, least: bool) -> Any:
         back = xp.where(k <= k[:, None], lines[..., None, :], xp.asarray(
             dtypes.bounds(dtypes.from_numpy(x.dtype))[least], x.dtype))[..., ::-1]
         place = xp.minimum(len(k) - 1 - (back.argmin(axis=-1) if least else back.argmax(axis=-1)), k)
-    return place if axis == x.ndim - 1 else xp.moveaxis(place, -1, axis)
+    return place.swapaxes(axis, -1)
 
 
 register("nth_place", 1, SORT, "Where the n-th element in order is along an axis; if it is `spoiled`, the first NaN.",
