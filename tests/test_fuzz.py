@@ -84,7 +84,8 @@ def test_kinds_of_problems_ignore_numbers() -> None:
 
 
 def test_every_mode_is_tried_on_some_programs() -> None:
-    assert {m for seed in range(5) for m in compare.modes_of(seed)} == set(compare.MODES)
+    alone = {"interpreted", "native"}  # to see which of two differs; every other mode runs both of them
+    assert {m for seed in range(5) for m in compare.modes_of(seed)} == set(compare.MODES) - alone
     source = program(FIRST).source
     assert "def f(box, x, y" in session.as_method(source)
 
