@@ -26,7 +26,6 @@ from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.values import HELD, UNBOUND, RunPairs, Storage, SymTensor, Union, is_held, refers
 from jitgrad.script.graph.ir import Value, map_attr
 
-
 #: parts of a loop's objects that may each refer to one of several: one made of those may refer to several again
 PARTS = 64
 
