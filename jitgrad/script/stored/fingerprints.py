@@ -145,12 +145,15 @@ class Writer(Encoder):
         return to_plain(part) if name == "value" else list(part) if name == "path" else part
 
     def function(self, function: Any) -> Json:
-        """A function whose globals or closure are read: the root, one to be imported, or one found on a path."""
+        """A function whose globals or closure are read: the root, one to be imported, one that such a one wraps, or one
+        found on a path."""
         if function is self.root:
             return ["root"]
         try:
-            if import_by_name(function.__module__, function.__qualname__) is function:
-                return ["import", function.__module__, function.__qualname__]
+            named = import_by_name(function.__module__, function.__qualname__)
+            for word, found in (("import", named), ("wrapped", getattr(named, "__wrapped__", None))):
+                if found is function:
+                    return [word, function.__module__, function.__qualname__]
         except NotSavable:
             pass  # made by another function
         path = self._paths.pop(id(function), None)
@@ -209,7 +212,10 @@ class Reader(Decoder):
             return self.root
         if stored[0] == "import":
             return import_by_name(stored[1], stored[2])
-        found = self._found(self.source(stored[1]))
+        if stored[0] == "wrapped":
+            found: Any = getattr(import_by_name(stored[1], stored[2]), "__wrapped__", None)
+        else:
+            found = self._found(self.source(stored[1]))
         if not isinstance(found, (types.FunctionType, type)):
             raise Changed("another object is where a function was")
         return found

@@ -42,6 +42,16 @@ def test_a_second_function_is_loaded(folder):
         np.testing.assert_allclose(a, eager, rtol=1e-5)
 
 
+def test_what_the_library_composes_is_found_by_its_name(folder):
+    def loss(x, classes):
+        return nn.functional.cross_entropy(nn.functional.layer_norm(x, (3,)), classes)
+
+    for hits in range(2):
+        scripted = jitgrad.script(loss)
+        assert scripted(jitgrad.eye(3), jitgrad.arange(3)).item() == pytest.approx(loss(jitgrad.eye(3), jitgrad.arange(3)).item())
+        assert scripted.cache_info().disk_hits == hits
+
+
 def test_a_program_for_two_tensors_is_not_one_for_one_twice(folder):
     def both(x, y):
         return jitgrad.autograd.grad((x * 2 + y * 3).sum(), [x])[0]
