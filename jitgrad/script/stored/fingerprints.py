@@ -150,10 +150,11 @@ class Writer(Encoder):
         if function is self.root:
             return ["root"]
         try:
-            named = import_by_name(function.__module__, function.__qualname__)
+            name = function.__module__, function.__qualname__
+            named = import_by_name(*name)
             for word, found in (("import", named), ("wrapped", getattr(named, "__wrapped__", None))):
                 if found is function:
-                    return [word, function.__module__, function.__qualname__]
+                    return [word, *name]
         except NotSavable:
             pass  # made by another function
         path = self._paths.pop(id(function), None)
