@@ -154,6 +154,13 @@ def given(asked: Any, otherwise: dtype | None = None) -> dtype:
     raise TypeError(f"argument 'dtype' must be torch.dtype, not {type(asked).__name__}")
 
 
+def bounds(d: dtype) -> tuple[Any, Any]:
+    """What nothing of a dtype is smaller than, and larger."""
+    if d.is_floating_point:
+        return -math.inf, math.inf
+    return (False, True) if d.np.kind == "b" else (int(np.iinfo(d.np).min), int(np.iinfo(d.np).max))
+
+
 def promote_types(type1: dtype, type2: dtype) -> dtype:
     """The smallest dtype to which both can be cast, as `torch.promote_types`."""
     a, b = type1, type2
@@ -231,10 +238,3 @@ __all__ = ["bfloat16", "cdouble", "cfloat", "channels_last", "channels_last_3d",
            "contiguous_format", "dtype", "float16", "float32", "float64", "get_default_dtype", "int8", "int16", "int32",
            "int64", "layout", "legacy_contiguous_format", "memory_format", "preserve_format", "promote_types",
            "set_default_dtype", "strided", "uint8"]
-
-
-def bounds(d: dtype) -> tuple[Any, Any]:
-    """What nothing of a dtype is smaller than, and larger."""
-    if d.is_floating_point:
-        return -math.inf, math.inf
-    return (False, True) if d.np.kind == "b" else (int(np.iinfo(d.np).min), int(np.iinfo(d.np).max))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
+import types
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -36,15 +37,20 @@ def listed(value: Any) -> Any:
 
 
 def close(a: Any, b: Any) -> bool:
-    """Equal but for rounding: arrays, numbers, lists of them, nothing."""
-    a, b = listed(a), listed(b)
+    """Equal to an observer: kinds, structure, floats up to rounding."""
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return a.shape == b.shape and a.dtype == b.dtype and np.allclose(a, b, rtol=1e-6, atol=1e-8, equal_nan=True)
-    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return len(a) == len(b) and all(map(close, a, b))
-    if isinstance(a, float) and isinstance(b, float):
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(close(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(close(v, b[k]) for k, v in a.items())
+    if isinstance(a, float):
         return bool(np.isclose(a, b, rtol=1e-6, atol=1e-8, equal_nan=True))
-    return type(a) is type(b) and bool(a == b)
+    if isinstance(a, (types.FunctionType, type)):
+        return a is b
+    return bool(a == b)
 
 
 def nothing(target: int, value: Any) -> None:
@@ -95,8 +101,9 @@ def beside(graph: Graph, native: Program, results: int) -> Program:
         print(got.printed, end="")
         found = got.shown(results)
         for what, a in expected.shown(results).items():
-            if not close(a, b := found[what]):
-                raise Difference(f"{what} of `{graph.name}`: {a!r} interpreted, {listed(b)!r} native") from got.error
+            a, b = listed(a), listed(found[what])
+            if not close(a, b):
+                raise Difference(f"{what} of `{graph.name}`: {a!r} interpreted, {b!r} native") from got.error
         if got.error is not None:
             raise got.error
         return got.outputs

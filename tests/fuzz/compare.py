@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import tempfile
-import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,25 +15,9 @@ import numpy as np
 import jitgrad
 from jitgrad import config
 from tests.fuzz import beside, world
+from tests.fuzz.beside import close
 from tests.fuzz.generator import program
 from tests.fuzz.session import Outcome, SavedSession, Session, as_method, compile_source, optimizer_of
-
-
-def close(a: Any, b: Any) -> bool:
-    """Equal to an observer: kinds, structure, floats up to rounding."""
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return a.shape == b.shape and a.dtype == b.dtype and np.allclose(a, b, rtol=1e-6, atol=1e-8, equal_nan=True)
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, list):
-        return len(a) == len(b) and all(close(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(close(v, b[k]) for k, v in a.items())
-    if isinstance(a, float):
-        return bool(np.isclose(a, b, rtol=1e-6, atol=1e-8, equal_nan=True))
-    if isinstance(a, (types.FunctionType, type)):
-        return a is b
-    return bool(a == b)
 
 
 def foreseen(expected: Outcome, got: Outcome) -> bool:

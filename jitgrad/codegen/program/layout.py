@@ -13,7 +13,6 @@ A program for a device reads no Python objects: the addresses of its arrays and 
 how much shared memory a block may have, and where kernels with loops look whether to stop.
 """
 
-
 from jitgrad.classes import dataclass, field
 
 

@@ -47,7 +47,6 @@ def conj(input: AnyTensor[Tensor]) -> Tensor:
     return apply("conj", x) if x.dtype.is_complex else x
 
 
-
 def conj_physical(input: AnyTensor[Tensor]) -> Tensor:
     """`conj`."""
     return conj(input)
