@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import nullcontext
 from types import TracebackType
 from typing import Any, Generic, TypeVar
@@ -168,6 +169,8 @@ class Event:
 
     def synchronize(self) -> None:
         """Wait until the work before the event is done."""
+        while patient and not self.query():  # what runs may never end: Python sees signals meanwhile
+            time.sleep(1e-4)
         if self._event is not None:
             self._event.synchronize()
 

@@ -143,9 +143,9 @@ class Tensor(Memory, TensorBase["Tensor"]):
         """The only element as a Python number. RuntimeError for more or fewer."""
         if self._data.size != 1:
             raise RuntimeError(f"a Tensor with {self._data.size} elements cannot be converted to Scalar")
-        if type(self._data) is not _ndarray:
-            arrays.library(self._data).settled()
-        return self._data.item()
+        if type(self._data) is _ndarray:
+            return self._data.item()
+        return arrays.library(self._data).to_host(self._data).item()
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers; a number for a 0-dim tensor."""

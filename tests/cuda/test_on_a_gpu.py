@@ -60,12 +60,14 @@ def number(script: Any, x: Any) -> float:
     return float(found if isinstance(found, int) else found.sum())
 
 
+@pytest.mark.parametrize("first", [False, True], ids=["later", "first"])
 @pytest.mark.parametrize("function", [never, counting])
-def test_an_interrupt_ends_a_loop_that_never_would(function: Any) -> None:
-    """While Python waits for a number, and while native code does."""
+def test_an_interrupt_ends_a_loop_that_never_would(function: Any, first: bool) -> None:
+    """While Python waits for a number, while native code does, and at a script's first call."""
     script = torch.script(function)
-    script(torch.zeros(10000, device="cuda"))
-    torch.cuda.synchronize()
+    if not first:
+        number(script, torch.zeros(10000, device="cuda"))
+        torch.cuda.synchronize()
     timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     started = time.monotonic()

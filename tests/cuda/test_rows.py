@@ -105,13 +105,16 @@ def test_gradients(cuda: Any, name: str) -> None:
 def test_values_on_a_gpu(gpu: None, name: str) -> None:
     op = OPS[name]
     for d in DTYPES[op.dtypes]:
-        tolerance = {"float16": 2e-2, "bfloat16": 5e-2, "float32": 2e-5, "float64": 1e-11}.get(d.name, 0)
+        tolerance = {"float16": 2e-2, "bfloat16": 5e-2, "float32": 2e-5, "complex64": 2e-5, "float64": 1e-11,
+                     "complex128": 1e-11}.get(d.name, 0)
         for operands, attrs in cases(op):
             operands = convert(operands, d, op)
             for a, b in zip(results(name, operands, attrs, "cuda:0"), results(name, operands, attrs, "cpu"),
                             strict=True):
                 assert (a.dtype, a.shape) == (b.dtype, b.shape)
-                if OPS[name].kind is OPAQUE or a.dtype.kind in "fV":
+                if a.dtype.kind == "c":
+                    np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+                elif OPS[name].kind is OPAQUE or a.dtype.kind in "fV":
                     np.testing.assert_allclose(a.astype(float), b.astype(float), rtol=tolerance, atol=tolerance)
                 else:
                     np.testing.assert_array_equal(a, b)

@@ -114,6 +114,14 @@ class CupyModule:
         return self.cupy.concatenate(list(xs), axis=axis)
 
 
+def _wait(cupy: Any, array: Any) -> None:
+    """Wait for a CuPy array where Ctrl-C has to get through; not for a NumPy scalar."""
+    wait = patient.get(array.device.id) if patient and isinstance(array, cupy.ndarray) else None
+    if wait is not None:
+        with array.device:
+            wait(cupy.cuda.get_current_stream().ptr)
+
+
 class CupyNamespace(ArrayNamespace):
     """The rows on CuPy arrays. 0-dim operands may be NumPy scalars, which kernels take as arguments."""
 
@@ -133,6 +141,8 @@ class CupyNamespace(ArrayNamespace):
         if op.kind is OPAQUE:  # small matrices: computed by NumPy, as by compiled programs
             def on_host(*xs: Any, **attrs: Any) -> Any:
                 assert op.impl is not None
+                for x in xs:
+                    _wait(xp.cupy, x)
                 results = op.impl(np, *[xp.cupy.asnumpy(x) for x in xs], **attrs)
                 return tuple(map(xp.asarray, results)) if isinstance(results, tuple) else xp.asarray(results)
 
@@ -208,10 +218,7 @@ class CupyLibrary(Library):
             return self.cupy.asarray(array)
 
     def to_host(self, array: Any) -> Any:
-        wait = patient.get(array.device.id) if patient else None
-        if wait is not None:
-            with array.device:
-                wait(self.cupy.cuda.get_current_stream().ptr)
+        _wait(self.cupy, array)
         self.bounds.look()
         return self.cupy.asnumpy(array)
 

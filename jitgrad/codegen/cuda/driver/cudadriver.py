@@ -117,6 +117,8 @@ class CudaDriver(Driver):
         """
         self._here()
         key = source, tuple(names)
+        if self.has_loops and key not in self._loaded:
+            self.wait(None)  # the driver loads nothing while a kernel runs: for ever, if that never ends
         with self._lock:
             found = self._loaded.get(key)
             if found is None:
@@ -133,7 +135,7 @@ class CudaDriver(Driver):
     @cached_property
     def stops(self) -> Stops:
         """The words by which such kernels are told to stop."""
-        patient[self.device] = self._waited
+        patient[self.device] = self.wait
         ctypes.c_int64.from_address(self._code.address("jg_patient")).value = 1
         return Stops(self.api, self.allocate)
 
@@ -141,13 +143,13 @@ class CudaDriver(Driver):
         self._here()
         return self.stops.word(stream)
 
-    def _waited(self, stream: int | None) -> None:
+    def wait(self, stream: int | None) -> None:
         self._here()
         self.stops.wait(stream)
 
     def _awaited(self, stream: int | None) -> int:
         try:
-            self._waited(stream or 0)
+            self.wait(stream or 0)
             return 0
         except BaseException as error:
             return libraries.failed(error)

@@ -66,6 +66,10 @@ class Driver(Memory, ABC):
         """The address of a word that is not 0 while a stream's kernels with loops shall stop; 0: there is none."""
         return 0
 
+    def wait(self, stream: int | None) -> None:
+        """Until a stream's work is done, or that of all that loops ran on; what a signal's handler raises is raised."""
+        return
+
     @property
     def graphs(self) -> Graphs | None:
         """What replays the calls of host functions; None: nothing does."""

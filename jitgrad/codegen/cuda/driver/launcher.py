@@ -33,9 +33,11 @@ class DeviceWorkspace(Workspace):
         given: copies of arrays that were not on the device or not contiguous, by input.
         replay: what replays the calls of the host function as graphs, if anything does.
         retired: device memory that goes when the call has ended.
+        tried: whether no loop can run that did not end before. Until then a call waits for its own end: what would be
+            called next may have to be loaded, for which the driver waits, and then no signal is seen.
     """
 
-    __slots__ = ("changing", "chunks", "device", "given", "memory", "replay", "retired", "seen", "slots")
+    __slots__ = ("changing", "chunks", "device", "given", "memory", "replay", "retired", "seen", "slots", "tried")
 
     def __init__(self, interface: Interface, device: Driver, stream: int):
         super().__init__(interface)
@@ -45,6 +47,7 @@ class DeviceWorkspace(Workspace):
         self.block[Word.STREAM] = stream if self.replay is None else self.replay.address
         self.block[Word.SHARED] = self.device.shared
         self.block[Word.STOP] = self.device.stop_word(stream) if self.device.has_loops else 0
+        self.tried = not self.device.has_loops
         self.slots: dict[int, Any] = {}
         self.chunks: list[Any] = []
         self.seen: dict[int, Any] = {}
@@ -59,6 +62,11 @@ class DeviceWorkspace(Workspace):
         """Give the device what was called so far."""
         if self.replay is not None:
             self.replay.flush()
+
+    def watch(self) -> None:
+        """Wait for the end of a first call: what a signal's handler raises meanwhile ends it."""
+        self.device.wait(self.device.stream())
+        self.tried = True
 
     def provide(self, word: int, size: int) -> int:
         """Memory for a slot or a chunk; -1: forget all chunks but the newest."""
@@ -188,6 +196,7 @@ class DeviceLauncher(Launcher):
         else:
             lines += ["    w.replay.begin()", "    try:\n        status = native(w.address, 0)",
                       "    finally:\n        w.replay.finish()", "    w.retired.clear()"]
+        lines.append("    if not w.tried:\n        w.watch()")
         lines.append("    if w.given:\n        back(w, inputs)")
         lines.append("    if status:\n        failed(status, w, on_commit)")
         if face.commits:

@@ -114,7 +114,7 @@ class Replay:
             self.state.mode = DIRECT
 
     def close(self) -> None:
-        """Destroy the graphs, once the device has done with them."""
+        """Destroy the graphs."""
         self.direct = True
         self._forget(self._variants)
 
@@ -167,9 +167,7 @@ class Replay:
 
     def _forget(self, variants: Sequence[Variant]) -> None:
         gone = list(variants)
-        if gone:
-            self.graphs.api.call("cuStreamSynchronize", self.stream)
-        for variant in gone:
+        for variant in gone:  # one that still runs is destroyed by the driver when it has
             self._variants.remove(variant)
             variant.executable.close()
         for kept in self._variants:
