@@ -398,3 +398,15 @@ def a_loop_that_raises_at_once(x, y, n: int):
         x, y = y, x
         raise ValueError(k)
     return [x, y]
+
+
+@nasty(lambda: (v(1, 2), 2), lambda: (v(1, 2), 0))
+def list_in_an_object_that_a_loop_hands_on(x, n: int):
+    """Only the object has two names, and what is written is a list that it holds."""
+    one = Held(x, [])
+    other = one
+    for _ in range(n):
+        again = other
+        other = again
+    one.n.append(3)
+    return other.n

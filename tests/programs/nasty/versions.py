@@ -241,3 +241,24 @@ def by_a_variable_with_memory_of_its_own(x, n: int):
         h *= 0.5
         h = h + x
     return h
+
+
+@nasty(lambda: (p(1, 2), 2), lambda: (p(1, 2), 0), lambda: (p(1, 2), 1))
+def saved_before_a_loop_and_written_after_it(x, n: int):
+    """Without an iteration, what is written is what the square has saved."""
+    h = [x.tanh()]
+    squared = h[0] * h[0]
+    for _ in range(n):
+        h[0] = x * 2
+    h[0] *= 0.5
+    return squared + h[0]
+
+
+@nasty(lambda: (p(1, 2), 2), lambda: (p(1, 2), 0), lambda: (p(1, 2), 1))
+def saved_in_a_loop_and_written_after_it(x, n: int):
+    """By an attribute, which the loop binds anew."""
+    held = Holder(x.clone())
+    for _ in range(n):
+        held.h = x.tanh()
+    held.h *= 0.5
+    return held.h

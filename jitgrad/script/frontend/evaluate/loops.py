@@ -18,7 +18,7 @@ from jitgrad.script.frontend.evaluate.carried.reference_heads import ReferenceHe
 from jitgrad.script.frontend.state import dispatch, effects, versions
 from jitgrad.script.frontend.state.context import REFERENCES, Context, State
 from jitgrad.script.frontend.values import numbers
-from jitgrad.script.frontend.values.values import Number, SymList
+from jitgrad.script.frontend.values.values import Number, Storage, SymList
 from jitgrad.script.graph.ir import Block, Value
 
 PASSES = 8
@@ -125,7 +125,10 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
     if dead:  # what comes after it has seen no iteration
         context.state = entry
     else:
-        versions.follow(context, end.values, block)
+        none = None
+        if versions.is_counted(context):
+            none = numbers.negate(context, first) if trips is None else numbers.compare(context, "le", trips, 0)
+        versions.follow(context, block, [s for s in head.successors(end) if isinstance(s[-1], Storage)], none)
     losses.forget(context)
 
 

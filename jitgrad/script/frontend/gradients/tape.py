@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -94,7 +95,8 @@ def overwritten(context: Context, path: Sequence[Block], outputs: Sequence[Value
     """
     known = versions.of(context)
     found, replaced, entering = list(known.overwritten()), list(known.replaced()), list(known.entering())
-    if not found and not replaced and not entering:
+    skipping = list(known.skipping()) if versions.UNCOUNTED not in context.decisions else []
+    if not found and not replaced and not entering and not skipping:
         return [(False, ())] * len(outputs)
     behind = inner.dependencies([n for b in path for n in b.nodes], outputs)
     reached = [reachable([v], behind) for v in outputs]
@@ -110,7 +112,8 @@ def overwritten(context: Context, path: Sequence[Block], outputs: Sequence[Value
     found = [(s, n) for s, n in found if any(s.result in r for r in reached)]
     if versions.UNCOUNTED in context.decisions:  # what only some runs overwrite has its gradient all the same
         found = [(s, n) for s, n in found if n is not None]
-    if versions.VERSIONS not in context.decisions and any(n is None for _, n in found):
+    skipping = [x for x in skipping if any(x[0].result in r for r in reached)]
+    if versions.VERSIONS not in context.decisions and (skipping or any(n is None for _, n in found)):
         raise Restart(versions.VERSIONS, "a branch or loop may write what a gradient needs: writes are counted")
     sure = {s.result for s, n in found if n is not None}
     answers = history.requires_grad(path, outputs, sure.__contains__, operations=True)
@@ -120,7 +123,16 @@ def overwritten(context: Context, path: Sequence[Block], outputs: Sequence[Value
     for s, n in found:
         if n is None and s.result not in sure:
             again = any(s.result in reachable([p], behind) for b in s.loops for p in _used_again(b))
-            spoiled = _perhaps(context, path, outputs, s, again, spoiled)
+            now = versions.count(context, known.last(s.storage))
+            counted = _counted(context, path, s, again)
+            written = numbers.compare(context, "ne", now, counted)
+            spoiled = _perhaps(context, path, outputs, s, written, now, counted, spoiled)
+    for s, after, none in skipping:
+        since, counted = versions.count(context, known.last(after)), _counted(context, path, s, False)
+        written = functools.reduce(functools.partial(numbers.both, context), none,
+                                   numbers.compare(context, "ne", since, 0))
+        now = numbers.binary(context, "add", since, counted, checked=False)
+        spoiled = _perhaps(context, path, outputs, s, written, now, counted, spoiled)
     return spoiled
 
 
@@ -129,16 +141,18 @@ def _used_again(body: Block) -> set[Value]:
     return reachable(body.results, inner.dependencies(body.nodes, body.results)).intersection(body.params)
 
 
-def _perhaps(context: Context, path: Sequence[Block], outputs: Sequence[Value], s: versions.Save, again: bool,
-             spoiled: list[Spoiled]) -> list[Spoiled]:
-    """What is spoiled besides by a save that some runs overwrite; `again`: iterations go on with what it was for."""
-    now = versions.count(context, versions.of(context).last(s.storage))
+def _counted(context: Context, path: Sequence[Block], s: versions.Save, again: bool) -> Any:
+    """How often memory had been written when it was saved; `again`: iterations go on with what it was for."""
     known = {v for b in path for v in (*b.params, *(v for n in b.nodes for v in n.outputs))}
-    counted = s.counted
-    if isinstance(counted, Number) and counted.value not in known:
-        counted = numbers.binary(context, "sub", context.state.values.get(
-            ("first" if again else "latest", s.place), 0), 1, checked=False)
-    written = numbers.compare(context, "ne", now, counted)
+    if not isinstance(s.counted, Number) or s.counted.value in known:
+        return s.counted
+    return numbers.binary(context, "sub", context.state.values.get(
+        ("first" if again else "latest", s.place), 0), 1, checked=False)
+
+
+def _perhaps(context: Context, path: Sequence[Block], outputs: Sequence[Value], s: versions.Save, written: Any,
+             now: Any, counted: Any, spoiled: list[Spoiled]) -> list[Spoiled]:
+    """What is spoiled besides by a save that some runs overwrite: those in which it is `written`."""
     if written is False:
         return spoiled
     answers = history.requires_grad(path, outputs, lambda v: v is s.result, operations=True)

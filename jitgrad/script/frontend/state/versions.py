@@ -9,7 +9,7 @@ evaluation begins again with `VERSIONS`: then how often a storage was written is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from jitgrad.classes import dataclass, field
@@ -76,6 +76,7 @@ class Versions:
         saves: by the first result of the operation that reads them again.
         writes: by storage.
         later: the storage that two of a branch's sides are after it.
+        skipped: what a storage is after a loop without an iteration, and whether that is so.
         entered: by loop, the storage that one from before it is at its head.
         paused: in operations that are made of others here, and are one for eager; where memory is exchanged.
     """
@@ -84,6 +85,7 @@ class Versions:
     saves: dict[Value, list[Save]] = field(default_factory=dict)
     writes: dict[Any, list[Write]] = field(default_factory=dict)
     later: dict[Any, Any] = field(default_factory=dict)
+    skipped: dict[Any, list[tuple[Any, Any]]] = field(default_factory=dict)
     entered: dict[Any, dict[Any, Any]] = field(default_factory=dict)
     paused: bool = False
 
@@ -131,6 +133,19 @@ class Versions:
             heads = [h for after in self._after(s.storage) for h in self._heads(after)]
             if any(w.number > s.number for h in heads for w in self._writes(h)):
                 yield s
+
+    def skipping(self) -> Iterator[tuple[Save, Any, list[Any]]]:
+        """What was written after it was saved if loops between had no iteration: what it is then, and if so."""
+        for s in [s for saves in self.saves.values() for s in saves] if self.skipped else ():
+            for after, none in self._skipped(s.storage):
+                if any(w.number > s.number and not w.data for w in self._writes(after)):
+                    yield s, after, none
+
+    def _skipped(self, storage: Any) -> Iterator[tuple[Any, list[Any]]]:
+        for one in self._after(storage):
+            for after, none in self.skipped.get(one, ()):
+                yield after, [none]
+                yield from ((last, [none, *more]) for last, more in self._skipped(after))
 
     def _heads(self, storage: Any) -> Iterator[Any]:
         """What a storage is at the heads of loops, and of those in them."""
@@ -194,14 +209,15 @@ def enter(context: Context, loop: Any, before: Sequence[Any], cells: Sequence[An
             {b: c for b, c in zip(before, cells, strict=True) if b is not c})
 
 
-def follow(context: Context, ended: Mapping[Any, Any], body: Block) -> None:
-    """A loop has ended: what its last iteration made goes on under other names."""
-    for key, value in ended.items():
-        after: Any = context.state.values.get(key)
-        storage, other = getattr(value, "storage", None), getattr(after, "storage", None)
-        if other is not None and storage is not None and storage is not other and storage.block is body and not (
-                value.path or after.path):
-            of(context).later[storage] = other
+def follow(context: Context, body: Block, successors: Iterable[tuple[Any, Any, Any]], none: Any) -> None:
+    """A loop has ended: what its last iteration made goes on under another name, or what was there before it, if there
+    was no iteration (`none`)."""
+    known = of(context)
+    for before, ended, after in successors:
+        if ended is not None and ended.block is body:
+            known.later[ended] = after
+        if before is not None and before is not after and none is not False:
+            known.skipped.setdefault(before, []).append((after, none))
 
 
 def save(context: Context, result: Value, tensor: Any, origin: str, operand: bool = True) -> None:

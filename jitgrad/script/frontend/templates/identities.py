@@ -6,6 +6,7 @@ is one of several objects by a tag, a `Union`. So a write reaches the one that t
 it sees the write.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
@@ -54,6 +55,18 @@ def references(value: Any, steps: Steps = ()) -> Iterator[tuple[Steps, Any]]:
         yield from references(value.statics, (*steps, "one of"))
         if value.inner is not None:
             yield from _referenced(value.inner, (*steps, "inner"))
+
+
+def shared(state: State) -> set[Cell]:
+    """What more than one place refers to, and what that holds."""
+    counts = Counter(cell_of(v) for held in state.values.values() for _, v in references(held))
+    pending = [c for c, n in counts.items() if n > 1]
+    found = set(pending)
+    while pending:
+        inside = {cell_of(v) for _, v in references(state.values.get(pending.pop()))} - found
+        found |= inside
+        pending += inside
+    return found
 
 
 def written(value: Any, before: State, after: State) -> bool:

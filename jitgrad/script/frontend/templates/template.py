@@ -18,11 +18,11 @@ makes the merged value from the block's outputs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
-from jitgrad.dims import Size
+from jitgrad.dims import Size, Symbol, dim, substitute
 from jitgrad.ops.types import Type
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates.sizes import Elements, Sizer
@@ -52,6 +52,11 @@ class Template:
     def renamed(self, size: Callable[[Size], Size]) -> Template:
         """The template with `size` applied to the sizes of its tensors, lists' elements apart."""
         return self.map(lambda t: t.renamed(size))
+
+    def after(self, fresh: Mapping[Symbol, Symbol]) -> Template:
+        """The template with the symbols of a loop's block replaced by those that the loop's node binds."""
+        mapping = {old: dim(new) for old, new in fresh.items()}
+        return self.renamed(lambda d: substitute(d, mapping))
 
     def opened(self, elements: Elements) -> Template:
         """The template of an element where only `elements` are known."""

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from jitgrad.classes import dataclass, field, replace
-from jitgrad.dims import Dim, Symbol, dim, substitute
+from jitgrad.dims import Dim, Symbol, dim
 from jitgrad.errors import ScriptError, TypeMismatch
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.state import copies, versions
@@ -14,7 +14,7 @@ from jitgrad.script.frontend.state.context import SETS, Context, Restart, State
 from jitgrad.script.frontend.state.layout import joined_order
 from jitgrad.script.frontend.templates import locations, pools, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static, of_the_run
-from jitgrad.script.frontend.templates.identities import cell_of, given, references, written
+from jitgrad.script.frontend.templates.identities import cell_of, given, shared, written
 from jitgrad.script.frontend.templates.of_values import template_of
 from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.references import CHOSEN, Outside, as_copies, copied, names_of
@@ -230,18 +230,18 @@ class Head:
     def _note_copies(self, head: State, end: State) -> None:
         """Note which locations hold copies: of what was there before the loop, or of what two places refer to."""
         context = self.context
-        counts = Counter(cell_of(v) for held in self.entry.values.values() for _, v in references(held))
+        several = shared(self.entry)
         found, known, own = {}, copies.of(context).shared, copies.of(context).stands
         changed = copies.of(context).changed
         for key, t in self.templates.items():
             before = set(copied(self.entry, t, locations.fetch(context, self.entry, key)))
             after = set(copied(end, t, locations.fetch(context, end, key)))
-            found[key] = {c for c in before if given(c) or counts[c] > 1 or c in known or c in own}, after
+            found[key] = {c for c in before if given(c) or c in several or c in known or c in own}, after
             if any(c in changed or head.values[c] is not end.values.get(c)
                    for c in copied(head, t, head.values.get(key)) if c in head.values):
                 changed |= before
         again = Counter(c for _, after in found.values() for c in after)
-        shared: set[Any] = set()
+        merged: set[Any] = set()
         for key, (before, after) in found.items():
             older = {c for c in after if c in known or self._is_older(c)}
             mine = {s for c in copied(head, self.templates[key], head.values.get(key)) for s in own.get(c, ())}
@@ -249,9 +249,9 @@ class Head:
                 self.chosen.add(key)
             if before or older or any(again[c] > 1 for c in after):
                 self.copies.add(key)
-                shared |= before | older | set(copied(head, self.templates[key], head.values.get(key)))
-        copies.share(context, CHOSEN, *shared)
-        for cell in shared:
+                merged |= before | older | set(copied(head, self.templates[key], head.values.get(key)))
+        copies.share(context, CHOSEN, *merged)
+        for cell in merged:
             if cell in changed or (cell in head.values and head.values[cell] is not end.values.get(cell)):
                 raise copies.changed(context, cell)
 
@@ -391,7 +391,7 @@ class Head:
         context.state = state
         leaves = iter(outputs)
         for key, t in self.templates.items():
-            renamed = self._noted(key, renamed_template(t, fresh))
+            renamed = self._noted(key, t.after(fresh))
             value = merge.rebuild_location(context, key, renamed, leaves, locations.fetch(context, self.entry, key))
             state.values[key] = value
             if key in self.copies:
@@ -402,6 +402,13 @@ class Head:
                 run_lists.freeze(context, value)
         self._forget_clean(state)
         return state
+
+    def successors(self, end: State) -> Iterator[tuple[Any, Any, Any]]:
+        """What is something else after the loop: before it, at the end of an iteration, and what that is then."""
+        for key, t in self.templates.items():
+            found = [list(copied(s, t, locations.fetch(self.context, s, key)))
+                     for s in (self.entry, end, self.context.state)]
+            yield from zip(*found, strict=False)
 
     def _forget_clean(self, state: State) -> None:
         """What the loop writes is not known to be as memory has it."""
@@ -440,9 +447,3 @@ def plain(context: Context, t: Template, general: bool = False) -> Template:
     if isinstance(t, Same):
         return template_of(context, t.value, general)
     return t.map(lambda i: plain(context, i, general)) if isinstance(t, (Items, Record)) else t
-
-
-def renamed_template(t: Template, fresh: dict[Symbol, Symbol]) -> Template:
-    """A template with the block's symbols replaced by those that the loop's node binds."""
-    mapping = {old: dim(new) for old, new in fresh.items()}
-    return t.renamed(lambda d: substitute(d, mapping))

@@ -8,10 +8,10 @@ from typing import Any
 from jitgrad.dims import Symbol, dim, substitute, symbols
 from jitgrad.ops.types import INT, OptionalType, TensorType
 from jitgrad.script.frontend.evaluate import merge
-from jitgrad.script.frontend.evaluate.carried.heads import of, plain, renamed_template
+from jitgrad.script.frontend.evaluate.carried.heads import of, plain
 from jitgrad.script.frontend.evaluate.carried.objects import (MOVES, NUMBERS, SEVERAL, ObjectHead, inherit, place_of,
                                                               referring_tensor, type_of)
-from jitgrad.script.frontend.state import copies, dispatch
+from jitgrad.script.frontend.state import copies, dispatch, versions
 from jitgrad.script.frontend.state.context import State
 from jitgrad.script.frontend.templates import item_origins, unions
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static, payload
@@ -313,6 +313,7 @@ class ReferenceHead(ObjectHead):
         for cell, n in self.origins.items():
             cell.origin = tuple([Value(INT) for _ in range(n)])
             params += cell.origin
+        versions.enter(context, self.key, [cell_of(v) for v in self.begun.values()], [*self.begun])
         return tuple(params)
 
     def lower(self, state: State) -> list[Value]:
@@ -366,12 +367,19 @@ class ReferenceHead(ObjectHead):
 
         leaves = iter(outputs)
         for key, t in self.templates.items():
-            value = merge.rebuild_location(context, key, renamed_template(t, fresh), leaves, None)
+            value = merge.rebuild_location(context, key, t.after(fresh), leaves, None)
             state.values[made.get(key, key)] = replaced(value, after)
         for cell, n in self.origins.items():
             made[cell].origin = tuple([next(leaves) for _ in range(n)])
+        self._left = made
         self._forget_clean(state)
         return state
+
+    def successors(self, end: State) -> Iterator[tuple[Any, Any, Any]]:
+        for stand, after in self._left.items():
+            yield cell_of(self.begun.get(stand)), None, after
+        for ended, stand in self._after.items():
+            yield None, ended, self._left.get(stand)
 
 
 def _itself(value: Any) -> Any:
