@@ -61,7 +61,7 @@ class Derivative:
         outputs = [graph.outputs[i] for i, p in zip(self.outputs, present, strict=True) if p]
         wrt = [graph.inputs[i] for i in self.wrt]
         flow = Flow(graph, wrt, outputs)
-        context = Context(flow, frozen=residuals is not None, thorough=residuals is None)
+        context = Context(flow, frozen=residuals is not None, thorough=residuals is None and len(outputs) > 1)
         frame = FunctionFrame(context, graph.block, residuals, self._instead)
         frame.cotangents = [Value(cotangent_type(v.type), f"g_{v.name}" if v.name else "g") for v in outputs]
         results = _differentiate(context, frame, wrt, outputs, frame.cotangents)

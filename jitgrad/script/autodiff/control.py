@@ -25,6 +25,8 @@ def branches(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents)
     """The adjoint of an `if`."""
     context, builder = reverse.context, reverse.builder
     seeds = [cotangents.pop(v, None) for v in node.outputs]
+    if context.thorough:
+        context.conditions.add(node.inputs[0])
     captured = [w for w in reverse.flow.captures[node] if w in reverse.flow.wanted]
     mirrors, found = [], []
     for block in node.blocks:

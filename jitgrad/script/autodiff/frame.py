@@ -35,7 +35,8 @@ class Context:
         self.flow, self.amend = flow, Amendments(flow, frozen)
         self.builder = Builder()
         self.F = GraphNamespace(self.builder)
-        self.thorough = thorough  # bind every size that a backward for fewer cotangents might need
+        self.thorough = thorough  # have every size, and condition, that a backward for fewer cotangents might need
+        self.conditions: set[Value] = set()
         self.captures = Captures()
         self._free: dict[Node, dict[Symbol, None]] = {}
         self._dim_symbols: dict[Dim, tuple[Symbol, ...]] = {}
@@ -246,7 +247,7 @@ class Mirror(Frame):
         kept, self.needed = self.live()
         self.substitute()
         flow = self.context.flow
-        wanted = [v for v, image in self.images.items() if image in self.needed]
+        wanted = [v for v, image in self.images.items() if image in self.needed or v in self.context.conditions]
         for v in wanted:  # first what must be saved, then what may be made from it
             node = flow.producer.get(v)
             if node is None or not self.is_cheap(node):

@@ -102,7 +102,8 @@ class Checker:
 def compatible(source: Type, target: Type, binds: Sequence[Symbol] = ()) -> bool:
     """Whether a `source` may be where a `target` is said to be: equal but for sizes that may be equal.
 
-    Sizes over symbols in `binds`, or in a sequence's element, are taken as they come.
+    Sizes over symbols in `binds`, or in a sequence's element, are taken as they come; so is an Optional's size of
+    zero: nothing is typed so where a size was not known yet.
     """
     if isinstance(source, TensorType) and isinstance(target, TensorType):
         return (source.dtype is target.dtype and len(source.dims) == len(target.dims)
@@ -111,7 +112,10 @@ def compatible(source: Type, target: Type, binds: Sequence[Symbol] = ()) -> bool
     if isinstance(source, SeqType) and type(source) is type(target):
         return compatible(source.elem, target.elem, (*binds, *type_symbols(target.elem)))
     if isinstance(source, OptionalType) and isinstance(target, OptionalType):
-        return compatible(source.elem, target.elem, binds)
+        elem, wanted = source.elem, target.elem
+        if isinstance(elem, TensorType) and isinstance(wanted, TensorType) and len(elem.dims) == len(wanted.dims):
+            elem = TensorType(elem.dtype, tuple([s or t for s, t in zip(elem.dims, wanted.dims, strict=True)]))
+        return compatible(elem, wanted, binds)
     return source == target
 
 

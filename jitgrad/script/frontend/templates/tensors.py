@@ -21,7 +21,7 @@ from jitgrad.script.frontend.templates.run_lists import ELEMENT
 from jitgrad.script.frontend.templates.sizes import Elements, Sizer
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.values import heap, numbers
-from jitgrad.script.frontend.values.heap import of, read, stored, tensor_word
+from jitgrad.script.frontend.values.heap import of, shown, stored, tensor_word
 from jitgrad.script.frontend.values.protocol import argument
 from jitgrad.script.frontend.values.values import SymTensor, Union
 from jitgrad.script.graph.ir import Block, Value
@@ -161,12 +161,12 @@ def read_if_there(context: Context, tensor: SymTensor) -> Value:
     """The tensor's current value; an Optional where the tensor was made on one side of a branch, or in a loop."""
     held = stored(context, tensor.storage)
     if not isinstance(held.type, OptionalType):
-        return read(context, tensor)
+        return shown(context, tensor)
     if not tensor.path:
         return held
     there, missing = Block(), Block()
     with context.block(there):
-        whole = read(context, tensor)
+        whole = shown(context, tensor)
         value = context.one("opt.some", whole)
         there.results = (value,)
     with context.block(missing):
@@ -181,10 +181,10 @@ def read_or_nothing(context: Context, tensor: SymTensor) -> Value:
     """The tensor's current value, or zeros that nobody looks at: it is part of a container that may be missing."""
     held = stored(context, tensor.storage)
     if not isinstance(held.type, OptionalType):
-        return read(context, tensor)
+        return shown(context, tensor)
     there, missing = Block(), Block()
     with context.block(there):
-        there.results = (read(context, tensor),)
+        there.results = (shown(context, tensor),)
     (value,) = there.results
     assert isinstance(value.type, TensorType)
     unknown = of(context).optional_sizes

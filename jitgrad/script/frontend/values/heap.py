@@ -226,15 +226,21 @@ def copy(context: Context, tensor: SymTensor, value: Value | None = None) -> Sym
     storage = Storage(tensor.type_)
     storage.block, storage.inference = context.path[-1], context.inference
     storage.ordered, storage.device = layout.keeps_order(context, tensor), tensor.storage.device
-    context.state.values[storage] = read(context, tensor) if value is None else value
+    context.state.values[storage] = shown(context, tensor) if value is None else value
     return SymTensor(storage, marks(tensor.path), storage.type)
 
 
-def read(context: Context, tensor: SymTensor) -> Value:
-    """The tensor's current value."""
+def shown(context: Context, tensor: SymTensor) -> Value:
+    """The tensor's current value with its history, also where nothing is recorded: it is handed on, not computed with."""
     value = current_value(context, tensor.storage)
     for op, attrs in tensor.path:
         value = apply_view(context, value, op, attrs)
+    return value
+
+
+def read(context: Context, tensor: SymTensor) -> Value:
+    """The tensor's current value, for an operation."""
+    value = shown(context, tensor)
     if not context.grad and context.has_history(value):
         return apply_view(context, value, "detach", {})
     return value

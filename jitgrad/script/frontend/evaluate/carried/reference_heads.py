@@ -326,7 +326,7 @@ class ReferenceHead(ObjectHead):
             if isinstance(key, Storage):
                 if value is not None and not isinstance(value, Value):
                     if isinstance(value, SymTensor):
-                        value = (read_if_there if isinstance(t, Either) else heap.read)(context, value)
+                        value = (read_if_there if isinstance(t, Either) else heap.shown)(context, value)
                     else:
                         value = context.one("fill", numbers.value_of(context, value), shape=(), dtype=key.type.dtype)
             elif isinstance(key, HELD) and (isinstance(t, ListOf) or (isinstance(t, Record) and t.type is RunPairs)):
