@@ -15,7 +15,7 @@ from jitgrad.ops.types import BOOL, INT, map_dims
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.evaluate.carried.heads import Head, Peel
 from jitgrad.script.frontend.evaluate.carried.reference_heads import ReferenceHead
-from jitgrad.script.frontend.state import dispatch, effects, versions
+from jitgrad.script.frontend.state import copies, dispatch, effects, versions
 from jitgrad.script.frontend.state.context import REFERENCES, Context, State
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.values import Number, Storage, SymList
@@ -128,7 +128,10 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
         none = None
         if versions.is_counted(context):
             none = numbers.negate(context, first) if trips is None else numbers.compare(context, "le", trips, 0)
-        versions.follow(context, block, [s for s in head.successors(end) if isinstance(s[-1], Storage)], none)
+        successors = [s for s in head.successors(end) if isinstance(s[-1], Storage)]
+        versions.follow(context, block, successors, none)
+        for *sides, after in successors:
+            copies.stand(context, [after], sides, after in copies.of(context).chosen)
     losses.forget(context)
 
 

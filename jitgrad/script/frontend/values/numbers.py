@@ -19,6 +19,8 @@ from jitgrad.script.graph.ir import Value
 
 #: ints up to here are floats
 EXACT = 1 << 53
+#: times what a size is taken to be less than that
+LARGEST_FACTOR = 1 << 10
 
 
 def value_of(context: Context, number: Any) -> Value:
@@ -217,7 +219,8 @@ def learn(context: Context, condition: Value, outcome: bool) -> None:
 def _rounds_never(number: Any) -> bool:
     """Whether what is compared with this is less or greater as a float, too, where it is as it is."""
     if isinstance(number, Number):
-        return number.size is not None or number.high is not None
+        return number.high is not None or (isinstance(number.size, Dim) and all(
+            abs(factor) <= LARGEST_FACTOR for _, factor in number.size.terms))
     return abs(number) <= EXACT or not math.isfinite(number)
 
 
