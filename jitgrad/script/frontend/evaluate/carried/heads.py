@@ -322,17 +322,17 @@ class Head:
 
     def _join(self, key: Any, t: Template, before: Any, value: Any, end: State) -> Template:
         context = self.context
-        new = merge.template(context, key, value, outside=self._outside(before))
         t = plain(context, t)
-        if isinstance(t, Num) and isinstance(new, Tensor):
-            if not new.dims:
-                self.weak = True
-                return new  # a weak 0-dim tensor from the start
-            raise Peel
-        if isinstance(t, Tensor) and isinstance(new, (Num, Static)) and (
-                isinstance(new, Num) or type(new.value) in (int, float, bool)) and not t.dims:
-            return t
         try:
+            new = merge.template(context, key, value, outside=self._outside(before))
+            if isinstance(t, Num) and isinstance(new, Tensor):
+                if not new.dims:
+                    self.weak = True
+                    return new  # a weak 0-dim tensor from the start
+                raise Peel
+            if isinstance(t, Tensor) and isinstance(new, (Num, Static)) and (
+                    isinstance(new, Num) or type(new.value) in (int, float, bool)) and not t.dims:
+                return t
             joined = self.wider(t, t.join(new, self.widen)).enlist(context, before, value)
         except Clash as clash:
             raise self._clash(key, before, value, end, str(clash)) from None
