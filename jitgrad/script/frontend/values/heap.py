@@ -231,7 +231,7 @@ def copy(context: Context, tensor: SymTensor, value: Value | None = None) -> Sym
 
 
 def shown(context: Context, tensor: SymTensor) -> Value:
-    """The tensor's current value with its history, also where nothing is recorded: it is handed on, not computed with."""
+    """The tensor's current value, with its history where nothing is recorded, too: it is handed on."""
     value = current_value(context, tensor.storage)
     for op, attrs in tensor.path:
         value = apply_view(context, value, op, attrs)

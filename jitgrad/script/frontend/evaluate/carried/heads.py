@@ -1,6 +1,5 @@
 """What a loop carries, and as what: the head's variables, whose types are fitted to what the body does to them."""
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -9,12 +8,13 @@ from jitgrad.classes import dataclass, field, replace
 from jitgrad.dims import Dim, Symbol, dim
 from jitgrad.errors import ScriptError, TypeMismatch
 from jitgrad.script.frontend.evaluate import merge
+from jitgrad.script.frontend.evaluate.carried.copying import CopyingHead
 from jitgrad.script.frontend.state import copies, versions
 from jitgrad.script.frontend.state.context import SETS, Context, Restart, State
 from jitgrad.script.frontend.state.layout import joined_order
 from jitgrad.script.frontend.templates import locations, pools, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static, of_the_run
-from jitgrad.script.frontend.templates.identities import cell_of, given, shared, written
+from jitgrad.script.frontend.templates.identities import cell_of, written
 from jitgrad.script.frontend.templates.of_values import template_of
 from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.references import CHOSEN, Outside, as_copies, copied, names_of
@@ -56,20 +56,18 @@ def of(context: Context) -> Loops:
     return context.part(Loops)
 
 
-class Head:
+class Head(CopyingHead):
     """What a loop carries: location -> template, in order."""
 
     def __init__(self, context: Context, entry: State, key: Any):
-        self.context, self.entry, self.key = context, entry, key
-        self.templates: dict[Any, Template] = {}
+        super().__init__(context, entry)
+        self.key = key
         self.widen, self.number = Widener(context, Symbol().number), context.new_id()  # what is made later has more
         self.kept = of(context).kept_references.setdefault(key, set())  # names that stay the tensor that they were
         self.weak = False  # a number at the entry becomes a 0-dim tensor: right if there is an iteration
         self.unsettled: Any = None  # the location whose template changed last
         self.passes = 0  # how often the body was evaluated
         self.listed: set[Any] = set()  # locations of lists that the body puts into a list of run-time length
-        self.copies: set[Any] = set()  # locations that hold a copy of what something else refers to
-        self.chosen: set[Any] = set()  # locations that the body makes refer to what the script was given
         self.exits: set[Any] = set()  # exit flags and results: known to be unset at the head
         self.variables: dict[Value, str] = {}  # parameter -> the name of the variable that it is
         self.first: dict[Value, set[Value]] = {}  # parameter -> what it is in the first iteration, if that is known
@@ -117,10 +115,6 @@ class Head:
             with suppress(Clash):
                 return mine.join(remembered, self.widen)
         return mine
-
-    def _is_older(self, cell: Any) -> bool:
-        """Whether a storage or container was there before the loop."""
-        return given(cell) or cell in self.entry.values
 
     def _outside(self, beside: Any) -> Outside:
         """What a name at the head may refer to: what was there before the loop."""
@@ -226,34 +220,6 @@ class Head:
         if not changed:
             self._note_copies(head, end)
         return changed
-
-    def _note_copies(self, head: State, end: State) -> None:
-        """Note which locations hold copies: of what was there before the loop, or of what two places refer to."""
-        context = self.context
-        several = shared(self.entry)
-        found, known, own = {}, copies.of(context).shared, copies.of(context).stands
-        changed = copies.of(context).changed
-        for key, t in self.templates.items():
-            before = set(copied(self.entry, t, locations.fetch(context, self.entry, key)))
-            after = set(copied(end, t, locations.fetch(context, end, key)))
-            found[key] = {c for c in before if given(c) or c in several or c in known or c in own}, after
-            if any(c in changed or head.values[c] is not end.values.get(c)
-                   for c in copied(head, t, head.values.get(key)) if c in head.values):
-                changed |= before
-        again = Counter(c for _, after in found.values() for c in after)
-        merged: set[Any] = set()
-        for key, (before, after) in found.items():
-            older = {c for c in after if c in known or self._is_older(c)}
-            mine = {s for c in copied(head, self.templates[key], head.values.get(key)) for s in own.get(c, ())}
-            if any(given(c) or not mine.issuperset(own.get(c, ())) for c in after):
-                self.chosen.add(key)
-            if before or older or any(again[c] > 1 for c in after):
-                self.copies.add(key)
-                merged |= before | older | set(copied(head, self.templates[key], head.values.get(key)))
-        copies.share(context, CHOSEN, *merged)
-        for cell in merged:
-            if cell in changed or (cell in head.values and head.values[cell] is not end.values.get(cell)):
-                raise copies.changed(context, cell)
 
     def _changes(self, head: State, end: State, names: frozenset[str]) -> Iterator[tuple[Any, Any, Any]]:
         """What the body changed and the loop does not carry yet: location, content before the loop and at the end."""
