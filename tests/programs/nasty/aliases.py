@@ -410,3 +410,13 @@ def list_in_an_object_that_a_loop_hands_on(x, n: int):
         other = again
     one.n.append(3)
     return other.n
+
+
+@nasty(lambda: (v(1, 2), v(3, 4), 2, False), lambda: (v(1, 2), v(3, 4), 1, True))
+def argument_bound_by_a_loop_and_perhaps_changed(x, y, n: int, more: bool):
+    """What is returned is the argument itself, unless the branch makes something else."""
+    for _ in range(n):
+        x = y
+    if more:
+        x = x + 1
+    return x

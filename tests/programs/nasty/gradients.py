@@ -352,3 +352,25 @@ def leaf_of_one_side(x, y, n: int):
     z = x * 2 if n % 2 else y * 2
     made = "a constant" if z.grad_fn is None else "made"
     return z, z.is_leaf, made, (z * 2).is_leaf, z[0].grad_fn is not None
+
+
+@nasty(lambda: (w(1, 2), v(3, 4), True, 0), lambda: (w(1, 2), v(3, 4), False, 2))
+def handed_on_where_nothing_is_recorded(x, y, flag: bool, n: int):
+    """A branch and a loop whose other side makes something without history do not take that of x."""
+    kept = x
+    with torch.no_grad():
+        if not flag:
+            kept = kept.view(2)
+        for _ in range(n):
+            x = y[:]
+    return kept.sum() + (x * 1).sum()
+
+
+@nasty(lambda: (w(1, 2), w(3, 4), 2), lambda: (w(1, 2), w(3, 4), 1))
+def leaf_that_a_loop_swaps_in(x, y, n: int):
+    """The second iteration writes to the argument, a leaf."""
+    other = x * 2
+    for _ in range(n):
+        y, other = other, y
+        y.zero_()
+    return y.sum()

@@ -277,3 +277,10 @@ def lists_as_keys(x, n: int):
     y[[[0, 1], [n, 0]]] += 100
     print(x[[i, n]], x[[[0, n]]], x[[0, n]], x[[n, 1.5]], x[[slice(0, n), 1]], x[[0.0, n / 2]])
     return y, x[[torch.tensor(n), 2]], x[[n > 1, True, False]], x[[None, n]]
+
+
+@nasty(lambda: (v(1, 2, 3),), lambda: (v(1, 2, 3, 4),))
+def large_number_of_a_size(x):
+    """Beyond 2**53 an int and a float that is as near as can be differ."""
+    j = -2 ** 60 - len(x) % 100
+    return j < j + 1.0, j == float(j), len(x) < 3.5

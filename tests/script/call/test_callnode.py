@@ -76,3 +76,21 @@ def test_all_results_at_once_are_one_backward():
     for _ in range(2):
         sum(scripted(jitgrad.ones(2, 2), w)).backward()
     assert w.grad.tolist() == [[10.0, 10.0], [10.0, 10.0]]
+
+
+def test_the_gradient_of_some_results_has_the_conditions_that_it_needs():
+    """Of all results it needs none: one of them is reached in any case."""
+    @jitgrad.script
+    def f(x, y, flag: bool):
+        z = x * 2
+        z.zero_()
+        if flag:
+            y, z = z, y
+        return z.sum(), y
+
+    for flag, expected in ((False, [0.0, 0.0]), (True, None)):
+        x = jitgrad.tensor([1.0, 2.0], requires_grad=True)
+        total, other = f(x, jitgrad.ones(2), flag)
+        assert total.requires_grad is not flag and other.requires_grad is flag
+        (other.sum() if flag else total).backward()
+        assert x.grad.tolist() == [0.0, 0.0]
