@@ -284,6 +284,11 @@ FUNCTIONS: dict[str, Callable[..., int]] = {
 }
 
 
+def is_small(size: Size) -> bool:
+    """Whether a size is less than 2**53, as sizes of tensors are that it is made of by small factors."""
+    return all(abs(factor) <= 1 << 10 for _, factor in _terms(size))
+
+
 def is_not_one(size: Size) -> bool:
     """Whether `size` is known to differ from 1."""
     if isinstance(size, int):

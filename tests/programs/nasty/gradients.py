@@ -374,3 +374,32 @@ def leaf_that_a_loop_swaps_in(x, y, n: int):
         y, other = other, y
         y.zero_()
     return y.sum()
+
+
+@nasty(lambda: (v(1, 2), w(3, 4)), lambda: (w(1, 2), w(3, 4)))
+def written_to_what_was_detached(x, y):
+    """The detached tensor has a history from then on, and x, whose memory it is, has not."""
+    h = (x * 2).detach()
+    h += y
+    u = h[1:]
+    u *= y[0]
+    return (h * y).sum() + x.sum(), h.requires_grad, u.requires_grad
+
+
+@nasty(lambda: (v(1, 2), w(3, 4), 3), lambda: (v(1, 2), w(3, 4), 0))
+def cut_off_at_every_step(x, y, n: int):
+    """Truncated back-propagation: only the last step's sum counts."""
+    h = x * 1
+    for _ in range(n):
+        h = h.detach()
+        h += y * h
+        h[0] = y[1]
+    return (h * y).sum()
+
+
+@nasty(lambda: (v(1, 2), w(3, 4)), lambda: (w(1, 2), w(3, 4)))
+def argument_written_by_way_of_detach(x, y):
+    """The argument's elements change, its history does not."""
+    h = x.detach()
+    h[0] = y[0]
+    return h.sum() + (x * 3).sum()

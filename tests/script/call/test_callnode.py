@@ -88,9 +88,10 @@ def test_the_gradient_of_some_results_has_the_conditions_that_it_needs():
             y, z = z, y
         return z.sum(), y
 
-    for flag, expected in ((False, [0.0, 0.0]), (True, None)):
+    for flag in (False, True):
         x = jitgrad.tensor([1.0, 2.0], requires_grad=True)
         total, other = f(x, jitgrad.ones(2), flag)
-        assert total.requires_grad is not flag and other.requires_grad is flag
+        assert total.requires_grad is not flag
+        assert other.requires_grad is flag
         (other.sum() if flag else total).backward()
         assert x.grad.tolist() == [0.0, 0.0]

@@ -17,8 +17,8 @@ from jitgrad.ops.batching.backend import BatchNamespace
 from jitgrad.ops.complex.pairs import Pair, PairNamespace, interleaved
 from jitgrad.ops.opdef import VIEW, OpDef
 from jitgrad.ops.types import TensorType
-from jitgrad.script.frontend.batches import joined
 from jitgrad.script.frontend.batches.items import item_of
+from jitgrad.script.frontend.state import joined
 from jitgrad.script.frontend.state.context import current
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.heap import SymTensor

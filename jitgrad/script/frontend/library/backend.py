@@ -198,6 +198,9 @@ class SymbolicBackend:
         assert not isinstance(value, SymComplex)  # the library has cast it
         content = heap.read(context, value)
         tape.keep(context, target, content)
+        if context.grad and context.has_history(content) and not target.unrecorded and any(
+                op == "detach" for op, _ in target.path):
+            return heap.detached_write(context, target, content)
         heap.write(context, target, content)
         return target
 

@@ -1,7 +1,14 @@
-"""Paths of views: what of a storage a reference shows."""
+"""Paths of views: what of a storage a reference shows, and a storage of which that is replaced."""
 
 from collections.abc import Mapping
 from typing import Any
+
+from jitgrad import dims
+from jitgrad.dtypes import int64
+from jitgrad.ops.types import TensorType
+from jitgrad.script.frontend.state import joined
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.graph.ir import Value
 
 Path = tuple[tuple[str, Mapping[str, Any]], ...]
 #: the attribute of an alias by which a path says that the tensor is one item of a batch (`batches/items.py`)
@@ -16,3 +23,43 @@ def marks(path: Path) -> Path:
 def paths_equal(a: Path, b: Path) -> bool:
     """Whether two paths show the same."""
     return len(a) == len(b) and all(x == y and dict(m) == dict(n) for (x, m), (y, n) in zip(a, b, strict=True))
+
+
+def apply_view(context: Context, value: Value, op: str, attrs: Mapping[str, Any]) -> Value:
+    """One view op on a value, emitted once per scope."""
+    if op == "alias":
+        return value
+    key = (value, op, tuple(sorted(attrs.items())))
+    found: Value = context.recall(key) or context.remember(
+        key, joined.selected(context, value, op, attrs) or context.one(op, value, **attrs))
+    return found
+
+
+def put(context: Context, x: Value, path: Path, value: Value) -> Value:
+    """`x` with what a path of views shows of it replaced by `value`."""
+    if not path:
+        return value
+    assert isinstance(x.type, TensorType)
+    (op, attrs), *rest = path
+    shape, count = x.type.dims, dims.product(x.type.dims)
+    if op == "windows":  # they may show an element in several places: by the elements' numbers
+        places = context.one("reshape", context.one("arange", length=count, dtype=int64), shape=shape)
+        for name, how in path:
+            places = apply_view(context, places, name, how)
+        flat = context.one("reshape", x, shape=(count,))
+        flat = context.one("index_put", flat, value, places, axes=(0,), accumulate=False)
+        return context.one("reshape", flat, shape=shape)
+    value = put(context, apply_view(context, x, op, attrs), tuple(rest), value)
+    if op == "expand":
+        raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to a "
+                           "single memory location. Please clone() the tensor before performing the operation.")
+    if op == "reshape":
+        return context.one("reshape", value, shape=shape)
+    if op == "permute":
+        axes = attrs["axes"]
+        return context.one("permute", value, axes=tuple(axes.index(i) for i in range(len(axes))))
+    if op in ("squeeze", "unsqueeze"):
+        return context.one("unsqueeze" if op == "squeeze" else "squeeze", value, axis=attrs["axis"])
+    if op in ("alias", "detach"):
+        return value
+    return context.one(f"{op}_scatter", x, value, **attrs)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from jitgrad import dims
 from jitgrad.classes import dataclass, field
 from jitgrad.device import device as Device
 from jitgrad.dims import Symbol
-from jitgrad.dtypes import dtype, int64
+from jitgrad.dtypes import dtype
 from jitgrad.eager.inplace import INFERENCE, NO_GRAD_VIEW
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.tensorbase import Size as Shape, TensorBase
 from jitgrad.ops.types import OptionalType, TensorType, short_name
 from jitgrad.script.call import signature as sig
-from jitgrad.script.frontend.batches import joined
 from jitgrad.script.frontend.state import copies, layout, versions
 from jitgrad.script.frontend.state.context import LAYOUT, Context, Restart, current
 from jitgrad.script.frontend.state.effects import raise_now
-from jitgrad.script.frontend.state.paths import ITEM, Path, marks, paths_equal
+from jitgrad.script.frontend.state.paths import ITEM, Path, apply_view, marks, paths_equal, put
 from jitgrad.script.frontend.values.symnumbers import size_number
 from jitgrad.script.graph.ir import Block, Value
 
@@ -260,16 +257,6 @@ def current_value(context: Context, storage: Storage) -> Value:
     return apply_view(context, value, "opt.get", {"known": True}) if isinstance(value.type, OptionalType) else value
 
 
-def apply_view(context: Context, value: Value, op: str, attrs: Mapping[str, Any]) -> Value:
-    """One view op on a value, emitted once per scope."""
-    if op == "alias":
-        return value
-    key = (value, op, tuple(sorted(attrs.items())))
-    found: Value = context.recall(key) or context.remember(
-        key, joined.selected(context, value, op, attrs) or context.one(op, value, **attrs))
-    return found
-
-
 def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], type_: TensorType) -> SymTensor:
     """A tensor that shares memory with `tensor`."""
     same = op == "expand" and type_.ndim == tensor.ndim and all(map(context.sizes.equal, type_.dims, tensor.type_.dims))
@@ -304,7 +291,7 @@ def write(context: Context, tensor: SymTensor, value: Value) -> None:
         raise_leaf(context, bool(tensor.path))
     storage.made = storage.made and ""
     versions.written(context, tensor)
-    value = _put(context, base, tensor.path, value)
+    value = put(context, base, tensor.path, value)
     if storage.requires_grad:
         value = as_leaf(context, storage, value)
     elif context.has_history(base):
@@ -391,15 +378,37 @@ def _detached_leaf(context: Context, tensor: SymTensor) -> SymTensor:
     return leaf
 
 
-def renamed(context: Context, tensor: SymTensor, other: SymTensor) -> bool:
-    """Put `other` in place of `tensor` wherever that is; whether its memory is shown in another way somewhere."""
-    elsewhere = False
+def detached_write(context: Context, tensor: SymTensor, value: Value) -> SymTensor:
+    """A write of what has a history to a detached tensor, or a view of one: it has that history from then on, and its
+    memory's other names do not. What `tensor` is then."""
+    storage, path = tensor.storage, tensor.path
+    length = 1 + max(k for k, (op, _) in enumerate(path) if op == "detach")
+    base = SymTensor(storage, path[:length], tensor.type_)
+    made = new_tensor(context, put(context, shown(context, base), path[length:], value))
+    write(context, tensor, value)
+    copies.identify(context, tensor)
+    if renamed(context, base, made, views=True) or storage.input >= 0:
+        storage.alias = made.storage.alias = "it is the memory of a detached tensor that has a history of its own"
+        if storage.input >= 0:
+            of(context).borrowed[made.storage] = None
+    return SymTensor(made.storage, path[length:], tensor.type_)
+
+
+def renamed(context: Context, tensor: SymTensor, other: SymTensor, views: bool = False) -> bool:
+    """Put `other` in place of `tensor` wherever that is; whether its memory is shown in another way somewhere.
+
+    `views`: its views become those of `other`. Refused where two tensors are alike, as those of two calls of `detach`.
+    """
+    elsewhere, length, alike = False, len(tensor.path), set[int]()
 
     def replaced(value: Any) -> Any:
         nonlocal elsewhere
         if isinstance(value, SymTensor) and value.storage is tensor.storage:
             if same_reference(value, tensor) and value.copied is tensor.copied:
+                alike.add(id(value))
                 return other
+            if views and paths_equal(value.path[:length], tensor.path):
+                return SymTensor(other.storage, (*other.path, *value.path[length:]), value.type_, value.copied)
             elsewhere = True
         if isinstance(value, tuple) and not hasattr(value, "_fields"):
             items = [replaced(v) for v in value]
@@ -412,6 +421,9 @@ def renamed(context: Context, tensor: SymTensor, other: SymTensor) -> bool:
     state = context.state.values
     for key, value in list(state.items()):
         state[key] = replaced(value)
+    if views and len(alike) > 1:
+        raise UnsupportedCall("an in-place write of what has a history to one of two tensors that were detached from "
+                              "the same one", context.span(), hint=_CLONE)
     return elsewhere
 
 
@@ -419,36 +431,6 @@ def raise_leaf(context: Context, view_of: bool) -> None:
     """torch's refusal of an in-place write to a leaf that asks for a gradient."""
     raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation." if view_of
                        else "a leaf Variable that requires grad is being used in an in-place operation.")
-
-
-def _put(context: Context, x: Value, path: Path, value: Value) -> Value:
-    """`x` with what a path of views shows of it replaced by `value`."""
-    if not path:
-        return value
-    assert isinstance(x.type, TensorType)
-    (op, attrs), *rest = path
-    shape, count = x.type.dims, dims.product(x.type.dims)
-    if op == "windows":  # they may show an element in several places: by the elements' numbers
-        places = context.one("reshape", context.one("arange", length=count, dtype=int64), shape=shape)
-        for name, how in path:
-            places = apply_view(context, places, name, how)
-        flat = context.one("reshape", x, shape=(count,))
-        flat = context.one("index_put", flat, value, places, axes=(0,), accumulate=False)
-        return context.one("reshape", flat, shape=shape)
-    value = _put(context, apply_view(context, x, op, attrs), tuple(rest), value)
-    if op == "expand":
-        raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to a "
-                           "single memory location. Please clone() the tensor before performing the operation.")
-    if op == "reshape":
-        return context.one("reshape", value, shape=shape)
-    if op == "permute":
-        axes = attrs["axes"]
-        return context.one("permute", value, axes=tuple(axes.index(i) for i in range(len(axes))))
-    if op in ("squeeze", "unsqueeze"):
-        return context.one("unsqueeze" if op == "squeeze" else "squeeze", value, axis=attrs["axis"])
-    if op in ("alias", "detach"):
-        return value
-    return context.one(f"{op}_scatter", x, value, **attrs)
 
 
 def same_reference(a: SymTensor, b: SymTensor) -> bool:

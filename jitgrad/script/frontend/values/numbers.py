@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 from jitgrad import dims
-from jitgrad.dims import Dim, Size, floordiv, is_not_one, mod
+from jitgrad.dims import Dim, Size, floordiv, is_not_one, is_small, mod
 from jitgrad.errors import NotStatic, TypeMismatch
 from jitgrad.ops.numbers import FUNCTIONS, NUMBERS, operator_of
 from jitgrad.ops.types import BOOL, FLOAT, INT, Type
@@ -19,8 +19,6 @@ from jitgrad.script.graph.ir import Value
 
 #: ints up to here are floats
 EXACT = 1 << 53
-#: times what a size is taken to be less than that
-LARGEST_FACTOR = 1 << 10
 
 
 def value_of(context: Context, number: Any) -> Value:
@@ -219,8 +217,7 @@ def learn(context: Context, condition: Value, outcome: bool) -> None:
 def _rounds_never(number: Any) -> bool:
     """Whether what is compared with this is less or greater as a float, too, where it is as it is."""
     if isinstance(number, Number):
-        return number.high is not None or (isinstance(number.size, Dim) and all(
-            abs(factor) <= LARGEST_FACTOR for _, factor in number.size.terms))
+        return number.high is not None or (number.size is not None and is_small(number.size))
     return abs(number) <= EXACT or not math.isfinite(number)
 
 
