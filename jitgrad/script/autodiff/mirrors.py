@@ -126,7 +126,7 @@ class BranchFrame(Mirror):
             wrapped, given = self.is_wrapped(v), self.around.image(self.output(v))
             if wrapped:
                 raw, bound = self.arrival(v, image)
-                raw = self.payload(given, raw)
+                raw = self.payload(given, raw, bound)
                 nodes.append(Node("opt.get", (given,), {"known": True}, (raw,), (), self.context.builder.span, bound))
                 if raw is not image:
                     self.late.append((raw, image))
@@ -136,13 +136,13 @@ class BranchFrame(Mirror):
                 assert image.type in NUMBERS, f"{image} cannot be renamed"
                 nodes.append(Node("num.cast", (given,), {"to": str(image.type)}, (image,)))
 
-    def payload(self, optional: Value, raw: Value) -> Value:
-        """`raw`, or a value in its place whose sizes from outside are written as the Optional has them."""
+    def payload(self, optional: Value, raw: Value, bound: Sequence[Symbol]) -> Value:
+        """`raw`, which binds symbols, or a value in its place whose sizes from outside are as the Optional has them."""
         assert isinstance(optional.type, OptionalType)
         elem = optional.type.elem
         if not isinstance(elem, TensorType) or not isinstance(raw.type, TensorType):
             return raw
-        own = {*self.local, *self.bound}
+        own = {*self.local, *self.bound, *bound}
         dims = tuple([r if isinstance(r, Dim) and not symbols(r).isdisjoint(own) else o
                       for o, r in zip(elem.dims, raw.type.dims, strict=True)])
         return raw if dims == raw.type.dims else Value(TensorType(raw.type.dtype, dims), raw.name)

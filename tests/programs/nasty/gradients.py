@@ -403,3 +403,12 @@ def argument_written_by_way_of_detach(x, y):
     h = x.detach()
     h[0] = y[0]
     return h.sum() + (x * 3).sum()
+
+
+@nasty(lambda: (torch.ones(3, 1).requires_grad_(), v(0)), lambda: (torch.ones(4, 1).requires_grad_(), v(0)),
+       lambda: (torch.ones(4, 1).requires_grad_(), v(2)))
+def saved_with_a_size_that_a_branch_makes(x, c):
+    """What the gradient reads is of the two parts of a roll, whose sizes only the branch knows."""
+    if c.sum() < 0.1:
+        return x.sigmoid() + x.roll(1, 0).tanh()
+    return None
