@@ -381,9 +381,10 @@ def tag_of(context: Context, value: Union) -> Value:
 def payload(context: Context, value: Union, known: bool = False) -> Any:
     """The run-time value of a union that is known to hold it.
 
-    `known`: an exit flag or a tag says so, not `opt.has` itself.
+    `known`: an exit flag or a tag says so, not `opt.has` itself. In a `try` that may be of the same, computed before.
     """
-    flags = {"known": True} if known or Either(value.statics, value.inner).tagged or len(value.leaves) > 1 else {}
+    known = known or bool(context.tries) or Either(value.statics, value.inner).tagged or len(value.leaves) > 1
+    flags = {"known": True} if known else {}
     assert value.inner is not None
     leaves = [v if isinstance(w, OptionalType) else context.one("opt.get", v, **flags)
               for v, w in zip(value.leaves, value.inner.types(), strict=True)]

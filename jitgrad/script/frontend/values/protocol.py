@@ -232,7 +232,7 @@ class Kind:
 
     def in_place(self, context: Context, op: str, obj: Any, value: Any) -> Any:
         """What `obj op= value` assigns."""
-        return binary(context, op, obj, value)
+        return binary(context, op, obj, value, "=")
 
     def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
         """`a op b`, `op` one of eq, ne, lt, le, gt, ge, as for `binary`."""
@@ -361,14 +361,14 @@ def unary(context: Context, op: str, obj: Any) -> Any:
     return kind_of(obj).unary(context, op, obj)
 
 
-def binary(context: Context, op: str, a: Any, b: Any) -> Any:
-    """`a op b`."""
+def binary(context: Context, op: str, a: Any, b: Any, sign: str = "") -> Any:
+    """`a op b`; `sign`: what follows the operator's where that is told."""
     for kind in _asked(a, b):
         result = kind.binary(context, op, a, b)
         if result is not NotImplemented:
             return result
     raise effects.raise_now(context, TypeError, (
-        f"unsupported operand type(s) for {SYMBOLS[op]}: '{type_name(a)}' and '{type_name(b)}'",))
+        f"unsupported operand type(s) for {SYMBOLS[op]}{sign}: '{type_name(a)}' and '{type_name(b)}'",))
 
 
 def in_place(context: Context, op: str, obj: Any, value: Any) -> Any:

@@ -25,7 +25,8 @@ from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.checks import emit_check
 from jitgrad.script.frontend.values.objects import similar
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import Kind, argument, call, get_item, kind_of, register, type_name
+from jitgrad.script.frontend.values.protocol import (SYMBOLS, Kind, argument, call, get_item, kind_of, register,
+                                                     type_name)
 from jitgrad.script.frontend.values.values import Iterable, Number, Range, SymTensor, size_number
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -161,9 +162,14 @@ class TensorKind(Kind):
         method = getattr(type(obj), f"__i{op}__", None)
         if method is None:
             return super().in_place(context, op, obj, value)
-        made = unions.each(context, (argument(context, value),), lambda given: guarded(
-            context, lambda: method(obj, *given)))
-        return super().in_place(context, op, obj, value) if made is NotImplemented else made
+        value = unions.force(context, value, f"unsupported operand type(s) for {SYMBOLS[op]}=: 'Tensor' and '{{}}'",
+                             several=True)
+
+        def updated(given: tuple[Any, ...]) -> Any:
+            made = guarded(context, lambda: method(obj, *given))
+            return Kind.in_place(self, context, op, obj, *given) if made is NotImplemented else made
+
+        return unions.each(context, (argument(context, value),), updated)
 
     def unary(self, context: Context, op: str, obj: SymTensor) -> Any:
         return guarded(context, lambda: operator_of(op)(obj))
