@@ -412,3 +412,12 @@ def saved_with_a_size_that_a_branch_makes(x, c):
     if c.sum() < 0.1:
         return x.sigmoid() + x.roll(1, 0).tanh()
     return None
+
+
+@nasty(lambda: (w(1, 2), v(3, 4), 2), lambda: (w(1, 2), v(3, 4), 0), lambda: (w(1, 2), w(3, 4), 1))
+def leaf_written_after_what_fails(x, y, n: int):
+    """What comes first is seen first: the text, an index, another leaf."""
+    print(n)
+    y[n] += 1
+    x *= 0.5
+    return x.sum()

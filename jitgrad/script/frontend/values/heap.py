@@ -288,7 +288,7 @@ def write(context: Context, tensor: SymTensor, value: Value) -> None:
         raise raise_now(context, RuntimeError, (NO_GRAD_VIEW,))
     recorded = context.grad and not any(op == "detach" for op, _ in tensor.path)
     if recorded and (storage.requires_grad or storage.of_leaf):
-        raise_leaf(context, bool(tensor.path))
+        raise leaf_written(context, bool(tensor.path))
     storage.made = storage.made and ""
     versions.written(context, tensor)
     value = put(context, base, tensor.path, value)
@@ -427,10 +427,11 @@ def renamed(context: Context, tensor: SymTensor, other: SymTensor, views: bool =
     return elsewhere
 
 
-def raise_leaf(context: Context, view_of: bool) -> None:
-    """torch's refusal of an in-place write to a leaf that asks for a gradient."""
-    raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation." if view_of
-                       else "a leaf Variable that requires grad is being used in an in-place operation.")
+def leaf_written(context: Context, view_of: bool) -> Exception:
+    """torch's refusal of an in-place write to a leaf that asks for a gradient, for the caller to raise."""
+    return raise_now(context, RuntimeError, ("a view of a leaf Variable that requires grad is being used in an in-place "
+                                             "operation." if view_of else "a leaf Variable that requires grad is being "
+                                             "used in an in-place operation.",))
 
 
 def same_reference(a: SymTensor, b: SymTensor) -> bool:
