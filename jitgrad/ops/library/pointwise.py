@@ -349,7 +349,7 @@ def nan_to_num(input: AnyTensor[Tensor], nan: Number = 0.0, posinf: Number | Non
         re, im = [nan_to_num(apply(part, input), nan, posinf, neginf) for part in ("real", "imag")]
         return apply("complex", re, im)
     if not d.is_floating_point:
-        return apply("add", input, as_operand(0, d))
+        return apply("mul", input, as_operand(1, d))
     limits = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38,
               "float64": 1.7976931348623157e308}[d.name]
     x = apply("where", apply("ne", input, input), as_operand(nan, d), input)

@@ -77,17 +77,14 @@ rand = bind(_drawn, "uniform", "rand", "Uniform numbers in [0, 1).")
 randn = bind(_drawn, "normal", "randn", "Normal numbers with mean 0 and standard deviation 1.")
 
 
-#: what integers drawn for a dtype must lie between, and C++'s word for it
-_BOUNDS = {"bool": (0, 1, "bool"), "uint8": (0, 255, "unsigned char"), "int8": (-128, 127, "signed char"),
-           "int16": (-(1 << 15), (1 << 15) - 1, "short"), "int32": (-(1 << 31), (1 << 31) - 1, "int")}
-
-
 def _require_range(low: Any, high: Any, d: dtype) -> None:
     """RuntimeError where a dtype cannot hold integers of [low, high)."""
-    if d.name in _BOUNDS:
-        least, most, name = _BOUNDS[d.name]
-        require(low >= least, RuntimeError, f"from is out of bounds for {name}")
-        require(high - 1 <= most, RuntimeError, f"to - 1 is out of bounds for {name}")
+    if d.is_inexact or d is int64:
+        return
+    least, most = dtypes.bounds(d)
+    require(low >= int(least), RuntimeError, f"from is out of bounds for {d.c_name}")
+    if d.itemsize < int64.itemsize:
+        require(high - 1 <= int(most), RuntimeError, f"to - 1 is out of bounds for {d.c_name}")
 
 
 def randint(low: Any, high: Any = None, size: Any = None, *, dtype: dtype | None = None, device: Any = None,
@@ -234,6 +231,8 @@ def random_(input: AnyTensor[Tensor], from_: Any = None, to: Any = None, *, gene
     if input.dtype.is_complex:
         raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
     if to is None:
+        if input.dtype.is_barebones:
+            raise NotImplementedError(f"\"random_kernel_cpu\" not implemented for '{word(input.dtype)}'")
         spans = {"bool": 2, "uint8": 1 << 8, "int8": 1 << 7, "int16": 1 << 15, "int32": 1 << 31, "int64": 1 << 32,
                  "float16": (1 << 11) + 1, "bfloat16": (1 << 8) + 1, "float32": (1 << 24) + 1, "float64": 1 << 32}
         from_, to = None, spans[input.dtype.name] if from_ is None else from_

@@ -19,18 +19,9 @@ __library__ = True
 
 def _same_dtype(a: Any, b: Any) -> None:
     if a.dtype is not b.dtype:
-        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {_c(a)} != {_c(b)}")
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {a.dtype.c_name} != {b.dtype.c_name}")
     if a.dtype is bool_:
         raise NotImplementedError('"addmm_impl_cpu_" not implemented for \'Bool\'')
-
-
-def _c(x: Any) -> str:
-    """torch prints the C++ type here."""
-    names = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-             "int64": "long long", "int32": "int",
-             "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
-             "int16": "short", "int8": "signed char", "uint8": "unsigned char", "bool": "bool"}
-    return names[x.dtype.name]
 
 
 def mm(input: AnyTensor[Tensor], mat2: AnyTensor[Tensor]) -> Tensor:
