@@ -7,8 +7,8 @@ Source: https://pytorch.org/docs/stable/tensor_attributes.html#type-promotion-do
 The half types, float16 and bfloat16, are kept in 16 bits and computed in float32 (`ops/halves.py`). NumPy has no
 bfloat16: `ml_dtypes` has, and is imported when the dtype is first used.
 
-uint16, uint32 and uint64 are, as in torch, types to hold data in: they promote with nothing but floating-point types, and
-a row has them where it only moves elements or its trait `barebones` says so.
+uint16, uint32 and uint64 are, as in torch, types to hold data in: they promote with floating-point types only, and a
+row has them where it only moves elements or its trait `barebones` says so.
 """
 
 import math
@@ -145,7 +145,7 @@ def get_default_dtype() -> dtype:
 def set_default_dtype(d: dtype) -> None:
     """Make `d`, a floating-point dtype, the default."""
     global _default
-    if not d.is_floating_point:
+    if not given(d).is_floating_point:
         raise TypeError(f"only floating-point types are supported as the default type, got {d}")
     _default = d
 
@@ -173,7 +173,7 @@ def bounds(d: dtype) -> tuple[Any, Any]:
 
 def promote_types(type1: dtype, type2: dtype) -> dtype:
     """The smallest dtype to which both can be cast, as `torch.promote_types`."""
-    a, b = type1, type2
+    a, b = given(type1), given(type2)
     if a is b:
         return a
     if (a.is_barebones or b.is_barebones) and not (a.is_floating_point or b.is_floating_point):
@@ -247,8 +247,33 @@ channels_last = memory_format("channels_last", (0, 2, 3, 1))
 channels_last_3d = memory_format("channels_last_3d", (0, 2, 3, 4, 1))
 legacy_contiguous_format = contiguous_format
 
-__all__ = ["bfloat16", "cdouble", "cfloat", "channels_last", "channels_last_3d", "complex64", "complex128",
-           "contiguous_format", "dtype", "float16", "float32", "float64", "get_default_dtype", "int8", "int16", "int32",
-           "int64", "layout", "legacy_contiguous_format", "memory_format", "preserve_format", "promote_types",
-           "set_default_dtype", "strided", "uint16", "uint32", "uint64",
-           "uint8"]
+__all__ = [
+    "bfloat16",
+    "cdouble",
+    "cfloat",
+    "channels_last",
+    "channels_last_3d",
+    "complex64",
+    "complex128",
+    "contiguous_format",
+    "dtype",
+    "float16",
+    "float32",
+    "float64",
+    "get_default_dtype",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "layout",
+    "legacy_contiguous_format",
+    "memory_format",
+    "preserve_format",
+    "promote_types",
+    "set_default_dtype",
+    "strided",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]

@@ -164,7 +164,7 @@ def runner(cupy: Any, op: OpDef) -> Callable[..., Any] | None:
     def run(*xs: Any, **attrs: Any) -> Any:
         if op.name == "cast" and not _truncates(xs[0], attrs["dtype"]):
             return op.impl(cupy, *xs, **attrs)  # type: ignore[misc]
-        if op.name == "cast" and dtypes.from_numpy(np.dtype(getattr(attrs["dtype"], "np", attrs["dtype"]))).is_barebones:
+        if op.name == "cast" and getattr(attrs["dtype"], "np", attrs["dtype"]).char in dtypes.BAREBONES_CHARS:
             return _as_barebones(cupy, run, xs[0], attrs["dtype"])
         operands = _typed(op, xs)
         key = (*[x.dtype for x in operands], *attrs.items())

@@ -233,9 +233,10 @@ class Tensor(Memory, TensorBase["Tensor"]):
         if value is not None and not isinstance(value, dtype):
             raise RuntimeError(f"grad_dtype must be a torch.dtype or None, but got {class_word(value)}")
         if value is not None and self._grad is not None and self._grad.dtype is not value:
-            raise RuntimeError(f"Cannot set grad_dtype to '{value.word}' because there is already a gradient with dtype "
-                               f"'{self._grad.dtype.name}'. Please clear the gradient (.grad = None) before changing "
-                               "grad_dtype, or ensure the new grad_dtype matches the existing gradient's dtype.")
+            raise RuntimeError(f"Cannot set grad_dtype to '{value.name}' because there is already a gradient with "
+                               f"dtype '{self._grad.dtype.name}'. Please clear the gradient (.grad = None) before "
+                               "changing grad_dtype, or ensure the new grad_dtype matches the existing gradient's "
+                               "dtype.")
         self._grad_dtype = (value,)
 
     @property

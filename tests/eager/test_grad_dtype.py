@@ -89,7 +89,8 @@ def test_scripts() -> None:
     """The gradient of a script is cast; a script that fills `.grad` itself refuses another dtype."""
     x = _leaf(jitgrad, jitgrad.float64)
     jitgrad.script(lambda x: (x * 2).sum())(x).backward()
-    assert x.grad is not None and x.grad.dtype is jitgrad.float64
+    assert x.grad is not None
+    assert x.grad.dtype is jitgrad.float64
 
     def step(x: Any) -> Any:
         (x * 2).sum().backward()

@@ -199,7 +199,7 @@ def as_operand(x: Any, d: dtype) -> Any:
     return backend().lift(x.item() if isinstance(x, np.generic) else x, d)
 
 
-#: between what a number must lie to be written to a dtype, and C++'s word for it; unsigned types take negative ones, which wrap
+#: between what a number must lie to be written to a dtype, and C++'s word for it; unsigned types wrap negative ones
 _HOLDS = {**{d.name: (low if d.is_signed else -high, high, "int" if d is dtypes.int32 else f"{d.name}_t")
              for d in (*dtypes.INTEGERS, *dtypes.BAREBONES) for low, high in [dtypes.bounds(d)]},
           "float16": (-65504.0, 65504.0, "c10::Half"),
@@ -234,7 +234,8 @@ def written_operand(x: Any, d: dtype) -> Any:
 
 def wrapped(value: Any, d: dtype) -> Any:
     """A number as one that NumPy takes for a dtype: unsigned types have negative ones modulo their range."""
-    return value % (1 << 8 * d.itemsize) if d.category and isinstance(value, int) and value < 0 and not d.is_signed else value
+    unsigned = d.category == dtypes.INTEGRAL and not d.is_signed
+    return value % (1 << 8 * d.itemsize) if unsigned and isinstance(value, int) and value < 0 else value
 
 
 def floating(d: dtype) -> dtype:

@@ -193,7 +193,7 @@ def eye(n: Any, m: Any = None, *, dtype: dtype | None = None, device: Any = None
 
 def _triangle_indices(comparison: str, row: Any, col: Any, offset: int = 0, *, dtype: dtype = int64,
                       device: Any = None) -> Any:
-    where = resolve(device)
+    where, dtype = resolve(device), dtypes.given(dtype, int64)
     if dtype not in (int64, int32):
         name = "tril_indices" if comparison == "le" else "triu_indices"
         raise NotImplementedError(f'"{name}" not implemented for \'{word(dtype)}\'')

@@ -75,7 +75,7 @@ def logcumsumexp(input: AnyTensor[Tensor], dim: int) -> Tensor:
     require_floating("logcumsumexp_out", x.dtype)
     a = axis(dim, x.ndim)
     if x.ndim == 0:
-        return x
+        return clone(x)
     seen = _seen(to_end(x, a), -math.inf)
     return _back(apply("logsumexp", seen, axes=(seen.ndim - 1,), keepdim=False), a)
 

@@ -411,6 +411,8 @@ def clamp(input: AnyTensor[Tensor], min: AnyTensor[Tensor] | Number | None = Non
 
 def clamp_min(input: AnyTensor[Tensor], min: AnyTensor[Tensor] | Number) -> Tensor:
     """Elements below min become min."""
+    if isinstance(min, AnyTensor) and input.dtype is min.dtype is bool_:
+        return apply("logical_or", input, min)
     return clamp(input, _bound("clamp_min", min))
 
 

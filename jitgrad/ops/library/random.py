@@ -43,7 +43,7 @@ def compose(kind: str, shape: tuple[Any, ...], d: dtype, where: Any, generator: 
 
 
 def _float(d: dtype | None, fn: str, of_complex: bool = False) -> dtype:
-    d = d or dtypes.get_default_dtype()
+    d = dtypes.given(d)
     if not (d.is_inexact if of_complex else d.is_floating_point):
         raise NotImplementedError(f'"{fn}" not implemented for \'{word(d)}\'')
     return d
@@ -105,7 +105,8 @@ def randint(low: Any, high: Any = None, size: Any = None, *, dtype: dtype | None
 def randperm(n: Any, *, dtype: dtype = int64, device: Any = None, requires_grad: bool = False,
              generator: Any = None) -> Any:
     """0, ..., n - 1 in random order."""
-    return _leaf(backend().draw("randperm", (size_of(n),), dtype, resolve(device), generator), requires_grad)
+    d = dtypes.given(dtype)
+    return _leaf(backend().draw("randperm", (size_of(n),), d, resolve(device), generator), requires_grad)
 
 
 def _like(make: Any, input: AnyTensor[Tensor], *, dtype: dtype | None = None, device: Any = None,

@@ -272,7 +272,7 @@ def logsumexp(input: AnyTensor[Tensor], dim: Dims, keepdim: bool = False) -> Ten
 def _softmax(name: str, input: AnyTensor[Tensor], dim: int, dtype: dtypes.dtype | None = None) -> Tensor:
     x: Any = widen(input, "cuda")
     if dtype is not None:
-        x = converted(x, dtype)
+        x = converted(x, dtypes.given(dtype))
     if not x.dtype.is_floating_point:
         raise NotImplementedError(f'"{name}_lastdim_kernel_impl" not implemented for \'{word(x.dtype)}\'')
     if x.ndim == 0:

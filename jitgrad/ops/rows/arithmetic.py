@@ -180,7 +180,8 @@ pointwise("cast", 1, "x converted to another dtype, of complex numbers the real 
           samples=attr_samples({"dtype": dtypes.float64}, {"dtype": dtypes.float32}))
 pointwise("contiguous", 1, "A copy of x whose memory is in the order of its indices.",
           lambda xp, x: xp.array(x, order="C"), dtypes="any", pair=PARTS, ref="numpy.array",
-          traits={"barebones", "cheap", "passes", "exact", "converts", "copies", "in_rows"}, vjp=lambda F, g, y, x: (g,))
+          traits={"barebones", "cheap", "passes", "exact", "converts", "copies", "in_rows"},
+          vjp=lambda F, g, y, x: (g,))
 pointwise("lerp", 3, "a + w * (b - a), computed from the nearer end.",
           compose=lambda F, a, b, w: F.where(F.lt(F.abs(w), 0.5), a + w * (b - a), b - (b - a) * (1.0 - w)),
           vjp=each(lambda F, g, y, a, b, w: g * (1.0 - w), lambda F, g, y, a, b, w: g * w,

@@ -101,7 +101,9 @@ def _var(F: Any, x: Any, axes: tuple[int, ...], keepdim: bool, correction: float
 
 def _var_vjp(F: Any, g: Any, y: Any, x: Any, axes: tuple[int, ...], keepdim: bool, correction: float) -> tuple[Any]:
     d = x - F.mean(x, axes=axes, keepdim=True)
-    return (F.unreduce(g * 2.0 / _divisor(F, x, axes, correction), x, axes, keepdim) * d,)
+    divisor = _divisor(F, x, axes, correction)
+    d = F.where(F.eq(divisor, 0.0), F.abs(d), d)  # without degrees of freedom the slope is infinite, as in torch
+    return (F.unreduce(g * 2.0 / divisor, x, axes, keepdim) * d,)
 
 
 _reduce("var", "The mean squared distance from the mean, with `correction` taken off the divisor.", compose=_var,

@@ -64,8 +64,9 @@ def flatten(input: AnyTensor[Tensor], start_dim: int = 0, end_dim: int = -1) -> 
 
 
 def ravel(input: AnyTensor[Tensor]) -> Tensor:
-    """The elements in order, as a vector."""
-    return alias(input) if input.ndim == 1 else flatten(input)
+    """The elements in order, as a vector; a copy where their memory is in another order, or has gaps."""
+    x: Any = require_tensor("ravel", input).contiguous()
+    return alias(x) if x.ndim == 1 else flatten(x)
 
 
 def unflatten(input: AnyTensor[Tensor], dim: int, sizes: Sequence[Any]) -> Tensor:

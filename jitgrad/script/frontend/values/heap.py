@@ -57,14 +57,11 @@ class Storage:
                                       "the call, or work in an `@ignore`d function")
         self.type, self.input, self.alias, self.requires_grad = type_, input_, alias, requires_grad
         self.ordered: bool | None = True
-        self.inference = False
+        self.inference = self.retains_grad = self.was_leaf = self.of_leaf = self.unknown = False
         self.made: str | None = ""
-        self.retains_grad = False
         self.root: Value | None = None
         self.block: Block | None = None
-        self.was_leaf = self.of_leaf = False
         self.origin: tuple[Value, ...] = ()
-        self.unknown = False
         self.device: Device | None = None
 
 
