@@ -341,3 +341,68 @@ def test_strides_of_complex_tensors_in_scripts() -> None:
     for how in ("stride", "storage_offset"):
         with pytest.raises(NotImplementedError, match="complex numbers as pairs"):
             torch.script(lambda x, how=how: getattr(x * 2, how)())(torch.ones(2, dtype=torch.complex64))
+
+
+def _answer(f, *given):
+    try:
+        found = f(*given)
+    except (RuntimeError, TypeError, ValueError) as error:
+        return next(c for c in type(error).__mro__ if c.__module__ == "builtins")
+    return [y.tolist() for y in (found if isinstance(found, tuple) else (found,))]
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: torch.diff(x), lambda x: torch.diff(x, n=2), lambda x: torch.trapezoid(x), lambda x: torch.gradient(x),
+    lambda x: torch.cumulative_trapezoid(x), lambda x: torch.cumulative_trapezoid(x, x),
+    lambda x: torch.trapezoid(x, x), lambda x: torch.gradient(x, edge_order=2)])
+def test_differences_of_few_elements(f) -> None:
+    """In a script the length is one of its numbers: a difference of nothing is none."""
+    script = torch.script(f)
+    for n in (5, 0, 1, 2, 3):
+        x = torch.arange(float(n))
+        assert _answer(script, x) == _answer(f, x)
+
+
+@pytest.mark.parametrize("script", [False, True], ids=["eager", "scripted"])
+@pytest.mark.parametrize("f", [lambda y, x: torch.trapezoid(y, x), lambda y, x: torch.cumulative_trapezoid(y, x),
+                               lambda y, x: torch.gradient(y, spacing=(x,))])
+def test_as_many_places_as_values(f, script: bool) -> None:
+    run = torch.script(f) if script else f
+    assert _answer(run, torch.ones(4), torch.arange(4.0)) is not RuntimeError
+    for n, m in ((3, 5), (5, 3), (4, 2), (3, 0)):
+        assert _answer(run, torch.ones(n), torch.arange(float(m))) is RuntimeError
+
+
+@pytest.mark.parametrize("script", [False, True], ids=["eager", "scripted"])
+def test_sums_of_complex_exponentials(script: bool) -> None:
+    def f(x, y):
+        return torch.logsumexp(x, 0), torch.logcumsumexp(x, 0)[-1], torch.logaddexp(x, y)[0]
+
+    x, y = torch.tensor([1000 + 2j, 1000.5 - 1j]), torch.tensor([999 + 1j, 0j])
+    run = torch.script(f) if script else f
+    total = math.e ** 0 * complex(math.cos(2), math.sin(2)) + math.e ** 0.5 * complex(math.cos(1), -math.sin(1))
+    for found in run(x, y)[:2]:
+        assert abs(found.item() - (1000 + complex(math.log(abs(total)), math.atan2(total.imag, total.real)))) < 1e-3
+    pair = complex(math.cos(2), math.sin(2)) + math.e ** -1 * complex(math.cos(1), math.sin(1))
+    wanted = 1000 + complex(math.log(abs(pair)), math.atan2(pair.imag, pair.real))
+    assert abs(run(x, y)[2].item() - wanted) < 1e-3
+    parts = torch.tensor([[1.0, 2.0], [-3.0, 0.5]], dtype=torch.float64, requires_grad=True)
+
+    def real(x):
+        z = torch.view_as_complex(x)
+        sums = torch.logsumexp(z, 0), torch.logcumsumexp(z, 0), torch.logaddexp(z, z * 2)
+        return [torch.view_as_real(y) for y in sums]
+
+    torch.autograd.gradcheck(lambda x: tuple(real(x)), (parts,))
+
+
+def test_half_types_beside_others() -> None:
+    """Neighbours in their own steps; quotients by numbers that they do not have, rounded once."""
+    for dtype, step in ((torch.float16, 2.0 ** -10), (torch.bfloat16, 2.0 ** -7)):
+        one, two = torch.tensor([1.0], dtype=dtype), torch.tensor([2.0], dtype=dtype)
+        assert torch.nextafter(one, two).tolist() == [1 + step]
+        assert torch.script(lambda a, b: torch.nextafter(a, b))(one, two).tolist() == [1 + step]
+    x = torch.tensor([3.0, 5.0, 0.1], dtype=torch.float16)
+    for f in (lambda x: torch.div(x, 0.1, rounding_mode="floor"), lambda x: x // 0.1):
+        assert f(x).tolist() == torch.script(f)(x).tolist() == [29, 49, 0]
+    assert torch.div(x, 0.1, rounding_mode="trunc").tolist() == [30, 50, 0]
