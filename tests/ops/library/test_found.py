@@ -355,7 +355,8 @@ def _answer(f, *given):
     lambda x: torch.diff(x), lambda x: torch.diff(x, n=2), lambda x: torch.trapezoid(x), lambda x: torch.gradient(x),
     lambda x: x.unique(), lambda x: x.unique_consecutive(return_counts=True), lambda x: x.repeat(x.shape[0] - 1),
     lambda x: x.split(x.shape[0] - 1), lambda x: x.split([x.shape[0] - 2, 2]),
-    lambda x: x.repeat_interleave(x.shape[0] - 1), lambda x: x.chunk(3), lambda x: torch.nn.functional.glu(torch.cat([x, x])), lambda x: x.chunk(2),
+    lambda x: x.repeat_interleave(x.shape[0] - 1), lambda x: x.chunk(3), lambda x: x.chunk(2),
+    lambda x: torch.nn.functional.glu(torch.cat([x, x])),
     lambda x: torch.cumulative_trapezoid(x), lambda x: torch.cumulative_trapezoid(x, x),
     lambda x: torch.trapezoid(x, x), lambda x: torch.gradient(x, edge_order=2)])
 def test_differences_of_few_elements(f) -> None:
