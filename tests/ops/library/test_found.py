@@ -410,3 +410,12 @@ def test_half_types_beside_others() -> None:
     for f in (lambda x: torch.div(x, 0.1, rounding_mode="floor"), lambda x: x // 0.1):
         assert f(x).tolist() == torch.script(f)(x).tolist() == [29, 49, 0]
     assert torch.div(x, 0.1, rounding_mode="trunc").tolist() == [30, 50, 0]
+
+
+def test_what_is_gathered_from_nothing() -> None:
+    """A script loads what no axis changes before it knows that an axis is empty: there must be memory."""
+    def f(x):
+        nothing = x.repeat(0, 0)
+        return nothing.gather(-1, torch.zeros_like(nothing, dtype=torch.int64))
+
+    assert torch.script(f)(torch.ones(2, 3)).shape == (0, 0)
