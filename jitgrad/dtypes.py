@@ -6,6 +6,9 @@ Source: https://pytorch.org/docs/stable/tensor_attributes.html#type-promotion-do
 
 The half types, float16 and bfloat16, are kept in 16 bits and computed in float32 (`ops/halves.py`). NumPy has no
 bfloat16: `ml_dtypes` has, and is imported when the dtype is first used.
+
+uint16, uint32 and uint64 are, as in torch, types to hold data in: they promote with floating-point types only, and a
+row has them where it only moves elements or its trait `barebones` says so.
 """
 
 import math
@@ -22,21 +25,25 @@ class dtype:
         category: BOOL, INTEGRAL, FLOATING or COMPLEX.
         is_inexact: floating-point or complex: what can have a gradient.
         is_half: kept in 16 bits, computed in float32.
+        is_barebones: one of the unsigned integers that most ops do not have.
+        word: torch's word for it in messages.
+        c_name: C++'s name for its elements, as torch's messages have it.
         np: NumPy's dtype of the arrays that hold it.
     """
 
-    __slots__ = ("category", "is_complex", "is_floating_point", "is_half", "is_inexact", "is_signed", "itemsize",
-                 "name", "np")
+    __slots__ = ("c_name", "category", "is_barebones", "is_complex", "is_floating_point", "is_half", "is_inexact",
+                 "is_signed", "itemsize", "name", "np", "word")
     np: np.dtype[Any]
 
-    def __init__(self, name: str, category: int, np_type: type | None, itemsize: int = 0):
-        self.name, self.category, self.itemsize = name, category, itemsize
+    def __init__(self, name: str, category: int, np_type: type | None, word: str, c_name: str, itemsize: int = 0):
+        self.name, self.category, self.itemsize, self.word, self.c_name = name, category, itemsize, word, c_name
         self.is_floating_point, self.is_complex = category == FLOATING, category == COMPLEX
         self.is_signed = self.is_inexact = category >= FLOATING
         if np_type is not None:
             self.np = np.dtype(np_type)
             self.itemsize, self.is_signed = self.np.itemsize, self.np.kind in "ifc"
         self.is_half = self.is_floating_point and self.itemsize == 2
+        self.is_barebones = category == INTEGRAL and not self.is_signed and self.itemsize > 1
 
     def __getattr__(self, name: str) -> Any:
         """NumPy's dtype of bfloat16, on its first use."""
@@ -54,6 +61,8 @@ class dtype:
             return self
         if self.is_half:
             raise RuntimeError(f"complex numbers whose parts are {self.name} are not available: convert to float32")
+        if self.is_barebones:
+            raise RuntimeError(f"Unknown Complex ScalarType for {self.word}")
         return complex128 if self is float64 else complex64
 
     def to_real(self) -> "dtype":
@@ -69,32 +78,33 @@ class dtype:
 
 BOOL, INTEGRAL, FLOATING, COMPLEX = 0, 1, 2, 3  # categories, in the order of promotion
 
-bool_ = dtype("bool", BOOL, np.bool_)
-uint8 = dtype("uint8", INTEGRAL, np.uint8)
-int8 = dtype("int8", INTEGRAL, np.int8)
-int16 = dtype("int16", INTEGRAL, np.int16)
-int32 = dtype("int32", INTEGRAL, np.int32)
-int64 = dtype("int64", INTEGRAL, np.int64)
-float16 = dtype("float16", FLOATING, np.float16)
-bfloat16 = dtype("bfloat16", FLOATING, None, 2)
-float32 = dtype("float32", FLOATING, np.float32)
-float64 = dtype("float64", FLOATING, np.float64)
-complex64 = cfloat = dtype("complex64", COMPLEX, np.complex64)
-complex128 = cdouble = dtype("complex128", COMPLEX, np.complex128)
+bool_ = dtype("bool", BOOL, np.bool_, "Bool", "bool")
+uint8 = dtype("uint8", INTEGRAL, np.uint8, "Byte", "unsigned char")
+int8 = dtype("int8", INTEGRAL, np.int8, "Char", "signed char")
+int16 = dtype("int16", INTEGRAL, np.int16, "Short", "short")
+int32 = dtype("int32", INTEGRAL, np.int32, "Int", "int")
+int64 = dtype("int64", INTEGRAL, np.int64, "Long", "long long")
+uint16 = dtype("uint16", INTEGRAL, np.uint16, "UInt16", "short unsigned int")
+uint32 = dtype("uint32", INTEGRAL, np.uint32, "UInt32", "unsigned int")
+uint64 = dtype("uint64", INTEGRAL, np.uint64, "UInt64", "long unsigned int")
+float16 = dtype("float16", FLOATING, np.float16, "Half", "c10::Half")
+bfloat16 = dtype("bfloat16", FLOATING, None, "BFloat16", "c10::BFloat16", 2)
+float32 = dtype("float32", FLOATING, np.float32, "Float", "float")
+float64 = dtype("float64", FLOATING, np.float64, "Double", "double")
+complex64 = cfloat = dtype("complex64", COMPLEX, np.complex64, "ComplexFloat", "c10::complex<float>")
+complex128 = cdouble = dtype("complex128", COMPLEX, np.complex128, "ComplexDouble", "c10::complex<double>")
 
+#: the real types that kernels compute with
 REALS = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64)
 FLOATS = (float16, bfloat16, float32, float64)
 COMPLEX_TYPES = (complex64, complex128)
-ALL = (*REALS, *COMPLEX_TYPES)
+BAREBONES = (uint16, uint32, uint64)
+ALL = (*REALS, *BAREBONES, *COMPLEX_TYPES)
 #: `kind` of the NumPy dtypes of what can have a gradient ("V": what NumPy did not define) ...
 INEXACT_KINDS = "fcV"
-#: ... `char` of those of half types, and of those that complex numbers have
-HALF_CHARS, COMPLEX_CHARS = "eE", "FD"
+#: ... `char` of those of half types, of those that complex numbers have, and of those of barebones types
+HALF_CHARS, COMPLEX_CHARS, BAREBONES_CHARS = "eE", "FD", "".join(d.np.char for d in BAREBONES)
 INTEGERS = (uint8, int8, int16, int32, int64)
-#: torch's words for dtypes in its messages
-WORDS = {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
-         "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double",
-         "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
 _BY_NAME = {d.name: d for d in ALL}
 
 
@@ -135,7 +145,7 @@ def get_default_dtype() -> dtype:
 def set_default_dtype(d: dtype) -> None:
     """Make `d`, a floating-point dtype, the default."""
     global _default
-    if not d.is_floating_point:
+    if not given(d).is_floating_point:
         raise TypeError(f"only floating-point types are supported as the default type, got {d}")
     _default = d
 
@@ -163,9 +173,12 @@ def bounds(d: dtype) -> tuple[Any, Any]:
 
 def promote_types(type1: dtype, type2: dtype) -> dtype:
     """The smallest dtype to which both can be cast, as `torch.promote_types`."""
-    a, b = type1, type2
+    a, b = given(type1), given(type2)
     if a is b:
         return a
+    if (a.is_barebones or b.is_barebones) and not (a.is_floating_point or b.is_floating_point):
+        raise RuntimeError("Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
+                           f"{a.word} and {b.word}")
     if a.category != b.category:
         higher, lower = (a, b) if a.category > b.category else (b, a)
         return complex128 if higher.is_complex and lower is float64 else higher
@@ -234,7 +247,33 @@ channels_last = memory_format("channels_last", (0, 2, 3, 1))
 channels_last_3d = memory_format("channels_last_3d", (0, 2, 3, 4, 1))
 legacy_contiguous_format = contiguous_format
 
-__all__ = ["bfloat16", "cdouble", "cfloat", "channels_last", "channels_last_3d", "complex64", "complex128",
-           "contiguous_format", "dtype", "float16", "float32", "float64", "get_default_dtype", "int8", "int16", "int32",
-           "int64", "layout", "legacy_contiguous_format", "memory_format", "preserve_format", "promote_types",
-           "set_default_dtype", "strided", "uint8"]
+__all__ = [
+    "bfloat16",
+    "cdouble",
+    "cfloat",
+    "channels_last",
+    "channels_last_3d",
+    "complex64",
+    "complex128",
+    "contiguous_format",
+    "dtype",
+    "float16",
+    "float32",
+    "float64",
+    "get_default_dtype",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "layout",
+    "legacy_contiguous_format",
+    "memory_format",
+    "preserve_format",
+    "promote_types",
+    "set_default_dtype",
+    "strided",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]

@@ -35,7 +35,7 @@ OUTSIDE: tuple[tuple[str, str], ...] = (
      r"StreamObjType"),
     ("several machines, or several GPUs at once", r".*[dD]istributed(?!ions).*|DataParallel|SyncBatchNorm|RRefType|"
      r"swap_in_.*"),
-    ("tensors with named axes", r"align_.*|refine_names|rename_?|names|has_names|name"),
+    ("tensors with named axes", r"align_.*|refine_names|rename_?|names|has_names|name|index"),
     ("the inside of TorchScript and of its passes", r"(?!Generator|Size|Event|Stream)[A-Z].*(Type|Script.*|Module"
      r"Serializer|Schema|Executor.*|Spec|Stats|Config|Logger|LoggerBase|Dict|Value|Graph|Node|Use|Block|Code|Gradient|"
      r"Argument|State|Reader|Writer|Context|Db|Guard|Key|KeySet|Tag|Check|Report|Stack|Info|Unit|Capsule|Plan|Property|"
@@ -44,7 +44,7 @@ OUTSIDE: tuple[tuple[str, str], ...] = (
      r"ExecutionPlan|StaticModule|FileCheck|import_ir.*|parse_.*|merge_type.*|unify_type.*|fork|wait|IODescriptor|"
      r"compiled_with.*|AVG|SUM|LockingLogger|NoopLogger|ConcreteModule.*|Disable.*|PRIVATE_OPS|classproperty|"
      r"get_file_path|prepare_multi.*|profiler_allow.*|.*autocast_(in|de)crement.*|DeserializationStorage.*|has_cuda|"
-     r"has_mps|autocast_.*|Serialization.*|init_num_threads|thread_safe_generator"),
+     r"has_mps|LoggerBase|autocast_.*|Serialization.*|init_num_threads|thread_safe_generator"),
     ("sizes that a tracer has not seen", r"sym_.*|Sym.*"),
     ("untyped memory, and classes of it", r".*Storage(Base)?|storage.*|untyped_storage|is_storage|const_data_ptr"),
     ("kernels behind other functions", r"native_.*|.*_copy|.*backward.*|batch_norm_.*|.*_stats.*|norm_except_dim|"

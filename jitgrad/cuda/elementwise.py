@@ -164,6 +164,8 @@ def runner(cupy: Any, op: OpDef) -> Callable[..., Any] | None:
     def run(*xs: Any, **attrs: Any) -> Any:
         if op.name == "cast" and not _truncates(xs[0], attrs["dtype"]):
             return op.impl(cupy, *xs, **attrs)  # type: ignore[misc]
+        if op.name == "cast" and getattr(attrs["dtype"], "np", attrs["dtype"]).char in dtypes.BAREBONES_CHARS:
+            return _as_barebones(cupy, run, xs[0], attrs["dtype"])
         operands = _typed(op, xs)
         key = (*[x.dtype for x in operands], *attrs.items())
         found = kernels.get(key)
@@ -179,6 +181,16 @@ def runner(cupy: Any, op: OpDef) -> Callable[..., Any] | None:
         return y.view(result.np) if result.is_half else y
 
     return run
+
+
+def _as_barebones(cupy: Any, cast: Callable[..., Any], x: Any, d: Any) -> Any:
+    """Floats as unsigned integers by way of signed ones, as on the CPU: the wider ones in two halves."""
+    d, signed = getattr(d, "np", d), dtypes.int64 if d.itemsize == 8 else dtypes.int32
+    whole = cast(x, dtype=signed).astype(d)
+    if d.itemsize == 2:
+        return whole
+    bit = 8 * d.itemsize - 1
+    return cupy.where(x >= 2.0 ** bit, cast(x - 2.0 ** bit, dtype=signed).astype(d) ^ d.type(1 << bit), whole)
 
 
 def _typed(op: OpDef, xs: tuple[Any, ...]) -> list[Any]:

@@ -9,7 +9,6 @@ from jitgrad.distributions import constraints
 from jitgrad.distributions.discrete import Categorical, _clamped, _one_of
 from jitgrad.distributions.distribution import Distribution, ExponentialFamily, Parameter, broadcast, regions, same_as
 from jitgrad.distributions.gammas import draw_gamma
-from jitgrad.dtypes import WORDS
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.ops.library.keywords import complete
@@ -55,7 +54,7 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     RuntimeError for a negative rate, NotImplementedError for one that is no float.
     """
     if not input.dtype.is_floating_point:
-        raise NotImplementedError(f"\"poisson_cpu\" not implemented for '{WORDS[input.dtype.name]}'")
+        raise NotImplementedError(f"\"poisson_cpu\" not implemented for '{input.dtype.word}'")
     if bool((input < 0).any()):
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     found: Tensor = _Counted.apply(input, generator)
@@ -69,9 +68,9 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     """
     if not count.dtype.is_floating_point:
         raise ValueError("binomial only supports floating-point dtypes for count, got: "
-                         f"{WORDS[count.dtype.name]}")
+                         f"{count.dtype.word}")
     if count.dtype is not prob.dtype:
-        raise RuntimeError(f"Found dtype {WORDS[prob.dtype.name]} but expected {WORDS[count.dtype.name]}")
+        raise RuntimeError(f"Found dtype {prob.dtype.word} but expected {count.dtype.word}")
     total, probs = jitgrad.broadcast_tensors(count.detach(), prob.detach())
     return _hits(total, probs, generator)
 

@@ -100,7 +100,9 @@ def _from_sequence(data: Any, d: dtype | None) -> Array:
         raise TypeError("must be real number, not complex")
     try:
         if d.category == dtypes.INTEGRAL and any(issubclass(k, (float, np.floating)) for k in kinds):
-            array = np.array([int(v) for v in items], d.np)
+            array = np.array([_wrapped(v, d) if isinstance(v, (int, np.integer)) else int(v) for v in items], d.np)
+        elif d.category == dtypes.INTEGRAL and not d.is_signed:
+            array = np.array([_wrapped(v, d) for v in items], d.np)
         else:
             array = np.array(items, d.np)
     except OverflowError:
@@ -110,6 +112,12 @@ def _from_sequence(data: Any, d: dtype | None) -> Array:
             raise ValueError("Overflow when unpacking long long") from None
         raise RuntimeError(f"value cannot be converted to type {d.name} without overflow") from None
     return array.reshape(shape)
+
+
+def _wrapped(number: Any, d: dtype) -> Any:
+    """An int as an unsigned dtype has it: negative ones modulo its range, unless they are below it, or 64 bits wide."""
+    span = 1 << 8 * d.itemsize
+    return int(number) + span if not d.is_signed and d.itemsize < 8 and -span < number < 0 else number
 
 
 def _flatten(data: Any) -> tuple[tuple[int, ...], list[Any]]:

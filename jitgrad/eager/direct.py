@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.dtypes import HALF_CHARS
+from jitgrad.dtypes import BAREBONES_CHARS, HALF_CHARS
 from jitgrad.eager.arrays.errstate import SILENT, restore, silence
 from jitgrad.eager.autograd.grad_mode import mode
 from jitgrad.eager.autograd.node import Array, Storage, TapedArray
@@ -62,7 +62,7 @@ def update(name: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     if storage is not None and storage.inference and not mode.inference:
         return NotImplemented
     array = target._data
-    if type(array) is not _ndarray or array.dtype.kind not in "fiu":
+    if type(array) is not _ndarray or array.dtype.kind not in "fiu" or array.dtype.char in BAREBONES_CHARS:
         return NotImplemented
     token = silence(SILENT)
     try:

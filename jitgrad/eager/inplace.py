@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from jitgrad import dtypes
-from jitgrad.dtypes import WORDS
 from jitgrad.eager import record
 from jitgrad.eager.arrays.arrays import copy, device_of, filled_like, library, transfer
 from jitgrad.eager.arrays.library import HOST
@@ -208,7 +207,7 @@ def reinterpret(tensor: Any, to: dtypes.dtype) -> Any:
     array = tensor._data
     old, new = array.dtype.itemsize, to.np.itemsize
     if old != new:
-        about = f"to view {WORDS[tensor.dtype.name]} as {WORDS[to.name]} (different element sizes), but got "
+        about = f"to view {tensor.dtype.word} as {to.word} (different element sizes), but got "
         if not array.ndim:
             raise RuntimeError(f"self.dim() cannot be 0 {about}0")
         if array.shape[-1] != 1 and array.size and array.strides[-1] != old:

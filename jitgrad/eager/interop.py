@@ -7,7 +7,7 @@ import numpy as np
 
 from jitgrad import dtypes, random
 from jitgrad.device import resolve
-from jitgrad.dtypes import bfloat16, dtype, float32, uint8
+from jitgrad.dtypes import bfloat16, dtype, float32, given, uint8
 from jitgrad.eager import EAGER
 from jitgrad.eager.arrays.arrays import foreign
 from jitgrad.eager.construct import exports, shared, wrap
@@ -131,7 +131,7 @@ class finfo:
     """Limits of a floating-point dtype: bits, eps, max, min, tiny, smallest_normal, resolution."""
 
     def __init__(self, type: dtype = float32):
-        type = type.to_real()  # of complex numbers: their parts' limits
+        type = given(type).to_real()  # of complex numbers: their parts' limits
         if not type.is_floating_point:
             raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{type}'")
         if type is bfloat16:
@@ -155,7 +155,7 @@ class iinfo:
     """Limits of an integer dtype: bits, max, min."""
 
     def __init__(self, type: dtype):
-        if type.is_inexact or type.category == 0:
+        if given(type).is_inexact or type.category == 0:
             raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type}'")
         limits = np.iinfo(type.np.name)
         self.dtype = type.name

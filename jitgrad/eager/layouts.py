@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.dtypes import given
 from jitgrad.eager.construct import wrap
 from jitgrad.eager.factories import zeros
 from jitgrad.eager.memory import in_order, sizes, span
@@ -33,7 +34,7 @@ def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], **option
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Any:
     """A vector on the memory of an object with the buffer protocol."""
-    made: Any = wrap(np.frombuffer(buffer, dtype.np, count, offset))
+    made: Any = wrap(np.frombuffer(buffer, given(dtype).np, count, offset))
     return made.requires_grad_() if requires_grad else made
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.device import CPU, cpu_kernels, device, has_cpu_kernels
-from jitgrad.dtypes import INEXACT_KINDS, WORDS
+from jitgrad.dtypes import INEXACT_KINDS
 from jitgrad.eager import construct
 from jitgrad.eager.arrays import arrays as libraries
 from jitgrad.eager.arrays.arrays import MANY, library
@@ -28,7 +28,7 @@ from jitgrad.eager.autograd.opnode import ARRAYS, OpNode
 from jitgrad.eager.autograd.tape import tape_of
 from jitgrad.eager.construct import wrap
 from jitgrad.ops.checks import C
-from jitgrad.ops.opdef import CREATE, GATHER, JOIN, POINTWISE, RANDOM, VIEW, OpDef, backward_name
+from jitgrad.ops.opdef import CREATE, GATHER, JOIN, POINTWISE, RANDOM, VIEW, OpDef, backward_name, lacks
 from jitgrad.ops.rules import Each, conjugates, is_wide
 from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
@@ -56,11 +56,11 @@ class Plan:
         view: a result may share memory with the operand.
         silent: computes nothing, so that NumPy cannot warn.
         numbers: operands are Python numbers.
-        real: complex operands are refused.
+        lacks: see `opdef.lacks`.
         ordered: a result lies in row order whatever the operands' order, as torch's do (NumPy's may not).
     """
 
-    __slots__ = ("decompose", "elsewhere", "node", "numbers", "op", "ordered", "real", "run", "silent", "usages",
+    __slots__ = ("decompose", "elsewhere", "lacks", "node", "numbers", "op", "ordered", "run", "silent", "usages",
                  "view")
 
     def __init__(self, op: OpDef):
@@ -75,7 +75,7 @@ class Plan:
                                                 "parts": op.vjp.parts if isinstance(op.vjp, Each) else None,
                                                 "wide": is_wide(op), "conjugates": conjugates(op)})
         self.view = op.kind is VIEW
-        self.real = "complex" not in op.traits
+        self.lacks = lacks(op)
         self.ordered = op.kind not in (VIEW, POINTWISE)
         self.silent = op.kind in (VIEW, JOIN, GATHER, CREATE, RANDOM)
         self.numbers = op.name == "fill" or op.kind is RANDOM
@@ -115,8 +115,8 @@ def explain(op: OpDef, operands: Sequence[Any], attrs: dict[str, Any]) -> None:
 
 
 def _refused(op: OpDef, array: Any) -> Exception:
-    """torch's error for an op that complex numbers do not have."""
-    return NotImplementedError(f'"{op.name}_cpu" not implemented for \'{WORDS[dtypes.from_numpy(array.dtype).name]}\'')
+    """torch's error for an op that a dtype does not have."""
+    return NotImplementedError(f'"{op.name}_cpu" not implemented for \'{dtypes.from_numpy(array.dtype).word}\'')
 
 
 def create(op: OpDef, numbers: tuple[Any, ...], attrs: dict[str, Any], where: device) -> Any:
@@ -146,9 +146,9 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  
         arrays.append(a)
         if t._needs or (t._base is not None and t._base._needs):
             tracked = recording
-    if plan.real:
+    if plan.lacks:
         for a in arrays:
-            if a.dtype.kind == "c":
+            if a.dtype.char in plan.lacks:
                 raise _refused(op, a)
     if tracked and plan.node is None:
         if plan.decompose:
@@ -213,8 +213,8 @@ def _elsewhere(plan: Plan, operands: tuple[Any, ...], attrs: dict[str, Any]) -> 
     """`apply` where an operand's memory is not the CPU's."""
     recording = mode.enabled
     home, operands, arrays = _together(plan, operands)
-    if plan.real and any(a.dtype.kind == "c" for a in arrays):
-        raise _refused(plan.op, next(a for a in arrays if a.dtype.kind == "c"))
+    if any(a.dtype.char in plan.lacks for a in arrays):
+        raise _refused(plan.op, next(a for a in arrays if a.dtype.char in plan.lacks))
     tracked = recording and any(t._needs or (t._base is not None and t._base._needs) for t in operands)
     if tracked and plan.node is None:
         if plan.decompose:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from jitgrad.dtypes import dtype
 from jitgrad.eager import construct
 from jitgrad.eager.arrays import arrays, dlpack
 from jitgrad.eager.autograd.node import Array, RemovableHandle, retain, storage_of, whole_of
@@ -24,7 +25,7 @@ _ndarray = np.ndarray
 
 #: attributes that are the tensor itself; all others are the user's
 _OWN = frozenset({"_data", "_node", "_slot", "_needs", "_base", "_path", "_seen", "_origin", "_storage", "_grad",
-                  "_hooks", "_after_hooks", "_retains"})
+                  "_hooks", "_after_hooks", "_retains", "_grad_dtype"})
 
 
 class Tensor(Memory, TensorBase["Tensor"]):
@@ -198,9 +199,12 @@ class Tensor(Memory, TensorBase["Tensor"]):
                                 f"{type(value).__name__}")
             if value is self:
                 raise RuntimeError("can't assign Variable as its own grad")
-            if value._data.dtype != self._data.dtype:
+            wanted = self._grad_dtype[0] if self._grad_dtype else self.dtype
+            if wanted is not None and value.dtype is not wanted:
                 raise RuntimeError(f"attempting to assign a gradient with dtype '{value.dtype.name}' to a tensor with "
-                                   f"dtype '{self.dtype.name}'. The gradient must match the tensor's dtype")
+                                   f"grad_dtype '{wanted.name}'. The gradient must match the tensor's grad_dtype "
+                                   "(defaults to the tensor's dtype). You can set the tensor's grad_dtype attribute "
+                                   "with a specific dtype, or None to allow any dtype")
             if not arrays.together(value._data, self._data):
                 raise RuntimeError(f"attempting to assign a gradient with device type '{value.device.type}' to a "
                                    f"tensor with device type '{self.device.type}'. Please ensure that the gradient "
@@ -214,6 +218,26 @@ class Tensor(Memory, TensorBase["Tensor"]):
     @grad.deleter
     def grad(self) -> None:
         self._grad = None
+
+    @property
+    def grad_dtype(self) -> dtype | None:
+        """The dtype to which gradients of a leaf are cast, its own at first; None: as they come."""
+        if self.grad_fn is not None:
+            raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
+        return self._grad_dtype[0] if self._grad_dtype else self.dtype
+
+    @grad_dtype.setter
+    def grad_dtype(self, value: dtype | None) -> None:
+        if self.grad_fn is not None:
+            raise RuntimeError("grad_dtype can only be set on leaf tensors.")
+        if value is not None and not isinstance(value, dtype):
+            raise RuntimeError(f"grad_dtype must be a torch.dtype or None, but got {class_word(value)}")
+        if value is not None and self._grad is not None and self._grad.dtype is not value:
+            raise RuntimeError(f"Cannot set grad_dtype to '{value.name}' because there is already a gradient with "
+                               f"dtype '{self._grad.dtype.name}'. Please clear the gradient (.grad = None) before "
+                               "changing grad_dtype, or ensure the new grad_dtype matches the existing gradient's "
+                               "dtype.")
+        self._grad_dtype = (value,)
 
     @property
     def output_nr(self) -> int:

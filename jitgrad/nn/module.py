@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import jitgrad
-from jitgrad.dtypes import dtype
+from jitgrad.dtypes import dtype, given
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn.hooks import Hooked
 from jitgrad.nn.parameter import Parameter
@@ -288,7 +288,7 @@ class Module(Hooked, Stateful):
                 target = a
             elif not isinstance(a, bool):
                 device = a
-        if target is not None and not target.is_inexact:
+        if target is not None and not given(target).is_inexact:
             raise TypeError("nn.Module.to only accepts floating point or complex dtypes, but got desired "
                             f"dtype={target}")
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jitgrad.classes import dataclass, field
+from jitgrad.dtypes import BAREBONES_CHARS, COMPLEX_CHARS
 from jitgrad.ops.halves import in_float32
 
 
@@ -85,6 +86,8 @@ TRAITS: Mapping[str, str] = {
     # complex numbers
     "complex": "computes complex numbers too; any other row refuses them (eager)",
     "wirtinger": "the vjp knows of complex numbers and conjugates what it must (ops)",
+    # unsigned integers
+    "barebones": "computes uint16, uint32 and uint64 too; any other row that computes refuses them (eager)",
     # costs
     "cheap": "computing it again costs no more than reading it (autodiff, codegen/lower)",
     "expensive": "computing it again costs more than a trip to the cache (codegen/program)",
@@ -199,6 +202,12 @@ def is_scalar(name: str) -> bool:
     """Whether the op `name` is a scalar primitive: what the bodies of kernels are made of."""
     op = OPS.get(name)
     return op is not None and op.kind is POINTWISE and op.compose is None and has_kernels(op)
+
+
+def lacks(op: OpDef) -> str:
+    """`char` of the NumPy dtypes that a row refuses: what moves elements takes them all but for complex numbers."""
+    barebones = op.kind not in COMPUTING or "barebones" in op.traits
+    return ("" if "complex" in op.traits else COMPLEX_CHARS) + ("" if barebones else BAREBONES_CHARS)
 
 
 def has_kernels(op: OpDef) -> bool:

@@ -75,6 +75,7 @@ INT, FLOAT, BOOL, NUMBER = NumberType("int"), NumberType("float"), NumberType("b
 TEXT = NumberType("str")
 
 _SHORT = {"bool": "b8", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
+          "uint16": "u16", "uint32": "u32", "uint64": "u64",
           "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
           "complex64": "c64", "complex128": "c128"}
 _LONG = {short: name for name, short in _SHORT.items()}

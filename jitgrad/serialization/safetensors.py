@@ -22,8 +22,9 @@ from jitgrad.eager.locations import Locations
 from jitgrad.eager.tensor import Tensor
 from jitgrad.serialization.archive import Array, LoadError, Source, numbers, undamaged
 
-DTYPES = {"BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64", "F16": "float16",
-          "BF16": "bfloat16", "F32": "float32", "F64": "float64", "C64": "complex64"}
+DTYPES = {"BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64",
+          "U16": "uint16", "U32": "uint32", "U64": "uint64", "F16": "float16", "BF16": "bfloat16", "F32": "float32",
+          "F64": "float64", "C64": "complex64"}
 _TAGS = {name: tag for tag, name in DTYPES.items()}
 #: bytes of a header, as the format limits them
 LONGEST = 100_000_000

@@ -31,3 +31,17 @@ def test_values(cuda: Any, expression: str) -> None:
             np.testing.assert_allclose(ours.detach().cpu().numpy(), host.detach().numpy(), rtol=2e-5, atol=1e-6)
         else:
             assert ours == host
+
+
+@pytest.mark.parametrize("name", ["uint16", "uint32", "uint64"])
+def test_barebones(cuda: Any, name: str) -> None:
+    d = getattr(jitgrad, name)
+    x = jitgrad.tensor([3.9, -1.5, 1e6, 1e10, 1e19, 1e20, float("nan"), float("inf")])
+    for wide in (x, x.double()):
+        ours = wide.cuda().to(d)
+        assert ours.device.type == "cuda"
+        assert ours.cpu().tolist() == wide.to(d).tolist()
+    assert (ours * 2).cpu().tolist() == (wide.to(d) * 2).tolist()
+    assert (ours == ours).all()
+    with pytest.raises(NotImplementedError):
+        ours + 1

@@ -21,7 +21,11 @@ def allocated(f: Native, size: V) -> V:
 
 @LIBRARY.function("i1", slot="ptr", size="i64")
 def jg_grow(f: Native, slot: V, size: V) -> V:
-    """Let a (pointer, capacity) have room; what was in it is lost. False: no memory."""
+    """Let a (pointer, capacity) have room; what was in it is lost. False: no memory.
+
+    Room for nothing is an address too: a kernel loads what no axis changes before it knows that an axis is empty.
+    """
+    size = size | 1
     with f.when(f.load(slot, 1).compare("ult", size)):
         f.do("free", f.load(slot, elem="ptr"))
         padded = (size + size.lshr(3) + 127) & -64

@@ -17,7 +17,7 @@ from jitgrad.eager.arrays.errstate import SILENT, restore, silence
 from jitgrad.eager.autograd.anomaly import made_by, require_numbers, watching
 from jitgrad.eager.autograd.cotangents import Arrays, Placed, Tensors, own
 from jitgrad.eager.autograd.grad_mode import mode
-from jitgrad.eager.autograd.node import Edge, Node, TapedArray, edge_of
+from jitgrad.eager.autograd.node import Edge, Meta, Node, TapedArray, edge_of
 from jitgrad.eager.autograd.tape import TAPE
 from jitgrad.eager.construct import wrap
 from jitgrad.eager.tensor import Tensor, install_engine
@@ -149,6 +149,8 @@ class _Pass:
         while leaves:
             leaf = next(iter(leaves))
             value = leaves.pop(leaf)
+            for wanted in leaf._grad_dtype:
+                value = value if wanted is None else self.values.fit(value, Meta(value.shape, wanted.np))
             if leaf._hooks and not self.inner:
                 value = self._hooked(list(leaf._hooks.values()), value)
             if self.collect:

@@ -273,6 +273,7 @@ class TapedArray:
     _origin: TapedArray | None = None  # a view made while nothing was recorded: of this tensor
     _storage: Storage | None = None
     _grad: TapedArray | None = None
+    _grad_dtype: tuple[dtype | None, ...] = ()   # of a leaf: what its gradient is cast to, where that was set
     _hooks: dict[int, Hook] | None = None        # of a leaf; those of others are on their nodes
     _after_hooks: dict[int, Hook] | None = None  # after the gradient has been added to a leaf's
     _retains: bool = False

@@ -323,7 +323,8 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
                                f"got {name} of {vector.dim()} axes")
     _classes.require_floats("GroupNormKernelImpl", input)
     _classes.require_one_dtype(input, weight, bias)
-    _, centred, variance = _norms.moments(_norms.wide(input).reshape(input.shape[0], num_groups, -1), -1)
+    _, centred, variance = _norms.moments(_norms.wide(input).reshape(
+        input.shape[0], num_groups, input.shape[1] // num_groups, *input.shape[2:]).flatten(2), -1)
     y = (centred * jitgrad.rsqrt(variance + eps)).reshape(input.shape)
     return _norms.scaled(y, weight, bias, input)
 

@@ -38,6 +38,8 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: Number 
                            f"samples (batch size). Expected target size [{input.size(0) if input.dim() else 1}], but "
                            f"got {target.size()}.")
     _classes.require_wide("multi_margin_loss_cpu_kernel", input)
+    if target.dtype is not jitgrad.int64:
+        raise RuntimeError(f"expected scalar type Long but found {target.dtype.word}")
     right = _classes.pick(input, target).unsqueeze(1)
     terms = jitgrad.relu(margin - right + input)  # no slope at 0
     terms = terms if p == 1 else terms * terms
@@ -75,10 +77,11 @@ def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | 
                                 size_average: Legacy = None, reduce: Legacy = None, reduction: str = "mean") -> Tensor:
     """The mean over classes of -(target log(sigmoid(input)) + (1 - target) log(sigmoid(-input))) * weight."""
     reduction = _classes.reduction_of(size_average, reduce, reduction)
-    input.size(input.dim() - 1)  # IndexError of a number
+    classes = input.dim() - 1
+    input.size(classes)  # IndexError of a number
     loss = -(target * _activation.logsigmoid(input) + (1 - target) * _activation.logsigmoid(-input))
     loss = loss if weight is None else loss * weight
-    return _reduced(loss.sum(-1) / loss.shape[-1], reduction)
+    return _reduced(loss.sum(classes) / input.shape[classes], reduction)
 
 
 def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative: Tensor, *,

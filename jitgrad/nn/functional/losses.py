@@ -172,6 +172,8 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     logp = _reduce.log_softmax(input, axis)
     if soft:
         return _soft_cross_entropy(logp, target, weight, reduction, label_smoothing, axis)
+    if weight is not None and weight.dtype is not logp.dtype:
+        raise RuntimeError(f"expected scalar type {logp.dtype.word} but found {weight.dtype.word}")
     hard = nll_loss(logp, target, weight, None, ignore_index, None, reduction)
     if label_smoothing == 0.0:
         return hard

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jitgrad
-from jitgrad.dtypes import WORDS
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.ops.backend import AnyTensor
@@ -29,7 +28,7 @@ def _word(reduction: int) -> str:
 def _floats(function: str, x: Any, error: type[Exception] = NotImplementedError) -> None:
     """NotImplementedError, or another one, for a tensor that is not of floats."""
     if not x.dtype.is_floating_point:
-        raise error(f'"{function}" not implemented for \'{WORDS[x.dtype.name]}\'')
+        raise error(f'"{function}" not implemented for \'{x.dtype.word}\'')
 
 
 # --- norms and layers ----------------------------------------------------------------------------------------------

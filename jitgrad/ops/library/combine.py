@@ -15,8 +15,8 @@ from jitgrad.ops.library.linear_algebra.linalg import added, bmm
 from jitgrad.ops.library.order import to_end
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.shapes.shape import take_slice
-from jitgrad.ops.library.sizes import (axis, is_one, product, require, require_equal, require_slice, static_int,
-                                       wrap_index)
+from jitgrad.ops.library.sizes import (axis, is_one, maximum, product, require, require_equal, require_slice,
+                                       static_int, wrap_index)
 
 __library__ = True
 
@@ -144,16 +144,22 @@ def trapezoid(y: AnyTensor[Tensor], x: AnyTensor[Tensor] | None = None, *, dx: N
     if y.dtype is bool_:
         raise RuntimeError("trapezoid: received a bool input for `y`, but bool is not supported")
     y = widen(y, "cuda")
-    n = y.shape[a] - 1
+    n = maximum(y.shape[a] - 1, 0)
     height = (take_slice(y, a, 0, n) + take_slice(y, a, 1, n)) / 2
     if x is None:
         return apply("sum", height * dx, axes=(a,), keepdim=False)
-    if x.ndim == 1:
-        steps = apply("reshape", take_slice(x, 0, 1, n) - take_slice(x, 0, 0, n),
-                      shape=tuple(n if k == a else 1 for k in range(y.ndim)))
-    else:
-        steps = take_slice(x, a, 1, n) - take_slice(x, a, 0, n)
-    return apply("sum", height * steps, axes=(a,), keepdim=False)
+    return apply("sum", height * spacings("trapezoid", x, y, a), axes=(a,), keepdim=False)
+
+
+def spacings(fn: str, x: Any, y: Any, a: int) -> Any:
+    """The distances between neighbours of the places x of y along axis a; a vector of places is one for all lines."""
+    if x.ndim != 1:
+        n = maximum(x.shape[a] - 1, 0)
+        return take_slice(x, a, 1, n) - take_slice(x, a, 0, n)
+    require_equal(x.shape[0], y.shape[a], lambda: f"{fn}: There must be one `x` value for each sample point")
+    n = maximum(y.shape[a] - 1, 0)
+    return apply("reshape", take_slice(x, 0, 1, n) - take_slice(x, 0, 0, n),
+                 shape=tuple(n if k == a else 1 for k in range(y.ndim)))
 
 
 def cov(input: AnyTensor[Tensor], *, correction: int = 1, fweights: AnyTensor[Tensor] | None = None,

@@ -91,7 +91,7 @@ isneginf = bind(_is_infinity, float("-inf"), "isneginf", "Whether each element i
 
 def signbit(input: AnyTensor[Tensor]) -> Tensor:
     """Whether each element is negative (or a negative zero)."""
-    if input.dtype is bool_:
+    if not input.dtype.is_signed:
         return _never(input)
     negative = binary("lt", input, 0)
     if not input.dtype.is_floating_point:

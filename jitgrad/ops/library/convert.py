@@ -106,7 +106,7 @@ def result_type(tensor1: AnyTensor[Tensor] | Number, tensor2: AnyTensor[Tensor] 
 
 def can_cast(from_: dtype, to: dtype) -> bool:
     """Whether a result of dtype from_ may be written to a tensor of dtype `to`."""
-    return from_.category <= to.category
+    return dtypes.given(from_).category <= dtypes.given(to).category
 
 
 def is_floating_point(input: AnyTensor[Tensor]) -> bool:

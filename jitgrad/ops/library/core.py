@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast as typed
 import numpy as np
 
 from jitgrad import dtypes
-from jitgrad.dtypes import WORDS, dtype
+from jitgrad.dtypes import dtype
 from jitgrad.ops import OPS, autocast
 from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend
 from jitgrad.ops.checks import C
@@ -117,7 +117,7 @@ def alias(x: Any) -> Any:
 
 def word(d: dtype) -> str:
     """torch's word for a dtype in messages: Float, Long, ..."""
-    return WORDS[d.name]
+    return d.word
 
 
 # --- numbers and promotion -----------------------------------------------------------------------------------------
@@ -199,10 +199,9 @@ def as_operand(x: Any, d: dtype) -> Any:
     return backend().lift(x.item() if isinstance(x, np.generic) else x, d)
 
 
-#: between what a number must lie to be written to a dtype, and C++'s word for it; uint8 takes negative ones modulo 256
-_HOLDS = {"uint8": (-255, 255, "uint8_t"), "int8": (-128, 127, "int8_t"),
-          "int16": (-(1 << 15), (1 << 15) - 1, "int16_t"),
-          "int32": (-(1 << 31), (1 << 31) - 1, "int"), "int64": (-(1 << 63), (1 << 63) - 1, "int64_t"),
+#: between what a number must lie to be written to a dtype, and C++'s word for it; unsigned types wrap negative ones
+_HOLDS = {**{d.name: (low if d.is_signed else -high, high, "int" if d is dtypes.int32 else f"{d.name}_t")
+             for d in (*dtypes.INTEGERS, *dtypes.BAREBONES) for low, high in [dtypes.bounds(d)]},
           "float16": (-65504.0, 65504.0, "c10::Half"),
           "bfloat16": (-3.3895313892515355e38, 3.3895313892515355e38, "c10::BFloat16"),
           "float32": (-3.4028234663852886e38, 3.4028234663852886e38, "float")}
@@ -220,7 +219,7 @@ def written_operand(x: Any, d: dtype) -> Any:
     kind = number_type(x)
     if d.name in _HOLDS and kind is not bool and kind is not complex:
         low, high, word_ = _HOLDS[d.name]
-        low = 0 if kind is float and d.name == "uint8" else low
+        low = 0 if kind is float and not d.is_signed else low
         if not isinstance(x, SymNumber):
             if kind is int and not -(1 << 63) <= x < 1 << 64:
                 raise OverflowError("int too big to convert")
@@ -234,8 +233,9 @@ def written_operand(x: Any, d: dtype) -> Any:
 
 
 def wrapped(value: Any, d: dtype) -> Any:
-    """A number as one that NumPy takes for a dtype: uint8 has negative ones modulo 256."""
-    return value % 256 if d.name == "uint8" and isinstance(value, int) and value < 0 else value
+    """A number as one that NumPy takes for a dtype: unsigned types have negative ones modulo their range."""
+    unsigned = d.category == dtypes.INTEGRAL and not d.is_signed
+    return value % (1 << 8 * d.itemsize) if unsigned and isinstance(value, int) and value < 0 else value
 
 
 def floating(d: dtype) -> dtype:

@@ -9,7 +9,7 @@ from jitgrad.device import CPU, device as Device, resolve
 from jitgrad.dtypes import dtype, float64, int32, int64
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, create, expand_to, is_tensor, named,
-                                      number_type, word, wrapped, written_operand)
+                                      not_implemented, number_type, word, wrapped, written_operand)
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import clone
 from jitgrad.ops.library.sizes import ceil_div, maximum, require, size_list, size_of, text
@@ -144,6 +144,8 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: dtype | None = 
     require((end - start) * step >= 0, RuntimeError,
             "upper bound and lower bound inconsistent with step sign")
     d = dtypes.given(dtype, dtypes.get_default_dtype() if float in kinds else int64)
+    if d.is_barebones:
+        raise not_implemented("arange", d)
     length = _length(start, end, step, kinds)
     wide = d if not d.is_floating_point else (float64 if float in kinds else d)
     x = create("arange", resolve(device), length=length, dtype=wide)
@@ -191,7 +193,7 @@ def eye(n: Any, m: Any = None, *, dtype: dtype | None = None, device: Any = None
 
 def _triangle_indices(comparison: str, row: Any, col: Any, offset: int = 0, *, dtype: dtype = int64,
                       device: Any = None) -> Any:
-    where = resolve(device)
+    where, dtype = resolve(device), dtypes.given(dtype, int64)
     if dtype not in (int64, int32):
         name = "tril_indices" if comparison == "le" else "triu_indices"
         raise NotImplementedError(f'"{name}" not implemented for \'{word(dtype)}\'')

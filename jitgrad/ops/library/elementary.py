@@ -1,6 +1,7 @@
 """Functions of one argument that are one op each: exponentials, roots, angles, rounding, sizes and signs."""
 
 from collections.abc import Callable
+from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.dtypes import bool_
@@ -140,6 +141,28 @@ _overwrite_abs = inplace(abs)
 square_, round_, floor_, ceil_ = inplace(square), inplace(round), inplace(floor), inplace(ceil)
 exp_, sqrt_, sin_, cos_ = inplace(exp), inplace(sqrt), inplace(sin), inplace(cos)
 tanh_, sigmoid_ = inplace(tanh), inplace(sigmoid)
+
+def _complex_scale(top: Any, d: dtypes.dtype) -> Any:
+    """The largest real part of complex numbers, as what their exponentials are divided by: 0 where it is infinite."""
+    top = apply("detach", top)
+    return cast(apply("where", apply("isfinite", top), top, as_operand(0, top.dtype)), d)
+
+
+def complex_logaddexp(a: Any, b: Any) -> Any:
+    """log(exp(a) + exp(b)) of complex numbers."""
+    top = _complex_scale(apply("maximum", apply("real", a), apply("real", b)), a.dtype)
+    return apply("add", apply("log", apply("add", *[apply("exp", apply("sub", x, top)) for x in (a, b)])), top)
+
+
+def complex_logsumexp(x: Any, along: tuple[int, ...], keepdim: bool) -> Any:
+    """log(sum(exp(x))) of complex numbers over axes."""
+    if any(isinstance(x.shape[a], int) and x.shape[a] == 0 for a in along):
+        return apply("log", apply("sum", apply("exp", x), axes=along, keepdim=keepdim))
+    parts = apply("real", x)
+    top = _complex_scale(apply("amax", parts, axes=along, keepdim=True), x.dtype)
+    total = apply("sum", apply("exp", apply("sub", x, top)), axes=along, keepdim=keepdim)
+    return apply("add", apply("log", total), top if keepdim else apply("sum", top, axes=along, keepdim=False))
+
 
 complete(globals())
 

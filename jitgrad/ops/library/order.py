@@ -10,6 +10,7 @@ from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, create, expand_to, not_implemented,
                                       require_floating, result_dtype, word)
+from jitgrad.ops.library.elementary import complex_logsumexp
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.reduce import ValuesAndIndices, result_of
 from jitgrad.ops.library.shapes.indexing import checked_indices
@@ -72,11 +73,14 @@ cummin = bind(_running, cummin_result, "cummin",
 def logcumsumexp(input: AnyTensor[Tensor], dim: int) -> Tensor:
     """log of the running sums of exp(input) along dim, without overflow."""
     x: Any = input
-    require_floating("logcumsumexp_out", x.dtype)
+    if not x.dtype.is_complex:
+        require_floating("logcumsumexp_out", x.dtype)
     a = axis(dim, x.ndim)
     if x.ndim == 0:
-        return x
+        return clone(x)
     seen = _seen(to_end(x, a), -math.inf)
+    if x.dtype.is_complex:
+        return _back(complex_logsumexp(seen, (seen.ndim - 1,), False), a)
     return _back(apply("logsumexp", seen, axes=(seen.ndim - 1,), keepdim=False), a)
 
 

@@ -10,7 +10,7 @@ from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (Number, Scalar, apply, as_operand, binary, bind, cast, composite, floating,
                                       in_float32, inplace, not_implemented, number_type, pair, pair_dtype,
                                       require_floating, require_tensor, result_dtype, rounds, whole, written_operand)
-from jitgrad.ops.library.elementary import reciprocal, sin, trunc
+from jitgrad.ops.library.elementary import complex_logaddexp, reciprocal, sin, trunc
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import require
 
@@ -121,6 +121,8 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     if d is bool_ or d.is_complex:
         raise not_implemented("div_trunc", d, input, other)
     a, b = as_operand(input, d), as_operand(other, d)
+    if rounds(d, other):
+        return in_float32(div, d, input, other, rounding_mode="trunc")
     if d.is_floating_point:
         return apply("trunc", apply("div", a, b))
     return apply("floor_divide", apply("sub", a, fmod(a, other)), b)
@@ -147,6 +149,8 @@ def floor_divide(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) ->
 def floor_divide(input: Number, other: AnyTensor[Tensor]) -> Tensor: ...
 def floor_divide(input: Any, other: Any) -> Any:
     """The largest integer not above input / other, in the promoted dtype."""
+    if isinstance(input, AnyTensor) and rounds(input.dtype, other):
+        return in_float32(floor_divide, input.dtype, input, other)
     return _divided("floor_divide", input, other)
 
 
@@ -279,16 +283,14 @@ def atan2(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     return apply("atan2", as_operand(input, d), as_operand(other, d))
 
 
-
-
 def logaddexp(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
     """log(exp(input) + exp(other)) without overflow. NotImplementedError where both are integers."""
     d = pair_dtype(input, require_tensor("logaddexp", other, "other", 2))
+    if d.is_complex:
+        return complex_logaddexp(as_operand(input, d), as_operand(other, d))
     if not d.is_floating_point:
         raise not_implemented("logaddexp", d, input, other)
     return binary("logaddexp", input, other)
-
-
 
 
 @overload
@@ -349,7 +351,7 @@ def nan_to_num(input: AnyTensor[Tensor], nan: Number = 0.0, posinf: Number | Non
         re, im = [nan_to_num(apply(part, input), nan, posinf, neginf) for part in ("real", "imag")]
         return apply("complex", re, im)
     if not d.is_floating_point:
-        return apply("add", input, as_operand(0, d))
+        return apply("mul", input, as_operand(1, d))
     limits = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38,
               "float64": 1.7976931348623157e308}[d.name]
     x = apply("where", apply("ne", input, input), as_operand(nan, d), input)
@@ -397,8 +399,8 @@ def clamp(input: AnyTensor[Tensor], min: AnyTensor[Tensor] | Number | None = Non
     d = result_dtype(x, *bounds)
     if d.is_complex:
         raise NotImplementedError("clamp is not supported for complex types")
-    if d is bool_ and min is None and isinstance(max, AnyTensor):
-        return apply("logical_and", x, max)
+    if d is bool_ and len(bounds) == 1 and isinstance(bounds[0], AnyTensor):
+        return apply("logical_and" if min is None else "logical_or", x, bounds[0])
     if d is bool_:
         raise NotImplementedError('"clamp_scalar_cpu" not implemented for \'Bool\'')
     x = cast(x, d)

@@ -43,7 +43,7 @@ def compose(kind: str, shape: tuple[Any, ...], d: dtype, where: Any, generator: 
 
 
 def _float(d: dtype | None, fn: str, of_complex: bool = False) -> dtype:
-    d = d or dtypes.get_default_dtype()
+    d = dtypes.given(d)
     if not (d.is_inexact if of_complex else d.is_floating_point):
         raise NotImplementedError(f'"{fn}" not implemented for \'{word(d)}\'')
     return d
@@ -77,17 +77,14 @@ rand = bind(_drawn, "uniform", "rand", "Uniform numbers in [0, 1).")
 randn = bind(_drawn, "normal", "randn", "Normal numbers with mean 0 and standard deviation 1.")
 
 
-#: what integers drawn for a dtype must lie between, and C++'s word for it
-_BOUNDS = {"bool": (0, 1, "bool"), "uint8": (0, 255, "unsigned char"), "int8": (-128, 127, "signed char"),
-           "int16": (-(1 << 15), (1 << 15) - 1, "short"), "int32": (-(1 << 31), (1 << 31) - 1, "int")}
-
-
 def _require_range(low: Any, high: Any, d: dtype) -> None:
     """RuntimeError where a dtype cannot hold integers of [low, high)."""
-    if d.name in _BOUNDS:
-        least, most, name = _BOUNDS[d.name]
-        require(low >= least, RuntimeError, f"from is out of bounds for {name}")
-        require(high - 1 <= most, RuntimeError, f"to - 1 is out of bounds for {name}")
+    if d.is_inexact or d is int64:
+        return
+    least, most = dtypes.bounds(d)
+    require(low >= int(least), RuntimeError, f"from is out of bounds for {d.c_name}")
+    if d.itemsize < int64.itemsize:
+        require(high - 1 <= int(most), RuntimeError, f"to - 1 is out of bounds for {d.c_name}")
 
 
 def randint(low: Any, high: Any = None, size: Any = None, *, dtype: dtype | None = None, device: Any = None,
@@ -108,7 +105,8 @@ def randint(low: Any, high: Any = None, size: Any = None, *, dtype: dtype | None
 def randperm(n: Any, *, dtype: dtype = int64, device: Any = None, requires_grad: bool = False,
              generator: Any = None) -> Any:
     """0, ..., n - 1 in random order."""
-    return _leaf(backend().draw("randperm", (size_of(n),), dtype, resolve(device), generator), requires_grad)
+    d = dtypes.given(dtype)
+    return _leaf(backend().draw("randperm", (size_of(n),), d, resolve(device), generator), requires_grad)
 
 
 def _like(make: Any, input: AnyTensor[Tensor], *, dtype: dtype | None = None, device: Any = None,
@@ -234,6 +232,8 @@ def random_(input: AnyTensor[Tensor], from_: Any = None, to: Any = None, *, gene
     if input.dtype.is_complex:
         raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
     if to is None:
+        if input.dtype.is_barebones:
+            raise NotImplementedError(f"\"random_kernel_cpu\" not implemented for '{word(input.dtype)}'")
         spans = {"bool": 2, "uint8": 1 << 8, "int8": 1 << 7, "int16": 1 << 15, "int32": 1 << 31, "int64": 1 << 32,
                  "float16": (1 << 11) + 1, "bfloat16": (1 << 8) + 1, "float32": (1 << 24) + 1, "float64": 1 << 32}
         from_, to = None, spans[input.dtype.name] if from_ is None else from_

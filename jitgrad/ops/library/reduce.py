@@ -13,9 +13,10 @@ from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, converted, create, floating, inplace,
                                       named, require_tensor, result_dtype, word)
+from jitgrad.ops.library.elementary import complex_logsumexp
 from jitgrad.ops.library.keywords import SPACES, complete, completed
 from jitgrad.ops.library.shapes.shape import clone, take_slice
-from jitgrad.ops.library.sizes import axes, axis, flag, product, require, static_int, static_number
+from jitgrad.ops.library.sizes import axes, axis, flag, maximum, product, require, static_int, static_number
 
 __library__ = True
 
@@ -266,13 +267,15 @@ def logsumexp(input: AnyTensor[Tensor], dim: Dims, keepdim: bool = False) -> Ten
     """log(sum(exp(input))) over dim without overflow."""
     input = widen(input, "cuda")
     x = cast(input, floating(input.dtype))
+    if x.dtype.is_complex:
+        return complex_logsumexp(x, axes(dim, x.ndim), flag(keepdim))
     return apply("logsumexp", x, axes=axes(dim, x.ndim), keepdim=flag(keepdim))
 
 
 def _softmax(name: str, input: AnyTensor[Tensor], dim: int, dtype: dtypes.dtype | None = None) -> Tensor:
     x: Any = widen(input, "cuda")
     if dtype is not None:
-        x = converted(x, dtype)
+        x = converted(x, dtypes.given(dtype))
     if not x.dtype.is_floating_point:
         raise NotImplementedError(f'"{name}_lastdim_kernel_impl" not implemented for \'{word(x.dtype)}\'')
     if x.ndim == 0:
@@ -380,7 +383,7 @@ def diff(input: AnyTensor[Tensor], n: int = 1, dim: int = -1, prepend: AnyTensor
     if not static_int(n):
         return clone(x)
     for _ in range(static_int(n)):
-        length = x.shape[a] - 1
+        length = maximum(x.shape[a] - 1, 0)
         after, before = take_slice(x, a, 1, length), take_slice(x, a, 0, length)
         x = apply("logical_xor" if x.dtype is bool_ else "sub", after, before)
     return x

@@ -21,7 +21,7 @@ pointwise("add", 2, "a + b.", "add", infix="+", dtypes="any", traits={"commutati
           pair=PARTS, vjp=each(lambda F, g, y, a, b: g, lambda F, g, y, a, b: g))
 pointwise("sub", 2, "a - b.", "subtract", infix="-", dtypes="number", traits={"cheap", "passes"},
           pair=PARTS, vjp=each(lambda F, g, y, a, b: g, lambda F, g, y, a, b: -g))
-pointwise("mul", 2, "a * b.", "multiply", infix="*", dtypes="any", traits={"commutative", "cheap"},
+pointwise("mul", 2, "a * b.", "multiply", infix="*", dtypes="any", traits={"barebones", "commutative", "cheap"},
           pair=pairs.product, vjp=each(lambda F, g, y, a, b: g * b, lambda F, g, y, a, b: g * a))
 pointwise("div", 2, "a / b.", "true_divide", infix="/", pair=pairs.quotient,
           vjp=each(lambda F, g, y, a, b: g / b, lambda F, g, y, a, b: -(g * (y / b))))
@@ -89,7 +89,7 @@ for _name, _function, _doc in (
         ("floor", "floor", "The largest integer not above x."), ("ceil", "ceil", "The smallest integer not below x."),
         ("trunc", "trunc", "x without its fraction."), ("round", "rint", "The nearest integer, halves to even.")):
     pointwise(_name, 1, _doc, _rounding(_function), vjp=zeros, dtypes="number", ref=f"numpy.{_function}",
-              traits={"idempotent", "exact"})
+              traits={"barebones", "idempotent", "exact"})
 
 
 def _sign(xp: Any, x: Any) -> Any:
@@ -142,7 +142,7 @@ pointwise("hypot", 2, "sqrt(a * a + b * b), by the larger operand's scale.", com
 # --- choice and conversion -----------------------------------------------------------------------------------------
 
 pointwise("where", 3, "a where the condition holds, else b.", "where", dtypes="any", pair=PARTS,
-          traits={"cheap", "passes", "exact"}, spec=specs.select_by, samples=lambda rng: [
+          traits={"barebones", "cheap", "passes", "exact"}, spec=specs.select_by, samples=lambda rng: [
               ((rng.random((3, 4)) < 0.5, rng.normal(size=(3, 4)), rng.normal(size=(3, 4))), {}),
               ((rng.random((3, 1)) < 0.5, rng.normal(size=(4,)), rng.normal(size=())), {})],
           vjp=each(None, lambda F, g, y, c, a, b: F.where(c, g, 0.0), lambda F, g, y, c, a, b: F.where(c, 0.0, g)))
@@ -175,12 +175,13 @@ def _cast_pair(F: Any, x: Any, dtype: Any) -> Any:
 
 pointwise("cast", 1, "x converted to another dtype, of complex numbers the real part.", _cast, dtypes="any",
           pair=_cast_pair,
-          traits={"cheap", "passes", "exact", "converts"}, spec=specs.cast,
+          traits={"barebones", "cheap", "passes", "exact", "converts"}, spec=specs.cast,
           vjp=lambda F, g, y, x, dtype: (F.cast(g, dtype=x.dtype),),
           samples=attr_samples({"dtype": dtypes.float64}, {"dtype": dtypes.float32}))
 pointwise("contiguous", 1, "A copy of x whose memory is in the order of its indices.",
           lambda xp, x: xp.array(x, order="C"), dtypes="any", pair=PARTS, ref="numpy.array",
-          traits={"cheap", "passes", "exact", "converts", "copies", "in_rows"}, vjp=lambda F, g, y, x: (g,))
+          traits={"barebones", "cheap", "passes", "exact", "converts", "copies", "in_rows"},
+          vjp=lambda F, g, y, x: (g,))
 pointwise("lerp", 3, "a + w * (b - a), computed from the nearer end.",
           compose=lambda F, a, b, w: F.where(F.lt(F.abs(w), 0.5), a + w * (b - a), b - (b - a) * (1.0 - w)),
           vjp=each(lambda F, g, y, a, b, w: g * (1.0 - w), lambda F, g, y, a, b, w: g * w,

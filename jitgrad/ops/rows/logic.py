@@ -11,9 +11,9 @@ def _nonzero(F: Any, x: Any) -> Any:
     return F.logical_or(F.ne(x.re, 0.0), F.ne(x.im, 0.0))
 
 
-predicate("eq", 2, "a == b.", "equal", infix="==", traits={"cheap", "commutative"},
+predicate("eq", 2, "a == b.", "equal", infix="==", traits={"barebones", "cheap", "commutative"},
           pair=lambda F, a, b: F.logical_and(F.eq(a.re, b.re), F.eq(a.im, b.im)))
-predicate("ne", 2, "a != b.", "not_equal", infix="!=", traits={"cheap", "commutative"},
+predicate("ne", 2, "a != b.", "not_equal", infix="!=", traits={"barebones", "cheap", "commutative"},
           pair=lambda F, a, b: F.logical_or(F.ne(a.re, b.re), F.ne(a.im, b.im)))
 for _name, _function, _infix in (
         ("lt", "less", "<"), ("le", "less_equal", "<="), ("gt", "greater", ">"), ("ge", "greater_equal", ">=")):
@@ -27,7 +27,7 @@ predicate("logical_not", 1, "x is zero.", "logical_not", traits={"cheap"},
           pair=lambda F, x: F.logical_not(_nonzero(F, x)))
 
 for _name, _doc in (("bitwise_and", "a & b."), ("bitwise_or", "a | b."), ("bitwise_xor", "a ^ b.")):
-    pointwise(_name, 2, _doc, _name, vjp=NONDIFF, dtypes="integral", traits={"commutative"})
+    pointwise(_name, 2, _doc, _name, vjp=NONDIFF, dtypes="integral", traits={"barebones", "commutative"})
 pointwise("bitwise_not", 1, "~x; logical negation of bools.", "invert", vjp=NONDIFF, dtypes="integral",
           traits={"involution"})
 pointwise("bitwise_left_shift", 2, "a << b; 0 for shifts by the width or more.", "left_shift", vjp=NONDIFF,

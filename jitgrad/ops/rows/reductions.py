@@ -101,7 +101,9 @@ def _var(F: Any, x: Any, axes: tuple[int, ...], keepdim: bool, correction: float
 
 def _var_vjp(F: Any, g: Any, y: Any, x: Any, axes: tuple[int, ...], keepdim: bool, correction: float) -> tuple[Any]:
     d = x - F.mean(x, axes=axes, keepdim=True)
-    return (F.unreduce(g * 2.0 / _divisor(F, x, axes, correction), x, axes, keepdim) * d,)
+    divisor = _divisor(F, x, axes, correction)
+    d = F.where(F.eq(divisor, 0.0), F.abs(d), d)  # without degrees of freedom the slope is infinite, as in torch
+    return (F.unreduce(g * 2.0 / divisor, x, axes, keepdim) * d,)
 
 
 _reduce("var", "The mean squared distance from the mean, with `correction` taken off the divisor.", compose=_var,
@@ -141,7 +143,7 @@ for _name, _what in (("argmax", "maximum"), ("argmin", "minimum")):
             dtypes="any", spec=specs.reduce_to(dtypes.int64), check=checks.nonempty(_name), samples=_one_axis_samples)
 for _name, _doc in (("any", "Whether some element is nonzero."), ("all", "Whether every element is nonzero.")):
     _reduce(_name, _doc, lambda xp, x, axes, keepdim, _name=_name: getattr(x.astype(bool), _name)(
-                axis=axes, keepdims=keepdim), fold=_name, traits={"total"}, vjp=NONDIFF, dtypes="any",
+                axis=axes, keepdims=keepdim), fold=_name, traits={"barebones", "total"}, vjp=NONDIFF, dtypes="any",
             pair=lambda F, x, axes, keepdim, _name=_name: getattr(F, _name)(
                 F.logical_or(F.ne(x.re, 0.0), F.ne(x.im, 0.0)), axes=axes, keepdim=keepdim),
             spec=specs.reduce_to(dtypes.bool_))

@@ -162,9 +162,9 @@ def _sort_samples(rng: np.random.Generator) -> Any:
 
 
 register("sort", 1, SORT, "(values, indices) in order along an axis.", impl=_sort, vjp=_sort_vjp, spec=specs.sort,
-         dtypes="any", traits={"in_library", "total"}, samples=_sort_samples)
+         dtypes="any", traits={"barebones", "in_library", "total"}, samples=_sort_samples)
 register("argsort", 1, SORT, "The indices that sort an axis.", impl=_argsort, vjp=NONDIFF, spec=specs.argsort,
-         dtypes="any", traits={"in_library", "total"}, samples=_sort_samples)
+         dtypes="any", traits={"barebones", "in_library", "total"}, samples=_sort_samples)
 register("topk", 1, SORT, "(values, indices) of the k largest or smallest along an axis.", impl=_topk, vjp=_sort_vjp,
          spec=specs.topk, check=checks.topk, dtypes="any", traits={"in_library"}, samples=lambda rng: [
              ((rng.normal(size=(3, 5)),), {"k": k, "axis": 1, "largest": largest, "sorted": True})

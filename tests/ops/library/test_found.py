@@ -236,3 +236,186 @@ def test_hypot_of_something_infinite() -> None:
     assert torch.hypot(torch.tensor(NAN), torch.tensor(-INF)).item() == INF
     assert torch.fmax(torch.tensor([NAN, 1.0, NAN]), torch.tensor([2.0, NAN, NAN])).tolist() == pytest.approx(
         [2, 1, NAN], nan_ok=True)
+
+
+@pytest.mark.parametrize("script", [False, True], ids=["eager", "scripted"])
+def test_copies_where_torch_has_copies(script: bool) -> None:
+    """A vector with gaps in its memory, running sums of a number, a product of one matrix."""
+    def f(x):
+        return [x[:, 0].ravel().add_(1), x[0, 0].logcumsumexp(0).add_(1), torch.chain_matmul(x).add_(1)]
+
+    def views(x):
+        return x.ravel().add_(1)
+
+    x = torch.zeros(3, 2)
+    (torch.script(f) if script else f)(x)
+    assert not x.any()
+    (torch.script(views) if script else views)(x)
+    assert x.all()
+
+
+@pytest.mark.parametrize("script", [False, True], ids=["eager", "scripted"])
+def test_what_has_no_elements(script: bool) -> None:
+    def taken(x, i):
+        return x.index_select(0, i)
+
+    def normalised(x):
+        return torch.nn.functional.group_norm(x, 2)
+
+    run, norm = [torch.script(fn) if script else fn for fn in (taken, normalised)]
+    assert run(torch.ones(0, 3), torch.tensor([], dtype=torch.int64)).shape == (0, 3)
+    with pytest.raises(RuntimeError, match="self indexing axis dim should be positive"):
+        run(torch.ones(0, 3), torch.tensor([0]))
+    assert norm(torch.ones(0, 4, 5)).shape == (0, 4, 5)
+    assert norm(torch.ones(2, 4, 0)).shape == (2, 4, 0)
+    assert norm(torch.tensor([[1.0, 1.0, 2.0, 2.0]])).tolist() == [[0, 0, 0, 0]]
+
+
+@pytest.mark.parametrize("script", [False, True], ids=["eager", "scripted"])
+def test_variance_without_degrees_of_freedom(script: bool) -> None:
+    """The slope of what is infinite is infinite, that of NaN is NaN."""
+    def f(x):
+        return torch.var(x, correction=3)
+
+    for values, wanted in (([1.0, 2.0, 4.0], math.inf), ([2.0, 2.0, 2.0], math.nan)):
+        x = torch.tensor(values, requires_grad=True)
+        (torch.script(f) if script else f)(x).backward()
+        assert repr(x.grad.tolist()) == repr([wanted] * 3)
+
+
+@pytest.mark.parametrize("script", [False, True], ids=["eager", "scripted"])
+def test_losses_of_broadcast_and_of_other_dtypes(script: bool) -> None:
+    F = torch.nn.functional
+
+    def soft_margin(x, y):
+        return F.multilabel_soft_margin_loss(x, y, reduction="sum")
+
+    def margin(x, y):
+        return F.multi_margin_loss(x, y)
+
+    def entropy(x, y, w):
+        return F.cross_entropy(x, y, w, label_smoothing=0.1)
+
+    soft_margin, margin, entropy = [torch.script(fn) if script else fn for fn in (soft_margin, margin, entropy)]
+    assert soft_margin(torch.zeros(4), torch.ones(3, 4)).item() == pytest.approx(12 * math.log(2) / 4)
+    with pytest.raises(RuntimeError, match="expected scalar type Long but found Byte"):
+        margin(torch.ones(3, 5), torch.zeros(3, dtype=torch.uint8))
+    with pytest.raises(RuntimeError, match="expected scalar type Double but found Float"):
+        entropy(torch.ones(3, 5, dtype=torch.float64), torch.zeros(3, dtype=torch.int64), torch.ones(5))
+
+
+@pytest.mark.parametrize("script", [False, True], ids=["eager", "scripted"])
+def test_what_some_dtypes_have_and_have_not(script: bool) -> None:
+    def bounded(x, y):
+        return torch.clamp_min(x, y)
+
+    def reduced(x, i, y):
+        return x.index_reduce(0, i, y, "amax")
+
+    def outer(x, a, b):
+        return torch.addr(x, a, b, alpha=True)
+
+    bounded, reduced, outer = [torch.script(fn) if script else fn for fn in (bounded, reduced, outer)]
+    assert bounded(torch.tensor([True, False]), torch.tensor([False, False])).tolist() == [True, False]
+    for dtype in (torch.bool, torch.complex64):
+        with pytest.raises(NotImplementedError, match="not implemented for"):
+            reduced(torch.ones(2, dtype=dtype), torch.tensor([0]), torch.ones(1, dtype=dtype))
+    with pytest.raises(RuntimeError, match="Boolean alpha only supported for Boolean results"):
+        outer(torch.ones(2, 3), torch.ones(2), torch.ones(3))
+
+
+@pytest.mark.parametrize("call", [
+    lambda d: torch.rand(2, dtype=d), lambda d: torch.randperm(2, dtype=d),
+    lambda d: torch.normal(0.0, 1.0, (2,), dtype=d), lambda d: torch.bartlett_window(3, dtype=d),
+    lambda d: torch.nn.functional.softmax(torch.ones(2), 0, dtype=d),
+    lambda d: torch.linalg.matrix_norm(torch.ones(2, 2), dtype=d), lambda d: torch.frombuffer(b"abcd", dtype=d),
+    lambda d: torch.nn.Linear(1, 1).to(dtype=d), torch.set_default_dtype, torch.finfo, torch.iinfo,
+    lambda d: torch.promote_types(d, torch.float32), lambda d: torch.can_cast(torch.float32, d),
+    lambda d: torch.triu_indices(2, 2, dtype=d)])
+def test_a_dtype_by_its_name_is_none(call) -> None:
+    with pytest.raises(TypeError, match=r"must be torch\.dtype, not str"):
+        call("float32")
+
+
+def test_strides_of_complex_tensors_in_scripts() -> None:
+    for how in ("stride", "storage_offset"):
+        with pytest.raises(NotImplementedError, match="complex numbers as pairs"):
+            torch.script(lambda x, how=how: getattr(x * 2, how)())(torch.ones(2, dtype=torch.complex64))
+
+
+def _answer(f, *given):
+    try:
+        found = f(*given)
+    except (RuntimeError, TypeError, ValueError) as error:
+        return next(c for c in type(error).__mro__ if c.__module__ == "builtins")
+    return [y.tolist() for y in (found if isinstance(found, tuple) else (found,))]
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: torch.diff(x), lambda x: torch.diff(x, n=2), lambda x: torch.trapezoid(x), lambda x: torch.gradient(x),
+    lambda x: x.unique(), lambda x: x.unique_consecutive(return_counts=True), lambda x: x.repeat(x.shape[0] - 1),
+    lambda x: x.split(x.shape[0] - 1), lambda x: x.split([x.shape[0] - 2, 2]),
+    lambda x: x.repeat_interleave(x.shape[0] - 1), lambda x: x.chunk(3), lambda x: x.chunk(2),
+    lambda x: torch.nn.functional.glu(torch.cat([x, x])),
+    lambda x: torch.cumulative_trapezoid(x), lambda x: torch.cumulative_trapezoid(x, x),
+    lambda x: torch.trapezoid(x, x), lambda x: torch.gradient(x, edge_order=2)])
+def test_differences_of_few_elements(f) -> None:
+    """In a script the length is one of its numbers: a difference of nothing is none."""
+    script = torch.script(f)
+    for n in (5, 0, 1, 2, 3):
+        x = torch.arange(float(n))
+        assert _answer(script, x) == _answer(f, x)
+
+
+@pytest.mark.parametrize("script", [False, True], ids=["eager", "scripted"])
+@pytest.mark.parametrize("f", [lambda y, x: torch.trapezoid(y, x), lambda y, x: torch.cumulative_trapezoid(y, x),
+                               lambda y, x: torch.gradient(y, spacing=(x,))])
+def test_as_many_places_as_values(f, script: bool) -> None:
+    run = torch.script(f) if script else f
+    assert _answer(run, torch.ones(4), torch.arange(4.0)) is not RuntimeError
+    for n, m in ((3, 5), (5, 3), (4, 2), (3, 0)):
+        assert _answer(run, torch.ones(n), torch.arange(float(m))) is RuntimeError
+
+
+@pytest.mark.parametrize("script", [False, True], ids=["eager", "scripted"])
+def test_sums_of_complex_exponentials(script: bool) -> None:
+    def f(x, y):
+        return torch.logsumexp(x, 0), torch.logcumsumexp(x, 0)[-1], torch.logaddexp(x, y)[0]
+
+    x, y = torch.tensor([1000 + 2j, 1000.5 - 1j]), torch.tensor([999 + 1j, 0j])
+    run = torch.script(f) if script else f
+    total = math.e ** 0 * complex(math.cos(2), math.sin(2)) + math.e ** 0.5 * complex(math.cos(1), -math.sin(1))
+    for found in run(x, y)[:2]:
+        assert abs(found.item() - (1000 + complex(math.log(abs(total)), math.atan2(total.imag, total.real)))) < 1e-3
+    pair = complex(math.cos(2), math.sin(2)) + math.e ** -1 * complex(math.cos(1), math.sin(1))
+    wanted = 1000 + complex(math.log(abs(pair)), math.atan2(pair.imag, pair.real))
+    assert abs(run(x, y)[2].item() - wanted) < 1e-3
+    parts = torch.tensor([[1.0, 2.0], [-3.0, 0.5]], dtype=torch.float64, requires_grad=True)
+
+    def real(x):
+        z = torch.view_as_complex(x)
+        sums = torch.logsumexp(z, 0), torch.logcumsumexp(z, 0), torch.logaddexp(z, z * 2)
+        return [torch.view_as_real(y) for y in sums]
+
+    torch.autograd.gradcheck(lambda x: tuple(real(x)), (parts,))
+
+
+def test_half_types_beside_others() -> None:
+    """Neighbours in their own steps; quotients by numbers that they do not have, rounded once."""
+    for dtype, step in ((torch.float16, 2.0 ** -10), (torch.bfloat16, 2.0 ** -7)):
+        one, two = torch.tensor([1.0], dtype=dtype), torch.tensor([2.0], dtype=dtype)
+        assert torch.nextafter(one, two).tolist() == [1 + step]
+        assert torch.script(lambda a, b: torch.nextafter(a, b))(one, two).tolist() == [1 + step]
+    x = torch.tensor([3.0, 5.0, 0.1], dtype=torch.float16)
+    for f in (lambda x: torch.div(x, 0.1, rounding_mode="floor"), lambda x: x // 0.1):
+        assert f(x).tolist() == torch.script(f)(x).tolist() == [29, 49, 0]
+    assert torch.div(x, 0.1, rounding_mode="trunc").tolist() == [30, 50, 0]
+
+
+def test_what_is_gathered_from_nothing() -> None:
+    """A script loads what no axis changes before it knows that an axis is empty: there must be memory."""
+    def f(x):
+        nothing = x.repeat(0, 0)
+        return nothing.gather(-1, torch.zeros_like(nothing, dtype=torch.int64))
+
+    assert torch.script(f)(torch.ones(2, 3)).shape == (0, 0)

@@ -92,7 +92,7 @@ def drawn(op: OpDef, numbers: Sequence[int], attrs: dict[str, Any]) -> Any:
 
 def _results(op: OpDef, needs: tuple[bool, ...] | None, given: Sequence[Any], attrs: dict[str, Any]
              ) -> tuple[Any, ...] | None:
-    if op.kind not in _KINDS or gives_complex(op, attrs):
+    if op.kind not in _KINDS or not has_programs(op, attrs):
         return None
     if op.kind is GATHER and not _can_gather(op, needs, given, attrs):
         return None
@@ -147,10 +147,10 @@ def _can_gather(op: OpDef, needs: tuple[bool, ...] | None, given: Sequence[Any],
     return all(v.size and v.min() >= 0 for v in indices)
 
 
-def gives_complex(op: OpDef, attrs: dict[str, Any]) -> bool:
-    """Whether a row makes complex numbers, of which no program knows: NumPy has them."""
+def has_programs(op: OpDef, attrs: dict[str, Any]) -> bool:
+    """Whether programs know of a row and of the type that it makes: NumPy has complex and barebones ones."""
     wanted = attrs.get("dtype")
-    return not has_kernels(op) or (isinstance(wanted, dtypes.dtype) and wanted.is_complex)
+    return has_kernels(op) and (wanted in dtypes.REALS or not isinstance(wanted, dtypes.dtype))
 
 
 def _first(op: OpDef, key: Any, attrs: dict[str, Any]) -> Program | None:

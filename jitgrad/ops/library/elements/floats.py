@@ -48,10 +48,9 @@ def float_power_(input: AnyTensor[Tensor], exponent: AnyTensor[Tensor] | Number)
 
 
 def nextafter(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
-    """The floating-point number next to input on the way to other. NotImplementedError for half types and integers."""
+    """The floating-point number next to input on the way to other. NotImplementedError for integers."""
     d = result_dtype(require_tensor("nextafter", input), require_tensor("nextafter", other, "other", 2))
-    if require_floating("nextafter", d).is_half:
-        raise NotImplementedError(f'"nextafter" not implemented for \'{word(d)}\'')
+    require_floating("nextafter", d)
     return apply("nextafter", cast(input, d), cast(other, d))
 
 

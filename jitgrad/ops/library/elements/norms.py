@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from jitgrad.dtypes import bool_
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import apply, as_operand, cast, expand_to, word
+from jitgrad.ops.library.core import apply, as_operand, cast, expand_to, not_implemented, word
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.reduce import vector_norm
 from jitgrad.ops.library.shapes.gather import scatter_reduce
@@ -47,6 +48,8 @@ def index_reduce(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], s
         raise RuntimeError(f"index_reduce(): self and source expected to have the same dtype, but got (self) "
                            f"{input.dtype} and (source) {source.dtype}")
     a = axis(dim, input.ndim)
+    if input.dtype is bool_ or input.dtype.is_complex:
+        raise not_implemented("index_reduce", input.dtype)
     n, m = source.shape[a] if source.ndim else 1, index.shape[0] if index.ndim else 1
     require_equal(m, n, lambda: f"index_reduce(): Number of indices ({m}) should be equal to source.size(dim): ({n}), "
                                 f"for dim: {a}")

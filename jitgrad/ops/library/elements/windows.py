@@ -17,7 +17,7 @@ def _places(name: str, length: Any, periodic: bool, dtype: Any, device: Any) -> 
     """0, 1, ... of a window, in float64, and how far apart its ends are (1 at least)."""
     n = size_of(length)
     require(n >= 0, RuntimeError, f"{name} requires non-negative window_length, got window_length=", n)
-    if dtype is not None and not dtype.is_floating_point:
+    if not dtypes.given(dtype).is_floating_point:
         raise RuntimeError(f"{name} expects floating point dtypes, got: torch.{word(dtype)}")
     places = cast(create("arange", resolve(device), length=n, dtype=dtypes.int64), dtypes.float64)
     span = as_operand(n if periodic else n - 1, dtypes.float64)

@@ -6,7 +6,8 @@ from typing import Any
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, mode, widen, widest
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import Number, apply, as_operand, binary, cast, expand_to, require_tensor, word
+from jitgrad.ops.library.core import (Number, apply, as_operand, binary, cast, expand_to, number_type, require_tensor,
+                                      result_dtype, word)
 from jitgrad.ops.library.elements.parts import conj
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra._checks import identity, of_others
@@ -19,18 +20,9 @@ __library__ = True
 
 def _same_dtype(a: Any, b: Any) -> None:
     if a.dtype is not b.dtype:
-        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {_c(a)} != {_c(b)}")
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {a.dtype.c_name} != {b.dtype.c_name}")
     if a.dtype is bool_:
         raise NotImplementedError('"addmm_impl_cpu_" not implemented for \'Bool\'')
-
-
-def _c(x: Any) -> str:
-    """torch prints the C++ type here."""
-    names = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-             "int64": "long long", "int32": "int",
-             "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
-             "int16": "short", "int8": "signed char", "uint8": "unsigned char", "bool": "bool"}
-    return names[x.dtype.name]
 
 
 def mm(input: AnyTensor[Tensor], mat2: AnyTensor[Tensor]) -> Tensor:
@@ -167,7 +159,10 @@ def addr(input: AnyTensor[Tensor], vec1: AnyTensor[Tensor], vec2: AnyTensor[Tens
          alpha: Number = 1) -> Tensor:
     """beta * input + alpha * outer(vec1, vec2)."""
     input, vec1, vec2 = lower(input, "cuda"), lower(vec1, "cuda"), lower(vec2, "cuda")
-    return binary("add", _scaled(outer(vec1, vec2), alpha), _scaled(input, beta))
+    product = outer(vec1, vec2)
+    if number_type(alpha) is bool and result_dtype(input, product) is not bool_:
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    return binary("add", _scaled(product, alpha), _scaled(input, beta))
 
 
 def baddbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTensor[Tensor], *, beta: Number = 1,

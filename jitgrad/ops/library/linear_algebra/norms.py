@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from jitgrad.dtypes import dtype
+from jitgrad.dtypes import dtype, given
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import apply, as_operand, cast, create, word
@@ -42,7 +42,7 @@ def matrix_norm(A: AnyTensor[Tensor], ord: Any = "fro", dim: Any = (-2, -1), kee
     fn = "linalg.matrix_norm"
     if A.ndim < 2:
         raise RuntimeError(f"{fn}: The input tensor A must have at least 2 dimensions.")
-    if not (A.dtype if dtype is None else dtype).is_inexact:
+    if not given(dtype, A.dtype).is_inexact:
         raise RuntimeError(f"{fn}: Expected a floating point or complex tensor as input. Got {word(A.dtype)}")
     dim = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
     if len(dim) != 2:

@@ -184,7 +184,7 @@ def chain_matmul(*matrices: AnyTensor[Tensor]) -> Tensor:
     """The product of matrices, from left to right."""
     if not matrices:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
-    result: Any = matrices[0]
+    result: Any = matrices[0] if matrices[1:] else clone(matrices[0])
     for m in matrices[1:]:
         result = matmul(result, m)
     return result

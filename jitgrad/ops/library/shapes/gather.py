@@ -177,8 +177,8 @@ def index_select(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor]) -
     a = axis(dim, input.ndim)
     i = _vector("index_select", index)
     if input.ndim:
-        require(input.shape[a] > 0, IndexError if input.ndim == 1 else RuntimeError, "index_select(): self indexing "
-                "axis dim should be positive")
+        require(maximum(input.shape[a], 1 - i.shape[0]) > 0, IndexError if input.ndim == 1 else RuntimeError,
+                "index_select(): self indexing axis dim should be positive")
     if input.ndim == 0:
         taken = apply("index", _at_least_vector(input), checked_indices(i, 1, 0), axes=(0,))
         return apply("reshape", taken, shape=())

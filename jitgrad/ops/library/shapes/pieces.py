@@ -135,8 +135,8 @@ def sum_to_size(input: AnyTensor[Tensor], *size: Any) -> Tensor:
     if not fits:
         raise RuntimeError(f"size {{{text(shape)}}} is not expandable to size {{{text(input.shape)}}}.")
     x: Any = input
-    if shape and same_shape(shape, x.shape):
-        return x
+    if same_shape(shape, x.shape):
+        return x if shape or not x.dtype.is_inexact else clone(x)
     return apply("sum_to", x if x.dtype.is_inexact else cast(x, int64), shape=shape)
 
 

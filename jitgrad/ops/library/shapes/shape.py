@@ -64,8 +64,9 @@ def flatten(input: AnyTensor[Tensor], start_dim: int = 0, end_dim: int = -1) -> 
 
 
 def ravel(input: AnyTensor[Tensor]) -> Tensor:
-    """The elements in order, as a vector."""
-    return alias(input) if input.ndim == 1 else flatten(input)
+    """The elements in order, as a vector; a copy where their memory is in another order, or has gaps."""
+    x: Any = require_tensor("ravel", input).contiguous()
+    return alias(x) if x.ndim == 1 else flatten(x)
 
 
 def unflatten(input: AnyTensor[Tensor], dim: int, sizes: Sequence[Any]) -> Tensor:
@@ -221,6 +222,8 @@ def repeat(input: AnyTensor[Tensor], sizes: Sequence[Any]) -> Tensor:
     lead = len(sizes) - input.ndim
     if lead < 0:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+    for times in sizes:
+        require(times >= 0, RuntimeError, "Trying to create tensor with negative dimension: repeat() of ", times)
     s = ((1,) * lead) + tuple(input.shape)
     ones = [s[i] if j else 1 for i in range(len(s)) for j in (0, 1)]
     tiled = [s[i] if j else sizes[i] for i in range(len(s)) for j in (0, 1)]
@@ -246,6 +249,7 @@ def repeat_interleave(input: AnyTensor[Tensor], repeats: Any, dim: int | None = 
     if hasattr(repeats, "ndim") and repeats.ndim:
         return _repeat_each(input, repeats, a, output_size)
     times = size_of(repeats)
+    require(times >= 0, RuntimeError, "repeats can not be negative")
     if output_size is not None:
         require(output_size == s[a] * times, RuntimeError, "repeat_interleave: Invalid output_size, expected ",
                 s[a] * times, " but got ", output_size)
@@ -323,9 +327,9 @@ def split(tensor: AnyTensor[Tensor], split_size_or_sections: Any, dim: int = 0) 
     n = tensor.shape[a]
     if isinstance(split_size_or_sections, (tuple, list)):
         sections = size_list((split_size_or_sections,))
-        if any(isinstance(s, int) and s < 0 for s in sections):
-            raise RuntimeError("split_with_sizes expects split_sizes have only non-negative entries, but got "
-                               f"split_sizes={text(sections)}")
+        for s in sections:
+            require(s >= 0, RuntimeError, "split_with_sizes expects split_sizes have only non-negative entries, but "
+                    "got split_sizes=", s)
         total = sum(sections)
         require_equal(total, n, lambda: f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's "
                                         f"size at dimension {a}), but got split_sizes={text(sections)}")
@@ -335,8 +339,7 @@ def split(tensor: AnyTensor[Tensor], split_size_or_sections: Any, dim: int = 0) 
             start = start + length
         return tuple(parts)
     size = size_of(split_size_or_sections)
-    if isinstance(size, int) and size < 0:
-        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
+    require(size >= 0, RuntimeError, "split expects split_size be non-negative, but got split_size=", size)
     if isinstance(size, int) and size == 0:
         if isinstance(n, int) and n == 0:
             return (alias(tensor),)
@@ -371,6 +374,8 @@ def chunk(input: AnyTensor[Tensor], chunks: int, dim: int = 0) -> tuple[Tensor, 
         return _pieces(input, a, n, size, ceil_div(n, size)) if size else tuple([alias(input) for _ in range(chunks)])
     count = chunks
     while count > 1 and static_int(minimum(maximum(n - size * (count - 1), 0), 1)) == 0:  # the last part is empty
+        if static_int(minimum(n, 1)) == 0:  # as all are
+            return tuple([alias(input) for _ in range(chunks)])
         count -= 1
     return _pieces(input, a, n, size, count)
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from jitgrad.dtypes import bool_, uint8
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.combine import trapezoid
+from jitgrad.ops.library.combine import spacings, trapezoid
 from jitgrad.ops.library.core import Number, apply, cast, floating
 from jitgrad.ops.library.creation import tensor
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import take_slice
-from jitgrad.ops.library.sizes import axes, axis, static_int
+from jitgrad.ops.library.sizes import axes, axis, maximum, require, require_equal, static_int
 
 __library__ = True
 
@@ -25,15 +25,11 @@ def cumulative_trapezoid(y: AnyTensor[Tensor], x: AnyTensor[Tensor] | None = Non
     if y.dtype is bool_:
         raise RuntimeError("cumulative_trapezoid: received a bool input for `y`, but bool is not supported")
     values: Any = cast(y, floating(y.dtype))
-    n = y.shape[a] - 1
+    n = maximum(y.shape[a] - 1, 0)
     height = (take_slice(values, a, 0, n) + take_slice(values, a, 1, n)) * 0.5
     if x is None:
         return apply("cumsum", height * dx, axis=a)
-    b = 0 if x.ndim == 1 else a
-    steps: Any = take_slice(x, b, 1, n) - take_slice(x, b, 0, n)
-    if x.ndim == 1:
-        steps = apply("reshape", steps, shape=tuple(n if k == a else 1 for k in range(y.ndim)))
-    return apply("cumsum", height * steps, axis=a)
+    return apply("cumsum", height * spacings("cumulative_trapezoid", x, y, a), axis=a)
 
 
 def gradient(input: AnyTensor[Tensor], *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
@@ -64,8 +60,9 @@ def gradient(input: AnyTensor[Tensor], *, spacing: Any = 1, dim: Any = None, edg
 
 def _slope(x: Any, a: int, spacing: Any, order: int) -> Any:
     n = x.shape[a]
-    if isinstance(n, int) and n <= order:
-        raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
+    require(n > order, RuntimeError, "torch.gradient expected each dimension size to be at least edge_order+1")
+    if isinstance(spacing, AnyTensor):
+        require_equal(spacing.shape[0], n, lambda: "torch.gradient expected one place for each element along the axis")
 
     def part(start: Any, length: Any, of: Any = x, b: int = a) -> Any:
         return take_slice(of, b, start, length)

@@ -8,7 +8,7 @@ from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import apply, as_operand, cast, create, word
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import take_slice
-from jitgrad.ops.library.sizes import axis, product
+from jitgrad.ops.library.sizes import axis, maximum, product
 
 __library__ = True
 
@@ -19,10 +19,11 @@ def _distinct(x: Any, want_counts: bool) -> tuple[Any, Any, Any]:
     if isinstance(count, int) and not count:
         nothing = create("full", x, value=0, shape=(0,), dtype=int64)
         return x, nothing, nothing
-    changes = apply("ne", take_slice(x, 0, 1, count - 1), take_slice(x, 0, 0, count - 1))
+    pairs = maximum(count - 1, 0)
+    changes = apply("ne", take_slice(x, 0, 1, pairs), take_slice(x, 0, 0, pairs))
     if x.ndim > 1:
         changes = apply("any", changes, axes=tuple(range(1, x.ndim)), keepdim=False)
-    begins = apply("pad", changes, pads=((1, 0),), value=True)
+    begins = take_slice(apply("pad", changes, pads=((1, 0),), value=True), 0, 0, count)
     number = apply("cumsum", cast(begins, int64), axis=0) - 1
     first = apply("squeeze", apply("nonzero", begins), axis=1)
     values = apply("index", x, first, axes=(0,))

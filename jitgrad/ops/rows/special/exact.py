@@ -14,8 +14,8 @@ from jitgrad.ops.rules import each
 from jitgrad.ops.types import TensorType
 
 
-def _broadcasting(name: str, doc: str, **fields: Any) -> None:
-    register(name, 2, OPAQUE, doc, traits={"in_library"}, spec=specs.pointwise, check=checks.pointwise,
+def _broadcasting(name: str, doc: str, *traits: str, **fields: Any) -> None:
+    register(name, 2, OPAQUE, doc, traits={"in_library", *traits}, spec=specs.pointwise, check=checks.pointwise,
              batch=pointwise, **fields)
 
 
@@ -31,7 +31,8 @@ _broadcasting("gcd", "The greatest common divisor, not negative.", impl=lambda x
               dtypes="int", samples=_whole, ref="numpy.gcd")
 _broadcasting("lcm", "The least common multiple, not negative.", impl=lambda xp, a, b: np.abs(np.lcm(a, b)),
               vjp=NONDIFF, dtypes="int", samples=_whole, ref="numpy.lcm")
-_broadcasting("nextafter", "The number next to a on the way to b.", impl=lambda xp, a, b: np.nextafter(a, b),
+_broadcasting("nextafter", "The number next to a on the way to b.", "converts",
+              impl=lambda xp, a, b: np.nextafter(a, b),
               samples=_floats, vjp=each(lambda F, g, y, a, b: F.where(F.ne(a, b), g, 0.0),
                                         lambda F, g, y, a, b: F.zeros_like(b)))
 

@@ -42,6 +42,8 @@ def stride(context: Context, tensor: SymTensor, dim: Any = None) -> Any:
 @method("storage_offset")
 def storage_offset(context: Context, tensor: SymTensor) -> Any:
     """`x.storage_offset()`, of memory that the script made."""
+    if tensor.dtype.is_complex:
+        raise _refused(context, "storage_offset", "a script has complex numbers as pairs")
     if tensor.storage.input >= 0:
         raise _refused(context, "storage_offset", "only the caller knows of which memory this tensor is a part")
     offset = _offset(context, tensor, "storage_offset")
@@ -56,6 +58,8 @@ def data_ptr(context: Context, tensor: SymTensor) -> Address:
 
 def _strides(context: Context, tensor: SymTensor, what: str) -> tuple[Size, ...]:
     """Strides that eager's tensor surely has. An axis of size 1 may have any."""
+    if tensor.dtype.is_complex:
+        raise _refused(context, what, "a script has complex numbers as pairs")
     known = _known(context, tensor, what)
     dims = tensor.type_.dims
     if known is None or tensor.copied or (1 in dims and (tensor.path or tensor.storage.input >= 0)) or any(

@@ -49,16 +49,16 @@ class Storage:
                  "requires_grad", "retains_grad", "root", "type", "unknown", "was_leaf")
 
     def __init__(self, type_: TensorType, input_: int = -1, alias: str = "", requires_grad: bool = False):
+        if type_.dtype.is_barebones:
+            raise NotImplementedError(f"a script has no tensors of {type_.dtype.name}: convert to a signed type before "
+                                      "the call, or work in an `@ignore`d function")
         self.type, self.input, self.alias, self.requires_grad = type_, input_, alias, requires_grad
         self.ordered: bool | None = True
-        self.inference = False
+        self.inference = self.retains_grad = self.was_leaf = self.of_leaf = self.unknown = False
         self.made: str | None = ""
-        self.retains_grad = False
         self.root: Value | None = None
         self.block: Block | None = None
-        self.was_leaf = self.of_leaf = False
         self.origin: tuple[Value, ...] = ()
-        self.unknown = False
         self.device: Device | None = None
 
 
