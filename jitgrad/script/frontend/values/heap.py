@@ -429,9 +429,9 @@ def renamed(context: Context, tensor: SymTensor, other: SymTensor, views: bool =
 
 def leaf_written(context: Context, view_of: bool) -> Exception:
     """torch's refusal of an in-place write to a leaf that asks for a gradient, for the caller to raise."""
-    return raise_now(context, RuntimeError, ("a view of a leaf Variable that requires grad is being used in an in-place "
-                                             "operation." if view_of else "a leaf Variable that requires grad is being "
-                                             "used in an in-place operation.",))
+    what = "a view of a leaf" if view_of else "a leaf"
+    text = f"{what} Variable that requires grad is being used in an in-place operation."
+    return raise_now(context, RuntimeError, (text,))
 
 
 def same_reference(a: SymTensor, b: SymTensor) -> bool:
