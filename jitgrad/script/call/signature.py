@@ -407,6 +407,8 @@ class ScriptGraph:
             module has not) -> `ABSENT`.
         distinct: whether no tensor may be found on two of the paths in `inputs`: each has a `.grad` of its own.
         calls_back: whether it calls ignored functions.
+        asked: classes of objects that Python made something of (a text, a hash) while it was compiled.
+        modules: where the library's modules were found.
         gradient_state: whether the script looks at the grad mode or at what needs a gradient.
         device_state: whether it looks at where tensors are, so that it may do something else on another device.
         device: where it runs.
@@ -441,6 +443,8 @@ class ScriptGraph:
     lists: dict[Source, Any] = field(default_factory=dict)
     distinct: bool = False
     calls_back: bool = False
+    asked: tuple[str, ...] = ()
+    modules: dict[Source, Any] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
     gradient_state: bool = False
     device_state: bool = False
