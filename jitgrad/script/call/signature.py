@@ -396,19 +396,16 @@ class ScriptGraph:
         results: how many graph outputs are results or stored; those behind them only say what requires a gradient.
         alone: graph outputs that require a gradient though no input does: leaves inside the script do.
         stores: after the program has run: (attribute, item or content of a container, what it becomes), in order.
-        recipes: what a `pending` node with that number stores if the program leaves with an exception: (attribute, item
-            or content of a container, what it becomes, over the node's inputs).
+        recipes: what a `pending` node with that number stores if the program raises: as `stores`, over its inputs.
         unread: lists whose length and items do not matter (the script only appends to them).
-        lists: lists and tuples whose length is a run-time value, and the kind of their items; objects that are known by
-            their class.
+        lists: lists and tuples of run-time length, and the kind of their items; objects that are known by their class.
         parameters: names of the function's parameters (filled in by the executor).
         functions: the Python functions that were compiled, the scripted one first (the disk cache compares their code).
         definitions: (class, method) or (function, part of it) -> what it was; (function, name of a builtin that its
             module has not) -> `ABSENT`.
         distinct: whether no tensor may be found on two of the paths in `inputs`: each has a `.grad` of its own.
         calls_back: whether it calls ignored functions.
-        asked: classes of objects that Python made something of (a text, a hash) while it was compiled.
-        modules: where the library's modules were found.
+        modules, asked: where the library's modules were found; classes of objects of which Python made a text, a hash...
         gradient_state: whether the script looks at the grad mode or at what needs a gradient.
         device_state: whether it looks at where tensors are, so that it may do something else on another device.
         device: where it runs.
