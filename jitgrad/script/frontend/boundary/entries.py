@@ -49,6 +49,7 @@ class Entries:
     def __init__(self, context: Context):
         self.context = context
         self.values: list[Value] = []
+        self.entered: set[Value] = set()  # the same
         self.sources: list[sig.Source] = []
         self.guards: dict[tuple[Any, ...], sig.Guard] = {}
         self.tensors: dict[int, Any] = {}
@@ -86,6 +87,7 @@ class Entries:
         """A new graph input."""
         value = Value(type_, name)
         self.values.append(value)
+        self.entered.add(value)
         self.sources.append(source)
         return value
 

@@ -27,6 +27,7 @@ class Outside(Protocol):
     """
 
     values: list[Value]
+    entered: set[Value]
     sources: list[sig.Source]
     tensors: dict[int, Any]
     given: list[Value]
