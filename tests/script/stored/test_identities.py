@@ -477,3 +477,58 @@ def test_an_edit_of_what_a_program_read_is_seen(tmp_path):
         if "builtins" in now:
             text = text.replace("=module.add", "=None")
         assert (was, run(text)) == (was, 0)
+
+
+# --- changes between two calls of one function ------------------------------------------------------------------------
+
+
+def test_what_a_default_holds_may_change():
+    settings = Settings(2)
+
+    def inner(x, k=settings):
+        return x * k.n
+
+    f = jitgrad.script(lambda x: inner(x))
+    found = []
+    for settings.n in (2, 3):
+        found.append(f(jitgrad.ones(1)).item())
+    assert found == [2.0, 3.0]
+
+
+@pytest.mark.parametrize("read", [lambda x, k: x * type(k).m, lambda x, k: k.of_class(x),
+                                  lambda x, k: x * k.__class__.m])
+def test_what_a_class_holds_may_change(read):
+    cls = local_class(2)
+    thing = cls()
+    f = jitgrad.script(lambda x: read(x, thing))
+    found = []
+    for cls.m in (2, 3):
+        found.append(f(jitgrad.ones(1)).item())
+    assert found == [2.0, 3.0]
+
+
+def test_a_base_s_attribute_may_change():
+    thing, base = of_base(2)
+    f = jitgrad.script(lambda x: thing.f(x))
+    found = []
+    for base.m in (2, 3):
+        found.append(f(jitgrad.ones(1)).item())
+    assert found == [4.0, 5.0]
+
+
+def test_a_bound_method_is_its_function_and_its_owner():
+    held = Held(2)
+    f = jitgrad.script(lambda x, k: k(x))
+    found = []
+    for held.n in (2, 2.5, 3.5):
+        found.append(f(jitgrad.ones(1), held.__call__).item())
+    assert found == [2.0, 2.5, 3.5]
+    assert f.cache_info().compilations == 2  # a method is made anew for each call
+
+
+def test_an_attribute_may_go():
+    thing = Optional(2)
+    f = jitgrad.script(lambda x: x * (2 if hasattr(thing, "extra") else 3))
+    assert f(jitgrad.ones(1)).item() == 2.0
+    del thing.extra
+    assert f(jitgrad.ones(1)).item() == 3.0
