@@ -21,6 +21,12 @@ _KIND: Any = vars(make_dataclass("_Sample", ["x"]))["__dataclass_fields__"]["x"]
 _ABSENT = object()
 
 
+class HashedOnce:
+    """A base of frozen records that are hashed again and again, such as paths, each of which has another one in it."""
+
+    __slots__ = ("_hash",)
+
+
 @functools.cache
 def _code(source: str) -> CodeType:
     namespace: dict[str, Any] = {}
@@ -72,7 +78,9 @@ def _init(cls: type, fields: Mapping[str, Field[Any]]) -> FunctionType:
 def _of_values(cls: type, name: str, compared: list[str]) -> FunctionType:
     """`__eq__` or `__hash__`, by the tuple of some fields."""
     of = {x: "(" + "".join([f"{x}.a{k}, " for k in range(len(compared))]) + ")" for x in ("self", "other")}
-    source = (f"def f(self):\n return hash({of['self']})" if name == "__hash__" else
+    source = (f"def f(self):\n return hash({of['self']})" if name == "__hash__" and not issubclass(cls, HashedOnce) else
+              f"def f(self):\n try:\n  return self._hash\n except AttributeError:\n  self._hash = hash({of['self']})\n"
+              "  return self._hash" if name == "__hash__" else
               f"def f(self, other):\n return {of['self']} == {of['other']} if other.__class__ is self.__class__ else "
               "NotImplemented")
     return _function(cls, name, source, {f"a{k}": f for k, f in enumerate(compared)}, {})

@@ -32,15 +32,20 @@ def is_inference_mode_enabled() -> bool:
     return mode.inference
 
 
-class _Scope:
+class Scope:
     """A context manager that sets the mode of its thread, and a decorator. Scopes may be entered again and again."""
 
     def __init__(self, enabled: bool, inference: bool | None = None):
         self._enabled, self._inference = enabled, inference
         self._before: list[tuple[bool, bool]] = []
 
-    def _clone(self) -> _Scope:
-        return _Scope(self._enabled, self._inference)
+    @property
+    def modes(self) -> tuple[bool, bool | None]:
+        """What it sets: recording, inference mode (None: stays)."""
+        return self._enabled, self._inference
+
+    def _clone(self) -> Scope:
+        return Scope(self._enabled, self._inference)
 
     def __enter__(self) -> None:
         self._before.append((mode.enabled, mode.inference))
@@ -65,7 +70,7 @@ class _Scope:
         return inside  # type: ignore[return-value]
 
 
-def _generator(function: Callable[..., Any], scope: Callable[[], _Scope]) -> Callable[..., Any]:
+def _generator(function: Callable[..., Any], scope: Callable[[], Scope]) -> Callable[..., Any]:
     """The body runs in the mode, what happens between its steps does not."""
     @functools.wraps(function)
     def steps(*args: Any, **kwargs: Any) -> Any:
@@ -92,7 +97,7 @@ def _generator(function: Callable[..., Any], scope: Callable[[], _Scope]) -> Cal
     return steps
 
 
-class _Bare(_Scope):
+class _Bare(Scope):
     """A scope without arguments, which may decorate a function without being called."""
 
     _on: bool
@@ -120,7 +125,7 @@ class enable_grad(_Bare):
     _on = True
 
 
-class set_grad_enabled(_Scope):
+class set_grad_enabled(Scope):
     """Recording on or off, from the call on; as a context manager until the block ends."""
 
     def __init__(self, mode: bool):
@@ -137,7 +142,7 @@ class set_grad_enabled(_Scope):
         return super().__call__(function)
 
 
-class inference_mode(_Scope):
+class inference_mode(Scope):
     """Nothing is recorded, and tensors made inside can never take part in recorded computation."""
 
     @overload

@@ -81,7 +81,9 @@ class Flow:
             self.position[node] = at
             for v in node.outputs:
                 home[v], producer[v] = block, node
-            self._uses(block, node.inputs)
+            for v in node.inputs:
+                if home[v] is not block:
+                    self._uses(block, (v,))
             if node.binds:
                 binds.extend(node.binds)
                 self._note_maybe(node.binds, node.outputs)
@@ -123,7 +125,7 @@ class Flow:
             targets = tuple([node.outputs[i] for i in call.differentiable])
         elif node.op == "leaf":
             sources = node.inputs[1:]
-        elif OPS[node.op].vjp is NONDIFF if node.op in OPS else node.op not in _PASSING:
+        elif (node.op not in _PASSING) if (op := OPS.get(node.op)) is None else op.vjp is NONDIFF:
             return
         passing = [x for x in sources if is_differentiable(x.type)]
         for v in targets:

@@ -22,7 +22,7 @@ Answer = bool | Value
 
 
 def requires_grad(path: Sequence[Block], values: Sequence[Value], root: Callable[[Value], bool],
-                  operations: bool = False) -> list[Answer]:
+                  operations: bool = False, flow: Flow | None = None) -> list[Answer]:
     """Whether each of `values` requires a gradient; with `operations`, whether it depends on a root, differentiably.
 
     Args:
@@ -30,8 +30,10 @@ def requires_grad(path: Sequence[Block], values: Sequence[Value], root: Callable
         values: what can be read at the end of `path`.
         root: whether a leaf, or a value that no node of `path` makes, requires one; with `operations`, whether what an
             operation makes is a root.
+        flow: facts about `path` and `values`, if they are known.
     """
-    flow = flow_of([n for b in path for n in b.nodes], values)
+    if flow is None:
+        flow = flow_of([n for b in path for n in b.nodes], values)
     behind = reachable(values, flow.backward)
     blocks = [b for outer in path for b in (outer, *(c for n in walk(outer) for c in n.blocks))]
     places = {v: b for b in blocks for v in (*b.params, *(v for n in b.nodes for v in n.outputs))}

@@ -16,7 +16,7 @@ from jitgrad.script.autodiff.flow import Flow, reachable
 from jitgrad.script.autodiff.frame import Context, Frame
 from jitgrad.script.autodiff.prepare import expand_nodes
 from jitgrad.script.autodiff.reverse import Reverse
-from jitgrad.script.graph.ir import Block, Graph, Node, Value, reads, within
+from jitgrad.script.graph.ir import Block, Graph, Node, Value, within
 
 
 @dataclass(slots=True)
@@ -111,6 +111,12 @@ def depends_on(block: Block, value: Value, nodes: set[Value]) -> bool:
 
 def free_values(nodes: Sequence[Node], more: Sequence[Value]) -> tuple[Value, ...]:
     """The values that nodes read and none of them defines."""
-    used = dict.fromkeys((*more, *reads(nodes)))
-    defined = {v for n in within(nodes) for v in (*n.outputs, *(p for b in n.blocks for p in b.params))}
+    used, defined = dict.fromkeys(more), set[Value]()
+    for node in within(nodes):
+        for v in node.inputs:
+            used[v] = None
+        defined.update(node.outputs)
+        for b in node.blocks:
+            used.update(dict.fromkeys(b.results))
+            defined.update(b.params)
     return tuple(v for v in used if v not in defined)

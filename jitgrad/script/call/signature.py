@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jitgrad.classes import dataclass, field
+from jitgrad.classes import HashedOnce, dataclass, field
 from jitgrad.device import CPU, device as Device
 from jitgrad.dims import Size, Symbol
 from jitgrad.ops.types import Type
@@ -15,14 +15,14 @@ from jitgrad.script.graph.ir import Graph
 
 
 @dataclass(frozen=True, slots=True)
-class Arg:
+class Arg(HashedOnce):
     """A parameter of the scripted function, by name (`*args` and `**kwargs` parameters give the tuple, the dict)."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Global:
+class Global(HashedOnce):
     """A global variable: the dict of the function that reads it, and the name (builtins are static, not sources)."""
 
     function: Any
@@ -30,7 +30,7 @@ class Global:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(HashedOnce):
     """A closure variable of `function`: `function.__closure__[index].cell_contents`."""
 
     function: Any
@@ -38,7 +38,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Attr:
+class Attr(HashedOnce):
     """`base.name`; module parameters, buffers and submodules are read as attributes too."""
 
     base: Source
@@ -46,7 +46,7 @@ class Attr:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class Item(HashedOnce):
     """`base[key]` with a static key, for lists, tuples and dicts."""
 
     base: Source
@@ -54,7 +54,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class At:
+class At(HashedOnce):
     """`base[the object at key]`, for dicts keyed by tensors."""
 
     base: Source
@@ -62,7 +62,7 @@ class At:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(HashedOnce):
     """An object that the compilation created or that no path leads to: a tensor literal, a default argument."""
 
     value: Any = field(hash=False)
@@ -70,7 +70,7 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class RngState:
+class RngState(HashedOnce):
     """The default generator's `seed` or `offset`, both ints."""
 
     part: str
@@ -82,14 +82,14 @@ class RngState:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(HashedOnce):
     """Not an object but one of `device.FACTS`: whether there is a GPU, where new tensors go, ..."""
 
     fact: str
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class Column(HashedOnce):
     """What is found on a path of every item of the list or tuple at `base`, as a list."""
 
     base: Source
@@ -97,14 +97,14 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Length:
+class Length(HashedOnce):
     """`len(base)`."""
 
     base: Source
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(HashedOnce):
     """The size along an axis that all tensors in the column `base` have."""
 
     base: Source
@@ -112,7 +112,7 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(HashedOnce):
     """The memory of the complex tensor at `base`: a real tensor, the parts along a last axis."""
 
     base: Source
@@ -396,17 +396,16 @@ class ScriptGraph:
         results: how many graph outputs are results or stored; those behind them only say what requires a gradient.
         alone: graph outputs that require a gradient though no input does: leaves inside the script do.
         stores: after the program has run: (attribute, item or content of a container, what it becomes), in order.
-        recipes: what a `pending` node with that number stores if the program leaves with an exception: (attribute, item
-            or content of a container, what it becomes, over the node's inputs).
+        recipes: what a `pending` node with that number stores if the program raises: as `stores`, over its inputs.
         unread: lists whose length and items do not matter (the script only appends to them).
-        lists: lists and tuples whose length is a run-time value, and the kind of their items; objects that are known by
-            their class.
+        lists: lists and tuples of run-time length, and the kind of their items; objects that are known by their class.
         parameters: names of the function's parameters (filled in by the executor).
         functions: the Python functions that were compiled, the scripted one first (the disk cache compares their code).
         definitions: (class, method) or (function, part of it) -> what it was; (function, name of a builtin that its
             module has not) -> `ABSENT`.
         distinct: whether no tensor may be found on two of the paths in `inputs`: each has a `.grad` of its own.
         calls_back: whether it calls ignored functions.
+        modules, asked: where the library's modules were found; classes of objects whose text, hash... Python made
         gradient_state: whether the script looks at the grad mode or at what needs a gradient.
         device_state: whether it looks at where tensors are, so that it may do something else on another device.
         device: where it runs.
@@ -441,6 +440,8 @@ class ScriptGraph:
     lists: dict[Source, Any] = field(default_factory=dict)
     distinct: bool = False
     calls_back: bool = False
+    asked: tuple[str, ...] = ()
+    modules: dict[Source, Any] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
     gradient_state: bool = False
     device_state: bool = False

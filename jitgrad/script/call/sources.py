@@ -5,6 +5,7 @@
 
 import collections
 import inspect
+import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -158,7 +159,7 @@ def argument_guards(source: sig.Source, value: Any, unread: frozenset[sig.Source
         return [sig.Guard(source, "equal", value)]
     if isinstance(value, dtypes.dtype):
         return [sig.Guard(source, "is", value)]
-    if source in unread:
+    if source in unread or kind is types.MethodType:  # made anew when it is asked for: what it is made of is read
         return [sig.Guard(source, "type", kind)]
     if source in lists:
         items = [] if lists[source] == list_kinds.BY_CLASS else [sig.Guard(source, "items", lists[source])]

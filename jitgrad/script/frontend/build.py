@@ -260,6 +260,7 @@ def _graph_of(context: Context, inputs: Inputs, function: Callable[..., Any], ar
             stores=stores, recipes=inputs.recipes, unread=inputs.unread(),
             lists=inputs.lists_taken(), functions=[function, *context.functions], definitions=inputs.definitions,
             distinct=inputs.memory.distinct, calls_back=context.called_back,
+            modules=inputs.modules, asked=tuple(context.asked),
             gradient_state=context.gradient_state, device_state=context.device_state, log=[*log, *context.log],
             device=context.device, on_host=tuple(sorted(results.on_host)),
             expected=expected)

@@ -186,13 +186,13 @@ def within(nodes: Iterable[Node]) -> Iterator[Node]:
     """Nodes and every node of their blocks, outer before inner, in program order."""
     stack = [iter(nodes)]
     while stack:
-        node = next(stack[-1], None)
-        if node is None:
+        for node in stack[-1]:
+            yield node
+            if node.blocks:
+                stack.append(itertools.chain.from_iterable([b.nodes for b in node.blocks]))
+                break
+        else:
             stack.pop()
-            continue
-        yield node
-        if node.blocks:
-            stack.append(itertools.chain.from_iterable([b.nodes for b in node.blocks]))
 
 
 def reads(nodes: Iterable[Node]) -> Iterator[Value]:

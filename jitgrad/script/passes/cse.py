@@ -37,7 +37,8 @@ class _Cse(Rewriter):
         self.added.append([])
 
     def leave_block(self, block: Block, owner: Node | None) -> None:
-        for key in self.added.pop():
+        keys = self.added.pop()
+        for key in keys if self.added else ():  # after the outermost block nobody asks
             del self.known[key]
 
     def visit(self, node: Node) -> Sequence[Value] | None:

@@ -44,7 +44,8 @@ def key(function: Any, values: dict[str, Any], mode: tuple[Any, ...],
                  is_grad_enabled(), repr(autocast.mode.low), dtypes.get_default_dtype().name, str(get_default_device()),
                  are_deterministic_algorithms_enabled(),
                  sorted((describe(source), list_kinds.to_plain(kind)) for source, kind in lists.items())]
-    except NotSavable:
+    except NotSavable as reason:
+        config.log(1, f"{function.__qualname__} is not stored on disk: {reason}")
         return None
     return hashlib.sha256((json.dumps(facts) + runtime.made_by()).encode()).hexdigest()
 

@@ -14,6 +14,7 @@ from jitgrad.device import device
 from jitgrad.serialization import LoadError
 
 Json = Any
+_DTYPES = {d.name: d for d in dtypes.ALL}
 _DEVICE = re.compile(r"cpu|cuda(:\d{1,3})?")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), range, slice, type(Ellipsis))
 #: classes that a file names; named tuples of other classes are described by their fields
@@ -40,13 +41,15 @@ def need(condition: bool, what: str) -> None:
 
 def integer(value: Json, low: int = 0, high: int = 1 << 62) -> int:
     """An int in a range, `high` excluded."""
-    need(type(value) is int and low <= value < high, f"{str(value)[:40]} is not a number from {low} to {high - 1}")
-    return int(value)
+    if type(value) is not int or not low <= value < high:
+        raise LoadError(f"damaged file: {str(value)[:40]} is not a number from {low} to {high - 1}")
+    return value
 
 
 def boolean(value: Json) -> bool:
-    need(type(value) is bool, f"{str(value)[:40]} is not a bool")
-    return bool(value)
+    if type(value) is not bool:
+        raise LoadError(f"damaged file: {str(value)[:40]} is not a bool")
+    return value
 
 
 def items(value: Json, n: int | None = None) -> list[Any]:
@@ -70,7 +73,7 @@ def identifier(value: Json) -> str:
 
 def dtype_of(value: Json) -> Any:
     name = string(value)
-    found = {d.name: d for d in dtypes.ALL}.get(name)
+    found = _DTYPES.get(name)
     need(found is not None, f"the dtype {name[:40]!r}")
     return found
 

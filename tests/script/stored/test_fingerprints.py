@@ -57,11 +57,11 @@ class Net(jitgrad.nn.Module):
 
 
 def local():
-    thing = object()
+    thing = {1}
     act = lambda x: x * 2  # noqa: E731
 
     def g(x):
-        return act(x) if thing is not None else x
+        return act(x) if 1 in thing else x
 
     return jitgrad.script(g)
 

@@ -3,6 +3,7 @@
 Ints and bools at entry are known by what they are in the first call, for what has to decide by them while it compiles.
 """
 
+import types
 from typing import Any
 
 from jitgrad.dims import Size, Symbol, dim
@@ -21,6 +22,13 @@ from jitgrad.script.graph.ir import Value
 from jitgrad.script.graph.numbers import compute
 
 KINDS: dict[type, Type] = {bool: BOOL, int: INT, float: FLOAT}
+_TRUSTED = ("jitgrad", "math", "numpy", "builtins", "functools", "operator", "typing", "collections", "itertools",
+            "warnings")
+
+
+def trusted(module_name: str | None) -> bool:
+    """Whether the objects of a module are taken to be constant."""
+    return module_name is not None and module_name.split(".")[0] in _TRUSTED
 
 
 class Entries:
@@ -35,11 +43,13 @@ class Entries:
         int_symbols: symbols that stand for int inputs in guards, and the inputs.
         given: lists of tensors that ask for gradients, as graph inputs.
         extents: symbols for a size that all tensors of a list have, and where it is read.
+        definitions, modules: see `ScriptGraph`.
     """
 
     def __init__(self, context: Context):
         self.context = context
         self.values: list[Value] = []
+        self.entered: set[Value] = set()  # the same
         self.sources: list[sig.Source] = []
         self.guards: dict[tuple[Any, ...], sig.Guard] = {}
         self.tensors: dict[int, Any] = {}
@@ -47,6 +57,8 @@ class Entries:
         self.int_symbols: dict[Symbol, int] = {}
         self.given: list[Value] = []
         self.extents: dict[Symbol, sig.Extent] = {}
+        self.definitions: dict[tuple[Any, str], Any] = {}
+        self.modules: dict[sig.Source, types.ModuleType] = {}
         self.found: dict[sig.Source, Any] = {}  # what has been read, as the script sees it
         self._numbers: dict[Value, tuple[int, Any]] = {}  # numbers at entry -> graph input, value at the first call
 
@@ -56,10 +68,26 @@ class Entries:
         if key not in self.guards:
             self.guards[key] = sig.Guard(source, kind, value)
 
+    def define(self, owner: Any, name: str) -> None:
+        """Guard that a class's method, or a function's code and defaults, stay what they are."""
+        if trusted(owner.__module__):
+            return
+        found = getattr(owner, name)
+        if isinstance(found, types.MethodType):  # bound anew whenever it is asked for
+            name, found = f"{name}.__func__", found.__func__
+        if isinstance(owner, types.FunctionType) or isinstance(found, types.FunctionType):
+            self.definitions[owner, name] = found
+
+    def undefined(self, function: Any, name: str) -> None:
+        """Guard that the module of a function goes on without a variable that has a builtin's name."""
+        if not trusted(function.__module__):
+            self.definitions[function, name] = sig.ABSENT
+
     def add(self, type_: Type, source: sig.Source, name: str) -> Value:
         """A new graph input."""
         value = Value(type_, name)
         self.values.append(value)
+        self.entered.add(value)
         self.sources.append(source)
         return value
 

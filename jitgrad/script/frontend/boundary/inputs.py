@@ -21,7 +21,7 @@ from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import BY_CLASS, NOTHING, Kind
 from jitgrad.script.call.sources import HOLDERS, holder_of, is_inherited, is_itself, is_numpy_number
 from jitgrad.script.frontend.boundary import list_arguments
-from jitgrad.script.frontend.boundary.entries import KINDS, Entries, name_of
+from jitgrad.script.frontend.boundary.entries import KINDS, Entries, name_of, trusted
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.templates import unions
@@ -31,13 +31,6 @@ from jitgrad.script.frontend.values.values import (UNBOUND, Borrowed, Number, St
 from jitgrad.script.graph.ir import Value
 
 _PLAIN = (bool, int, str, bytes, type(None), complex, range, slice, type(Ellipsis), device)
-_TRUSTED = ("jitgrad", "math", "numpy", "builtins", "functools", "operator", "typing", "collections", "itertools",
-            "warnings")
-
-
-def trusted(module_name: str | None) -> bool:
-    """Whether the objects of a module are taken to be constant."""
-    return module_name is not None and module_name.split(".")[0] in _TRUSTED
 
 
 class Inputs(Entries):
@@ -68,7 +61,6 @@ class Inputs(Entries):
         self._unread: dict[SymList, Callable[[], tuple[Any, ...]]] = {}
         self.rewritten: dict[Any, None] = {}
         self.recipes: list[tuple[tuple[sig.Place, sig.Result], ...]] = []
-        self.definitions: dict[tuple[Any, str], Any] = {}
         self._constants = 0
         self.constants: list[tuple[int, Any, Any]] = []
         self._taken: dict[sig.Source, Kind] = {}
@@ -98,7 +90,10 @@ class Inputs(Entries):
         return self._itself(value, source) if made is None else made
 
     def _itself(self, value: Any, source: sig.Source) -> Any:
-        """An object that is known by its identity."""
+        """An object that is known by its identity; a bound method by what it is made of."""
+        if isinstance(value, types.MethodType):
+            self.read(value.__self__, sig.Attr(source, "__self__"))
+            self.read(value.__func__, sig.Attr(source, "__func__"))
         if BY_CLASS in self._lists.values():
             found = self._once(value, source)
             if found is not None:
@@ -198,10 +193,10 @@ class Inputs(Entries):
             return self._dict(value, source, lambda v, s, k: self.read(v, s, ("item", id(value), k)))
         elif isinstance(value, types.MethodType):
             self.guard(source, "type", kind)
-            self.read(value.__self__, sig.Attr(source, "__self__"))
-            self.read(value.__func__, sig.Attr(source, "__func__"))
         elif not (isinstance(value, types.ModuleType) and trusted(value.__name__)):
             self.guard(source, "is", value)
+        else:
+            self.modules[source] = value
         return self._itself(value, source)
 
     def sequence(self, value: Any, source: sig.Source, item: Callable[[Any, sig.Source, int], Any],
@@ -339,20 +334,12 @@ class Inputs(Entries):
             self.guard(source, "inherited", name)
         self.define(type(obj), name)
 
-    def define(self, owner: Any, name: str) -> None:
-        """Guard that a class's method, or a function's code and defaults, stay what they are."""
-        if trusted(owner.__module__):
-            return
-        found = getattr(owner, name)
-        if isinstance(found, types.MethodType):  # bound anew whenever it is asked for
-            name, found = f"{name}.__func__", found.__func__
-        if isinstance(owner, types.FunctionType) or isinstance(found, types.FunctionType):
-            self.definitions[owner, name] = found
-
-    def undefined(self, function: Any, name: str) -> None:
-        """Guard that the module of a function goes on without a variable that has a builtin's name."""
-        if not trusted(function.__module__):
-            self.definitions[function, name] = sig.ABSENT
+    def class_of(self, obj: Any) -> type:
+        """The class of a real object, found by its path: what is read of it is guarded."""
+        cls, source = type(obj), self.source(obj)
+        if source is not None and not trusted(cls.__module__):
+            self.read(cls, sig.Attr(source, "__class__"))
+        return cls
 
     def source(self, obj: Any) -> sig.Source | None:
         """Where a real object was found; None for a constant."""

@@ -236,7 +236,7 @@ class Results:
         if found is None:
             found = read_if_there(self.context, value)
             if not isinstance(found.type, OptionalType) and (
-                    found in self._index or any(found is v for v in self.context.inputs.values)):
+                    found in self._index or found in self.context.inputs.entered):
                 found = self.context.one("reshape", found, shape=found.type.dims)  # type: ignore[union-attr]
             self._tensors[key] = found
         return found

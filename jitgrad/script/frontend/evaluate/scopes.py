@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.amp.autocast_mode import autocast
-from jitgrad.eager.autograd.grad_mode import _Scope
+from jitgrad.eager.autograd.grad_mode import Scope
 from jitgrad.eager.profiling import record_function
 from jitgrad.errors import NotStatic, UnsupportedCall, UnsupportedSyntax
 from jitgrad.script.frontend.containers.generators import Generator
@@ -39,7 +39,7 @@ class GradScopeKind(Kind):
     """A grad mode: as a decorator, each call of the function is in it."""
 
     def class_of(self, obj: GradScope) -> type:
-        return _Scope
+        return Scope
 
     def call(self, context: Context, obj: GradScope, args: Args, kwargs: dict[str, Any]) -> Any:
         (fn,) = args
@@ -110,7 +110,7 @@ def _unseen(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> 
     return contextlib.nullcontext()
 
 
-CONSTRUCTORS.update({_Scope: _grad_mode, autocast: _autocast, contextlib.nullcontext: _nullcontext,
+CONSTRUCTORS.update({Scope: _grad_mode, autocast: _autocast, contextlib.nullcontext: _nullcontext,
                      record_function: _unseen})
 
 

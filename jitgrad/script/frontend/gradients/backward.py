@@ -233,7 +233,7 @@ def differentiate(context: Context, outputs: Sequence[Value], seeds: Sequence[Va
             context.sizes.rewrite(block)
     known = _known(path)
     tape.refuse_overwritten(context, path, outputs)
-    places = [i for i, v in enumerate(wrt) if v in known or v in context.inputs.values]
+    places = [i for i, v in enumerate(wrt) if v in known or v in context.inputs.entered]
     carried = carried_leaves.carried(context)
     sources = [v for s in heap.of(context).leaves if (v := root_of(context, s)) is not None
                and (v in known or s.input >= 0)] + [

@@ -98,7 +98,8 @@ def overwritten(context: Context, path: Sequence[Block], outputs: Sequence[Value
     skipping = list(known.skipping()) if versions.UNCOUNTED not in context.decisions else []
     if not found and not replaced and not entering and not skipping:
         return [(False, ())] * len(outputs)
-    behind = inner.dependencies([n for b in path for n in b.nodes], outputs)
+    flow = inner.flow_of([n for b in path for n in b.nodes], outputs)
+    behind = flow.backward
     reached = [reachable([v], behind) for v in outputs]
     for s, w in replaced:
         if any(s.result in r for r in reached):
@@ -116,7 +117,7 @@ def overwritten(context: Context, path: Sequence[Block], outputs: Sequence[Value
     if versions.VERSIONS not in context.decisions and (skipping or any(n is None for _, n in found)):
         raise Restart(versions.VERSIONS, "a branch or loop may write what a gradient needs: writes are counted")
     sure = {s.result for s, n in found if n is not None}
-    answers = history.requires_grad(path, outputs, sure.__contains__, operations=True)
+    answers = history.requires_grad(path, outputs, sure.__contains__, operations=True, flow=flow)
     spoiled: list[Spoiled] = [(a, () if a is False else next(
         _message(context, s, n) for s, n in found if n is not None and s.result in r))
         for a, r in zip(answers, reached, strict=True)]
@@ -256,5 +257,6 @@ def freed_outputs(context: Context, outputs: Sequence[Value]) -> set[Value]:
             if record.of(context).freed.get(v.id) is outermost}
     if not gone:
         return set()
-    graph = Block(inner.free_values(outermost.nodes, outputs), outermost.nodes, tuple(outputs))
-    return {v for v in outputs if context.has_history(v) and inner.depends_on(graph, v, gone)}
+    asked = [v for v in outputs if context.has_history(v)]
+    behind = inner.dependencies(outermost.nodes, outputs) if asked else {}
+    return {v for v in asked if not gone.isdisjoint(reachable((v,), behind))}

@@ -24,8 +24,8 @@ from jitgrad.script.frontend.values.plain import PLAIN, static
 from jitgrad.script.frontend.values.protocol import (binary, call, class_of, compare, delete_attribute, get_attribute,
                                                      has_attribute, is_dynamic, is_instance, is_open, items_of, iterate,
                                                      set_attribute, truth, type_name, type_word)
-from jitgrad.script.frontend.values.values import (Function, Instance, Iterable, Method, Number, Range, Super, SymDict,
-                                                   SymList, SymTensor, Union, sequence)
+from jitgrad.script.frontend.values.values import (Borrowed, Function, Instance, Iterable, Method, Number, Range, Super,
+                                                   SymDict, SymList, SymTensor, Union, sequence)
 
 
 @handles(len)
@@ -129,6 +129,7 @@ def _isinstance(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 def _type(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     def of(value: Any) -> type:
         found = class_of(value)
+        context.inputs.class_of(value.real if isinstance(value, Borrowed) else value)
         if isinstance(value, Number) and found is object:
             raise numbers.type_unknown(context)
         return instances.stood_for(found)

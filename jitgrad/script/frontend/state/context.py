@@ -7,9 +7,11 @@ heap) is one dict, copied by branches; caches and facts live as long as the bloc
 from __future__ import annotations
 
 import ast
+import enum
 import itertools
 import os
 import threading
+import types
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -206,6 +208,7 @@ class Context:
         self.counters: list[tuple[Any, Any]] = []  # counters of loops of known length being evaluated, and where
         self.functions: dict[Any, None] = {}  # Python functions that were inlined
         self.called_back = False  # an ignored function was called
+        self.asked: dict[str, None] = {}  # classes of objects with which Python computed
         self.open: set[Symbol] = set()  # sizes that may differ from element to element of a list
         self.listed: dict[Any, None] = {}  # storages of tensors in a list of run-time length, and lists in one
         self.tries: list[Any] = []  # the `try` statements around, innermost last (attempts.py)
@@ -254,6 +257,14 @@ class Context:
     def look(self, *values: Any) -> None:
         """Note that the script looks at objects: what it finds in a device may be something else elsewhere."""
         self.device_state |= any(isinstance(v, device) for v in values)
+
+    def ask(self, *values: Any) -> None:
+        """Note that Python computes with objects: there are no guards of what it finds in them."""
+        for v in values:
+            if isinstance(v, (tuple, list, dict, set, frozenset)):
+                self.ask(*v, *(v.values() if isinstance(v, dict) else ()))
+            elif hasattr(v, "__dict__") and not isinstance(v, (type, types.ModuleType, types.FunctionType, enum.Enum)):
+                self.asked[type(v).__qualname__] = None
 
     # --- graph -----------------------------------------------------------------------------------------------------
 

@@ -138,10 +138,14 @@ def _library(file: str) -> str:
     return _PYTHON if file.startswith(("<frozen", _PYTHON)) and "site-packages" not in file else ""
 
 
+def _never_changes(value: Any) -> bool:
+    return isinstance(value, PLAIN) or (type(value) is tuple and all(map(_never_changes, value)))
+
+
 def _default(context: Context, function: Any, name: str, key: Any, value: Any) -> Any:
-    """What a parameter is if no argument is given; a list or dict is one that all calls share."""
+    """What a parameter is if no argument is given; an object is one that all calls share, found by its path."""
     source = context.inputs.source(function)
-    if source is None or not isinstance(value, (list, dict)):
+    if source is None or _never_changes(value):
         return context.inputs.constant(value)
     return context.inputs.read(value, sig.Item(sig.Attr(source, name), key))
 
@@ -180,6 +184,7 @@ class BuiltinKind(ObjectKind):
             raise UnsupportedCall(f"call of the built-in `{getattr(obj, '__qualname__', obj)}`", context.span(),
                                   hint="call it outside the script and pass the result, or in a function marked "
                                        "`@jitgrad.ignore`")
+        context.ask(*args, *kwargs.values())
         return effects.guarded(context, lambda: obj(*args, **kwargs))
 
 

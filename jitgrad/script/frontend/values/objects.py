@@ -98,13 +98,15 @@ class ObjectKind(Kind):
         if is_property(attribute):
             return get_property(context, obj, name, attribute)
         if name == "__class__":
-            return type(obj)
+            return context.inputs.class_of(obj)
         if name == "__dict__":
             return context.inputs.attribute(obj, name)
         instance = getattr(obj, "__dict__", {})
         if name not in instance and attribute is not MISSING:
             if is_method(attribute):
                 context.inputs.guard_inherited(obj, name)
+                if isinstance(attribute, classmethod):
+                    context.inputs.class_of(obj)
                 return bind(obj, attribute)
             if type(attribute).__name__ in ("method_descriptor", "wrapper_descriptor", "builtin_function_or_method"):
                 return getattr(obj, name)
@@ -125,8 +127,10 @@ class ObjectKind(Kind):
             return written is not UNBOUND
         found = hasattr(obj, name)
         source = context.inputs.source(obj)
-        if not found and source is not None:
+        if source is not None and not found:
             context.inputs.guard(sig.Attr(source, name), "absent", None)
+        elif source is not None and class_attribute(type(obj), name) is MISSING:
+            context.inputs.guard(sig.Attr(source, name), "type", type(getattr(obj, name)))
         return found
 
     def set_attribute(self, context: Context, obj: Any, name: str, value: Any) -> None:
@@ -295,7 +299,7 @@ def is_property(attribute: Any) -> bool:
 
 def get_property(context: Context, obj: Any, name: str, attribute: Any) -> Any:
     """What a property gives."""
-    if not isinstance(attribute, property):
+    if not isinstance(attribute, (property, types.DynamicClassAttribute)):
         return call(context, type(attribute).__get__, context.inputs.unnamed(attribute), obj, class_of(obj))
     if attribute.fget is None:
         raise effects.no_attribute(context, "", name, what=f"`{name}` is write-only",
@@ -374,6 +378,8 @@ class BorrowedKind(ObjectKind):
         slot = ("attr", id(real), name)
         if slot not in context.state.values and name not in vars(real) and is_method(attribute):
             context.inputs.guard_inherited(real, name)
+            if isinstance(attribute, classmethod):
+                context.inputs.class_of(real)
             return bind(obj, attribute)
         return OBJECT.get_attribute(context, real, name)
 
@@ -381,10 +387,7 @@ class BorrowedKind(ObjectKind):
         return sig.Given(obj.source)
 
     def has_attribute(self, context: Context, obj: Borrowed, name: str) -> Any:
-        found = OBJECT.has_attribute(context, obj.real, name)
-        if found and class_attribute(type(obj.real), name) is MISSING:
-            OBJECT.get_attribute(context, obj.real, name)  # guards that it is there
-        return found
+        return OBJECT.has_attribute(context, obj.real, name)
 
     def set_attribute(self, context: Context, obj: Borrowed, name: str, value: Any) -> None:
         cls = type(obj.real)
@@ -416,5 +419,11 @@ class SuperKind(Kind):
                     return Method(name, lambda cx, args, kwargs: set_attribute(cx, instance, "args", args))
                 if isinstance(instance, Instance):
                     return Method(name, lambda cx, args, kwargs: None)  # `object.__init__` and kin
-                return getattr(super(obj.owner, instance), name)
+                found = getattr(super(obj.owner, instance), name)
+                known = context.inputs.class_of(instance.real if isinstance(instance, Borrowed) else instance)
+                source = context.inputs.source(known)
+                if source is None or found is not attribute:
+                    return found
+                base = sig.Item(sig.Attr(source, "__mro__"), mro.index(klass))
+                return context.inputs.read(found, sig.Attr(base, name))
         raise effects.no_attribute(context, "super", name, what=f"no base class has `{name}`")

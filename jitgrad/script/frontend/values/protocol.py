@@ -199,6 +199,7 @@ class Kind:
             self.no_format(context, obj, spec)
             raise UnsupportedCall(f"text of {self.type_word(obj)}", context.span(), hint="print its parts")
         context.look(obj)
+        context.ask(obj)
         return [guarded(context, lambda: format(_CONVERT[conversion](obj), spec))]
 
     def no_format(self, context: Context, obj: Any, spec: str) -> None:
@@ -384,6 +385,8 @@ def compare(context: Context, op: str, a: Any, b: Any) -> Any:
         if result is not NotImplemented:
             return result
     if not is_dynamic(a) and not is_dynamic(b):
+        if any("__eq__" in vars(cls) for v in (a, b) for cls in type(v).__mro__[:-1]):  # not its identity
+            context.ask(a, b)
         return guarded(context, lambda: operator_of(op)(a, b))
     if op in ("eq", "ne"):
         return op == "ne"

@@ -183,6 +183,7 @@ _PERCENT = re.compile(r"%(?:\((?P<name>[^)]*)\))?(?P<flags>[-+ #0]*)(?P<width>\d
 def percent(context: Context, template: str, values: Any) -> Any:
     """`template % values`."""
     if not is_dynamic(values):
+        context.ask(*values if isinstance(values, tuple) else (values,))
         return guarded(context, lambda: template % values)
     named = contents.dict_of(context, values) if isinstance(values, SymDict) else None
     given = iter(values if isinstance(values, tuple) else (values,))
