@@ -87,7 +87,7 @@ TRAITS: Mapping[str, str] = {
     "complex": "computes complex numbers too; any other row refuses them (eager)",
     "wirtinger": "the vjp knows of complex numbers and conjugates what it must (ops)",
     # unsigned integers
-    "barebones": "computes uint16, uint32 and uint64 too; any other row that computes refuses them (eager)",
+    "barebones": "computes uint16, uint32 and uint64 too; any other row that computes refuses them (ops)",
     # costs
     "cheap": "computing it again costs no more than reading it (autodiff, codegen/lower)",
     "expensive": "computing it again costs more than a trip to the cache (codegen/program)",
