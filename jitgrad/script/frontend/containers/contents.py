@@ -44,8 +44,7 @@ def writable(context: Context, container: Any) -> None:
         raise UnsupportedCall("a change of a list that is an item of a list of run-time length", context.span(),
                               hint="put a new list in its place: `rows[i] = rows[i] + [x]`, or a copy into the list: "
                                    "`rows.append(row.copy())`")
-    if container in copies.of(context).shared:
-        raise copies.changed(context, container)
+    copies.written(context, container)
 
 
 def identical(context: Context, a: Any, b: Any) -> Any:

@@ -20,12 +20,14 @@ class Copies:
         shared: cells of which there is a copy that should be the same object, or which are one: why.
         chosen: merged storages that a branch or a loop makes stand for a tensor that the script was given.
         stands: which of these a merged storage may stand for, what a loop's variable is before the loop included.
-        changed: cells of which a loop changes the copy that it has at its head.
+        origins: what a cell after a loop is made of: it stands for these.
+        changed: cells of which a loop changes the copy that it has at its head, or what stands for that after a loop.
     """
 
     shared: dict[Any, str] = field(default_factory=dict)
     chosen: set[Any] = field(default_factory=set)
     stands: dict[Any, set[Any]] = field(default_factory=dict)
+    origins: dict[Any, set[Any]] = field(default_factory=dict)
     changed: set[Any] = field(default_factory=set)
 
 
@@ -37,6 +39,20 @@ def of(context: Context) -> Copies:
 def share(context: Context, why: str, *cells: Any) -> None:
     """Note that these are copies of others, or that there are copies of them: none may be written any more."""
     of(context).shared.update(dict.fromkeys(cells, why))
+
+
+def written(context: Context, cell: Any) -> None:
+    """A cell is about to be written: refused where it, or what it stands for after a loop, has a copy."""
+    known = of(context)
+    if cell in known.shared:
+        raise changed(context, cell)
+    pending = [*known.origins.get(cell, ())] if REFERENCES not in context.decisions else []
+    while pending:
+        one = pending.pop()
+        if one in known.shared:
+            raise changed(context, one)
+        known.changed.add(one)
+        pending += known.origins.get(one, ())
 
 
 def stand(context: Context, cells: Iterable[Any], originals: Iterable[Any], chosen: bool) -> None:

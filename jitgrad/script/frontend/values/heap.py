@@ -312,8 +312,7 @@ def write(context: Context, tensor: SymTensor, value: Value) -> None:
 def writable(context: Context, tensor: SymTensor) -> None:
     """Refuse a write to memory of which not all names are known."""
     storage = tensor.storage
-    if storage in copies.of(context).shared:
-        raise copies.changed(context, storage)
+    copies.written(context, storage)
     if storage.alias:
         raise UnsupportedCall(f"this in-place write may or may not change another tensor: {storage.alias}",
                               context.span(), hint=_CLONE)

@@ -12,8 +12,8 @@ from tests.script.frontend.agree import registry, suite, t
 PROGRAMS, program = registry()
 NS = tuple((t(3), n) for n in (0, 1, 2, 5))
 #: what is about the tensor's memory or its tape; sparse tensors are made by `sparse.to_sparse` in scripts
-LEFT_OUT = {"is_pinned", "is_shared", "numpy", "output_nr", "resize_", "resize_as_", "set_", "share_memory_",
-            "to_sparse", "to_sparse_coo", "to_sparse_csr"}
+LEFT_OUT = {"grad_dtype", "is_pinned", "is_shared", "numpy", "output_nr", "resize_", "resize_as_", "set_",
+            "share_memory_", "to_sparse", "to_sparse_coo", "to_sparse_csr"}
 #: what holds anything, or needs a GPU
 UNCERTAIN = {"new_empty", "cuda", "pin_memory"}
 #: what has tests of its own

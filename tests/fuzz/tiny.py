@@ -1,0 +1,348 @@
+"""Programs of a few lines about what refers to what: found faster, and made smaller, than what long ones find.
+
+    python -m tests.fuzz.tiny --count 500 --seed 0
+
+Each is run eagerly and by the graph interpreter (what may be wrong here is what the frontend makes of a program), on
+four calls, and compared are results with the identities of lists and objects in them, printed text, exceptions, what
+arguments hold afterwards, and gradients. Not compared: whether a tensor is the argument itself, where a loop has bound
+it (`docs/language.md`), and how often memory was written that a gradient needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import linecache
+import random
+import re
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+import jitgrad
+from jitgrad import config
+from jitgrad.eager.tensor import Tensor
+from jitgrad.errors import ScriptError
+from tests.fuzz.session import ERRORS
+from tests.fuzz.shrink import shrink
+
+#: n and flag of the calls
+CALLS = ((2, True), (3, False), (0, True), (1, False))
+SECONDS = 15.0  # of processor time, for a program
+
+
+@dataclass
+class Node:
+    """What programs make objects of."""
+
+    h: Any
+    n: int = 1
+    marks: list[int] = field(default_factory=list)
+    kid: Node | None = None
+
+
+# --- the grammar: `$t` is a variable of a kind, `@t` an expression of it, `#` a small number -------------------------
+
+#: kind -> expressions. t: tensor, i: int, c: condition, l: list of ints, L: of lists, T: of tensors, r: object, R: list
+#: of objects, d: dict of lists, D: of tensors, k: its key, u: tuple, o, p: object, tensor or None, s: string; m: a
+#: tensor that is no leaf at first
+EXPRESSIONS: dict[str, tuple[str, ...]] = {
+    "i": ("#", "#", "$i", "$i", "$i", "$i + #", "$i - #", "$i * #", "$i // 2", "$i % 3", "len($l)", "sum($l)", "$r.n",
+          "$l[@i]", "$u[1]", "len($D)", "$g(@i)", "len($s)"),
+    "c": ("@i < @i", "@i == @i", "@i != @i", "flag", "not flag", "$t.sum() > #", "3 < 2", "@i % 2", "@i and flag",
+          "@i or flag", "$r is $r", "$l == $l", "$l is $l", "$l", "@i in $l", "$o is None", "$p is None", "@k in $D"),
+    "t": ("$t", "$t", "$t", "$t * 0.5", "$t + $t", "$t * @i", "$t.tanh()", "$t.detach()", "$t.clone()", "$t.view(2)",
+          "$t[:]", "$t.flip(0)", "$t.expand(2)", "jitgrad.where($t > 0, $t, $t)", "$r.h", "$T[0]", "$T[-1]", "$D[@k]",
+          "$u[0]", "$f($t, @i)", "$f($t, @i)", "$p if @c else $t"),
+    "l": ("[@i]", "[]", "[@i, @i]", "[0] * (n % 4)", "$l", "$l", "$l", "list($l)", "$l[:2]", "$l[:3] + [@i]",
+          "$r.marks", "$L[0]", "$L[n % 2]", "$d[0]", "[q for q in range(@i)]", "[q * 2 for q in $l if q > @i]",
+          "sorted([@i, @i])"),
+    "r": ("Node(@t, @i, @l)", "Node(@t)", "$r", "$r", "$r", "replace($r, n=2)", "$R[0]", "$R[-1]"),
+    "L": ("[@l, @l]",), "T": ("[@t, @t]",), "R": ("[@r, @r]",), "d": ("{0: @l, 1: @l}",), "u": ("(@t, @i)",),
+    "D": ("{'a': @t}", "{'a': @t, 'b': @t}", "{}", "$D", "dict($D)", "{**$D, 'c': @t}"), "k": ("'a'", "'b'", "'c'"),
+    "o": ("@r if @c else None",), "p": ("@t if @c else None",),
+    "s": ("'a' if @c else 'b'", "f'{@i}'", "str(@i) + 'x'"),
+}
+STATEMENTS: tuple[str, ...] = (
+    "$t = @t", "$t = @t", "$t, $t = $t, $t", "$m += @t", "$m *= 0.5", "$m[0] = #", "$m[@i] += 1", "$m.zero_()",
+    "$m.copy_(@t)", "$t += 1", "print($t.sum().item())", "$i = @i", "$i += 1", "print(@i)", "if @c: assert flag, 'no'",
+    "$l, $l = $l, $l", "$l = $l", "$l = @l", "$l.append(@i)", "$l.append(@i)", "$l += [@i]", "$l[0] = @i", "$l.pop()",
+    "$l.extend($l[:2])", "$l.clear()", "$l[:] = $l[:3]", "$l.insert(0, @i)", "del $l[0]", "$l.remove(@i)",
+    "$i = $l.index(@i)", "$l.sort()", "$l.reverse()", "print($l)",
+    "$r, $r = $r, $r", "$r = @r", "$r.marks.append(@i)", "$r.n += @i", "$r.marks = @l", "$r.h = @t", "$r.h *= 0.5",
+    "$r.kid = $r", "$r.kid = None", "if $r.kid is not None: $r.kid.n += 1", "if $r.kid is not None: $r = $r.kid",
+    "$L.append(@l)", "$L[n % 2].append(@i)", "$L[0] = @l", "$L[0], $L[1] = $L[1], $L[0]", "for q in $L: q.append(@i)",
+    "$T.append(@t)", "$T[0] = @t", "$T[0] *= 0.5", "$T[-1] = $T[0]",
+    "$R.append(@r)", "$R[0].n += 1", "$R[-1].marks.append(@i)", "$R[0] = @r", "for q in $R: q.marks.append(q.n)",
+    "$d[n] = @l", "$d[1] = @l", "$d[0].append(@i)", "$d.setdefault(@i, []).append(@i)",
+    "for q in $d.values(): q.append(@i)",
+    "$D[@k] = @t", "$D[@k] = @t", "$D.pop(@k)", "$D[@k] *= 0.5", "$t = $D.get(@k, $t)", "$D.update({'b': @t})",
+    "for q in $D: print(q)", "for q, w in $D.items(): $t = $t + w", "del $D[@k]", "$D.setdefault(@k, @t)",
+    "$o = @r", "$o = None", "if $o is not None: $o.n += 1", "if $o is not None: $o.marks.append(@i)",
+    "$p = @t", "$p = None", "if $p is not None: $t = $t + $p", "if $p is not None: $p *= 0.5",
+    "$t, $i = $u", "$u = (@t, @i)", "$s += 'y'", "print($s)", "$s = f'{$s}{@i}'", "if $s == 'a': $i += 1",
+    "if @c: raise ValueError(@i)", "if @c: raise KeyError('bad')",
+)
+LEAVE = ("if @c: break", "if @c: continue")
+HEADS = ("for $K in range(n):", "for $K in range(n):", "for $K in range(2):", "for $K in range(@i):", "for $K in $l:")
+CAUGHT = ("ValueError", "KeyError", "IndexError", "(ValueError, KeyError)", "Exception as e", "LookupError")
+#: how what a variable holds is shown at the end: by printing, or as part of the sum that has gradients
+SHOWN = {"l": "print(${})", "L": "for q in ${}: print(q)", "d": "for k, q in ${}.items(): print(k, q)",
+         "r": "print(${0}.n, ${0}.marks, ${0}.kid is None)", "R": "for q in ${}: print(q.n, q.marks)",
+         "o": "if ${0} is not None: print(${0}.n, ${0}.marks)", "s": "print(${})", "D": "print(list(${}))"}
+SUMMED = {"t": "{}.sum()", "r": "{}.h.sum()", "T": "sum({}).sum()", "u": "{}[0].sum()"}
+_HOLE = re.compile(r"[$@](\w)|#")
+Scope = dict[str, list[str]]
+
+
+class Tiny:
+    """The program of a seed, by `program()`."""
+
+    def __init__(self, seed: int):
+        self.random = random.Random(seed)
+        self.lines: list[str] = []
+        self.count = 0
+
+    def chance(self, p: float) -> bool:
+        return self.random.random() < p
+
+    def line(self, depth: int, text: str) -> None:
+        self.lines.append("    " * depth + text)
+
+    def fresh(self, kind: str) -> str:
+        self.count += 1
+        return f"{kind}{self.count}"
+
+    def filled(self, scope: Scope, templates: tuple[str, ...], depth: int = 3) -> str:
+        """One of the templates, for whose holes there is something."""
+        def hole(found: re.Match[str]) -> str:
+            kind, sign = found[1], found[0][0]
+            if sign == "#":
+                return str(self.random.randrange(-1, 4))
+            if sign == "$":
+                return self.random.choice(scope.get(kind) or [])  # IndexError: there is none
+            return self.filled(scope, EXPRESSIONS[kind], depth - 1)
+
+        shallow = templates if depth > 0 else [t for t in templates if "@" not in t]
+        for template in self.random.sample(shallow, len(shallow)):
+            with contextlib.suppress(IndexError):
+                return _HOLE.sub(hole, template)
+        raise IndexError(f"nothing fits {templates}")
+
+    def statement(self, scope: Scope, depth: int, loop: bool, result: str) -> None:
+        templates = (*STATEMENTS, *LEAVE * 4) if loop else STATEMENTS
+        if result and self.chance(0.1):
+            templates = (f"if @c: return {result}",)
+        self.line(depth, self.filled(scope, templates))
+
+    def new(self, scope: Scope, depth: int) -> None:
+        kind = self.random.choice("ttilllrrLTRdDopus")
+        text = self.filled(scope, EXPRESSIONS[kind])
+        name = self.fresh(kind)
+        self.line(depth, f"{name} = {text}")
+        for k in (kind, "m") if kind == "t" else (kind,):
+            scope.setdefault(k, []).append(name)
+
+    def block(self, scope: Scope, depth: int, count: int, loop: bool, result: str) -> None:
+        for _ in range(count):
+            which = self.random.random() if depth < 4 else 1.0
+            if which < 0.18:
+                self.loop(scope, depth, result)
+            elif which < 0.32:
+                self.line(depth, self.filled(scope, ("if @c:",)))
+                self.inner(scope, depth, loop, result)
+                if self.chance(0.5):
+                    self.line(depth, "else:")
+                    self.inner(scope, depth, loop, result)
+            elif which < 0.39:
+                self.line(depth, "try:")
+                self.inner(scope, depth, loop, result)
+                handled = self.chance(0.8)
+                self.line(depth, f"except {self.random.choice(CAUGHT)}:" if handled else "finally:")
+                self.inner(scope, depth, loop and handled, result if handled else "")
+            elif which < 0.43:
+                self.line(depth, "with jitgrad.no_grad():")
+                self.inner(scope, depth, loop, result)
+            elif which < 0.56 or (depth == 4 and self.chance(0.2)):
+                self.new(scope, depth)
+            else:
+                self.statement(scope, depth, loop, result)
+
+    def inner(self, scope: Scope, depth: int, loop: bool, result: str) -> None:
+        """A block of its own: what it makes is not there after it."""
+        self.block({k: list(v) for k, v in scope.items()}, depth + 1, self.random.randrange(1, 4), loop, result)
+
+    def loop(self, scope: Scope, depth: int, result: str) -> None:
+        counter = self.fresh("k")
+        if self.chance(0.2):
+            self.line(depth, f"{counter} = 0")
+            self.line(depth, self.filled(scope, (f"while {counter} < n:", f"while {counter} < n and @c:")))
+            self.line(depth + 1, f"{counter} += 1")
+        else:
+            self.line(depth, self.filled({**scope, "K": [counter]}, HEADS))
+        self.inner({**scope, "i": [*scope["i"], counter]}, depth, True, result)
+
+    def function(self, scope: Scope) -> None:
+        """A function of a tensor or an int, which may write to variables around it."""
+        kind = self.random.choice("ffg")
+        name = self.fresh(kind)
+        inner: Scope = {"t": ["a"] if kind == "f" else ["x"], "i": ["n", "b"]}
+        self.line(1, f"def {name}({'a, ' if kind == 'f' else ''}b):")
+        if self.chance(0.4):
+            self.line(2, "nonlocal i0")
+            inner["i"].append("i0")
+        if scope.get("l") and self.chance(0.5):
+            self.line(2, f"{scope['l'][0]}.append(b)")
+        self.block(inner, 2, self.random.randrange(1, 4), False, "a" if kind == "f" else "b")
+        self.line(2, f"return {self.filled(inner, EXPRESSIONS['t' if kind == 'f' else 'i'])}")
+        scope.setdefault(kind, []).append(name)
+
+    def program(self) -> str:
+        scope: Scope = {"t": ["x", "y", "t0"], "m": ["t0"], "i": ["n", "n", "i0"]}
+        self.line(0, "def f(x, y, n: int, flag: bool):")
+        self.line(1, "i0 = 1")
+        self.line(1, "t0 = x * 2")
+        for _ in range(self.random.randrange(1, 5)):
+            self.new(scope, 1)
+        for _ in range(self.random.choice((0, 0, 1, 2))):
+            self.function(scope)
+        self.block(scope, 1, self.random.randrange(2, 7), False, "t0.sum(), i0")
+        for kind, text in SHOWN.items():
+            for name in scope.get(kind, ()):
+                self.line(1, text.replace("${", "{").format(name))
+        total = " + ".join(text.format(name) for kind, text in SUMMED.items() for name in scope.get(kind, ()))
+        objects = [name for kind in "lrLTRdDu" for name in scope.get(kind, ())]
+        more = self.random.sample(objects, min(2, len(objects))) if self.chance(0.4) else []
+        self.line(1, f"return {', '.join([total, 'i0', *more])}")
+        return "\n".join(self.lines) + "\n"
+
+
+# --- comparing ------------------------------------------------------------------------------------------------------
+
+
+class _TooLong(BaseException):
+    """A program takes longer than it may."""
+
+
+def shown(value: Any, known: dict[int, int]) -> Any:
+    """What can be seen of a value; containers and objects by their number, the first time with what they hold."""
+    if isinstance(value, Tensor):
+        return np.round(value.detach().numpy(), 4).tolist().__repr__(), value.requires_grad
+    if not isinstance(value, (list, tuple, dict, Node)):
+        return repr(value)
+    if not isinstance(value, tuple):
+        if id(value) in known:
+            return known[id(value)]
+        known[id(value)] = len(known)
+    parts = value.items() if isinstance(value, dict) else vars(value).items() if isinstance(value, Node) else value
+    return type(value).__name__, [shown(v, known) for v in parts]
+
+
+def observed(function: Callable[..., Any], n: int, flag: bool, kept: list[Any]) -> tuple[Any, ...]:
+    """What a caller sees of one call. What it returns is kept, so that no other object gets its number."""
+    x, y = jitgrad.tensor([1.0, -2.0], requires_grad=True), jitgrad.tensor([0.5, 0.25], requires_grad=flag)
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            found = function(x, y, n, flag)
+        kept.append(found)
+        result = shown(found, {})
+        if found[0].requires_grad:
+            found[0].backward()
+    except ScriptError as error:
+        return "refused", f"{type(error).__name__}: {error.message}", str(error)
+    except ERRORS as error:
+        said = re.sub(r"at version \d+; expected version \d+", "", str(error))
+        return printed.getvalue(), f"{type(error).__name__}: {said}"
+    return printed.getvalue(), result, [shown(g, {}) for g in (x.grad, y.grad)], repr((x.tolist(), y.tolist()))
+
+
+def made(source: str) -> Callable[..., Any]:
+    """The function of a program, whose source `inspect` finds."""
+    name = f"<tiny {hash(source)}>"
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    scope: dict[str, Any] = {"jitgrad": jitgrad, "Node": Node, "replace": replace, "__name__": "tiny"}
+    exec(compile(source, name, "exec"), scope)
+    function: Callable[..., Any] = scope["f"]
+    return function
+
+
+@contextlib.contextmanager
+def limited() -> Iterator[None]:
+    """Raise _TooLong after so many seconds of processor time."""
+    def ended(number: int, frame: object) -> None:
+        raise _TooLong
+
+    signal.signal(signal.SIGPROF, ended)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def check(source: str, verified: bool) -> tuple[str, str]:
+    """What differs, and why a call was refused; empty where nothing is."""
+    kept: list[Any] = []
+    try:
+        with limited():
+            function = made(source)
+            expected = [observed(function, n, flag, kept) for n, flag in CALLS]
+    except (SyntaxError, KeyError, RecursionError, MemoryError, _TooLong):  # no program, or an endless one
+        return "", ""
+    try:
+        with limited(), config.override(interpret=True, verify=int(verified)):
+            script = jitgrad.script(function)
+            for (n, flag), wanted in zip(CALLS, expected, strict=True):
+                got = observed(script, n, flag, kept)
+                if got[0] == "refused":
+                    if len(wanted) == 2 and wanted[1].partition(": ")[2] in got[2]:
+                        continue  # it surely raises this
+                    return "", got[1]
+                if got != wanted:
+                    return f"n={n}, flag={flag}\n  eager  {wanted}\n  script {got}", ""
+    except _TooLong:
+        return "takes too long", ""
+    except Exception as error:
+        return f"{type(error).__name__}: {error}", ""
+    return "", ""
+
+
+def main() -> int:
+    """Parse the command line, run, report; exit status 1 where a program differs."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    args = parser.parse_args()
+    refused: Counter[str] = Counter()
+    differ = 0
+    for seed in range(args.seed, args.seed + args.count):
+        source, verified = Tiny(seed).program(), seed % 4 == 0
+        problem, why = check(source, verified)
+        if why:
+            refused[re.sub(r"`.*?`|\d+", "_", why)] += 1
+        if problem:
+            differ += 1
+            kind = problem[:2]
+
+            def fails(smaller: str, verified: bool = verified, kind: str = kind) -> bool:
+                return check(smaller, verified)[0][:2] == kind
+
+            small = shrink(source, fails)
+            print(f"--- seed {seed}: {check(small, verified)[0] or problem}\n{small}", flush=True)
+        if not (seed - args.seed + 1) % 100:
+            print(f"{seed - args.seed + 1}/{args.count} programs, {differ} differ", file=sys.stderr, flush=True)
+    print(f"{args.count} programs: {differ} differ, {sum(refused.values())} refused")
+    for why, count in refused.most_common():
+        print(f"{count:6d}  {why}")
+    return int(differ > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
