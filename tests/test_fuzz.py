@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz import compare, session, world
+from tests.fuzz import compare, session, tiny, world
 from tests.fuzz.__main__ import kind
 from tests.fuzz.features import Features
 from tests.fuzz.generator import BLOCK, program
@@ -106,3 +106,24 @@ def test_every_mode_sees_a_difference(mode: str, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(session.Session, "run", other)
     assert compare.check_source(source, "wrong", False, cases, (mode,)).problem.startswith(f"{mode}, arguments")
+
+
+TINY, TINY_COUNT, TINY_CHUNK = 3000, 200, 20
+
+
+@pytest.mark.sampled("random programs")
+@pytest.mark.parametrize("first", range(TINY, TINY + TINY_COUNT, TINY_CHUNK))
+def test_tiny_programs_agree_with_eager(first: int) -> None:
+    programs = {seed: tiny.Tiny(seed).program() for seed in range(first, first + TINY_CHUNK)}
+    found = {seed: tiny.check(source, seed % 4 == 0) for seed, source in programs.items()}
+    problems = [f"seed {seed}: {problem}\n{programs[seed]}" for seed, (problem, _) in found.items() if problem]
+    assert not problems, "\n".join(problems)
+    assert sum(bool(why) for _, why in found.values()) <= TINY_CHUNK // 4
+
+
+def test_differences_of_tiny_programs_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tiny.Tiny(5).program() == tiny.Tiny(5).program()
+    source = "def f(x, y, n: int, flag: bool):\n    l1 = [n]\n    return x.sum(), l1\n"
+    assert tiny.check(source, True) == ("", "")
+    monkeypatch.setattr(tiny.jitgrad, "script", lambda f: lambda x, y, n, flag: f(x, y, n + 1, flag))
+    assert tiny.check(source, False)[0].startswith("n=2, flag=True")

@@ -6,4 +6,6 @@ Compared are results, printed text, exceptions (type and message), the arguments
 call with their flags, every `.grad` (None stays None); on every tenth program second-order gradients too. Of five
 programs one is also verified between passes, one run again from a disk cache of its own, and one run from files, saved
 for each call as a method of the object.
+
+`tests.fuzz.tiny` has programs of a few lines.
 """

@@ -185,8 +185,9 @@ def _made(cls: Any, attributes: dict[str, Any]) -> Any:
 
 
 def _entry(pool: Sequence[Any], index: int | None) -> Any:
-    """The container of a pool with a number, or the None that stands in its place."""
-    return None if index is None else pool[index]
+    """The container of a pool with a number, or the None that stands in its place; None, too, where it would be part of
+    what the run did not choose."""
+    return None if index is None or index >= len(pool) else pool[index]
 
 
 def _fill(container: Any, made: Any) -> None:

@@ -420,3 +420,37 @@ def argument_bound_by_a_loop_and_perhaps_changed(x, y, n: int, more: bool):
     if more:
         x = x + 1
     return x
+
+
+@nasty(lambda: (v(1, 2), 1), lambda: (v(1, 2), 0), lambda: (v(1, 2), 2))
+def list_of_an_object_changed_after_an_inner_loop(x, n: int):
+    """The inner loop binds the name in a branch that is never taken: it is the object's list all the same."""
+    marks = [0, 1, 2]
+    held = Held(x, marks)
+    for _ in range(n):
+        for _ in range(2):
+            if 3 < 2:
+                marks = marks[:1]
+        marks.pop()
+    return held.n, marks
+
+
+@nasty(lambda: (v(1, 2), 2), lambda: (v(1, 2), 0), lambda: (v(1, 2), 6))
+def written_where_it_is_perhaps_in_a_list(x, n: int):
+    """The tensor is one of two, and one of a list whose length the run decides."""
+    y = x * 2
+    if n > 5:
+        y = x.view(2)
+    held = [x.clone(), y]
+    for _ in range(n):
+        held.append(x)
+    y.zero_()
+    return sum(held).sum()
+
+
+@nasty(lambda: (v(1, 2), 2), lambda: (v(1, 2), 0))
+def objects_returned_by_one_way_out(x, n: int):
+    """What the other way returns is not made."""
+    if n:
+        return 1
+    return [2, x], [x, Held(x, [0])]

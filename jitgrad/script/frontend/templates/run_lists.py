@@ -70,8 +70,8 @@ def mark(context: Context, value: Any) -> None:
         if storage not in context.listed:
             context.listed[storage] = None
             storage.alias = storage.alias or ELEMENT
-    elif isinstance(value, tuple):
-        for v in value:
+    elif isinstance(value, (tuple, Union)):
+        for v in value.statics if isinstance(value, Union) else value:
             mark(context, v)
     elif isinstance(value, SymList) and value.entry is None:
         if pooling.wanted(context) and value.source is None:
