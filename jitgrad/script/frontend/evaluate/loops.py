@@ -128,6 +128,7 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
         none = None
         if versions.is_counted(context):
             none = numbers.negate(context, first) if trips is None else numbers.compare(context, "le", trips, 0)
+            none = none and numbers.cast(context, none, int)
         successors = list(head.successors(end))
         versions.follow(context, block, [s for s in successors if isinstance(s[-1], Storage)], none)
         for *sides, after in successors:

@@ -128,10 +128,11 @@ def overwritten(context: Context, path: Sequence[Block], outputs: Sequence[Value
             counted = _counted(context, path, s, again)
             written = numbers.compare(context, "ne", now, counted)
             spoiled = _perhaps(context, path, outputs, s, written, now, counted, spoiled)
-    for s, after, none in skipping:
+    for s, after, places in skipping:
         since, counted = versions.count(context, known.last(after)), _counted(context, path, s, False)
-        written = functools.reduce(functools.partial(numbers.both, context), none,
-                                   numbers.compare(context, "ne", since, 0))
+        needed = [since, *[context.state.values.get(("first", place), 0) for place in places]]
+        written = functools.reduce(functools.partial(numbers.both, context), [
+            numbers.compare(context, "ne", number, 0) for number in needed])
         now = numbers.binary(context, "add", since, counted, checked=False)
         spoiled = _perhaps(context, path, outputs, s, written, now, counted, spoiled)
     return spoiled

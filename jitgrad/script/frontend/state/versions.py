@@ -76,7 +76,7 @@ class Versions:
         saves: by the first result of the operation that reads them again.
         writes: by storage.
         later: the storage that two of a branch's sides are after it.
-        skipped: what a storage is after a loop without an iteration, and whether that is so.
+        skipped: what a storage is after a loop without an iteration, and the place where the state says if that is so.
         entered: by loop, the storage that one from before it is at its head.
         paused: in operations that are made of others here, and are one for eager; where memory is exchanged.
     """
@@ -135,17 +135,18 @@ class Versions:
                 yield s
 
     def skipping(self) -> Iterator[tuple[Save, Any, list[Any]]]:
-        """What was written after it was saved if loops between had no iteration: what it is then, and if so."""
+        """What was written after it was saved if loops between had no iteration: what it is then, and the places where
+        the state says so."""
         for s in [s for saves in self.saves.values() for s in saves] if self.skipped else ():
-            for after, none in self._skipped(s.storage):
+            for after, places in self._skipped(s.storage):
                 if any(w.number > s.number and not w.data for w in self._writes(after)):
-                    yield s, after, none
+                    yield s, after, places
 
     def _skipped(self, storage: Any) -> Iterator[tuple[Any, list[Any]]]:
         for one in self._after(storage):
-            for after, none in self.skipped.get(one, ()):
-                yield after, [none]
-                yield from ((last, [none, *more]) for last, more in self._skipped(after))
+            for after, place in self.skipped.get(one, ()):
+                yield after, [place]
+                yield from ((last, [place, *more]) for last, more in self._skipped(after))
 
     def _heads(self, storage: Any) -> Iterator[Any]:
         """What a storage is at the heads of loops, and of those in them."""
@@ -211,13 +212,16 @@ def enter(context: Context, loop: Any, before: Sequence[Any], cells: Sequence[An
 
 def follow(context: Context, body: Block, successors: Iterable[tuple[Any, Any, Any]], none: Any) -> None:
     """A loop has ended: what its last iteration made goes on under another name, or what was there before it, if there
-    was no iteration (`none`)."""
+    was no iteration (`none`, a bool or an int of the run; None where writes are not counted)."""
     known = of(context)
     for before, ended, after in successors:
         if ended is not None and ended.block is body:
             known.later[ended] = after
         if before is not None and before is not after and none is not False:
-            known.skipped.setdefault(before, []).append((after, none))
+            place = before, after
+            known.skipped.setdefault(before, []).append((after, place))
+            if none is not None:
+                context.state.values["first", place] = none
 
 
 def save(context: Context, result: Value, tensor: Any, origin: str, operand: bool = True) -> None:
