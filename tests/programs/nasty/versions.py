@@ -262,15 +262,3 @@ def saved_in_a_loop_and_written_after_it(x, n: int):
         held.h = x.tanh()
     held.h *= 0.5
     return held.h
-
-
-@nasty(lambda: (p(1, 2), 2, True), lambda: (p(1, 2), 0, False), lambda: (p(1, 2), 0, True))
-def saved_before_a_loop_in_a_branch(x, n: int, flag: bool):
-    """Whether the loop has run is known in the branch only."""
-    h = [x.tanh()]
-    squared = h[0] * h[0]
-    if flag:
-        for _ in range(n):
-            h[0] = x * 2
-    h[0] *= 0.5
-    return squared + h[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import jitgrad as torch
 from jitgrad import script
@@ -113,3 +114,28 @@ def test_a_leaf_stays_a_leaf_when_it_is_updated() -> None:
         found.append((w.detach().numpy(), w.grad.numpy()))
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def written_after_a_loop_in_a_branch(x, n, flag):
+    h = [x.tanh()]
+    squared = h[0] * h[0]
+    if flag:
+        for _ in range(n):
+            h[0] = x * 2
+    h[0] *= 0.5
+    return (squared + h[0]).sum()
+
+
+@pytest.mark.parametrize(("n", "flag"), [(2, True), (0, False), (0, True), (1, True)])
+def test_whether_a_loop_in_a_branch_has_run_decides_what_is_overwritten(n: int, flag: bool) -> None:
+    """Whether that is so is known in the branch only."""
+    found = []
+    for function in (written_after_a_loop_in_a_branch, script(written_after_a_loop_in_a_branch)):
+        x = leaf(1, 2)
+        try:
+            function(x, n, flag).backward()
+            found.append(x.grad.tolist())
+        except RuntimeError as error:
+            assert "modified by an inplace operation" in str(error)
+            found.append("overwritten")
+    assert found[0] == found[1]
