@@ -136,6 +136,5 @@ def test_whether_a_loop_in_a_branch_has_run_decides_what_is_overwritten(n: int, 
             function(x, n, flag).backward()
             found.append(x.grad.tolist())
         except RuntimeError as error:
-            assert "modified by an inplace operation" in str(error)
-            found.append("overwritten")
+            found.append(str(error).partition(":")[0])
     assert found[0] == found[1]

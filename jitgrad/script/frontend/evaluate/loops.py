@@ -128,9 +128,9 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
         none = None
         if versions.is_counted(context):
             none = numbers.negate(context, first) if trips is None else numbers.compare(context, "le", trips, 0)
-            none = none and numbers.cast(context, none, int)
+            none = none if isinstance(none, bool) else numbers.cast(context, none, int)
         successors = list(head.successors(end))
-        versions.follow(context, block, [s for s in successors if isinstance(s[-1], Storage)], none)
+        versions.follow(context, key, block, [s for s in successors if isinstance(s[-1], Storage)], none)
         for *sides, after in successors:
             copies.stand(context, [after], sides, after in copies.of(context).chosen)
             copies.of(context).origins[after] = {s for s in sides if s is not None and s is not after}

@@ -210,15 +210,14 @@ def enter(context: Context, loop: Any, before: Sequence[Any], cells: Sequence[An
             {b: c for b, c in zip(before, cells, strict=True) if b is not c})
 
 
-def follow(context: Context, body: Block, successors: Iterable[tuple[Any, Any, Any]], none: Any) -> None:
+def follow(context: Context, loop: Any, body: Block, successors: Iterable[tuple[Any, Any, Any]], none: Any) -> None:
     """A loop has ended: what its last iteration made goes on under another name, or what was there before it, if there
     was no iteration (`none`, a bool or an int of the run; None where writes are not counted)."""
-    known = of(context)
+    known, place = of(context), ("skipped", loop)
     for before, ended, after in successors:
         if ended is not None and ended.block is body:
             known.later[ended] = after
         if before is not None and before is not after and none is not False:
-            place = before, after
             known.skipped.setdefault(before, []).append((after, place))
             if none is not None:
                 context.state.values["first", place] = none
