@@ -31,8 +31,10 @@ def test_neighbours() -> None:
     assert y.tolist() == [1 + 2.0 ** -23, -2.0 ** -149, -1.0, 3.4028234663852886e38]
     y.sum().backward()
     assert x.grad.tolist() == [1.0, 1.0, 0.0, 1.0]
-    with pytest.raises(NotImplementedError, match="not implemented for 'Half'"):
-        torch.nextafter(torch.ones(1).half(), torch.ones(1).half())
+    one = torch.ones(1, dtype=torch.float16)
+    assert torch.nextafter(one, one + 1).tolist() == [1 + 2.0 ** -10]
+    with pytest.raises(NotImplementedError, match="not implemented for 'Long'"):
+        torch.nextafter(torch.ones(1).long(), torch.ones(1).long())
 
 
 def test_common_divisors() -> None:
