@@ -110,3 +110,12 @@ def remembered_by_numbers_of_the_run(x, n: int):
         return k * k
 
     return [square(i % 2 + n) for i in range(n + 2)], calls
+
+
+@nasty(lambda: (v(1, 2), v(3, 4).requires_grad_()), lambda: (v(1, 2).requires_grad_(), v(3, 4).requires_grad_()))
+def complex_written_to_what_was_detached(x, y):
+    """As of real numbers: the detached tensor has a history from then on."""
+    h = torch.complex(x, x).detach()
+    h += torch.complex(y, y)
+    h[0] *= y[1]
+    return h.real.sum() + (h * torch.complex(x, y)).imag.sum()

@@ -193,16 +193,13 @@ class SymbolicBackend:
         context = self.context
         if isinstance(target, SymComplex):
             assert isinstance(value, SymComplex)  # the library has cast it
-            self.assign(target.value, value.value)
-            return target
+            made = self.assign(target.value, value.value)
+            return target if made.storage is target.storage else SymTensor(
+                made.storage, (*made.path, target.path[-1]), made.type_)
         assert not isinstance(value, SymComplex)  # the library has cast it
         content = heap.read(context, value)
         tape.keep(context, target, content)
-        if context.grad and context.has_history(content) and not target.unrecorded and any(
-                op == "detach" for op, _ in target.path):
-            return heap.detached_write(context, target, content)
-        heap.write(context, target, content)
-        return target
+        return heap.write(context, target, content)
 
     @staticmethod
     def apart(target: SymTensor, operands: Sequence[SymTensor]) -> bool:

@@ -114,9 +114,13 @@ class SymTensor(TensorBase["SymTensor"]):
     @property
     def requires_grad(self) -> bool:
         context = current()
-        if any(op == "detach" for op, _ in self.path):
-            return False
-        return self.dtype.is_floating_point and context.has_history(stored(context, self.storage))
+        return not self.is_detached and self.dtype.is_floating_point and context.has_history(
+            stored(context, self.storage))
+
+    @property
+    def is_detached(self) -> bool:
+        """Whether it is a view that has no history, whatever its memory has."""
+        return any(op == "detach" for op, _ in self.path)
 
     @property
     def is_leaf(self) -> bool:
@@ -277,8 +281,12 @@ def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], ty
     return SymTensor(tensor.storage, (*tensor.path, *steps), type_, copied, unrecorded)
 
 
-def write(context: Context, tensor: SymTensor, value: Value) -> None:
-    """Replace what `tensor` shows by `value` (same shape and dtype); every view of the storage sees it."""
+def write(context: Context, tensor: SymTensor, value: Value) -> SymTensor:
+    """Replace what `tensor` shows by `value` (same shape and dtype); every view of the storage sees it.
+
+    What `tensor` is then: itself, but where it is detached and the value has a history. Then it has that, and its
+    memory's other names do not.
+    """
     storage = tensor.storage
     writable(context, tensor)
     if storage.inference and not context.inference:
@@ -286,9 +294,13 @@ def write(context: Context, tensor: SymTensor, value: Value) -> None:
     base = current_value(context, storage)
     if context.grad and tensor.unrecorded and (context.has_history(base) or context.has_history(value)):
         raise raise_now(context, RuntimeError, (NO_GRAD_VIEW,))
-    recorded = context.grad and not any(op == "detach" for op, _ in tensor.path)
+    recorded = context.grad and not tensor.is_detached
     if recorded and (storage.requires_grad or storage.of_leaf):
         raise leaf_written(context, bool(tensor.path))
+    apart = None
+    if context.grad and not recorded and context.has_history(value):
+        root = _detached(tensor)
+        apart = put(context, shown(context, root), tensor.path[len(root.path):], value)
     storage.made = storage.made and ""
     versions.written(context, tensor)
     value = put(context, base, tensor.path, value)
@@ -307,6 +319,28 @@ def write(context: Context, tensor: SymTensor, value: Value) -> None:
     slot = of(context).optional_grads.get(storage)
     if slot is not None:
         context.inputs.stores[slot] = sig.Attr(context.inputs.sources[slot[1].input], "grad")
+    if apart is None:
+        return tensor
+    made = new_tensor(context, apart)
+    _set_apart(context, root, made, "it is the memory of a detached tensor that has a history of its own")
+    return SymTensor(made.storage, tensor.path[len(root.path):], tensor.type_)
+
+
+def _detached(tensor: SymTensor) -> SymTensor:
+    """The detached tensor of which a tensor is a view, or which it is."""
+    steps = 1 + max(k for k, (op, _) in enumerate(tensor.path) if op == "detach")
+    return SymTensor(tensor.storage, tensor.path[:steps], tensor.type_)
+
+
+def _set_apart(context: Context, tensor: SymTensor, made: SymTensor, why: str) -> None:
+    """Let a detached tensor, and its views, be in the memory of `made` from here on. Where both memories are seen,
+    neither is written any more."""
+    storage = tensor.storage
+    copies.identify(context, tensor)
+    if renamed(context, tensor, made, views=True) or storage.input >= 0:
+        storage.alias = made.storage.alias = why
+        if storage.input >= 0:
+            of(context).borrowed[made.storage] = None
 
 
 def writable(context: Context, tensor: SymTensor) -> None:
@@ -344,7 +378,10 @@ def require_grad(context: Context, tensor: SymTensor, requires_grad: bool) -> Sy
     """Make a tensor without history a leaf that asks for a gradient, or no such leaf; what the tensor is then."""
     storage = tensor.storage
     if requires_grad and tensor.path and all(op == "detach" for op, _ in tensor.path):
-        return _detached_leaf(context, tensor)
+        leaf = new_tensor(context, read(context, tensor))
+        require_grad(context, leaf, True)
+        _set_apart(context, tensor, leaf, "a leaf was made of it by `detach` and `requires_grad_`")
+        return leaf
     copies.identify(context, tensor)
     if tensor.path or storage.input >= 0:
         raise UnsupportedCall("`requires_grad_` of a tensor that the script did not make", context.span(),
@@ -362,35 +399,6 @@ def require_grad(context: Context, tensor: SymTensor, requires_grad: bool) -> Sy
         context.state.values[storage] = context.one("detach", value)
     storage.requires_grad = requires_grad
     return tensor
-
-
-def _detached_leaf(context: Context, tensor: SymTensor) -> SymTensor:
-    """`x.detach().requires_grad_()`: a leaf in the memory of x, which nobody may write any more but by its own name."""
-    storage = tensor.storage
-    leaf = new_tensor(context, read(context, tensor))
-    require_grad(context, leaf, True)
-    copies.identify(context, tensor)
-    if renamed(context, tensor, leaf) or storage.input >= 0:
-        storage.alias = leaf.storage.alias = "a leaf was made of it by `detach` and `requires_grad_`"
-        if storage.input >= 0:
-            of(context).borrowed[leaf.storage] = None
-    return leaf
-
-
-def detached_write(context: Context, tensor: SymTensor, value: Value) -> SymTensor:
-    """A write of what has a history to a detached tensor, or a view of one: it has that history from then on, and its
-    memory's other names do not. What `tensor` is then."""
-    storage, path = tensor.storage, tensor.path
-    length = 1 + max(k for k, (op, _) in enumerate(path) if op == "detach")
-    base = SymTensor(storage, path[:length], tensor.type_)
-    made = new_tensor(context, put(context, shown(context, base), path[length:], value))
-    write(context, tensor, value)
-    copies.identify(context, tensor)
-    if renamed(context, base, made, views=True) or storage.input >= 0:
-        storage.alias = made.storage.alias = "it is the memory of a detached tensor that has a history of its own"
-        if storage.input >= 0:
-            of(context).borrowed[made.storage] = None
-    return SymTensor(made.storage, path[length:], tensor.type_)
 
 
 def renamed(context: Context, tensor: SymTensor, other: SymTensor, views: bool = False) -> bool:
