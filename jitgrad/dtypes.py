@@ -247,33 +247,7 @@ channels_last = memory_format("channels_last", (0, 2, 3, 1))
 channels_last_3d = memory_format("channels_last_3d", (0, 2, 3, 4, 1))
 legacy_contiguous_format = contiguous_format
 
-__all__ = [
-    "bfloat16",
-    "cdouble",
-    "cfloat",
-    "channels_last",
-    "channels_last_3d",
-    "complex64",
-    "complex128",
-    "contiguous_format",
-    "dtype",
-    "float16",
-    "float32",
-    "float64",
-    "get_default_dtype",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "layout",
-    "legacy_contiguous_format",
-    "memory_format",
-    "preserve_format",
-    "promote_types",
-    "set_default_dtype",
-    "strided",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-]
+__all__ = ["bfloat16", "cdouble", "cfloat", "channels_last", "channels_last_3d", "complex64", "complex128",
+           "contiguous_format", "dtype", "float16", "float32", "float64", "get_default_dtype", "int8", "int16", "int32",
+           "int64", "layout", "legacy_contiguous_format", "memory_format", "preserve_format", "promote_types",
+           "set_default_dtype", "strided", "uint8", "uint16", "uint32", "uint64"]

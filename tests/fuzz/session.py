@@ -29,13 +29,13 @@ OVERWRITTEN = "modified by an inplace operation"
 FROM_ARGUMENTS = "create_graph=True computes a scripted function's gradient from its arguments"
 
 
-def compile_source(source: str, name: str) -> Callable[..., Any]:
-    """Execute the source so that `inspect` can find it again."""
+def compile_source(source: str, name: str, **more: Any) -> Callable[..., Any]:
+    """Execute the source so that `inspect` can find it again; `more`: what it may name besides."""
     filename = f"<fuzz {name}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     scope: dict[str, Any] = {"jitgrad": jitgrad, "State": world.State, "OFFSET": 1, "__name__": "fuzz", "heapq": heapq,
                              "bisect": bisect, "itertools": itertools, "Record": world.Record, "Odd": world.Odd,
-                             "Odder": world.Odder, "replace": replace}
+                             "Odder": world.Odder, "replace": replace, **more}
     exec(compile(source, filename, "exec"), scope)
     function: Callable[..., Any] = scope["f"]
     return function

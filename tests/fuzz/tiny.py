@@ -13,14 +13,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-import linecache
 import random
 import re
 import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ import jitgrad
 from jitgrad import config
 from jitgrad.eager.tensor import Tensor
 from jitgrad.errors import ScriptError
-from tests.fuzz.session import ERRORS
+from tests.fuzz.session import ERRORS, compile_source
 from tests.fuzz.shrink import shrink
 
 #: n and flag of the calls
@@ -263,16 +262,6 @@ def observed(function: Callable[..., Any], n: int, flag: bool, kept: list[Any]) 
     return printed.getvalue(), result, [shown(g, {}) for g in (x.grad, y.grad)], repr((x.tolist(), y.tolist()))
 
 
-def made(source: str) -> Callable[..., Any]:
-    """The function of a program, whose source `inspect` finds."""
-    name = f"<tiny {hash(source)}>"
-    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    scope: dict[str, Any] = {"jitgrad": jitgrad, "Node": Node, "replace": replace, "__name__": "tiny"}
-    exec(compile(source, name, "exec"), scope)
-    function: Callable[..., Any] = scope["f"]
-    return function
-
-
 @contextlib.contextmanager
 def limited() -> Iterator[None]:
     """Raise _TooLong after so many seconds of processor time."""
@@ -292,7 +281,7 @@ def check(source: str, verified: bool) -> tuple[str, str]:
     kept: list[Any] = []
     try:
         with limited():
-            function = made(source)
+            function = compile_source(source, f"tiny {hash(source)}", Node=Node)
             expected = [observed(function, n, flag, kept) for n, flag in CALLS]
     except (SyntaxError, KeyError, RecursionError, MemoryError, _TooLong):  # no program, or an endless one
         return "", ""

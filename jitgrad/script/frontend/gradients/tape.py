@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from jitgrad.dims import Dim, symbols
 from jitgrad.eager.autograd.node import OVERWRITTEN, SECOND_BACKWARD
@@ -89,6 +89,16 @@ Piece = str | Dim | Value | tuple[int, int | Value]
 Spoiled = tuple[history.Answer, tuple[Piece, ...]]
 
 
+class Chance(NamedTuple):
+    """A save that some runs overwrite: those in which it is `written`. How often its memory was, when it was saved and
+    by now. All are numbers of the run, or of Python."""
+
+    save: versions.Save
+    written: Any
+    counted: Any
+    now: Any
+
+
 def overwritten(context: Context, path: Sequence[Block], outputs: Sequence[Value]) -> list[Spoiled]:
     """For each of `outputs`, values at the end of `path`, whether its gradient needs a value that was overwritten.
 
@@ -124,17 +134,16 @@ def overwritten(context: Context, path: Sequence[Block], outputs: Sequence[Value
     for s, n in found:
         if n is None and s.result not in sure:
             again = any(s.result in reachable([p], behind) for b in s.loops for p in _used_again(b))
-            now = versions.count(context, known.last(s.storage))
-            counted = _counted(context, path, s, again)
-            written = numbers.compare(context, "ne", now, counted)
-            spoiled = _perhaps(context, path, outputs, s, written, now, counted, spoiled)
+            counted, now = _counted(context, path, s, again), versions.count(context, known.last(s.storage))
+            chance = Chance(s, numbers.compare(context, "ne", now, counted), counted, now)
+            spoiled = _perhaps(context, path, outputs, chance, spoiled)
     for s, after, places in skipping:
-        since, counted = versions.count(context, known.last(after)), _counted(context, path, s, False)
+        counted, since = _counted(context, path, s, False), versions.count(context, known.last(after))
         needed = [since, *[context.state.values.get(("first", place), 0) for place in places]]
         written = functools.reduce(functools.partial(numbers.both, context), [
             numbers.compare(context, "ne", number, 0) for number in needed])
-        now = numbers.binary(context, "add", since, counted, checked=False)
-        spoiled = _perhaps(context, path, outputs, s, written, now, counted, spoiled)
+        chance = Chance(s, written, counted, numbers.binary(context, "add", since, counted, checked=False))
+        spoiled = _perhaps(context, path, outputs, chance, spoiled)
     return spoiled
 
 
@@ -152,9 +161,10 @@ def _counted(context: Context, path: Sequence[Block], s: versions.Save, again: b
         ("first" if again else "latest", s.place), 0), 1, checked=False)
 
 
-def _perhaps(context: Context, path: Sequence[Block], outputs: Sequence[Value], s: versions.Save, written: Any,
-             now: Any, counted: Any, spoiled: list[Spoiled]) -> list[Spoiled]:
-    """What is spoiled besides by a save that some runs overwrite: those in which it is `written`."""
+def _perhaps(context: Context, path: Sequence[Block], outputs: Sequence[Value], chance: Chance,
+             spoiled: list[Spoiled]) -> list[Spoiled]:
+    """What is spoiled besides by a save that some runs overwrite."""
+    s, written, counted, now = chance
     if written is False:
         return spoiled
     answers = history.requires_grad(path, outputs, lambda v: v is s.result, operations=True)
