@@ -257,3 +257,16 @@ def test_a_driver_is_made_once(monkeypatch):
     assert cudadriver.of_device(3) == cudadriver.of_device(3) == 3
     assert made == [3]
     cudadriver.of_device.cache_clear()
+
+
+def test_loading_waits_for_kernels_that_may_never_end(machine, monkeypatch):
+    """The driver would wait itself, where no signal is seen."""
+    waits = []
+    monkeypatch.setattr(machine.driver, "wait", waits.append)
+    machine.driver.load(KERNELS, ["one"])
+    assert waits == []
+    machine.driver.has_loops = True
+    machine.driver.load(KERNELS, ["one"])
+    assert waits == []  # it is loaded
+    machine.driver.load(KERNELS, ["two"])
+    assert waits == [None]
