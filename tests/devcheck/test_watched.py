@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from jitgrad.codegen.cuda.driver.libraries import cupy
 from tests.codegen.cuda import host
 from tests.cuda.hosted import gpu
-from tools.devcheck import checks, profile, programs, sanitize
+from tools.devcheck import benchmarks, checks, profile, programs, sanitize
 from tools.devcheck.checks import Lost
 from tools.devcheck.workloads import WORKLOADS
 
@@ -92,3 +93,17 @@ def test_a_workload_at_its_tiny_sizes_on_the_stand_in(monkeypatch: pytest.Monkey
             raising=False)
         programs.watched("newton", False)
     assert calls == ["start", "stop"]
+
+
+@host.needs_compiler
+def test_how_long_a_workload_takes_on_the_stand_in(monkeypatch: pytest.MonkeyPatch,
+                                                   capsys: pytest.CaptureFixture[str]) -> None:
+    newton = WORKLOADS["newton"]
+    monkeypatch.setitem(WORKLOADS, "newton", replace(newton, sizes=newton.tiny))
+    monkeypatch.setattr(benchmarks, "SERIES", 1e-6)
+    monkeypatch.setattr(sys, "argv", ["programs", "--time", "newton"])
+    with gpu():
+        programs.main()
+    name, us, unit = capsys.readouterr().out.split()
+    assert (name, unit) == ("newton:", "us")
+    assert float(us) > 0

@@ -1,7 +1,8 @@
-"""`python -m tools.devcheck.programs [--large] [NAME ...]`: workloads for tools that watch a process.
+"""`python -m tools.devcheck.programs [--large | --time] [NAME ...]`: workloads for tools that watch a process.
 
 Each is run until it is replayed as a graph, at its tiny sizes, or at those that are measured; a profiler that waits to
-be told (`ncu --profile-from-start off`) sees one call, whose kernels are launched one by one.
+be told (`ncu --profile-from-start off`) sees one call, whose kernels are launched one by one. `--time` has no other
+tool: it tells the microseconds of a run at the sizes that are measured, without peers.
 """
 
 from __future__ import annotations
@@ -36,14 +37,27 @@ def watched(name: str, large: bool) -> None:
     profiler.stop()
 
 
+def timed(name: str) -> float:
+    """Microseconds of a run of a workload, as `benchmarks.measured` has them."""
+    import jitgrad
+    from tools.devcheck.benchmarks import measured
+
+    made = WORKLOADS[name]
+    return measured(made.make(jitgrad, "cuda", jitgrad.script, **made.sizes), jitgrad.cuda.synchronize)
+
+
 def main() -> None:
     """Run what is asked for."""
     parser = argparse.ArgumentParser(prog="python -m tools.devcheck.programs", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", choices=[*WORKLOADS, []], metavar="NAME", help="of a workload (all)")
     parser.add_argument("--large", action="store_true", help="at the sizes that are measured")
+    parser.add_argument("--time", action="store_true", help="how long a run takes at those sizes, and nothing else")
     asked = parser.parse_args()
     for name in asked.names or WORKLOADS:
+        if asked.time:
+            print(f"{name}: {timed(name):.1f} us", flush=True)
+            continue
         watched(name, asked.large)
         print(name, flush=True)
 
