@@ -5,7 +5,7 @@ from typing import Any
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.autocast import lower
 from jitgrad.ops.library import reduce as _reduce
-from jitgrad.ops.library.core import apply, word
+from jitgrad.ops.library.core import apply
 from jitgrad.ops.library.elements import parts as _parts
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra import (_checks, decompositions as _decompositions, factors as _factors,
@@ -37,10 +37,10 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Sums of products along dim, with broadcasting. RuntimeError for integers, and for two dtypes."""
     x, y = lower(x), lower(y)
     if not x.dtype.is_inexact:
-        raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {word(x.dtype)}")
+        raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {x.dtype.word}")
     if x.dtype is not y.dtype:
         raise RuntimeError(f"linalg.vecdot: Expected x and y to have the same dtype, but found x of type "
-                           f"{word(x.dtype)} and y of type {word(y.dtype)} instead")
+                           f"{x.dtype.word} and y of type {y.dtype.word} instead")
     product: Any = _parts.conj(x) * y
     return apply("sum", product, axes=axes(dim, product.ndim), keepdim=False)  # type: ignore[no-any-return]
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import jitgrad
 from jitgrad.eager.tensor import Tensor
-from jitgrad.ops.library.core import word
 
 GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
@@ -207,9 +206,9 @@ def _check(input: Tensor, grid: Tensor, mode: str) -> None:
     if rank == 3 and mode == "bicubic":
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
     if not input.dtype.is_floating_point:
-        raise NotImplementedError(f"\"grid_sampler_{rank}d_cpu_kernel_impl\" not implemented for '{word(input.dtype)}'")
+        raise NotImplementedError(f"\"grid_sampler_{rank}d_cpu_kernel_impl\" not implemented for '{input.dtype.word}'")
     if grid.dtype is not input.dtype:
-        raise RuntimeError(f"expected scalar type {word(input.dtype)} but found {word(grid.dtype)}")
+        raise RuntimeError(f"expected scalar type {input.dtype.word} but found {grid.dtype.word}")
     for i in range(rank):
         if input.shape[i + 2] <= 0:
             raise RuntimeError("grid_sampler(): expected input to have non-empty spatial dimensions, but input has "

@@ -5,7 +5,6 @@ from typing import Any
 
 import jitgrad
 from jitgrad.eager.tensor import Tensor
-from jitgrad.ops.library.core import word
 from jitgrad.ops.library.spatial import adaptive_pooling as _adaptive, pooling as _pooling
 
 Sizes = int | Sequence[int]
@@ -81,7 +80,7 @@ def _max_unpool(rank: int, input: Tensor, indices: Tensor, kernel_size: Sizes, s
         raise RuntimeError(f"Input to max_unpooling{rank}d should be a {rank + 1}d or {rank + 2}d Tensor, but got a "
                            f"tensor with {input.dim()} dimensions.")
     if indices.dtype is not jitgrad.int64:
-        raise RuntimeError(f"elements in indices should be type int64 but got: {word(indices.dtype)}")
+        raise RuntimeError(f"elements in indices should be type int64 but got: {indices.dtype.word}")
     if indices.shape != input.shape:
         raise RuntimeError("Expected shape of indices to be same as that of the input tensor "
                            f"({list(input.shape)}) but got indices tensor with shape: {list(indices.shape)}")

@@ -8,7 +8,7 @@ from jitgrad.dtypes import bool_, uint8
 from jitgrad.ops.autocast import lower, widen
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor
 from jitgrad.ops.library.core import (Number, apply, as_operand, cast, floating, inplace, named, not_implemented,
-                                      require_floating, require_tensor, word, written_operand)
+                                      require_floating, require_tensor, written_operand)
 from jitgrad.ops.library.elementary import abs, sigmoid, tanh
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.pointwise import add, clamp, div, mul, sub
@@ -130,7 +130,7 @@ def prelu(input: AnyTensor[Tensor], weight: AnyTensor[Tensor]) -> Tensor:
     """leaky_relu with a learned slope: one, or one per channel (axis 1)."""
     input, weight = lower(input), lower(weight)
     if input.dtype is not weight.dtype:
-        raise RuntimeError(f"prelu: Type promoting not supported. Got {word(input.dtype)} and {word(weight.dtype)}")
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {input.dtype.word} and {weight.dtype.word}")
     if not input.dtype.is_floating_point:
         raise not_implemented("prelu", input.dtype)
     if weight.ndim == 1:

@@ -5,7 +5,7 @@ from typing import Any
 
 from jitgrad.dtypes import float32, int32, int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, not_implemented, result_dtype, whole, word
+from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, not_implemented, result_dtype, whole
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.sizes import is_one, joined, product, require, require_equal, text
 
@@ -16,7 +16,7 @@ def lookup(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], error: type[Exce
     """Rows of weight at integer indices. `error` where they are out of range, RuntimeError for other dtypes."""
     if input.dtype not in (int64, int32):
         raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
-                           f"Int; but got torch.{word(input.dtype)}Tensor instead")
+                           f"Int; but got torch.{input.dtype.word}Tensor instead")
     i = checked_indices(input, weight.shape[0], 0, negative=False, error=error)
     return apply("index", weight, i, axes=(0,))
 
@@ -99,7 +99,7 @@ def into(target: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Any:
     """The target's dtype, into which torch writes what it computes of both. RuntimeError where it cannot hold that."""
     d = result_dtype(target, other)
     if d.category > target.dtype.category:
-        raise RuntimeError(f"result type {word(d)} can't be cast to the desired output type {word(target.dtype)}")
+        raise RuntimeError(f"result type {d.word} can't be cast to the desired output type {target.dtype.word}")
     return target.dtype
 
 
@@ -115,7 +115,7 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
 def require_same_dtype(input: AnyTensor[Tensor], target: AnyTensor[Tensor]) -> None:
     """RuntimeError for a target of another dtype."""
     if input.dtype is not target.dtype:
-        raise RuntimeError(f"Found dtype {word(target.dtype)} but expected {word(input.dtype)}")
+        raise RuntimeError(f"Found dtype {target.dtype.word} but expected {input.dtype.word}")
 
 
 def require_real_floats(name: str, *tensors: AnyTensor[Tensor]) -> None:
@@ -130,9 +130,9 @@ def require_target(input: AnyTensor[Tensor], target: AnyTensor[Tensor]) -> bool:
     soft = input.ndim == target.ndim
     if soft and not target.dtype.is_floating_point:
         raise RuntimeError("Expected floating point type for target with class probabilities, got "
-                           + word(target.dtype))
+                           + target.dtype.word)
     if not soft and target.dtype is not int64 and target.dtype.name != "uint8":
-        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {word(target.dtype)}")
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.word}")
     return soft
 
 
@@ -177,7 +177,7 @@ def require_kernel(kernel: str, x: AnyTensor[Tensor], *others: str, halves: bool
     """
     d = x.dtype
     if not (halves or not d.is_half or x.is_cuda) if d.is_floating_point else d.name not in others:
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{word(d)}'")
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{d.word}'")
 
 
 def require_probabilities(x: AnyTensor[Tensor]) -> None:

@@ -8,7 +8,7 @@ from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, expand_to, floating, require_broadcast,
-                                      require_tensor, result_dtype, word)
+                                      require_tensor, result_dtype)
 from jitgrad.ops.library.elements.parts import conj
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra.linalg import added, bmm
@@ -97,10 +97,10 @@ def put(input: AnyTensor[Tensor], index: AnyTensor[Tensor], source: AnyTensor[Te
     Raises RuntimeError where the dtypes differ or the index is not int64, IndexError for a place out of range.
     """
     if index.dtype is not int64:
-        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {word(index.dtype)}")
+        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {index.dtype.word}")
     if source.dtype is not input.dtype:
         raise RuntimeError("put_(): self and source expected to have the same dtype, but got self.dtype = "
-                           f"{word(input.dtype)} and source.dtype = {word(source.dtype)}")
+                           f"{input.dtype.word} and source.dtype = {source.dtype.word}")
     n, m = product(source.shape), product(index.shape)
     require_equal(n, m, lambda: "put_(): Expected source and index to have the same number of elements, but got "
                                 f"source.numel() = {n}, index.numel() = {m}", IndexError)
@@ -198,7 +198,7 @@ def _weights(x: Any, frequencies: Any, weights: Any) -> Any:
             raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with "
                                f"{w.ndim} dimensions")
         if w.dtype.is_floating_point is (name == "fweights") or w.dtype is bool_:
-            raise RuntimeError(f"cov(): expected {name} to have {wanted} dtype but got {name} with {word(w.dtype)} "
+            raise RuntimeError(f"cov(): expected {name} to have {wanted} dtype but got {name} with {w.dtype.word} "
                                "dtype")
         message = f"cov(): expected {name} to have the same numel as there are observations in the input"
         require_equal(product(w.shape), x.shape[1], partial(str, message))

@@ -6,7 +6,7 @@ from typing import Any, overload
 from jitgrad.dtypes import bool_, float64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, between_tensors, binary, bind, cast, converted, named,
-                                      not_implemented, pairwise, require_tensor, result_dtype, word, written_operand)
+                                      not_implemented, pairwise, require_tensor, result_dtype, written_operand)
 from jitgrad.ops.library.elementary import abs
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import require_equal, same_shape
@@ -54,7 +54,7 @@ bitwise_right_shift = _bitwise("bitwise_right_shift", "input >> other, keeping t
 def bitwise_not(input: AnyTensor[Tensor]) -> Tensor:
     """~input; logical for bools."""
     if require_tensor("bitwise_not", input).dtype.is_inexact:
-        raise NotImplementedError(f'"bitwise_not_cpu" not implemented for \'{word(input.dtype)}\'')
+        raise NotImplementedError(f'"bitwise_not_cpu" not implemented for \'{input.dtype.word}\'')
     return apply("bitwise_not", input)
 
 
@@ -120,7 +120,7 @@ def where(condition: AnyTensor[Tensor],
     if condition.dtype is not bool_:
         if condition.dtype.name != "uint8":
             raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype "
-                               f"{word(condition.dtype)}")
+                               f"{condition.dtype.word}")
         condition = cast(condition, bool_)
     d = result_dtype(input, other)
     return apply("where", condition, written_operand(input, d), written_operand(other, d))
@@ -145,7 +145,7 @@ def isclose(input: AnyTensor[Tensor], other: AnyTensor[Tensor], rtol: Number = 1
     """|input - other| <= atol + rtol * |other|; equal infinities are close, NaNs only with equal_nan."""
     require_tensor("isclose", other, "other", 2)
     if input.dtype is not other.dtype:
-        raise RuntimeError(f"{word(input.dtype)} did not match {word(other.dtype)}")
+        raise RuntimeError(f"{input.dtype.word} did not match {other.dtype.word}")
     same = apply("eq", input, other)
     if input.dtype is bool_:
         return same

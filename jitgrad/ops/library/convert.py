@@ -8,7 +8,7 @@ from jitgrad.device import CPU, device as Device, resolve
 from jitgrad.dtypes import dtype
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (OPERAND, Number, apply, as_operand, converted, create, expand_to, named,
-                                      require_tensor, result_dtype, word, written_operand)
+                                      require_tensor, result_dtype, written_operand)
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import clone
 from jitgrad.ops.library.sizes import axis, is_one, product, text
@@ -58,13 +58,13 @@ short, char = _conversion("short", dtypes.int16), _conversion("char", dtypes.int
 byte = _conversion("byte", dtypes.uint8)
 cfloat, cdouble = _conversion("cfloat", dtypes.complex64), _conversion("cdouble", dtypes.complex128)
 
-_TYPE_NAMES = {f"{word(d)}Tensor": d for d in dtypes.ALL}
+_TYPE_NAMES = {f"{d.word}Tensor": d for d in dtypes.ALL}
 
 
 def type_(input: AnyTensor[Tensor], dtype: Any = None, non_blocking: bool = False) -> Any:
     """Without an argument the type's name ("torch.FloatTensor"), else the tensor in that dtype."""
     if dtype is None:
-        return f"torch.{'cuda.' if input.is_cuda else ''}{word(input.dtype)}Tensor"
+        return f"torch.{'cuda.' if input.is_cuda else ''}{input.dtype.word}Tensor"
     if not isinstance(dtype, dtypes.dtype):
         name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", "")
         try:

@@ -115,11 +115,6 @@ def alias(x: Any) -> Any:
     return backend().alias(x)
 
 
-def word(d: dtype) -> str:
-    """torch's word for a dtype in messages: Float, Long, ..."""
-    return d.word
-
-
 # --- numbers and promotion -----------------------------------------------------------------------------------------
 
 
@@ -246,7 +241,7 @@ def floating(d: dtype) -> dtype:
 def require_floating(name: str, d: dtype) -> dtype:
     """`d`, or torch's NotImplementedError where that is no floating-point dtype."""
     if not d.is_floating_point:
-        raise NotImplementedError(f'"{name}_cpu" not implemented for \'{word(d)}\'')
+        raise NotImplementedError(f'"{name}_cpu" not implemented for \'{d.word}\'')
     return d
 
 
@@ -306,7 +301,7 @@ def require_broadcast(*operands: Any) -> tuple[Any, ...] | None:
 def not_implemented(name: str, d: dtype, *operands: Any) -> NotImplementedError:
     """torch's error for a dtype that an op does not have; shapes that do not go together it finds first, and raises."""
     require_broadcast(*operands)
-    return NotImplementedError(f'"{name}_cpu" not implemented for \'{word(d)}\'')
+    return NotImplementedError(f'"{name}_cpu" not implemented for \'{d.word}\'')
 
 
 def rounds(d: dtype, *operands: Any) -> bool:
@@ -360,7 +355,7 @@ def write(target: Any, value: Any) -> Any:
     d, v = target.dtype, value.dtype
     if v is not d:
         if v.category > d.category:
-            raise RuntimeError(f"result type {word(v)} can't be cast to the desired output type {word(d)}")
+            raise RuntimeError(f"result type {v.word} can't be cast to the desired output type {d.word}")
         value = cast(value, d)
     to, given = target.shape, value.shape
     if to is not given and not same_shape(to, given):
@@ -394,7 +389,7 @@ def require_castable(operands: Sequence[Any], targets: Sequence[Any], what: str 
     for t in targets if given else ():
         d = result_dtype(*given)
         if d.category > t.dtype.category:
-            raise error(f"{what or 'result type ' + word(d)} can't be cast to the desired output type {word(t.dtype)}")
+            raise error(f"{what or 'result type ' + d.word} can't be cast to the desired output type {t.dtype.word}")
 
 
 def require_taken(name: str, target: Any, operands: Sequence[Any]) -> None:

@@ -9,7 +9,7 @@ from jitgrad.device import CPU, device as Device, resolve
 from jitgrad.dtypes import dtype, float64, int32, int64
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, create, expand_to, is_tensor, named,
-                                      not_implemented, number_type, word, wrapped, written_operand)
+                                      not_implemented, number_type, wrapped, written_operand)
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import clone
 from jitgrad.ops.library.sizes import ceil_div, maximum, require, size_list, size_of, text
@@ -196,7 +196,7 @@ def _triangle_indices(comparison: str, row: Any, col: Any, offset: int = 0, *, d
     where, dtype = resolve(device), dtypes.given(dtype, int64)
     if dtype not in (int64, int32):
         name = "tril_indices" if comparison == "le" else "triu_indices"
-        raise NotImplementedError(f'"{name}" not implemented for \'{word(dtype)}\'')
+        raise NotImplementedError(f'"{name}" not implemented for \'{dtype.word}\'')
     for name, size in (("row", row), ("col", col)):
         require(size >= 0, RuntimeError, f"{name} must be non-negative, got", size)
     rows = apply("unsqueeze", create("arange", where, length=size_of(row), dtype=int64), axis=1)

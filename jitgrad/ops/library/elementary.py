@@ -1,14 +1,13 @@
 """Functions of one argument that are one op each: exponentials, roots, angles, rounding, sizes and signs."""
 
 from collections.abc import Callable
-from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.dtypes import bool_
 from jitgrad.ops import OPS
 from jitgrad.ops.autocast import mode, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import apply, as_operand, bind, cast, inplace, named, require_tensor, word
+from jitgrad.ops.library.core import apply, as_operand, bind, cast, inplace, named, require_tensor
 from jitgrad.ops.library.keywords import complete
 
 __library__ = True
@@ -118,7 +117,7 @@ def round(input: AnyTensor[Tensor], *, decimals: int | None = None) -> Tensor:
     if require_tensor("round", input).dtype is bool_:
         raise NotImplementedError('"round_cpu" not implemented for \'Bool\'')
     if decimals is not None and not input.dtype.is_floating_point:
-        raise NotImplementedError(f'"round_cpu" not implemented for \'{word(input.dtype)}\'')
+        raise NotImplementedError(f'"round_cpu" not implemented for \'{input.dtype.word}\'')
     if not decimals:
         return apply("round", input)
     scale = as_operand(10.0 ** (decimals if decimals > 0 else -decimals), input.dtype)
@@ -141,28 +140,6 @@ _overwrite_abs = inplace(abs)
 square_, round_, floor_, ceil_ = inplace(square), inplace(round), inplace(floor), inplace(ceil)
 exp_, sqrt_, sin_, cos_ = inplace(exp), inplace(sqrt), inplace(sin), inplace(cos)
 tanh_, sigmoid_ = inplace(tanh), inplace(sigmoid)
-
-def _complex_scale(top: Any, d: dtypes.dtype) -> Any:
-    """The largest real part of complex numbers, as what their exponentials are divided by: 0 where it is infinite."""
-    top = apply("detach", top)
-    return cast(apply("where", apply("isfinite", top), top, as_operand(0, top.dtype)), d)
-
-
-def complex_logaddexp(a: Any, b: Any) -> Any:
-    """log(exp(a) + exp(b)) of complex numbers."""
-    top = _complex_scale(apply("maximum", apply("real", a), apply("real", b)), a.dtype)
-    return apply("add", apply("log", apply("add", *[apply("exp", apply("sub", x, top)) for x in (a, b)])), top)
-
-
-def complex_logsumexp(x: Any, along: tuple[int, ...], keepdim: bool) -> Any:
-    """log(sum(exp(x))) of complex numbers over axes."""
-    if any(isinstance(x.shape[a], int) and x.shape[a] == 0 for a in along):
-        return apply("log", apply("sum", apply("exp", x), axes=along, keepdim=keepdim))
-    parts = apply("real", x)
-    top = _complex_scale(apply("amax", parts, axes=along, keepdim=True), x.dtype)
-    total = apply("sum", apply("exp", apply("sub", x, top)), axes=along, keepdim=keepdim)
-    return apply("add", apply("log", total), top if keepdim else apply("sum", top, axes=along, keepdim=False))
-
 
 complete(globals())
 

@@ -9,8 +9,8 @@ from jitgrad.dtypes import bool_, int32, int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, create, expand_to, not_implemented,
-                                      require_floating, result_dtype, word)
-from jitgrad.ops.library.elementary import complex_logsumexp
+                                      require_floating, result_dtype)
+from jitgrad.ops.library.elements import complex_sums
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.reduce import ValuesAndIndices, result_of
 from jitgrad.ops.library.shapes.indexing import checked_indices
@@ -80,7 +80,7 @@ def logcumsumexp(input: AnyTensor[Tensor], dim: int) -> Tensor:
         return clone(x)
     seen = _seen(to_end(x, a), -math.inf)
     if x.dtype.is_complex:
-        return _back(complex_logsumexp(seen, (seen.ndim - 1,), False), a)
+        return _back(complex_sums.logsumexp(seen, (seen.ndim - 1,), False), a)
     return _back(apply("logsumexp", seen, axes=(seen.ndim - 1,), keepdim=False), a)
 
 
@@ -197,7 +197,7 @@ def _in_order(sequence: AnyTensor[Tensor], sorter: AnyTensor[Tensor]) -> Tensor:
                            f"{text(sequence.shape)}and got sorter tensor {text(sorter.shape)}")
     if sorter.dtype is not int64:
         raise RuntimeError("torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
-                           + word(sorter.dtype))
+                           + sorter.dtype.word)
     a = sequence.ndim - 1
     places = checked_indices(sorter, sequence.shape[a], a, negative=False, error=RuntimeError)
     return apply("gather", sequence, places, axis=a)
@@ -228,7 +228,7 @@ def searchsorted(sorted_sequence: AnyTensor[Tensor], input: Any, *, out_int32: b
         raise RuntimeError("torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions "
                            "of boundaries tensor and input value tensor must match")
     if d is bool_ or d.is_complex:
-        raise NotImplementedError(f'"searchsorted_out_cpu" not implemented for \'{word(d)}\'')
+        raise NotImplementedError(f'"searchsorted_out_cpu" not implemented for \'{d.word}\'')
     if line.ndim > 1:
         for m, n in zip(line.shape[:-1], v.shape[:-1], strict=True):
             require_equal(m, n, lambda: "torch.searchsorted(): boundaries tensor should be 1 dimension or the first "
@@ -252,7 +252,7 @@ def isin(elements: AnyTensor[Tensor] | Number, test_elements: AnyTensor[Tensor] 
     d = result_dtype(elements, test_elements)
     for x in (elements, test_elements):
         if isinstance(x, AnyTensor) and (x.dtype is bool_ or x.dtype.is_complex):
-            raise RuntimeError(f"Unsupported input type encountered for isin(): {word(x.dtype)}")
+            raise RuntimeError(f"Unsupported input type encountered for isin(): {x.dtype.word}")
     x, among = as_operand(elements, d), as_operand(test_elements, d)
     among = apply("reshape", among, shape=(product(among.shape),))
     found = apply("any", apply("eq", apply("unsqueeze", x, axis=x.ndim), among), axes=(x.ndim,), keepdim=False)

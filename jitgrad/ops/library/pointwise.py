@@ -10,7 +10,8 @@ from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (Number, Scalar, apply, as_operand, binary, bind, cast, composite, floating,
                                       in_float32, inplace, not_implemented, number_type, pair, pair_dtype,
                                       require_floating, require_tensor, result_dtype, rounds, whole, written_operand)
-from jitgrad.ops.library.elementary import complex_logaddexp, reciprocal, sin, trunc
+from jitgrad.ops.library.elementary import reciprocal, sin, trunc
+from jitgrad.ops.library.elements import complex_sums
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import require
 
@@ -287,7 +288,7 @@ def logaddexp(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Te
     """log(exp(input) + exp(other)) without overflow. NotImplementedError where both are integers."""
     d = pair_dtype(input, require_tensor("logaddexp", other, "other", 2))
     if d.is_complex:
-        return complex_logaddexp(as_operand(input, d), as_operand(other, d))
+        return complex_sums.logaddexp(as_operand(input, d), as_operand(other, d))
     if not d.is_floating_point:
         raise not_implemented("logaddexp", d, input, other)
     return binary("logaddexp", input, other)
@@ -348,10 +349,9 @@ def nan_to_num(input: AnyTensor[Tensor], nan: Number = 0.0, posinf: Number | Non
     """NaN and infinities replaced; infinities by the dtype's extremes unless given."""
     d = input.dtype
     if d.is_complex:
-        re, im = [nan_to_num(apply(part, input), nan, posinf, neginf) for part in ("real", "imag")]
-        return apply("complex", re, im)
+        return apply("complex", *[nan_to_num(apply(part, input), nan, posinf, neginf) for part in ("real", "imag")])
     if not d.is_floating_point:
-        return apply("mul", input, as_operand(1, d))
+        return apply("cast", input, dtype=d)
     limits = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38,
               "float64": 1.7976931348623157e308}[d.name]
     x = apply("where", apply("ne", input, input), as_operand(nan, d), input)
@@ -445,6 +445,5 @@ complete(globals())
 
 __all__ = ["add", "addcdiv", "addcmul", "arctan2", "atan2", "clamp", "clamp_", "clamp_max", "clamp_min", "clip",
            "copysign", "deg2rad", "div", "divide", "floor_divide", "fmax", "fmin", "fmod", "frac", "hypot", "lerp",
-           "logaddexp", "maximum", "minimum", "mul", "multiply", "nan_to_num", "neg", "neg_", "negative",
-           "polygamma", "positive", "pow", "rad2deg", "remainder", "rsub", "sinc", "sub", "subtract", "true_divide",
-           "xlogy"]
+           "logaddexp", "maximum", "minimum", "mul", "multiply", "nan_to_num", "neg", "neg_", "negative", "polygamma",
+           "positive", "pow", "rad2deg", "remainder", "rsub", "sinc", "sub", "subtract", "true_divide", "xlogy"]

@@ -12,8 +12,7 @@ from jitgrad.device import resolve
 from jitgrad.dtypes import dtype, float16, float32, int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.classes import require_probabilities
-from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, class_word, expand_to, inplace, whole,
-                                      word, write)
+from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, class_word, expand_to, inplace, whole, write
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import require, size_list, size_of
 
@@ -45,7 +44,7 @@ def compose(kind: str, shape: tuple[Any, ...], d: dtype, where: Any, generator: 
 def _float(d: dtype | None, fn: str, of_complex: bool = False) -> dtype:
     d = dtypes.given(d)
     if not (d.is_inexact if of_complex else d.is_floating_point):
-        raise NotImplementedError(f'"{fn}" not implemented for \'{word(d)}\'')
+        raise NotImplementedError(f'"{fn}" not implemented for \'{d.word}\'')
     return d
 
 
@@ -190,7 +189,7 @@ def multinomial(input: AnyTensor[Tensor], num_samples: Any, replacement: bool = 
     if input.ndim not in (1, 2):
         raise RuntimeError("prob_dist must be 1 or 2 dim")
     if not input.dtype.is_floating_point:
-        raise RuntimeError("multinomial only supports floating-point dtypes for input, got: " + word(input.dtype))
+        raise RuntimeError("multinomial only supports floating-point dtypes for input, got: " + input.dtype.word)
     last, k, d = input.ndim - 1, size_of(num_samples), input.dtype
     require(k > 0, RuntimeError, "cannot sample n_sample <= 0 samples")
     if not input.is_cuda:  # where it would wait for the numbers, as torch does not
@@ -233,7 +232,7 @@ def random_(input: AnyTensor[Tensor], from_: Any = None, to: Any = None, *, gene
         raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
     if to is None:
         if input.dtype.is_barebones:
-            raise NotImplementedError(f"\"random_kernel_cpu\" not implemented for '{word(input.dtype)}'")
+            raise NotImplementedError(f"\"random_kernel_cpu\" not implemented for '{input.dtype.word}'")
         spans = {"bool": 2, "uint8": 1 << 8, "int8": 1 << 7, "int16": 1 << 15, "int32": 1 << 31, "int64": 1 << 32,
                  "float16": (1 << 11) + 1, "bfloat16": (1 << 8) + 1, "float32": (1 << 24) + 1, "float64": 1 << 32}
         from_, to = None, spans[input.dtype.name] if from_ is None else from_
@@ -271,7 +270,7 @@ def dropout(input: AnyTensor[Tensor], p: Number = 0.5, train: bool = True) -> Te
     if not input.dtype.is_floating_point and isinstance(p, (int, float)) and p in (0, 1):
         return apply("mul", x, as_operand(1 - int(p), x.dtype))  # nothing to draw
     if not input.dtype.is_floating_point:
-        raise RuntimeError("result type Float can't be cast to the desired output type " + word(input.dtype))
+        raise RuntimeError("result type Float can't be cast to the desired output type " + input.dtype.word)
     message = "dropout probability has to be between 0 and 1, but got "
     require(p >= 0, ValueError, message, p)  # type: ignore[operator]
     require(p <= 1, ValueError, message, p)  # type: ignore[operator]

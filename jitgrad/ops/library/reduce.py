@@ -12,8 +12,8 @@ from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, converted, create, floating, inplace,
-                                      named, require_tensor, result_dtype, word)
-from jitgrad.ops.library.elementary import complex_logsumexp
+                                      named, require_tensor, result_dtype)
+from jitgrad.ops.library.elements import complex_sums
 from jitgrad.ops.library.keywords import SPACES, complete, completed
 from jitgrad.ops.library.shapes.shape import clone, take_slice
 from jitgrad.ops.library.sizes import axes, axis, flag, maximum, product, require, static_int, static_number
@@ -46,7 +46,7 @@ def _in_dtype(x: Any, dtype: dtypes.dtype) -> Any:
     """x in the dtype that is asked for. RuntimeError where that ends its history, which torch takes for a mistake."""
     dtype = dtypes.given(dtype)
     if x.requires_grad and not dtype.is_inexact and backend().is_grad_enabled():
-        raise RuntimeError(f"Autograd not support dtype: {word(dtype)}")
+        raise RuntimeError(f"Autograd not support dtype: {dtype.word}")
     return converted(x, dtype)
 
 
@@ -74,7 +74,7 @@ def nansum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
         input = apply("where", apply("ne", input, input), as_operand(0, input.dtype), input)
     x = _accumulated(input, dtype)
     if x.dtype.is_complex:
-        raise NotImplementedError(f'"nansum_cpu" not implemented for \'{word(x.dtype)}\'')
+        raise NotImplementedError(f'"nansum_cpu" not implemented for \'{x.dtype.word}\'')
     return apply("sum", x, axes=along, keepdim=flag(keepdim))
 
 
@@ -84,7 +84,7 @@ def mean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
     x = converted(require_tensor("mean", input), dtypes.given(dtype)) if dtype is not None else input
     if not x.dtype.is_inexact:
         raise RuntimeError("mean(): could not infer output dtype. Input dtype must be either a floating point or "
-                           f"complex dtype. Got: {word(x.dtype)}")
+                           f"complex dtype. Got: {x.dtype.word}")
     return apply("mean", x, axes=axes(dim, x.ndim), keepdim=flag(keepdim))
 
 
@@ -93,7 +93,7 @@ def nanmean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *
     """The mean over dim of what is not NaN. RuntimeError for integers."""
     if not require_tensor("nanmean", input).dtype.is_floating_point:
         raise RuntimeError("nanmean(): expected input to have floating point or complex dtype but got "
-                           + word(input.dtype))
+                           + input.dtype.word)
     counted = _accumulated(cast(apply("eq", input, input), input.dtype), dtype)
     count = apply("sum", counted, axes=axes(dim, counted.ndim), keepdim=flag(keepdim))
     return apply("div", nansum(input, dim, keepdim, dtype=dtype), count)
@@ -268,7 +268,7 @@ def logsumexp(input: AnyTensor[Tensor], dim: Dims, keepdim: bool = False) -> Ten
     input = widen(input, "cuda")
     x = cast(input, floating(input.dtype))
     if x.dtype.is_complex:
-        return complex_logsumexp(x, axes(dim, x.ndim), flag(keepdim))
+        return complex_sums.logsumexp(x, axes(dim, x.ndim), flag(keepdim))
     return apply("logsumexp", x, axes=axes(dim, x.ndim), keepdim=flag(keepdim))
 
 
@@ -277,7 +277,7 @@ def _softmax(name: str, input: AnyTensor[Tensor], dim: int, dtype: dtypes.dtype 
     if dtype is not None:
         x = converted(x, dtypes.given(dtype))
     if not x.dtype.is_floating_point:
-        raise NotImplementedError(f'"{name}_lastdim_kernel_impl" not implemented for \'{word(x.dtype)}\'')
+        raise NotImplementedError(f'"{name}_lastdim_kernel_impl" not implemented for \'{x.dtype.word}\'')
     if x.ndim == 0:
         axis(dim, 0)
         return apply("squeeze", apply(name, apply("unsqueeze", x, axis=0), axis=0), axis=0)
@@ -293,14 +293,14 @@ def vector_norm(x: AnyTensor[Tensor], ord: Number = 2, dim: Dims = None, keepdim
     """(sum |x|^ord)^(1/ord) over dim: any number, inf, -inf or 0 (counts nonzeros); a run-time ord is positive."""
     if not x.dtype.is_inexact:
         raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
-                           + word(x.dtype))
+                           + x.dtype.word)
     dtype = None if dtype is None else dtypes.given(dtype)
     if dtype is not None and dtype.is_complex is not x.dtype.is_complex:
         raise RuntimeError(f"linalg.vector_norm: dtype should be {'complex' if x.dtype.is_complex else 'real'} for "
-                           f"{'complex' if x.dtype.is_complex else 'real'} inputs, but got {word(dtype)}")
+                           f"{'complex' if x.dtype.is_complex else 'real'} inputs, but got {dtype.word}")
     if dtype is not None and result_dtype(x, create("full", x, value=0, shape=(1,) * x.ndim, dtype=dtype)) is not dtype:
-        raise RuntimeError(f"linalg.vector_norm: the dtype of the input ({word(x.dtype)}) should be convertible "
-                           f"without narrowing to the specified dtype ({word(dtype)})")
+        raise RuntimeError(f"linalg.vector_norm: the dtype of the input ({x.dtype.word}) should be convertible "
+                           f"without narrowing to the specified dtype ({dtype.word})")
     x = cast(x, dtype) if dtype is not None else widen(x, "cuda")
     if x.dtype.is_complex:
         x = apply("modulus", x)

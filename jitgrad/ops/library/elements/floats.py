@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from jitgrad.dtypes import bool_, complex128, float64
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import (Number, apply, as_operand, cast, named, not_implemented, require_floating,
-                                      require_tensor, result_dtype, word, write)
+                                      require_tensor, result_dtype, write)
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.pointwise import mul, pow
 
@@ -42,7 +42,7 @@ def float_power(input: AnyTensor[Tensor] | Number, exponent: AnyTensor[Tensor] |
 def float_power_(input: AnyTensor[Tensor], exponent: AnyTensor[Tensor] | Number) -> Tensor:
     """In-place version of `float_power`. RuntimeError unless input is float64."""
     if input.dtype is not float64:
-        raise RuntimeError(f"the base given to float_power_ has dtype {word(input.dtype)} but the operation's result "
+        raise RuntimeError(f"the base given to float_power_ has dtype {input.dtype.word} but the operation's result "
                            "requires dtype Double")
     return write(input, float_power(input, exponent))
 

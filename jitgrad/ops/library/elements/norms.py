@@ -4,7 +4,7 @@ from typing import Any
 
 from jitgrad.dtypes import bool_
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import apply, as_operand, cast, expand_to, not_implemented, word
+from jitgrad.ops.library.core import apply, as_operand, cast, expand_to, not_implemented
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.reduce import vector_norm
 from jitgrad.ops.library.shapes.gather import scatter_reduce
@@ -43,7 +43,7 @@ def index_reduce(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], s
                            f"{reduce}.")
     if index.ndim > 1:
         raise IndexError("index_reduce(): Index is supposed to be a vector, but got dim: "
-                         f"{index.ndim} with type: {word(index.dtype)} and size: {list(index.shape)}")
+                         f"{index.ndim} with type: {index.dtype.word} and size: {list(index.shape)}")
     if source.dtype is not input.dtype:
         raise RuntimeError(f"index_reduce(): self and source expected to have the same dtype, but got (self) "
                            f"{input.dtype} and (source) {source.dtype}")

@@ -6,7 +6,7 @@ from typing import Any
 from jitgrad import dtypes
 from jitgrad.dtypes import bool_
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import apply, as_operand, cast, create, floating, inplace, require_tensor, word
+from jitgrad.ops.library.core import apply, as_operand, cast, create, floating, inplace, require_tensor
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.join import broadcast_tensors
 from jitgrad.ops.library.shapes.shape import matrix_transpose, reversed_axes
@@ -95,10 +95,10 @@ def _require_parts(first: Any, second: Any) -> None:
     for x in (first, second):
         if x.dtype not in (dtypes.float32, dtypes.float64):
             raise RuntimeError("Expected both inputs to be Half, Float or Double tensors but got "
-                               f"{word(first.dtype)} and {word(second.dtype)}")
+                               f"{first.dtype.word} and {second.dtype.word}")
     if first.dtype is not second.dtype:
-        raise RuntimeError(f"Expected object of scalar type {word(first.dtype)} but got scalar type "
-                           f"{word(second.dtype)} for second argument")
+        raise RuntimeError(f"Expected object of scalar type {first.dtype.word} but got scalar type "
+                           f"{second.dtype.word} for second argument")
 
 
 def view_as_real(input: AnyTensor[Tensor]) -> Tensor:
@@ -113,7 +113,7 @@ def view_as_complex(input: AnyTensor[Tensor]) -> Tensor:
     x = require_tensor("view_as_complex", input)
     if x.dtype not in (dtypes.float32, dtypes.float64):
         raise RuntimeError("view_as_complex is only supported for floating point tensors, but got a tensor of scalar "
-                           f"type: {word(x.dtype)}")
+                           f"type: {x.dtype.word}")
     if not x.ndim:
         raise RuntimeError("Input tensor must have one or more dimensions")
     require_equal(x.shape[-1], 2, lambda: "Tensor must have a last dimension of size 2")

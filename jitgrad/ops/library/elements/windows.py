@@ -6,7 +6,7 @@ from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.device import resolve
-from jitgrad.ops.library.core import apply, as_operand, cast, create, named, word
+from jitgrad.ops.library.core import apply, as_operand, cast, create, named
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import require, size_of
 
@@ -18,7 +18,7 @@ def _places(name: str, length: Any, periodic: bool, dtype: Any, device: Any) -> 
     n = size_of(length)
     require(n >= 0, RuntimeError, f"{name} requires non-negative window_length, got window_length=", n)
     if not dtypes.given(dtype).is_floating_point:
-        raise RuntimeError(f"{name} expects floating point dtypes, got: torch.{word(dtype)}")
+        raise RuntimeError(f"{name} expects floating point dtypes, got: torch.{dtype.word}")
     places = cast(create("arange", resolve(device), length=n, dtype=dtypes.int64), dtypes.float64)
     span = as_operand(n if periodic else n - 1, dtypes.float64)
     return places, apply("maximum", span, as_operand(1.0, dtypes.float64))

@@ -4,7 +4,7 @@ from typing import Any
 
 from jitgrad.dtypes import int32, int64
 from jitgrad.ops.backend import backend
-from jitgrad.ops.library.core import apply, as_operand, cast, create, expand_to, require_tensor, whole, word
+from jitgrad.ops.library.core import apply, as_operand, cast, create, expand_to, require_tensor, whole
 from jitgrad.ops.library.sizes import maximum, product, require, require_equal
 
 __library__ = True
@@ -23,7 +23,7 @@ def matrices(fn: str, A: Any) -> Any:
     if A.ndim < 2:
         raise RuntimeError(f"{fn}: The input tensor A must have at least 2 dimensions.")
     if not A.dtype.is_inexact:
-        raise RuntimeError(f"{fn}: Expected a floating point or complex tensor as input. Got {word(A.dtype)}")
+        raise RuntimeError(f"{fn}: Expected a floating point or complex tensor as input. Got {A.dtype.word}")
     return A
 
 

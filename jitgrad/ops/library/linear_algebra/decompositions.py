@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import apply, word
+from jitgrad.ops.library.core import apply
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra._checks import broadcast_batches, finite, found, square
 from jitgrad.ops.library.sizes import require_equal, same_shape
@@ -50,7 +50,7 @@ def solved(fn: str, A: Any, B: Any, left: bool, checked: bool = False) -> Any:
     a, b = square(fn, widen(A, "cpu")), widen(B, "cpu")
     if a.dtype is not b.dtype:
         raise RuntimeError(f"{fn}: Expected A and B to have the same dtype, but found A of type "
-                           f"{word(a.dtype)} and B of type {word(b.dtype)} instead")
+                           f"{a.dtype.word} and B of type {b.dtype.word} instead")
     vector = b.ndim == 1 or (b.ndim == a.ndim - 1 and same_shape(b.shape, a.shape[:-1]))
     if vector:
         b = apply("unsqueeze", b, axis=b.ndim)
@@ -128,7 +128,7 @@ def eigvals(A: AnyTensor[Tensor]) -> Tensor:
 def _eig(fn: str, A: Any) -> eig_result:
     a = square(fn, A)
     if a.dtype.is_half:
-        raise NotImplementedError(f"\"linalg_eig_out_cpu\" not implemented for '{word(a.dtype)}'")
+        raise NotImplementedError(f"\"linalg_eig_out_cpu\" not implemented for '{a.dtype.word}'")
     finite(apply("sub", a, a), "torch.linalg.eig: input tensor should not contain infs or NaNs.", RuntimeError)
     return eig_result(*apply("eig", a))
 

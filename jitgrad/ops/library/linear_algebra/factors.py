@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from jitgrad.dtypes import int32
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import apply, cast, create, expand_to, require_tensor, word
+from jitgrad.ops.library.core import apply, cast, create, expand_to, require_tensor
 from jitgrad.ops.library.elements.parts import conj
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra._checks import (NOT_FINITE, LinAlgError, broadcast_batches, finite, identity,
@@ -225,7 +225,7 @@ def ldl_factor_ex(A: AnyTensor[Tensor], *, hermitian: bool = False, check_errors
 
 def _no_half(kernel: str, x: Any) -> None:
     if x.dtype.is_half:
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{word(x.dtype)}'")
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{x.dtype.word}'")
 
 
 def ldl_solve(LD: AnyTensor[Tensor], pivots: AnyTensor[Tensor], B: AnyTensor[Tensor], *,
@@ -246,10 +246,10 @@ def ldl_solve(LD: AnyTensor[Tensor], pivots: AnyTensor[Tensor], B: AnyTensor[Ten
     for m, n in zip(pivots.shape, factors.shape, strict=False):
         require_equal(m, n, differ)
     if pivots.dtype.category != int32.category:
-        raise RuntimeError(f"{fn}: Expected pivots to be integers. Got {word(pivots.dtype)}")
+        raise RuntimeError(f"{fn}: Expected pivots to be integers. Got {pivots.dtype.word}")
     if factors.dtype is not b.dtype:
-        raise RuntimeError(f"Expected b and A to have the same dtype, but found b of type {word(b.dtype)} and A of "
-                           f"type {word(factors.dtype)} instead.")
+        raise RuntimeError(f"Expected b and A to have the same dtype, but found b of type {b.dtype.word} and A of "
+                           f"type {factors.dtype.word} instead.")
     _no_half("ldl_solve_kernel_cpu", b)
     require_equal(b.shape[-2], factors.shape[-1], lambda: (
         f"Incompatible matrix sizes for {fn}: each A matrix is {factors.shape[-1]} by {factors.shape[-1]} but each b "

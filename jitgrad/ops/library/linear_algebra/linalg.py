@@ -7,7 +7,7 @@ from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, mode, widen, widest
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import (Number, apply, as_operand, binary, cast, expand_to, number_type, require_tensor,
-                                      result_dtype, word)
+                                      result_dtype)
 from jitgrad.ops.library.elements.parts import conj
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra._checks import identity, of_others
@@ -82,8 +82,8 @@ def dot(input: AnyTensor[Tensor], tensor: AnyTensor[Tensor]) -> Tensor:
         raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
     input, tensor = widest("cuda", input, tensor)
     if input.dtype is not tensor.dtype:
-        raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {word(input.dtype)} and "
-                           f"{word(tensor.dtype)}")
+        raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {input.dtype.word} and "
+                           f"{tensor.dtype.word}")
     if input.dtype is bool_:
         raise NotImplementedError("\"dot\" not implemented for 'Bool'")
     require_equal(input.shape[0], tensor.shape[0], lambda: "inconsistent tensor size, expected tensor "
@@ -138,7 +138,7 @@ def _scaled(x: Any, factor: Any) -> Any:
 
 def added(input: Any, beta: Number, product: Any, alpha: Number) -> Any:
     """beta * input + alpha * product. RuntimeError where their dtypes differ."""
-    if (a := word(input.dtype)) != (b := word(product.dtype)):
+    if (a := input.dtype.word) != (b := product.dtype.word):
         raise RuntimeError(f"self and mat2 must have the same dtype, but got {a} and {b}")
     return apply("add", _scaled(product, alpha), _scaled(input, beta))
 
@@ -250,7 +250,7 @@ def cross_along(input: AnyTensor[Tensor], other: AnyTensor[Tensor], dim: int = -
     if input.dtype is bool_:
         raise NotImplementedError("\"cross\" not implemented for 'Bool'")
     if input.dtype is not other.dtype and mode.low is None:
-        raise RuntimeError(f"expected scalar type {word(input.dtype)} but found {word(other.dtype)}")
+        raise RuntimeError(f"expected scalar type {input.dtype.word} but found {other.dtype.word}")
     input, other = widest("cuda", input, other)
     x, y = ([apply("select", v, axis=a, index=i) for i in range(3)] for v in (input, other))
     parts = [apply("sub", apply("mul", x[i], y[j]), apply("mul", x[j], y[i])) for i, j in ((1, 2), (2, 0), (0, 1))]
@@ -273,12 +273,12 @@ def cdist(x1: AnyTensor[Tensor], x2: AnyTensor[Tensor], p: Number = 2.0, compute
                                            f"{others}")
     for k, x in enumerate((x1, x2), 1):
         if not x.dtype.is_floating_point:
-            raise RuntimeError(f"cdist only supports floating-point dtypes, X{k} got: {word(x.dtype)}")
+            raise RuntimeError(f"cdist only supports floating-point dtypes, X{k} got: {x.dtype.word}")
     x1, x2 = widen(x1), widen(x2)
     if x1.dtype is not x2.dtype:
-        raise RuntimeError(f"expected scalar type {word(x1.dtype)} but found {word(x2.dtype)}")
+        raise RuntimeError(f"expected scalar type {x1.dtype.word} but found {x2.dtype.word}")
     if x1.dtype.is_half and not x1.is_cuda:
-        raise NotImplementedError(f"\"cdist\" not implemented for '{word(x1.dtype)}'")
+        raise NotImplementedError(f"\"cdist\" not implemented for '{x1.dtype.word}'")
     if compute_mode not in (None, "use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",
                             "donot_use_mm_for_euclid_dist"):
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")

@@ -6,7 +6,7 @@ from typing import Any
 from jitgrad.dtypes import dtype, given
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import apply, as_operand, cast, create, word
+from jitgrad.ops.library.core import apply, as_operand, cast, create
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra._checks import square
 from jitgrad.ops.library.linear_algebra.factors import svdvals
@@ -43,7 +43,7 @@ def matrix_norm(A: AnyTensor[Tensor], ord: Any = "fro", dim: Any = (-2, -1), kee
     if A.ndim < 2:
         raise RuntimeError(f"{fn}: The input tensor A must have at least 2 dimensions.")
     if not given(dtype, A.dtype).is_inexact:
-        raise RuntimeError(f"{fn}: Expected a floating point or complex tensor as input. Got {word(A.dtype)}")
+        raise RuntimeError(f"{fn}: Expected a floating point or complex tensor as input. Got {A.dtype.word}")
     dim = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
     if len(dim) != 2:
         raise RuntimeError(f"{fn}: dim must be a 2-tuple. Got {' '.join([str(d) for d in dim])}")

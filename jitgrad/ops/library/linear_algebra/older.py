@@ -7,7 +7,7 @@ from jitgrad.dtypes import int32
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library import reduce
-from jitgrad.ops.library.core import Number, apply, create, require_floating, word
+from jitgrad.ops.library.core import Number, apply, create, require_floating
 from jitgrad.ops.library.elements.parts import conj
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra import decompositions, factors, norms, solutions
@@ -128,7 +128,7 @@ def cholesky(input: AnyTensor[Tensor], upper: bool = False) -> Tensor:
 def cholesky_inverse(input: AnyTensor[Tensor], upper: bool = False) -> Tensor:
     """The inverse of A, of which `input` is the lower (or upper) Cholesky factor."""
     if not input.dtype.is_inexact and input.ndim > 1 and input.shape[-1] == input.shape[-2]:
-        raise NotImplementedError(f"\"cholesky_inverse_out_cpu\" not implemented for '{word(input.dtype)}'")
+        raise NotImplementedError(f"\"cholesky_inverse_out_cpu\" not implemented for '{input.dtype.word}'")
     a = square("cholesky_inverse", widen(input, "cpu"))
     return cholesky_solve(identity(a, a.shape[-1]), a, upper)
 
@@ -142,8 +142,8 @@ def triangular_solve(input: AnyTensor[Tensor], A: AnyTensor[Tensor], upper: bool
                                f"{x.ndim} dimensions instead")
     a, b = square("triangular_solve", widen(A, "cpu")), widen(input, "cpu")
     if a.dtype is not b.dtype:
-        raise RuntimeError(f"Expected b and A to have the same dtype, but found b of type {word(b.dtype)} and A of "
-                           f"type {word(a.dtype)} instead.")
+        raise RuntimeError(f"Expected b and A to have the same dtype, but found b of type {b.dtype.word} and A of "
+                           f"type {a.dtype.word} instead.")
     _require_rows("triangular_solve", a, b)
     a, b = broadcast_batches(a, b)
     x = solutions.triangular(a.mT if transpose else a, b, upper=bool(upper) != bool(transpose),

@@ -8,7 +8,7 @@ import numpy as np
 from jitgrad.dtypes import float64, int32, int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, expand_to, word
+from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, expand_to
 from jitgrad.ops.library.elementary import abs as absolute
 from jitgrad.ops.library.elements.parts import conj
 from jitgrad.ops.library.keywords import complete
@@ -82,8 +82,8 @@ def solve_triangular(A: AnyTensor[Tensor], B: AnyTensor[Tensor], *, upper: bool,
     if b.ndim < 2:
         raise RuntimeError(f"{fn}: The input tensor B must have at least 2 dimensions.")
     if a.dtype is not b.dtype:
-        raise RuntimeError(f"{fn}: Expected A and B to have the same dtype, but found A of type {word(a.dtype)} and B "
-                           f"of type {word(b.dtype)} instead")
+        raise RuntimeError(f"{fn}: Expected A and B to have the same dtype, but found A of type {a.dtype.word} and B "
+                           f"of type {b.dtype.word} instead")
     _require_fit(fn, a, b, left)
     upper = bool(upper)
     if not left:
@@ -156,7 +156,7 @@ def pinv(A: AnyTensor[Tensor], rcond: Number | AnyTensor[Tensor] | None = None, 
     """
     a: Any = widen(A, "cpu")
     if a.ndim < 2 or not a.dtype.is_inexact:
-        raise RuntimeError(f"linalg.pinv({word(a.dtype)}{{{text(a.shape)}}}): expected a tensor with 2 or more "
+        raise RuntimeError(f"linalg.pinv({a.dtype.word}{{{text(a.shape)}}}): expected a tensor with 2 or more "
                            "dimensions of float, double, cfloat or cdouble types")
     if hermitian:
         a = square("linalg.eigh", a)
@@ -182,7 +182,7 @@ def lstsq(A: AnyTensor[Tensor], B: AnyTensor[Tensor], rcond: Number | None = Non
         raise RuntimeError(f"{fn}: input must have at least 2 dimensions.")
     if A.dtype is not B.dtype:
         raise RuntimeError(f"{fn}: Expected input and other to have the same dtype, but got input's dtype "
-                           f"{word(A.dtype)} and other's dtype {word(B.dtype)}")
+                           f"{A.dtype.word} and other's dtype {B.dtype.word}")
     a, b = matrices(fn, widen(A, "cpu")), widen(B, "cpu")
     vector = b.ndim == 1 or (b.ndim == a.ndim - 1 and same_shape(b.shape, a.shape[:-1]))
     if vector:

@@ -7,7 +7,7 @@ from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.autocast import widest
 from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, expand_to, not_implemented,
-                                      require_tensor, word, wrapped, written_operand)
+                                      require_tensor, wrapped, written_operand)
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.indexing import checked_indices, index_put_value, mask_indices
 from jitgrad.ops.library.shapes.shape import take_slice
@@ -143,7 +143,7 @@ def scatter_reduce(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor],
 def take_along_dim(input: AnyTensor[Tensor], indices: AnyTensor[Tensor], dim: int | None = None) -> Tensor:
     """`gather` with broadcasting, and negative indices; flattened without dim. RuntimeError unless they are int64."""
     if indices.dtype is not int64:
-        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {word(indices.dtype)}")
+        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype.word}")
     if dim is None:
         count = product(input.shape)
         i = apply("reshape", indices, shape=(product(indices.shape),))
@@ -190,7 +190,7 @@ def _put_slices(fn: str, input: Any, a: int, index: Any, source: Any, accumulate
     i = _vector(fn, index)
     if source.dtype is not input.dtype:
         raise RuntimeError(f"{fn}(): self and source expected to have the same dtype, but got (self) "
-                           f"{word(input.dtype)} and (source) {word(source.dtype)}")
+                           f"{input.dtype.word} and (source) {source.dtype.word}")
     x = _at_least_vector(input)
     i = checked_indices(i, x.shape[a], a, negative=False)
     put = apply("index_put", x, source, i, axes=(a,), accumulate=accumulate)
@@ -233,10 +233,10 @@ def index_copy(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], sou
         raise IndexError("index_copy_(): When source and destination are not scalars, their dimensionality must match. "
                          f"Source dimensionality ({source.ndim}), destination dimensionality ({input.ndim})")
     if index.dtype is not int64:
-        raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {word(index.dtype)}")
+        raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {index.dtype.word}")
     if source.dtype is not input.dtype:
         raise RuntimeError("index_copy_(): self and source expected to have the same dtype, but got (self) "
-                           f"{word(input.dtype)} and (source) {word(source.dtype)}")
+                           f"{input.dtype.word} and (source) {source.dtype.word}")
     if not input.ndim and source.ndim > 1:
         raise RuntimeError("index_copy_(): Source/destination tensor must have same slice shapes.")
     for k, (p, q) in enumerate(zip(source.shape, input.shape, strict=False)):
@@ -274,8 +274,8 @@ def index_put(input: AnyTensor[Tensor], indices: Sequence[AnyTensor[Tensor]], va
     if sum([i.ndim if i.dtype in (bool_, uint8) else 1 for i in indices]) > input.ndim:
         raise IndexError(f"too many indices for tensor of dimension {input.ndim} (got {len(indices)})")
     if values.dtype is not input.dtype:
-        raise RuntimeError(f"Index put requires the source and destination dtypes match, got {word(input.dtype)} for "
-                           f"the destination and {word(values.dtype)} for the source.")
+        raise RuntimeError(f"Index put requires the source and destination dtypes match, got {input.dtype.word} for "
+                           f"the destination and {values.dtype.word} for the source.")
     found: list[Any] = []
     for i in indices:
         if i.dtype in (bool_, uint8):
@@ -293,7 +293,7 @@ def take(input: AnyTensor[Tensor], index: AnyTensor[Tensor]) -> Tensor:
     """The elements at positions in the flattened input; the result has index's shape."""
     count = product(input.shape)
     if index.dtype is not int64:
-        raise RuntimeError(f"take(): Expected a long tensor for index, but got {word(index.dtype)}")
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype.word}")
     i = checked_indices(index, count, 0)
     return apply("index", apply("reshape", input, shape=(count,)), i, axes=(0,))
 

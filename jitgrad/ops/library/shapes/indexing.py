@@ -14,7 +14,7 @@ from jitgrad.dtypes import bool_, int32, int64, uint8
 from jitgrad.ops.autocast import mode
 from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend, select_number
 from jitgrad.ops.library.core import (OPERAND, SHARED, alias, apply, as_operand, cast, converted, create, expand_to,
-                                      whole, word, written_operand)
+                                      whole, written_operand)
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import (ceil_div, is_one, maximum, minimum, product, require, require_equal, text,
                                        wrap_index)
@@ -343,8 +343,8 @@ def setitem(x: AnyTensor[Tensor], key: Any, value: Any) -> None:
         return
     if isinstance(given, AnyTensor):
         if given.dtype is not x.dtype and mode.low is None and not (advanced.mask is not None and one_element(given)):
-            raise RuntimeError(f"Index put requires the source and destination dtypes match, got {word(x.dtype)} for "
-                               f"the destination and {word(given.dtype)} for the source.")
+            raise RuntimeError(f"Index put requires the source and destination dtypes match, got {x.dtype.word} for "
+                               f"the destination and {given.dtype.word} for the source.")
         if not backend().apart(view, [given]):
             raise RuntimeError(SHARED)
     try:

@@ -8,7 +8,7 @@ from jitgrad.dtypes import bool_, float32, int64
 from jitgrad.errors import NotStatic
 from jitgrad.ops.autocast import lower, mode
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import apply, bind, cast, require_tensor, word
+from jitgrad.ops.library.core import apply, bind, cast, require_tensor
 from jitgrad.ops.library.elements.parts import complex, imag, real
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import joined, per_axis, require, require_equal, static_int, text
@@ -64,7 +64,7 @@ class _Call:
         if input.dtype is not weight.dtype:
             if input.dtype is bool_ or transposed:
                 self.require_kernel(input, transposed)
-            a, b = (f"torch.{word(x.dtype)}Tensor" for x in (input, weight))
+            a, b = (f"torch.{x.dtype.word}Tensor" for x in (input, weight))
             raise RuntimeError(f"Input type ({a}) and weight type ({b}) should be the same or input should be a MKLDNN "
                                "tensor and weight is a dense tensor")
         for size in tuple(weight.shape)[2:]:
@@ -111,7 +111,7 @@ class _Call:
         if not (d.is_inexact or d is int64 or (plain and d is not bool_)):
             name = f"slow_conv{'_transpose' * transposed}{max(self.rank, 2)}d"
             require(input.ndim == self.rank + 2 and input.shape[0] == 0, NotImplementedError,
-                    f"\"{name}\" not implemented for '{word(d)}'")
+                    f"\"{name}\" not implemented for '{d.word}'")
 
     def finish(self, y: Any) -> Any:
         """The row's result as the caller wants it: with the bias, in its dtype, without a batch axis if it had none."""

@@ -8,7 +8,7 @@ from jitgrad.dtypes import int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.classes import require_kernel
-from jitgrad.ops.library.core import apply, as_operand, bind, cast, create, require_tensor, word
+from jitgrad.ops.library.core import apply, as_operand, bind, cast, create, require_tensor
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.pointwise import div, pow
 from jitgrad.ops.library.sizes import axis as axis_of, ceil_div, maximum, minimum, per_axis, product, require, text
@@ -103,7 +103,7 @@ def _max_pool(rank: int, input: AnyTensor[Tensor], kernel_size: Sizes, stride: S
     fn = f"max_pool{rank}d"
     p = _Pool(fn, rank, _wide(rank, input), kernel_size, stride, padding, dilation, ceil_mode)
     if not p.x.dtype.is_floating_point and ((rank == 1 and not return_indices) or p.x.dtype is dtypes.bool_):
-        raise NotImplementedError(f"\"{fn}\" not implemented for '{word(p.x.dtype)}'")
+        raise NotImplementedError(f"\"{fn}\" not implemented for '{p.x.dtype.word}'")
     values, indices = apply("max_pool", p.x, kernel=p.kernel, stride=p.stride, padding=p.padding, dilation=p.dilation,
                             shape=p.shape)
     return (p.finish(values), p.finish(indices)) if return_indices else p.finish(values)

@@ -6,7 +6,7 @@ from typing import Any
 from jitgrad import dtypes
 from jitgrad.device import resolve
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import apply, as_operand, bind, cast, create, floating, require_tensor, word
+from jitgrad.ops.library.core import apply, as_operand, bind, cast, create, floating, require_tensor
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.rearrange import roll
 from jitgrad.ops.library.shapes.shape import take_slice
@@ -23,7 +23,7 @@ def _floats(fn: str, input: Any) -> Any:
     x = require_tensor(fn, input)
     d = floating(x.dtype)
     if d.is_half:
-        raise RuntimeError(f"Unsupported dtype {word(d)}")
+        raise RuntimeError(f"Unsupported dtype {d.word}")
     return cast(x, d)
 
 
@@ -34,7 +34,7 @@ def _complexes(fn: str, input: Any) -> Any:
 
 def _reals(fn: str, input: Any) -> Any:
     if require_tensor(fn, input).dtype.is_complex:
-        raise RuntimeError(f"{fn} expects a real input tensor, but got {word(input.dtype)}")
+        raise RuntimeError(f"{fn} expects a real input tensor, but got {input.dtype.word}")
     return _floats(fn, input)
 
 

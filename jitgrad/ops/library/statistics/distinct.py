@@ -5,7 +5,7 @@ from typing import Any
 
 from jitgrad.dtypes import int64
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import apply, as_operand, cast, create, word
+from jitgrad.ops.library.core import apply, as_operand, cast, create
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import axis, maximum, product
@@ -42,7 +42,7 @@ def _answer(values: Any, inverse: Any, counts: Any, return_inverse: bool, return
 def _rows(input: Any, dim: int | None) -> tuple[Any, Callable[[Any], Any]]:
     """What is told apart, along axis 0, and what makes a part of it one of the input again."""
     if input.dtype.is_complex:
-        raise NotImplementedError(f'"unique" not implemented for \'{word(input.dtype)}\'')
+        raise NotImplementedError(f'"unique" not implemented for \'{input.dtype.word}\'')
     if dim is None:
         return apply("reshape", input, shape=(product(input.shape),)), lambda x: x
     a = axis(dim, input.ndim)

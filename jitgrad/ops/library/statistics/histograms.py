@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from jitgrad.dtypes import dtype, int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend, select_number
-from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, require_floating, word
+from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, require_floating
 from jitgrad.ops.library.creation import linspace
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.order import searchsorted
@@ -118,7 +118,7 @@ def _counted(columns: Sequence[Any], edges: Sequence[Any], weight: Any, density:
 def _require_counted(d: dtype) -> None:
     """NotImplementedError for integers and half types."""
     if require_floating("histogramdd", d).is_half:
-        raise NotImplementedError(f'"histogramdd" not implemented for \'{word(d)}\'')
+        raise NotImplementedError(f'"histogramdd" not implemented for \'{d.word}\'')
 
 
 def histogram(input: AnyTensor[Tensor], bins: Any = 100, *, range: Any = None, weight: AnyTensor[Tensor] | None = None,
@@ -135,7 +135,7 @@ def histogram(input: AnyTensor[Tensor], bins: Any = 100, *, range: Any = None, w
     edges = _edges(x, bins, range, 0)
     if edges.dtype is not x.dtype:
         raise RuntimeError("torch.histogram(): input tensor and bins tensors should have the same dtype, but got input "
-                           f"with dtype {word(x.dtype)} and bins with dtype {word(edges.dtype)}")
+                           f"with dtype {x.dtype.word} and bins with dtype {edges.dtype.word}")
     return histogram_result(_counted([x], [edges], weight, bool(density)), edges)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from jitgrad.dtypes import int32, int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, expand_to, require_tensor, whole, word
+from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, expand_to, require_tensor, whole
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.gather import scatter_reduce
 from jitgrad.ops.library.shapes.shape import narrow
@@ -46,9 +46,9 @@ def segment_reduce(data: AnyTensor[Tensor], reduce: str, *, lengths: AnyTensor[T
         name = "offsets" if lengths is None else "lengths"
         raise RuntimeError(f"segment_reduce(): Expected axis to be the last dimension of {name} but got {a}.")
     if bounds.dtype not in (int64, int32):
-        raise NotImplementedError(f"\"_segment_reduce_lengths_cpu_kernel1\" not implemented for '{word(bounds.dtype)}'")
+        raise NotImplementedError(f"\"_segment_reduce_lengths_cpu_kernel1\" not implemented for '{bounds.dtype.word}'")
     if not data.dtype.is_floating_point:
-        raise NotImplementedError(f"\"_segment_reduce_cpu\" not implemented for '{word(data.dtype)}'")
+        raise NotImplementedError(f"\"_segment_reduce_cpu\" not implemented for '{data.dtype.word}'")
     bounds = cast(bounds, int64)
     if lengths is None:
         count = bounds.shape[a] - 1
