@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import jitgrad as jt
+from jitgrad.ops import OPS
 from jitgrad.ops.library.core import cast
 from tests.eager.complex_oracle import agree, derivatives, loss_of, numbers
 
@@ -184,6 +185,16 @@ def test_writes_through_a_complex_view_of_reals() -> None:
     np.testing.assert_allclose(g.detach(), [[3 * 4 * 2, -3 * 16 * 2], [3 * 36 * 2, -3 * 64 * 2]])
     (g ** 2).sum().backward()
     np.testing.assert_allclose(x.grad, 2304 * np.array([[1.0, 8.0], [27.0, 64.0]]), rtol=1e-5)
+
+
+def test_cotangents_of_a_number_are_added_before_they_are_parted() -> None:
+    """A sum of NumPy's numbers is a scalar, which has no memory to look at."""
+    for k in range(20):
+        x = jt.tensor([1.0 + k, 3.0], dtype=jt.float64, requires_grad=True)
+        y = jt.view_as_complex(x)
+        (y.real * y.real + y.real * y.imag + 2 * y.imag).backward()
+        np.testing.assert_array_equal(x.grad.numpy(), [2 * (1 + k) + 3, 1 + k + 2])
+    np.testing.assert_array_equal(OPS["view_as_real"].impl(np, np.complex64(1 + 2j)), np.float32([1, 2]))
 
 
 def test_slopes_at_zero() -> None:

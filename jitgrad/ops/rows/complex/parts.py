@@ -43,6 +43,7 @@ for _name, _doc, _part, _vjp in (
 
 
 def _as_real(xp: Any, x: Any) -> Any:
+    x = xp.asarray(x)  # a NumPy scalar, as sums of cotangents are, has no memory behind its real part
     re = x.real
     strided = xp.lib.stride_tricks.as_strided
     return strided(re, (*x.shape, 2), (*x.strides, re.dtype.itemsize))
