@@ -194,30 +194,37 @@ class Tensor(Memory, TensorBase["Tensor"]):
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
-            if not isinstance(value, Tensor):
-                raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type "
-                                f"{type(value).__name__}")
-            if value is self:
-                raise RuntimeError("can't assign Variable as its own grad")
-            wanted = self._grad_dtype[0] if self._grad_dtype else self.dtype
-            if wanted is not None and value.dtype is not wanted:
-                raise RuntimeError(f"attempting to assign a gradient with dtype '{value.dtype.name}' to a tensor with "
-                                   f"grad_dtype '{wanted.name}'. The gradient must match the tensor's grad_dtype "
-                                   "(defaults to the tensor's dtype). You can set the tensor's grad_dtype attribute "
-                                   "with a specific dtype, or None to allow any dtype")
-            if not arrays.together(value._data, self._data):
-                raise RuntimeError(f"attempting to assign a gradient with device type '{value.device.type}' to a "
-                                   f"tensor with device type '{self.device.type}'. Please ensure that the gradient "
-                                   "and the tensor are on the same device")
-            if value._data.shape != self._data.shape:
-                raise RuntimeError(f"attempting to assign a gradient of size '{list(value._data.shape)}' to a tensor "
-                                   f"of size '{list(self._data.shape)}'. Please ensure that the gradient and the "
-                                   "tensor are the same size")
+            data, given = self._data, value._data if isinstance(value, Tensor) else None
+            if (type(given) is not _ndarray or type(data) is not _ndarray or given.dtype != data.dtype
+                    or given.shape != data.shape or self._grad_dtype or value is self):
+                self._require_gradient(value)
         self._grad = value
 
     @grad.deleter
     def grad(self) -> None:
         self._grad = None
+
+    def _require_gradient(self, value: Any) -> None:
+        """What may be assigned to `grad`: another tensor of the same shape, on the same device, of `grad_dtype`."""
+        if not isinstance(value, Tensor):
+            raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type "
+                            f"{type(value).__name__}")
+        if value is self:
+            raise RuntimeError("can't assign Variable as its own grad")
+        wanted = self._grad_dtype[0] if self._grad_dtype else self.dtype
+        if wanted is not None and value.dtype is not wanted:
+            raise RuntimeError(f"attempting to assign a gradient with dtype '{value.dtype.name}' to a tensor with "
+                               f"grad_dtype '{wanted.name}'. The gradient must match the tensor's grad_dtype "
+                               "(defaults to the tensor's dtype). You can set the tensor's grad_dtype attribute "
+                               "with a specific dtype, or None to allow any dtype")
+        if not arrays.together(value._data, self._data):
+            raise RuntimeError(f"attempting to assign a gradient with device type '{value.device.type}' to a "
+                               f"tensor with device type '{self.device.type}'. Please ensure that the gradient "
+                               "and the tensor are on the same device")
+        if value._data.shape != self._data.shape:
+            raise RuntimeError(f"attempting to assign a gradient of size '{list(value._data.shape)}' to a tensor "
+                               f"of size '{list(self._data.shape)}'. Please ensure that the gradient and the "
+                               "tensor are the same size")
 
     @property
     def grad_dtype(self) -> dtype | None:

@@ -270,7 +270,7 @@ _CONDITIONS: dict[str, Callable[[EntryWriter, str, Any], str]] = {
     "optional": lambda w, name, value: (
         f"{name} is None or ({name}._data.dtype == {w.constant(value.np)} and not {name}.requires_grad)"),
     "inherited": lambda w, name, value: f"{value!r} not in {name}.__dict__",
-    "unhooked": lambda w, name, value: f"not {name}._hooks and not {name}._after_hooks",
+    "unhooked": lambda w, name, value: f"not ({name}._hooks or {name}._after_hooks or {name}._grad_dtype)",
     "same": lambda w, name, value: f"{name} is {w.read(value)}",
     "other": lambda w, name, value: f"{name} is not {w.read(value)}",
     "items": lambda w, name, value: f"{w.constant(list_kinds.fit)}({name}, {w.constant(value)})",

@@ -154,9 +154,9 @@ class Guard:
     `TensorKey`: dtype, rank, sizes of one, needs-gradient), "contiguous" (a tensor's memory is in row order, or is
     not), "order" (of the axes in a tensor's memory, see `sources.memory_order`), "optional" (None, or a tensor of dtype
     `value` without history), "absent" (attribute or key is not there), "same" (the very object that is at the source
-    `value`), "other" (not that object), "unhooked" (a tensor without hooks), "inherited" (an object without an
-    attribute `value` of its own), "items" (a list or tuple of any length whose items are of the kind `value`, see
-    `list_kinds.py`).
+    `value`), "other" (not that object), "unhooked" (a tensor without hooks or a `grad_dtype`), "inherited" (an object
+    without an attribute `value` of its own), "items" (a list or tuple of any length whose items are of the kind
+    `value`, see `list_kinds.py`).
     """
 
     source: Source

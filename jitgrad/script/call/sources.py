@@ -285,7 +285,8 @@ _BROKEN: dict[str, Callable[[Any, Any], str]] = {
     "keys": lambda value, found: "" if tuple(found) == value else "has other keys",
     "absent": lambda value, found: "was absent, is there",
     "inherited": lambda value, found: "" if value not in found.__dict__ else f"has a `{value}` of its own",
-    "unhooked": lambda value, found: "" if not found._hooks and not found._after_hooks else "has hooks",
+    "unhooked": lambda value, found: ("has hooks" if found._hooks or found._after_hooks else
+                                      "has a grad_dtype of its own" if found._grad_dtype else ""),
     "contiguous": lambda value, found: (
         "" if found._data.flags.c_contiguous is value else "has another order of memory"),
     "order": lambda value, found: "" if memory_order(found) == value else "has another order of memory",

@@ -19,7 +19,7 @@ from jitgrad import config, dtypes
 from jitgrad.dtypes import get_default_dtype
 from jitgrad.eager.arrays.arrays import library
 from jitgrad.eager.autograd.grad_mode import is_grad_enabled, mode as grad_mode
-from jitgrad.eager.autograd.node import Node
+from jitgrad.eager.autograd.node import Node, storage_of
 from jitgrad.ops import autocast
 from jitgrad.ops.types import ListType, OptionalType, TensorType
 from jitgrad.random import default_generator
@@ -71,6 +71,11 @@ class Specialisation:
         #: whether a call only runs the program and rebuilds its result
         self.is_plain = not (script.calls_back or script.commits or function.writes or script.freed or script.alone
                              or script.expected or script.recorded or script.overwritten)
+        rebased = {i: (j, script.recorded.get(j)) for i in function.writes if (j := script.written.get(i)) is not None}
+        #: of the inputs that the program writes: those that get an output's history, where a flag says so, and which
+        #: the others are, of which the write is only counted
+        self.rebased = rebased
+        self.counted = picker([i for i in function.writes if i not in rebased])
         self.timing = 0.0
         #: `optimistic`, `any_grads` and `lists` of the frontend
         self.options: tuple[bool, bool, Mapping[sig.Source, Any], dict[Any, str]] = True, False, {}, {}
@@ -223,7 +228,9 @@ class Specialisation:
         if self.function.writes:
             outputs = self._run_writing(objects, arrays, on_commit)
         else:
-            outputs = self._spoiled(objects, self.function(objects, arrays, on_commit))
+            outputs = self.function(objects, arrays, on_commit)
+            if script.overwritten:
+                self._spoil(objects, outputs)
         if self.spent is not None:  # their history was used up inside: a backward of them is eager's error
             for slot, i in enumerate(script.freed):
                 if outputs[i] is not None:
@@ -257,27 +264,26 @@ class Specialisation:
 
         An exception may come after some of the writes: all are counted then.
         """
-        written = self.script.written
         try:
-            outputs = self._spoiled(objects, self.function(objects, arrays, on_commit))
+            outputs = self.function(objects, arrays, on_commit)
+            if self.script.overwritten:
+                self._spoil(objects, outputs)
         except BaseException:
             for index in self.function.writes:
                 objects[index]._bump()
             raise
-        for index in self.function.writes:
-            output = written.get(index)
-            flag = self.script.recorded.get(output) if output is not None else None
-            if output is None or (flag is not None and not outputs[flag]) or (
-                    not self.function.rebase(objects[index], outputs, output)):
+        for x in self.counted(objects):
+            storage_of(x).version += 1
+        for index, (output, flag) in self.rebased.items():
+            if (flag is not None and not outputs[flag]) or not self.function.rebase(objects[index], outputs, output):
                 objects[index]._bump()
         return outputs
 
-    def _spoiled(self, objects: Sequence[Any], outputs: list[Any]) -> list[Any]:
-        """The outputs, where the history of one needs what the program has overwritten behind a node that says so."""
+    def _spoil(self, objects: Sequence[Any], outputs: list[Any]) -> None:
+        """Put outputs of which the history needs what the program has overwritten behind a node that says so."""
         for i, (flag, pieces) in self.script.overwritten.items():
             _spoil(outputs[i], True if flag < 0 else outputs[flag],
                    "".join([_piece(p, objects, outputs) for p in pieces]))
-        return outputs
 
     def _snapshot(self, params: Sequence[Any], call: callback.Callback) -> list[tuple[str, Any]]:
         """What the script has read or assigned, now, by name: objects and versions, and which assumptions hold."""

@@ -95,6 +95,9 @@ def of_leaf(context: Context, storage: Storage, kind: str) -> list[Any]:
         return []
     inputs = context.inputs
     source, tensor = inputs.sources[storage.input], inputs.tensors[storage.input]
+    if tensor._grad_dtype:
+        raise UnsupportedCall("the gradient, in a script, of a leaf with a `grad_dtype` of its own", context.span(),
+                              hint="call `backward()` outside the script")
     if not tensor._hooks and not tensor._after_hooks:
         inputs.guard(source, "unhooked", None)
         return []

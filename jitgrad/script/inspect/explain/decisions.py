@@ -59,7 +59,7 @@ _WORDS: dict[str, Callable[[str, Any], str]] = {
     "keys": lambda name, value: f"{name} has the keys {', '.join(map(repr, value))}" if value else f"{name} is empty",
     "absent": lambda name, value: f"{name} is absent",
     "inherited": lambda name, value: f"{name} has no `{value}` of its own",
-    "unhooked": lambda name, value: f"{name} has no hooks",
+    "unhooked": lambda name, value: f"{name} has no hooks, and no grad_dtype of its own",
     "contiguous": lambda name, value: f"the memory of {name} is {'in' if value else 'not in'} row order",
     "order": lambda name, value: f"the memory of {name} is in the order of its axes "
                                  f"{', '.join(str(axis) for axis, _ in value)}",
