@@ -42,26 +42,29 @@ def torch_like(torch: Any, program: Program, script: Callable[[Any], Any], whole
         best = {"fused": True} if torch.__name__ == "torch" and name in FUSED else {}
         optimizer = getattr(torch.optim, name)(weights, **arguments, **best)
 
-    def step(loss_of: Any, optimizer: Any, *data: Any) -> Any:
+    def gradients(loss_of: Any, optimizer: Any, *data: Any) -> Any:
+        for w in weights:
+            w.grad = None
+        loss = loss_of(*data, *weights)
+        loss.backward()
+        return loss
+
+    def training(loss_of: Any, optimizer: Any, *data: Any) -> Any:
         optimizer.zero_grad()
         loss = loss_of(*data, *weights)
         loss.backward()
         optimizer.step()
         return loss
 
+    step = gradients if optimizer is None else training
     if whole:
         step = script(step)
     else:
         loss_of = script(loss_of)
 
     def run() -> tuple[Any, Any]:
-        if optimizer is not None:
-            return step(loss_of, optimizer, *next(turns)).detach(), weights[0].detach()
-        for w in weights:
-            w.grad = None
-        loss = loss_of(*next(turns), *weights)
-        loss.backward()
-        return loss.detach(), weights[0].grad
+        loss = step(loss_of, optimizer, *next(turns)).detach()
+        return loss, weights[0].grad if optimizer is None else weights[0].detach()
 
     return run
 
@@ -131,10 +134,10 @@ def systems(program: Program, compiled: bool) -> dict[str, Callable[[], Run]]:
     """Who runs a program, by name; the first two are ours."""
     import jitgrad
 
-    found: dict[str, Callable[[], Run]] = {"jitgrad loss": lambda: torch_like(jitgrad, program, jitgrad.script)}
-    if program.optimizer is not None:
-        found["jitgrad step"] = lambda: torch_like(jitgrad, program, jitgrad.script, whole=True)
-    found["jitgrad eager"] = lambda: torch_like(jitgrad, program, lambda f: f)
+    found: dict[str, Callable[[], Run]] = {
+        "jitgrad loss": lambda: torch_like(jitgrad, program, jitgrad.script),
+        "jitgrad step": lambda: torch_like(jitgrad, program, jitgrad.script, whole=True),
+        "jitgrad eager": lambda: torch_like(jitgrad, program, lambda f: f)}
     try:
         import torch
     except ImportError:

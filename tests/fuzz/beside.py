@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
+import re
 import types
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -53,6 +54,11 @@ def close(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
+def unsigned(text: str) -> str:
+    """Printed text without the sign of rounded zeros and what fills its place: of sums that cancel it is rounding's."""
+    return re.sub(r" *-?(0\.0+)(?!\d)", r"\1", text)
+
+
 def nothing(target: int, value: Any) -> None:
     """A commit to nowhere."""
 
@@ -82,7 +88,7 @@ class _Run:
         The others are for a backward, which reads of them only what a run has reached; what it has not is anything.
         """
         memory = [v for v in self.memory if isinstance(v, np.ndarray)]
-        return {"exception": f"{type(self.error).__name__}: {self.error}", "printed": self.printed,
+        return {"exception": f"{type(self.error).__name__}: {self.error}", "printed": unsigned(self.printed),
                 "commits": sorted(self.committed.items()), "memory": memory,
                 **{f"output {i}": v for i, v in enumerate(self.outputs[:results])}}
 

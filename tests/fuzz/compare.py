@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ import numpy as np
 import jitgrad
 from jitgrad import config
 from tests.fuzz import beside, world
-from tests.fuzz.beside import close
+from tests.fuzz.beside import close, unsigned
 from tests.fuzz.generator import program
 from tests.fuzz.session import Outcome, SavedSession, Session, as_method, compile_source, optimizer_of
 
@@ -25,16 +24,11 @@ def foreseen(expected: Outcome, got: Outcome) -> bool:
     return bool(got.refused and expected.error and expected.error.partition(": ")[2] in got.error)
 
 
-def _zeros(text: str) -> str:
-    """Printed text without the sign of rounded zeros and what fills its place: of sums that cancel it is rounding's."""
-    return re.sub(r" *-?(0\.0+)(?!\d)", r"\1", text)
-
-
 def difference(expected: Outcome, got: Outcome) -> str:
     """What differs, or nothing."""
     if expected.error != got.error and not foreseen(expected, got):
         return f"exception: expected {expected.error or 'none'!r}, got {got.error or 'none'!r}"
-    if _zeros(expected.printed) != _zeros(got.printed) and not got.refused:
+    if unsigned(expected.printed) != unsigned(got.printed) and not got.refused:
         return f"printed: expected {expected.printed!r}, got {got.printed!r}"
     if not close(expected.value, got.value):
         return f"value: expected {expected.value}, got {got.value}"
