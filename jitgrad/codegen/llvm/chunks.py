@@ -32,9 +32,6 @@ from jitgrad.kernels.native import Native
 from jitgrad.kernels.pool import ALIGNMENT, ARITIES, WORK
 from jitgrad.kernels.values import BITS, Code, V
 
-#: places at whose multiples the axis in lanes is cut: whole vectors, and whole cache lines of all but small integers
-UNIT = 64
-
 #: what is accumulated, as what, in how many lanes
 Accumulator = tuple[str, dtypes.dtype, int]
 
@@ -87,7 +84,7 @@ def shared(code: Code, plan: Plan, symbol: str, accumulators: Sequence[Accumulat
             moves += [rank + k, stride * size, -1]
     name = "_".join(["jg_join", *[f"{fn}_{d.name}_{lanes}" for fn, d, lanes in accumulators]])
     text, size = _join(code, name, accumulators)
-    words = [rank, cut, cost(kernel), UNIT if cut == plan.lane else 1]
+    words = [rank, cut, cost(kernel), plan.unit]
     fields = [f"ptr @{symbol}", *[f"i64 {n}" for n in words], f"ptr @{name}" if accumulators else "ptr null",
               *[f"i64 {n}" for n in (size, len(moves) // 3, *moves)]]
     kinds = ", ".join([field.partition(" ")[0] for field in fields])

@@ -14,7 +14,7 @@ second form of the body, chosen at entry where all such strides are 1.
 
 import operator
 from collections.abc import Callable, Hashable
-from functools import reduce
+from functools import partial, reduce
 from itertools import groupby
 from typing import Literal
 
@@ -24,7 +24,7 @@ from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.llvm.chunks import Accumulator, head, shared, slots
 from jitgrad.codegen.llvm.nest import Carried, Nest
 from jitgrad.codegen.llvm.scalars import COMPUTED, EMIT, FOLDS, STORED, convert, elements, merged
-from jitgrad.codegen.program.kernel import Kernel, is_expensive
+from jitgrad.codegen.program.kernel import ROWS, Kernel, is_expensive
 from jitgrad.codegen.program.plan import STORES, SUMS, Plan, is_reloaded, make_plan, needed
 from jitgrad.dims import Size
 from jitgrad.kernels.pool import ALIGNMENT, ARITIES
@@ -223,8 +223,7 @@ class _Emitter(Nest):
         vector = plan.vector[i]
         op = stmt.op
         if op in STORES:
-            self.store(i)
-            return
+            return (self.column if op == "column" else self.store)(i)
         kept = plan.spill.get(i)
         if kept is not None and is_reloaded(plan, i, self.sweep):
             value = self.read(self.pointers[kept], self.kernel.operands[kept].dtype, vector)
@@ -275,6 +274,19 @@ class _Emitter(Nest):
             value = FOLDS["sum"].combine(self.read(pointer, d, vector), value, d)
         self.write(pointer, value, d, contiguous)
 
+    def column(self, i: int) -> None:
+        """Add a value of a row to the sum of its column in the row's block; the first row of a block begins it."""
+        stmt, vector, row = self.kernel.body[i], self.plan.vector[i], self.place(0)
+        d = self.kernel.operands[stmt.operand].dtype
+        for axis in range(1, self.n_outer):
+            row = row * self.size(axis) + self.place(axis)
+        columns = reduce(operator.mul, map(self.size, range(self.n_outer, self.n)))
+        pointer = self.offset(self.pointers[stmt.operand], row.lshr(ROWS.bit_length() - 1) * columns, STORED[d.name])
+        value = convert(self.value(stmt.args[0], vector), self.dtype_of(stmt.args[0]), d)
+        total = FOLDS["sum"].combine(self.read(pointer, d, vector), value, d)
+        first = (row & ROWS - 1).eq(0).splat(value.lanes)
+        self.write(pointer, first.where(value, total), d, self.contiguous(stmt.operand) and pointer.lanes == 1)
+
     # --- the nest ---
 
     def outer(self, d: int) -> None:
@@ -317,11 +329,7 @@ class _Emitter(Nest):
         cheap = not any(is_expensive(body[i].op) for i in elements)
         unroll = 2 if reductions and cheap and all(body[i].fn not in ("argmax", "argmin") for i in reductions) else 1
 
-        def fresh() -> Carried:
-            return self.fresh(reductions)
-
-        def merge(a: Carried, b: Carried) -> Carried:
-            return self.merge(reductions, a, b)
+        fresh, merge = partial(self.fresh, reductions), partial(self.merge, reductions)
 
         def inner(d: int, carried: Carried) -> Carried:
             if d == self.n:

@@ -51,7 +51,7 @@ class Item:
         inner: those that it reduces.
         out_axes: per axis of the result, the axis of the space, or -1 where the result has size 1.
         index: position in the block.
-        column_sum: it sums over the axes that the other items of its kernel do not reduce; see `device/column_sums.py`.
+        column_sum: it sums over the axes that the other items of its kernel do not reduce; see `column_sums.py`.
     """
 
     node: Node

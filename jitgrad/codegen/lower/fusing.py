@@ -1,11 +1,11 @@
 """Fusion of one block: what is fused first, what kernels take along, what they compute again.
 
 The nodes before a place where the program may leave are fused on their own, as are sums over columns, which wait for
-all else (`device/column_sums.py`). A result that is an input (the gradient of a residual) is copied by a kernel that
+all else (`column_sums.py`). A result that is an input (the gradient of a residual) is copied by a kernel that
 reads it anyway. At last what costs more to store than to compute again is computed again (`rematerialise.py`).
 """
 
-from jitgrad.codegen.lower.device.column_sums import ColumnSums
+from jitgrad.codegen.lower.column_sums import ColumnSums
 from jitgrad.codegen.lower.fuse import MAX_ITEMS, MAX_OPERANDS, Fusion, Group, Item
 from jitgrad.codegen.lower.rematerialise import Rematerialisation
 from jitgrad.codegen.lower.state import tensor
@@ -17,11 +17,10 @@ from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk
 def fused(units: Units, fusion: Fusion, device: bool) -> list[Group]:
     """All groups of a block."""
     times = eras(units)
-    columns = ColumnSums(units, fusion) if device else None
-    sums = columns.sums if columns is not None else set()
+    columns = ColumnSums(units, fusion, device)
+    sums = columns.sums
     if sums or times:
-        fusion.run(lambda a, b: a in sums or b in sums or times.get(a) != times.get(b),
-                   columns.join if columns is not None else None)
+        fusion.run(lambda a, b: a in sums or b in sums or times.get(a) != times.get(b), columns.join)
     else:
         fusion.run()
     for item in list(fusion.items):

@@ -15,7 +15,7 @@ from typing import Any
 
 from jitgrad import dims, dtypes
 from jitgrad.codegen.lower.kernels import KernelBuilder, windows
-from jitgrad.codegen.lower.random import draw
+from jitgrad.codegen.lower.rules.draws import draw
 from jitgrad.codegen.program import access
 from jitgrad.codegen.program.access import IndexMap, contiguous_strides, through
 from jitgrad.codegen.program.kernel import Stmt

@@ -70,7 +70,7 @@ class Units:
         return first in groups and second in groups and groups[first] is not groups[second]  # or made where it is read
 
     def split(self, item: Item, part: Item) -> None:
-        """A sum and a part of it, which reads what the sum read (see `device/column_sums.py`)."""
+        """A sum and a part of it, which reads what the sum read (see `column_sums.py`)."""
         self.items.append(part)
         self.item_of[part.out] = self.producers[part.out] = part
         self.positions[part] = self.positions[item]

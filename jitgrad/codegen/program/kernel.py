@@ -29,6 +29,8 @@ from jitgrad.ops.opdef import has_trait
 
 #: a statement with args (index, seed, offset), int64: that word of a draw
 RANDOM_WORD = "random.word"
+#: rows of which the CPU adds up columns in one place: few enough for several threads, and for short chains of additions
+ROWS = 32
 #: stores of kernels that do nothing else
 ORDERED = frozenset({"ordered_add", "ordered_put"})
 
@@ -62,8 +64,9 @@ class Stmt:
                    + the operand's own strides over the space. fn "where" (CUDA only): the first of args is a
                    condition; where it does not hold nothing is read, and the value is 0
         "random.word"  args=(index, seed, offset), int64: word `index` of that draw of Philox words
-        "column"   operand, args = (value,): adds up over the outer axes (on devices). Each block has a sum of its own
-                   for each inner index, at start + block * (number of these) + the operand's strides
+        "column"   operand, args = (value,): adds up over the outer axes. Each block of rows has a sum of its own for
+                   each inner index, at start + block * (number of these) + the operand's strides; on the CPU a block
+                   is `ROWS` rows, on devices it is what one block of threads works on
         "scatter_add" / "scatter"  operand, args = (value, index...), `strides` as for gather
         "ordered_add" / "ordered_put"  (CUDA only) the same in a fixed order, the only store (`lower/rules/ordered.py`)
         else       a scalar primitive of the op table, args, attrs in `param` (cast: the dtype is the target)

@@ -7,7 +7,10 @@ stage, and what needs its result at element level belongs to a later one.
 
 from jitgrad import dtypes
 from jitgrad.classes import dataclass
-from jitgrad.codegen.program.kernel import ORDERED, Kernel, Stmt, is_expensive
+from jitgrad.codegen.program.kernel import ORDERED, ROWS, Kernel, Stmt, is_expensive
+
+#: elements in lanes, of which neighbouring chunks share no cache line
+LINE = 64
 
 #: reductions that need a second accumulator to hide latency, or whose rounding error wants short chains
 SUMS = frozenset({"sum", "dot"})
@@ -33,14 +36,23 @@ class Plan:
     def cut(self) -> int:
         """The axis that several threads may share, the outermost loop's; -1: none.
 
-        Places that indices say, and those that several of its indices share, may be written in a certain order only.
+        Places that indices say, and those that several of its indices share, may be written in a certain order only;
+        sums of columns have a place for each `unit` of them.
         """
         body = self.kernel.body
-        if not self.order or any(s.op in STORES and (s.op != "store" or self._is_repeated(s)) for s in body):
+        if not self.order or any(s.op in STORES and s.op != "column" and (s.op != "store" or self._is_repeated(s))
+                                 for s in body):
             return -1
         if self.is_total and self.order[0] != 0 and any(s.fn in ("argmax", "argmin") for s in body):
             return -1  # the place of an element is counted with the size of this axis
         return self.order[0] if self.kernel.outer or self.is_total else -1
+
+    @property
+    def unit(self) -> int:
+        """At whose multiples that axis may be cut: whole blocks of rows where columns are added up; in lanes whole
+        vectors, and whole cache lines of all but small integers.
+        """
+        return ROWS if any(s.op == "column" for s in self.kernel.body) else LINE if self.cut == self.lane else 1
 
     @property
     def is_total(self) -> bool:
@@ -111,8 +123,8 @@ def _choose_lane(kernel: Kernel, n_outer: int, n: int) -> int:
 
 
 def _collides(kernel: Kernel, stmt: Stmt, lane: int) -> bool:
-    """Whether two lanes of an accumulating scatter may hit one element."""
-    if stmt.op != "scatter_add":
+    """Whether two lanes of what accumulates may hit one element."""
+    if stmt.op not in ("scatter_add", "column"):
         return False
     if kernel.operands[stmt.operand].strides[lane] != 1:
         return True
@@ -191,32 +203,30 @@ def cost(kernel: Kernel) -> int:
 
 
 def _spill(plan: Plan, n_outer: int) -> None:
-    """Values that cost more to compute again than to read again are kept in an output's own place until it is stored.
+    """Values that several sweeps need and that cost more to compute again than to read again are kept in an output's
+    own place until it is stored.
 
     softmax: the exponentials wait for their sum in the row that the quotients will overwrite.
     """
     body, operands = plan.kernel.body, plan.kernel.operands
     if plan.stages < 2:
         return
-    sweeps = [set(needed(plan, s)) for s in range(plan.stages)]
     for i in range(len(body) - 1, -1, -1):
         if not is_expensive(body[i].op) or not plan.element[i] or plan.depth[i] != len(plan.order):
             continue
-        last = max((s for s in range(plan.stages) if i in sweeps[s]), default=-1)
-        if last <= plan.stage[i] or (plan.lane >= 0 and not plan.vector[i]):
+        sweeps = [s for s in range(plan.stages) if i in needed(plan, s)]  # what is kept needs nothing any more
+        if len(sweeps) < 2 or sweeps[0] != plan.stage[i] or (plan.lane >= 0 and not plan.vector[i]):
             continue
         for j, stmt in enumerate(body):
             operand = operands[stmt.operand] if stmt.op == "store" else None
             # j > i: in a sweep that reads the value back and stores the operand, the reading comes first
             if (j > i and operand is not None and operand.role == "out" and operand.dtype is body[i].dtype
                     and operand.dtype in (dtypes.float32, dtypes.float64) and stmt.operand not in plan.spill.values()
-                    and plan.element[j] and plan.stage[j] >= last and plan.depth[j] == len(plan.order)
+                    and plan.element[j] and plan.stage[j] >= sweeps[-1] and plan.depth[j] == len(plan.order)
                     and all(s != 0 for s in operand.strides[n_outer:])
                     and sum(other.operand == stmt.operand for other in body) == 1):
                 plan.spill[i] = stmt.operand
                 break
-        if plan.spill:  # one is enough: what it was made of is not needed again
-            return
 
 
 def needed(plan: Plan, stage: int) -> list[int]:

@@ -18,7 +18,6 @@ element is a value. Only bodies without branches and without products and other 
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from jitgrad.dims import Size, Symbol, dim, substitute
 from jitgrad.ops.opdef import has_trait
@@ -43,8 +42,8 @@ def is_plain(node: Node) -> bool:
                 or any(n.blocks or has_trait(n.op, "stored") for n in body.nodes))
 
 
-def _is_short(trips: Any, body: Block) -> bool:
-    return trips is not None and 0 <= trips * max(len(body.nodes), 1) <= MOST
+def _is_short(trips: float, body: Block) -> bool:
+    return 0 <= trips * max(len(body.nodes), 1) <= MOST
 
 
 def linked(graph: Graph) -> dict[Block, int]:
@@ -54,7 +53,7 @@ def linked(graph: Graph) -> dict[Block, int]:
     constants = {n.output: n.attrs["value"] for n in walk(graph.block) if n.op == "num.const"}
     loops = {n: Loop(n) for n in walk(graph.block) if n.op == "scan" and is_plain(n)}
     loops = {n: loop for n, loop in loops.items()
-             if (loop.seqs or loop.y_outputs) and _is_short(constants.get(n.inputs[0]), loop.body)}
+             if (loop.seqs or loop.y_outputs) and _is_short(constants.get(n.inputs[0], -1), loop.body)}
     makers = {y: n for n, loop in loops.items() for y in loop.y_outputs}
     takers: dict[Value, list[Node | None]] = {y: [] for y in makers}  # None: it leaves a block
     for node in walk(graph.block):
@@ -91,7 +90,7 @@ class _Unroll(Rewriter):
             return None
         loop = Loop(node)
         trips = self.linked.get(loop.body) if loop.seqs or loop.y_outputs else constant(self, node.inputs[0])
-        if not _is_short(trips, loop.body):
+        if trips is None or not _is_short(trips, loop.body):
             return None
         carries, made = loop.carries, dict[int, tuple[Value, ...]]()
         order = range(int(trips))

@@ -10,7 +10,7 @@ import pytest
 
 from jitgrad import dtypes, random
 from jitgrad.codegen.cuda.kernels import addresses, each, geometry, text
-from jitgrad.codegen.lower.device.column_sums import PARTS
+from jitgrad.codegen.lower.column_sums import PARTS
 from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
 from jitgrad.dims import Symbol, dim
 from tests.codegen.cuda import host

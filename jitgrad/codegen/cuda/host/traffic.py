@@ -22,7 +22,7 @@ from jitgrad.codegen.cuda.kernels.reducing import Reducing
 from jitgrad.codegen.cuda.kernels.rows import Rows
 from jitgrad.codegen.cuda.schedule import launches
 from jitgrad.codegen.cuda.schedule.regions import region_name
-from jitgrad.codegen.lower.device.column_sums import PARTS
+from jitgrad.codegen.lower.column_sums import PARTS
 from jitgrad.codegen.lower.rules.products import mask_bytes
 from jitgrad.codegen.program.device_steps import AttentionStep, EachStep, ResidentStep
 from jitgrad.codegen.program.kernel import Kernel

@@ -6,7 +6,7 @@ result. The end writes that part, and zeros to those that no block has.
 
 from jitgrad.codegen.cuda.kernels.reducing import Reducing
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED
-from jitgrad.codegen.lower.device.column_sums import PARTS
+from jitgrad.codegen.lower.column_sums import PARTS
 
 
 class Mixing(Reducing):

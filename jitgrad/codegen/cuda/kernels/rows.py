@@ -25,7 +25,7 @@ from jitgrad.codegen.cuda.kernels.geometry import ANY, MOST_SHARED, Form, Launch
 from jitgrad.codegen.cuda.kernels.mixing import Mixing
 from jitgrad.codegen.cuda.kernels.reducing import SHARING, frontier, is_own, keep, last_stage, most_alive, places
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, STORED
-from jitgrad.codegen.lower.device.column_sums import PARTS
+from jitgrad.codegen.lower.column_sums import PARTS
 from jitgrad.codegen.program.kernel import Kernel, is_expensive
 from jitgrad.dtypes import float64
 

@@ -1,30 +1,41 @@
-"""Kernels for devices that reduce rows and, in the same pass, add up columns: the backward of a layer norm.
+"""Kernels that reduce rows and, in the same pass, add up columns, or everything: the backward of a layer norm.
 
 `dx` needs sums along each row, the gradients of weight and bias sums over all rows: two kernels would read everything
 twice. A sum over all outer axes of a kernel that reduces rows becomes two items: one that joins that kernel, where each
-of `PARTS` blocks adds up the rows that it works on, and one that adds up the blocks' sums, in their order.
-Sums over columns wait until all else is fused, so that what is computed of the elements is with the rows.
+block of rows has sums of its own, and one that adds up the blocks' sums, in their order. On the CPU a sum over all axes
+becomes that of each row, in the kernel, and of these.
+Such sums wait until all else is fused, so that what is computed of the elements is with the rows.
 """
 
 from jitgrad.codegen.lower.fuse import MAX_ITEMS, MAX_OPERANDS, Fusion, Group, Item, Operand
 from jitgrad.codegen.lower.state import tensor
 from jitgrad.codegen.lower.units import Units
+from jitgrad.codegen.program.kernel import ROWS
+from jitgrad.dims import Size, floordiv, product
 from jitgrad.dtypes import float32
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Node, Value
 
-#: blocks that add up columns, two for each of 132 multiprocessors; where there are fewer rows, others' sums are zero
+#: blocks that add up columns on devices, two for each of 132 multiprocessors; where there are fewer rows, others' sums
+#: are zero
 PARTS = 264
 
 
 class ColumnSums:
-    """The sums over columns of one block."""
+    """The sums over columns, and over everything, of one block."""
 
-    def __init__(self, units: Units, fusion: Fusion):
-        self.units, self.fusion = units, fusion
+    def __init__(self, units: Units, fusion: Fusion, device: bool):
+        self.units, self.fusion, self.device = units, fusion, device
         rows = {(item.space, frozenset(range(len(item.space))) - item.inner) for item in fusion.items if item.inner}
-        self.sums = {item for item in fusion.items if item.node.op == "sum" and _leading(item)
-                     and tensor(item.out).dtype.is_floating_point and (item.space, item.inner) in rows}
+        spaces = {space for space, outer in rows if outer}
+        self.sums = {item for item in fusion.items
+                     if item.node.op == "sum" and tensor(item.out).dtype.is_floating_point and (
+                         item.space in spaces if self.is_total(item) else
+                         _leading(item) and (item.space, item.inner) in rows)}
+
+    def is_total(self, item: Item) -> bool:
+        """Whether a sum is one over everything that a kernel may take along."""
+        return not self.device and len(item.inner) == len(item.space) > 1
 
     def join(self) -> None:
         """Split the sums that may join a kernel over rows."""
@@ -39,14 +50,15 @@ class ColumnSums:
         self.together(ends)
 
     def axes(self, group: Group, item: Item, operand: Operand) -> tuple[int, ...] | None:
-        """The group's axes that are the sum's, where it sums over those that the group does not reduce."""
-        if not group.inner or operand.stored or len(group.space) != len(item.space):
+        """The group's axes that are the sum's, where it sums over those that the group does not reduce, or over all."""
+        if not group.inner or not group.outer or operand.stored or len(group.space) != len(item.space):
             return None
         found = self.fusion.places(group, operand)
         if found is None or len(found) != len(item.space):
             return None
         axes = tuple([found[a] for a in range(len(item.space))])
-        fits = (sorted(axes) == list(range(len(axes))) and {axes[a] for a in item.inner} == set(group.outer)
+        summed = set(range(len(axes)) if self.is_total(item) else group.outer)
+        fits = (sorted(axes) == list(range(len(axes))) and {axes[a] for a in item.inner} == summed
                 and all(group.space[axes[a]] == n for a, n in enumerate(item.space)))
         return axes if fits else None
 
@@ -59,16 +71,21 @@ class ColumnSums:
         if (room is None or len(group.items) >= MAX_ITEMS or len(group.sources) + 1 >= MAX_OPERANDS
                 or len(alone.items) > 1):
             return False
-        kept = [a for a in range(len(item.space)) if a not in item.inner]
         d = tensor(item.out).dtype
+        total = self.is_total(item)
+        kept = [a for a in range(len(item.space)) if (axes[a] in group.outer if total else a not in item.inner)]
         of_kept = tuple([item.space[a] for a in kept])
-        partial = Value(TensorType(float32 if d.is_half else d, (PARTS, *of_kept)))
-        part = Item(item.node, partial, item.space, frozenset(), item.operands, (-1, *kept), item.index, True)
-        place = {a: k for k, a in enumerate(kept, 1)}
-        everything = tuple([(a, 1, 0) for a in range(1 + len(kept))])
+        space = of_kept if total else (self.blocks(group), *of_kept)
+        partial = Value(TensorType(float32 if d.is_half else d, space))
+        inner = frozenset({a for a in range(len(axes)) if axes[a] in group.inner}) if total else frozenset()
+        part = Item(item.node, partial, item.space, inner, item.operands, (*[-1] * (not total), *kept), item.index,
+                    not total)
+        place = {} if total else {a: k for k, a in enumerate(kept, 1)}
+        summed = tuple(range(len(space))) if total else (0,)
+        everything = tuple([(a, 1, 0) for a in range(len(space))])
         # --- the sum reads the parts from here on
-        item.node = Node("sum", (partial,), {"axes": (0,), "keepdim": False}, (item.out,), (), item.node.span)
-        item.space, item.inner = (PARTS, *of_kept), frozenset({0})
+        item.node = Node("sum", (partial,), {"axes": summed, "keepdim": False}, (item.out,), (), item.node.span)
+        item.space, item.inner = space, frozenset(summed)
         item.out_axes = tuple([place.get(a, -1) for a in item.out_axes])
         item.operands = [Operand(partial, everything, True, frozenset({part}))]
         fusion.split(item, part)
@@ -78,13 +95,19 @@ class ColumnSums:
         fusion.absorb(group, fusion.group[part], axes, room)
         return fusion.group[part] is fusion.group[group.items[0]]
 
+    def blocks(self, group: Group) -> Size:
+        """How many blocks of rows have sums of their own."""
+        rows = product([group.space[a] for a in group.outer])
+        return PARTS if self.device else floordiv(rows + (ROWS - 1), ROWS)
+
     def together(self, ends: list[Item]) -> None:
         """The ends of sums over equally many columns are one kernel, which waits for the last of those."""
         fusion = self.fusion
         for k, end in enumerate(ends):
             own = fusion.group[end]
             for other in dict.fromkeys(fusion.group[item] for item in ends[:k]):
-                room = fusion.unrelated(other, own) if other is not own and other.space == own.space else None
+                room = fusion.unrelated(other, own) if other is not own and (
+                    other.space, other.inner) == (own.space, own.inner) else None
                 if room is not None:
                     fusion.absorb(other, own, tuple(range(len(own.space))), room)
                     break
