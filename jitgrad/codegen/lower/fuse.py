@@ -9,7 +9,8 @@ value that flows between them is read at the index at which it was made, and
 - or the consumer reads a reduction's result once per row, or repeated back over the reduced axes (softmax, layer norm).
 
 Afterwards siblings over the same space that read the same memory merge. Before: `m = amax(x); e = exp(x - m);
-s = sum(e); y = e / s`; after: one group, outer (N,), inner (D,). Reductions over different axes never share a group.
+s = sum(e); y = e / s`; after: one group, outer (N,), inner (D,). Reductions over different axes never share a group,
+but for sums that a kernel over rows takes along (`column_sums.py`).
 """
 
 from collections.abc import Callable, Sequence

@@ -7,7 +7,7 @@ import pytest
 
 import jitgrad
 from jitgrad import config
-from tests.script.inspect.explain.programs import Counter, noisy, rnn, rnn_arguments, two_sums
+from tests.script.inspect.explain.programs import Counter, noisy, rnn, rnn_arguments, two_maxima
 
 
 def line(function, text):
@@ -83,13 +83,13 @@ def test_a_program_that_raises_raises():
 
 def test_interpreted_functions_are_measured_natively():
     with config.override(interpret=True):
-        report = jitgrad.script(two_sums.eager).explain(jitgrad.ones(3, 2))
+        report = jitgrad.script(two_maxima.eager).explain(jitgrad.ones(3, 2))
     assert report.runs["forward"].untimed > 0
     assert report.steps
 
 
 def test_kernels_count_each_element_once():
-    report = two_sums.explain(jitgrad.ones(6, 5))
+    report = two_maxima.explain(jitgrad.ones(6, 5))
     written = sum(s.cost.written for s in report.steps)
     assert written == 4 * (6 + 5) or written == 4 * (6 + 5 + 30)
     assert [r.why for r in report.measured.reasons] == ["they reduce different axes"]

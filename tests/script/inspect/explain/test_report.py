@@ -6,7 +6,7 @@ import re
 from html.parser import HTMLParser
 
 import jitgrad
-from tests.script.inspect.explain.programs import Counter, noisy, rnn, rnn_arguments, two_sums
+from tests.script.inspect.explain.programs import Counter, noisy, rnn, rnn_arguments, two_maxima
 
 
 def test_a_table_has_a_row_for_every_line_of_the_function():
@@ -31,12 +31,12 @@ def test_guards_sizes_and_inputs_are_told():
 
 
 def test_reasons_name_both_lines():
-    text = str(two_sums.explain(jitgrad.ones(6, 5)))
-    assert re.search(r"forward: exp \(line \d+\) -> sum \(line \d+\): they reduce different axes", text)
+    text = str(two_maxima.explain(jitgrad.ones(6, 5)))
+    assert re.search(r"forward: exp \(line \d+\) -> amax \(line \d+\): they reduce different axes", text)
 
 
 def test_why_there_is_another_specialisation():
-    scripted = jitgrad.script(two_sums.eager)
+    scripted = jitgrad.script(two_maxima.eager)
     scripted(jitgrad.ones(2, 3))
     report = scripted.explain(jitgrad.ones(2, 3, dtype=jitgrad.float64))
     assert report.others == ["`x` had dtype jitgrad.float32, has jitgrad.float64"]
