@@ -12,18 +12,19 @@ from collections.abc import Callable
 from jitgrad import config
 from jitgrad.script.autodiff.regions import unmark
 from jitgrad.script.graph.ir import Graph, Node
-from jitgrad.script.passes.ahead import products_ahead
 from jitgrad.script.passes.canonicalize import canonicalize
 from jitgrad.script.passes.cse import cse
 from jitgrad.script.passes.dce import dce
 from jitgrad.script.passes.decompose import decompose
-from jitgrad.script.passes.invariant import invariant
 from jitgrad.script.passes.joined import joined, joined_bare
-from jitgrad.script.passes.licm import licm
+from jitgrad.script.passes.loops.ahead import products_ahead
+from jitgrad.script.passes.loops.behind import products_behind
+from jitgrad.script.passes.loops.invariant import invariant
+from jitgrad.script.passes.loops.licm import licm
+from jitgrad.script.passes.loops.unroll import unroll
 from jitgrad.script.passes.picks import picks
 from jitgrad.script.passes.products import transpose_products
 from jitgrad.script.passes.slices import slices
-from jitgrad.script.passes.unroll import unroll
 
 Pass = Callable[[Graph], Graph]
 
@@ -38,10 +39,10 @@ PREPARE: tuple[Pass, ...] = (decompose_partly, unroll, canonicalize, cse, invari
 
 #: for the backends
 RUN: tuple[Pass, ...] = (unmark, decompose, canonicalize, cse, picks, joined, cse, transpose_products, invariant, licm,
-                         products_ahead, slices, dce)
+                         products_ahead, products_behind, slices, dce)
 
 #: for those of devices
-RUN_DEVICE: tuple[Pass, ...] = tuple(joined_bare if p is joined else p for p in RUN)
+RUN_DEVICE: tuple[Pass, ...] = tuple(joined_bare if p is joined else p for p in RUN if p is not products_behind)
 
 
 def prepare(graph: Graph, *, verify: int | None = None) -> Graph:

@@ -24,7 +24,7 @@ from jitgrad.dims import Size
 from jitgrad.ops import OPS, Kind
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk
-from jitgrad.script.passes.licm import is_total
+from jitgrad.script.passes.loops.licm import is_total
 from jitgrad.script.passes.rewrite import Rewriter
 from jitgrad.script.passes.rules.rules import tensor
 

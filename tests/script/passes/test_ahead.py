@@ -9,8 +9,8 @@ from jitgrad.script.graph.interpret import interpret
 from jitgrad.script.graph.ir import Graph, walk
 from jitgrad.script.graph.parse import parse
 from jitgrad.script.graph.verify import verify
-from jitgrad.script.passes.ahead import products_ahead
 from jitgrad.script.passes.dce import dce
+from jitgrad.script.passes.loops.ahead import products_ahead
 
 LOOP = """graph f[T!, B!, K!, N!](%x: f32[T, B, K], %w: f32[K, N], %h: f32[B, N], %v: f32[N, K]) -> ():
   %n: int = dim.value(){dim=T}

@@ -19,8 +19,8 @@ from jitgrad.script.passes.cse import cse
 from jitgrad.script.passes.dce import dce
 from jitgrad.script.passes.decompose import decompose
 from jitgrad.script.passes.fold import fold_node
-from jitgrad.script.passes.invariant import invariant
-from jitgrad.script.passes.licm import licm
+from jitgrad.script.passes.loops.invariant import invariant
+from jitgrad.script.passes.loops.licm import licm
 from jitgrad.script.passes.products import transpose_products
 from jitgrad.script.passes.rewrite import Rewriter
 from tests.script.passes.random_graphs import Generator

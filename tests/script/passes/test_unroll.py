@@ -11,7 +11,7 @@ from jitgrad.script.graph.ir import Graph, walk
 from jitgrad.script.graph.parse import parse
 from jitgrad.script.graph.verify import verify
 from jitgrad.script.passes.dce import dce
-from jitgrad.script.passes.unroll import MOST, unroll
+from jitgrad.script.passes.loops.unroll import MOST, unroll
 
 LOOP = """graph f(%x: f32[N], %w: f32[N]) -> ():
   %n: int = num.const(){value=3}

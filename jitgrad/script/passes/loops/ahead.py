@@ -26,7 +26,7 @@ early.
 from jitgrad.dims import Dim, Size, Symbol, product
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Block, Builder, Graph, Node, Value, type_symbols, walk
-from jitgrad.script.passes.licm import is_total
+from jitgrad.script.passes.loops.licm import is_total
 from jitgrad.script.passes.rewrite import Rewriter
 
 
@@ -52,14 +52,14 @@ class _Ahead(Rewriter):
         counters = {n.attrs["symbol"] for n in block.nodes if n.op == "dim.bind" and n.inputs[0] is block.params[0]}
         rows = {n.output: n for n in block.nodes if n.op == "select" and n.inputs[0] not in inside
                 and _symbol(n.attrs["index"]) in counters}
-        trips = self.trips(owner)
+        count = trips(self, owner)
         for position, node in enumerate(block.nodes):
             if node.op != "matmul" or node.inputs[0] not in rows or node.inputs[1] in inside or not is_total(node):
                 continue
             row, weights = rows[node.inputs[0]], node.inputs[1]
             whole, axis = row.inputs[0], row.attrs["axis"]
-            dims = _dims(whole)
-            if len(dims) != 3 or len(_dims(weights)) != 2 or axis == 2 or dims[axis] != trips or not (
+            dims = dims_of(whole)
+            if len(dims) != 3 or len(dims_of(weights)) != 2 or axis == 2 or dims[axis] != count or not (
                     bound.isdisjoint(type_symbols(whole.type)) and bound.isdisjoint(type_symbols(weights.type))):
                 continue
             made = self.product(node, whole, weights)
@@ -69,20 +69,11 @@ class _Ahead(Rewriter):
         """The products of all rows."""
         before = Builder(Block())
         before.span = node.span
-        *outer, inner = _dims(whole)
+        *outer, inner = dims_of(whole)
         flat = before.one("reshape", whole, shape=(product(outer), inner))
-        found = before.one("reshape", before.one("matmul", flat, weights), shape=(*outer, _dims(weights)[1]))
+        found = before.one("reshape", before.one("matmul", flat, weights), shape=(*outer, dims_of(weights)[1]))
         self.hoisted += before.block.nodes
         return found
-
-    def trips(self, loop: Node) -> Size | None:
-        """The number of iterations, where it is a size or a number."""
-        count = self.source(loop.inputs[0], "dim.value")
-        if count is not None:
-            size: Size = count.attrs["dim"]
-            return size
-        number = self.source(loop.inputs[0], "num.const")
-        return None if number is None else int(number.attrs["value"])
 
     def visit(self, node: Node) -> None:
         if node.blocks and self.hoisted:  # the builder is at the block around the loop
@@ -90,7 +81,18 @@ class _Ahead(Rewriter):
             self.hoisted = []
 
 
-def _dims(value: Value) -> tuple[Size, ...]:
+def trips(rewriter: Rewriter, loop: Node) -> Size | None:
+    """The number of iterations, where it is a size or a number."""
+    count = rewriter.source(loop.inputs[0], "dim.value")
+    if count is not None:
+        size: Size = count.attrs["dim"]
+        return size
+    number = rewriter.source(loop.inputs[0], "num.const")
+    return None if number is None else int(number.attrs["value"])
+
+
+def dims_of(value: Value) -> tuple[Size, ...]:
+    """The sizes of a tensor."""
     assert isinstance(value.type, TensorType)
     return value.type.dims
 
