@@ -3,9 +3,9 @@
 A rule is a named row: two patterns (`row`), or a function (`rule`) `(r, node) -> value or values that stand for the
 node's outputs, or None` for "does not apply".
 `r` is the rewriter: `r.emit` appends nodes (on which the rules are tried at once), `r.source(v, op)` looks at a
-definition. Rules keep every bit (powers to 1 ulp, softmax to some; an accumulator that starts at zero may keep -0.0): no
-reassociation, never `x * 0` or `x - x` (wrong for NaN, infinities), never `x + 0.0` (wrong for -0.0). They run before
-differentiation too, so they keep derivatives: nothing may bridge an `item`, which cuts the tape.
+definition. Rules keep every bit (powers to 1 ulp, softmax to some; an accumulator that starts at zero may keep -0.0):
+no reassociation, never `x * 0` or `x - x` (wrong for NaN, infinities), never `x + 0.0` (wrong for -0.0). They run
+before differentiation too, so they keep derivatives: nothing may bridge an `item`, which cuts the tape.
 """
 
 import math
