@@ -390,8 +390,8 @@ class ScriptGraph:
         written: tensor input that is written in place and may carry a gradient -> graph output with its final value.
         differentiable: graph outputs that may depend differentiably on an input (what requires_grad would say).
         freed: graph outputs that require a gradient in eager, but whose history a `backward()` inside has freed.
-        overwritten: graph output whose gradient needs what was overwritten -> the output that says in which runs (-1:
-            in all), and eager's message: text, outputs, versions as (graph input, writes since the call or ~output).
+        overwritten: graph outputs whose gradients need what was overwritten, each with the output that says in which
+            runs (-1: in all), and eager's message: text, outputs, (graph input, writes since the call or ~output).
         recorded: graph output that requires a gradient in some runs only -> the output that says whether it does.
         results: how many graph outputs are results or stored; those behind them only say what requires a gradient.
         alone: graph outputs that require a gradient though no input does: leaves inside the script do.
@@ -427,7 +427,7 @@ class ScriptGraph:
     written: dict[int, int] = field(default_factory=dict)
     differentiable: tuple[int, ...] | None = None
     freed: tuple[int, ...] = ()
-    overwritten: dict[int, tuple[int, tuple[str | int | tuple[int, int], ...]]] = field(default_factory=dict)
+    overwritten: tuple[tuple[int, int, tuple[str | int | tuple[int, int], ...]], ...] = ()
     recorded: dict[int, int] = field(default_factory=dict)
     results: int = 0
     alone: tuple[int, ...] = ()

@@ -281,7 +281,7 @@ class Specialisation:
 
     def _spoil(self, objects: Sequence[Any], outputs: list[Any]) -> None:
         """Put outputs of which the history needs what the program has overwritten behind a node that says so."""
-        for i, (flag, pieces) in self.script.overwritten.items():
+        for i, flag, pieces in reversed(self.script.overwritten):  # the node that is attached last is asked first
             _spoil(outputs[i], True if flag < 0 else outputs[flag],
                    "".join([_piece(p, objects, outputs) for p in pieces]))
 
@@ -352,7 +352,7 @@ def _spoil(output: Any, flag: Any, text: str) -> None:
     """Let the backward of an output, of a list each item, be an error where the run says so."""
     if type(output) is list:
         for k, item in enumerate(output):
-            _spoil(item, flag[k] if type(flag) is list else flag, text)
+            _spoil(item, flag[k:k + 1] and flag[k] if type(flag) is list else flag, text)
     elif output is not None and output._node is not None and flag:
         def refused(cotangents: list[Any]) -> list[Any]:
             raise RuntimeError(text)

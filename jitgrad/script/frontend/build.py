@@ -30,7 +30,7 @@ from jitgrad.script.frontend.library.backend import SymbolicBackend
 from jitgrad.script.frontend.source.annotations import check as check_annotations
 from jitgrad.script.frontend.source.source import source_of
 from jitgrad.script.frontend.state import dispatch, effects, pooling, unrolling
-from jitgrad.script.frontend.state.context import APART, REFERENCES, Context, Restart, activated
+from jitgrad.script.frontend.state.context import APART, REFERENCES, SHORT_LOOPS, Context, Restart, activated
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.handlers import LATE
 from jitgrad.script.frontend.state.memory import SHARED
@@ -60,6 +60,7 @@ dispatch.binary_number.fill(numbers.binary)
 dispatch.unary_number.fill(numbers.unary)
 dispatch.compare_numbers.fill(numbers.compare)
 dispatch.extreme_number.fill(numbers.extreme)
+dispatch.select_number.fill(numbers.select)
 dispatch.history_word.fill(requires_grad.about)
 dispatch.begin_loop.fill(carried_losses.begin)
 dispatch.settle_loop.fill(carried_leaves.settle)
@@ -153,7 +154,7 @@ def _told(refusal: BaseException | None, later: BaseException | None, decisions:
     same."""
     if not isinstance(refusal, ScriptError) or not isinstance(later, ScriptError):
         return refusal or later
-    instead = unrolling.SHORT_LOOPS in decisions or pooling.OBJECTS in decisions
+    instead = SHORT_LOOPS in decisions or pooling.OBJECTS in decisions
     return refusal if instead or later.span is None or later.span == refusal.span else later
 
 
@@ -174,8 +175,8 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
         with asked() as facts:
             return _graph_of(context, inputs, function, arguments, log, facts)
     except ScriptError as refusal:
-        again = _of_several_types(context, refusal) or _apart(context, refusal) or pools.instead(
-            context, refusal) or unrolling.instead(context, refusal)
+        again = _uncounted(context, refusal) or _of_several_types(context, refusal) or _apart(
+            context, refusal) or pools.instead(context, refusal) or unrolling.instead(context, refusal)
         if again is None:
             raise
         raise again from refusal
@@ -183,9 +184,16 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
         vars(context).clear()  # its parts know it: without this all would live until the next garbage collection
 
 
+def _uncounted(context: Context, refusal: ScriptError) -> Restart | None:
+    """The evaluation that may do without a refusal, if it was counted how often memory is written."""
+    if context.counts_writes:
+        return Restart(context.uncounted, f"writes are not counted, it is refused with that: {refusal.message}")
+    return None
+
+
 def _of_several_types(context: Context, refusal: ScriptError) -> Restart | None:
     """The evaluation that may do without a refusal of types, if values were merged by what they hold."""
-    if isinstance(refusal, TypeMismatch) and REFERENCES not in context.decisions:
+    if isinstance(refusal, TypeMismatch) and not context.by_reference:
         return Restart(REFERENCES, f"names refer to objects: {refusal.message}")
     return None
 
@@ -234,11 +242,10 @@ def _graph_of(context: Context, inputs: Inputs, function: Callable[..., Any], ar
             context.sizes.rewrite(graph.block)
         freed = tape.freed_outputs(context, graph.outputs) if record.of(context).freed else set()
         answers = requires_grad.exactly(context, graph.outputs, [graph.block])
-        spoiled = {i: found for i, found in enumerate(tape.overwritten(
-            context, [graph.block], graph.outputs)) if found[0] is not False and graph.outputs[i] not in freed}
-        overwritten = {i: (results.output(a) if isinstance(a, Value) else -1,
-                           tape.told(context, graph.block, pieces, results.output))
-                       for i, (a, pieces) in spoiled.items()}
+        spoiled = [(i, *one) for i, found in enumerate(tape.overwritten(context, [graph.block], graph.outputs))
+                   if graph.outputs[i] not in freed for one in found]
+        overwritten = tuple([(i, results.output(a) if isinstance(a, Value) else -1,
+                              tape.told(context, graph.block, pieces, results.output)) for i, a, pieces in spoiled])
         told = {i: results.output(a) for i, a in enumerate(answers) if isinstance(a, Value)}
         expected = [(results.output(heap.read(context, worst)), *words)
                     for worst, words in placement.of(context).expected]

@@ -67,7 +67,7 @@ class Decoder(ABC):
             commits={self._input(i): self.source(s, target=True) for i, s in _pairs(stored["commits"])},
             written={self._input(i): self._output(o) for i, o in _pairs(stored["written"])},
             freed=self._outputs(stored["freed"]),
-            overwritten=dict(map(self._overwritten, items(stored.get("overwritten", [])))),
+            overwritten=tuple(map(self._overwritten, items(stored.get("overwritten", [])))),
             recorded={self._output(i): self._output(flag) for i, flag in _pairs(stored.get("recorded", []))},
             results=integer(stored.get("results", self._count()), 0, self._count() + 1),
             alone=self._outputs(stored.get("alone", [])),
@@ -110,7 +110,7 @@ class Decoder(ABC):
         need(type_ is None or type_ == TensorType(int64, ()), "an index that was out of range")
         return output, fault(error), string(head), string(tail)
 
-    def _overwritten(self, stored: Json) -> tuple[int, tuple[int, tuple[Any, ...]]]:
+    def _overwritten(self, stored: Json) -> tuple[int, int, tuple[Any, ...]]:
         """An output whose gradient is an error, in which runs, and the pieces of its message."""
         output, flag, pieces = items(stored, 3)
         found: list[Any] = []
@@ -122,7 +122,7 @@ class Decoder(ABC):
             else:
                 at, writes = items(p, 2)
                 found.append((self._input(at), integer(writes, -self._count())))
-        return self._output(output), (-1 if flag == -1 else self._output(flag), tuple(found))
+        return self._output(output), -1 if flag == -1 else self._output(flag), tuple(found)
 
     def assumed(self, kind: str, value: Json) -> Any:
         """The inverse of `Encoder.assumed`."""

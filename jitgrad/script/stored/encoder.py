@@ -56,7 +56,7 @@ class Encoder(ABC):
             "freed": list(script.freed),
             "results": script.results,
             "overwritten": [[i, flag, [list(p) if isinstance(p, tuple) else p for p in pieces]]
-                            for i, (flag, pieces) in script.overwritten.items()],
+                            for i, flag, pieces in script.overwritten],
             "recorded": [list(pair) for pair in script.recorded.items()],
             "alone": list(script.alone),
             "stores": self._stores(script.stores),

@@ -262,3 +262,217 @@ def saved_in_a_loop_and_written_after_it(x, n: int):
         held.h = x.tanh()
     held.h *= 0.5
     return held.h
+
+
+@nasty(lambda: (p(1, 2), 2), lambda: (p(1, 2), 1), lambda: (p(1, 2, 3), 3))
+def by_a_variable_that_only_a_loop_binds(x, n: int):
+    """Before the loop there is no such variable."""
+    for _ in range(n):
+        t = x.tanh()
+    t[-1] += 1
+    return t + x
+
+
+@nasty(lambda: (p(1, 2), 2), lambda: (p(1, 2), 0), lambda: (p(1, 2), 1))
+def by_a_loop_after_the_loop_that_made_it(x, n: int):
+    """Each iteration of a loop around begins with what the one before it made, and wrote."""
+    t = x * 2
+    for _ in range(n):
+        for _ in range(n):
+            t = x.tanh()
+        for _ in range(n):
+            t[-1] += 1
+    return t
+
+
+@nasty(lambda: (p(1, 2), 2, True), lambda: (p(1, 2), 0, True), lambda: (p(1, 2), 0, False))
+def after_a_loop_in_a_branch(x, n: int, flag: bool):
+    """Without an iteration it is what the square needs."""
+    t = x.tanh()
+    s = t * t
+    if flag:
+        for _ in range(n):
+            t = x * 2
+        t[-1] += 1
+    return t, s
+
+
+@nasty(lambda: (p(1, 2), 1), lambda: (p(1, 2), 2), lambda: (p(1, 2), 0))
+def items_by_turns(x, n: int):
+    """Which items were written the number of iterations says; the message is that of the last one."""
+    rows = [x.tanh(), x.exp()]
+    for k in range(n):
+        rows[k % 2] *= 2
+    return rows[0] + rows[1]
+
+
+@nasty(lambda: (p(1, 2), 2, True), lambda: (p(1, 2), 2, False), lambda: (p(1, 2), 0, True))
+def of_the_last_object_of_a_loop(x, n: int, flag: bool):
+    """An attribute of one that the loop made, or of the one before it."""
+    r = Holder(x.tanh())
+    for _ in range(n):
+        if flag:
+            r = Holder(r.h.exp())
+    r.h *= 2
+    return r.h
+
+
+@nasty(lambda: (p(1, 2), 3), lambda: (p(1, 2), 1), lambda: (p(1, 2), 2))
+def in_one_of_the_iterations(x, n: int):
+    """What the second iteration made is written there, and needed by all later ones."""
+    t = x * 0.1
+    for k in range(n):
+        u = t.exp()
+        if k == 1:
+            u += 1
+        t = u
+    return t
+
+
+@nasty(lambda: (p(1, 2), 3), lambda: (p(1, 2), 1), lambda: (p(1, 2), 2))
+def by_the_next_iteration(x, n: int):
+    """Every iteration first writes what the one before it made."""
+    t = x * 0.1
+    for _ in range(n):
+        t *= 0.5
+        t = t.exp()
+    return t
+
+
+@nasty(lambda: (p(1, 2), 3), lambda: (p(1, 2), 1), lambda: (p(1, 2), 2))
+def by_another_name_in_the_loop(x, n: int):
+    """Two names of what the iteration made; one of them is written."""
+    t = x * 0.1
+    for k in range(n):
+        t = t.exp()
+        u = t
+        if k == 1:
+            u *= 2
+    return t
+
+
+@nasty(lambda: (p(1, 2), True), lambda: (p(1, 2), False))
+def one_of_two_is_written(x, flag: bool):
+    """Only the chosen one was overwritten."""
+    t, u = x.exp(), x.tanh()
+    one = t if flag else u
+    one *= 2
+    return u * 1
+
+
+@nasty(lambda: (p(1, 2), True, 2), lambda: (p(1, 2), False, 2), lambda: (p(1, 2), True, 0))
+def one_of_two_is_needed(x, flag: bool, k: int):
+    """What the product has saved is one of two, and then one of them is written."""
+    t, u = x * 2, x * 3
+    one = t if flag else u
+    z = one * x
+    if k == 2:
+        t += 1
+    return z
+
+
+@nasty(lambda: (p(1, 2), 2), lambda: (p(1, 2), 1), lambda: (p(1, 2), 0))
+def names_that_loops_swap(x, n: int):
+    """Which of the two is written is known at run time, and so is which is needed."""
+    t, u = x.exp(), x.tanh()
+    for _ in range(n):
+        t, u = u, t
+    t *= 2
+    return u * 1
+
+
+@nasty(lambda: (p(1, 2), 2, True), lambda: (p(1, 2), 2, False), lambda: (p(1, 2), 1, True))
+def in_a_handler(x, n: int, flag: bool):
+    """The handler writes what was made before the exception."""
+    t = x * 0.1
+    for _ in range(n):
+        try:
+            t = t.exp()
+            if flag:
+                raise ValueError("no")
+        except ValueError:
+            t *= 0.5
+    return t
+
+
+@nasty(lambda: (p(1, 2), 3), lambda: (p(1, 2), 1), lambda: (p(1, 2), 0))
+def by_a_function_in_a_loop(x, n: int):
+    """A function writes its argument, which the iteration before it made."""
+    def step(a, b):
+        a *= b
+        return a.tanh()
+
+    t = x * 2
+    for k in range(n):
+        t = step(t, k)
+    return t
+
+
+@nasty(lambda: (p(1, 2), True), lambda: (p(1, 2), False))
+def in_place_of_one_of_several(x, flag: bool):
+    """What an operation in place reads of its own memory is copied, by whichever name it has it."""
+    t = x * 2
+    u = t if flag else t.sin()
+    t += u * t
+    t *= t.detach()
+    t.copy_(x if flag else t.sin())
+    return t
+
+
+@nasty(lambda: (p(1, 2), 2), lambda: (p(1, 2, 3), 3))
+def memory_that_is_overwritten_by_itself(x, n: int):
+    """The result still requires a gradient, which is zero."""
+    t = x * 2
+    t.copy_(t.detach())
+    return t
+
+
+@nasty(lambda: (p(1, 2), v(3, 4)), lambda: (v(1, 2), v(3, 4)))
+def views_made_while_nothing_is_recorded(x, y):
+    """They have no history, though their memory gets one later."""
+    with torch.no_grad():
+        u, w = y.expand(2), y[0]
+    y.copy_(x.tanh())
+    return x + u, w * x, u.requires_grad, w.is_leaf
+
+
+@nasty(lambda: (p(1, 2), 2), lambda: (p(1, 2), 0), lambda: (p(1, 2), 1))
+def made_anew_by_a_loop_that_may_end(x, n: int):
+    """What an iteration writes was made by the one before it, and no gradient needs that any more."""
+    rows = [x.tanh(), x * 2]
+    for k in range(2):
+        rows[0] = rows[0] * x
+        rows[0] *= 0.5
+        if k + n == 1:
+            return x * 2
+        rows[0] = x.exp()
+    return rows[0] + rows[1]
+
+
+@nasty(lambda: (p(1, 2), v(3, 4), 2), lambda: (p(1, 2), v(3, 4), 0))
+def written_before_the_operation_in_place(x, c, n: int):
+    """What the product has saved is written, in some runs, before an operation in place that would have copied it."""
+    t = x * 2
+    y = c * t * x
+    if n > 1:
+        t[0] = 2
+    t.copy_(y.tanh())
+    return y
+
+
+@nasty(lambda: (p(1, 2), True), lambda: (p(1, 2), False))
+def none_for_a_tensor(x, flag: bool):
+    """The function that is given None says so itself, and a method too."""
+    one = x * 2 if flag else None
+    said = []
+    try:
+        y = torch.where(x > 0, one, x)
+    except TypeError as error:
+        said.append(str(error))
+        y = x * 3
+    try:
+        y.copy_(one)
+    except TypeError as error:
+        said.append(str(error))
+    print(said)
+    return y

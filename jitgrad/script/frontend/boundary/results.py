@@ -12,7 +12,7 @@ from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import NOTHING
 from jitgrad.script.frontend.gradients import backward
 from jitgrad.script.frontend.state import copies, layout, pooling
-from jitgrad.script.frontend.state.context import REFERENCES, Context
+from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import item_origins, locations
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
 from jitgrad.script.frontend.templates.pools import Ref
@@ -85,7 +85,7 @@ class Results:
         if isinstance(value, Container) and value.entry is not None:
             return self._entry(value.entry.pool, self.output(value.entry.place))
         if is_held(value) and value.source is None:  # which objects are one is seen outside
-            if REFERENCES not in self.context.decisions and value in copies.of(self.context).shared:
+            if not self.context.by_reference and value in copies.of(self.context).shared:
                 raise copies.changed(self.context, value)
             if value in self.context.listed:
                 pooling.begin(self.context)

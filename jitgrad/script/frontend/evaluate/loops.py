@@ -16,9 +16,9 @@ from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.evaluate.carried.heads import Head, Peel
 from jitgrad.script.frontend.evaluate.carried.reference_heads import ReferenceHead
 from jitgrad.script.frontend.state import copies, dispatch, effects, versions
-from jitgrad.script.frontend.state.context import REFERENCES, Context, State
+from jitgrad.script.frontend.state.context import Context, State
 from jitgrad.script.frontend.values import numbers
-from jitgrad.script.frontend.values.values import Number, Storage, SymList
+from jitgrad.script.frontend.values.values import Number, SymList
 from jitgrad.script.graph.ir import Block, Value
 
 PASSES = 8
@@ -63,10 +63,12 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
     names, assigned, rebound = names | losses.names, assigned | losses.names, rebound | losses.names
     body = losses.body(context, body)
     entry = context.state
-    head = (ReferenceHead if REFERENCES in context.decisions else Head)(context, entry, key)
+    head = (ReferenceHead if context.by_reference else Head)(context, entry, key)
     head.start(names, assigned, rebound)
     frame, node, modes = context.frame, context.node, context.modes
+    saves = versions.of(context).count
     for count in range(PASSES):
+        versions.of(context).count = saves  # the body's have the same numbers in each
         block = Block()
         state = entry.copy()
         for name in assigned - names:
@@ -125,13 +127,7 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
     if dead:  # what comes after it has seen no iteration
         context.state = entry
     else:
-        none = None
-        if versions.is_counted(context):
-            none = numbers.negate(context, first) if trips is None else numbers.compare(context, "le", trips, 0)
-            none = none if isinstance(none, bool) else numbers.cast(context, none, int)
-        successors = list(head.successors(end))
-        versions.follow(context, key, block, [s for s in successors if isinstance(s[-1], Storage)], none)
-        for *sides, after in successors:
+        for *sides, after in head.successors(end):
             copies.stand(context, [after], sides, after in copies.of(context).chosen)
             copies.of(context).origins[after] = {s for s in sides if s is not None and s is not after}
     losses.forget(context)

@@ -11,7 +11,7 @@ from jitgrad.dims import Symbol, symbols
 from jitgrad.errors import Span, TypeMismatch
 from jitgrad.ops.types import OptionalType, TensorType
 from jitgrad.script.frontend.state import copies, effects, versions
-from jitgrad.script.frontend.state.context import REFERENCES, Context, State
+from jitgrad.script.frontend.state.context import Context, State
 from jitgrad.script.frontend.templates import locations, pools, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Same, placeholders
 from jitgrad.script.frontend.templates.identities import Identities, cell_of, given
@@ -124,7 +124,7 @@ def _as_check(context: Context, condition: Number, dead: _Side, when: bool) -> b
 
 
 def _merge(context: Context, condition: Value, sides: list[_Side], live: frozenset[str] | None, widen: Widener) -> Any:
-    if REFERENCES in context.decisions:
+    if context.by_reference:
         return _merge_references(context, condition, sides, live, widen)
     first, second = sides[0].state, sides[1].state
     merged = State(first.values.copy(), {**first.where, **second.where})
@@ -141,9 +141,6 @@ def _merge(context: Context, condition: Value, sides: list[_Side], live: frozens
         value = rebuild_location(context, key, template, leaves, a)
         _stays_listed(context, value, a, b)
         both = isinstance(value, SymTensor) and isinstance(a, SymTensor) and isinstance(b, SymTensor)
-        if both and not value.path:
-            versions.of(context).later.update({
-                v.storage: value.storage for v in (a, b) if not _is_older(v.storage, first, second)})
         if key in again:
             cells = list(copied(merged, template, value))
             copies.share(context, CHOSEN, *cells)
@@ -317,6 +314,8 @@ def _emit(context: Context, condition: Value, sides: list[_Side], plan: Plan,
     binds = bound_by(types, widen.fresh)
     outputs = context.builder.emit("if", (condition,), blocks=(sides[0].block, sides[1].block), types=types,
                                    binds=binds)
+    for out, *pair in zip(outputs, *lowered, strict=True):
+        versions.of(context).same(out, *pair)
     context.mark_history(outputs, [h or any(v.id in context.builder.history for v in vs)
                                     for h, vs in zip(history, zip(*lowered, strict=True), strict=True)])
     return outputs
@@ -434,7 +433,7 @@ def lower_location(context: Context, key: Any, t: Template, value: Any) -> list[
         return placeholders(context, t.types())
     if isinstance(key, Storage):
         optional = isinstance(t, Either) and not isinstance(value.type, OptionalType)
-        return [context.one("opt.some", value) if optional else value]
+        return [versions.of(context).same(context.one("opt.some", value), value) if optional else value]
     return t.lower(context, value)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -14,14 +13,14 @@ from jitgrad.ops import OPS
 from jitgrad.ops.opdef import NONDIFF, OpDef, backward_name
 from jitgrad.ops.saved import saved
 from jitgrad.script.autodiff import history, inner
-from jitgrad.script.autodiff.flow import reachable
+from jitgrad.script.autodiff.flow import Flow, reachable
 from jitgrad.script.autodiff.prepare import expand_nodes
 from jitgrad.script.frontend.gradients import record
 from jitgrad.script.frontend.state import effects, versions
-from jitgrad.script.frontend.state.context import Context, Restart
+from jitgrad.script.frontend.state.context import VERSIONS, Context, Restart
 from jitgrad.script.frontend.values import heap, numbers
-from jitgrad.script.frontend.values.values import Number, SymTensor, size_number
-from jitgrad.script.graph.ir import Block, Node, Value, symbol_axes
+from jitgrad.script.frontend.values.values import SymTensor, size_number
+from jitgrad.script.graph.ir import Block, Loop, Node, Value, symbol_axes
 
 # --- what is recorded ----------------------------------------------------------------------------------------------
 
@@ -58,7 +57,7 @@ def keep(context: Context, target: SymTensor, content: Value) -> None:
     """What an operation in place saved of the memory that it is about to overwrite is copied first."""
     known = versions.of(context)
     if known.saves:
-        known.keep(target, content, heap.current_value(context, target.storage))
+        known.keep(context, target, content, heap.current_value(context, target.storage))
 
 
 @contextmanager
@@ -85,106 +84,116 @@ def _origin(context: Context, x: SymTensor) -> str:
 #: pieces of a message: text, a size, a number of the run, or how often a graph input had been written when the call
 #: began, and how often since
 Piece = str | Dim | Value | tuple[int, int | Value]
-#: whether a gradient needs what was overwritten, and the message
-Spoiled = tuple[history.Answer, tuple[Piece, ...]]
+#: whether a gradient needs what was overwritten, and the message; the first that is so is eager's
+Spoiled = list[tuple[history.Answer, tuple[Piece, ...]]]
 
 
 class Chance(NamedTuple):
-    """A save that some runs overwrite: those in which it is `written`. How often its memory was, when it was saved and
-    by now. All are numbers of the run, or of Python."""
+    """A save of memory that was `written` after it. How often it had been when it was saved, and by now. All are
+    numbers of the run, or of Python."""
 
     save: versions.Save
     written: Any
-    counted: Any
+    saved: Any
     now: Any
 
 
 def overwritten(context: Context, path: Sequence[Block], outputs: Sequence[Value]) -> list[Spoiled]:
-    """For each of `outputs`, values at the end of `path`, whether its gradient needs a value that was overwritten.
-
-    """
-    known = versions.of(context)
-    found, replaced, entering = list(known.overwritten()), list(known.replaced()), list(known.entering())
-    skipping = list(known.skipping()) if versions.UNCOUNTED not in context.decisions else []
-    if not found and not replaced and not entering and not skipping:
-        return [(False, ())] * len(outputs)
+    """For each of `outputs`, values at the end of `path`, whether its gradient needs a value that was overwritten."""
+    known, state = versions.of(context), context.state.values
+    counted = context.counts_writes
+    spoiling = [(s, None) for s in known.all_saves() if ("spoiled", s.site) in state] if counted else [
+        *known.overwritten(settled=VERSIONS in context.decisions)]
+    replaced = list(known.replaced())
+    if not spoiling and not replaced:
+        return [[] for _ in outputs]
     flow = inner.flow_of([n for b in path for n in b.nodes], outputs)
-    behind = flow.backward
-    reached = [reachable([v], behind) for v in outputs]
+    reached = {v for output in outputs for v in reachable([output], flow.backward)}
     for s, w in replaced:
-        if any(s.result in r for r in reached):
+        if s.result in reached:
             raise UnsupportedCall("a write by way of `.data` to what a gradient needs: eager would not notice, and "
                                   "make the gradient of what was written", w.span or context.span(),
                                   hint="write `with torch.no_grad():` around it, and `.clone()` what is still needed")
-    if any(s.result in r for s in entering for r in reached):
-        raise UnsupportedCall("a loop may write to what a gradient needs, by a variable that it also binds anew",
-                              context.span(), hint="`.clone()` what the gradient needs before the loop, or let the "
-                              "loop make a new tensor: `h = h * 0.5` for `h *= 0.5`")
-    found = [(s, n) for s, n in found if any(s.result in r for r in reached)]
-    if versions.UNCOUNTED in context.decisions:  # what only some runs overwrite has its gradient all the same
-        found = [(s, n) for s, n in found if n is not None]
-    skipping = [x for x in skipping if any(x[0].result in r for r in reached)]
-    if versions.VERSIONS not in context.decisions and (skipping or any(n is None for _, n in found)):
-        raise Restart(versions.VERSIONS, "a branch or loop may write what a gradient needs: writes are counted")
-    sure = {s.result for s, n in found if n is not None}
-    answers = history.requires_grad(path, outputs, sure.__contains__, operations=True, flow=flow)
-    spoiled: list[Spoiled] = [(a, () if a is False else next(
-        _message(context, s, n) for s, n in found if n is not None and s.result in r))
-        for a, r in zip(answers, reached, strict=True)]
-    for s, n in found:
-        if n is None and s.result not in sure:
-            again = any(s.result in reachable([p], behind) for b in s.loops for p in _used_again(b))
-            counted, now = _counted(context, path, s, again), versions.count(context, known.last(s.storage))
-            chance = Chance(s, numbers.compare(context, "ne", now, counted), counted, now)
-            spoiled = _perhaps(context, path, outputs, chance, spoiled)
-    for s, after, places in skipping:
-        counted, since = _counted(context, path, s, False), versions.count(context, known.last(after))
-        needed = [since, *[context.state.values.get(("first", place), 0) for place in places]]
-        written = functools.reduce(functools.partial(numbers.both, context), [
-            numbers.compare(context, "ne", number, 0) for number in needed])
-        chance = Chance(s, written, counted, numbers.binary(context, "add", since, counted, checked=False))
-        spoiled = _perhaps(context, path, outputs, chance, spoiled)
+    spoiled: list[Spoiled] = [[] for _ in outputs]
+    for s, counts in spoiling:
+        if s.result not in reached:
+            continue
+        if counted:
+            _spoil(context, path, outputs, _chance(context, s, flow), spoiled)
+        elif counts is not None:
+            _spoil(context, path, outputs, Chance(s, True, *counts), spoiled)
+        elif VERSIONS not in context.decisions:
+            raise Restart(VERSIONS, "a branch or loop may write what a gradient needs: writes are counted")
     return spoiled
 
 
+def _chance(context: Context, s: versions.Save, flow: Flow) -> Chance:
+    """What the run says of a save: of one in a loop, of its last execution, or of all that a gradient needs."""
+    state = context.state.values
+    spoiled, written = state.get(("spoiled", s.site), 0), state.get(("written", s.site), 0)
+    again = any(s.result in reachable([p], flow.backward) for b in s.loops for p in _used_again(b))
+    execution = 1 if again else state.get(("execution", s.site), 1)
+    first = numbers.binary(context, "mul", execution, versions.EXECUTION, checked=False)
+    saved = numbers.binary(context, "mod", spoiled, versions.EXECUTION, checked=False)
+    return Chance(s, numbers.compare(context, "gt", spoiled, first),
+                  numbers.binary(context, "sub", saved, 1, checked=False), written)
+
+
 def _used_again(body: Block) -> set[Value]:
-    """What an iteration has of those before it and hands on, differentiably."""
-    return reachable(body.results, inner.dependencies(body.nodes, body.results)).intersection(body.params)
+    """What an iteration has of those before it and hands on, differentiably and on each side of its branches."""
+    behind = inner.dependencies(body.nodes, body.results)
+    used: dict[Value, set[Value]] = {p: {p} for p in body.params}
+
+    def visit(nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            carried: dict[Value, tuple[Value, ...]] = {}
+            if node.op in ("while", "scan"):
+                loop = Loop(node)
+                used.update((p, used.get(x, set())) for p, x in zip(loop.carry_params, loop.carries, strict=True))
+                carried = dict(zip(loop.carry_outputs, zip(loop.carries, loop.carry_results, strict=True), strict=True))
+            elif node.op == "if":
+                carried = dict(zip(node.outputs, zip(*(b.results for b in node.blocks), strict=True), strict=True))
+            for b in node.blocks:
+                visit(b.nodes)
+            for v in node.outputs:
+                found = [used.get(x, set()) for x in carried.get(v, behind.get(v, ()))]
+                if any(found):
+                    used[v] = set.intersection(*found) if v in carried else set().union(*found)
+
+    visit(body.nodes)
+    return set().union(*(used.get(v, set()) for v in body.results))
 
 
-def _counted(context: Context, path: Sequence[Block], s: versions.Save, again: bool) -> Any:
-    """How often memory had been written when it was saved; `again`: iterations go on with what it was for."""
-    known = {v for b in path for v in (*b.params, *(v for n in b.nodes for v in n.outputs))}
-    if not isinstance(s.counted, Number) or s.counted.value in known:
-        return s.counted
-    return numbers.binary(context, "sub", context.state.values.get(
-        ("first" if again else "latest", s.place), 0), 1, checked=False)
-
-
-def _perhaps(context: Context, path: Sequence[Block], outputs: Sequence[Value], chance: Chance,
-             spoiled: list[Spoiled]) -> list[Spoiled]:
-    """What is spoiled besides by a save that some runs overwrite."""
-    s, written, counted, now = chance
+def _spoil(context: Context, path: Sequence[Block], outputs: Sequence[Value], chance: Chance,
+           spoiled: Sequence[Spoiled]) -> None:
+    """Add to what is spoiled of each output what a save is of which the memory was overwritten, or may have been."""
+    s, written, *counts = chance
     if written is False:
-        return spoiled
+        return
     answers = history.requires_grad(path, outputs, lambda v: v is s.result, operations=True)
-    result: list[Spoiled] = []
-    for (before, pieces), reaches, v in zip(spoiled, answers, outputs, strict=True):
-        if before is True or reaches is False or history.holds_list(v.type):
-            result.append((before, pieces))
+    for found, reaches in zip(spoiled, answers, strict=True):
+        if reaches is False or any(before is True for before, _ in found):
             continue
-        value = numbers.value_of(context, written)
-        if isinstance(reaches, Value):
-            value = context.one("num.and", value, reaches)
-        if isinstance(before, Value):
-            value = context.one("num.or", before, value)
-        result.append((value, pieces or _message(context, s, numbers.value_of(context, now), counted)))
-    return result
+        answer = reaches
+        if written is not True:
+            answer = numbers.value_of(context, written)
+            answer = _both(context, answer, reaches) if isinstance(reaches, Value) else answer
+        found.append((answer, _message(s, *(n if isinstance(n, int) else numbers.value_of(context, n)
+                                            for n in counts))))
 
 
-def _message(context: Context, s: versions.Save, writes: int | Value, counted: Any = None) -> tuple[Piece, ...]:
+def _both(context: Context, written: Value, reaches: Value) -> Value:
+    """Whether memory was written and an output needs it; of a list, whether each item does, or nothing."""
+    if not history.holds_list(reaches.type):
+        return context.one("num.and", written, reaches)
+    whole, nothing = Block((), [], (reaches,)), Block()
+    with context.block(nothing):
+        nothing.results = (context.one("list.new", type=reaches.type),)
+    return context.builder.emit("if", (written,), blocks=(whole, nothing), types=(reaches.type,))[0]
+
+
+def _message(s: versions.Save, counted: int | Value, writes: int | Value) -> tuple[Piece, ...]:
     sizes = [p for d in s.type_.dims for p in (", ", str(d) if isinstance(d, int) else d)][1:]
-    counted = s.version if counted is None else numbers.value_of(context, counted)
     then, now = [(s.storage.input, n) if s.storage.input >= 0 else n if isinstance(n, Value) else str(n)
                  for n in (counted, writes)]
     head, middle, tail = OVERWRITTEN
@@ -211,9 +220,7 @@ def told(context: Context, block: Block, pieces: Sequence[Piece], output: Callab
 
 def refuse_overwritten(context: Context, path: Sequence[Block], outputs: Sequence[Value]) -> None:
     """Raise eager's error for a gradient that is taken here of `outputs` and needs what was overwritten."""
-    for answer, pieces in overwritten(context, path, outputs):
-        if answer is False:
-            continue
+    for answer, pieces in [one for found in overwritten(context, path, outputs) for one in found]:
         values: list[Value] = []
         template: list[Any] = []
         for p in [p[1] if isinstance(p, tuple) else p for p in pieces]:
@@ -222,7 +229,7 @@ def refuse_overwritten(context: Context, path: Sequence[Block], outputs: Sequenc
                 values.append(p if isinstance(p, Value) else numbers.value_of(context, size_number(p)))
             else:
                 template.append(str(p))
-        if answer is True:
+        if not isinstance(answer, Value):
             raise effects.raise_now(context, RuntimeError, tuple(template), values)
         effects.emit(context, "check", context.one("num.not", answer), *values, error=RuntimeError,
                      template=tuple(template))

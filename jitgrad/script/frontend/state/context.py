@@ -41,6 +41,13 @@ NUMBERS = itertools.count()
 RANDOM = ("random numbers and call-backs",)
 #: the decision that what branches and loops bring together stays a choice of objects, not a copy of what they hold
 REFERENCES = ("references",)
+#: the decision that it is counted how often memory is written; names refer to objects then
+VERSIONS = ("versions",)
+#: the decision to unroll the loops that can be
+SHORT_LOOPS = ("unroll",)
+#: the decision that it is not, after all, while loops are as they are or where short ones are unrolled: with the counts
+#: a loop does not settle, or the program is refused
+UNCOUNTED = {False: ("versions", "uncounted"), True: ("versions", "uncounted", "unrolled")}
 #: the decision that what no variable can hold after a branch is held on either side of it, with what follows
 APART = ("apart",)
 #: the decision that sets which the script makes may change
@@ -237,6 +244,21 @@ class Context:
         if found is None:
             found = self._parts[kind] = kind()
         return found
+
+    @property
+    def counts_writes(self) -> bool:
+        """Whether it is counted how often memory is written."""
+        return VERSIONS in self.decisions and self.uncounted not in self.decisions
+
+    @property
+    def uncounted(self) -> Any:
+        """The decision that writes are not counted in such an evaluation."""
+        return UNCOUNTED[SHORT_LOOPS in self.decisions]
+
+    @property
+    def by_reference(self) -> bool:
+        """Whether names refer to objects, and not to copies of what these hold, where branches and loops merge."""
+        return REFERENCES in self.decisions or self.counts_writes
 
     # --- places ----------------------------------------------------------------------------------------------------
 

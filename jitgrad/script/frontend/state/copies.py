@@ -46,7 +46,7 @@ def written(context: Context, cell: Any) -> None:
     known = of(context)
     if cell in known.shared:
         raise changed(context, cell)
-    pending = [*known.origins.get(cell, ())] if REFERENCES not in context.decisions else []
+    pending = [*known.origins.get(cell, ())] if not context.by_reference else []
     while pending:
         one = pending.pop()
         if one in known.shared:
@@ -69,14 +69,14 @@ def identify(context: Context, value: Any) -> None:
     """Ask which object a tensor or a union is: where it may be a copy of one that the script was given, the evaluation
     begins again."""
     copied = value.storage in of(context).chosen if hasattr(value, "storage") else value.copied
-    if copied and REFERENCES not in context.decisions:
+    if copied and not context.by_reference:
         raise Restart(REFERENCES, "what a branch or loop chose is the very object: names refer to the objects "
                                   "themselves")
 
 
 def changed(context: Context, cell: Any) -> Exception:
     """A write to what has a copy: the evaluation begins again; there it is refused."""
-    if REFERENCES not in context.decisions:
+    if not context.by_reference:
         return Restart(REFERENCES, "what a branch or loop chose is changed: names refer to the objects themselves")
     return UnsupportedCall(f"this change may or may not be one of another object: {of(context).shared[cell]}",
                            context.span(), hint="copy it where it is made: `x.clone()`, `list(x)`")
@@ -84,7 +84,7 @@ def changed(context: Context, cell: Any) -> Exception:
 
 def endless(context: Context) -> Exception:
     """A copy of what holds itself: the evaluation begins again; where names refer to objects, it is refused."""
-    if REFERENCES not in context.decisions:
+    if not context.by_reference:
         return Restart(REFERENCES, "an object holds itself: names refer to the objects themselves")
     return UnsupportedCall("a branch or a loop cannot copy an object that holds itself", context.span(),
                            hint="keep what refers back in a variable of its own")

@@ -99,6 +99,12 @@ def extreme_number(context: Context, a: Any, b: Any, largest: bool) -> Any:
 
 
 @Slot
+def select_number(context: Context, condition: Any, a: Any, b: Any) -> Any:
+    """`a if condition else b` for numbers already evaluated."""
+    raise NotImplementedError
+
+
+@Slot
 def history_word(context: Context, tensor: Any) -> str:
     """What the text of a tensor says of its history."""
     raise NotImplementedError

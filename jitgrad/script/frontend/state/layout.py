@@ -57,7 +57,7 @@ def leave(context: Context, storage: Any) -> None:
         return
     if LAYOUT not in context.decisions:
         raise Restart(LAYOUT, "what the script returns or stores may be the caller's tensor, or a copy")
-    if storage in copies.of(context).shared and REFERENCES not in context.decisions:
+    if storage in copies.of(context).shared and not context.by_reference:
         raise Restart(REFERENCES, "what the script returns or stores may be one of two tensors, or a copy")
     if storage.input >= 0:
         raise UnsupportedCall("whether this is the caller's tensor or a copy in row order is known only "

@@ -8,8 +8,7 @@ that was made further out begins it again with its site: it is an entry from whe
 
 from typing import Any
 
-from jitgrad.script.frontend.state.context import REFERENCES, Context, Restart
-from jitgrad.script.frontend.state.unrolling import SHORT_LOOPS
+from jitgrad.script.frontend.state.context import REFERENCES, SHORT_LOOPS, Context, Restart
 
 #: the decision that containers in lists of run-time length are entries of pools
 POOLS = ("pools",)

@@ -12,12 +12,10 @@ from typing import Any
 
 from jitgrad.dims import call
 from jitgrad.errors import NotStatic, ScriptError
-from jitgrad.script.frontend.state.context import Context, Restart
+from jitgrad.script.frontend.state.context import SHORT_LOOPS, Context, Restart
 
 #: the most iterations that are unrolled, those of loops inside one another multiplied
 UNROLL_LIMIT = 64
-#: the decision to unroll the loops that can be
-SHORT_LOOPS = ("unroll",)
 
 
 class Unrolling:

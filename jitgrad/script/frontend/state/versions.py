@@ -2,31 +2,40 @@
 
 A script's values never change, so its gradient could be taken where eager refuses: "modified by an inplace operation".
 This is the record by which it refuses, too (`gradients/tape.py`): for each operation with history which storages its
-derivative reads, and each write in place, with the blocks around them and one number for the order of all. What is
-written after a save in the same block, or in one around it, is overwritten. Where a branch or loop may write, the
-evaluation begins again with `VERSIONS`: then how often a storage was written is a number in the state.
+derivative reads (a save), and each write in place, with the blocks around them and one number for the order of all.
+What is written after a save in the same block, or in one around it, is overwritten. Where a branch or loop may write,
+or has another name for the memory, the evaluation begins again with `VERSIONS`, and the state says what the run did:
+
+    ("version", storage, COUNT)     how often its memory was written
+    ("version", storage, number)    when that save last read it: which of the save's executions, at which version
+    ("execution", number)           how often a save in a loop was executed
+    ("spoiled", number)             the last of these of which memory was written since, at which version it was read
+    ("written", number)             and how often that memory has been written
+
+The first two go with the memory wherever branches and iterations bring memory together under another name
+(`templates/identities.py`, `evaluate/carried/reference_heads.py`): names refer to objects then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from jitgrad.classes import dataclass, field
 from jitgrad.errors import Span
 from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend.state import dispatch
-from jitgrad.script.frontend.state.context import NUMBERS, Context
+from jitgrad.script.frontend.state.context import NUMBERS, Context, State
 from jitgrad.script.graph.ir import Block, Value
 
 #: the attributes of the view `.data`, known by their identity
 DATA: dict[str, Any] = {}
-#: the decision that it is counted how often memory is written
-VERSIONS = ("versions",)
-#: the decision that it is not, after all: with the counts a loop does not settle
-UNCOUNTED = ("versions", "uncounted")
 #: how many operations one that works in place may be made of: what these save of its memory eager copies first
 STEPS = 16
+#: the number of what is no save: how often memory was written
+COUNT = 0
+#: an execution and a version plus 1 are one number: the former is so often in it
+EXECUTION = 2 ** 31
 
 
 @dataclass(slots=True)
@@ -49,9 +58,9 @@ class Save:
         storage: the memory, `type_`: what of it is read.
         operand: the tensor that is read; None for a result.
         origin: which operation had made it, "" if none.
-        version: how often it had been written, for certain; `counted`: in the run (0 where it is not counted).
-        loops: the bodies of the loops around that go on with the same memory.
-        place: in a loop, where the state has what was counted in the first iteration, and in the last one, plus 1.
+        site: its number, the same in every evaluation of a loop's body.
+        number: its place in the order of saves and writes; `path`: the blocks around it, outermost first.
+        loops: those of them that are bodies of loops; `older`: those of these that go on with the same memory.
     """
 
     result: Value
@@ -59,12 +68,11 @@ class Save:
     type_: TensorType
     operand: Any
     origin: str
-    version: int
-    counted: Any
-    loops: tuple[Block, ...]
-    place: tuple[Any, ...]
+    site: int
     number: int
     path: tuple[Block, ...]
+    loops: tuple[Block, ...]
+    older: tuple[Block, ...]
 
 
 @dataclass(slots=True)
@@ -75,18 +83,20 @@ class Versions:
         operations: first result -> the operation's count and what it was made of.
         saves: by the first result of the operation that reads them again.
         writes: by storage.
-        later: the storage that two of a branch's sides are after it.
-        skipped: what a storage is after a loop without an iteration, and the place where the state says if that is so.
-        entered: by loop, the storage that one from before it is at its head.
+        parents: what may be the same memory, storages and kinds of tensors that are merged: one of each set is above.
+        sites: by storage, the saves that may have read it.
+        alternatives: of the memory of what is read of one of several tensors: these, and whether it is that.
+        count: how many saves there are, those of one evaluation of each body.
         paused: in operations that are made of others here, and are one for eager; where memory is exchanged.
     """
 
     operations: dict[Value, tuple[int, Sequence[Value]]] = field(default_factory=dict)
     saves: dict[Value, list[Save]] = field(default_factory=dict)
     writes: dict[Any, list[Write]] = field(default_factory=dict)
-    later: dict[Any, Any] = field(default_factory=dict)
-    skipped: dict[Any, list[tuple[Any, Any]]] = field(default_factory=dict)
-    entered: dict[Any, dict[Any, Any]] = field(default_factory=dict)
+    parents: dict[Any, Any] = field(default_factory=dict)
+    sites: dict[Any, set[int]] = field(default_factory=dict)
+    alternatives: dict[Any, list[tuple[Any, Callable[[], Any]]]] = field(default_factory=dict)
+    count: int = COUNT
     paused: bool = False
 
     def operation(self, results: Sequence[Value], operands: Sequence[Value]) -> None:
@@ -95,7 +105,13 @@ class Versions:
         for v in results:
             self.operations[v] = count, operands
 
-    def keep(self, target: Any, value: Value, before: Value) -> None:
+    def same(self, value: Value, *origins: Value) -> Value:
+        """A value that is one of others, or is in them: no operation of eager's made it."""
+        if any(v in self.operations for v in origins):
+            self.operations[value] = max(self.operations.get(v, (-1,))[0] for v in origins), origins
+        return value
+
+    def keep(self, context: Context, target: Any, value: Value, before: Value) -> None:
         """What the operation that made `value` saved of `target`, a tensor which takes that value, is copied by eager;
         `before`: what its memory held, whose own operation is another one."""
         pending, seen = [value], {value, before}
@@ -105,69 +121,60 @@ class Versions:
             count, operands = self.operations.get(v, (-1, ()))
             if count <= oldest and v is not value:
                 continue
-            if v in self.saves:
-                self.saves[v] = [s for s in self.saves[v] if s.operand is not target and not (
-                    s.operand is not None and s.storage is target.storage and not s.operand.path and not target.path)]
+            for s in [*self.saves.get(v, ())]:
+                read = self.alternatives.get(s.storage, [(s.operand, None)]) if s.operand is not None else []
+                if any(_is_array(one, target) for one, _ in read):
+                    self._kept(context, s, target.storage)
             pending += [x for x in operands if x not in seen]
             seen.update(operands)
 
-    def overwritten(self) -> Iterator[tuple[Save, int | None]]:
-        """What was written after it was saved, the latest operations first, and how often in all; None where it may
-        have been."""
+    def _kept(self, context: Context, s: Save, storage: Any) -> None:
+        """Memory that a save has read is copied, where it has not been written since."""
+        if context.counts_writes:
+            read = number(context.state, storage, s.site)
+            now = _sum(context, number(context.state, storage, COUNT), 1)
+            version = dispatch.binary_number(context, "mod", read, EXECUTION, checked=False)
+            context.state.values["version", storage, s.site] = dispatch.select_number(
+                context, dispatch.compare_numbers(context, "eq", version, now), 0, read)
+        elif all(w.data or w.number < s.number for w in self.writes.get(storage, ())):
+            self.saves[s.result].remove(s)
+
+    def all_saves(self) -> Iterator[Save]:
+        """Those of the latest operations first."""
         for saves in reversed(self.saves.values()):
-            for s in saves:
-                writes = [w for w in self._writes(s.storage) if not w.data]
-                if any(w.number > s.number or not set(s.loops).isdisjoint(w.path) for w in writes):
-                    sure = [w for w in writes if leads(w.path, s.path)]
-                    yield s, len(sure) if any(w.number > s.number for w in sure) else None
+            yield from saves
+
+    def overwritten(self, settled: bool) -> Iterator[tuple[Save, tuple[int, int] | None]]:
+        """What may have been written after it was saved. Where it certainly was: how often when it was saved, and how
+        often by now; `settled`: though there may be other writes, which are not counted."""
+        written: dict[Any, list[tuple[Any, Write]]] = {}
+        for storage, writes in self.writes.items():
+            written.setdefault(self._root(storage), []).extend((storage, w) for w in writes if not w.data)
+        for s in self.all_saves() if written else ():
+            found = written.get(self._root(s.storage), [])
+            if any(w.number > s.number or not set(s.older if storage is s.storage else s.loops).isdisjoint(w.path)
+                   for storage, w in found):
+                known = [storage is s.storage and leads(w.path, s.path) for storage, w in found]
+                sure = any(k and w.number > s.number for k, (_, w) in zip(known, found, strict=True)) if settled else (
+                    not s.older and all(known))
+                yield s, (sum(w.number < s.number for _, w in found), len(found)) if sure else None
 
     def replaced(self) -> Iterator[tuple[Save, Write]]:
         """What may have been written by way of `.data` after it was saved, and by whom."""
         if any(w.data for writes in self.writes.values() for w in writes):
-            for s in [s for saves in self.saves.values() for s in saves]:
-                yield from [(s, w) for w in self._writes(s.storage) if w.data and w.number > s.number]
+            for s in self.all_saves():
+                yield from [(s, w) for w in self.writes.get(s.storage, ()) if w.data and w.number > s.number]
 
-    def entering(self) -> Iterator[Save]:
-        """What a loop may have written after it was saved, by a variable that it binds anew."""
-        for s in [s for saves in self.saves.values() for s in saves] if self.entered else ():
-            heads = [h for after in self._after(s.storage) for h in self._heads(after)]
-            if any(w.number > s.number for h in heads for w in self._writes(h)):
-                yield s
+    def join(self, one: Any, other: Any) -> None:
+        """Two storages, or kinds of tensors, may be the same memory."""
+        one, other = self._root(one), self._root(other)
+        if one != other:
+            self.parents[one] = other
 
-    def skipping(self) -> Iterator[tuple[Save, Any, list[Any]]]:
-        """What was written after it was saved if loops between had no iteration: what it is then, and the places where
-        the state says so."""
-        for s in [s for saves in self.saves.values() for s in saves] if self.skipped else ():
-            for after, places in self._skipped(s.storage):
-                if any(w.number > s.number and not w.data for w in self._writes(after)):
-                    yield s, after, places
-
-    def _skipped(self, storage: Any) -> Iterator[tuple[Any, list[Any]]]:
-        for one in self._after(storage):
-            for after, place in self.skipped.get(one, ()):
-                yield after, [place]
-                yield from ((last, [place, *more]) for last, more in self._skipped(after))
-
-    def _heads(self, storage: Any) -> Iterator[Any]:
-        """What a storage is at the heads of loops, and of those in them."""
-        for head in [d[storage] for d in self.entered.values() if storage in d]:
-            yield head
-            yield from self._heads(head)
-
-    def last(self, storage: Any) -> Any:
-        """What a storage is after the branches that follow."""
-        while storage in self.later:
-            storage = self.later[storage]
+    def _root(self, storage: Any) -> Any:
+        while storage in self.parents:
+            storage = self.parents[storage]
         return storage
-
-    def _after(self, storage: Any) -> Iterator[Any]:
-        while storage is not None:
-            yield storage
-            storage = self.later.get(storage)
-
-    def _writes(self, storage: Any) -> Iterator[Write]:
-        for s in self._after(storage):
-            yield from self.writes.get(s, ())
 
 
 def leads(outer: tuple[Block, ...], path: tuple[Block, ...]) -> bool:
@@ -188,57 +195,79 @@ def written(context: Context, tensor: Any) -> None:
     data = any(attrs is DATA for _, attrs in tensor.path)
     known.writes.setdefault(storage, []).append(
         Write(next(NUMBERS), tuple(context.path), data, context.span() if data else None))
-    if is_counted(context) and not data:
-        context.state.values[("version", storage)] = dispatch.binary_number(
-            context, "add", count(context, storage), 1, checked=False)
-
-
-def is_counted(context: Context) -> bool:
-    """Whether it is counted how often memory is written."""
-    return VERSIONS in context.decisions and UNCOUNTED not in context.decisions
-
-
-def count(context: Context, storage: Any) -> Any:
-    """How often memory was written, as far as that is counted."""
-    return context.state.values.get(("version", storage), 0)
-
-
-def enter(context: Context, loop: Any, before: Sequence[Any], cells: Sequence[Any]) -> None:
-    """A loop begins: what was there before it is there under other names at its head."""
-    if len(before) == len(cells):
-        of(context).entered.setdefault(loop, {}).update(
-            {b: c for b, c in zip(before, cells, strict=True) if b is not c})
-
-
-def follow(context: Context, loop: Any, body: Block, successors: Iterable[tuple[Any, Any, Any]], none: Any) -> None:
-    """A loop has ended: what its last iteration made goes on under another name, or what was there before it, if there
-    was no iteration (`none`, a bool or an int of the run; None where writes are not counted)."""
-    known, place = of(context), ("skipped", loop)
-    for before, ended, after in successors:
-        if ended is not None and ended.block is body:
-            known.later[ended] = after
-        if before is not None and before is not after and none is not False:
-            known.skipped.setdefault(before, []).append((after, place))
-            if none is not None:
-                context.state.values["first", place] = none
+    if not context.counts_writes or data:
+        return
+    values = context.state.values
+    now = values["version", storage, COUNT] = _sum(context, number(context.state, storage, COUNT), 1)
+    for site in sorted(known.sites.get(storage, ())):
+        read, latest = number(context.state, storage, site), values.get(("spoiled", site), 0)
+        if not _is_zero(read):
+            last = dispatch.compare_numbers(context, "ge", read, latest)
+            values["spoiled", site] = dispatch.select_number(context, last, read, latest)
+            values["written", site] = dispatch.select_number(context, last, now, values.get(("written", site), 0))
 
 
 def save(context: Context, result: Value, tensor: Any, origin: str, operand: bool = True) -> None:
     """The derivative of the operation that made `result` reads a tensor again: an operand, or a result."""
     known, storage = of(context), tensor.storage
-    around = tuple(context.path)
-    counted, values = count(context, storage), context.state.values
-    place = (storage, context.span())
+    known.count += 1
+    around, site = tuple(context.path), known.count
+    loops = tuple([b for b in around if b in context.bodies_open])
     older = around.index(storage.block) if storage.block in around else 0
-    loops = tuple([b for b in around[older + 1:] if b in context.bodies_open])
-    if is_counted(context) and loops:
-        now = dispatch.binary_number(context, "add", counted, 1, checked=False)
-        first = values.get(("first", place), 0)
-        unset = dispatch.compare_numbers(context, "eq", first, 0)
-        values["first", place] = dispatch.binary_number(
-            context, "add", first, dispatch.binary_number(context, "mul", unset, now, checked=False), checked=False)
-        values["latest", place] = now
-    version = sum(leads(w.path, around) for w in known.writes.get(storage, ()))
     known.saves.setdefault(result, []).append(Save(
-        result, storage, tensor.type_, tensor if operand else None, origin, version, counted, loops, place,
-        next(NUMBERS), around))
+        result, storage, tensor.type_, tensor if operand else None, origin, site, next(NUMBERS), around, loops,
+        tuple([b for b in loops if b in around[older + 1:]])))
+    if not context.counts_writes:
+        return
+    values, execution = context.state.values, 1
+    if loops:
+        execution = values["execution", site] = _sum(context, values.get(("execution", site), 0), 1)
+    for one, is_it in known.alternatives.get(storage, [(tensor, None)]):
+        memory = one.storage
+        read = _sum(context, dispatch.binary_number(context, "mul", execution, EXECUTION, checked=False),
+                    _sum(context, number(context.state, memory, COUNT), 1))
+        if is_it is not None:
+            read = dispatch.select_number(context, is_it(), read, number(context.state, memory, site))
+        values["version", memory, site] = read
+        known.sites.setdefault(memory, set()).add(site)
+
+
+def made_alike(tensors: Sequence[Any]) -> str | None:
+    """What eager's `grad_fn` says of one of several tensors, "" if that is not certain."""
+    names = {"" if t.path else t.storage.made for t in tensors}
+    return names.pop() if len(names) == 1 else ""
+
+
+def number(state: State, storage: Any, site: int) -> Any:
+    """How often memory was written, or when a save read it last; 0 where it never was."""
+    return state.values.get(("version", storage, site), 0)
+
+
+def numbers(context: Context, state: State, storage: Any) -> Iterator[tuple[int, Any]]:
+    """What the state says of memory, where that is not 0."""
+    if context.counts_writes:
+        for site in (COUNT, *sorted(of(context).sites.get(storage, ()))):
+            found = number(state, storage, site)
+            if not _is_zero(found):
+                yield site, found
+
+
+def put(context: Context, storage: Any, site: int, value: Any) -> None:
+    """Say the same of memory under another name."""
+    context.state.values["version", storage, site] = value
+    if site != COUNT:
+        of(context).sites.setdefault(storage, set()).add(site)
+
+
+def _is_array(one: Any, other: Any) -> bool:
+    """Whether two tensors surely have the very same array in eager."""
+    return one is other or (one.storage is other.storage and all(
+        op == "detach" for op, _ in (*one.path, *other.path)))
+
+
+def _is_zero(value: Any) -> bool:
+    return type(value) is int and value == 0
+
+
+def _sum(context: Context, a: Any, b: Any) -> Any:
+    return dispatch.binary_number(context, "add", a, b, checked=False)

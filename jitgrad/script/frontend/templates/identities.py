@@ -25,7 +25,7 @@ from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
-from jitgrad.script.frontend.values import heap
+from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.values import (UNBOUND, Boxed, Instance, Number, RunPairs, RunText, Storage,
                                                    SymDict, SymList, SymTensor, Text, Union, is_held, refers)
 from jitgrad.script.graph.ir import Value, attr_symbols, map_attr
@@ -237,8 +237,10 @@ class Identities:
         made.ordered = layout.joined_order(*[s.ordered for s in sides])
         made.was_leaf = any(s.was_leaf or s.requires_grad for s in sides)
         made.unknown = any(s.unknown for s in sides)
+        made.made = versions.made_alike([SymTensor(s, (), s.type) for s in sides])
         made.inference = all(s.inference for s in sides)
-        versions.of(self.context).later.update(dict.fromkeys(sides, made))
+        for s in sides:
+            versions.of(self.context).join(s, made)
         made.device = next((s.device for s in sides if s.device is not None), None)
         return made
 
@@ -366,7 +368,23 @@ class Identities:
             one = next((c for c, after in self._after[side].items() if after is made), None)
             found += item_origins.none(self.context, n) if one is None else item_origins.values(
                 self.context, SymTensor(one, (), one.type), n)
-        return found
+        return found + [numbers.value_of(self.context, pair[side]) for _, _, pair in self._counted() if _differs(pair)]
+
+    def _counted(self) -> Iterator[tuple[Storage, int, tuple[Any, Any]]]:
+        """How often memory was written, and which saves read it (`versions.py`), on either side."""
+        sides: dict[Cell, list[dict[int, Any] | None]] = {}
+        for side, after in enumerate(self._after):
+            for cell, made in after.items():
+                if isinstance(cell, Storage):
+                    found = dict(versions.numbers(self.context, self.states[side], cell))
+                    sides.setdefault(made, [None, None])[side] = found
+        for made, pair in sides.items():
+            known = [one for one in pair if one is not None]
+            for site in sorted({s for one in known for s in one}):
+                first, second = (known[min(k, len(known) - 1)].get(site, 0) for k in range(2))
+                if len(known) == 1 and isinstance(first, Number):
+                    first, second = (0 if one is None else first for one in pair)
+                yield made, site, (first, second)
 
     def _origins(self) -> Iterator[tuple[Storage, int]]:
         """Tensors that may be items of lists, and how many ints say so."""
@@ -382,7 +400,8 @@ class Identities:
     @property
     def types(self) -> list[Type]:
         """Of what `lowered` emits."""
-        return [INT] * (len(self._exported) + sum(n for _, n in self._origins()))
+        counted = sum(_differs(pair) for _, _, pair in self._counted())
+        return [INT] * (len(self._exported) + sum(n for _, n in self._origins()) + counted)
 
     def bound_elsewhere(self, bound: Sequence[Symbol]) -> None:
         """Sizes of what is merged need nothing more."""
@@ -394,6 +413,14 @@ class Identities:
             self.context.builder.emit("dim.bind", (next(outputs),), types=(INT,), binds=(new,), symbol=new)
         for made, n in self._origins():
             made.origin = tuple([next(outputs) for _ in range(n)])
+        for made, site, pair in [*self._counted()]:
+            versions.put(self.context, made, site,
+                         numbers.wrap(self.context, next(outputs)) if _differs(pair) else pair[0])
+
+
+def _differs(pair: tuple[Any, Any]) -> bool:
+    """Whether a number is not known to be the same on both sides."""
+    return pair[0] is not pair[1] and (any(isinstance(n, Number) for n in pair) or pair[0] != pair[1])
 
 
 def view_type(type_: Any, path: Any) -> Any:

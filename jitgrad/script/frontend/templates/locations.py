@@ -22,7 +22,7 @@ def fetch(context: Context, state: State, key: Any) -> Any:
         return context.inputs.random_state("seed" if len(key) > 1 else "offset")
     if key[0] in ("attr", "global", "cell"):
         return context.inputs.initial_attribute(key)
-    if key[0] in ("stored", "taken", "version", "first", "latest"):  # items (deferred_stores.py, iteration.py), writes
+    if key[0] in ("stored", "taken", "version", "execution", "spoiled", "written"):  # items, writes (versions.py)
         return 0
     if key[0] == "grad":
         return context.inputs.initial_grad(key[1])

@@ -18,8 +18,7 @@ from jitgrad.dims import Symbol
 from jitgrad.errors import ScriptError, TypeMismatch, UnsupportedCall
 from jitgrad.ops.types import INT, Type
 from jitgrad.script.frontend.state import copies, pooling
-from jitgrad.script.frontend.state.context import PACKAGE, Context, Restart, State
-from jitgrad.script.frontend.state.unrolling import SHORT_LOOPS
+from jitgrad.script.frontend.state.context import PACKAGE, SHORT_LOOPS, Context, Restart, State
 from jitgrad.script.frontend.templates import locations, run_lists
 from jitgrad.script.frontend.templates.alternatives import Num
 from jitgrad.script.frontend.templates.of_values import content_template, record, register_entry

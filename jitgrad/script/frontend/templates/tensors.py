@@ -14,6 +14,7 @@ from jitgrad.ops.types import INT, OptionalType, TensorType, Type, map_dims
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.batches.complex import COMPLEX
 from jitgrad.script.frontend.batches.items import marked
+from jitgrad.script.frontend.state import versions
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.layout import joined_order
 from jitgrad.script.frontend.templates import item_origins
@@ -117,6 +118,7 @@ class Tensor(Template):
             value = argument(context, value)
             assert not isinstance(value, Union)  # of one type, or the template would be of several
         if isinstance(value, SymTensor):
+            versions.of(context).join(value.storage, (self.dtype, len(self.dims)))
             if self.batches:
                 value = spread(value, list(self.batches))
             return [read_or_nothing(context, value), *origin]
@@ -128,6 +130,7 @@ class Tensor(Template):
     def rebuild(self, context: Context, leaves: Iterator[Value]) -> SymTensor:
         tensor = marked(heap.new_tensor(context, next(leaves), self.alias), self.batches)
         storage = tensor.storage
+        versions.of(context).join(storage, (self.dtype, len(self.dims)))
         storage.ordered, storage.was_leaf, storage.device = self.ordered, self.leaf, self.device
         storage.origin = tuple([next(leaves) for _ in range(self.origin)])
         storage.unknown = self.origin == item_origins.UNKNOWN

@@ -1,12 +1,13 @@
 """Unions, opened: which alternative a value is, and what it is then."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from jitgrad.errors import TypeMismatch
 from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend.batches.items import batches
-from jitgrad.script.frontend.state import copies, dispatch, effects
+from jitgrad.script.frontend.state import copies, dispatch, effects, versions
 from jitgrad.script.frontend.state.context import Context, current
 from jitgrad.script.frontend.templates.alternatives import Either, Num, payload, same_static, tag_of
 from jitgrad.script.frontend.templates.references import CHOSEN, copied
@@ -199,6 +200,10 @@ def read(context: Context, value: Union) -> Any:
     if found is None or found.storage not in held:
         found = switch(context, value, lambda v: heap.copy(context, v) if isinstance(v, SymTensor) else v)
         context.remember(key, found)
+        tensors = [s for s in value.statics if isinstance(s, SymTensor)]
+        found.storage.made = versions.made_alike(tensors)
+        versions.of(context).alternatives[found.storage] = [
+            (s, partial(is_static, context, value, s)) for s in tensors]
     return found
 
 

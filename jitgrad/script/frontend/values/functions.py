@@ -22,6 +22,7 @@ from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.handlers import Args
 from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates import run_lists, unions
+from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.objects import ObjectKind
 from jitgrad.script.frontend.values.plain import PLAIN
 from jitgrad.script.frontend.values.protocol import Kind, argument, call, class_of, is_dynamic, register
@@ -211,14 +212,24 @@ def library(context: Context, fn: Callable[..., Any], args: tuple[Any, ...], kwa
     def compute(values: tuple[Any, ...]) -> Any:
         return effects.guarded(context, lambda: fn(*values[:n], **dict(zip(names, values[n:], strict=True))))
 
+    absent = next((k for k, a in enumerate(stated) if unions.undecided(a) and unions.may_be(a, None)), None)
+    if absent is not None:  # the function says what it makes of None
+        a = stated[absent]
+
+        def again(value: Any) -> Any:
+            values = (*stated[:absent], value, *stated[absent + 1:])
+            return library(context, fn, values[:n], dict(zip(names, values[n:], strict=True)))
+
+        return dispatch.branch(context, unions.is_static(context, a, None), lambda: again(None),
+                               lambda: again(unions.without(context, a, None)))
     given = tuple([argument(context, a) for a in stated])
-    copies = {t.storage: context.state.values[t.storage] for t in _copies(context, stated, given)}
+    copies = {t.storage: heap.stored(context, t.storage) for t in _copies(context, stated, given)}
     if not copies:
         return unions.each(context, given, compute)
     before, done = context.state.copy(), len(context.builder.block.nodes)
     result = unions.each(context, given, compute)
     if not any(t.storage in copies for t in _tensors(result)) and all(
-            context.state.values[storage] is held for storage, held in copies.items()):
+            heap.stored(context, storage) is held for storage, held in copies.items()):
         return result
     if any(effect(node.op, node.attrs) not in (Effect.NONE, Effect.RAISES)
            for node in context.builder.block.nodes[done:]):

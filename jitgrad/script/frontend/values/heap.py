@@ -228,6 +228,7 @@ def copy(context: Context, tensor: SymTensor, value: Value | None = None) -> Sym
     storage.block, storage.inference = context.path[-1], context.inference
     storage.ordered, storage.device = layout.keeps_order(context, tensor), tensor.storage.device
     context.state.values[storage] = shown(context, tensor) if value is None else value
+    versions.of(context).join(tensor.storage, storage)
     return SymTensor(storage, marks(tensor.path), storage.type)
 
 
@@ -235,7 +236,8 @@ def shown(context: Context, tensor: SymTensor) -> Value:
     """The tensor's current value, with its history where nothing is recorded, too: it is handed on."""
     value = current_value(context, tensor.storage)
     for op, attrs in tensor.path:
-        value = apply_view(context, value, op, attrs)
+        if op != "detach" or context.has_history(value):
+            value = apply_view(context, value, op, attrs)
     return value
 
 
@@ -258,7 +260,9 @@ def stored(context: Context, storage: Storage) -> Value:
 def current_value(context: Context, storage: Storage) -> Value:
     """What a storage holds now; who refers to it knows that it is there."""
     value = stored(context, storage)
-    return apply_view(context, value, "opt.get", {"known": True}) if isinstance(value.type, OptionalType) else value
+    if not isinstance(value.type, OptionalType):
+        return value
+    return versions.of(context).same(apply_view(context, value, "opt.get", {"known": True}), value)
 
 
 def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], type_: TensorType) -> SymTensor:
@@ -267,7 +271,7 @@ def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], ty
     if same or (op == "slice" and not attrs["start"] and paths_equal(((op, attrs),), tensor.path[-1:])):  # `x[:k][:k]`
         op, attrs = "alias", {}
     steps: Path = () if op == "alias" and tensor.path else ((op, attrs),)
-    if not context.grad and tensor.requires_grad:
+    if not context.grad and not tensor.is_detached and type_.dtype.is_floating_point:
         steps = (*steps, ("detach", {}))  # made while nothing is recorded: it stays without history
     copied = tensor.copied
     if op == "reshape" and not layout.surely_shares(context, tensor, type_.dims):
@@ -361,7 +365,7 @@ def _computed_from(context: Context, value: Value, base: Value) -> bool:
     """Whether the node that makes `value` reads `base`: zeros would add nothing to its gradient."""
     for node in reversed(context.builder.block.nodes):
         if value in node.outputs:
-            return base in node.inputs
+            return base in node.inputs and context.has_history(value)
     return value is base
 
 

@@ -9,7 +9,7 @@ from jitgrad.dims import Dim, Symbol, dim
 from jitgrad.errors import ScriptError, TypeMismatch
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.evaluate.carried.copying import CopyingHead
-from jitgrad.script.frontend.state import copies, versions
+from jitgrad.script.frontend.state import copies
 from jitgrad.script.frontend.state.context import SETS, Context, Restart, State
 from jitgrad.script.frontend.state.layout import joined_order
 from jitgrad.script.frontend.templates import locations, pools, run_lists
@@ -167,7 +167,6 @@ class Head(CopyingHead):
                 self.first.update({p: first for p, first in zip(values, self._parts(t, like), strict=True) if first})
                 state.values[key] = merge.rebuild_location(context, key, self._noted(key, t), iter(values), like)
                 cells, before = list(copied(state, t, state.values[key])), list(copied(self.entry, t, like))
-                versions.enter(context, self.key, before, cells)
                 if key in self.copies:
                     copies.share(context, CHOSEN, *cells)
                 copies.stand(context, cells, before, key in self.chosen)
@@ -249,8 +248,8 @@ class Head(CopyingHead):
     def unsettled_error(self) -> ScriptError:
         """The refusal of a loop whose variables get other types with every evaluation."""
         key = self.unsettled
-        if versions.is_counted(self.context):
-            raise Restart(versions.UNCOUNTED, "writes in a loop are not counted: with the counts it does not settle")
+        if self.context.counts_writes:
+            raise Restart(self.context.uncounted, "writes are not counted: with the counts a loop does not settle")
         if SETS not in self.context.decisions and any(map(_holds_a_set, self.templates.values())):
             raise Restart(SETS, "a loop makes sets: they are objects")
         found = self.templates.get(key)

@@ -69,7 +69,7 @@ class ReferenceHead(ObjectHead):
             return True
         self._settle(end)
         changed |= self._assign_all(end)
-        changed |= self._note_origins()
+        changed |= self._note_origins() | self._note_counted(end)
         self._share(head, end)
         for key, t in list(self.templates.items()):
             joined = self.wider(t, self._fitted(key, t, end))
@@ -121,6 +121,27 @@ class ReferenceHead(ObjectHead):
             elif n:
                 self.origins[cell] = max(n, self.origins.get(cell, 0))
         return self.origins != before
+
+    def _note_counted(self, end: State) -> bool:
+        """Note which numbers go with the memory of the loop's tensors; whether there are new ones."""
+        before = sum(map(len, self.counted.values()))
+        for held, state in (self.begun, self.entry), (self.ended, end):
+            for cell, ref in held.items():
+                if isinstance(ref, SymTensor):
+                    versions.of(self.context).join(ref.storage, cell)
+                    self.counted.setdefault(cell, set()).update(
+                        site for site, _ in versions.numbers(self.context, state, ref.storage))
+        made = {cell: versions.made_alike([ref for ref in (self.begun.get(cell), self.ended.get(cell))
+                                      if isinstance(ref, SymTensor)]) for cell in self.counted}
+        named = {cell: cell.made for cell in made}
+        for cell, name in made.items():
+            cell.made = name
+        return before != sum(map(len, self.counted.values())) or made != named
+
+    def _each_count(self) -> Iterator[tuple[Storage, int]]:
+        for cell, sites in self.counted.items():
+            for site in sorted(sites):
+                yield cell, site
 
     def _share(self, head: State, end: State) -> None:
         """What has a copy has one in the next iteration, too; none of them is written."""
@@ -276,6 +297,8 @@ class ReferenceHead(ObjectHead):
         if isinstance(value, SymTensor):
             made: Any = heap.copy(self.context, value, read_if_there(self.context, value))
             inherit(made.storage, value)
+            for site, number in versions.numbers(self.context, self.context.state, value.storage):
+                versions.put(self.context, made.storage, site, number)
         else:
             made = like(self.context, value)
             self.context.state.values[made] = self.context.state.values[value]
@@ -313,7 +336,9 @@ class ReferenceHead(ObjectHead):
         for cell, n in self.origins.items():
             cell.origin = tuple([Value(INT) for _ in range(n)])
             params += cell.origin
-        versions.enter(context, self.key, [cell_of(v) for v in self.begun.values()], [*self.begun])
+        for cell, site in self._each_count():
+            params.append(Value(INT))
+            versions.put(context, cell, site, numbers.wrap(context, params[-1]))
         return tuple(params)
 
     def lower(self, state: State) -> list[Value]:
@@ -336,6 +361,10 @@ class ReferenceHead(ObjectHead):
             result += merge.lower_location(context, key, t, value)
         for cell, n in self.origins.items():
             result += item_origins.values(context, (self.begun if entry else self.ended).get(cell), n)
+        for cell, site in self._each_count():
+            ref = (self.begun if entry else self.ended).get(cell)
+            found = versions.number(state, ref.storage, site) if isinstance(ref, SymTensor) else 0
+            result.append(numbers.value_of(context, found))
         return result
 
     def leave(self, outputs: list[Value], fresh: dict[Symbol, Symbol]) -> State:
@@ -349,6 +378,8 @@ class ReferenceHead(ObjectHead):
                 dims = tuple([substitute(d, mapping) for d in cell.type.dims])
                 made[cell] = Storage(TensorType(cell.type.dtype, dims))
                 made[cell].block = context.path[-1]
+                made[cell].made = cell.made
+                versions.of(context).join(cell, made[cell])
                 inherit(made[cell], SymTensor(cell, (), cell.type))
                 if isinstance(self.templates[cell], Either):
                     self._optional(fresh.values(), made[cell].type)
@@ -371,6 +402,8 @@ class ReferenceHead(ObjectHead):
             state.values[made.get(key, key)] = replaced(value, after)
         for cell, n in self.origins.items():
             made[cell].origin = tuple([next(leaves) for _ in range(n)])
+        for cell, site in self._each_count():
+            versions.put(context, made[cell], site, numbers.wrap(context, next(leaves)))
         self._left = made
         self._forget_clean(state)
         return state
