@@ -41,12 +41,13 @@ EXECUTION = 2 ** 31
 @dataclass(slots=True)
 class Write:
     """A write in place. `path`: the blocks around it, outermost first; `data`: by way of `.data`, which eager does not
-    count; `span`: then its place."""
+    count; `span`: then its place; `fresh`: of memory that its block has made, and that has no other name so far."""
 
     number: int
     path: tuple[Block, ...]
     data: bool
     span: Span | None
+    fresh: bool
 
 
 @dataclass(slots=True)
@@ -151,7 +152,8 @@ class Versions:
         for storage, writes in self.writes.items():
             written.setdefault(self._root(storage), []).extend((storage, w) for w in writes if not w.data)
         for s in self.all_saves() if written else ():
-            found = written.get(self._root(s.storage), [])
+            found = [(storage, w) for storage, w in written.get(self._root(s.storage), [])
+                     if storage is s.storage or not w.fresh]
             if any(w.number > s.number or not set(s.older if storage is s.storage else s.loops).isdisjoint(w.path)
                    for storage, w in found):
                 known = [storage is s.storage and leads(w.path, s.path) for storage, w in found]
@@ -194,7 +196,8 @@ def written(context: Context, tensor: Any) -> None:
         return
     data = any(attrs is DATA for _, attrs in tensor.path)
     known.writes.setdefault(storage, []).append(
-        Write(next(NUMBERS), tuple(context.path), data, context.span() if data else None))
+        Write(next(NUMBERS), tuple(context.path), data, context.span() if data else None,
+              storage.block is context.path[-1] and storage not in known.parents))
     if not context.counts_writes or data:
         return
     values = context.state.values
