@@ -243,6 +243,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """int64 with one more axis: 1 at the class, 0 elsewhere. Without num_classes there are max + 1 classes."""
     if tensor.dtype != jitgrad.int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if isinstance(num_classes, int) and num_classes <= 0 and tensor.numel() == 0:
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
     n = int(tensor.max().item()) + 1 if num_classes == -1 else num_classes
     return _classes.one_hot(tensor, n)
 

@@ -190,7 +190,9 @@ def as_operand(x: Any, d: dtype) -> Any:
     if isinstance(x, AnyTensor):
         return cast(x, d)
     if number_type(x) is complex and not d.is_complex:
-        raise RuntimeError(f"value cannot be converted to type {d.name} without overflow")
+        if isinstance(x, SymNumber) or x.imag != 0:
+            raise RuntimeError(f"value cannot be converted to type {d.name} without overflow")
+        x = x.real
     return backend().lift(x.item() if isinstance(x, np.generic) else x, d)
 
 

@@ -104,6 +104,17 @@ def test_cuts_places_and_sizes() -> None:
     assert torch.kaiser_window(1).tolist() == [1.0]
 
 
+def test_powers_of_two_keep_the_dtype() -> None:
+    k = torch.tensor([3, -2])
+    for d in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        for run in (torch.ldexp, torch.script(torch.ldexp)):
+            found = run(torch.tensor([1.5, 2.0], dtype=d), k)
+            assert (found.dtype, found.tolist()) == (d, [12.0, 0.5])
+    assert torch.ldexp(torch.tensor(2.0**-1000, dtype=torch.float64), torch.tensor([1500])).tolist() == [2.0**500]
+    with pytest.raises(NotImplementedError, match="ldexp_cpu_exp"):
+        torch.ldexp(torch.ones(1), torch.tensor([True]))
+
+
 def test_draws() -> None:
     """Medians and means of many draws, and the same ones in a script."""
     torch.manual_seed(0)

@@ -22,6 +22,9 @@ def _is_minus_one(size: Any) -> bool:
 
 def infer_shape(shape: Sequence[Any], sizes: Sequence[Any]) -> tuple[Any, ...]:
     """`shape` with its -1 replaced so that it holds as many elements as `sizes`."""
+    bad = [(i, s) for i, s in enumerate(shape) if isinstance(s, int) and s < -1]
+    if bad:
+        raise RuntimeError(f"invalid shape dimension {bad[0][1]} at index {bad[0][0]} of shape {text(shape)}")
     unknown = [i for i, s in enumerate(shape) if _is_minus_one(s)]
     if not unknown:
         return tuple(shape)
@@ -43,9 +46,6 @@ def reshape(input: AnyTensor[Tensor], shape: Sequence[Any]) -> Tensor:
     """
     sizes = input.shape
     shape = infer_shape(size_list((shape,)), sizes)
-    if any(isinstance(s, int) and s < 0 for s in shape):
-        bad = next(s for s in shape if isinstance(s, int) and s < 0)
-        raise RuntimeError(f"invalid shape dimension {bad}")
     return alias(input) if same_shape(shape, sizes) else apply("reshape", input, shape=shape)
 
 
@@ -189,6 +189,8 @@ def expand(input: AnyTensor[Tensor], sizes: Sequence[Any]) -> Tensor:
                            f"number of dimensions in the tensor ({len(s)})")
     if any(_is_minus_one(d) for d in sizes[:lead]):
         raise RuntimeError("The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension 0")
+    if any(isinstance(d, int) and d < -1 for d in sizes):
+        raise RuntimeError(f"The expanded size of the tensor must not be negative, got {text(sizes)}")
     result = expand_to(input, (*sizes[:lead], *[s[i] if _is_minus_one(d) else d for i, d in enumerate(sizes[lead:])]))
     return alias(input) if result is input else result
 
@@ -222,9 +224,10 @@ def repeat(input: AnyTensor[Tensor], sizes: Sequence[Any]) -> Tensor:
     lead = len(sizes) - input.ndim
     if lead < 0:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
-    for times in sizes:
-        require(times >= 0, RuntimeError, "Trying to create tensor with negative dimension: repeat() of ", times)
     s = ((1,) * lead) + tuple(input.shape)
+    for n, times in zip(s, sizes, strict=True):
+        require(n * times >= 0, RuntimeError, "Trying to create tensor with negative dimension ", n * times)
+    sizes = tuple([maximum(times, 0) for times in sizes])  # of nothing, any number
     ones = [s[i] if j else 1 for i in range(len(s)) for j in (0, 1)]
     tiled = [s[i] if j else sizes[i] for i in range(len(s)) for j in (0, 1)]
     tall = apply("expand", apply("reshape", input, shape=tuple(ones)), shape=tuple(tiled))
@@ -344,6 +347,9 @@ def split(tensor: AnyTensor[Tensor], split_size_or_sections: Any, dim: int = 0) 
         if isinstance(n, int) and n == 0:
             return (alias(tensor),)
         raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
+    if not isinstance(size, int):
+        require(size > 0, RuntimeError, "split_size can only be 0 if dimension size is 0, but got dimension size of ",
+                n)
     known = isinstance(n, int) and isinstance(size, int)
     return _pieces(tensor, a, n, size, ceil_div(n, size) if known else backend().pieces(n, size))
 

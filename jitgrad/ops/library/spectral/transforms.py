@@ -138,7 +138,7 @@ def _one(stem: str, input: AnyTensor[Tensor], n: Any = None, dim: int = -1, norm
     run, flag = _FAMILIES[stem]
     if not require_tensor(stem, input).ndim:
         raise IndexError("Dimension specified as -1 but tensor has no dimensions")
-    return run(stem, flag, input, None if n is None else (n,), (dim,), norm)
+    return run(stem, flag, input, None if n is None else (_length(n, 1),), (dim,), norm)
 
 
 def _two(stem: str, input: AnyTensor[Tensor], s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
