@@ -223,7 +223,7 @@ def _weighted_cov(x: Any, w: Any, correction: int, weights: Any) -> Any:
 def corrcoef(input: AnyTensor[Tensor]) -> Tensor:
     """Correlations of the rows, whose columns are observations."""
     c: Any = cov(input)
-    if input.ndim < 2:
+    if c.ndim < 2:
         return c / c
     scale = apply("sqrt", apply("diagonal", c, offset=0, axis1=0, axis2=1))
     result = c / apply("unsqueeze", scale, axis=1) / apply("unsqueeze", scale, axis=0)

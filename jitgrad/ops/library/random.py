@@ -266,13 +266,13 @@ def dropout(input: AnyTensor[Tensor], p: Number = 0.5, train: bool = True) -> Te
     x: Any = input
     if not train:
         return x
+    message = "dropout probability has to be between 0 and 1, but got "
+    require(p >= 0, ValueError, message, p)  # type: ignore[operator]
+    require(p <= 1, ValueError, message, p)  # type: ignore[operator]
     if not input.dtype.is_floating_point and isinstance(p, (int, float)) and p in (0, 1):
         return apply("mul", x, as_operand(1 - int(p), x.dtype))  # nothing to draw
     if not input.dtype.is_floating_point:
         raise RuntimeError("result type Float can't be cast to the desired output type " + input.dtype.word)
-    message = "dropout probability has to be between 0 and 1, but got "
-    require(p >= 0, ValueError, message, p)  # type: ignore[operator]
-    require(p <= 1, ValueError, message, p)  # type: ignore[operator]
     d = input.dtype
     chance, zero, one = as_operand(p, d), as_operand(0.0, d), as_operand(1.0, d)
     kept = apply("ge", backend().draw("uniform", tuple(input.shape), d, input), chance)

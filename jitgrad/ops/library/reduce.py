@@ -313,6 +313,9 @@ def vector_norm(x: AnyTensor[Tensor], ord: Number = 2, dim: Dims = None, keepdim
         return _safe_power(apply("sum", apply("pow", size, order), axes=over, keepdim=keep),
                            apply("reciprocal", order))
     p = float(ord)
+    for a in over if p < 0 or p == math.inf else ():
+        require(x.shape[a] > 0, RuntimeError, f"linalg.vector_norm cannot compute the {ord} norm on the dimension {a}"
+                " because this dimension is empty and the operation does not have an identity")
     if p in (math.inf, -math.inf):
         return apply("amax" if p > 0 else "amin", size, axes=over, keepdim=keep)
     if p == 0:

@@ -188,3 +188,17 @@ def test_ranges_that_lead_nowhere() -> None:
     assert torch.range(1, 1).tolist() == [1.0]
     with pytest.raises(TypeError):
         torch.nextafter(torch.zeros(1), 2)
+
+
+def enlarged(x: Any) -> Any:
+    return torch.nn.functional.interpolate(x, size=(3, 7), mode="bilinear", align_corners=False)
+
+
+def test_bytes_between_bytes() -> None:
+    """What PyTorch gives: weights of 15 bits, a rounded byte after each axis, the last axis first."""
+    x = (torch.arange(20) * 37 % 256).reshape(1, 1, 4, 5).to(torch.uint8)
+    expected = [[31, 52, 66, 62, 88, 115, 136],
+                [150, 171, 161, 96, 122, 94, 42],
+                [55, 76, 103, 129, 155, 164, 160]]
+    for run in (enlarged, torch.script(enlarged)):
+        assert run(x)[0, 0].tolist() == expected

@@ -140,3 +140,34 @@ def test_calls_that_torch_refuses() -> None:
                  lambda: torch.randperm(-2), lambda: F.adaptive_avg_pool1d(torch.ones(1, 1, 3), -1)):
         with pytest.raises(RuntimeError):
             call()
+
+
+def totals(x: Any) -> Any:
+    m = x.reshape(1, -1)
+    return (torch.median(x), torch.nanmedian(x), torch.median(x.long()), torch.histc(x, 3), torch.fft.fftfreq(len(x)),
+            torch.linalg.matrix_norm(m, 1), torch.linalg.matrix_norm(m.T, float("inf")),
+            torch.histogramdd(m.T, [2]).hist)
+
+
+def test_of_nothing() -> None:
+    """What torch gives for tensors without elements, in scripts that were made for others."""
+    script = torch.script(totals)
+    script(torch.ones(3))
+    for run in (totals, script):
+        assert str([y.tolist() for y in run(torch.zeros(0))]) == str(
+            [float("nan"), float("nan"), -2**63, [0.0] * 3, [], 0.0, 0.0, [0.0] * 2])
+
+
+def numbered(times: Any) -> Any:
+    return torch.repeat_interleave(times), torch.repeat_interleave(repeats=times, output_size=3)
+
+
+@pytest.mark.parametrize("run", [numbered, torch.script(numbered)], ids=["eager", "scripted"])
+def test_numbers_by_how_often(run: Any) -> None:
+    assert [y.tolist() for y in run(torch.tensor([1, 0, 2]))] == [[0, 2, 2]] * 2
+    with pytest.raises(RuntimeError, match="repeats can not be negative"):
+        run(torch.tensor([3, -1]))
+    with pytest.raises(NotImplementedError):
+        torch.repeat_interleave(torch.ones(2))
+    with pytest.raises(RuntimeError, match="allocated size"):
+        run(torch.tensor([1, 1]))

@@ -103,7 +103,9 @@ def mv(input: AnyTensor[Tensor], vec: AnyTensor[Tensor]) -> Tensor:
     """A matrix times a vector."""
     if not (isinstance(input, AnyTensor) and isinstance(vec, AnyTensor)):
         return of_others("mv", input, vec, "vec")
-    if axis(0, input.ndim) or input.ndim != 2 or vec.ndim != 1:
+    if input.ndim == 0:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    if input.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.ndim}, {vec.ndim}")
     if mode.low is not None:
         input, vec = lower(input, "cuda"), lower(vec, "cuda")

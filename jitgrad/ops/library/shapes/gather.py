@@ -212,7 +212,7 @@ def index_add(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], sour
             require_equal(p, q, lambda: "source tensor shape must match self tensor shape, excluding the specified "
                                         "dimension.")
     if not isinstance(alpha, int) or alpha != 1:
-        source = apply("mul", source, as_operand(alpha, source.dtype))
+        source = apply("mul", source, written_operand(alpha, source.dtype))
     return _put_slices("index_add", input, a, i, source, True)
 
 

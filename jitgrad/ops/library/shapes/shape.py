@@ -264,6 +264,8 @@ def _repeat_each(input: AnyTensor[Tensor], repeats: AnyTensor[Tensor], a: int, o
     require_equal(repeats.shape[0], input.shape[a],
                   lambda: "repeats must have the same size as input along dim, but got repeats.size(0) = "
                           f"{repeats.shape[0]} and input.size({a}) = {input.shape[a]}")
+    least = backend().item(apply("amin", apply("pad", repeats, pads=((0, 1),), value=0), axes=(0,), keepdim=False))
+    require(least >= 0, RuntimeError, "repeats can not be negative")
     ends = apply("cumsum", apply("cast", repeats, dtype=int64), axis=0)
     total = output_size if output_size is not None else backend().item(
         apply("sum", apply("cast", repeats, dtype=int64), axes=(0,), keepdim=False))
@@ -283,6 +285,14 @@ def take_slice(input: Any, a: int, start: Any, length: Any, step: Any = 1) -> An
             length, input.shape[a]):
         return input
     return apply("slice", input, axis=a, start=start, length=length, step=step)
+
+
+def some(x: Any, axis: int, value: Any) -> Any:
+    """x, of one `value` along an axis where it has nothing; x itself where it is known to have something."""
+    few = 1 - minimum(x.shape[axis], 1)
+    if isinstance(few, int) and few == 0:
+        return x
+    return apply("pad", x, pads=tuple([(0, few if a == axis else 0) for a in range(x.ndim)]), value=value)
 
 
 def _part(input: Any, a: int, start: Any, length: Any) -> Any:
@@ -415,5 +425,5 @@ def unbind(input: AnyTensor[Tensor], dim: int = 0) -> tuple[Tensor, ...]:
 complete(globals())
 
 __all__ = ["broadcast_to", "chunk", "clone", "flatten", "moveaxis", "movedim", "narrow", "permute", "ravel",
-           "repeat_interleave", "reshape", "select", "split", "squeeze", "swapaxes", "swapdims", "t", "tensor_split",
+           "reshape", "select", "split", "squeeze", "swapaxes", "swapdims", "t", "tensor_split",
            "tile", "transpose", "unbind", "unflatten", "unsqueeze"]
