@@ -71,11 +71,12 @@ SEEN = {
     ("history", r"norm\(\w+, 0[,)]|bessel|histogram|geqrf|cdist\(.*, 0\)|mode='nearest'|unique|grid_sample"):
         "a derivative that only one of the two has",
     ("strides", r"\bconj|\.H\b|\.mH\b|adjoint"): "conjugates are computed at once",
+    ("history", r"triangular_solve"): "PyTorch claims a history for the copy of the matrix too",
     ("strides", r"dropout"): "dropout of nothing is a copy",
     ("gradient", r"[cp]dist\(.*inf"): "equal maxima share the gradient",
     ("gradient", r"norm\(.*inf'"): "the gradient of extremes that are NaN",
     ("gradient", r"kthvalue|median|topk|quantile"): "which of equal elements has the gradient",
-    ("gradient", r"addcmul\(.*value=-"): "PyTorch multiplies by the number in the type of one operand",
+    ("gradient", r"addcmul\(.*value="): "PyTorch multiplies by the number in the type of one operand",
     ("gradient", r"as_strided_scatter"): "PyTorch gives input the gradient of what was written over it",
     ("gradient", r"log_ndtr"): "limits at infinity, where PyTorch has NaN",
     ("values", r"complex(?s:.*)pow\w*\(\w+, -"): "powers of complex zeros: the C library's infinity or NaN",

@@ -331,7 +331,7 @@ def _middle(name: str, input: Any, dim: int | None, keepdim: bool, place: Callab
         require(input.shape[a] > 0, IndexError, f"{name}(): Expected reduction dim {a} to have non-zero size.")
     _require_order("median_cpu", input)
     if dim is None:
-        least = math.nan if input.dtype.is_floating_point else int(dtypes.bounds(input.dtype)[0])
+        least = math.nan if input.dtype.is_inexact else int(dtypes.bounds(input.dtype)[0])
         flat = some(apply("reshape", input, shape=(product(input.shape),)), 0, least)
         return apply("squeeze", apply("gather", flat, place(flat, 0), axis=0), axis=0)
     a = axis(dim, input.ndim)

@@ -15,6 +15,7 @@ from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, con
                                       named, require_tensor, result_dtype)
 from jitgrad.ops.library.elements import complex_sums
 from jitgrad.ops.library.keywords import SPACES, complete, completed
+from jitgrad.ops.library.shapes.join import cat
 from jitgrad.ops.library.shapes.shape import clone, take_slice
 from jitgrad.ops.library.sizes import axes, axis, flag, maximum, product, require, static_int, static_number
 
@@ -382,7 +383,7 @@ def diff(input: AnyTensor[Tensor], n: int = 1, dim: int = -1, prepend: AnyTensor
         raise RuntimeError("diff expects input to be at least one-dimensional")
     a = axis(dim, input.ndim)
     parts = [p for p in (prepend, input, append) if p is not None]
-    x: Any = apply("cat", *parts, axis=a) if len(parts) > 1 else input
+    x: Any = cat(parts, a) if len(parts) > 1 else input
     if not static_int(n):
         return clone(x)
     for _ in range(static_int(n)):

@@ -202,3 +202,18 @@ def test_bytes_between_bytes() -> None:
                 [55, 76, 103, 129, 155, 164, 160]]
     for run in (enlarged, torch.script(enlarged)):
         assert run(x)[0, 0].tolist() == expected
+
+
+def test_operands_of_several_dtypes() -> None:
+    i = torch.ones(2, 3, dtype=torch.int32)
+    assert torch.addr(i, i[:, 0], torch.ones(3), beta=0.5, alpha=2)[0].tolist() == [2.5] * 3
+    assert torch.diff(i, append=torch.ones(2, 1)).dtype is torch.float32
+    assert torch.zeros(size=()).shape == torch.ones(2).new_zeros(size=()).shape == ()
+    assert torch.corrcoef(torch.tensor([[1.0, 2.0]])).tolist() == 1.0
+    assert torch.script(lambda x: x.sum_to_size(2, 3))(i.bool()).dtype is torch.bool
+    assert torch.tril(i.T).is_contiguous()
+    assert torch.zeros(2, dtype=torch.bool).fill_(2j).tolist() == [True, True]
+    for call in (lambda: torch.linalg.vector_norm(i[:0].float(), float("inf")), lambda: i.is_same_size(2),
+                 lambda: i.to(torch.uint8).index_add(0, torch.tensor([0]), i[:1].to(torch.uint8), alpha=300)):
+        with pytest.raises((RuntimeError, TypeError)):
+            call()
