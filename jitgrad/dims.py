@@ -289,6 +289,13 @@ def is_small(size: Size) -> bool:
     return all(abs(factor) <= 1 << 10 for _, factor in _terms(size))
 
 
+def is_difference(size: Size) -> bool:
+    """Whether something is subtracted in `size`, so that it might be negative where its symbols are not."""
+    return isinstance(size, Dim) and any(coefficient < 0 or any(
+        is_difference(a) for atom in monomial if isinstance(atom, Call) for a in atom.args)
+        for monomial, coefficient in size.terms)
+
+
 def is_not_one(size: Size) -> bool:
     """Whether `size` is known to differ from 1."""
     if isinstance(size, int):

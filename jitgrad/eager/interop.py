@@ -14,7 +14,7 @@ from jitgrad.eager.construct import exports, shared, wrap
 from jitgrad.eager.factories import from_numpy
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.backend import AnyTensor, backend
-from jitgrad.ops.library.core import cast, library
+from jitgrad.ops.library.core import converted, library
 from jitgrad.ops.library.creation import tensor
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import clone
@@ -29,7 +29,7 @@ def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Any:
     its memory where the dtype fits, anything else is copied."""
     if isinstance(data, AnyTensor):
         there: Any = data if device is None else backend().move(data, resolve(device))
-        return cast(there, dtypes.given(dtype, data.dtype))
+        return converted(there, dtypes.given(dtype, data.dtype))
     if backend() is EAGER:
         there = None
         if isinstance(data, np.ndarray):
@@ -40,7 +40,7 @@ def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Any:
         elif exports(data):
             there = shared(data) if device is None else backend().move(shared(data), resolve(device))
         if there is not None:
-            return cast(there, dtypes.given(dtype, there.dtype))
+            return converted(there, dtypes.given(dtype, there.dtype))
     return tensor(data, dtype=dtype, device=device)
 
 

@@ -59,7 +59,8 @@ class Checker:
 C = Checker()
 
 
-def _list(shape: Sequence[Size]) -> str:
+def listed(shape: Sequence[Size]) -> str:
+    """A shape as torch prints it in messages."""
     return "[" + ", ".join(map(str, shape)) + "]"
 
 
@@ -81,7 +82,7 @@ def nonempty(name: str) -> Callable[..., None]:
 
 def reshape(C: Checker, x: Any, *, shape: Shape) -> None:
     size = product(x.shape)
-    C.equal(product(shape), size, lambda: f"shape '{_list(shape)}' is invalid for input of size {size}")
+    C.equal(product(shape), size, lambda: f"shape '{listed(shape)}' is invalid for input of size {size}")
 
 
 def expand(C: Checker, x: Any, *, shape: Shape) -> None:
@@ -90,7 +91,7 @@ def expand(C: Checker, x: Any, *, shape: Shape) -> None:
         if size not in (1, shape[axis]):
             C.fits(size, shape[axis], lambda size=size, axis=axis: (  # type: ignore[misc]
                 f"The expanded size of the tensor ({shape[axis]}) must match the existing size ({size}) at non-"
-                f"singleton dimension {axis}.  Target sizes: {_list(shape)}.  Tensor sizes: {_list(x.shape)}"))
+                f"singleton dimension {axis}.  Target sizes: {listed(shape)}.  Tensor sizes: {listed(x.shape)}"))
 
 
 def squeeze(C: Checker, x: Any, *, axis: int) -> None:
@@ -117,7 +118,7 @@ def index(C: Checker, x: Any, *indices: Any, axes: tuple[int, ...]) -> None:
 
     def message() -> str:
         return ("shape mismatch: indexing tensors could not be broadcast together with shapes "
-                + ", ".join(_list(i.shape) for i in indices))
+                + ", ".join(listed(i.shape) for i in indices))
 
     for i in indices[1:]:
         for m, n in zip(reversed(shape), reversed(i.shape), strict=False):
@@ -130,8 +131,8 @@ def index_put(C: Checker, x: Any, v: Any, *indices: Any, axes: tuple[int, ...], 
     target = index_result_shape(x.shape, [i.shape for i in indices], axes)
 
     def message() -> str:
-        return (f"shape mismatch: value tensor of shape {_list(v.shape)} cannot be broadcast to indexing result of "
-                f"shape {_list(target)}")
+        return (f"shape mismatch: value tensor of shape {listed(v.shape)} cannot be broadcast to indexing result of "
+                f"shape {listed(target)}")
 
     for m, n in zip(reversed(v.shape), reversed(target), strict=False):
         if m not in (1, n):
@@ -142,8 +143,8 @@ def gather(C: Checker, x: Any, i: Any, *others: Any, axis: int) -> None:
     for a, (m, n) in enumerate(zip(i.shape, x.shape, strict=True)):
         if a != axis and m != n:
             C.at_least(n, m, lambda a=a: (  # type: ignore[misc]
-                f"Size does not match at dimension {a} expected index {_list(i.shape)} to be no larger than self "
-                f"{_list(x.shape)} apart from dimension {axis}"))
+                f"Size does not match at dimension {a} expected index {listed(i.shape)} to be no larger than self "
+                f"{listed(x.shape)} apart from dimension {axis}"))
 
 
 def topk(C: Checker, x: Any, *, k: Size, axis: int, **attrs: Any) -> None:
@@ -169,7 +170,7 @@ def conv(C: Checker, x: Any, w: Any, *, stride: tuple[int, ...], padding: tuple[
          groups: int) -> None:
     channels = w.shape[1] * groups
     C.equal(x.shape[1], channels, lambda: (
-        f"Given groups={groups}, weight of size {_list(w.shape)}, expected input{_list(x.shape)} to have {channels} "
+        f"Given groups={groups}, weight of size {listed(w.shape)}, expected input{listed(x.shape)} to have {channels} "
         f"channels, but got {x.shape[1]} channels instead"))
     padded = [2 * p + n if isinstance(n, int) else n + 2 * p for n, p in zip(x.shape[2:], padding, strict=True)]
     kernel = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilation, strict=True)]

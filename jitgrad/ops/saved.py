@@ -78,12 +78,17 @@ def saved(op: OpDef, needs: Sequence[bool] | None = None, *, types: Sequence[Any
             any number of operands.
     """
     table: dict[Any, Saved] = op.cache.setdefault("saved", {})
-    flags = () if attrs is None else tuple(v for v in attrs.values() if isinstance(v, bool))  # they choose the rule
+    flags = () if attrs is None else tuple(filter(_chooses, attrs.values()))
     key = (needs if needs is None else tuple(needs), None if types is None else len(types), flags)
     found = table.get(key)
     if found is None:
         found = table[key] = _run(op, needs, types, attrs)
     return found
+
+
+def _chooses(attr: Any) -> bool:
+    """Whether a rule may depend on an attr: it is a bool, or says of each operand whether it is a pair of reals."""
+    return isinstance(attr, bool) or (isinstance(attr, tuple) and bool(attr) and isinstance(attr[0], bool))
 
 
 def _run(op: OpDef, needs: Sequence[bool] | None, types: Sequence[Any] | None, attrs: dict[str, Any] | None) -> Saved:

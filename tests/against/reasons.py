@@ -23,7 +23,7 @@ RAISED_THERE = {
     r"has been modified by an inplace operation": "an in-place operation keeps what its own derivative needs",
     r"function that returns multiple views": "one of several views may be written to",
     r"masked_fill_ only supports boolean masks": "masks of uint8 where one number is assigned",
-    r"^backward: .*(can't be cast to the desired output type|broadcast shape)":
+    r"^backward: .*(can't be cast to the desired output type|broadcast shape|Found dtype)":
         "PyTorch's gradient has another type or shape than its operand",
     r"Autograd not support dtype": "a history ends where a tensor becomes one of integers",
     r"takes no keyword arguments|takes 1 positional argument but 3": "PyTorch names parameters in its stub files only",
@@ -56,6 +56,13 @@ BOTH = {
         "PyTorch asks for gradients before it looks for a kernel",
     ("whose parts are b?float16 are not available", "not implemented for 'Complex"):
         "complex numbers of half precision",
+    ("index \\d+ is out of bounds for dimension 0 with size 0", "self indexing axis dim should be positive"):
+        "rows of a matrix that has none",
+    ("should contain \\d+ elements not 0", r"select\(\): index 0 out of range"): "vectors of nothing",
+    ("not implemented for|not intended to support complex", "Found dtype|functions with out="):
+        "PyTorch looks at `out` before it looks for a kernel",
+    ("written-to tensor refers to a single", "written-to tensor refers to a single"):
+        "PyTorch finds in the backward pass what a write refused",
 }
 #: the first word of a difference, and what the program has in it
 SEEN = {
@@ -64,11 +71,12 @@ SEEN = {
     ("history", r"norm\(\w+, 0[,)]|bessel|histogram|geqrf|cdist\(.*, 0\)|mode='nearest'|unique|grid_sample"):
         "a derivative that only one of the two has",
     ("strides", r"\bconj|\.H\b|\.mH\b|adjoint"): "conjugates are computed at once",
+    ("history", r"triangular_solve"): "PyTorch claims a history for the copy of the matrix too",
     ("strides", r"dropout"): "dropout of nothing is a copy",
     ("gradient", r"[cp]dist\(.*inf"): "equal maxima share the gradient",
     ("gradient", r"norm\(.*inf'"): "the gradient of extremes that are NaN",
-    ("gradient", r"kthvalue|median|topk"): "which of equal elements has the gradient",
-    ("gradient", r"addcmul\(.*value=-"): "PyTorch multiplies by the number in the type of one operand",
+    ("gradient", r"kthvalue|median|topk|quantile"): "which of equal elements has the gradient",
+    ("gradient", r"addcmul\(.*value="): "PyTorch multiplies by the number in the type of one operand",
     ("gradient", r"as_strided_scatter"): "PyTorch gives input the gradient of what was written over it",
     ("gradient", r"log_ndtr"): "limits at infinity, where PyTorch has NaN",
     ("values", r"complex(?s:.*)pow\w*\(\w+, -"): "powers of complex zeros: the C library's infinity or NaN",

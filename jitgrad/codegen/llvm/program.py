@@ -18,7 +18,7 @@ from jitgrad.codegen.program.layout import Layout, Status, Word, native_name
 from jitgrad.codegen.program.program import NumberOutput, Program, TensorOutput
 from jitgrad.codegen.program.step import every
 from jitgrad.codegen.program.steps import LoopStep, NumberStep
-from jitgrad.dims import Size, Symbol
+from jitgrad.dims import Size, Symbol, is_difference
 from jitgrad.kernels.values import V
 from jitgrad.script.graph.ir import Value
 
@@ -159,7 +159,9 @@ class ProgramPrinter(Printer):
                 continue
             needs = tuple(sorted({self.bytes(size, itemsize).name for size, itemsize in slot.sizes}))
             if needs not in padded:
-                largest, *others = [V(code, name, "i64", 1) for name in needs]
+                # a size that is negative is refused by the step that has it, till when memory is laid out without it
+                signed = any(is_difference(size) for size, _ in slot.sizes)
+                largest, *others = [V(code, name, "i64", 1) for name in (*needs, *["0"] * signed)]
                 for other in others:
                     largest = largest.intrinsic("smax", other)
                 padded[needs] = (largest + 63) & -64

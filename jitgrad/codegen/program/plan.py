@@ -140,7 +140,11 @@ def _lane_count(kernel: Kernel, vector_bytes: int) -> int:
 
 
 def dependencies(kernel: Kernel) -> list[int]:
-    """Per statement, a bit mask of the axes along which its value differs (or its memory is addressed)."""
+    """Per statement, a bit mask of the axes along which its value differs (or its memory is addressed).
+
+    What writes where indices say does so for each place of the space, though places and values may be all the same:
+    what is added is added that often, and an axis of nothing writes nothing.
+    """
     outer_mask = (1 << len(kernel.outer)) - 1
     deps: list[int] = []
     for stmt in kernel.body:
@@ -155,6 +159,8 @@ def dependencies(kernel: Kernel) -> list[int]:
             mask |= 1 << stmt.axis
         elif stmt.op == "reduce":
             mask &= outer_mask
+        elif stmt.op in SCATTERS:
+            mask |= outer_mask if mask <= outer_mask else (1 << len(kernel.outer) + len(kernel.inner)) - 1
         deps.append(mask)
     return deps
 
@@ -246,7 +252,8 @@ def needed(plan: Plan, stage: int) -> list[int]:
     return [i for i, w in enumerate(wanted) if w]
 
 
-STORES = frozenset({"store", "scatter", "scatter_add", "column"}) | ORDERED
+SCATTERS = frozenset({"scatter", "scatter_add"}) | ORDERED
+STORES = frozenset({"store", "column"}) | SCATTERS
 
 
 def is_reloaded(plan: Plan, i: int, stage: int) -> bool:

@@ -240,8 +240,8 @@ class Launcher:
         return lines
 
     def outputs(self) -> list[str]:
-        """New arrays for results."""
-        lines = []
+        """New arrays for results. A size that is negative is none: the program will say so."""
+        lines, again = [], []
         for k, output in enumerate(self.interface.outputs):
             if output.shape is not None:
                 d = tensor_kind(output.kind)[0]
@@ -253,6 +253,10 @@ class Launcher:
                 elif output.shape:
                     make = f"(large if {' * '.join(f'({size})' for size in output.shape)} >= {least} else empty)"
                 lines.append(f"    o{k} = {make}(({shape}), t{k})")
+                again.append(f"    o{k} = empty(tuple([max(n, 0) for n in ({shape})]), t{k})")
+        if any("-" in size for output in self.interface.outputs for size in output.shape or ()):
+            return ["    try:", *[f"    {line}" for line in lines], "    except ValueError:",
+                    *[f"    {line}" for line in again]]
         return lines
 
     def numbers(self) -> list[str]:

@@ -243,6 +243,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """int64 with one more axis: 1 at the class, 0 elsewhere. Without num_classes there are max + 1 classes."""
     if tensor.dtype != jitgrad.int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if isinstance(num_classes, int) and num_classes <= 0 and tensor.numel() == 0:
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
     n = int(tensor.max().item()) + 1 if num_classes == -1 else num_classes
     return _classes.one_hot(tensor, n)
 
@@ -283,8 +285,8 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | 
     input, weight, bias = _widen(input, "cuda"), _widen(weight, "cuda"), _widen(bias, "cuda")
     _classes.require_normalized(normalized_shape, weight, bias)
     _classes.require_trailing(input, normalized_shape)
-    _classes.require_floats("LayerNormKernelImpl", input)
     _classes.require_one_dtype(input, weight, bias)
+    _classes.require_floats("LayerNormKernelImpl", input)
     dims = tuple(range(-len(normalized_shape), 0))
     _, centred, variance = _norms.moments(_norms.wide(input), dims)
     y = centred * jitgrad.rsqrt(variance + eps)
@@ -317,12 +319,9 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     """layer_norm of num_groups groups of channels of (N, C, ...). Source: Wu and He, 2018."""
     input, weight, bias = _widen(input, "cuda"), _widen(weight, "cuda"), _widen(bias, "cuda")
     _classes.require_groups(input, num_groups)
-    for name, vector in (("weight", weight), ("bias", bias)):
-        if vector is not None and vector.dim() != 1:
-            raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but "
-                               f"got {name} of {vector.dim()} axes")
-    _classes.require_floats("GroupNormKernelImpl", input)
+    _classes.require_channel_vectors(input, weight, bias)
     _classes.require_one_dtype(input, weight, bias)
+    _classes.require_floats("GroupNormKernelImpl", input)
     _, centred, variance = _norms.moments(_norms.wide(input).reshape(
         input.shape[0], num_groups, input.shape[1] // num_groups, *input.shape[2:]).flatten(2), -1)
     y = (centred * jitgrad.rsqrt(variance + eps)).reshape(input.shape)

@@ -41,7 +41,8 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: Number 
     if target.dtype is not jitgrad.int64:
         raise RuntimeError(f"expected scalar type Long but found {target.dtype.word}")
     right = _classes.pick(input, target).unsqueeze(1)
-    terms = jitgrad.relu(margin - right + input)  # no slope at 0
+    terms = margin - right + input
+    terms = jitgrad.where(terms > 0, terms, 0.0)  # NaN is no loss, and there is no slope at 0
     terms = terms if p == 1 else terms * terms
     if weight is not None:
         terms = terms * _classes.factors_of(weight, target).unsqueeze(1)

@@ -37,7 +37,6 @@ def _floats(function: str, x: Any, error: type[Exception] = NotImplementedError)
 def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
                eps: Number = 1e-5, cudnn_enable: bool = True) -> Tensor:
     """`nn.functional.layer_norm`."""
-    _floats("LayerNormKernelImpl", input)
     return F.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
@@ -193,8 +192,9 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
 
 def kl_div(input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False) -> Tensor:
     """`nn.functional.kl_div`."""
+    word = _word(reduction)
     _floats("kl_div", input, RuntimeError)
-    return F.kl_div(input, target, reduction=_word(reduction), log_target=log_target)
+    return F.kl_div(input, target, reduction=word, log_target=log_target)
 
 
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: Number = 0.0,

@@ -110,11 +110,13 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
     With use_input_stats the running moments, if any, move towards the batch's average. Raises ValueError for a single
     spatial element. Source: Ulyanov et al., "Instance Normalization", 2016.
     """
-    _classes.require_one_dtype(input, weight, bias, running_mean, running_var)
     x = _norms.wide(input)
     if use_input_stats or running_mean is None or running_var is None:
         _classes.require_several(input, spatial=True)
+        _classes.require_channel_vectors(input, weight, bias)
         _classes.require_floats("batch_norm", input)
+    _classes.require_one_dtype(input, weight, bias, running_mean, running_var)
+    if use_input_stats or running_mean is None or running_var is None:
         dims = tuple(range(2, input.dim()))
         mean, centred, variance = _norms.moments(x, dims)
         if running_mean is not None and running_var is not None:

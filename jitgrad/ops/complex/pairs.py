@@ -140,13 +140,14 @@ def product(F: PairNamespace, a: Any, b: Any) -> Pair:
 
 
 def quotient(F: PairNamespace, a: Any, b: Any) -> Pair:
-    """a / b by the larger part of b."""
+    """a / b by the larger part of b; by zero, of whatever sign, each part by itself."""
+    zero = F.logical_and(F.eq(b.re, 0.0), F.eq(b.im, 0.0))
     first = F.ge(F.abs(b.re), F.abs(b.im))
     large, small = F.where(first, b.re, b.im), F.where(first, b.im, b.re)
-    ratio = small / large
-    scale = 1.0 / (large + small * ratio)
-    re = F.where(first, a.re + a.im * ratio, a.re * ratio + a.im)
-    im = F.where(first, a.im - a.re * ratio, a.im * ratio - a.re)
+    ratio = small / F.where(zero, 1.0, large)
+    scale = 1.0 / F.where(zero, 0.0, large + small * ratio)
+    re = F.where(zero, a.re, F.where(first, a.re + a.im * ratio, a.re * ratio + a.im))
+    im = F.where(zero, a.im, F.where(first, a.im - a.re * ratio, a.im * ratio - a.re))
     return F.pair(re * scale, im * scale)
 
 

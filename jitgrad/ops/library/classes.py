@@ -231,6 +231,22 @@ def require_groups(input: AnyTensor[Tensor], groups: Any) -> None:
             "num_groups, but got input of shape [", *joined(input.shape, ", "), "] and num_groups=", groups)
 
 
+def require_channel_vectors(input: AnyTensor[Tensor], weight: AnyTensor[Tensor] | None,
+                            bias: AnyTensor[Tensor] | None) -> None:
+    """RuntimeError unless a norm's parameters have a number for each of input's channels."""
+    for name, x in (("weight", weight), ("bias", bias)):
+        if x is None:
+            continue
+
+        def message(name: str = name, x: Any = x) -> str:
+            return (f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} "
+                    f"of shape {text(x.shape)} and input of shape {text(input.shape)}")
+
+        if x.ndim != 1:
+            raise RuntimeError(message())
+        require_equal(x.shape[0], input.shape[1], message)
+
+
 def require_normalized(sizes: Sequence[Any], weight: AnyTensor[Tensor] | None, bias: AnyTensor[Tensor] | None) -> None:
     """RuntimeError unless a norm's parameters have the sizes over which it goes."""
     for name, x in (("weight", weight), ("bias", bias)):

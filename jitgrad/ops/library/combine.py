@@ -181,7 +181,8 @@ def cov(input: AnyTensor[Tensor], *, correction: int = 1, fweights: AnyTensor[Te
     x = cast(x, floating(x.dtype))
     if fweights is None and aweights is None:
         centred = lower(x - apply("mean", x, axes=(1,), keepdim=True))
-        products = apply("matmul", centred, apply("permute", conj(centred), axes=(1, 0))) / (x.shape[1] - correction)
+        products = apply("matmul", centred, apply("permute", conj(centred), axes=(1, 0)))
+        products = products / maximum(x.shape[1] - correction, 0)
     else:
         products = _weighted_cov(x, _weights(x, fweights, aweights), correction, aweights)
     if input.ndim < 2 or is_one(input.shape[0]):
@@ -222,7 +223,7 @@ def _weighted_cov(x: Any, w: Any, correction: int, weights: Any) -> Any:
 def corrcoef(input: AnyTensor[Tensor]) -> Tensor:
     """Correlations of the rows, whose columns are observations."""
     c: Any = cov(input)
-    if input.ndim < 2:
+    if c.ndim < 2:
         return c / c
     scale = apply("sqrt", apply("diagonal", c, offset=0, axis1=0, axis2=1))
     result = c / apply("unsqueeze", scale, axis=1) / apply("unsqueeze", scale, axis=0)
@@ -232,6 +233,7 @@ def corrcoef(input: AnyTensor[Tensor]) -> Tensor:
 def vander(x: AnyTensor[Tensor], N: int | None = None, increasing: bool = False) -> Tensor:
     """Powers of a vector (n,): (n, N), falling unless `increasing`; N is n by default."""
     count = x.shape[0] if N is None else static_int(N)
+    require(count >= 0, RuntimeError, "N must be non-negative.")
     powers = create("arange", x, length=count, dtype=int64)
     if not increasing:
         powers = count - 1 - powers

@@ -152,7 +152,8 @@ def fill_(input: AnyTensor[Tensor], value: AnyTensor[Tensor] | Number) -> Tensor
         return written
     if isinstance(value, AnyTensor) and value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
-    return backend().assign(input, expand_to(written_operand(value, input.dtype), tuple(input.shape)))
+    written = converted(value, input.dtype) if isinstance(value, AnyTensor) else written_operand(value, input.dtype)
+    return backend().assign(input, expand_to(written, tuple(input.shape)))
 
 
 def zero_(input: AnyTensor[Tensor]) -> Tensor:

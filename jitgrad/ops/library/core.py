@@ -16,7 +16,7 @@ import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.dtypes import dtype
-from jitgrad.ops import OPS, autocast
+from jitgrad.ops import OPS, autocast, specs
 from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend
 from jitgrad.ops.checks import C
 from jitgrad.ops.library.sizes import require, require_equal, same_shape, text
@@ -190,7 +190,9 @@ def as_operand(x: Any, d: dtype) -> Any:
     if isinstance(x, AnyTensor):
         return cast(x, d)
     if number_type(x) is complex and not d.is_complex:
-        raise RuntimeError(f"value cannot be converted to type {d.name} without overflow")
+        if isinstance(x, SymNumber) or (x.imag != 0 and d is not dtypes.bool_):
+            raise RuntimeError(f"value cannot be converted to type {d.name} without overflow")
+        x = bool(x) if d is dtypes.bool_ else x.real
     return backend().lift(x.item() if isinstance(x, np.generic) else x, d)
 
 
@@ -396,7 +398,7 @@ def require_taken(name: str, target: Any, operands: Sequence[Any]) -> None:
     """What torch asks of a write before it looks for a kernel: that the target may be written, types, shapes."""
     backend().require_writable(target)
     op = OPS.get(name)
-    if op is None or op.kind is not POINTWISE or (op.arity or 0) < 2:
+    if op is None or (op.kind is not POINTWISE and op.spec is not specs.pointwise) or (op.arity or 0) < 2:
         return
     given = [x for x in operands if isinstance(x, OPERAND if op.arity == 2 else AnyTensor)]
     require_castable((target, *given), (target,))

@@ -12,7 +12,7 @@ from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, cre
                                       not_implemented, number_type, wrapped, written_operand)
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import clone
-from jitgrad.ops.library.sizes import ceil_div, maximum, require, size_list, size_of, text
+from jitgrad.ops.library.sizes import ceil_div, maximum, new_size, require, size_list, size_of
 
 __library__ = True
 
@@ -26,26 +26,13 @@ def _near(input: Any, device: Any) -> Any:
     return input if device is None else resolve(device)
 
 
-def _size(size: tuple[Any, ...]) -> tuple[Any, ...]:
-    if not size:
-        raise TypeError("a size is needed: ints, or a tuple of them")
-    sizes = size_list(size)
-    for s in sizes:
-        if isinstance(s, int):
-            if s < 0:
-                raise RuntimeError(f"Trying to create tensor with negative dimension {s}: {text(sizes)}")
-        else:
-            require(s >= 0, RuntimeError, "Trying to create tensor with negative dimension ", s)
-    return sizes
-
-
 # --- constants -----------------------------------------------------------------------------------------------------
 
 
 def _constant(name: str, value: Any, doc: str) -> Callable[..., Any]:
     def fn(*size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
            pin_memory: bool = False, memory_format: Any = None, layout: Any = None) -> Any:
-        return _leaf(create("full", resolve(device), value=value, shape=_size(size),
+        return _leaf(create("full", resolve(device), value=value, shape=new_size(size),
                             dtype=dtypes.given(dtype)), requires_grad)
 
     return named(fn, name, doc)
@@ -61,7 +48,7 @@ def full(size: Any, fill_value: Any, *, dtype: dtype | None = None, device: Any 
     """A number repeated; without dtype that of the number."""
     d = dtypes.given(dtype, fill_value.dtype if isinstance(fill_value, AnyTensor) else (
         dtypes.of_number(number_type(fill_value))))
-    return _leaf(_filled(fill_value, _size((size,)), d, resolve(device)), requires_grad)
+    return _leaf(_filled(fill_value, new_size((size,)), d, resolve(device)), requires_grad)
 
 
 def _filled(value: Any, sizes: tuple[Any, ...], d: dtype, where: Any) -> Any:
@@ -92,7 +79,7 @@ def full_like(input: AnyTensor[Tensor], fill_value: Any, *, dtype: dtype | None 
 
 def _new(value: int, input: AnyTensor[Tensor], *size: Any, dtype: dtype | None = None, device: Any = None,
          requires_grad: bool = False) -> Tensor:
-    return _leaf(create("full", _near(input, device), value=value, shape=_size(size),
+    return _leaf(create("full", _near(input, device), value=value, shape=new_size(size),
                         dtype=dtypes.given(dtype, input.dtype)), requires_grad)
 
 
@@ -105,7 +92,7 @@ def new_full(input: AnyTensor[Tensor], size: Any, fill_value: Any, *, dtype: dty
              requires_grad: bool = False) -> Tensor:
     """A number repeated to another size in input's dtype."""
     d = dtypes.given(dtype, input.dtype)
-    return _leaf(_filled(fill_value, _size((size,)), d, _near(input, device)), requires_grad)
+    return _leaf(_filled(fill_value, new_size((size,)), d, _near(input, device)), requires_grad)
 
 
 def new_tensor(input: AnyTensor[Tensor], data: Any, *, dtype: dtype | None = None, device: Any = None,
@@ -185,9 +172,11 @@ def logspace(start: Any, end: Any, steps: Any, base: Number = 10.0, *, dtype: dt
 def eye(n: Any, m: Any = None, *, dtype: dtype | None = None, device: Any = None,
         requires_grad: bool = False) -> Any:
     """Ones on the diagonal of an n x m matrix (n x n without m)."""
-    where = resolve(device)
-    rows = apply("unsqueeze", create("arange", where, length=size_of(n), dtype=int64), axis=1)
-    columns = create("arange", where, length=size_of(n if m is None else m), dtype=int64)
+    where, sizes = resolve(device), (size_of(n), size_of(n if m is None else m))
+    for name, size in zip("nm", sizes, strict=True):
+        require(size >= 0, RuntimeError, f"{name} must be greater or equal to 0, got ", size)
+    rows = apply("unsqueeze", create("arange", where, length=sizes[0], dtype=int64), axis=1)
+    columns = create("arange", where, length=sizes[1], dtype=int64)
     return _leaf(cast(apply("eq", rows, columns), dtypes.given(dtype)), requires_grad)
 
 

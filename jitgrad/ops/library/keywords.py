@@ -310,7 +310,7 @@ class Completed:
                                  + ", ".join([f'"{p}"' for p in missing]))
         if "*" in options:
             value = options.pop("*")
-            rest = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+            rest = tuple(value) if isinstance(value, (tuple, list)) and value else (value,)
         return self._run(given, rest, options)
 
     def _by_form(self, given: dict[str, Any], rest: tuple[Any, ...], more: dict[str, Any], error: str) -> Any:

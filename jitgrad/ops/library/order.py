@@ -14,7 +14,7 @@ from jitgrad.ops.library.elements import complex_sums
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.reduce import ValuesAndIndices, result_of
 from jitgrad.ops.library.shapes.indexing import checked_indices
-from jitgrad.ops.library.shapes.shape import clone, take_slice
+from jitgrad.ops.library.shapes.shape import clone, some, take_slice
 from jitgrad.ops.library.sizes import axis, flag, product, require, require_equal, size_of, text
 
 __library__ = True
@@ -129,6 +129,7 @@ def nanquantile(input: AnyTensor[Tensor], q: Any, dim: int | None = None, keepdi
 
 def _quantile(input: AnyTensor[Tensor], q: Any, dim: int | None, keepdim: bool, interpolation: str,
               ignored: bool) -> Tensor:
+    keepdim = flag(keepdim)
     if interpolation not in ("linear", "lower", "higher", "nearest", "midpoint"):
         raise RuntimeError("quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but "
                            f"got {interpolation}")
@@ -309,7 +310,6 @@ def topk(input: AnyTensor[Tensor], k: Any, dim: int = -1, largest: bool = True,
 
 def median(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower median: of all elements, or named (values, indices) along dim. NaN where there is one."""
-    _require_order("median_cpu", input)
     return _middle("median", input, dim, keepdim, _median_place, median_result)
 
 
@@ -318,7 +318,6 @@ def nanmedian(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = 
 
     NaN where there are none.
     """
-    _require_order("median_cpu", input)
     place = _number_place if input.dtype.is_floating_point else _median_place
     return _middle("nanmedian", input, dim, keepdim, place, nanmedian_result)
 
@@ -327,15 +326,17 @@ def _middle(name: str, input: Any, dim: int | None, keepdim: bool, place: Callab
             result: Callable[[Any, Any], Any]) -> Any:
     """The element that `place` finds; of nothing, NaN or IndexError."""
     keepdim = flag(keepdim)
+    if dim is not None and input.ndim:
+        a = axis(dim, input.ndim)
+        require(input.shape[a] > 0, IndexError, f"{name}(): Expected reduction dim {a} to have non-zero size.")
+    _require_order("median_cpu", input)
     if dim is None:
-        flat: Any = apply("reshape", input, shape=(product(input.shape),))
-        if isinstance(flat.shape[0], int) and flat.shape[0] == 0 and flat.dtype.is_floating_point:
-            return create("full", input, value=math.nan, shape=(), dtype=flat.dtype)
+        least = math.nan if input.dtype.is_inexact else int(dtypes.bounds(input.dtype)[0])
+        flat = some(apply("reshape", input, shape=(product(input.shape),)), 0, least)
         return apply("squeeze", apply("gather", flat, place(flat, 0), axis=0), axis=0)
     a = axis(dim, input.ndim)
     if input.ndim == 0:
         return result(clone(input), backend().lift(0, int64))
-    require(input.shape[a] > 0, IndexError, f"{name}(): Expected reduction dim {a} to have non-zero size.")
     where = place(input, a)
     found = apply("gather", input, where, axis=a), where
     return result(*(found if keepdim else [apply("squeeze", f, axis=a) for f in found]))

@@ -6,14 +6,14 @@ from jitgrad import dtypes
 from jitgrad.dtypes import bool_
 from jitgrad.ops import OPS
 from jitgrad.ops.autocast import mode, widen
-from jitgrad.ops.backend import AnyTensor, Tensor, backend
+from jitgrad.ops.backend import AnyTensor, Tensor, backend, select_number
 from jitgrad.ops.library.core import (Number, Scalar, apply, as_operand, binary, bind, cast, composite, floating,
                                       in_float32, inplace, not_implemented, number_type, pair, pair_dtype,
                                       require_floating, require_tensor, result_dtype, rounds, whole, written_operand)
 from jitgrad.ops.library.elementary import reciprocal, sin, trunc
 from jitgrad.ops.library.elements import complex_sums
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.sizes import require
+from jitgrad.ops.library.sizes import product, require
 
 __library__ = True
 
@@ -140,7 +140,8 @@ def _divided(name: str, input: Any, other: Any) -> Any:
         if isinstance(other, AnyTensor):
             asked = whole(other)
             nonzero = backend().item(apply("all", asked, axes=tuple(range(asked.ndim)), keepdim=False))
-        require(nonzero, RuntimeError, "ZeroDivisionError")
+        nothing = isinstance(input, AnyTensor) and product(input.shape) == 0
+        require(select_number(nothing, True, nonzero), RuntimeError, "ZeroDivisionError")
     return binary(name, input, other)
 
 

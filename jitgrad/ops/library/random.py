@@ -14,7 +14,7 @@ from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.classes import require_probabilities
 from jitgrad.ops.library.core import Number, apply, as_operand, bind, cast, class_word, expand_to, inplace, whole, write
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.sizes import require, size_list, size_of
+from jitgrad.ops.library.sizes import new_size, require, size_of
 
 __library__ = True
 
@@ -66,10 +66,9 @@ def _leaf(x: Any, requires_grad: bool) -> Any:
 
 def _drawn(kind: str, *size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
            generator: Any = None) -> Any:
-    if not size:
-        raise TypeError("a size is needed: ints, or a tuple of them")
+    sizes = new_size(size)
     d = _float(dtype, "uniform_" if kind == "uniform" else "normal_kernel_cpu", True)
-    return _leaf(_numbers(kind, size_list(size), d, resolve(device), generator), requires_grad)
+    return _leaf(_numbers(kind, sizes, d, resolve(device), generator), requires_grad)
 
 
 rand = bind(_drawn, "uniform", "rand", "Uniform numbers in [0, 1).")
@@ -97,7 +96,7 @@ def randint(low: Any, high: Any = None, size: Any = None, *, dtype: dtype | None
     require(low < high, RuntimeError, "random_ expects 'from' to be less than 'to', but got from=", low, " >= to=",
             high)
     where, d = resolve(device), dtypes.given(dtype, int64)
-    drawn = backend().draw("randint", size_list((size,)), d, where, generator, low=low, high=high)
+    drawn = backend().draw("randint", new_size((size,)), d, where, generator, low=low, high=high)
     return _leaf(drawn, requires_grad)
 
 
@@ -105,7 +104,7 @@ def randperm(n: Any, *, dtype: dtype = int64, device: Any = None, requires_grad:
              generator: Any = None) -> Any:
     """0, ..., n - 1 in random order."""
     d = dtypes.given(dtype)
-    return _leaf(backend().draw("randperm", (size_of(n),), d, resolve(device), generator), requires_grad)
+    return _leaf(backend().draw("randperm", new_size((n,)), d, resolve(device), generator), requires_grad)
 
 
 def _like(make: Any, input: AnyTensor[Tensor], *, dtype: dtype | None = None, device: Any = None,
@@ -137,7 +136,7 @@ def normal(mean: AnyTensor[Tensor] | Number = 0.0, std: AnyTensor[Tensor] | Numb
         number: Any = std
         require(number >= 0, RuntimeError, "normal expects std >= 0.0, but found std ", std)
     if size is not None:
-        shape, d = size_list((size,)), _float(dtype, "normal")
+        shape, d = new_size((size,)), _float(dtype, "normal")
     elif tensors:
         shape = tuple((apply("add", *tensors) if len(tensors) == 2 else tensors[0]).shape)
         d = tensors[0].dtype
@@ -267,13 +266,13 @@ def dropout(input: AnyTensor[Tensor], p: Number = 0.5, train: bool = True) -> Te
     x: Any = input
     if not train:
         return x
+    message = "dropout probability has to be between 0 and 1, but got "
+    require(p >= 0, ValueError, message, p)  # type: ignore[operator]
+    require(p <= 1, ValueError, message, p)  # type: ignore[operator]
     if not input.dtype.is_floating_point and isinstance(p, (int, float)) and p in (0, 1):
         return apply("mul", x, as_operand(1 - int(p), x.dtype))  # nothing to draw
     if not input.dtype.is_floating_point:
         raise RuntimeError("result type Float can't be cast to the desired output type " + input.dtype.word)
-    message = "dropout probability has to be between 0 and 1, but got "
-    require(p >= 0, ValueError, message, p)  # type: ignore[operator]
-    require(p <= 1, ValueError, message, p)  # type: ignore[operator]
     d = input.dtype
     chance, zero, one = as_operand(p, d), as_operand(0.0, d), as_operand(1.0, d)
     kept = apply("ge", backend().draw("uniform", tuple(input.shape), d, input), chance)

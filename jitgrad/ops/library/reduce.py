@@ -15,6 +15,7 @@ from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, con
                                       named, require_tensor, result_dtype)
 from jitgrad.ops.library.elements import complex_sums
 from jitgrad.ops.library.keywords import SPACES, complete, completed
+from jitgrad.ops.library.shapes.join import cat
 from jitgrad.ops.library.shapes.shape import clone, take_slice
 from jitgrad.ops.library.sizes import axes, axis, flag, maximum, product, require, static_int, static_number
 
@@ -313,6 +314,9 @@ def vector_norm(x: AnyTensor[Tensor], ord: Number = 2, dim: Dims = None, keepdim
         return _safe_power(apply("sum", apply("pow", size, order), axes=over, keepdim=keep),
                            apply("reciprocal", order))
     p = float(ord)
+    for a in over if p < 0 or p == math.inf else ():
+        require(x.shape[a] > 0, RuntimeError, f"linalg.vector_norm cannot compute the {ord} norm on the dimension {a}"
+                " because this dimension is empty and the operation does not have an identity")
     if p in (math.inf, -math.inf):
         return apply("amax" if p > 0 else "amin", size, axes=over, keepdim=keep)
     if p == 0:
@@ -379,7 +383,7 @@ def diff(input: AnyTensor[Tensor], n: int = 1, dim: int = -1, prepend: AnyTensor
         raise RuntimeError("diff expects input to be at least one-dimensional")
     a = axis(dim, input.ndim)
     parts = [p for p in (prepend, input, append) if p is not None]
-    x: Any = apply("cat", *parts, axis=a) if len(parts) > 1 else input
+    x: Any = cat(parts, a) if len(parts) > 1 else input
     if not static_int(n):
         return clone(x)
     for _ in range(static_int(n)):

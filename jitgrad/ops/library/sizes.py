@@ -78,6 +78,17 @@ def size_list(args: Sequence[Any]) -> tuple[Any, ...]:
     return tuple([size_of(s) for s in args])
 
 
+def new_size(size: Sequence[Any]) -> tuple[Any, ...]:
+    """The size of a new tensor. Symbolic sizes are checked where the tensor is made."""
+    if not size:
+        raise TypeError("a size is needed: ints, or a tuple of them")
+    sizes = size_list(size)
+    for s in sizes:
+        if isinstance(s, int) and s < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {s}: {text(sizes)}")
+    return sizes
+
+
 def size_of(s: Any) -> Any:
     """One size: an int or a symbolic int. TypeError for anything else."""
     if type(s) is int or (isinstance(s, SymNumber) and s.number_type is not float):

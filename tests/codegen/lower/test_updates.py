@@ -131,3 +131,32 @@ def test_ways_through_nested_branches_are_followed_once():  # by every output of
     x = torch.ones(3)
     for a, b in zip(torch.script(many_in_nested_branches)(x, 9), many_in_nested_branches(x, 9), strict=True):
         assert torch.equal(a, b)
+
+
+def counts(x):
+    n = x.shape[0]
+    ones = torch.ones(n, dtype=torch.int64)
+    return torch.bincount(ones), torch.zeros(3).index_add(0, ones, torch.ones(n)), torch.zeros(3).scatter_add(
+        0, ones, torch.ones(n)), torch.zeros(2, 2).index_put((ones, ones), torch.tensor(2.0), accumulate=True)
+
+
+def writes(x):
+    ones, y = torch.ones(x.shape[0], dtype=torch.int64), torch.zeros(3)
+    y[ones] = 5.0
+    return y, torch.zeros(3).scatter(0, ones, 2.0), torch.zeros(3).index_fill(0, ones, 2.0)
+
+
+def slopes(x):
+    w = torch.ones(4).requires_grad_()
+    w[torch.ones(x.shape[0], dtype=torch.int64)].sum().backward()
+    return (w.grad,)
+
+
+@pytest.mark.parametrize("f", [counts, writes, slopes], ids=lambda f: f.__name__)
+def test_equal_places_and_values(f):
+    """What is written is the same for each place of the space, and still written as often as there are places."""
+    script = torch.script(f)
+    for n in (3, 0, 1, 2, 65):
+        x = torch.ones(n)
+        for ours, eager in zip(script(x), f(x), strict=True):
+            assert ours.tolist() == eager.tolist()

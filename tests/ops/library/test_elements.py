@@ -104,6 +104,17 @@ def test_cuts_places_and_sizes() -> None:
     assert torch.kaiser_window(1).tolist() == [1.0]
 
 
+def test_powers_of_two_keep_the_dtype() -> None:
+    k = torch.tensor([3, -2])
+    for d in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        for run in (torch.ldexp, torch.script(torch.ldexp)):
+            found = run(torch.tensor([1.5, 2.0], dtype=d), k)
+            assert (found.dtype, found.tolist()) == (d, [12.0, 0.5])
+    assert torch.ldexp(torch.tensor(2.0**-1000, dtype=torch.float64), torch.tensor([1500])).tolist() == [2.0**500]
+    with pytest.raises(NotImplementedError, match="ldexp_cpu_exp"):
+        torch.ldexp(torch.ones(1), torch.tensor([True]))
+
+
 def test_draws() -> None:
     """Medians and means of many draws, and the same ones in a script."""
     torch.manual_seed(0)
@@ -177,3 +188,32 @@ def test_ranges_that_lead_nowhere() -> None:
     assert torch.range(1, 1).tolist() == [1.0]
     with pytest.raises(TypeError):
         torch.nextafter(torch.zeros(1), 2)
+
+
+def enlarged(x: Any) -> Any:
+    return torch.nn.functional.interpolate(x, size=(3, 7), mode="bilinear", align_corners=False)
+
+
+def test_bytes_between_bytes() -> None:
+    """What PyTorch gives: weights of 15 bits, a rounded byte after each axis, the last axis first."""
+    x = (torch.arange(20) * 37 % 256).reshape(1, 1, 4, 5).to(torch.uint8)
+    expected = [[31, 52, 66, 62, 88, 115, 136],
+                [150, 171, 161, 96, 122, 94, 42],
+                [55, 76, 103, 129, 155, 164, 160]]
+    for run in (enlarged, torch.script(enlarged)):
+        assert run(x)[0, 0].tolist() == expected
+
+
+def test_operands_of_several_dtypes() -> None:
+    i = torch.ones(2, 3, dtype=torch.int32)
+    assert torch.addr(i, i[:, 0], torch.ones(3), beta=0.5, alpha=2)[0].tolist() == [2.5] * 3
+    assert torch.diff(i, append=torch.ones(2, 1)).dtype is torch.float32
+    assert torch.zeros(size=()).shape == torch.ones(2).new_zeros(size=()).shape == ()
+    assert torch.corrcoef(torch.tensor([[1.0, 2.0]])).tolist() == 1.0
+    assert torch.script(lambda x: x.sum_to_size(2, 3))(i.bool()).dtype is torch.bool
+    assert torch.tril(i.T).is_contiguous()
+    assert torch.zeros(2, dtype=torch.bool).fill_(2j).tolist() == [True, True]
+    for call in (lambda: torch.linalg.vector_norm(i[:0].float(), float("inf")), lambda: i.is_same_size(2),
+                 lambda: i.to(torch.uint8).index_add(0, torch.tensor([0]), i[:1].to(torch.uint8), alpha=300)):
+        with pytest.raises((RuntimeError, TypeError)):
+            call()

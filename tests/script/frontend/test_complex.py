@@ -505,3 +505,33 @@ def test_spectra() -> None:
     window = torch.hann_window(8)
     found = torch.script(spectrum)(x, window)
     np.testing.assert_allclose(found.detach(), spectrum(x, window).detach(), atol=1e-6)
+
+
+def by_nothing(z: Any, n: Any) -> Any:
+    zero = z * 0
+    return z / 0.0, z / n, z / zero.real, 1.0 / zero, (1 + 1j) / zero, torch.reciprocal(zero), zero / zero
+
+
+def test_quotients_by_zero() -> None:
+    """Each part by itself, as NumPy has it and torch of divisors that are real."""
+    inf, nan = float("inf"), float("nan")
+    for parts in ([1 + 2j, 3 - 1j], [0j, complex(inf, 1)], [complex(nan, 1), -0j]):
+        z = torch.tensor(parts)
+        for ours, expected in zip(torch.script(by_nothing)(z, 0.0), by_nothing(z, 0.0), strict=True):
+            np.testing.assert_array_equal(ours.real, expected.real)
+            np.testing.assert_array_equal(ours.imag, expected.imag)
+    assert (torch.tensor([1 + 2j]) / 0.0).tolist() == [complex(inf, inf)]
+
+
+def parts_of(z: Any, x: Any) -> Any:
+    x[0] = 1 + 0j
+    x[1] = z[0]
+    return x, torch.zeros(2).fill_(z[1]), torch.as_tensor(z, dtype=torch.float32)
+
+
+def test_complex_numbers_as_reals() -> None:
+    z = torch.tensor([1 + 2j, 3 - 1j])
+    for run in (parts_of, torch.script(parts_of)):
+        with pytest.warns(UserWarning, match="discards the imaginary part"):
+            found = run(z, torch.zeros(2))
+        assert [y.tolist() for y in found] == [[1.0, 1.0], [3.0, 3.0], [1.0, 3.0]]

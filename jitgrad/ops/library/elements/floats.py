@@ -29,8 +29,15 @@ def frexp(input: AnyTensor[Tensor]) -> frexp_result:
 
 
 def ldexp(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
-    """input * 2^other; infinite where 2^other alone is, as in torch."""
-    return mul(input, pow(2.0, require_tensor("ldexp", other, "other", 2)))
+    """input * 2^other, in input's dtype for integers other; else infinite where 2^other alone is, as in torch."""
+    require_tensor("ldexp", other, "other", 2)
+    if not input.dtype.is_floating_point or other.dtype.is_inexact:
+        return mul(input, pow(2.0, other))
+    if other.dtype is bool_:
+        raise NotImplementedError("\"ldexp_cpu_exp\" not implemented for 'Bool'")
+    exponent = cast(other, float64)
+    half = apply("floor", exponent * 0.5)  # the power may be too large where the product is not
+    return cast(cast(input, float64) * pow(2.0, half) * pow(2.0, exponent - half), input.dtype)
 
 
 def float_power(input: AnyTensor[Tensor] | Number, exponent: AnyTensor[Tensor] | Number) -> Any:

@@ -8,7 +8,7 @@ from jitgrad import dtypes
 from jitgrad.device import resolve
 from jitgrad.ops.library.core import apply, as_operand, cast, create, named
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.sizes import require, size_of
+from jitgrad.ops.library.sizes import minimum, require, size_of
 
 __library__ = True
 
@@ -26,10 +26,8 @@ def _places(name: str, length: Any, periodic: bool, dtype: Any, device: Any) -> 
 
 def _finished(window: Any, length: Any, dtype: Any, requires_grad: bool) -> Any:
     """The window in its dtype; one of one place is 1."""
-    one = size_of(length) == 1
-    if isinstance(one, bool):
-        window = window * 0.0 + 1.0 if one else window
-    made = cast(window, dtypes.given(dtype))
+    many = as_operand(minimum(size_of(length), 2) - 1, dtypes.float64)  # 0 or 1
+    made = cast(window * many + (1.0 - many), dtypes.given(dtype))
     return made.requires_grad_() if requires_grad else made
 
 

@@ -103,7 +103,9 @@ def mv(input: AnyTensor[Tensor], vec: AnyTensor[Tensor]) -> Tensor:
     """A matrix times a vector."""
     if not (isinstance(input, AnyTensor) and isinstance(vec, AnyTensor)):
         return of_others("mv", input, vec, "vec")
-    if axis(0, input.ndim) or input.ndim != 2 or vec.ndim != 1:
+    if input.ndim == 0:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    if input.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.ndim}, {vec.ndim}")
     if mode.low is not None:
         input, vec = lower(input, "cuda"), lower(vec, "cuda")
@@ -160,9 +162,10 @@ def addr(input: AnyTensor[Tensor], vec1: AnyTensor[Tensor], vec2: AnyTensor[Tens
     """beta * input + alpha * outer(vec1, vec2)."""
     input, vec1, vec2 = lower(input, "cuda"), lower(vec1, "cuda"), lower(vec2, "cuda")
     product = outer(vec1, vec2)
-    if number_type(alpha) is bool and result_dtype(input, product) is not bool_:
+    d = result_dtype(input, product)
+    if number_type(alpha) is bool and d is not bool_:
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
-    return binary("add", _scaled(product, alpha), _scaled(input, beta))
+    return binary("add", _scaled(cast(product, d), alpha), _scaled(cast(input, d), beta))
 
 
 def baddbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTensor[Tensor], *, beta: Number = 1,

@@ -12,6 +12,7 @@ from jitgrad.ops.library.linear_algebra._checks import square
 from jitgrad.ops.library.linear_algebra.factors import svdvals
 from jitgrad.ops.library.linear_algebra.solutions import inv_ex
 from jitgrad.ops.library.reduce import amax, amin, vector_norm
+from jitgrad.ops.library.shapes.shape import some
 from jitgrad.ops.library.sizes import axis
 
 __library__ = True
@@ -75,9 +76,7 @@ def matrix_norm(A: AnyTensor[Tensor], ord: Any = "fro", dim: Any = (-2, -1), kee
 
 def _largest(x: Any, over: int, keepdim: bool = False) -> Any:
     """The largest of numbers that are not negative along an axis; of none of them 0, as in torch."""
-    if isinstance(x.shape[over], int) and x.shape[over] == 0:
-        return apply("sum", x, axes=(over,), keepdim=keepdim)
-    return amax(x, over, keepdim)
+    return amax(some(x, over, 0.0), over, keepdim)
 
 
 def cond(A: AnyTensor[Tensor], p: Any = None) -> Tensor:

@@ -212,7 +212,7 @@ def index_add(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], sour
             require_equal(p, q, lambda: "source tensor shape must match self tensor shape, excluding the specified "
                                         "dimension.")
     if not isinstance(alpha, int) or alpha != 1:
-        source = apply("mul", source, as_operand(alpha, source.dtype))
+        source = apply("mul", source, written_operand(alpha, source.dtype))
     return _put_slices("index_add", input, a, i, source, True)
 
 
@@ -344,6 +344,7 @@ def bincount(input: AnyTensor[Tensor], weights: AnyTensor[Tensor] | None = None,
         raise not_implemented("bincount", input.dtype)
     if input.ndim != 1:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    require(minlength >= 0, RuntimeError, "minlength should be >= 0")
     i = cast(input, int64)
     most = backend().item(apply("amax", apply("pad", i, pads=((1, 0),), value=-1), axes=(0,), keepdim=False))
     length = maximum(most + 1, minlength)

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.dtypes import int64
+from jitgrad.dtypes import int32, int64
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, select_number
 from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, require_tensor, written_operand
 from jitgrad.ops.library.keywords import complete
+from jitgrad.ops.library.shapes import shape as _shape
 from jitgrad.ops.library.shapes.shape import chunk, clone, narrow, split, tensor_split
 from jitgrad.ops.library.sizes import (Size, axis, maximum, minimum, require, require_equal, require_slice, same_shape,
                                        size_list, size_of, static_int, text)
@@ -135,13 +136,18 @@ def sum_to_size(input: AnyTensor[Tensor], *size: Any) -> Tensor:
     if not fits:
         raise RuntimeError(f"size {{{text(shape)}}} is not expandable to size {{{text(input.shape)}}}.")
     x: Any = input
-    if same_shape(shape, x.shape):
+    if not x.dtype.is_inexact and x.dtype is not int64:  # what is summed is int64, what is not stays as it is
+        shape, sizes = (tuple(map(static_int, s)) for s in (shape, x.shape))
+    else:
+        sizes = x.shape
+    if same_shape(shape, sizes):
         return x if shape or not x.dtype.is_inexact else clone(x)
     return apply("sum_to", x if x.dtype.is_inexact else cast(x, int64), shape=shape)
 
 
 def is_same_size(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> bool:
     """Whether two tensors have one shape."""
+    require_tensor("is_same_size", other, "other")
     same: Any = input.ndim == other.ndim
     for m, n in zip(input.shape, other.shape, strict=False):
         same = select_number(m == n, same, False)
@@ -179,7 +185,29 @@ def unravel_index(indices: AnyTensor[Tensor], shape: Any) -> tuple[Tensor, ...]:
     return tuple(reversed(found))
 
 
+
+# --- numbers -------------------------------------------------------------------------------------------------------
+
+
+def repeat_interleave(input: AnyTensor[Tensor] | None = None, repeats: Any = None, dim: int | None = None, *,
+                      output_size: Any = None) -> Tensor:
+    """`shape.repeat_interleave`; of one vector, by either name, the numbers 0, 1, ..., each as often as it says."""
+    if input is not None and repeats is not None:
+        return _shape.repeat_interleave(input, repeats, dim, output_size=output_size)
+    times: Any = require_tensor("repeat_interleave", repeats if input is None else input, "repeats")
+    if times.dtype not in (int64, int32):
+        raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{times.dtype.word}'")
+    if times.ndim != 1:
+        raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+    numbers = create("arange", times, length=times.shape[0], dtype=times.dtype)
+    found = _shape.repeat_interleave(numbers, times, 0)
+    if output_size is not None:
+        require_equal(found.shape[0], output_size, lambda: "allocated size does not match required size")
+    return found
+
+
 complete(globals())
 
-__all__ = ["broadcast_shapes", "dsplit", "hsplit", "is_same_size", "is_signed", "narrow_copy", "slice_scatter",
-           "split_with_sizes", "unravel_index", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "vsplit"]
+__all__ = ["broadcast_shapes", "dsplit", "hsplit", "is_same_size", "is_signed", "narrow_copy",
+           "repeat_interleave", "slice_scatter", "split_with_sizes", "unravel_index", "unsafe_chunk",
+           "unsafe_split", "unsafe_split_with_sizes", "vsplit"]

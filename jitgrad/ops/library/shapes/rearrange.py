@@ -109,7 +109,8 @@ def _triangle(comparison: str, input: AnyTensor[Tensor], diagonal: Any = 0) -> T
     rows = apply("unsqueeze", create("arange", input, length=input.shape[-2], dtype=int64), axis=1)
     columns = create("arange", input, length=input.shape[-1], dtype=int64)
     kept = apply(comparison, apply("sub", columns, rows), backend().lift(diagonal, int64))
-    return apply("where", kept, input, backend().lift(0, input.dtype))
+    made: Any = apply("where", kept, input, backend().lift(0, input.dtype))
+    return made.contiguous()  # in row order wherever input lies
 
 
 tril = bind(_triangle, "le", "tril", "The elements on and below a diagonal, zeros elsewhere.")

@@ -22,6 +22,9 @@ def _is_minus_one(size: Any) -> bool:
 
 def infer_shape(shape: Sequence[Any], sizes: Sequence[Any]) -> tuple[Any, ...]:
     """`shape` with its -1 replaced so that it holds as many elements as `sizes`."""
+    bad = [(i, s) for i, s in enumerate(shape) if isinstance(s, int) and s < -1]
+    if bad:
+        raise RuntimeError(f"invalid shape dimension {bad[0][1]} at index {bad[0][0]} of shape {text(shape)}")
     unknown = [i for i, s in enumerate(shape) if _is_minus_one(s)]
     if not unknown:
         return tuple(shape)
@@ -43,9 +46,6 @@ def reshape(input: AnyTensor[Tensor], shape: Sequence[Any]) -> Tensor:
     """
     sizes = input.shape
     shape = infer_shape(size_list((shape,)), sizes)
-    if any(isinstance(s, int) and s < 0 for s in shape):
-        bad = next(s for s in shape if isinstance(s, int) and s < 0)
-        raise RuntimeError(f"invalid shape dimension {bad}")
     return alias(input) if same_shape(shape, sizes) else apply("reshape", input, shape=shape)
 
 
@@ -189,6 +189,8 @@ def expand(input: AnyTensor[Tensor], sizes: Sequence[Any]) -> Tensor:
                            f"number of dimensions in the tensor ({len(s)})")
     if any(_is_minus_one(d) for d in sizes[:lead]):
         raise RuntimeError("The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension 0")
+    if any(isinstance(d, int) and d < -1 for d in sizes):
+        raise RuntimeError(f"The expanded size of the tensor must not be negative, got {text(sizes)}")
     result = expand_to(input, (*sizes[:lead], *[s[i] if _is_minus_one(d) else d for i, d in enumerate(sizes[lead:])]))
     return alias(input) if result is input else result
 
@@ -222,9 +224,10 @@ def repeat(input: AnyTensor[Tensor], sizes: Sequence[Any]) -> Tensor:
     lead = len(sizes) - input.ndim
     if lead < 0:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
-    for times in sizes:
-        require(times >= 0, RuntimeError, "Trying to create tensor with negative dimension: repeat() of ", times)
     s = ((1,) * lead) + tuple(input.shape)
+    for n, times in zip(s, sizes, strict=True):
+        require(n * times >= 0, RuntimeError, "Trying to create tensor with negative dimension ", n * times)
+    sizes = tuple([maximum(times, 0) for times in sizes])  # of nothing, any number
     ones = [s[i] if j else 1 for i in range(len(s)) for j in (0, 1)]
     tiled = [s[i] if j else sizes[i] for i in range(len(s)) for j in (0, 1)]
     tall = apply("expand", apply("reshape", input, shape=tuple(ones)), shape=tuple(tiled))
@@ -261,6 +264,8 @@ def _repeat_each(input: AnyTensor[Tensor], repeats: AnyTensor[Tensor], a: int, o
     require_equal(repeats.shape[0], input.shape[a],
                   lambda: "repeats must have the same size as input along dim, but got repeats.size(0) = "
                           f"{repeats.shape[0]} and input.size({a}) = {input.shape[a]}")
+    least = backend().item(apply("amin", apply("pad", repeats, pads=((0, 1),), value=0), axes=(0,), keepdim=False))
+    require(least >= 0, RuntimeError, "repeats can not be negative")
     ends = apply("cumsum", apply("cast", repeats, dtype=int64), axis=0)
     total = output_size if output_size is not None else backend().item(
         apply("sum", apply("cast", repeats, dtype=int64), axes=(0,), keepdim=False))
@@ -280,6 +285,14 @@ def take_slice(input: Any, a: int, start: Any, length: Any, step: Any = 1) -> An
             length, input.shape[a]):
         return input
     return apply("slice", input, axis=a, start=start, length=length, step=step)
+
+
+def some(x: Any, axis: int, value: Any) -> Any:
+    """x, of one `value` along an axis where it has nothing; x itself where it is known to have something."""
+    few = 1 - minimum(x.shape[axis], 1)
+    if isinstance(few, int) and few == 0:
+        return x
+    return apply("pad", x, pads=tuple([(0, few if a == axis else 0) for a in range(x.ndim)]), value=value)
 
 
 def _part(input: Any, a: int, start: Any, length: Any) -> Any:
@@ -344,6 +357,9 @@ def split(tensor: AnyTensor[Tensor], split_size_or_sections: Any, dim: int = 0) 
         if isinstance(n, int) and n == 0:
             return (alias(tensor),)
         raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
+    if not isinstance(size, int):
+        require(size > 0, RuntimeError, "split_size can only be 0 if dimension size is 0, but got dimension size of ",
+                n)
     known = isinstance(n, int) and isinstance(size, int)
     return _pieces(tensor, a, n, size, ceil_div(n, size) if known else backend().pieces(n, size))
 
@@ -409,5 +425,5 @@ def unbind(input: AnyTensor[Tensor], dim: int = 0) -> tuple[Tensor, ...]:
 complete(globals())
 
 __all__ = ["broadcast_to", "chunk", "clone", "flatten", "moveaxis", "movedim", "narrow", "permute", "ravel",
-           "repeat_interleave", "reshape", "select", "split", "squeeze", "swapaxes", "swapdims", "t", "tensor_split",
+           "reshape", "select", "split", "squeeze", "swapaxes", "swapdims", "t", "tensor_split",
            "tile", "transpose", "unbind", "unflatten", "unsqueeze"]

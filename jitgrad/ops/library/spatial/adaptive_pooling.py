@@ -8,7 +8,7 @@ from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.classes import require_kernel
 from jitgrad.ops.library.core import apply, as_operand, bind, cast, create, require_tensor
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.sizes import product, require, same_size, text
+from jitgrad.ops.library.sizes import maximum, product, require, same_size, text
 
 __library__ = True
 
@@ -27,6 +27,9 @@ def _adaptive_sizes(fn: str, rank: int, input: Any, output_size: Any) -> tuple[A
     x = input if batched else apply("unsqueeze", input, axis=0)
     own = tuple(x.shape)[2:]
     shape = tuple([n if m is None else m for n, m in zip(own, sizes, strict=True)])
+    for m in shape:
+        require(m >= 0, RuntimeError, f"{fn}: elements of output_size must be greater than or equal to 0 but received ",
+                m)
     for n in own:
         require(n >= 1, RuntimeError, f"{fn}(): Expected input to have non-zero size for non-batch dimensions, but "
                 "input has sizes ", text(input.shape), " with a dimension being empty")
@@ -46,7 +49,7 @@ def _spread(x: Any, axis: int, m: Any) -> tuple[Any, Any, Any]:
     one = as_operand(1, int64)
     reach = apply("sub", apply("add", apply("mul", apply("add", i, one), size), count), one)
     end = apply("floor_divide", reach, count)
-    length = (n + m - 2) // m + 1  # ceil(n / m), and one where windows begin inside elements
+    length = (n + m - 2) // maximum(m, 1) + 1  # ceil(n / m), and one where windows begin inside elements
     steps = create("arange", x, length=length, dtype=int64)
     place = apply("add", apply("unsqueeze", start, axis=1), steps)
     counts = apply("lt", place, apply("unsqueeze", end, axis=1))

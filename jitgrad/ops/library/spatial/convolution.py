@@ -11,7 +11,7 @@ from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import apply, bind, cast, require_tensor
 from jitgrad.ops.library.elements.parts import complex, imag, real
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.sizes import joined, per_axis, require, require_equal, static_int, text
+from jitgrad.ops.library.sizes import joined, minimum, per_axis, product, require, require_equal, static_int, text
 
 __library__ = True
 
@@ -199,12 +199,16 @@ def _conv_transpose(rank: int, input: AnyTensor[Tensor], weight: AnyTensor[Tenso
     require_equal(x.shape[1], channels, lambda: (
         f"Given transposed=1, weight of size {text(w.shape)}, expected input{text(x.shape)} to have {channels} "
         f"channels, but got {x.shape[1]} channels instead"))
+    some = minimum(product(x.shape[:2]), 1)
+    for n in tuple(x.shape)[2:]:
+        require(n >= some, RuntimeError, "Only zero batch or zero channel inputs are supported, but got input shape: ",
+                text(x.shape))
     sizes = []
     for n, k, s, p, e, d in zip(tuple(x.shape)[2:], tuple(w.shape)[2:], call.stride, pads, extra, call.dilation,
                                 strict=True):
         sizes.append((n - 1) * s - 2 * p + d * (k - 1) + e + 1)
     for size in sizes:
-        require(size >= 0, RuntimeError, "Given input size per channel: (", *joined(tuple(x.shape)[2:], " x "),
+        require(size >= some, RuntimeError, "Given input size per channel: (", *joined(tuple(x.shape)[2:], " x "),
                 "). Calculated output size per channel: (", *joined(sizes, " x "), "). Output size is too small")
     call.require_kernel(input, True)
     y = apply("conv_transpose", x, w, shape=(x.shape[0], call.channels, *sizes), stride=call.stride, padding=pads,

@@ -1,16 +1,17 @@
 """Images of other sizes: padding by what is there, nearest and interpolated elements, pixels into channels and back."""
 
 from collections.abc import Sequence
+from functools import partial, reduce
 from typing import Any
 
-from jitgrad.dtypes import bool_, dtype, float32, int64
+from jitgrad.dtypes import bool_, dtype, float32, float64, int64, uint8
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.classes import along
 from jitgrad.ops.library.core import apply, as_operand, cast, create, require_tensor
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import clone, take_slice
-from jitgrad.ops.library.sizes import maximum, require, size_of, static_int, text
+from jitgrad.ops.library.sizes import maximum, require, same_size, size_of, static_int, text
 
 __library__ = True
 
@@ -83,6 +84,10 @@ def _padded(x: Any, axis: int, before: Any, after: Any, mode: str, number: int, 
 # --- other sizes ---------------------------------------------------------------------------------------------------
 
 
+#: for a result's elements along an axis, where they take the input's elements, and with which weights
+Taps = list[tuple[Any, Any]]
+
+
 def _ratio(n: Any, out: Any, ratio: Any, d: dtype) -> Any:
     """Elements of the input per element of the result, 0-dim."""
     if ratio is not None:
@@ -114,32 +119,41 @@ def _source(x: Any, n: Any, out: Any, ratio: Any, align: bool, d: dtype) -> Any:
     return apply("sub", at, as_operand(0.5, d))
 
 
-def _linear(x: Any, axis: int, out: Any, ratio: Any, align: bool) -> Any:
-    n, d = x.shape[axis], x.dtype
+def _linear(x: Any, axis: int, out: Any, ratio: Any, align: bool, d: dtype) -> Taps:
+    n = x.shape[axis]
     at = apply("maximum", _source(x, n, out, ratio, align, d), as_operand(0, d))
     first = _clipped(cast(apply("floor", at), int64), n)
-    second = _clipped(apply("add", first, as_operand(1, int64)), n)
     part = apply("minimum", apply("sub", at, cast(first, d)), as_operand(1, d))
-    part = along(part, x.ndim, axis)
-    a, b = (apply("index", x, i, axes=(axis,)) for i in (first, second))
-    return apply("add", apply("mul", a, apply("sub", as_operand(1, d), part)), apply("mul", b, part))
+    return [(first, apply("sub", as_operand(1, d), part)),
+            (_clipped(apply("add", first, as_operand(1, int64)), n), part)]
 
 
-def _cubic(x: Any, axis: int, out: Any, ratio: Any, align: bool) -> Any:
+def _cubic(x: Any, axis: int, out: Any, ratio: Any, align: bool, d: dtype) -> Taps:
     """Keys' convolution with a = -3/4. Source: Keys, "Cubic convolution interpolation", 1981."""
-    n, d = x.shape[axis], x.dtype
+    n = x.shape[axis]
     at = _source(x, n, out, ratio, align, d)
     below = apply("floor", at)
-    t = apply("sub", at, below)
-    start = cast(below, int64)
-    total = None
-    for k in range(-1, 3):
-        distance = apply("abs", apply("sub", t, as_operand(k, d)))
-        weight = along(_keys(distance, d, near=k in (0, 1)), x.ndim, axis)
-        term = apply("mul", apply("index", x, _clipped(apply("add", start, as_operand(k, int64)), n), axes=(axis,)),
-                     weight)
-        total = term if total is None else apply("add", total, term)
-    return total
+    t, start = apply("sub", at, below), cast(below, int64)
+    return [(_clipped(apply("add", start, as_operand(k, int64)), n),
+             _keys(apply("abs", apply("sub", t, as_operand(k, d))), d, near=k in (0, 1))) for k in range(-1, 3)]
+
+
+def _between(x: Any, axis: int, taps: Taps) -> Any:
+    """The sums of taps along an axis."""
+    terms = [apply("mul", apply("index", x, i, axes=(axis,)), along(weight, x.ndim, axis)) for i, weight in taps]
+    return reduce(partial(apply, "add"), terms)
+
+
+def _between_bytes(x: Any, axis: int, taps: Taps) -> Any:
+    """The sums of taps of float64 along an axis of bytes: PyTorch's, whose weights are the integers of 16 bits that are
+    largest for this axis, rounded to bytes."""
+    largest = apply("amax", reduce(partial(apply, "maximum"), [weight for _, weight in taps]), axes=(0,), keepdim=False)
+    scale: Any = apply("where", largest * 2.0**15 + 0.5 >= 2.0**15, as_operand(2.0**14, float64),
+                       as_operand(2.0**15, float64))
+    whole = [(i, apply("trunc", weight * scale + apply("sign", weight) * 0.5)) for i, weight in taps]
+    found: Any = _between(cast(x, float64), axis, whole)
+    found = apply("floor", (found + scale * 0.5) / scale)
+    return cast(apply("minimum", apply("maximum", found, as_operand(0.0, float64)), as_operand(255.0, float64)), uint8)
 
 
 def _keys(s: Any, d: dtype, near: bool) -> Any:
@@ -164,14 +178,17 @@ def resize(input: AnyTensor[Tensor], sizes: Sequence[Any], ratios: Sequence[Any]
         for size in (n, out):
             require(size >= 1, RuntimeError, "Input and output sizes should be greater than 0, but got input (", n,
                     ") and output (", out, ")")
-    for number, out in enumerate(sizes):
+    bytes_ = x.dtype is uint8
+    for number, out in [*enumerate(sizes)][::-1 if bytes_ else 1]:
         axis, ratio = number + 2, None if ratios is None else ratios[number]
         if mode in ("nearest", "nearest-exact"):
             wide = _nearest(wide, axis, out, ratio, 0.5 if mode == "nearest-exact" else 0.0)
-        elif mode == "bicubic":
-            wide = _cubic(wide, axis, out, ratio, align_corners)
-        else:
-            wide = _linear(wide, axis, out, ratio, align_corners)
+        elif not bytes_:
+            wide = _between(wide, axis, (_cubic if mode == "bicubic" else _linear)(
+                wide, axis, out, ratio, align_corners, wide.dtype))
+        elif not same_size(out, wide.shape[axis]):
+            wide = _between_bytes(wide, axis, (_cubic if mode == "bicubic" else _linear)(
+                wide, axis, out, ratio, align_corners, float64))
     return cast(wide, x.dtype)
 
 

@@ -10,7 +10,7 @@ from jitgrad.ops.library.core import apply, as_operand, bind, cast, create, floa
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.rearrange import roll
 from jitgrad.ops.library.shapes.shape import take_slice
-from jitgrad.ops.library.sizes import axis, minimum, product, require, same_size, size_of
+from jitgrad.ops.library.sizes import axis, maximum, minimum, product, require, same_size, size_of
 
 __library__ = True
 
@@ -138,7 +138,7 @@ def _one(stem: str, input: AnyTensor[Tensor], n: Any = None, dim: int = -1, norm
     run, flag = _FAMILIES[stem]
     if not require_tensor(stem, input).ndim:
         raise IndexError("Dimension specified as -1 but tensor has no dimensions")
-    return run(stem, flag, input, None if n is None else (n,), (dim,), norm)
+    return run(stem, flag, input, None if n is None else (_length(n, 1),), (dim,), norm)
 
 
 def _two(stem: str, input: AnyTensor[Tensor], s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
@@ -191,7 +191,7 @@ def _frequencies(name: str, n: Any, d: float, dtype: Any, device: Any, requires_
     k = create("arange", resolve(device), length=length, dtype=dtypes.int64)
     if not half:  # the second half is negative
         k = apply("where", k < (count + 1) // 2, k, k - count)
-    made = apply("mul", cast(k, kind), as_operand(1.0 / (count * d), kind))
+    made = apply("mul", cast(k, kind), as_operand(1.0 / (maximum(count, 1) * d), kind))
     return made.requires_grad_() if requires_grad else made
 
 

@@ -9,7 +9,7 @@ from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, re
 from jitgrad.ops.library.creation import linspace
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.order import searchsorted
-from jitgrad.ops.library.shapes.shape import take_slice
+from jitgrad.ops.library.shapes.shape import some, take_slice
 from jitgrad.ops.library.sizes import product, require, size_of, static_int
 
 __library__ = True
@@ -31,9 +31,9 @@ class histogramdd_result(NamedTuple):
 
 def _ends(x: Any, low: Any, high: Any) -> tuple[Any, Any]:
     """Bounds as numbers: those given, or where they are equal the least and the largest element; one apart at least."""
-    if isinstance(low, (int, float)) and isinstance(high, (int, float)) and low == high and not (
-            isinstance(product(x.shape), int) and product(x.shape) == 0):
-        low, high = (backend().item(apply(name, x, axes=(0,), keepdim=False)) for name in ("amin", "amax"))
+    if isinstance(low, (int, float)) and isinstance(high, (int, float)) and low == high:
+        found = some(x, 0, low)
+        low, high = (backend().item(apply(name, found, axes=(0,), keepdim=False)) for name in ("amin", "amax"))
     same = low == high
     return select_number(same, low - 1, low), select_number(same, high + 1, high)
 
@@ -74,10 +74,9 @@ def _edges(x: Any, bins: Any, range: Any, number: int) -> Any:
         return bins
     if range is not None:
         low, high = range
-    elif isinstance(x.shape[0], int) and x.shape[0] == 0:
-        low, high = 0.0, 1.0
     else:
-        low, high = (backend().item(apply(name, x, axes=(0,), keepdim=False)) for name in ("amin", "amax"))
+        low, high = (backend().item(apply(name, some(x, 0, value), axes=(0,), keepdim=False))
+                     for name, value in (("amin", 0.0), ("amax", 1.0)))
     for end in (low, high):
         require(end - end == 0, RuntimeError, f"torch.histogramdd: dimension {number}'s range [", low, ", ", high,
                 "] is not finite")

@@ -61,9 +61,15 @@ class SymbolicBackend:
             if context.sizes.changed:
                 types = [x.type_ for x in operands]
                 attrs = {k: self.attribute(a) for k, a in attrs.items()}
+        made: Any = None
+        if op.spec is not None and op.name != "nonzero":
+            made = op.spec(*types, **attrs)
+            made = made if isinstance(made, tuple) else (made,)
+            given = {n for t in types for n in t.dims}
+            for type_ in made:
+                self.checker.made(type_.dims, given)
         if "view" in op.traits:
-            assert op.spec is not None
-            return heap.view(context, operands[0], op.name, attrs, op.spec(*types, **attrs))
+            return heap.view(context, operands[0], op.name, attrs, made[0])
         where = placement.together(op, operands)
         values = [heap.read(context, x) for x in operands]
         compose = op.compose if op.spec is None else None
@@ -77,7 +83,7 @@ class SymbolicBackend:
             type_ = TensorType(int64, (dims.dim(count), types[0].ndim))
             outputs = context.builder.emit(op.name, values, types=[type_], binds=(count,))
         else:
-            outputs = context.builder.emit(op.name, values, **attrs)
+            outputs = context.builder.emit(op.name, values, types=made, **attrs)
         results = tuple([heap.new_tensor(context, v) for v in outputs])
         for y in results:
             y.storage.made, y.storage.device = backward_name(op) if compose is None else "", where
@@ -308,6 +314,7 @@ class SymbolicBackend:
     def _words(self, op: str, shape: tuple[Size, ...], d: dtype | None, per_element: int) -> SymTensor:
         """Draw from the stream, which advances by a block for every four words."""
         context = self.context
+        self.checker.made(shape, ())
         if context.called_back and RANDOM not in context.decisions:
             raise Restart(RANDOM, "ignored functions may draw random numbers between those of the script")
         inputs = context.inputs

@@ -4,7 +4,7 @@ import functools
 from collections import Counter
 from typing import Any
 
-from jitgrad.dims import Call, Dim, Size, Symbol, dim, evaluate, product, substitute, symbols
+from jitgrad.dims import Atom, Call, Dim, Size, Symbol, dim, evaluate, product, substitute, symbols
 from jitgrad.ops.types import TensorType, Type, map_dims
 from jitgrad.script.graph.ir import Block, Node, Value, map_attr
 
@@ -216,10 +216,20 @@ class Sizes:
         for monomial, coefficient in size.terms:
             if monomial == ():
                 bound += coefficient
-            elif coefficient < 0 or any(a in self.signed if isinstance(a, Symbol) else not _nonnegative(a)
-                                        for a in monomial):
+            elif coefficient < 0 or not all(map(self._nonnegative, monomial)):
                 return False
         return bound >= low
+
+    def _nonnegative(self, atom: Atom) -> bool:
+        """Whether a symbol or a function of sizes is known to be >= 0."""
+        if isinstance(atom, Symbol):
+            return atom not in self.signed
+        if atom.fn in ("min", "max"):
+            return (any if atom.fn == "max" else all)(self.at_least(a, 0) for a in atom.args)
+        if atom.fn in ("mod", "floordiv"):
+            return isinstance(atom.args[1], int) and atom.args[1] > 0 and (
+                atom.fn == "mod" or self.at_least(atom.args[0], 0))
+        return True
 
 
 def _calls(size: Size) -> list[tuple[Size, int]]:
@@ -260,10 +270,3 @@ def _solved(a: Size, b: Size) -> tuple[Size, Size]:
                 if monomial[0] not in symbols(rest) or any(rest == call * n for call, n in _calls(rest)):
                     return dim(monomial[0]), rest
     return a, b
-
-
-def _nonnegative(call: Call) -> bool:
-    """Whether a function of sizes is: those that may see a signed symbol are not asked."""
-    if call.fn == "max" and any(isinstance(a, int) and a >= 0 for a in call.args):
-        return True
-    return call.fn == "bcast" or (call.fn == "mod" and isinstance(call.args[1], int) and call.args[1] > 0)

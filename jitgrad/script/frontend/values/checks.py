@@ -1,11 +1,11 @@
 """Checks of sizes and numbers: made now where what they compare is known, else nodes of the graph."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from jitgrad import dims
-from jitgrad.dims import Size, is_not_one
-from jitgrad.ops.checks import Checker, Message
+from jitgrad.dims import Call, Dim, Size, is_not_one
+from jitgrad.ops.checks import Checker, Message, listed
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers
@@ -26,6 +26,17 @@ def emit_check(context: Context, condition: Any, error: type[Exception], parts: 
     if condition is False:
         raise effects.raise_now(context, error, tuple(template), values)
     effects.emit(context, "check", numbers.value_of(context, condition), *values, error=error, template=tuple(template))
+
+
+def _numerator(size: Size) -> tuple[Size, Size]:
+    """(a, b) where size >= 0 is a >= b, without a division: (n - 3) // 2 + 1 >= 0 is n - 3 >= -2."""
+    if isinstance(size, Dim):
+        for monomial, coefficient in size.terms:
+            call = monomial[0] if len(monomial) == 1 and coefficient == 1 else None
+            rest = size - Dim(((monomial, 1),))
+            if isinstance(call, Call) and call.fn == "floordiv" and isinstance(call.args[1], int) and call.args[1] > 0:
+                return call.args[0], rest * -call.args[1]
+    return size, 0
 
 
 class SymbolicChecker(Checker):
@@ -79,8 +90,20 @@ class SymbolicChecker(Checker):
                                    numbers.compare(context, "eq", size, 1)), message, error)
 
     def at_least(self, a: Size, low: Size, message: Message, error: type[Exception] = RuntimeError) -> None:
-        condition = numbers.compare(self.context, "ge", size_number(a), size_number(low))
-        self._check(condition, message, error)
+        context = self.context
+        gap = context.sizes.canonical(a - low)
+        known = context.recall("at least zero") or ()
+        if any(context.sizes.at_least(gap - fact, 0) for fact in (0, *known)):
+            return
+        self._check(numbers.compare(context, "ge", size_number(a), size_number(low)), message, error)
+        context.remember("at least zero", (*known, gap))
+
+    def made(self, sizes: Sequence[Size], given: Container[Size]) -> None:
+        """The sizes of a tensor that is made are none of them negative; those of its operands are not."""
+        for n in sizes:
+            if n not in given and (not isinstance(n, int) or n < 0):
+                self.at_least(*_numerator(n), lambda n=n: (  # type: ignore[misc]
+                    f"Trying to create tensor with negative dimension {n}: {listed(sizes)}"))
 
     def index(self, i: Size, n: Size, message: Message) -> None:
         context = self.context
