@@ -245,9 +245,11 @@ def random_(input: AnyTensor[Tensor], from_: Any = None, to: Any = None, *, gene
 
 def bernoulli_(input: AnyTensor[Tensor], p: AnyTensor[Tensor] | Number = 0.5, *, generator: Any = None) -> Tensor:
     """Overwrite with 1 with probability p, else 0. RuntimeError for a number p that is none."""
-    if not isinstance(p, AnyTensor):
+    chance: Any = as_operand(p, float32)
+    if isinstance(p, AnyTensor):
+        chance = expand_to(chance, tuple(input.shape))
+    else:
         _require_chance(p)
-    chance = expand_to(as_operand(p, float32), tuple(input.shape))
     drawn = apply("lt", backend().draw("uniform", tuple(input.shape), float32, input, generator), chance)
     return write(input, cast(drawn, input.dtype))
 
