@@ -148,7 +148,7 @@ def section(space: str, folder: Path) -> tuple[list[str], dict[str, list[str]]]:
              "calls back in scripts": [name for name in ran if ways[name][0] == "call-back"],
              "different on CUDA": [name for name in called if on_cuda(space, name)],
              "different in CUDA scripts": [name for name in ran if ways[name][1]]}
-    of = (own, smooth, called, ran, called, ran)
+    of: tuple[list[Any], ...] = (own, smooth, called, ran, called, ran)
     shares = [share(len(whole) - len(lack), len(whole)) for whole, lack in zip(of, lacks.values(), strict=True)]
     return [f"`{space}`", *shares], lacks
 

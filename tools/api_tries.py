@@ -6,14 +6,21 @@ The GPU is the stand-in of `tests/cuda`: arrays on NumPy that take and refuse wh
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+
+def _gpu() -> contextlib.AbstractContextManager[Any]:
+    """A GPU, for the time of a `with`."""
+    gpu: contextlib.AbstractContextManager[Any] = importlib.import_module("tests.cuda.standin").installed()
+    return gpu
 
 
 def texts(space: str, name: str) -> list[str]:
@@ -79,13 +86,12 @@ def on_cuda(space: str, name: str) -> str:
     Where no call is known nothing differs.
     """
     import jitgrad
-    from tests.cuda import standin
 
     for needs in (False, True):
         text, _ = tried(jitgrad, space, name, needs)
         if text:
             expected = _observed(text, "cpu", needs)
-            with standin.installed():
+            with _gpu():
                 reason = _difference(expected, _observed(text, "cuda", needs))
             if reason:
                 return f"{text}: {reason}"
@@ -125,7 +131,7 @@ def _difference(expected: Any, found: Any) -> str:
     return ""
 
 
-def _in_script(space: str, name: str, text: str, folder: Path) -> tuple[Callable[..., Any], list[str]]:
+def _in_script(space: str, name: str, text: str, folder: Path) -> tuple[Any, list[str]]:
     """A script that makes a call, and what it is called with."""
     import jitgrad
     from tests.calls.arguments import TENSORS
@@ -149,7 +155,6 @@ def scripted(space: str, name: str, folder: Path) -> tuple[str, str]:
     from jitgrad import config
     from jitgrad.codegen.lower.block import RULES
     from jitgrad.ops import OPS
-    from tests.cuda import standin
 
     text, expected = tried(jitgrad, space, name, needs=False)
     if not text:
@@ -170,7 +175,7 @@ def scripted(space: str, name: str, folder: Path) -> tuple[str, str]:
     try:
         with _quietly(jitgrad, "cpu"):
             function.kernels(*given("cpu"), device="cuda")
-        with standin.installed(), config.override(interpret=True), _quietly(jitgrad, "cuda"):
+        with _gpu(), config.override(interpret=True), _quietly(jitgrad, "cuda"):
             reason = _difference(expected, function(*given("cuda")))
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
