@@ -90,15 +90,15 @@ def on_cuda(space: str, name: str) -> str:
     for needs in (False, True):
         text, _ = tried(jitgrad, space, name, needs)
         if text:
-            expected = _observed(text, "cpu", needs)
+            expected = observed(text, "cpu", needs)
             with _gpu():
-                reason = _difference(expected, _observed(text, "cuda", needs))
+                reason = difference(expected, observed(text, "cuda", needs))
             if reason:
                 return f"{text}: {reason}"
     return ""
 
 
-def _observed(text: str, where: str, needs: bool) -> Any:
+def observed(text: str, where: str, needs: bool) -> Any:
     """What a call gives on a device, and the gradients that reach its tensors if that `needs` any; or its error."""
     import jitgrad
 
@@ -114,7 +114,7 @@ def _observed(text: str, where: str, needs: bool) -> Any:
     return result, [x.grad for x in given.values()]
 
 
-def _difference(expected: Any, found: Any) -> str:
+def difference(expected: Any, found: Any) -> str:
     """How a result on a GPU is not one on the CPU brought there; "" where it is."""
     import jitgrad
 
@@ -176,7 +176,7 @@ def scripted(space: str, name: str, folder: Path) -> tuple[str, str]:
         with _quietly(jitgrad, "cpu"):
             function.kernels(*given("cpu"), device="cuda")
         with _gpu(), config.override(interpret=True), _quietly(jitgrad, "cuda"):
-            reason = _difference(expected, function(*given("cuda")))
+            reason = difference(expected, function(*given("cuda")))
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
     return "call-back" if back else "native", f"{text}: {reason}" if reason else ""
