@@ -1,9 +1,10 @@
 """Images of other sizes: padding by what is there, nearest and interpolated elements, pixels into channels and back."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.dtypes import bool_, dtype, float32, int64
+from jitgrad.dtypes import bool_, dtype, float32, float64, int64, uint8
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.classes import along
@@ -105,47 +106,42 @@ def _nearest(x: Any, axis: int, out: Any, ratio: Any, shift: float) -> Any:
     return apply("index", x, _clipped(cast(apply("floor", at), int64), n), axes=(axis,))
 
 
+def _spaces(n: Any, out: Any, d: dtype) -> Any:
+    """The same where the corner elements' centres coincide."""
+    return apply("div", as_operand(n - 1, d), apply("maximum", as_operand(out - 1, d), as_operand(1, d)))
+
+
 def _source(x: Any, n: Any, out: Any, ratio: Any, align: bool, d: dtype) -> Any:
     """Where the result's elements lie among the input's."""
     if align:
-        spaces = apply("maximum", as_operand(out - 1, d), as_operand(1, d))
-        return apply("mul", _places(x, out, d, 0.0), apply("div", as_operand(n - 1, d), spaces))
+        return apply("mul", _places(x, out, d, 0.0), _spaces(n, out, d))
     at = apply("mul", _places(x, out, d, 0.5), _ratio(n, out, ratio, d))
     return apply("sub", at, as_operand(0.5, d))
 
 
-def _linear(x: Any, axis: int, out: Any, ratio: Any, align: bool) -> Any:
-    n, d = x.shape[axis], x.dtype
+def _linear(x: Any, n: Any, out: Any, ratio: Any, align: bool, d: dtype) -> list[tuple[Any, Any]]:
     at = apply("maximum", _source(x, n, out, ratio, align, d), as_operand(0, d))
     first = _clipped(cast(apply("floor", at), int64), n)
     second = _clipped(apply("add", first, as_operand(1, int64)), n)
     part = apply("minimum", apply("sub", at, cast(first, d)), as_operand(1, d))
-    part = along(part, x.ndim, axis)
-    a, b = (apply("index", x, i, axes=(axis,)) for i in (first, second))
-    return apply("add", apply("mul", a, apply("sub", as_operand(1, d), part)), apply("mul", b, part))
+    return [(first, apply("sub", as_operand(1, d), part)), (second, part)]
 
 
-def _cubic(x: Any, axis: int, out: Any, ratio: Any, align: bool) -> Any:
+def _cubic(x: Any, n: Any, out: Any, ratio: Any, align: bool, d: dtype) -> list[tuple[Any, Any]]:
     """Keys' convolution with a = -3/4. Source: Keys, "Cubic convolution interpolation", 1981."""
-    n, d = x.shape[axis], x.dtype
     at = _source(x, n, out, ratio, align, d)
     below = apply("floor", at)
-    t = apply("sub", at, below)
-    start = cast(below, int64)
-    total = None
-    for k in range(-1, 3):
-        distance = apply("abs", apply("sub", t, as_operand(k, d)))
-        weight = along(_keys(distance, d, near=k in (0, 1)), x.ndim, axis)
-        term = apply("mul", apply("index", x, _clipped(apply("add", start, as_operand(k, int64)), n), axes=(axis,)),
-                     weight)
-        total = term if total is None else apply("add", total, term)
-    return total
+    t, start = apply("sub", at, below), cast(below, int64)
+    return [(_clipped(apply("add", start, as_operand(k, int64)), n),
+             _keys(apply("abs", apply("sub", t, as_operand(k, d))), d, -0.75, near=k in (0, 1))) for k in range(-1, 3)]
 
 
-def _keys(s: Any, d: dtype, near: bool) -> Any:
+#: mode -> for the elements of a result along an axis, the elements of the input that each is of and their weights
+_TAPS = {"linear": _linear, "bilinear": _linear, "trilinear": _linear, "bicubic": _cubic}
+
+
+def _keys(s: Any, d: dtype, a: float, near: bool) -> Any:
     """The kernel at distance s: at most 1, or between 1 and 2."""
-    a = -0.75
-
     def polynomial(*coefficients: float) -> Any:
         value = as_operand(coefficients[0], d)
         for c in coefficients[1:]:
@@ -155,8 +151,59 @@ def _keys(s: Any, d: dtype, near: bool) -> Any:
     return polynomial(a + 2, -(a + 3), 0.0, 1.0) if near else polynomial(a, -5 * a, 8 * a, -4 * a)
 
 
+def _weighted(x: Any, axis: int, taps: list[tuple[Any, Any]]) -> Any:
+    """Weighted sums of elements along an axis."""
+    terms = [apply("mul", apply("index", x, i, axes=(axis,)), along(weight, x.ndim, axis)) for i, weight in taps]
+    return functools.reduce(lambda total, term: apply("add", total, term), terms)
+
+
+def _spread(x: Any, n: Any, taps: list[tuple[Any, Any]]) -> Any:
+    """The weights as a matrix (out, n)."""
+    numbers = create("arange", x, length=n, dtype=int64)
+    parts = [apply("mul", cast(apply("eq", apply("unsqueeze", i, axis=1), numbers), w.dtype),
+                   apply("unsqueeze", w, axis=1)) for i, w in taps]
+    return functools.reduce(lambda total, part: apply("add", total, part), parts)
+
+
+def _smoothed(x: Any, n: Any, out: Any, ratio: Any, align: bool, mode: str, d: dtype) -> Any:
+    """Weights (out, n) of a kernel that is as wide as the spaces between the result's elements, if they are wider."""
+    spaces = _spaces(n, out, d) if align else _ratio(n, out, ratio, d)
+    centres = apply("unsqueeze", apply("mul", _places(x, out, d, 0.5), spaces), axis=1)
+    wide = apply("maximum", spaces, as_operand(1, d))
+    s = apply("abs", apply("div", apply("sub", _places(x, n, d, 0.5), centres), wide))
+    if mode == "bicubic":
+        zero = as_operand(0, d)
+        far = apply("where", apply("lt", s, as_operand(2, d)), _keys(s, d, -0.5, near=False), zero)
+        weights = apply("where", apply("lt", s, as_operand(1, d)), _keys(s, d, -0.5, near=True), far)
+    else:
+        weights = apply("maximum", apply("sub", as_operand(1, d), s), as_operand(0, d))
+    return apply("div", weights, apply("sum", weights, axes=(1,), keepdim=True))
+
+
+def _times(x: Any, axis: int, weights: Any) -> Any:
+    """Weights (out, n) times an axis of n of (N, C, H, W)."""
+    if axis == 2:
+        return apply("matmul", weights, x)
+    return apply("matmul", x, apply("permute", weights, axes=(1, 0)))
+
+
+def _of_bytes(x: Any, axis: int, weights: Any) -> Any:
+    """The same of uint8, as PyTorch and Pillow: with weights of at most 15 bits, the result rounded and clipped."""
+    def number(value: float) -> Any:
+        return as_operand(value, float64)
+
+    largest = apply("amax", weights, axes=(0, 1), keepdim=False)
+    bits = apply("sub", apply("ceil", apply("log2", apply("div", number(2.0 ** 15 - 0.5), largest))), number(1))
+    scale = apply("exp2", apply("minimum", bits, number(22)))
+    whole = apply("mul", apply("sign", weights),
+                  apply("floor", apply("add", apply("mul", apply("abs", weights), scale), number(0.5))))
+    mean = apply("div", _times(cast(x, float64), axis, whole), scale)
+    rounded = apply("floor", apply("add", mean, number(0.5)))
+    return cast(apply("minimum", apply("maximum", rounded, number(0)), number(255)), uint8)
+
+
 def resize(input: AnyTensor[Tensor], sizes: Sequence[Any], ratios: Sequence[Any] | None, mode: str,
-           align_corners: bool) -> Tensor:
+           align_corners: bool, antialias: bool = False) -> Tensor:
     """(N, C, *spatial) with other spatial sizes; `ratios`: input elements per result element, None: from the sizes."""
     x = widen(input, "cuda")
     wide = cast(x, float32) if x.dtype.is_half else x
@@ -164,14 +211,17 @@ def resize(input: AnyTensor[Tensor], sizes: Sequence[Any], ratios: Sequence[Any]
         for size in (n, out):
             require(size >= 1, RuntimeError, "Input and output sizes should be greater than 0, but got input (", n,
                     ") and output (", out, ")")
-    for number, out in enumerate(sizes):
+    for number, out in reversed(list(enumerate(sizes))):
         axis, ratio = number + 2, None if ratios is None else ratios[number]
+        n, d = wide.shape[axis], float64 if wide.dtype is uint8 else wide.dtype
         if mode in ("nearest", "nearest-exact"):
             wide = _nearest(wide, axis, out, ratio, 0.5 if mode == "nearest-exact" else 0.0)
-        elif mode == "bicubic":
-            wide = _cubic(wide, axis, out, ratio, align_corners)
+        elif antialias:
+            weights = _smoothed(wide, n, out, ratio, align_corners, mode, d)
+            wide = _of_bytes(wide, axis, weights) if wide.dtype is uint8 else _times(wide, axis, weights)
         else:
-            wide = _linear(wide, axis, out, ratio, align_corners)
+            taps = _TAPS[mode](wide, n, out, ratio, align_corners, d)
+            wide = _of_bytes(wide, axis, _spread(wide, n, taps)) if wide.dtype is uint8 else _weighted(wide, axis, taps)
     return cast(wide, x.dtype)
 
 
