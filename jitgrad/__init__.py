@@ -15,7 +15,7 @@ from jitgrad.device import (device as device,  # the class; the module of that n
 
 if TYPE_CHECKING:
     from jitgrad import (accelerator, amp, autograd, backends, compiler, cpu, cuda, distributions, fft, func, jit,
-                         linalg, multiprocessing, nn, onnx, optim, profiler, sparse, special, testing, utils)
+                         linalg, multiprocessing, nn, onnx, optim, profiler, signal, sparse, special, testing, utils)
     from jitgrad._higher_order_ops import cond, while_loop
     from jitgrad._namespace import *
     from jitgrad.amp import GradScaler
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PUBLIC = ("accelerator", "amp", "autograd", "backends", "compiler", "cpu", "cuda", "distributions", "fft", "func",
-           "jit", "linalg", "multiprocessing", "nn", "onnx", "optim", "profiler", "sparse", "special", "testing",
-           "utils")
+           "jit", "linalg", "multiprocessing", "nn", "onnx", "optim", "profiler", "signal", "sparse", "special",
+           "testing", "utils")
 _MODULES = frozenset(name.removesuffix(".py") for name in _os.listdir(_os.path.dirname(__file__)))
 _LATE = {"save": "serialization", "load": "serialization", "eager_mode": "script.executor",
          "ignore": "script.graph.marks", "compile": "compiler", "cond": "_higher_order_ops",

@@ -106,6 +106,12 @@ class _Writer:
         for kind, cls in SEQUENCES.items():
             if isinstance(obj, cls):
                 return {kind: [self.describe(v, f"{where}[{i}]") for i, v in enumerate(obj)]}
+        return self._own(obj, where)
+
+    def _own(self, obj: Any, where: str) -> Any:
+        """A module or function of `jitgrad.nn`."""
+        from jitgrad.nn import Module
+
         name = f"{type(obj).__module__}.{type(obj).__name__}".removeprefix("jitgrad.nn.")
         if isinstance(obj, Module) and _own_class(name) is type(obj):
             return {"module": name, "state": self.describe(obj.__getstate__(), where)}

@@ -186,6 +186,8 @@ def eye(n: Any, m: Any = None, *, dtype: dtype | None = None, device: Any = None
         requires_grad: bool = False) -> Any:
     """Ones on the diagonal of an n x m matrix (n x n without m)."""
     where = resolve(device)
+    for size, word in ((n, "n"), (m, "m")):
+        require(size is None or size_of(size) >= 0, RuntimeError, f"{word} must be greater or equal to 0, got ", size)
     rows = apply("unsqueeze", create("arange", where, length=size_of(n), dtype=int64), axis=1)
     columns = create("arange", where, length=size_of(n if m is None else m), dtype=int64)
     return _leaf(cast(apply("eq", rows, columns), dtypes.given(dtype)), requires_grad)

@@ -105,6 +105,7 @@ def randperm(n: Any, *, dtype: dtype = int64, device: Any = None, requires_grad:
              generator: Any = None) -> Any:
     """0, ..., n - 1 in random order."""
     d = dtypes.given(dtype)
+    require(size_of(n) >= 0, RuntimeError, "Trying to create tensor with negative dimension ", n)
     return _leaf(backend().draw("randperm", (size_of(n),), d, resolve(device), generator), requires_grad)
 
 
@@ -205,8 +206,7 @@ def multinomial(input: AnyTensor[Tensor], num_samples: Any, replacement: bool = 
     steps = apply("cumsum", input, axis=last)
     total = apply("slice", steps, axis=last, start=input.shape[-1] - 1, length=1, step=1)
     u = apply("mul", backend().draw("uniform", (*input.shape[:-1], k), d, input, generator), total)
-    passed = apply("le", apply("unsqueeze", steps, axis=last), apply("unsqueeze", u, axis=last + 1))
-    return apply("sum", cast(passed, int64), axes=(last + 1,), keepdim=False)
+    return apply("steps_passed", steps, u)
 
 
 # --- in place ------------------------------------------------------------------------------------------------------
