@@ -24,6 +24,7 @@ optim.adam.Adam optim.adamw.AdamW optim.sgd.SGD optim.rmsprop.RMSprop optim.lbfg
 optim.lr_scheduler.StepLR distributions.normal.Normal distributions.categorical.Categorical
 autograd.function.Function autograd.grad_mode.no_grad autograd.variable.Variable
 nn.utils.clip_grad.clip_grad_norm_ nn.utils.convert_parameters.vector_to_parameters
+utils.dlpack.from_dlpack utils.dlpack.to_dlpack
 utils.data.dataloader.DataLoader utils.data.dataset.Dataset utils.data.sampler.Sampler
 """
 
