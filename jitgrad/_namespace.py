@@ -4,6 +4,7 @@ The files of the library say in `__all__` which of their functions torch has und
 """
 
 import math as _math
+from typing import TYPE_CHECKING as _CHECKING
 
 from jitgrad.amp.autocast_mode import *
 from jitgrad.amp.by_device import *
@@ -66,4 +67,7 @@ half, float, double = float16, float32, float64
 short, int, long = int16, int32, int64
 inf, nan, pi, e = _math.inf, _math.nan, _math.pi, _math.e
 newaxis = None
-globals().update(_in_place_functions(globals(), _Methods))
+if _CHECKING:
+    from jitgrad._in_place import *
+_made = _in_place_functions(globals(), _Methods)
+globals().update(_made)

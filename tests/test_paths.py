@@ -23,6 +23,8 @@ nn.modules.utils._pair nn.parameter.Parameter nn.utils.rnn.pad_sequence
 optim.adam.Adam optim.adamw.AdamW optim.sgd.SGD optim.rmsprop.RMSprop optim.lbfgs.LBFGS optim.optimizer.Optimizer
 optim.lr_scheduler.StepLR distributions.normal.Normal distributions.categorical.Categorical
 autograd.function.Function autograd.grad_mode.no_grad autograd.variable.Variable
+nn.utils.clip_grad.clip_grad_norm_ nn.utils.convert_parameters.vector_to_parameters
+utils.dlpack.from_dlpack utils.dlpack.to_dlpack
 utils.data.dataloader.DataLoader utils.data.dataset.Dataset utils.data.sampler.Sampler
 """
 
@@ -38,6 +40,15 @@ def test_paths(path: str) -> None:
     assert value is found
     if isinstance(found, type):
         assert pickle.loads(f"cjitgrad.{module}\n{name}\n.".encode()) is found
+
+
+@pytest.mark.parametrize("path", ["_higher_order_ops.scan", "_higher_order_ops.while_loop", "nn.utils.weight_norm",
+                                  "nn.utils.spectral_norm"])
+def test_modules_named_as_their_functions(path: str) -> None:
+    package, _, name = path.rpartition(".")
+    found = getattr(importlib.import_module(f"jitgrad.{path}"), name)
+    assert found is getattr(importlib.import_module(f"jitgrad.{package}"), name)
+    assert callable(found)
 
 
 def test_what_is_not_there_is_named() -> None:

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import sys
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -252,6 +253,17 @@ def release_in_child() -> None:
 
 
 # --- generators of one's own ---------------------------------------------------------------------------------------
+
+
+def test_many_draws_with_replacement_take_no_pairs() -> None:
+    weights, n = jitgrad.arange(1000.0), 1 << 16
+    tracemalloc.start()
+    drawn = jitgrad.multinomial(weights, n, replacement=True)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * drawn.nbytes
+    assert (jitgrad.bincount(drawn, minlength=1000)[:3] < 5).all()
+    assert abs(drawn.double().mean().item() - 666) < 5
 
 
 DRAWS = {

@@ -1,25 +1,23 @@
 """Which of PyTorch's public names are here: `python -m tools.api_coverage` writes docs/api_coverage.md.
 
 `tools/torch_names.txt` has PyTorch's names. Of a function or method it is tried, with a call that `tests/calls` makes
-of its signature, whether the results have gradients, and whether a script runs it: natively, or by a call back to
-NumPy. What is missing and not about dense tensors of numbers is left out by rules, `OUTSIDE`.
+of its signature, whether the results have gradients, whether a script runs it (natively, or by a call back to NumPy),
+and whether both do the same with tensors of a GPU (`tools/api_tries.py`). What is missing and not about dense tensors
+of numbers is left out by rules, `OUTSIDE`.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib.util
 import operator
 import re
 import sys
 import tempfile
-import warnings
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from tools.api_tries import differentiable, on_cuda, scripted
 
 NAMES = Path(__file__).with_name("torch_names.txt")
 PAGE = Path(__file__).parent.parent / "docs" / "api_coverage.md"
@@ -109,82 +107,6 @@ def aims(module: Any, space: str) -> list[Name]:
     return [n for n in names() if n.space == space and (not n.outside or is_there(module, space, n.name))]
 
 
-# --- trying --------------------------------------------------------------------------------------------------------
-
-
-def texts(space: str, name: str) -> list[str]:
-    """Calls of a function, as expressions."""
-    from tests.calls.generator import PREFIX, calls
-
-    if space != "Tensor" and space not in PREFIX:
-        return []
-    return list(dict.fromkeys(call.text for call in calls(space, name) if not call.out and "nonsense" not in call.text))
-
-
-def leaves(result: Any) -> list[Any]:
-    """The tensors in a result."""
-    if isinstance(result, (tuple, list)):
-        return [leaf for part in result for leaf in leaves(part)]
-    return [result] if hasattr(result, "requires_grad") else []
-
-
-def tried(module: Any, space: str, name: str, needs: bool) -> tuple[str, Any]:
-    """The first call of a function that works, with a gradient if that `needs` one, and its result; "" for none."""
-    from tests.calls.arguments import TENSORS
-
-    for text in texts(space, name):
-        scope: dict[str, Any] = {"t": module, "F": module.nn.functional}
-        for key, array in TENSORS.items():
-            x = module.from_numpy(array.copy())
-            scope[key] = x.requires_grad_().clone() if needs and x.dtype.is_floating_point else x
-        module.manual_seed(0)
-        try:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")
-                result = eval(text, scope)
-        except Exception:
-            continue  # the next one may do
-        if not needs or any(x.requires_grad for x in leaves(result)):
-            return text, result
-    return "", None
-
-
-def differentiable(module: Any, space: str, name: str) -> bool:
-    """Whether a function gives a result with a gradient, in some call."""
-    return tried(module, space, name, needs=True)[0] != ""
-
-
-def scripted(space: str, name: str, folder: Path) -> str:
-    """How a script runs a function: "native", "call-back", "no"; "" where no call is known, or eager has none."""
-    import jitgrad
-    from jitgrad import config
-    from jitgrad.codegen.lower.block import RULES
-    from jitgrad.ops import OPS
-    from tests.calls.arguments import TENSORS
-
-    text, _ = tried(jitgrad, space, name, needs=False)
-    if not text:
-        return ""
-    used = [n for n in TENSORS if re.search(rf"(?<![\w.'\"]){n}(?![\w'\"(=])", text)]
-    path = folder / f"{space.replace('.', '_')}_{name}.py"
-    path.write_text(f"import jitgrad as t\nimport jitgrad.nn.functional as F\ndef f({', '.join(used)}):\n"
-                    f"    return {text}\n")
-    spec: Any = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    function = jitgrad.script(module.f)
-    try:
-        with config.override(interpret=True), warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            function(*[jitgrad.from_numpy(TENSORS[n].copy()) for n in used])
-    except Exception:
-        return "no"
-    ops = re.findall(r"= ([a-z_0-9.]+)\(", str(function.graph))
-    back = any(op == "callback" or (op in OPS and op not in RULES and "in_library" in OPS[op].traits)
-               for op in ops)
-    return "call-back" if back else "native"
-
-
 # --- the page ------------------------------------------------------------------------------------------------------
 
 HEAD = """\
@@ -192,8 +114,11 @@ HEAD = """\
 
 Of PyTorch 2.13's public names (`tools/torch_names.txt`), those that are about dense tensors. A *gradient* is counted
 where PyTorch's results have one, and a *script* where `tests/calls` makes a call of the function that works: it runs it
-natively, calls back to NumPy for a part of it, or refuses. Classes, constants and what has no such call count as names
-alone. `python -m tools.api_coverage` writes this page.
+natively, calls back to NumPy for a part of it, or refuses. *CUDA* is the same call, with its gradients, on tensors of a
+GPU: everything is as on the CPU, and on the GPU; in *CUDA scripts* it is compiled to CUDA C++ and run there too, by the
+graph's interpreter. The GPU is the tests' stand-in for CuPy on NumPy. What differs there by its meaning counts as
+different: what comes from the host's memory or goes there, and what tells the device. Classes, constants and what has
+no such call count as names alone. `python -m tools.api_coverage` writes this page.
 
 """
 
@@ -203,31 +128,45 @@ def share(part: int, whole: int) -> str:
     return f"{100 * part // whole}% ({part} of {whole})" if whole else ""
 
 
+COLUMNS = ("", "names", "gradients", "scripts", "of these natively", "CUDA", "CUDA scripts")
+
+
+def section(space: str, folder: Path) -> tuple[list[str], dict[str, list[str]]]:
+    """A namespace's row of the table, and the names that are not in all columns, by what they lack."""
+    import jitgrad
+
+    own = aims(jitgrad, space)
+    there = [n for n in own if is_there(jitgrad, space, n.name)]
+    functions = [n.name for n in there if n.kind == "function"]
+    smooth = [n.name for n in there if n.kind == "function" and n.grad]
+    ways = {name: scripted(space, name, folder) for name in functions}
+    called = [name for name, (way, _) in ways.items() if way]
+    ran = [name for name in called if ways[name][0] != "no"]
+    lacks = {"missing": [n.name for n in own if n not in there],
+             "without gradient": [name for name in smooth if not differentiable(jitgrad, space, name)],
+             "refused in scripts": [name for name in called if name not in ran],
+             "calls back in scripts": [name for name in ran if ways[name][0] == "call-back"],
+             "different on CUDA": [name for name in called if on_cuda(space, name)],
+             "different in CUDA scripts": [name for name in ran if ways[name][1]]}
+    of: tuple[list[Any], ...] = (own, smooth, called, ran, called, ran)
+    shares = [share(len(whole) - len(lack), len(whole)) for whole, lack in zip(of, lacks.values(), strict=True)]
+    return [f"`{space}`", *shares], lacks
+
+
 def page() -> str:
     """The text of the page."""
     import jitgrad
 
-    lines = [HEAD + "| | names | gradients | scripts | of these natively |\n| --- | --- | --- | --- | --- |"]
+    lines = [HEAD + f"| {' | '.join(COLUMNS)} |", "| --- " * len(COLUMNS) + "|"]
     details = []
     spaces = list(dict.fromkeys(n.space for n in names()))
     with tempfile.TemporaryDirectory() as folder:
         for space in spaces:
-            own = aims(jitgrad, space)
-            there = [n for n in own if is_there(jitgrad, space, n.name)]
-            functions = [n for n in there if n.kind == "function"]
-            smooth = [n for n in functions if n.grad]
-            dull = [n.name for n in smooth if not differentiable(jitgrad, space, n.name)]
-            ways = {n.name: scripted(space, n.name, Path(folder)) for n in functions}
-            count = Counter(ways.values())
-            ran = count["native"] + count["call-back"]
-            lines.append(f"| `{space}` | {share(len(there), len(own))} | {share(len(smooth) - len(dull), len(smooth))} "
-                         f"| {share(ran, ran + count['no'])} | {share(count['native'], ran)} |")
+            row, lacks = section(space, Path(folder))
+            lines.append(f"| {' | '.join(row)} |")
             details.append(f"\n## {space}\n")
-            for title, found in (("missing", [n.name for n in own if n not in there]), ("without gradient", dull),
-                                 ("calls back in scripts", [n for n, way in ways.items() if way == "call-back"]),
-                                 ("refused in scripts", [n for n, way in ways.items() if way == "no"])):
-                if found:
-                    details.append(f"- {title} ({len(found)}): {', '.join(f'`{n}`' for n in found)}")
+            details += [f"- {title} ({len(found)}): {', '.join(f'`{n}`' for n in found)}"
+                        for title, found in lacks.items() if found]
     details.append("\n## Left out\n\n| why | names |\n| --- | --- |")
     aimed = {(n.space, n.name) for space in spaces for n in aims(jitgrad, space)}
     left_out = [n for n in names() if (n.space, n.name) not in aimed]

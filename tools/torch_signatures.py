@@ -216,7 +216,7 @@ def kind_of(owner: Any, name: str) -> str:
 
 def has_gradient(space: str, name: str) -> bool:
     """Whether PyTorch's function gives results with a gradient, in one of the calls that are made of its forms."""
-    from tools.api_coverage import differentiable
+    from tools.api_tries import differentiable
 
     return differentiable(importlib.import_module("torch"), space, name)
 

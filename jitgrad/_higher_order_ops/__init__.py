@@ -8,6 +8,7 @@ from typing import Any
 
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.library.shapes.join import stack
+from jitgrad.paths import stands_for
 
 __all__ = ["cond", "map", "scan", "while_loop"]
 
@@ -66,3 +67,6 @@ def scan(combine_fn: Callable[[Any, Any], Any], init: Any, xs: Any, *, dim: int 
 def map(f: Callable[..., Any], xs: Tensor, *args: Any) -> Any:
     """`f(x, *args)` of each x in the first axis of xs, stacked."""
     return stack([f(x, *args) for x in xs])
+
+
+stands_for(__name__, globals(), "cond map scan while_loop")

@@ -59,7 +59,7 @@ class Distribution:
     shown: tuple[str, ...] = ()
 
     def __init__(self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None):
-        self._batch_shape, self._event_shape = batch_shape, event_shape
+        self._batch_shape, self._event_shape = jitgrad.Size(batch_shape), jitgrad.Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
         if self._validate_args:
@@ -152,6 +152,10 @@ class Distribution:
     def stddev(self) -> Tensor:
         """The root of the variance."""
         return self.variance.sqrt()
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """All values, along a new first axis; NotImplementedError where there are not finitely many."""
+        raise NotImplementedError
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Draws of shape sample_shape + batch_shape + event_shape, with gradients to the parameters."""

@@ -1,8 +1,8 @@
 """torch.fft: Fourier transforms of one and several axes, and the order of their frequencies."""
 
 from jitgrad.ops.library.spectral import transforms as _transforms
+from jitgrad.ops.library.spectral.transforms import *  # noqa: F403  (of which type checkers know the names)
 
 __library__ = True
 
-__all__ = list(_transforms.__all__)
-globals().update({name: getattr(_transforms, name) for name in __all__})
+globals()["__all__"] = list(_transforms.__all__)

@@ -299,6 +299,10 @@ class Module(Hooked, Stateful):
 
         return self._apply(convert)
 
+    def type(self: M, dst_type: Any) -> M:
+        """All parameters and buffers as a dtype, or as what `Tensor.type` takes."""
+        return self._apply(lambda t: t.type(dst_type))
+
     def float(self: M) -> M:
         """Floating-point parameters and buffers as float32."""
         return self.to(jitgrad.float32)

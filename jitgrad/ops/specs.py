@@ -115,6 +115,10 @@ def nth_place(x: TensorType, *, axis: int, **attrs: Any) -> TensorType:
     return TensorType(int64, _replace(x.dims, axis, 1))
 
 
+def steps_passed(steps: TensorType, x: TensorType) -> TensorType:
+    return TensorType(int64, x.dims)
+
+
 def topk(x: TensorType, *, k: Size, axis: int, **attrs: Any) -> tuple[TensorType, TensorType]:
     shape = _replace(x.dims, axis, k)
     return TensorType(x.dtype, shape), TensorType(int64, shape)

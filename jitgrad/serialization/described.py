@@ -1,7 +1,8 @@
 """jitgrad's own format: tensors and plain containers in a zip file of .npy arrays and one JSON description.
 
-Nothing in a file is code: reading builds tensors, numbers, strings, bytes, None, lists, tuples, sets, dicts, dtypes and
-parameters, and refuses everything else. Tensors that share memory are saved once and share it again after loading.
+Nothing in a file is code: reading builds tensors, numbers, strings, bytes, None, lists, tuples, sets, dicts, dtypes,
+parameters, and modules of `jitgrad.nn`'s own classes from what is in their attributes, and refuses everything else.
+Tensors that share memory are saved once and share it again after loading; one parameter or module stays one.
 
     data.json   {"format": "jitgrad", "version": 1, "root": <description>}
     t0.npy ...  one array per memory; a tensor that is a part of it says which: "view": [offset, sizes, strides]
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import IO, TYPE_CHECKING, Any
@@ -37,6 +39,23 @@ DICTS: dict[str, type[Any]] = {"odict": OrderedDict, "counter": Counter, "dict":
 SEQUENCES: dict[str, type[Any]] = {"list": list, "size": Size, "tuple": tuple, "set": set, "frozenset": frozenset}
 
 
+def _own_class(name: str) -> type[Any] | None:
+    """The class of modules that a file of `jitgrad.nn` makes, by both names: "modules.linear.Linear"."""
+    from jitgrad import nn
+
+    file, _, own = f"{nn.__name__}.{name}".rpartition(".")
+    found = vars(sys.modules.get(file, nn)).get(own)
+    return found if isinstance(found, type) and issubclass(found, nn.Module) and found.__module__ == file else None
+
+
+def _own_function(name: str) -> Any:
+    """The function that `jitgrad.nn.functional` has under a name: a module's activation."""
+    from jitgrad.nn import functional
+
+    found = None if name.startswith("_") else vars(functional).get(name)
+    return found if callable(found) and not isinstance(found, type) else None
+
+
 # --- writing -------------------------------------------------------------------------------------------------------
 
 
@@ -50,11 +69,19 @@ class _Writer:
         self.unused: set[int] = set()
         #: descriptions of tensors on the CPU, by the number of their array
         self._views: dict[int, list[dict[str, Any]]] = {}
+        #: numbers of the parameters and modules so far, which live as long as this
+        self._kept: dict[int, tuple[int, Any]] = {}
 
     def describe(self, obj: Any, where: str) -> Any:
         """JSON for an object; `where` is its path, for the message."""
         if obj is None or isinstance(obj, (bool, str)):
             return obj
+        from jitgrad.nn import Module, Parameter
+
+        if isinstance(obj, (Parameter, Module)):
+            if id(obj) in self._kept:
+                return {"same": self._kept[id(obj)][0]}
+            self._kept[id(obj)] = len(self._kept), obj
         if isinstance(obj, Tensor):
             return self._tensor(obj)
         if isinstance(obj, (int, np.integer)):
@@ -79,8 +106,19 @@ class _Writer:
         for kind, cls in SEQUENCES.items():
             if isinstance(obj, cls):
                 return {kind: [self.describe(v, f"{where}[{i}]") for i, v in enumerate(obj)]}
-        raise TypeError(f"cannot save {where}: an object of type `{type(obj).__name__}`; save a module's "
-                        "`state_dict()` rather than the module")
+        return self._own(obj, where)
+
+    def _own(self, obj: Any, where: str) -> Any:
+        """A module or function of `jitgrad.nn`."""
+        from jitgrad.nn import Module
+
+        name = f"{type(obj).__module__}.{type(obj).__name__}".removeprefix("jitgrad.nn.")
+        if isinstance(obj, Module) and _own_class(name) is type(obj):
+            return {"module": name, "state": self.describe(obj.__getstate__(), where)}
+        if callable(obj) and _own_function(name := getattr(obj, "__name__", "")) is obj:
+            return {"function": name}
+        raise TypeError(f"cannot save {where}: an object of type `{type(obj).__name__}`; of a module with classes of "
+                        "your own save the `state_dict()`, and give it to `load_state_dict` of a new one")
 
     def _tensor(self, t: Tensor) -> Any:
         from jitgrad.nn import Parameter
@@ -170,6 +208,8 @@ class _Reader:
         self._moved: dict[tuple[int, str], Tensor] = {}
         #: None while the file is checked: tensors stay where they are
         self.locations: Locations | None = None
+        #: the parameters and modules so far
+        self.kept: list[Any] = []
 
     def build(self, d: Any) -> Any:
         """The object of a description."""
@@ -192,6 +232,12 @@ class _Reader:
         simple: dict[str, Callable[[Any], Any]] = {
             "int": int, "float": float, "complex": lambda parts: complex(*map(float, parts)), "bytes": bytes.fromhex,
             "bytearray": bytearray.fromhex, "dtype": dtypes.by_name, "device": device, "ndarray": self._array}
+        if kind == "module":
+            return self._module(value, d["state"])
+        if kind == "same":
+            return self.kept[int(value)]
+        if kind == "function" and (function := _own_function(value)):
+            return function
         if kind not in simple:
             raise LoadError(f"a file of a newer version? entry of kind `{kind}` is unknown")
         return simple[kind](value)
@@ -211,7 +257,22 @@ class _Reader:
             return t.requires_grad_() if requires_grad else t
         from jitgrad.nn import Parameter
 
-        return Parameter(t, requires_grad)
+        self.kept.append(Parameter(t, requires_grad))
+        return self.kept[-1]
+
+    def _module(self, name: str, state: Any) -> Any:
+        """A module of one of our classes, of which no code runs but `__setstate__`, with its attributes."""
+        cls = _own_class(name)
+        if cls is None:
+            raise LoadError(f"a file of a newer version? `nn.{name}` is unknown")
+        made = object.__new__(cls)
+        self.kept.append(made)
+        values = self.build(state)
+        if not isinstance(values, dict) or not all(isinstance(values.get(part), dict) for part in (
+                "_parameters", "_buffers", "_modules")):
+            raise LoadError(f"damaged file: `nn.{name}` without its parts")
+        made.__setstate__(values)
+        return made
 
     def _located(self, number: Any, where: str, locations: Locations) -> Any:
         """The tensor of an array, where `map_location` wants it, or on the device that it was saved from."""
@@ -239,5 +300,6 @@ def read(archive: zipfile.ZipFile, source: Source, locations: Locations) -> Any:
             raise LoadError(f"a file of version {header['version']}, but this jitgrad reads up to {VERSION}")
         reader = _Reader(archive, source)
         reader.build(header["root"])
+    reader.kept.clear()
     reader.locations = locations  # what is raised from here on is not the file's fault
     return reader.build(header["root"])

@@ -4,9 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jitgrad.utils import checkpoint, data
+    from jitgrad.utils import checkpoint as checkpoint, data as data, dlpack as dlpack
 
-__all__ = ["checkpoint", "data"]
+__all__ = ["checkpoint", "data", "dlpack"]
 
 
 def __getattr__(name: str) -> Any:

@@ -123,6 +123,7 @@ def test_modes_and_casts():
     assert net.to(jitgrad.float32).scale.dtype == jitgrad.float32
     assert net.to("cpu", jitgrad.float64).scale.dtype == jitgrad.float64
     assert net.float().half().scale.dtype == jitgrad.float16
+    assert net.type(jitgrad.float64).scale.dtype == net.type('torch.DoubleTensor').scale.dtype == jitgrad.float64
     net.requires_grad_(False)
     assert not any(p.requires_grad for p in net.parameters())
     seen = []

@@ -1,4 +1,4 @@
-"""What mypy is told of scripted functions and modules."""
+"""What mypy is told: of scripted functions and modules, and which names there are."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+import jitgrad
+from tools import stubs
 
 ROOT = Path(__file__).parent.parent.parent
 PROGRAM = """\
@@ -40,16 +43,39 @@ size()
 """
 
 
-def test_types_are_kept(tmp_path: Path) -> None:
+def told(program: str, folder: Path) -> list[str]:
+    """What mypy says of a program."""
     pytest.importorskip("mypy")
-    (tmp_path / "program.py").write_text(PROGRAM)
-    command = [sys.executable, "-m", "mypy", "--follow-imports=silent", "--cache-dir", str(tmp_path / "cache"),
-               str(tmp_path / "program.py")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    revealed = [line.partition("Revealed type is ")[2] for line in done.stdout.splitlines() if "Revealed" in line]
+    (folder / "program.py").write_text(program)
+    command = [sys.executable, "-m", "mypy", "--follow-imports=silent", "--cache-dir", str(folder / "cache"),
+               str(folder / "program.py")]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT).stdout.splitlines()
+
+
+def test_types_are_kept(tmp_path: Path) -> None:
+    lines = told(PROGRAM, tmp_path)
+    revealed = [line.partition("Revealed type is ")[2] for line in lines if "Revealed" in line]
     tensor = '"jitgrad.eager.tensor.Tensor"'
-    assert revealed == [tensor, '"int"', '"int"', '"Any"', tensor, '"int"'], done.stdout
-    errors = [line for line in done.stdout.splitlines() if "error:" in line]
+    assert revealed == [tensor, '"int"', '"int"', '"Any"', tensor, '"int"'], lines
+    errors = [line for line in lines if "error:" in line]
     assert len(errors) == 2
     assert 'incompatible type "str"; expected "Tensor"' in errors[0]
     assert "Missing positional argument" in errors[1]
+
+
+def test_names_are_known(tmp_path: Path) -> None:
+    """All that are there, which most are made or found by name, and no others."""
+    spaces = {space: getattr(jitgrad, space) for space in ("fft", "linalg", "special", "optim", "distributions")}
+    names = [f"jitgrad.{name}" for name in jitgrad.__all__]
+    names += [f"jitgrad.{space}.{name}" for space, module in spaces.items() for name in getattr(module, "__all__", ())]
+    assert len(names) > 750
+    wrong = ["jitgrad.rnadn", "jitgrad.optim.Addam", "jitgrad.fft.ftt"]
+    lines = told("\n".join(["import jitgrad", *names, *wrong, ""]), tmp_path)
+    errors = [line for line in lines if "error:" in line]
+    assert len(errors) == len(wrong), errors
+    for name, error in zip(wrong, errors, strict=True):
+        assert f'Module has no attribute "{name.rpartition(".")[2]}"' in error
+
+
+def test_the_stub_is_current() -> None:
+    assert stubs.STUB.read_text() == stubs.text(), "python -m tools.stubs"

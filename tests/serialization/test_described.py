@@ -64,6 +64,46 @@ def test_parameters_and_state_dicts(tmp_path: Path) -> None:
     assert round_trip(jitgrad.ones(2, requires_grad=True)).requires_grad
 
 
+def test_modules_of_our_own_classes() -> None:
+    nn = jitgrad.nn
+    tied = nn.Linear(4, 4)
+    model = nn.Sequential(tied, nn.BatchNorm1d(4), nn.TransformerEncoderLayer(4, 2, dropout=0.0), tied, nn.Linear(4, 4))
+    model[4].weight = tied.weight
+    model.eval()
+    back = round_trip({"model": model, "epoch": 3})["model"]
+    x = jitgrad.randn(5, 4)
+    assert repr(back) == repr(model)
+    assert jitgrad.equal(back(x), model(x))
+    assert back[0] is back[3]
+    assert back[4].weight is back[0].weight
+    assert not back.training
+    assert [p.requires_grad for p in back.parameters()] == [p.requires_grad for p in model.parameters()]
+    assert jitgrad.allclose(jitgrad.script(back)(x), model(x), atol=1e-6)
+
+
+def test_modules_with_code_of_their_own_are_refused() -> None:
+    class Own(jitgrad.nn.Module):
+        pass
+
+    hooked = jitgrad.nn.Linear(2, 2)
+    hooked.register_forward_hook(lambda *given: None)
+    for model, where in ((Own(), "the object: .* type `Own`"), (hooked, "_forward_hooks")):
+        with pytest.raises(TypeError, match=rf"{where}.*`state_dict\(\)`.*load_state_dict"):
+            round_trip(model)
+
+
+@pytest.mark.parametrize("name", ["modules.linear.math", "modules.linear.Other", "module.Tensor", "os.path", "", "."])
+def test_a_file_names_no_other_class(name: str) -> None:
+    buffer = io.BytesIO()
+    state = {"dict": [[part, {"dict": []}] for part in ("_parameters", "_buffers", "_modules")]}
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("data.json", json.dumps({"format": "jitgrad", "version": 1, "root": {"module": name,
+                                                                                              "state": state}}))
+    buffer.seek(0)
+    with pytest.raises(LoadError, match="is unknown"):
+        jitgrad.load(buffer)
+
+
 def test_shared_memory_stays_shared() -> None:
     t = jitgrad.ones(3)
     a, b = round_trip([t, t])
@@ -108,8 +148,8 @@ def test_more_kinds() -> None:
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match=r"cannot save the object\['model'\]: an object of type `Linear`; save a"):
-        jitgrad.save({"model": jitgrad.nn.Linear(1, 1)}, tmp_path / "model.pt")
+    with pytest.raises(TypeError, match=r"cannot save the object\['iterator'\]: an object of type `range_iterator`"):
+        jitgrad.save({"iterator": iter(range(3))}, tmp_path / "model.pt")
     assert list(tmp_path.iterdir()) == []
     for content in (b"", b"not a zip", pickle.dumps({"a": 1})):
         (tmp_path / "bad").write_bytes(content)
@@ -186,7 +226,11 @@ def test_headers_cannot_ask_for_memory(member: bytes) -> None:
     {"list": 3}, {"list": "abc"}, {"set": [{"list": []}]}, {"dict": [[{"list": []}, 1]]}, {"dict": [[1]]}, {"dict": 5},
     {"dict": [1]}, {"int": "x"}, {"int": "9" * 10000}, {"int": []}, {"float": "x"}, {"float": {}}, {"bytes": "x"},
     {"bytes": 1}, {"dtype": "f3"}, {"dtype": []}, {"ndarray": {}}, {"tensor": 0, "device": "nowhere"},
-    {"tensor": 0, "device": 5.5}, {"tensor": 2, "requires_grad": True}, {"parameter": 2, "requires_grad": True}])
+    {"tensor": 0, "device": 5.5}, {"tensor": 2, "requires_grad": True}, {"parameter": 2, "requires_grad": True},
+    {"module": "modules.linear.Linear"}, {"module": "modules.linear.Linear", "state": {"dict": []}}, {"same": 0},
+    {"module": "modules.linear.Linear", "state": {"same": 0}}, {"module": 5, "state": None}, {"same": "x"},
+    {"module": "modules.linear.Linear", "state": {"dict": [["_parameters", 1]]}}, {"function": "eval"},
+    {"function": "_reexported"}, {"function": "Tensor"}, {"function": 1}])
 def test_descriptions_that_make_no_sense(root: Any) -> None:
     single, whole = npy("()", content=b"1234"), npy("(1,)", "<i8", b"12345678")
     for asked in (root, {"list": [root]}, {"dict": [["a", root]]}):
@@ -228,7 +272,8 @@ def test_members_cannot_grow_or_hide(tmp_path: Path) -> None:
 
 def test_any_damage_is_one_error(tmp_path: Path) -> None:
     whole = io.BytesIO()
-    jitgrad.save({"a": jitgrad.arange(6.0).reshape(2, 3), "b": [jitgrad.ones(2, dtype=jitgrad.bfloat16), 1.5]}, whole)
+    jitgrad.save({"a": jitgrad.arange(6.0).reshape(2, 3), "b": [jitgrad.ones(2, dtype=jitgrad.bfloat16), 1.5],
+                  "model": jitgrad.nn.Sequential(jitgrad.nn.Linear(2, 1), jitgrad.nn.ReLU())}, whole)
     rng = random.Random(0)
     for number in range(600):
         data = bytearray(whole.getvalue())

@@ -2,6 +2,7 @@
 
 # ruff: noqa: E501  (messages)
 
+import itertools
 from collections import namedtuple
 
 import numpy as np
@@ -10,6 +11,26 @@ import pytest
 import jitgrad
 from jitgrad.random import Generator
 from jitgrad.utils import data
+from jitgrad.utils.data import shuffle
+
+
+def test_long_draws_are_lazy():
+    sampler = data.RandomSampler(range(7), replacement=True, num_samples=10**10)
+    assert len(sampler) == 10**10
+    assert set(itertools.islice(sampler, 1000)) == set(range(7))
+    weighted = data.WeightedRandomSampler([0.0, 2.0, 1.0], 10**10)
+    assert set(itertools.islice(weighted, 1000)) == {1, 2}
+
+
+@pytest.mark.parametrize("kind", [lambda g: data.RandomSampler(range(7), True, 40, g),
+                                  lambda g: data.WeightedRandomSampler([1.0, 2.0, 3.0], 40, generator=g)])
+def test_chunks_of_a_draw_are_the_draw(kind, monkeypatch):
+    found = []
+    for chunk in (1 << 14, 8):
+        monkeypatch.setattr(shuffle, "CHUNK", chunk)
+        generator = Generator().manual_seed(3)
+        found.append((list(kind(generator)), generator.get_state()))
+    assert found[0] == found[1]
 
 
 def numbers(n=10):

@@ -31,7 +31,7 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
         mode: "nearest", "nearest-exact", "linear" (W), "bilinear" (H, W), "bicubic" (H, W), "trilinear", "area".
         align_corners: whether the corner elements' centres, rather than their corners, coincide.
         recompute_scale_factor: take the scale from the sizes, not from scale_factor.
-        antialias: not available.
+        antialias: for bilinear and bicubic, take means of what lies between the elements of a smaller result.
 
     Raises:
         ValueError: neither or both of size and scale_factor, or other numbers of them than axes.
@@ -45,8 +45,9 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
         raise NotImplementedError("Input Error: Only 3D, 4D and 5D input Tensors supported (got "
                                   f"{input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | "
                                   f"area | nearest-exact (got {mode})")
-    if antialias:
-        raise NotImplementedError("interpolate() has no antialias")
+    if antialias and (mode not in ("bilinear", "bicubic") or input.dim() != 4):
+        raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as "
+                         "input")
     axes = input.dim() - 2
     if size is not None and scale_factor is not None:
         raise ValueError("only one of size or scale_factor should be defined")
@@ -83,7 +84,7 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
         _classes.require_kernel("compute_indices_weights_linear", input)
     else:
         _classes.require_kernel("compute_indices_weights_" + mode, input, "uint8")
-    return _resampling.resize(input, sizes, ratios, mode, bool(align_corners))
+    return _resampling.resize(input, sizes, ratios, mode, bool(align_corners), antialias)
 
 
 def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",

@@ -18,6 +18,7 @@ from jitgrad.nn.utils.fusion import (fuse_conv_bn_eval as fuse_conv_bn_eval,
 from jitgrad.nn.utils.older_norms import (remove_spectral_norm as remove_spectral_norm,
                                           remove_weight_norm as remove_weight_norm, spectral_norm as spectral_norm,
                                           weight_norm as weight_norm)
+from jitgrad.paths import stands_for
 
 
 def _part(t: Tensor, norm_type: float) -> Any:
@@ -107,3 +108,6 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     for p in parameters:
         p.data = values[start : start + p.numel()].view_as(p).data
         start += p.numel()
+
+
+stands_for(__name__, globals(), "clip_grad convert_parameters init spectral_norm weight_norm")

@@ -103,6 +103,11 @@ def create(name: str, where: Any, **attrs: Any) -> Any:
     return backend().create(OPS[name], where, attrs)
 
 
+def only_place(x: Any) -> Any:
+    """The place of the one element of a tensor without axes: 0, where that tensor is."""
+    return create("full", x, value=0, shape=(), dtype=dtypes.int64)
+
+
 def whole(x: Any) -> Any:
     """The items of a batch as one tensor, for what is asked of them all; x itself where it is no item of one."""
     while isinstance(x, Batched):

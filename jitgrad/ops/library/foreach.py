@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.ops.library.core import named
-from jitgrad.ops.library.reduce import max as largest, vector_norm
+from jitgrad.ops.library.elementary import abs as abs_of
+from jitgrad.ops.library.reduce import max as largest, sum as sum_of, vector_norm
 from jitgrad.ops.methods import Methods
 
 __library__ = True
@@ -14,7 +15,8 @@ _BOTH = """abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min cos c
 lerp lgamma log log10 log1p log2 maximum minimum mul neg pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan
 tanh trunc"""
 _ONE = {"clone": Methods.clone, "copy_": Methods.copy_, "zero_": Methods.zero_, "norm": vector_norm,
-        "max": lambda x: largest(x), "mm": Methods.mm}
+        "max": lambda x: largest(x), "mm": Methods.mm, "maximum_": Methods.clamp_min_, "minimum_": Methods.clamp_max_,
+        "powsum": lambda x, ord=2, dtype=None: sum_of(abs_of(x) ** ord, dtype=dtype)}
 #: torch's own names of what comes behind the tensors, where the method has others
 _NAMES = {"tensors1": "end", "weights": "weight", "scalars": "value", "scalar": "other", "tensor": "other"}
 

@@ -9,7 +9,7 @@ from jitgrad.dtypes import bool_, int32, int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, create, expand_to, not_implemented,
-                                      require_floating, result_dtype)
+                                      only_place, require_floating, result_dtype)
 from jitgrad.ops.library.elements import complex_sums
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.reduce import ValuesAndIndices, result_of
@@ -54,7 +54,7 @@ def _running(made: type[ValuesAndIndices], input: AnyTensor[Tensor], dim: int) -
         if dim not in (0, -1):
             name = made.__name__.removesuffix("_result")
             raise IndexError(f"{name}(): Expected reduction dim -1 or 0 for scalar but got {dim}")
-        return made(clone(input), backend().lift(0, int64))
+        return made(clone(input), only_place(input))
     if input.dtype.is_complex:
         raise not_implemented(made.__name__.removesuffix("_result"), input.dtype)
     a, down = axis(dim, input.ndim), made is cummin_result
@@ -99,7 +99,7 @@ def kthvalue(input: AnyTensor[Tensor], k: Any, dim: int = -1, keepdim: bool = Fa
         require(condition, RuntimeError, f"kthvalue(): selected number k out of range for dimension {a}")
     _require_order("kthvalue_cpu", input)
     if input.ndim == 0:
-        return kthvalue_result(clone(input), backend().lift(0, int64))
+        return kthvalue_result(clone(input), only_place(input))
     place = apply("nth_place", input, n=k - 1, axis=a, spoiled=False)
     parts = apply("gather", input, place, axis=a), place
     return kthvalue_result(*(parts if keepdim else [apply("squeeze", p, axis=a) for p in parts]))
@@ -255,8 +255,12 @@ def isin(elements: AnyTensor[Tensor] | Number, test_elements: AnyTensor[Tensor] 
         if isinstance(x, AnyTensor) and (x.dtype is bool_ or x.dtype.is_complex):
             raise RuntimeError(f"Unsupported input type encountered for isin(): {x.dtype.word}")
     x, among = as_operand(elements, d), as_operand(test_elements, d)
-    among = apply("reshape", among, shape=(product(among.shape),))
-    found = apply("any", apply("eq", apply("unsqueeze", x, axis=x.ndim), among), axes=(x.ndim,), keepdim=False)
+    if isinstance(test_elements, AnyTensor):
+        among = apply("reshape", among, shape=(product(among.shape),))
+        each = apply("unsqueeze", x, axis=x.ndim) if isinstance(elements, AnyTensor) else x
+        found = apply("any", apply("eq", each, among), axes=(x.ndim,), keepdim=False)
+    else:
+        found = apply("eq", x, among)
     return apply("logical_not", found) if invert else found
 
 
@@ -283,7 +287,7 @@ def sort(input: AnyTensor[Tensor], *args: Any, stable: bool | None = None, dim: 
     """sort(x, dim, descending) or sort(x, stable=..., ...): named (values, indices) in order; NaN counts as largest."""
     order = _order("sort", input, args, stable, dim, descending)
     if input.ndim == 0:
-        return sort_result(clone(input), backend().lift(0, int64))
+        return sort_result(clone(input), only_place(input))
     return sort_result(*apply("sort", input, **order))
 
 
@@ -291,7 +295,7 @@ def argsort(input: AnyTensor[Tensor], *args: Any, stable: bool | None = None, di
             descending: bool = False) -> Tensor:
     """The positions that sort dim; arguments as `sort`'s."""
     order = _order("argsort", input, args, stable, dim, descending)
-    return apply("argsort", input, **order) if input.ndim else backend().lift(0, int64)
+    return apply("argsort", input, **order) if input.ndim else only_place(input)
 
 
 def topk(input: AnyTensor[Tensor], k: Any, dim: int = -1, largest: bool = True,
@@ -304,7 +308,7 @@ def topk(input: AnyTensor[Tensor], k: Any, dim: int = -1, largest: bool = True,
     if input.dtype is bool_ or input.dtype.is_complex:
         raise RuntimeError(f"topk does not support {'bool' if input.dtype is bool_ else 'complex'} dtypes on CPU")
     if input.ndim == 0:
-        return topk_result(clone(input), backend().lift(0, int64))
+        return topk_result(clone(input), only_place(input))
     return topk_result(*apply("topk", input, k=k, axis=a, largest=bool(largest), sorted=bool(sorted)))
 
 
@@ -336,7 +340,7 @@ def _middle(name: str, input: Any, dim: int | None, keepdim: bool, place: Callab
         return apply("squeeze", apply("gather", flat, place(flat, 0), axis=0), axis=0)
     a = axis(dim, input.ndim)
     if input.ndim == 0:
-        return result(clone(input), backend().lift(0, int64))
+        return result(clone(input), only_place(input))
     where = place(input, a)
     found = apply("gather", input, where, axis=a), where
     return result(*(found if keepdim else [apply("squeeze", f, axis=a) for f in found]))
@@ -354,7 +358,7 @@ def mode(input: AnyTensor[Tensor], dim: int = -1, keepdim: bool = False) -> Valu
     """Named (values, indices) of the most frequent element along dim: the smallest of such, at its last place."""
     keepdim = flag(keepdim)
     if input.ndim == 0:
-        return mode_result(clone(input), backend().lift(0, int64))
+        return mode_result(clone(input), only_place(input))
     a = axis(dim, input.ndim)
     if input.dtype.is_complex:
         raise not_implemented("mode", input.dtype)

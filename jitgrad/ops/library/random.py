@@ -204,8 +204,7 @@ def multinomial(input: AnyTensor[Tensor], num_samples: Any, replacement: bool = 
     steps = apply("cumsum", input, axis=last)
     total = apply("slice", steps, axis=last, start=input.shape[-1] - 1, length=1, step=1)
     u = apply("mul", backend().draw("uniform", (*input.shape[:-1], k), d, input, generator), total)
-    passed = apply("le", apply("unsqueeze", steps, axis=last), apply("unsqueeze", u, axis=last + 1))
-    return apply("sum", cast(passed, int64), axes=(last + 1,), keepdim=False)
+    return apply("steps_passed", steps, u)
 
 
 # --- in place ------------------------------------------------------------------------------------------------------
@@ -244,9 +243,11 @@ def random_(input: AnyTensor[Tensor], from_: Any = None, to: Any = None, *, gene
 
 def bernoulli_(input: AnyTensor[Tensor], p: AnyTensor[Tensor] | Number = 0.5, *, generator: Any = None) -> Tensor:
     """Overwrite with 1 with probability p, else 0. RuntimeError for a number p that is none."""
-    if not isinstance(p, AnyTensor):
+    chance: Any = as_operand(p, float32)
+    if isinstance(p, AnyTensor):
+        chance = expand_to(chance, tuple(input.shape))
+    else:
         _require_chance(p)
-    chance = expand_to(as_operand(p, float32), tuple(input.shape))
     drawn = apply("lt", backend().draw("uniform", tuple(input.shape), float32, input, generator), chance)
     return write(input, cast(drawn, input.dtype))
 

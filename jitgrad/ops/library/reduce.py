@@ -12,7 +12,7 @@ from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, converted, create, floating, inplace,
-                                      named, require_tensor, result_dtype)
+                                      named, only_place, require_tensor, result_dtype)
 from jitgrad.ops.library.elements import complex_sums
 from jitgrad.ops.library.keywords import SPACES, complete, completed
 from jitgrad.ops.library.shapes.join import cat
@@ -188,7 +188,7 @@ def _extreme(name: str, x: Any, dim: Any, keepdim: bool) -> tuple[Any, Any]:
     """Values and positions along one axis; the gradient goes to the position."""
     if x.ndim == 0:
         axis(dim, 0)
-        return clone(x), backend().lift(0, int64)
+        return clone(x), only_place(x)
     a = axis(dim, x.ndim)
     _require_elements(name, x, a)
     positions = apply("arg" + name, x, axes=(a,), keepdim=True)
@@ -232,7 +232,7 @@ def _arg(name: str, input: AnyTensor[Tensor], dim: int | None = None, keepdim: b
     if x.ndim == 0:
         if dim is not None:
             axis(dim, 0)
-        return backend().lift(0, int64)
+        return only_place(x)
     if dim is not None:
         a = axis(dim, x.ndim)
         _require_elements(name, x, a)

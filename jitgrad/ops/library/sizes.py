@@ -6,7 +6,7 @@ them, but asks what is known, or lets a check be made at run time.
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
 
@@ -178,10 +178,35 @@ def product(sizes: Iterable[Any]) -> Any:
     return result
 
 
+_item = tuple.__getitem__
+
+
 class Size(tuple[int, ...]):
-    """A shape: a tuple of sizes."""
+    """A shape: a tuple of sizes, of which parts, sums and multiples are shapes."""
 
     __slots__ = ()
+
+    if TYPE_CHECKING:
+        @overload
+        def __getitem__(self, index: SupportsIndex) -> int: ...
+        @overload
+        def __getitem__(self, index: slice) -> "Size": ...
+        def __getitem__(self, index: Any) -> Any: ...
+    else:
+        def __getitem__(self, index: Any) -> Any:
+            found = _item(self, index)
+            return Size(found) if type(found) is tuple else found
+
+        def __add__(self, other: Any) -> Any:
+            return Size(tuple(self) + tuple(other)) if isinstance(other, tuple) else NotImplemented
+
+        def __radd__(self, other: Any) -> Any:
+            return Size(tuple(other) + tuple(self)) if isinstance(other, tuple) else NotImplemented
+
+        def __mul__(self, times: Any) -> Any:
+            return Size(tuple(self) * times)
+
+        __rmul__ = __mul__
 
     def numel(self: Any) -> Any:
         """The product of the sizes."""

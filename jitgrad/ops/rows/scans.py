@@ -9,6 +9,7 @@ import numpy as np
 from jitgrad import dtypes
 from jitgrad.device import cpu_kernels
 from jitgrad.ops import checks, specs
+from jitgrad.ops.batching.rules import alike
 from jitgrad.ops.complex.joined import joined
 from jitgrad.ops.opdef import NONDIFF, PARTS, SCAN, SORT, register
 from jitgrad.ops.rows.gather import along
@@ -223,6 +224,27 @@ def _extreme_place_impl(xp: Any, x: Any, axis: int, least: bool) -> Any:
     return place.swapaxes(axis, -1)
 
 
+def _steps_passed(F: Any, steps: Any, x: Any) -> Any:
+    passed = F.le(F.unsqueeze(steps, axis=steps.ndim - 1), F.unsqueeze(x, axis=x.ndim))
+    return F.sum(F.cast(passed, dtype=dtypes.int64), axes=(x.ndim,), keepdim=False)
+
+
+def _steps_passed_impl(xp: Any, steps: Any, x: Any) -> Any:
+    """The number's bits from the highest one: no memory for pairs."""
+    n = steps.shape[-1]
+    found = xp.zeros(x.shape, dtype=np.int64)
+    for bit in reversed(range(n.bit_length())):
+        further = found + (1 << bit)
+        reached = xp.take_along_axis(steps, xp.minimum(further, n) - 1, -1) <= x
+        found = xp.where((further <= n) & reached, further, found)
+    return found
+
+
+register("steps_passed", 2, SORT, "How many of ascending steps (..., n) are not above each x (..., m).",
+         impl=_steps_passed_impl, compose=_steps_passed, batch=alike, vjp=NONDIFF, spec=specs.steps_passed,
+         dtypes="number",
+         samples=lambda rng: [((np.sort(rng.normal(size=(*lead, n)), axis=-1), rng.normal(size=(*lead, 5))), {})
+                              for lead in ((), (2,)) for n in (1, 3, 4)])
 register("nth_place", 1, SORT, "Where the n-th element in order is along an axis; if it is `spoiled`, the first NaN.",
          impl=_nth_place_impl, compose=_nth_place, vjp=NONDIFF, spec=specs.nth_place, dtypes="number",
          samples=lambda rng: [

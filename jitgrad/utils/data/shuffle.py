@@ -1,5 +1,6 @@
 """Random orders for samplers, from a `Generator`; a permutation is what `randperm` would give from its stream."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -27,13 +28,18 @@ def permutation(n: int, generator: Generator | None) -> list[int]:
     return order
 
 
-def integers(n: int, count: int, generator: Generator | None) -> list[int]:
-    """`count` numbers in [0, n)."""
-    drawn: list[int] = (random.bits(*_stream(generator).advance(count), (count,)) % n).tolist()
-    return drawn
+#: so many numbers of a draw are in memory at once
+CHUNK = 1 << 14
 
 
-def weighted(weights: NDArray[Any], count: int, replacement: bool, generator: Generator | None) -> list[int]:
+def integers(n: int, count: int, generator: Generator | None) -> Iterator[int]:
+    """`count` numbers in [0, n), of one draw."""
+    seed, offset = _stream(generator).advance(count)
+    for start in range(0, count, CHUNK):
+        yield from (random.bits(seed, offset + random.blocks(start), (min(CHUNK, count - start),)) % n).tolist()
+
+
+def weighted(weights: NDArray[Any], count: int, replacement: bool, generator: Generator | None) -> Iterator[int]:
     """`count` indices with probabilities in proportion to float64 weights (n,).
 
     Source: without replacement, the `count` largest of w / e, e exponential: Efraimidis and Spirakis, "Weighted random
@@ -47,22 +53,23 @@ def weighted(weights: NDArray[Any], count: int, replacement: bool, generator: Ge
     if not weights.sum() > 0:
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
     if replacement:
-        steps = np.cumsum(weights)
-        u = _uniform(count, generator) * steps[-1]
-        # rounding may put u on the last step
-        picked = np.minimum(np.searchsorted(steps, u, side="right"), np.flatnonzero(weights)[-1])
+        steps, last = np.cumsum(weights), np.flatnonzero(weights)[-1]
+        for u in _uniform(count, generator):
+            # rounding may put u on the last step
+            yield from np.minimum(np.searchsorted(steps, u * steps[-1], side="right"), last).tolist()
     else:
         if count > np.count_nonzero(weights):
             raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
-        waiting = np.maximum(-np.log1p(-_uniform(len(weights), generator)), 1e-300)
-        picked = np.argsort(-weights / waiting, kind="stable")[:count]
-    found: list[int] = picked.tolist()
-    return found
+        waiting = np.maximum(-np.log1p(-np.concatenate(list(_uniform(len(weights), generator)))), 1e-300)
+        yield from np.argsort(-weights / waiting, kind="stable")[:count].tolist()
 
 
-def _uniform(n: int, generator: Generator | None) -> NDArray[Any]:
-    stream = _stream(generator)
-    return random.uniform(*stream.advance(random.words_needed(n, float64)), (n,), float64)
+def _uniform(n: int, generator: Generator | None) -> Iterator[NDArray[Any]]:
+    """n uniform numbers of one draw, a chunk at a time."""
+    seed, offset = _stream(generator).advance(random.words_needed(n, float64))
+    for start in range(0, n, CHUNK):
+        at = offset + random.blocks(random.words_needed(start, float64))
+        yield random.uniform(seed, at, (min(CHUNK, n - start),), float64)
 
 
 def _stream(generator: Generator | None) -> Generator:

@@ -100,6 +100,22 @@ def test_cuts_places_and_sizes() -> None:
     assert torch.nonzero_static(torch.tensor([0, 1, 0, 2]), size=3).tolist() == [[1], [3], [-1]]
     assert torch.nonzero_static(torch.ones(3), size=1).tolist() == [[0]]
     assert torch.broadcast_shapes((2, 1), 3, (1, 1)) == torch.Size([2, 3])
+
+
+def parts_of_a_shape(x: Any) -> Any:
+    shape, one = x.shape, (1,)
+    return shape[1:], shape[1:].numel(), shape + one, one + shape, 2 * shape, torch.Size([*shape, 5])
+
+
+def test_parts_of_shapes_are_shapes() -> None:
+    script = torch.script(parts_of_a_shape)
+    for x in (torch.ones(2, 3), torch.ones(4, 3, 2)):
+        found = parts_of_a_shape(x)
+        assert [type(part) is torch.Size for part in found] == [True, False, True, True, True, True]
+        assert found[1] == x[0].numel()
+        assert script(x) == found
+        assert [type(part) for part in script(x)] == [type(part) for part in found]
+    assert type(x.shape[0]) is int
     assert [len(torch.hann_window(n)) for n in (0, 1, 4)] == [0, 1, 4]
     assert torch.kaiser_window(1).tolist() == [1.0]
 

@@ -9,7 +9,7 @@ import pytest
 import jitgrad as torch
 from jitgrad.ops.library import foreach
 
-NAMES = [n.removeprefix("_foreach_") for n in foreach.__all__ if not n.endswith("_")]
+NAMES = [n.removeprefix("_foreach_") for n in foreach.__all__ if not n.endswith(("_", "powsum"))]
 TWO, THREE = {"add", "sub", "mul", "div", "maximum", "minimum", "clamp_max", "clamp_min", "pow", "mm"}, {
     "addcmul", "addcdiv", "lerp"}
 
@@ -54,6 +54,8 @@ def test_arguments() -> None:
     assert [y.tolist() for y in torch._foreach_add(x, [1, 2.0])] == [[2.0, 2.0], [2.0, 2.0, 2.0]]
     assert [y.tolist() for y in torch._foreach_mul(x, torch.tensor(2.0))] == [[2.0, 2.0], [0.0, 0.0, 0.0]]
     assert [y.tolist() for y in torch._foreach_addcmul(x, x, x, [1.0, 2.0])] == [[2.0, 2.0], [0.0, 0.0, 0.0]]
+    assert [y.tolist() for y in torch._foreach_powsum([torch.tensor([3.0, -4.0])])] == [25.0]
+    assert [y.tolist() for y in torch._foreach_powsum([torch.tensor([3.0, -4.0])], 1)] == [7.0]
     assert [y.tolist() for y in torch._foreach_pow(2.0, x)] == [[2.0, 2.0], [1.0, 1.0, 1.0]]
     with pytest.raises(RuntimeError, match="at least one tensor"):
         torch._foreach_exp([])

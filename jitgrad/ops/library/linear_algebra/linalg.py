@@ -13,7 +13,7 @@ from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra._checks import identity, of_others
 from jitgrad.ops.library.linear_algebra.decompositions import inv
 from jitgrad.ops.library.shapes.shape import clone
-from jitgrad.ops.library.sizes import axis, product, require_equal, static_int, text
+from jitgrad.ops.library.sizes import axis, product, require, require_equal, static_int, text
 
 __library__ = True
 
@@ -271,6 +271,8 @@ def cdist(x1: AnyTensor[Tensor], x2: AnyTensor[Tensor], p: Number = 2.0, compute
     for k, x in enumerate((x1, x2), 1):
         if x.ndim < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, X{k} got: {x.ndim}D")
+    degree: Any = p
+    require(degree >= 0, RuntimeError, "cdist only supports non-negative p values")
     columns, others = x1.shape[-1], x2.shape[-1]
     require_equal(columns, others, lambda: f"X1 and X2 must have the same number of columns. X1: {columns} X2: "
                                            f"{others}")

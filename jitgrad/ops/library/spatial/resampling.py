@@ -1,7 +1,7 @@
 """Images of other sizes: padding by what is there, nearest and interpolated elements, pixels into channels and back."""
 
+import functools
 from collections.abc import Sequence
-from functools import partial, reduce
 from typing import Any
 
 from jitgrad.dtypes import bool_, dtype, float32, float64, int64, uint8
@@ -11,7 +11,7 @@ from jitgrad.ops.library.classes import along
 from jitgrad.ops.library.core import apply, as_operand, cast, create, require_tensor
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import clone, take_slice
-from jitgrad.ops.library.sizes import maximum, require, same_size, size_of, static_int, text
+from jitgrad.ops.library.sizes import maximum, require, size_of, static_int, text
 
 __library__ = True
 
@@ -84,10 +84,6 @@ def _padded(x: Any, axis: int, before: Any, after: Any, mode: str, number: int, 
 # --- other sizes ---------------------------------------------------------------------------------------------------
 
 
-#: for a result's elements along an axis, where they take the input's elements, and with which weights
-Taps = list[tuple[Any, Any]]
-
-
 def _ratio(n: Any, out: Any, ratio: Any, d: dtype) -> Any:
     """Elements of the input per element of the result, 0-dim."""
     if ratio is not None:
@@ -110,56 +106,42 @@ def _nearest(x: Any, axis: int, out: Any, ratio: Any, shift: float) -> Any:
     return apply("index", x, _clipped(cast(apply("floor", at), int64), n), axes=(axis,))
 
 
+def _spaces(n: Any, out: Any, d: dtype) -> Any:
+    """The same where the corner elements' centres coincide."""
+    return apply("div", as_operand(n - 1, d), apply("maximum", as_operand(out - 1, d), as_operand(1, d)))
+
+
 def _source(x: Any, n: Any, out: Any, ratio: Any, align: bool, d: dtype) -> Any:
     """Where the result's elements lie among the input's."""
     if align:
-        spaces = apply("maximum", as_operand(out - 1, d), as_operand(1, d))
-        return apply("mul", _places(x, out, d, 0.0), apply("div", as_operand(n - 1, d), spaces))
+        return apply("mul", _places(x, out, d, 0.0), _spaces(n, out, d))
     at = apply("mul", _places(x, out, d, 0.5), _ratio(n, out, ratio, d))
     return apply("sub", at, as_operand(0.5, d))
 
 
-def _linear(x: Any, axis: int, out: Any, ratio: Any, align: bool, d: dtype) -> Taps:
-    n = x.shape[axis]
+def _linear(x: Any, n: Any, out: Any, ratio: Any, align: bool, d: dtype) -> list[tuple[Any, Any]]:
     at = apply("maximum", _source(x, n, out, ratio, align, d), as_operand(0, d))
     first = _clipped(cast(apply("floor", at), int64), n)
+    second = _clipped(apply("add", first, as_operand(1, int64)), n)
     part = apply("minimum", apply("sub", at, cast(first, d)), as_operand(1, d))
-    return [(first, apply("sub", as_operand(1, d), part)),
-            (_clipped(apply("add", first, as_operand(1, int64)), n), part)]
+    return [(first, apply("sub", as_operand(1, d), part)), (second, part)]
 
 
-def _cubic(x: Any, axis: int, out: Any, ratio: Any, align: bool, d: dtype) -> Taps:
+def _cubic(x: Any, n: Any, out: Any, ratio: Any, align: bool, d: dtype) -> list[tuple[Any, Any]]:
     """Keys' convolution with a = -3/4. Source: Keys, "Cubic convolution interpolation", 1981."""
-    n = x.shape[axis]
     at = _source(x, n, out, ratio, align, d)
     below = apply("floor", at)
     t, start = apply("sub", at, below), cast(below, int64)
     return [(_clipped(apply("add", start, as_operand(k, int64)), n),
-             _keys(apply("abs", apply("sub", t, as_operand(k, d))), d, near=k in (0, 1))) for k in range(-1, 3)]
+             _keys(apply("abs", apply("sub", t, as_operand(k, d))), d, -0.75, near=k in (0, 1))) for k in range(-1, 3)]
 
 
-def _between(x: Any, axis: int, taps: Taps) -> Any:
-    """The sums of taps along an axis."""
-    terms = [apply("mul", apply("index", x, i, axes=(axis,)), along(weight, x.ndim, axis)) for i, weight in taps]
-    return reduce(partial(apply, "add"), terms)
+#: mode -> for the elements of a result along an axis, the elements of the input that each is of and their weights
+_TAPS = {"linear": _linear, "bilinear": _linear, "trilinear": _linear, "bicubic": _cubic}
 
 
-def _between_bytes(x: Any, axis: int, taps: Taps) -> Any:
-    """The sums of taps of float64 along an axis of bytes: PyTorch's, whose weights are the integers of 16 bits that are
-    largest for this axis, rounded to bytes."""
-    largest = apply("amax", reduce(partial(apply, "maximum"), [weight for _, weight in taps]), axes=(0,), keepdim=False)
-    scale: Any = apply("where", largest * 2.0**15 + 0.5 >= 2.0**15, as_operand(2.0**14, float64),
-                       as_operand(2.0**15, float64))
-    whole = [(i, apply("trunc", weight * scale + apply("sign", weight) * 0.5)) for i, weight in taps]
-    found: Any = _between(cast(x, float64), axis, whole)
-    found = apply("floor", (found + scale * 0.5) / scale)
-    return cast(apply("minimum", apply("maximum", found, as_operand(0.0, float64)), as_operand(255.0, float64)), uint8)
-
-
-def _keys(s: Any, d: dtype, near: bool) -> Any:
+def _keys(s: Any, d: dtype, a: float, near: bool) -> Any:
     """The kernel at distance s: at most 1, or between 1 and 2."""
-    a = -0.75
-
     def polynomial(*coefficients: float) -> Any:
         value = as_operand(coefficients[0], d)
         for c in coefficients[1:]:
@@ -169,8 +151,59 @@ def _keys(s: Any, d: dtype, near: bool) -> Any:
     return polynomial(a + 2, -(a + 3), 0.0, 1.0) if near else polynomial(a, -5 * a, 8 * a, -4 * a)
 
 
+def _weighted(x: Any, axis: int, taps: list[tuple[Any, Any]]) -> Any:
+    """Weighted sums of elements along an axis."""
+    terms = [apply("mul", apply("index", x, i, axes=(axis,)), along(weight, x.ndim, axis)) for i, weight in taps]
+    return functools.reduce(lambda total, term: apply("add", total, term), terms)
+
+
+def _spread(x: Any, n: Any, taps: list[tuple[Any, Any]]) -> Any:
+    """The weights as a matrix (out, n)."""
+    numbers = create("arange", x, length=n, dtype=int64)
+    parts = [apply("mul", cast(apply("eq", apply("unsqueeze", i, axis=1), numbers), w.dtype),
+                   apply("unsqueeze", w, axis=1)) for i, w in taps]
+    return functools.reduce(lambda total, part: apply("add", total, part), parts)
+
+
+def _smoothed(x: Any, n: Any, out: Any, ratio: Any, align: bool, mode: str, d: dtype) -> Any:
+    """Weights (out, n) of a kernel that is as wide as the spaces between the result's elements, if they are wider."""
+    spaces = _spaces(n, out, d) if align else _ratio(n, out, ratio, d)
+    centres = apply("unsqueeze", apply("mul", _places(x, out, d, 0.5), spaces), axis=1)
+    wide = apply("maximum", spaces, as_operand(1, d))
+    s = apply("abs", apply("div", apply("sub", _places(x, n, d, 0.5), centres), wide))
+    if mode == "bicubic":
+        zero = as_operand(0, d)
+        far = apply("where", apply("lt", s, as_operand(2, d)), _keys(s, d, -0.5, near=False), zero)
+        weights = apply("where", apply("lt", s, as_operand(1, d)), _keys(s, d, -0.5, near=True), far)
+    else:
+        weights = apply("maximum", apply("sub", as_operand(1, d), s), as_operand(0, d))
+    return apply("div", weights, apply("sum", weights, axes=(1,), keepdim=True))
+
+
+def _times(x: Any, axis: int, weights: Any) -> Any:
+    """Weights (out, n) times an axis of n of (N, C, H, W)."""
+    if axis == 2:
+        return apply("matmul", weights, x)
+    return apply("matmul", x, apply("permute", weights, axes=(1, 0)))
+
+
+def _of_bytes(x: Any, axis: int, weights: Any) -> Any:
+    """The same of uint8, as PyTorch and Pillow: with weights of at most 15 bits, the result rounded and clipped."""
+    def number(value: float) -> Any:
+        return as_operand(value, float64)
+
+    largest = apply("amax", weights, axes=(0, 1), keepdim=False)
+    bits = apply("sub", apply("ceil", apply("log2", apply("div", number(2.0 ** 15 - 0.5), largest))), number(1))
+    scale = apply("exp2", apply("minimum", bits, number(22)))
+    whole = apply("mul", apply("sign", weights),
+                  apply("floor", apply("add", apply("mul", apply("abs", weights), scale), number(0.5))))
+    mean = apply("div", _times(cast(x, float64), axis, whole), scale)
+    rounded = apply("floor", apply("add", mean, number(0.5)))
+    return cast(apply("minimum", apply("maximum", rounded, number(0)), number(255)), uint8)
+
+
 def resize(input: AnyTensor[Tensor], sizes: Sequence[Any], ratios: Sequence[Any] | None, mode: str,
-           align_corners: bool) -> Tensor:
+           align_corners: bool, antialias: bool = False) -> Tensor:
     """(N, C, *spatial) with other spatial sizes; `ratios`: input elements per result element, None: from the sizes."""
     x = widen(input, "cuda")
     wide = cast(x, float32) if x.dtype.is_half else x
@@ -178,17 +211,17 @@ def resize(input: AnyTensor[Tensor], sizes: Sequence[Any], ratios: Sequence[Any]
         for size in (n, out):
             require(size >= 1, RuntimeError, "Input and output sizes should be greater than 0, but got input (", n,
                     ") and output (", out, ")")
-    bytes_ = x.dtype is uint8
-    for number, out in [*enumerate(sizes)][::-1 if bytes_ else 1]:
+    for number, out in reversed(list(enumerate(sizes))):
         axis, ratio = number + 2, None if ratios is None else ratios[number]
+        n, d = wide.shape[axis], float64 if wide.dtype is uint8 else wide.dtype
         if mode in ("nearest", "nearest-exact"):
             wide = _nearest(wide, axis, out, ratio, 0.5 if mode == "nearest-exact" else 0.0)
-        elif not bytes_:
-            wide = _between(wide, axis, (_cubic if mode == "bicubic" else _linear)(
-                wide, axis, out, ratio, align_corners, wide.dtype))
-        elif not same_size(out, wide.shape[axis]):
-            wide = _between_bytes(wide, axis, (_cubic if mode == "bicubic" else _linear)(
-                wide, axis, out, ratio, align_corners, float64))
+        elif antialias:
+            weights = _smoothed(wide, n, out, ratio, align_corners, mode, d)
+            wide = _of_bytes(wide, axis, weights) if wide.dtype is uint8 else _times(wide, axis, weights)
+        else:
+            taps = _TAPS[mode](wide, n, out, ratio, align_corners, d)
+            wide = _of_bytes(wide, axis, _spread(wide, n, taps)) if wide.dtype is uint8 else _weighted(wide, axis, taps)
     return cast(wide, x.dtype)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import backend
+from jitgrad.ops.library.sizes import Size
 from jitgrad.ops.texts import METHODS
 from jitgrad.script.frontend.containers import (contents, generators, iteration as it, list_methods, lists, mappings,
                                                 sequences)
@@ -335,6 +336,11 @@ HANDLERS[all], HANDLERS[any] = _quantifier(True), _quantifier(False)
 @handles(tuple)
 def _tuple(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return tuple(items_of(context, args[0])) if args else ()
+
+
+@handles(Size)
+def _size(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return Size(_tuple(context, args, kwargs))
 
 
 @handles(list)

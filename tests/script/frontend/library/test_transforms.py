@@ -115,11 +115,38 @@ def test_as_eager(function, needs):
         assert a is None or torch.allclose(torch.tensor(a), torch.tensor(b), atol=1e-5)
 
 
-@pytest.mark.parametrize("options", [{"has_aux": True}, {"argnums": (0, 1)}])
+def product(a, b):
+    return (a * b.sin()).cumsum(0)
+
+
+def beside(a, b):
+    return a * b, b + 1
+
+
+def several_arguments(a, b):
+    both = func.jacrev(product, argnums=(0, 1))(a, b), func.jacfwd(product, (-1,))(a, b)
+    return both, func.hessian(lambda a, b: product(a, b).sum(), argnums=(0, 1))(a, b)
+
+
+def with_more(a, b):
+    return func.jacrev(beside, has_aux=True)(a, b), func.jacfwd(beside, argnums=(1, 0), has_aux=True)(a, b)
+
+
+@pytest.mark.parametrize("f", [several_arguments, with_more])
+def test_jacobians_of_several_arguments(f):
+    a, b = torch.randn(3), torch.randn(3)
+    found, expected = script(f)(a, b), f(a, b)
+    leaves = [torch.utils._pytree.tree_flatten(part) for part in (found, expected)]
+    assert leaves[0][1] == leaves[1][1]
+    for x, y in zip(leaves[0][0], leaves[1][0], strict=True):
+        assert torch.allclose(x, y, atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{"randomness": "same"}, {"argnums": (0.5,)}])
 def test_options_are_refused(options):
     @script
     def f(x):
-        return func.jacrev(lambda a, b: a * b, **options)(x, x)
+        return func.jacfwd(lambda a, b: a * b, **options)(x, x)
 
-    with pytest.raises(UnsupportedCall, match=r"`func.jacrev` with .* inside a script"):
+    with pytest.raises(UnsupportedCall, match=r"`func.jacfwd` with .* inside a script"):
         f(torch.ones(3))

@@ -38,8 +38,19 @@ def item_by_item(pull: Any, given: Any, batched: Any, likes: Any, n: int) -> Any
     return rows
 
 
-def jacobian(f: Any, argnums: int = 0) -> Any:
-    """The function that gives the Jacobian of f for one argument, of shape (*f's shape, *the argument's shape)."""
+def jacobian(f: Any, argnums: int | tuple[int, ...] = 0, has_aux: bool = False, chunk_size: Any = None) -> Any:
+    """The function that gives the Jacobian of f for one argument, of shape (*f's shape, *the argument's shape).
+
+    With a tuple of numbers it gives one of each; with `has_aux` what else f gives comes second. Rows are computed one
+    by one, whatever `chunk_size` says.
+    """
+    if isinstance(argnums, tuple):
+        def of_each(*args: Any) -> Any:
+            found = [jacobian(f, number, has_aux)(*args) for number in argnums]
+            return (tuple([rows for rows, _ in found]), found[0][1]) if has_aux else tuple(found)
+
+        return of_each
+
     def of(*args: Any) -> Any:
         at = argnums + len(args) if argnums < 0 else argnums
 
@@ -47,19 +58,25 @@ def jacobian(f: Any, argnums: int = 0) -> Any:
             return f(*args[:at], x, *args[at + 1:])
 
         x = args[at]
-        y, pull = func.vjp(alone, x)
+        y, pull, *aux = func.vjp(alone, x, has_aux=has_aux)
         _require_tensor(y)
         units = jitgrad.eye(y.numel(), dtype=y.dtype).reshape(y.numel(), *y.shape)
         rows = in_batches(x).new_zeros(y.numel(), *x.shape)
         for i in range(y.numel()):
             rows[i] = pull(units[i])[0]
-        return rows.reshape(*y.shape, *x.shape)
+        whole = rows.reshape(*y.shape, *x.shape)
+        return (whole, aux[0]) if has_aux else whole
 
     return of
 
 
-def hessian(f: Any, argnums: int = 0) -> Any:
-    """The function that gives the second derivatives of f for one argument."""
+def hessian(f: Any, argnums: int | tuple[int, ...] = 0) -> Any:
+    """The function that gives the second derivatives of f for one argument; for several a tuple of tuples."""
+    if isinstance(argnums, tuple):
+        def of_each(*args: Any) -> Any:
+            return tuple([jacobian(jacobian(f, number), argnums)(*args) for number in argnums])
+
+        return of_each
     return jacobian(jacobian(f, argnums), argnums)
 
 

@@ -200,14 +200,15 @@ def _vjp(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 
 def _written(name: str, transform: Any, *options: str) -> Any:
-    """A transform of `funclib`, for one argument and functions that give one tensor."""
+    """A transform of `funclib`, for functions that give one tensor."""
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         numbers = kwargs.get("argnums", args[1] if options and len(args) > 1 else 0)
         given = set(kwargs) - set(options)
-        if given or not isinstance(numbers, int) or len(args) > (2 if options else 3):
+        several = numbers if isinstance(numbers, tuple) else (numbers,)
+        if given or not all(isinstance(number, int) for number in several) or len(args) > (2 if options else 3):
             what = f"`{min(given)}`" if given else "these arguments"
             raise UnsupportedCall(f"`func.{name}` with {what} inside a script", context.span(),
-                                  hint="differentiate with respect to one argument, a tensor, and give no options")
+                                  hint="differentiate with respect to arguments that are tensors, and give no options")
         return call(context, transform, *args, **kwargs)
     return handler
 
@@ -226,8 +227,8 @@ def _functional(name: str) -> Any:
 
 
 HANDLERS[func.jvp] = _written("jvp", funclib.jvp)
-HANDLERS[func.jacrev] = _written("jacrev", funclib.jacobian, "argnums")
-HANDLERS[func.jacfwd] = _written("jacfwd", funclib.jacobian, "argnums")
+HANDLERS[func.jacrev] = _written("jacrev", funclib.jacobian, "argnums", "has_aux", "chunk_size")
+HANDLERS[func.jacfwd] = _written("jacfwd", funclib.jacobian, "argnums", "has_aux")
 HANDLERS[func.hessian] = _written("hessian", funclib.hessian, "argnums")
 for _name in ("vjp", "jvp", "jacobian", "hessian", "vhp", "hvp"):
     HANDLERS[getattr(functional, _name)] = _functional(_name)
