@@ -21,7 +21,6 @@ from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend
 from jitgrad.ops.checks import C
 from jitgrad.ops.library.sizes import require, require_equal, same_shape, text
 from jitgrad.ops.opdef import POINTWISE
-from jitgrad.ops.specs import broadcast_shapes
 
 Number = bool | int | float | SymNumber
 Scalar = Number | complex
@@ -301,7 +300,7 @@ def require_broadcast(*operands: Any) -> tuple[Any, ...] | None:
     found: tuple[Any, ...] = ()
     for shape in shapes:
         C.broadcast(found, shape)
-        found = broadcast_shapes(found, shape)
+        found = specs.broadcast_shapes(found, shape)
     return found
 
 
