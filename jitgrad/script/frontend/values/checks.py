@@ -1,6 +1,7 @@
 """Checks of sizes and numbers: made now where what they compare is known, else nodes of the graph."""
 
 from collections.abc import Container, Sequence
+from functools import partial
 from typing import Any
 
 from jitgrad import dims
@@ -37,6 +38,10 @@ def _numerator(size: Size) -> tuple[Size, Size]:
             if isinstance(call, Call) and call.fn == "floordiv" and isinstance(call.args[1], int) and call.args[1] > 0:
                 return call.args[0], rest * -call.args[1]
     return size, 0
+
+
+def _negative(n: Size, sizes: Sequence[Size]) -> str:
+    return f"Trying to create tensor with negative dimension {n}: {listed(sizes)}"
 
 
 class SymbolicChecker(Checker):
@@ -102,8 +107,7 @@ class SymbolicChecker(Checker):
         """The sizes of a tensor that is made are none of them negative; those of its operands are not."""
         for n in sizes:
             if n not in given and (not isinstance(n, int) or n < 0):
-                self.at_least(*_numerator(n), lambda n=n: (  # type: ignore[misc]
-                    f"Trying to create tensor with negative dimension {n}: {listed(sizes)}"))
+                self.at_least(*_numerator(n), partial(_negative, n, sizes))
 
     def index(self, i: Size, n: Size, message: Message) -> None:
         context = self.context
