@@ -216,20 +216,47 @@ class Sizes:
         for monomial, coefficient in size.terms:
             if monomial == ():
                 bound += coefficient
-            elif coefficient < 0 or not all(map(self._nonnegative, monomial)):
+            elif coefficient < 0 or any(a in self.signed if isinstance(a, Symbol) else not _nonnegative(a)
+                                        for a in monomial):
                 return False
         return bound >= low
 
-    def _nonnegative(self, atom: Atom) -> bool:
-        """Whether a symbol or a function of sizes is known to be >= 0."""
+    def is_proven(self, size: Size, low: int) -> bool:
+        """The same with what is known of functions of sizes, and of what they are at most."""
+        size = self.canonical(size)
+        if isinstance(size, int):
+            return size >= low
+        bound = 0
+        for monomial, coefficient in size.terms:
+            if monomial == ():
+                bound += coefficient
+            elif coefficient < 0:
+                taken = monomial[0] if len(monomial) == 1 else None
+                rest = size - Dim(((monomial, coefficient),))
+                return isinstance(taken, Call) and any(
+                    self.is_proven(rest * k + most * coefficient, low * k) for most, k in _most(taken))
+            elif not all(map(self._is_nonnegative, monomial)):
+                return False
+        return bound >= low
+
+    def _is_nonnegative(self, atom: Atom) -> bool:
         if isinstance(atom, Symbol):
             return atom not in self.signed
         if atom.fn in ("min", "max"):
-            return (any if atom.fn == "max" else all)(self.at_least(a, 0) for a in atom.args)
+            return (any if atom.fn == "max" else all)(self.is_proven(a, 0) for a in atom.args)
         if atom.fn in ("mod", "floordiv"):
             return isinstance(atom.args[1], int) and atom.args[1] > 0 and (
-                atom.fn == "mod" or self.at_least(atom.args[0], 0))
+                atom.fn == "mod" or self.is_proven(atom.args[0], 0))
         return True
+
+
+def _most(call: Call) -> list[tuple[Size, int]]:
+    """(most, k) where a function of sizes is at most `most` / k."""
+    if call.fn == "min":
+        return [(a, 1) for a in call.args]
+    if call.fn in ("floordiv", "mod") and isinstance(call.args[1], int) and call.args[1] > 0:
+        return [(call.args[0], call.args[1]) if call.fn == "floordiv" else (call.args[1] - 1, 1)]
+    return []
 
 
 def _calls(size: Size) -> list[tuple[Size, int]]:
@@ -270,3 +297,10 @@ def _solved(a: Size, b: Size) -> tuple[Size, Size]:
                 if monomial[0] not in symbols(rest) or any(rest == call * n for call, n in _calls(rest)):
                     return dim(monomial[0]), rest
     return a, b
+
+
+def _nonnegative(call: Call) -> bool:
+    """Whether a function of sizes is: those that may see a signed symbol are not asked."""
+    if call.fn == "max" and any(isinstance(a, int) and a >= 0 for a in call.args):
+        return True
+    return call.fn == "bcast" or (call.fn == "mod" and isinstance(call.args[1], int) and call.args[1] > 0)

@@ -95,19 +95,21 @@ class SymbolicChecker(Checker):
                                    numbers.compare(context, "eq", size, 1)), message, error)
 
     def at_least(self, a: Size, low: Size, message: Message, error: type[Exception] = RuntimeError) -> None:
-        context = self.context
-        gap = context.sizes.canonical(a - low)
-        known = context.recall("at least zero") or ()
-        if any(context.sizes.at_least(gap - fact, 0) for fact in (0, *known)):
-            return
-        self._check(numbers.compare(context, "ge", size_number(a), size_number(low)), message, error)
-        context.remember("at least zero", (*known, gap))
+        condition = numbers.compare(self.context, "ge", size_number(a), size_number(low))
+        self._check(condition, message, error)
 
     def made(self, sizes: Sequence[Size], given: Container[Size]) -> None:
         """The sizes of a tensor that is made are none of them negative; those of its operands are not."""
+        context = self.context
         for n in sizes:
-            if n not in given and (not isinstance(n, int) or n < 0):
-                self.at_least(*_numerator(n), partial(_negative, n, sizes))
+            if n in given or (isinstance(n, int) and n >= 0):
+                continue
+            a, low = _numerator(n)
+            gap = context.sizes.canonical(a - low)
+            known = context.recall("at least zero") or ()
+            if not any(context.sizes.is_proven(gap - fact, 0) for fact in (0, *known)):
+                self.at_least(a, low, partial(_negative, n, sizes))
+                context.remember("at least zero", (*known, gap))
 
     def index(self, i: Size, n: Size, message: Message) -> None:
         context = self.context
