@@ -42,9 +42,10 @@ def products_behind(graph: Graph) -> Graph:
 
 @dataclass(slots=True)
 class _Sum:
-    """A carry to which each iteration adds transposed(a) @ b."""
+    """A carry to which each iteration adds transposed(a) @ b, which `node` makes."""
 
     number: int
+    node: Node
     a: Value
     b: Value
 
@@ -82,7 +83,7 @@ def _sums(loop: Loop) -> list[_Sum]:
         (a,) = turned.inputs
         if all(isinstance(v.type, TensorType) and v.type.ndim == 2 and bound.isdisjoint(type_symbols(v.type))
                for v in (a, b)):
-            found.append(_Sum(number, a, b))
+            found.append(_Sum(number, made, a, b))
     return found
 
 
@@ -128,6 +129,7 @@ class _Moved:
         around.nodes.append(moved)
         found = list(node.outputs)
         for s, (a, b) in zip(sums, factors, strict=True):
+            builder.span = s.node.span
             a, b = (self._flat(ends.get(v, v)) for v in (a, b))
             total = builder.one("matmul", builder.one("permute", a, axes=(1, 0)), b)
             start = loop.carries[s.number]
