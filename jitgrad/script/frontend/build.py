@@ -242,8 +242,9 @@ def _graph_of(context: Context, inputs: Inputs, function: Callable[..., Any], ar
             context.sizes.rewrite(graph.block)
         freed = tape.freed_outputs(context, graph.outputs) if record.of(context).freed else set()
         answers = requires_grad.exactly(context, graph.outputs, [graph.block])
-        spoiled = [(i, *one) for i, found in enumerate(tape.overwritten(context, [graph.block], graph.outputs))
-                   if graph.outputs[i] not in freed for one in found]
+        kept = [i for i, v in enumerate(graph.outputs) if v not in freed]
+        spoiled = [(i, *one) for i, found in zip(kept, tape.overwritten(
+            context, [graph.block], [graph.outputs[i] for i in kept]), strict=True) for one in found]
         overwritten = tuple([(i, results.output(a) if isinstance(a, Value) else -1,
                               tape.told(context, graph.block, pieces, results.output)) for i, a, pieces in spoiled])
         told = {i: results.output(a) for i, a in enumerate(answers) if isinstance(a, Value)}

@@ -104,6 +104,8 @@ def overwritten(context: Context, path: Sequence[Block], outputs: Sequence[Value
     counted = context.counts_writes
     spoiling = [(s, None) for s in known.all_saves() if ("spoiled", s.site) in state] if counted else [
         *known.overwritten(settled=VERSIONS in context.decisions)]
+    freed = record.of(context).freed  # right where it was made: another gradient of it is another error
+    spoiling = [(s, counts) for s, counts in spoiling if freed.get(s.result.id) is not s.path[-1]]
     replaced = list(known.replaced())
     if not spoiling and not replaced:
         return [[] for _ in outputs]
