@@ -282,7 +282,7 @@ _BROKEN: dict[str, Callable[[Any, Any], str]] = {
     "equal": _other_value,
     "type": lambda value, found: "" if type(found) is value else f"was {value.__name__}, is {type(found).__name__}",
     "len": lambda value, found: "" if len(found) == value else f"had length {value}, has {len(found)}",
-    "keys": lambda value, found: "" if tuple(found) == value else "has other keys",
+    "keys": lambda value, found: "" if found is not None and tuple(found) == value else "has other keys",
     "absent": lambda value, found: "was absent, is there",
     "inherited": lambda value, found: "" if value not in found.__dict__ else f"has a `{value}` of its own",
     "unhooked": lambda value, found: ("has hooks" if found._hooks or found._after_hooks else

@@ -101,8 +101,10 @@ def of_leaf(context: Context, storage: Storage, kind: str) -> list[Any]:
     if not tensor._hooks and not tensor._after_hooks:
         inputs.guard(source, "unhooked", None)
         return []
-    found = getattr(tensor, kind) or {}
-    path = sig.Attr(source, kind)
+    found, path = getattr(tensor, kind), sig.Attr(source, kind)
+    if found is None:
+        inputs.guard(path, "is", None)
+        return []
     inputs.guard(path, "keys", tuple(found))
     return [inputs.read(hook, sig.Item(path, number)) for number, hook in found.items()]
 

@@ -210,3 +210,19 @@ def test_a_method_that_an_instance_replaces():
     assert f(x).tolist() == [[5, 5]]
     del model.forward
     assert f(x).tolist() == before.tolist()
+
+
+def test_a_program_for_leaves_with_hooks_comes_from_disk(tmp_path):
+    def step(w):
+        (w * w).sum().backward()
+
+    with config.override(cache=str(tmp_path), interpret=False):
+        for _ in range(2):
+            f = script(step)
+            for hooked in (True, False):
+                w = torch.ones(2, requires_grad=True)
+                if hooked:
+                    w.register_hook(double)
+                f(w)
+                assert w.grad.tolist() == [4, 4] if hooked else [2, 2]
+    assert f.cache_info().disk_hits == 2
