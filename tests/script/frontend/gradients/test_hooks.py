@@ -212,7 +212,7 @@ def test_a_method_that_an_instance_replaces():
     assert f(x).tolist() == before.tolist()
 
 
-def test_a_program_for_leaves_with_hooks_comes_from_disk(tmp_path):
+def test_programs_for_leaves_with_hooks_are_on_disk(tmp_path):
     def step(w):
         (w * w).sum().backward()
 
@@ -225,4 +225,4 @@ def test_a_program_for_leaves_with_hooks_comes_from_disk(tmp_path):
                     w.register_hook(double)
                 f(w)
                 assert w.grad.tolist() == [4, 4] if hooked else [2, 2]
-    assert f.cache_info().disk_hits == 2
+    assert f.cache_info().disk_hits == 1  # that without: each hook has a number of its own
