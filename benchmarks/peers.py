@@ -42,21 +42,18 @@ def torch_like(torch: Any, program: Program, script: Callable[[Any], Any], whole
         best = {"fused": True} if torch.__name__ == "torch" and name in FUSED else {}
         optimizer = getattr(torch.optim, name)(weights, **arguments, **best)
 
-    def gradients(loss_of: Any, optimizer: Any, *data: Any) -> Any:
-        for w in weights:
-            w.grad = None
+    def step(loss_of: Any, optimizer: Any, *data: Any) -> Any:
+        if optimizer is None:
+            for w in weights:
+                w.grad = None
+        else:
+            optimizer.zero_grad()
         loss = loss_of(*data, *weights)
         loss.backward()
+        if optimizer is not None:
+            optimizer.step()
         return loss
 
-    def training(loss_of: Any, optimizer: Any, *data: Any) -> Any:
-        optimizer.zero_grad()
-        loss = loss_of(*data, *weights)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    step = gradients if optimizer is None else training
     if whole:
         step = script(step)
     else:

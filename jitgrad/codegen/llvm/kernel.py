@@ -223,7 +223,8 @@ class _Emitter(Nest):
         vector = plan.vector[i]
         op = stmt.op
         if op in STORES:
-            return (self.column if op == "column" else self.store)(i)
+            self.store(i)
+            return
         kept = plan.spill.get(i)
         if kept is not None and is_reloaded(plan, i, self.sweep):
             value = self.read(self.pointers[kept], self.kernel.operands[kept].dtype, vector)
@@ -268,24 +269,23 @@ class _Emitter(Nest):
         value, source = self.value(stmt.args[0], vector), self.dtype_of(stmt.args[0])
         if stmt.op != "store" or not d.is_half or value.elem != "float":  # else writing rounds
             value = convert(value, source, d)
-        pointer = self.pointers[stmt.operand] if stmt.op == "store" else self.gather_pointer(i)
-        contiguous = self.contiguous(stmt.operand) and pointer.lanes == 1
-        if stmt.op == "scatter_add":
-            value = FOLDS["sum"].combine(self.read(pointer, d, vector), value, d)
-        self.write(pointer, value, d, contiguous)
+        pointer = (self.pointers[stmt.operand] if stmt.op == "store" else
+                   self.column_pointer(i) if stmt.op == "column" else self.gather_pointer(i))
+        if stmt.op in ("scatter_add", "column"):
+            total = FOLDS["sum"].combine(self.read(pointer, d, vector), value, d)
+            value = total if stmt.op == "scatter_add" else (
+                self.row().op("urem", ROWS).eq(0).splat(value.lanes).where(value, total))
+        self.write(pointer, value, d, self.contiguous(stmt.operand) and pointer.lanes == 1)
 
-    def column(self, i: int) -> None:
-        """Add a value of a row to the sum of its column in the row's block; the first row of a block begins it."""
-        stmt, vector, row = self.kernel.body[i], self.plan.vector[i], self.place(0)
-        d = self.kernel.operands[stmt.operand].dtype
-        for axis in range(1, self.n_outer):
-            row = row * self.size(axis) + self.place(axis)
-        columns = reduce(operator.mul, map(self.size, range(self.n_outer, self.n)))
-        pointer = self.offset(self.pointers[stmt.operand], row.lshr(ROWS.bit_length() - 1) * columns, STORED[d.name])
-        value = convert(self.value(stmt.args[0], vector), self.dtype_of(stmt.args[0]), d)
-        total = FOLDS["sum"].combine(self.read(pointer, d, vector), value, d)
-        first = (row & ROWS - 1).eq(0).splat(value.lanes)
-        self.write(pointer, first.where(value, total), d, self.contiguous(stmt.operand) and pointer.lanes == 1)
+    def row(self) -> V:
+        """The number of the current row."""
+        return reduce(lambda row, a: row * self.size(a) + self.place(a), range(1, self.n_outer), self.place(0))
+
+    def column_pointer(self, i: int) -> V:
+        """The address of the sum of a column in the block of the current row, which the block's first row begins."""
+        operand, columns = self.kernel.body[i].operand, map(self.size, range(self.n_outer, self.n))
+        offset = self.row().op("udiv", ROWS) * reduce(operator.mul, columns)
+        return self.offset(self.pointers[operand], offset, STORED[self.kernel.operands[operand].dtype.name])
 
     # --- the nest ---
 

@@ -71,22 +71,23 @@ class ColumnSums:
         if (room is None or len(group.items) >= MAX_ITEMS or len(group.sources) + 1 >= MAX_OPERANDS
                 or len(alone.items) > 1):
             return False
-        d = tensor(item.out).dtype
-        total = self.is_total(item)
-        kept = [a for a in range(len(item.space)) if (axes[a] in group.outer if total else a not in item.inner)]
-        of_kept = tuple([item.space[a] for a in kept])
-        space = of_kept if total else (self.blocks(group), *of_kept)
+        d, rank = tensor(item.out).dtype, len(item.space)
+        blocks: tuple[Size, ...] = ()
+        if self.is_total(item):  # the sums of rows, all of which are summed at the end
+            kept = [a for a in range(rank) if axes[a] in group.outer]
+            inner, summed = frozenset(range(rank)) - {*kept}, tuple(range(len(kept)))
+        else:  # those of columns in blocks of rows
+            kept = [a for a in range(rank) if a not in item.inner]
+            inner, blocks, summed = frozenset(), (self.blocks(group),), (0,)
+        space = (*blocks, *[item.space[a] for a in kept])
         partial = Value(TensorType(float32 if d.is_half else d, space))
-        inner = frozenset({a for a in range(len(axes)) if axes[a] in group.inner}) if total else frozenset()
-        part = Item(item.node, partial, item.space, inner, item.operands, (*[-1] * (not total), *kept), item.index,
-                    not total)
-        place = {} if total else {a: k for k, a in enumerate(kept, 1)}
-        summed = tuple(range(len(space))) if total else (0,)
-        everything = tuple([(a, 1, 0) for a in range(len(space))])
+        part = Item(item.node, partial, item.space, inner, item.operands, (*[-1 for _ in blocks], *kept), item.index,
+                    bool(blocks))
         # --- the sum reads the parts from here on
+        everything = tuple([(a, 1, 0) for a in range(len(space))])
         item.node = Node("sum", (partial,), {"axes": summed, "keepdim": False}, (item.out,), (), item.node.span)
         item.space, item.inner = space, frozenset(summed)
-        item.out_axes = tuple([place.get(a, -1) for a in item.out_axes])
+        item.out_axes = tuple([1 + kept.index(a) if blocks and a in kept else -1 for a in item.out_axes])
         item.operands = [Operand(partial, everything, True, frozenset({part}))]
         fusion.split(item, part)
         units.split(item, part)

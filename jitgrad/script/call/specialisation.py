@@ -71,11 +71,10 @@ class Specialisation:
         #: whether a call only runs the program and rebuilds its result
         self.is_plain = not (script.calls_back or script.commits or function.writes or script.freed or script.alone
                              or script.expected or script.recorded or script.overwritten)
-        rebased = {i: (j, script.recorded.get(j)) for i in function.writes if (j := script.written.get(i)) is not None}
-        #: of the inputs that the program writes: those that get an output's history, where a flag says so, and which
-        #: the others are, of which the write is only counted
-        self.rebased = rebased
-        self.counted = picker([i for i in function.writes if i not in rebased])
+        #: of the inputs that the program writes: those that get an output's history, where a flag says so, and what
+        #: picks the others, of which the write is only counted
+        self.rebased = {i: (j, script.recorded.get(j)) for i, j in script.written.items() if i in function.writes}
+        self.counted = picker([i for i in function.writes if i not in script.written])
         self.timing = 0.0
         #: `optimistic`, `any_grads` and `lists` of the frontend
         self.options: tuple[bool, bool, Mapping[sig.Source, Any], dict[Any, str]] = True, False, {}, {}

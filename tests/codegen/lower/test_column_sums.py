@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import jitgrad
-from jitgrad import dtypes
+from jitgrad import config, dtypes
+from jitgrad.codegen.llvm import kernel as llvm_kernel
 from jitgrad.codegen.program.kernel import ROWS
+from jitgrad.codegen.program.plan import make_plan
 from tests.codegen.programs import agree, graph, sizes, tensor
 
 ROW_COUNTS = (0, 1, ROWS - 1, ROWS, ROWS + 1, 3 * ROWS + 5)
@@ -70,6 +72,30 @@ def test_what_columns_have_in_common_is_added_for_each_row() -> None:
 def normalised(x: Any, gain: Any, shift: Any) -> Any:
     F = jitgrad.nn.functional
     return (F.layer_norm(F.gelu(x), (x.shape[-1],), gain, shift) * x).sum()
+
+
+def test_a_norm_with_its_gradients_is_one_kernel_and_the_ends_of_its_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What several sweeps need of what costs much is kept, the `erf`; what the last one alone needs, its `exp`, not."""
+    plans = []
+
+    def noted(kernel: Any, vector_bytes: int) -> Any:
+        plans.append(make_plan(kernel, vector_bytes))
+        return plans[-1]
+
+    monkeypatch.setattr(llvm_kernel, "make_plan", noted)
+
+    def step(x: Any, gain: Any, shift: Any) -> Any:
+        loss = normalised.eager(x, gain, shift)
+        loss.backward()
+        return loss
+
+    whole = jitgrad.script(step)
+    with config.override(cache="", interpret=False):
+        whole(*[jitgrad.from_numpy(normal(*s)).requires_grad_() for s in ((50, 20), (20,), (20,))])
+    assert len(whole.kernels()) == 3
+    (rows,) = [p for p in plans if any(s.op == "column" for s in p.kernel.body)]
+    assert {"erf", "exp"} <= {s.op for s in rows.kernel.body}
+    assert [rows.kernel.body[i].op for i in rows.spill] == ["erf"]
 
 
 @pytest.mark.parametrize("shape", [(700, 300), (3, 5, 200), (70, 40, 100)])

@@ -121,3 +121,21 @@ def test_prints_come_in_order(capsys: pytest.CaptureFixture[str]) -> None:
 
     f(jitgrad.ones(2))
     assert capsys.readouterr().out == "0 2.0\n1 4.0\n2 8.0\n"
+
+
+def test_a_loop_and_its_gradient_in_a_whole_step_are_one_kernel():
+    @jitgrad.script
+    def step(x):
+        y = x
+        for _ in range(4):
+            y = y * 0.5 + y * y
+        loss = y.sum()
+        loss.backward()
+        return loss
+
+    x = jitgrad.linspace(-1.0, 1.0, 40).requires_grad_()
+    found, gradient = step(x).item(), x.grad
+    assert len(step.kernels()) == 1
+    x.grad = None
+    assert step.eager(x).item() == pytest.approx(found, rel=1e-5)
+    np.testing.assert_allclose(gradient, x.grad, rtol=1e-5, atol=1e-6)

@@ -4,7 +4,7 @@ import functools
 from collections import Counter
 from typing import Any
 
-from jitgrad.dims import Atom, Call, Dim, Size, Symbol, dim, evaluate, product, substitute, symbols
+from jitgrad.dims import Call, Dim, Size, Symbol, dim, evaluate, product, substitute, symbols
 from jitgrad.ops.types import TensorType, Type, map_dims
 from jitgrad.script.graph.ir import Block, Node, Value, map_attr
 
@@ -207,22 +207,12 @@ class Sizes:
                     return [(symbol, b * n)]
         return []
 
-    def at_least(self, size: Size, low: int) -> bool:
-        """Whether size >= low is known, symbols but the signed ones being >= 0."""
-        size = self.canonical(size)
-        if isinstance(size, int):
-            return size >= low
-        bound = 0
-        for monomial, coefficient in size.terms:
-            if monomial == ():
-                bound += coefficient
-            elif coefficient < 0 or any(a in self.signed if isinstance(a, Symbol) else not _nonnegative(a)
-                                        for a in monomial):
-                return False
-        return bound >= low
+    def at_least(self, size: Size, low: int, all_known: bool = False) -> bool:
+        """Whether size >= low is known, symbols but the signed ones being >= 0.
 
-    def is_proven(self, size: Size, low: int) -> bool:
-        """The same with what is known of functions of sizes, and of what they are at most."""
+        all_known: by all that is known of functions of sizes. Not where the answer decides how a size is written: what
+        a loop makes smaller by halves would have another form in each iteration, and never settle.
+        """
         size = self.canonical(size)
         if isinstance(size, int):
             return size >= low
@@ -231,23 +221,21 @@ class Sizes:
             if monomial == ():
                 bound += coefficient
             elif coefficient < 0:
-                taken = monomial[0] if len(monomial) == 1 else None
+                taken = monomial[0] if all_known and len(monomial) == 1 else None
                 rest = size - Dim(((monomial, coefficient),))
                 return isinstance(taken, Call) and any(
-                    self.is_proven(rest * k + most * coefficient, low * k) for most, k in _most(taken))
-            elif not all(map(self._is_nonnegative, monomial)):
+                    self.at_least(rest * k + most * coefficient, low * k, True) for most, k in _most(taken))
+            elif not all(atom not in self.signed if isinstance(atom, Symbol) else
+                         self._is_nonnegative(atom) if all_known else _nonnegative(atom) for atom in monomial):
                 return False
         return bound >= low
 
-    def _is_nonnegative(self, atom: Atom) -> bool:
-        if isinstance(atom, Symbol):
-            return atom not in self.signed
-        if atom.fn in ("min", "max"):
-            return (any if atom.fn == "max" else all)(self.is_proven(a, 0) for a in atom.args)
-        if atom.fn in ("mod", "floordiv"):
-            return isinstance(atom.args[1], int) and atom.args[1] > 0 and (
-                atom.fn == "mod" or self.is_proven(atom.args[0], 0))
-        return True
+    def _is_nonnegative(self, call: Call) -> bool:
+        if call.fn in ("min", "max"):
+            return (any if call.fn == "max" else all)(self.at_least(a, 0, True) for a in call.args)
+        if call.fn == "floordiv":
+            return isinstance(call.args[1], int) and call.args[1] > 0 and self.at_least(call.args[0], 0, True)
+        return _nonnegative(call)
 
 
 def _most(call: Call) -> list[tuple[Size, int]]:

@@ -107,7 +107,7 @@ class SymbolicChecker(Checker):
             a, low = _numerator(n)
             gap = context.sizes.canonical(a - low)
             known = context.recall("at least zero") or ()
-            if not any(context.sizes.is_proven(gap - fact, 0) for fact in (0, *known)):
+            if not any(context.sizes.at_least(gap - fact, 0, all_known=True) for fact in (0, *known)):
                 self.at_least(a, low, partial(_negative, n, sizes))
                 context.remember("at least zero", (*known, gap))
 

@@ -46,7 +46,7 @@ def _is_short(trips: float, body: Block) -> bool:
     return 0 <= trips * max(len(body.nodes), 1) <= MOST
 
 
-def linked(graph: Graph) -> dict[Block, int]:
+def _linked(graph: Graph) -> dict[Block, int]:
     """The bodies of the loops that make or take sequences, and of which these are known element by element: how often
     each is run.
     """
@@ -82,7 +82,7 @@ def linked(graph: Graph) -> dict[Block, int]:
 class _Unroll(Rewriter):
     def __init__(self, graph: Graph):
         super().__init__(graph)
-        self.linked = linked(graph)
+        self.linked = _linked(graph)
         self.elements: dict[Value, list[Value]] = {}  # of sequences
 
     def enter(self, node: Node) -> Sequence[Value] | None:

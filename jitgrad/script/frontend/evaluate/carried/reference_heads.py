@@ -131,8 +131,8 @@ class ReferenceHead(ObjectHead):
                     versions.of(self.context).join(ref.storage, cell)
                     self.counted.setdefault(cell, set()).update(
                         site for site, _ in versions.numbers(self.context, state, ref.storage))
-        made = {cell: versions.made_alike([ref for ref in (self.begun.get(cell), self.ended.get(cell))
-                                      if isinstance(ref, SymTensor)]) for cell in self.counted}
+        made = {cell: versions.made_alike([ref for held in (self.begun, self.ended)
+                                           if isinstance(ref := held.get(cell), SymTensor)]) for cell in self.counted}
         named = {cell: cell.made for cell in made}
         for cell, name in made.items():
             cell.made = name
