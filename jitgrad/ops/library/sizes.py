@@ -178,9 +178,6 @@ def product(sizes: Iterable[Any]) -> Any:
     return result
 
 
-_item = tuple.__getitem__
-
-
 class Size(tuple[int, ...]):
     """A shape: a tuple of sizes, of which parts, sums and multiples are shapes."""
 
@@ -193,9 +190,9 @@ class Size(tuple[int, ...]):
         def __getitem__(self, index: slice) -> "Size": ...
         def __getitem__(self, index: Any) -> Any: ...
     else:
-        def __getitem__(self, index: Any) -> Any:
-            found = _item(self, index)
-            return Size(found) if type(found) is tuple else found
+        def __getitem__(self, index: Any, item: Any = tuple.__getitem__) -> Any:
+            found = item(self, index)
+            return Size(found) if found.__class__ is tuple else found
 
         def __add__(self, other: Any) -> Any:
             return Size(tuple(self) + tuple(other)) if isinstance(other, tuple) else NotImplemented

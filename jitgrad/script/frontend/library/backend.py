@@ -83,7 +83,7 @@ class SymbolicBackend:
             type_ = TensorType(int64, (dims.dim(count), types[0].ndim))
             outputs = context.builder.emit(op.name, values, types=[type_], binds=(count,))
         else:
-            outputs = context.builder.emit(op.name, values, **attrs)
+            outputs = context.builder.emit(op.name, values, types=made, **attrs)
         results = tuple([heap.new_tensor(context, v) for v in outputs])
         for y in results:
             y.storage.made, y.storage.device = backward_name(op) if compose is None else "", where
