@@ -96,8 +96,11 @@ class Fusion:
         self.items, self.producers, self.depends = items, producers, depends
         self.group: dict[object, Group] = {}
         self.reasons: list[tuple[Node, Node, str]] = []
+        self.readers: dict[Value, list[Item]] = {}  # of memory that no item makes: which items may read it
         for item in self.items:
             sources = {o.base for o in item.operands if o.base not in producers}
+            for base in sources:
+                self.readers.setdefault(base, []).append(item)
             self.group[item] = Group(item.space, item.inner, [item], {item: tuple(range(len(item.space)))}, sources)
         order = _sorted(depends)
         self.ranks: dict[object, tuple[int, ...]] = {self.group.get(u, u): (rank,) for rank, u in enumerate(order)}
@@ -312,11 +315,15 @@ class Fusion:
         for unit, suffix in ((part, 0), (item, 1)):
             axes = tuple(range(len(unit.space)))
             sources = {o.base for o in unit.operands if o.base not in self.producers and not o.stored}
+            for base in sources:
+                self.readers.setdefault(base, []).append(unit)
             group = self.group[unit] = Group(unit.space, unit.inner, [unit], {unit: axes}, sources)
             self.ranks[group] = (*rank, suffix)
         self.depends[part], self.depends[item] = self.depends[item], {part}
         for d in self.depends[part]:
-            self.users[d] = {part if u is item else u: None for u in self.users[d]}
+            users = self.users[d]
+            del users[item]
+            users[part] = None
         self.users[part] = {item: None}
 
     def merge_siblings(self) -> None:
@@ -348,7 +355,8 @@ class Fusion:
         producer = self.producers.get(operand.base)
         if producer is not None:
             return [self.group[producer]]
-        return [g for g in dict.fromkeys(self.group[i] for i in self.items) if operand.base in g.sources]
+        holders = dict.fromkeys(self.group[i] for i in self.readers.get(operand.base, ()) if i in self.group)
+        return sorted((g for g in holders if operand.base in g.sources), key=lambda g: g.items[0].index)
 
     def places(self, group: Group, operand: Operand) -> dict[int, int] | None:
         """Axis of the reader `operand` -> axis of the group, by how both have what it reads."""
