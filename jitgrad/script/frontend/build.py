@@ -22,7 +22,7 @@ from jitgrad.script.frontend.boundary import deferred_stores, list_arguments, pl
 from jitgrad.script.frontend.boundary.inputs import Inputs
 from jitgrad.script.frontend.boundary.results import Results
 from jitgrad.script.frontend.containers import deques, mappings, ordered_lists, sequences, texts
-from jitgrad.script.frontend.evaluate import attempts, expressions, merge, statements
+from jitgrad.script.frontend.evaluate import attempts, expressions, merge, raised, statements
 from jitgrad.script.frontend.gradients import carried_leaves, carried_losses, record, requires_grad, tape
 from jitgrad.script.frontend.library import (addresses, builtins, callbacks, complexes, copying, dictionaries,
                                              iterators, jitgrad_functions, numpylib, sets, stdlib)
@@ -35,8 +35,8 @@ from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.handlers import LATE
 from jitgrad.script.frontend.state.memory import SHARED
 from jitgrad.script.frontend.state.sizes import Sizes
-from jitgrad.script.frontend.templates import pools
-from jitgrad.script.frontend.values import functions, heap, instances, numbers, numeric, raised, tensors, unions
+from jitgrad.script.frontend.templates import identities, pools
+from jitgrad.script.frontend.values import functions, heap, instances, numbers, numeric, tensors, unions, writing
 from jitgrad.script.frontend.values.values import Storage
 from jitgrad.script.graph.ir import Block, Graph, Value
 
@@ -56,6 +56,8 @@ dispatch.run_block.fill(statements.run_block)
 dispatch.run_function.fill(statements.run_function)
 dispatch.call_marked.fill(callbacks.marked)
 dispatch.branch.fill(merge.branch)
+dispatch.replace_references.fill(identities.replaced)
+dispatch.require_grad.fill(writing.require_grad)
 dispatch.binary_number.fill(numbers.binary)
 dispatch.unary_number.fill(numbers.unary)
 dispatch.compare_numbers.fill(numbers.compare)

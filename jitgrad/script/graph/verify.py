@@ -116,6 +116,8 @@ class Verifier(Checker):
             node = self.defined.get(v)
             if node is None:
                 continue
+            if self.constant(v) is (not t):
+                self.show(self.facts, (v, not t))  # no run gets here
             if node.op == "num.not":
                 pending.append((node.inputs[0], not t))
             elif (node.op == "num.and" and t) or (node.op == "num.or" and not t):

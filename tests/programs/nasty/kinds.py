@@ -107,3 +107,16 @@ def returned_before_the_loop(x, n: int):
     for _ in x:
         m = m.tanh()
     return m.sum()
+
+
+@nasty(lambda: (square(), 2, True), lambda: (square(), 0, False), lambda: (square(), 3, False))
+def a_range_of_what_may_be_none(x, n: int, flag: bool):
+    """A function that returns only on one of its ways says how often the loop runs."""
+    def often(b):
+        if flag:
+            return b
+        print(b)
+    total = 0
+    for k in range(often(n)):
+        total += k
+    return total, x

@@ -65,6 +65,11 @@ GOOD = [
       yield
   %v: f32[N] = opt.get(%o)
   return %v""",
+    """graph f(%o: optional<f32[N]>) -> f32[N]:
+  %d: bool = num.const(){value=False}
+  check(%d){error=$TypeError, template=None}
+  %v: f32[N] = opt.get(%o)
+  return %v""",
     MAYBE + """  %r: f32[] = if(%c):
     then:
       %g: f32[] = opt.get(%o)

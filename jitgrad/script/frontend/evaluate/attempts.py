@@ -21,11 +21,11 @@ from jitgrad.errors import ScriptError, UnsupportedCall
 from jitgrad.ops.numbers import FUNCTIONS, NUMBERS, may_divide_by_zero
 from jitgrad.ops.types import FLOAT, INT, TEXT, TensorType
 from jitgrad.script.frontend.evaluate import control, merge
+from jitgrad.script.frontend.evaluate.raised import ExceptionValue
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import APART, Context, Restart, State
 from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values import heap, numbers, strings
-from jitgrad.script.frontend.values.raised import ExceptionValue
 from jitgrad.script.frontend.values.values import THROWN, Number, RunText
 from jitgrad.script.graph.ir import Node, Value, within
 from jitgrad.script.graph.irops import CALLING

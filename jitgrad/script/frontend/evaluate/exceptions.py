@@ -13,6 +13,7 @@ from jitgrad.errors import (InvalidOperation, ScriptError, ShapeMismatch, TypeMi
 from jitgrad.script.frontend.batches.items import check_none
 from jitgrad.script.frontend.evaluate import attempts, conditions, control, expressions as ex, merge, names
 from jitgrad.script.frontend.evaluate.attempts import Attempt, Classes, Handler, MayFail, thrown
+from jitgrad.script.frontend.evaluate.raised import ExceptionValue
 from jitgrad.script.frontend.source.liveness import exits
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
@@ -20,7 +21,6 @@ from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values import heap, strings
 from jitgrad.script.frontend.values.plain import PLAIN, static
 from jitgrad.script.frontend.values.protocol import is_dynamic, items_of
-from jitgrad.script.frontend.values.raised import ExceptionValue
 from jitgrad.script.frontend.values.values import UNBOUND, Number, RunText, SymList, SymTensor, Text
 from jitgrad.script.graph.ir import Value
 

@@ -22,7 +22,7 @@ from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
-from jitgrad.script.frontend.values import heap, numbers
+from jitgrad.script.frontend.values import heap, numbers, writing
 from jitgrad.script.frontend.values.protocol import type_word
 from jitgrad.script.frontend.values.values import (HELD, UNBOUND, Instance, Number, RunItems, Storage, SymDict, SymList,
                                                    SymTensor, is_held)
@@ -440,7 +440,7 @@ def lower_location(context: Context, key: Any, t: Template, value: Any) -> list[
 def rebuild_location(context: Context, key: Any, t: Template, leaves: Any, like: Any) -> Any:
     """The content of a location from graph values; `like` is one side's content."""
     if isinstance(key, Storage):
-        return heap.as_leaf(context, key, next(leaves))
+        return writing.as_leaf(context, key, next(leaves))
     value = t.rebuild(context, leaves) if not isinstance(t, Record) or not isinstance(
         key, (SymDict, Instance)) else t.rebuild_content(context, leaves)
     return context.state.values.pop(value) if isinstance(key, SymList) and isinstance(value, SymList) else value

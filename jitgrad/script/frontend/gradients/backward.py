@@ -19,7 +19,7 @@ from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import locations, unions
 from jitgrad.script.frontend.templates.tensors import ARGUMENT
-from jitgrad.script.frontend.values import checks, heap, numbers
+from jitgrad.script.frontend.values import checks, heap, numbers, writing
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import argument, items_of, type_name, type_word
 from jitgrad.script.frontend.values.tensors import getter, method, setter
@@ -361,7 +361,7 @@ def set_data(context: Context, tensor: SymTensor, value: Any) -> None:
     _same_sizes(context, theirs.dims, mine.dims, lambda: "a script cannot change the size of a tensor through `.data`")
     before, context.grad = context.grad, False
     with tape.one_operation(context):
-        heap.write(context, target, heap.read(context, value))
+        writing.write(context, target, heap.read(context, value))
     context.grad = before
 
 
@@ -392,7 +392,7 @@ def _add(context: Context, storage: Storage, before: SymTensor, value: Value, cr
     else:
         grad_mode, context.grad = context.grad, False
         total = context.one("add", heap.read(context, before), context.one("detach", value))
-        heap.write(context, before, total)
+        writing.write(context, before, total)
         context.grad = grad_mode
 
 

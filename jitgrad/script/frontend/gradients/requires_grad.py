@@ -13,7 +13,7 @@ from jitgrad.script.autodiff import history
 from jitgrad.script.frontend.gradients import record
 from jitgrad.script.frontend.state import copies, dispatch, effects
 from jitgrad.script.frontend.state.context import Context, current
-from jitgrad.script.frontend.values import heap, numbers
+from jitgrad.script.frontend.values import heap, numbers, writing
 from jitgrad.script.frontend.values.protocol import Kind, register
 from jitgrad.script.frontend.values.tensors import getter, method
 from jitgrad.script.frontend.values.values import SymTensor
@@ -97,20 +97,20 @@ def detach_in_place(context: Context, tensor: SymTensor) -> SymTensor:
     storage, path = tensor.storage, tensor.path
     if path and (path[-1][0] != "detach" or tensor.unrecorded):
         if tensor.copied:
-            heap.writable(context, tensor)
+            writing.writable(context, tensor)
         raise effects.raise_now(context, RuntimeError, ("Can't detach views in-place. Use detach() instead.",))
     if not tensor.requires_grad:
         return tensor
-    heap.writable(context, tensor)
+    writing.writable(context, tensor)
     copies.identify(context, tensor)
     if storage.input >= 0 or storage.retains_grad:
         what = "retains its gradient" if storage.retains_grad else "the script did not make"
         raise UnsupportedCall(f"`detach_` of a tensor that {what}", context.span(), hint="write `x = x.detach()`")
     if storage.requires_grad:
-        return heap.require_grad(context, tensor, False)
-    if heap.renamed(context, tensor, tensor):
+        return writing.require_grad(context, tensor, False)
+    if writing.renamed(context, tensor, tensor):
         detached = tensor.detach()
-        heap.renamed(context, tensor, detached)
+        writing.renamed(context, tensor, detached)
         storage.alias = "it was detached in place, and there were views of it"
         return detached
     context.state.values[storage] = context.one("detach", heap.current_value(context, storage))

@@ -43,10 +43,9 @@ def note(context: Context, op: OpDef, operands: Sequence[SymTensor], values: Seq
         varied.update(node.outputs)
         reads = saved(row, needs) if row.arity is not None else saved(
             row, needs, types=[v.type for v in node.inputs], attrs=dict(node.attrs))
-        for v in [v for v, read in zip(node.inputs, reads.xs, strict=True) if read and v in values]:
-            x = operands[values.index(v)]
-            if not x.copied:
-                versions.save(context, made[0], x, _origin(context, x))
+        again = {v for v, read in zip(node.inputs, reads.xs, strict=True) if read}
+        for x in dict.fromkeys([x for x, v in zip(operands, values, strict=False) if v in again and not x.copied]):
+            versions.save(context, made[0], x, _origin(context, x))
         for k, (v, read) in enumerate(zip(node.outputs, reads.ys if reads.y else (), strict=False)):
             if read and v in made:
                 versions.save(context, made[0], results[made.index(v)],
@@ -106,16 +105,16 @@ def overwritten(context: Context, path: Sequence[Block], outputs: Sequence[Value
         *known.overwritten(settled=VERSIONS in context.decisions)]
     freed = record.of(context).freed  # right where it was made: another gradient of it is another error
     spoiling = [(s, counts) for s, counts in spoiling if freed.get(s.result.id) is not s.path[-1]]
-    replaced = list(known.replaced())
+    replaced = [(s, w) for s, w in known.replaced() if freed.get(s.result.id) is not s.path[-1]]
     if not spoiling and not replaced:
         return [[] for _ in outputs]
     flow = inner.flow_of([n for b in path for n in b.nodes], outputs)
     reached = {v for output in outputs for v in reachable([output], flow.backward)}
     for s, w in replaced:
         if s.result in reached:
-            raise UnsupportedCall("a write by way of `.data` to what a gradient needs: eager would not notice, and "
-                                  "make the gradient of what was written", w.span or context.span(),
-                                  hint="write `with torch.no_grad():` around it, and `.clone()` what is still needed")
+            raise UnsupportedCall("a write by way of `.data` to what a gradient needs, or to what it has read so: "
+                                  "eager would not notice, and make the gradient of what was written", w.span,
+                                  hint="write `.detach()` in place of `.data`, and `.clone()` what is still needed")
     spoiled: list[Spoiled] = [[] for _ in outputs]
     for s, counts in spoiling:
         if s.result not in reached:

@@ -30,7 +30,7 @@ from jitgrad.script.frontend.boundary import placement
 from jitgrad.script.frontend.gradients import tape
 from jitgrad.script.frontend.state import copies, layout
 from jitgrad.script.frontend.state.context import RANDOM, Context, Restart
-from jitgrad.script.frontend.values import checks, heap, numbers
+from jitgrad.script.frontend.values import checks, heap, numbers, writing
 from jitgrad.script.frontend.values.values import Number, SymTensor, size_number
 from jitgrad.script.graph.ir import Value
 from jitgrad.script.graph.namespace import GraphNamespace
@@ -205,7 +205,7 @@ class SymbolicBackend:
         assert not isinstance(value, SymComplex)  # the library has cast it
         content = heap.read(context, value)
         tape.keep(context, target, content)
-        return heap.write(context, target, content)
+        return writing.write(context, target, content)
 
     @staticmethod
     def apart(target: SymTensor, operands: Sequence[SymTensor]) -> bool:
@@ -232,7 +232,7 @@ class SymbolicBackend:
         if self._is_own(target) and not target.requires_grad:
             copies.identify(self.context, target)
             found = view()
-            heap.renamed(self.context, target, found)
+            writing.renamed(self.context, target, found)
             return found
         raise UnsupportedCall("a tensor that changes its own shape", self.context.span(),
                               hint="assign the view to a name: `x = x.unsqueeze(0)` instead of `x.unsqueeze_(0)`")
@@ -246,7 +246,7 @@ class SymbolicBackend:
             made = heap.new_tensor(context, context.one(
                 "full", value=0, shape=tuple(map(self.attribute, shape)), dtype=target.dtype))
             made.storage.device = target.storage.device
-            if not heap.renamed(context, target, made):
+            if not writing.renamed(context, target, made):
                 return made
         elif 0 not in target.type_.dims and len(shape) == target.ndim and not any(
                 isinstance(m, int) and isinstance(n, int) and m != n

@@ -38,6 +38,7 @@ def _len(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 def _range(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     given = []
     for a in args:
+        a = unions.force(context, a, "'{}' object cannot be interpreted as an integer")
         if isinstance(a, SymTensor):
             a = effects.guarded(context, lambda a=a: backend().item(a))  # type: ignore[misc]
         if (isinstance(a, Number) and a.number_type is float) or isinstance(a, float):

@@ -71,6 +71,21 @@ def branch(context: Context, condition: Any, then: Callable[[], Any], other: Cal
     raise NotImplementedError
 
 
+# --- references ----------------------------------------------------------------------------------------------------
+
+
+@Slot
+def replace_references(value: Any, change: Callable[[Any, Any], Any]) -> Any:
+    """A value with `change` applied to the references in it, those among which the run chooses included."""
+    raise NotImplementedError
+
+
+@Slot
+def require_grad(context: Context, tensor: Any, requires_grad: bool) -> Any:
+    """Make a tensor without history a leaf that asks for a gradient, or no such leaf; what the tensor is then."""
+    raise NotImplementedError
+
+
 # --- numbers -------------------------------------------------------------------------------------------------------
 
 

@@ -1,6 +1,6 @@
 """Paths of views: what of a storage a reference shows, and a storage of which that is replaced."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jitgrad import dims
@@ -8,7 +8,7 @@ from jitgrad.dtypes import int64
 from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend.state import joined
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.graph.ir import Value
+from jitgrad.script.graph.ir import Value, map_attr
 
 Path = tuple[tuple[str, Mapping[str, Any]], ...]
 #: the attribute of an alias by which a path says that the tensor is one item of a batch (`batches/items.py`)
@@ -23,6 +23,12 @@ def marks(path: Path) -> Path:
 def paths_equal(a: Path, b: Path) -> bool:
     """Whether two paths show the same."""
     return len(a) == len(b) and all(x == y and dict(m) == dict(n) for (x, m), (y, n) in zip(a, b, strict=True))
+
+
+def mapped(path: Path, change: Callable[[Any], Any]) -> Path:
+    """A path with changed attributes. Steps without any are the same objects: calls of `detach` are told apart so."""
+    return tuple([(op, {k: map_attr(a, change) for k, a in attrs.items()}) if attrs else (op, attrs)
+                  for op, attrs in path])
 
 
 def apply_view(context: Context, value: Value, op: str, attrs: Mapping[str, Any]) -> Value:

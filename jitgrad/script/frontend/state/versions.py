@@ -40,14 +40,18 @@ EXECUTION = 2 ** 31
 
 @dataclass(slots=True)
 class Write:
-    """A write in place. `path`: the blocks around it, outermost first; `data`: by way of `.data`, which eager does not
-    count; `span`: then its place; `fresh`: of memory that its block has made, and that has no other name so far."""
+    """A write in place. `path`: the blocks around it, outermost first; `data`: by way of `.data`, whose writes eager
+    counts apart; `span`: its place; `fresh`: of memory that its block has made, and that has no other name so far."""
 
     number: int
     path: tuple[Block, ...]
     data: bool
     span: Span | None
     fresh: bool
+
+    def may_follow(self, s: Save, storage: Any) -> bool:
+        """Whether it may write to a storage, which may be the memory of a save, after that."""
+        return self.number > s.number or not set(s.older if storage is s.storage else s.loops).isdisjoint(self.path)
 
 
 @dataclass(slots=True)
@@ -57,7 +61,7 @@ class Save:
     Attributes:
         result: the operation's first result.
         storage: the memory, `type_`: what of it is read.
-        operand: the tensor that is read; None for a result.
+        operand: the tensor that is read; None for a result. `data`: by way of `.data`, or it may be.
         origin: which operation had made it, "" if none.
         site: its number, the same in every evaluation of a loop's body.
         number: its place in the order of saves and writes; `path`: the blocks around it, outermost first.
@@ -68,6 +72,7 @@ class Save:
     storage: Any
     type_: TensorType
     operand: Any
+    data: bool
     origin: str
     site: int
     number: int
@@ -88,6 +93,7 @@ class Versions:
         sites: by storage, the saves that may have read it.
         alternatives: of the memory of what is read of one of several tensors: these, and whether it is that.
         count: how many saves there are, those of one evaluation of each body.
+        data: whether anything is written or read by way of `.data`.
         paused: in operations that are made of others here, and are one for eager; where memory is exchanged.
     """
 
@@ -98,6 +104,7 @@ class Versions:
     sites: dict[Any, set[int]] = field(default_factory=dict)
     alternatives: dict[Any, list[tuple[Any, Callable[[], Any]]]] = field(default_factory=dict)
     count: int = COUNT
+    data: bool = False
     paused: bool = False
 
     def operation(self, results: Sequence[Value], operands: Sequence[Value]) -> None:
@@ -124,20 +131,22 @@ class Versions:
                 continue
             for s in [*self.saves.get(v, ())]:
                 read = self.alternatives.get(s.storage, [(s.operand, None)]) if s.operand is not None else []
-                if any(_is_array(one, target) for one, _ in read):
-                    self._kept(context, s, target.storage)
+                for one, is_it in read:
+                    if _is_array(one, target):
+                        self._kept(context, s, target.storage, is_it)
             pending += [x for x in operands if x not in seen]
             seen.update(operands)
 
-    def _kept(self, context: Context, s: Save, storage: Any) -> None:
-        """Memory that a save has read is copied, where it has not been written since."""
+    def _kept(self, context: Context, s: Save, storage: Any, is_it: Callable[[], Any] | None) -> None:
+        """Memory that a save has read, where it `is_it`, is copied, if it has not been written since."""
         if context.counts_writes:
             read = number(context.state, storage, s.site)
             now = _sum(context, number(context.state, storage, COUNT), 1)
             version = dispatch.binary_number(context, "mod", read, EXECUTION, checked=False)
-            context.state.values["version", storage, s.site] = dispatch.select_number(
-                context, dispatch.compare_numbers(context, "eq", version, now), 0, read)
-        elif all(w.data or w.number < s.number for w in self.writes.get(storage, ())):
+            left = dispatch.select_number(context, dispatch.compare_numbers(context, "eq", version, now), 0, read)
+            context.state.values["version", storage, s.site] = left if is_it is None else dispatch.select_number(
+                context, is_it(), left, read)
+        elif is_it is None and all(w.data or w.number < s.number for w in self.writes.get(storage, ())):
             self.saves[s.result].remove(s)
 
     def all_saves(self) -> Iterator[Save]:
@@ -148,24 +157,28 @@ class Versions:
     def overwritten(self, settled: bool) -> Iterator[tuple[Save, tuple[int, int] | None]]:
         """What may have been written after it was saved. Where it certainly was: how often when it was saved, and how
         often by now; `settled`: though there may be other writes, which are not counted."""
-        written: dict[Any, list[tuple[Any, Write]]] = {}
-        for storage, writes in self.writes.items():
-            written.setdefault(self._root(storage), []).extend((storage, w) for w in writes if not w.data)
-        for s in self.all_saves() if written else ():
-            found = [(storage, w) for storage, w in written.get(self._root(s.storage), [])
-                     if storage is s.storage or not w.fresh]
-            if any(w.number > s.number or not set(s.older if storage is s.storage else s.loops).isdisjoint(w.path)
-                   for storage, w in found):
+        for s, writes in self._written():
+            found = [(storage, w) for storage, w in writes if not (w.data or s.data)]
+            if any(w.may_follow(s, storage) for storage, w in found):
                 known = [storage is s.storage and leads(w.path, s.path) for storage, w in found]
                 sure = any(k and w.number > s.number for k, (_, w) in zip(known, found, strict=True)) if settled else (
                     not s.older and all(known))
                 yield s, (sum(w.number < s.number for _, w in found), len(found)) if sure else None
 
     def replaced(self) -> Iterator[tuple[Save, Write]]:
-        """What may have been written by way of `.data` after it was saved, and by whom."""
-        if any(w.data for writes in self.writes.values() for w in writes):
-            for s in self.all_saves():
-                yield from [(s, w) for w in self.writes.get(s.storage, ()) if w.data and w.number > s.number]
+        """What may have been written after it was saved, one of both by way of `.data`, and by whom."""
+        for s, writes in self._written() if self.data else ():
+            yield from [(s, w) for storage, w in writes if (w.data or s.data) and w.may_follow(s, storage)]
+
+    def _written(self) -> Iterator[tuple[Save, list[tuple[Any, Write]]]]:
+        """The saves, with the writes to what may be their memory."""
+        written: dict[Any, list[tuple[Any, Write]]] = {}
+        for storage, writes in self.writes.items():
+            written.setdefault(self._root(storage), []).extend((storage, w) for w in writes)
+        for s in self.all_saves() if written else ():
+            found = written.get(self._root(s.storage))
+            if found:
+                yield s, [(storage, w) for storage, w in found if storage is s.storage or not w.fresh]
 
     def join(self, one: Any, other: Any) -> None:
         """Two storages, or kinds of tensors, may be the same memory."""
@@ -189,14 +202,20 @@ def of(context: Context) -> Versions:
     return context.part(Versions)
 
 
+def is_data(tensor: Any) -> bool:
+    """Whether it is a tensor that `.data` has made, or a view of one."""
+    return any(attrs is DATA for _, attrs in tensor.path)
+
+
 def written(context: Context, tensor: Any) -> None:
     """A tensor is written in place."""
     known, storage = of(context), tensor.storage
     if known.paused:
         return
-    data = any(attrs is DATA for _, attrs in tensor.path)
+    data = is_data(tensor)
+    known.data |= data
     known.writes.setdefault(storage, []).append(
-        Write(next(NUMBERS), tuple(context.path), data, context.span() if data else None,
+        Write(next(NUMBERS), tuple(context.path), data, context.span(),
               storage.block is context.path[-1] and storage not in known.parents))
     if not context.counts_writes or data:
         return
@@ -210,6 +229,14 @@ def written(context: Context, tensor: Any) -> None:
             values["written", site] = dispatch.select_number(context, last, now, values.get(("written", site), 0))
 
 
+def inherit(context: Context, storage: Any, made: Any) -> None:
+    """A storage that is the memory of another one has been written as often."""
+    known = of(context)
+    known.writes[made] = [*known.writes.get(storage, ())]
+    for site, value in [*numbers(context, context.state, storage)]:
+        put(context, made, site, value)
+
+
 def save(context: Context, result: Value, tensor: Any, origin: str, operand: bool = True) -> None:
     """The derivative of the operation that made `result` reads a tensor again: an operand, or a result."""
     known, storage = of(context), tensor.storage
@@ -217,15 +244,20 @@ def save(context: Context, result: Value, tensor: Any, origin: str, operand: boo
     around, site = tuple(context.path), known.count
     loops = tuple([b for b in around if b in context.bodies_open])
     older = around.index(storage.block) if storage.block in around else 0
+    alternatives = known.alternatives.get(storage, [(tensor, None)])
+    data = any(is_data(one) for one, _ in alternatives)
+    known.data |= data
     known.saves.setdefault(result, []).append(Save(
-        result, storage, tensor.type_, tensor if operand else None, origin, site, next(NUMBERS), around, loops,
+        result, storage, tensor.type_, tensor if operand else None, data, origin, site, next(NUMBERS), around, loops,
         tuple([b for b in loops if b in around[older + 1:]])))
     if not context.counts_writes:
         return
     values, execution = context.state.values, 1
     if loops:
         execution = values["execution", site] = _sum(context, values.get(("execution", site), 0), 1)
-    for one, is_it in known.alternatives.get(storage, [(tensor, None)]):
+    for one, is_it in alternatives:
+        if is_data(one):
+            continue
         memory = one.storage
         read = _sum(context, dispatch.binary_number(context, "mul", execution, EXECUTION, checked=False),
                     _sum(context, number(context.state, memory, COUNT), 1))
@@ -265,7 +297,7 @@ def put(context: Context, storage: Any, site: int, value: Any) -> None:
 def _is_array(one: Any, other: Any) -> bool:
     """Whether two tensors surely have the very same array in eager."""
     return one is other or (one.storage is other.storage and all(
-        op == "detach" for op, _ in (*one.path, *other.path)))
+        op == "detach" and attrs is not DATA for op, attrs in (*one.path, *other.path)))
 
 
 def _is_zero(value: Any) -> bool:

@@ -16,7 +16,7 @@ from jitgrad.dims import Size, Symbol, dim, substitute, symbols
 from jitgrad.ops.types import INT, OptionalType, TensorType, Type
 from jitgrad.script.frontend.state import layout, versions
 from jitgrad.script.frontend.state.context import TYPES_APART, Context, State
-from jitgrad.script.frontend.state.paths import paths_equal
+from jitgrad.script.frontend.state.paths import mapped, paths_equal
 from jitgrad.script.frontend.templates import item_origins, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Same, Static
 from jitgrad.script.frontend.templates.of_values import content_template, record, template_of
@@ -28,7 +28,7 @@ from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.values import (UNBOUND, Boxed, Instance, Number, RunPairs, RunText, Storage,
                                                    SymDict, SymList, SymTensor, Text, Union, is_held, refers)
-from jitgrad.script.graph.ir import Value, attr_symbols, map_attr
+from jitgrad.script.graph.ir import Value, attr_symbols
 from jitgrad.script.graph.irops import infer
 
 Steps = tuple[Any, ...]
@@ -252,13 +252,12 @@ class Identities:
         if not isinstance(value, SymTensor):
             return self._cell(side, value)
         cell = self._cell(side, value.storage)
-        path = tuple([(op, {k: map_attr(a, lambda d: self._size(side, d)) for k, a in attrs.items()})
-                      for op, attrs in value.path])
+        path = mapped(value.path, lambda d: self._size(side, d))
         if cell is value.storage and path == value.path:
             return value
         if value.copied:
             layout.doubt(self.context, cell)
-        return SymTensor(cell, path, view_type(cell.type, path), value.copied)
+        return SymTensor(cell, path, view_type(cell.type, path), value.copied, value.unrecorded)
 
     def _cell(self, side: int, cell: Cell) -> Cell:
         """What a cell of one side is afterwards: one that only this side made may be missing."""

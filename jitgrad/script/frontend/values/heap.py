@@ -1,4 +1,4 @@
-"""Tensors as references: reading applies the view path, writing rebuilds the storage."""
+"""Tensors as references: reading applies the view path, writing (`writing.py`) rebuilds the storage."""
 
 from __future__ import annotations
 
@@ -8,19 +8,14 @@ from jitgrad.classes import dataclass, field
 from jitgrad.device import device as Device
 from jitgrad.dims import Symbol
 from jitgrad.dtypes import dtype
-from jitgrad.eager.inplace import INFERENCE, NO_GRAD_VIEW
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.tensorbase import Size as Shape, TensorBase
 from jitgrad.ops.types import OptionalType, TensorType, short_name
-from jitgrad.script.call import signature as sig
-from jitgrad.script.frontend.state import copies, layout, versions
+from jitgrad.script.frontend.state import dispatch, layout, versions
 from jitgrad.script.frontend.state.context import LAYOUT, Context, Restart, current
-from jitgrad.script.frontend.state.effects import raise_now
-from jitgrad.script.frontend.state.paths import ITEM, Path, apply_view, marks, paths_equal, put
+from jitgrad.script.frontend.state.paths import ITEM, Path, apply_view, marks, paths_equal
 from jitgrad.script.frontend.values.symnumbers import size_number
 from jitgrad.script.graph.ir import Block, Value
-
-_CLONE = "write `.clone()` where the tensor is made, so that it has memory of its own"
 
 
 class Storage:
@@ -149,7 +144,8 @@ class SymTensor(TensorBase["SymTensor"]):
         if requires_grad and not self.dtype.is_floating_point:
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
         if bool(requires_grad) is not (self.requires_grad and self.is_leaf):
-            return require_grad(current(), self, bool(requires_grad))
+            changed: SymTensor = dispatch.require_grad(current(), self, bool(requires_grad))
+            return changed
         return self
 
     def numpy(self, *, force: bool = False) -> Any:
@@ -199,12 +195,15 @@ class Heap:
         optional_grads: `.grad` of an input that could be None and is not: its slot.
         borrowed: leaves that the script made in the memory of an input.
         optional_sizes: sizes that only tensors have which may be missing.
+        faces: of storages that are one memory, each with a history of its own: the other one, the path by which one of
+            both is seen in the other, and whether that is the other one.
     """
 
     leaves: dict[Storage, None] = field(default_factory=dict)
     optional_grads: dict[Storage, Any] = field(default_factory=dict)
     borrowed: dict[Storage, None] = field(default_factory=dict)
     optional_sizes: set[Symbol] = field(default_factory=set)
+    faces: dict[Storage, list[tuple[Storage, Path, bool]]] = field(default_factory=dict)
 
 
 def of(context: Context) -> Heap:
@@ -270,7 +269,7 @@ def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], ty
     same = op == "expand" and type_.ndim == tensor.ndim and all(map(context.sizes.equal, type_.dims, tensor.type_.dims))
     if same or (op == "slice" and not attrs["start"] and paths_equal(((op, attrs),), tensor.path[-1:])):  # `x[:k][:k]`
         op, attrs = "alias", {}
-    steps: Path = () if op == "alias" and tensor.path else ((op, attrs),)
+    steps: Path = () if op == "alias" and tensor.path and tensor.path[-1][0] == op else ((op, attrs),)
     if not context.grad and not tensor.is_detached and type_.dtype.is_floating_point:
         steps = (*steps, ("detach", {}))  # made while nothing is recorded: it stays without history
     copied = tensor.copied
@@ -283,166 +282,6 @@ def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], ty
             layout.doubt(context, tensor.storage)
     unrecorded = op != "detach" and (tensor.unrecorded or not context.grad)
     return SymTensor(tensor.storage, (*tensor.path, *steps), type_, copied, unrecorded)
-
-
-def write(context: Context, tensor: SymTensor, value: Value) -> SymTensor:
-    """Replace what `tensor` shows by `value` (same shape and dtype); every view of the storage sees it.
-
-    What `tensor` is then: itself, but where it is detached and the value has a history. Then it has that, and its
-    memory's other names do not.
-    """
-    storage = tensor.storage
-    writable(context, tensor)
-    if storage.inference and not context.inference:
-        raise raise_now(context, RuntimeError, (INFERENCE,))
-    base = current_value(context, storage)
-    if context.grad and tensor.unrecorded and (context.has_history(base) or context.has_history(value)):
-        raise raise_now(context, RuntimeError, (NO_GRAD_VIEW,))
-    recorded = context.grad and not tensor.is_detached
-    if recorded and (storage.requires_grad or storage.of_leaf):
-        raise leaf_written(context, bool(tensor.path))
-    apart = None
-    if context.grad and not recorded and context.has_history(value):
-        root = _detached(tensor)
-        apart = put(context, shown(context, root), tensor.path[len(root.path):], value)
-    storage.made = storage.made and ""
-    versions.written(context, tensor)
-    value = put(context, base, tensor.path, value)
-    if storage.requires_grad:
-        value = as_leaf(context, storage, value)
-    elif context.has_history(base):
-        if not recorded:  # the content changes, the history does not
-            value = context.one("leaf", value, base)
-        elif not _computed_from(context, value, base):  # eager gives what was overwritten a gradient of zeros
-            value = context.one("overwrite", base, value)
-    elif not recorded and context.has_history(value):
-        value = context.one("detach", value)
-    context.state.values[storage] = value
-    if storage.input >= 0:
-        context.inputs.note_written(storage)
-    slot = of(context).optional_grads.get(storage)
-    if slot is not None:
-        context.inputs.stores[slot] = sig.Attr(context.inputs.sources[slot[1].input], "grad")
-    if apart is None:
-        return tensor
-    made = new_tensor(context, apart)
-    _set_apart(context, root, made, "it is the memory of a detached tensor that has a history of its own")
-    return SymTensor(made.storage, tensor.path[len(root.path):], tensor.type_)
-
-
-def _detached(tensor: SymTensor) -> SymTensor:
-    """The detached tensor of which a tensor is a view, or which it is."""
-    steps = 1 + max(k for k, (op, _) in enumerate(tensor.path) if op == "detach")
-    return SymTensor(tensor.storage, tensor.path[:steps], tensor.type_)
-
-
-def _set_apart(context: Context, tensor: SymTensor, made: SymTensor, why: str) -> None:
-    """Let a detached tensor, and its views, be in the memory of `made` from here on. Where both memories are seen,
-    neither is written any more."""
-    storage = tensor.storage
-    copies.identify(context, tensor)
-    if renamed(context, tensor, made, views=True) or storage.input >= 0:
-        storage.alias = made.storage.alias = why
-        if storage.input >= 0:
-            of(context).borrowed[made.storage] = None
-
-
-def writable(context: Context, tensor: SymTensor) -> None:
-    """Refuse a write to memory of which not all names are known."""
-    storage = tensor.storage
-    copies.written(context, storage)
-    if storage.alias:
-        raise UnsupportedCall(f"this in-place write may or may not change another tensor: {storage.alias}",
-                              context.span(), hint=_CLONE)
-    if storage in layout.of(context).doubtful:
-        if LAYOUT not in context.decisions:
-            raise Restart(LAYOUT, "memory is written of which there is a reshape: is that a view or a copy?")
-        raise UnsupportedCall("this in-place write goes to a reshaped tensor that may be a copy, or to what it may "
-                              "show", context.span(), hint=_CLONE)
-
-
-def _computed_from(context: Context, value: Value, base: Value) -> bool:
-    """Whether the node that makes `value` reads `base`: zeros would add nothing to its gradient."""
-    for node in reversed(context.builder.block.nodes):
-        if value in node.outputs:
-            return base in node.inputs and context.has_history(value)
-    return value is base
-
-
-def as_leaf(context: Context, storage: Storage, value: Value) -> Value:
-    """New content of a storage: that of a leaf passes gradients on to the leaf as it was first met."""
-    if not storage.requires_grad:
-        return value
-    root = context.inputs.values[storage.input] if storage.input >= 0 else storage.root
-    assert root is not None
-    return context.one("leaf", value, root)
-
-
-def require_grad(context: Context, tensor: SymTensor, requires_grad: bool) -> SymTensor:
-    """Make a tensor without history a leaf that asks for a gradient, or no such leaf; what the tensor is then."""
-    storage = tensor.storage
-    if requires_grad and tensor.path and all(op == "detach" for op, _ in tensor.path):
-        leaf = new_tensor(context, read(context, tensor))
-        require_grad(context, leaf, True)
-        _set_apart(context, tensor, leaf, "a leaf was made of it by `detach` and `requires_grad_`")
-        return leaf
-    copies.identify(context, tensor)
-    if tensor.path or storage.input >= 0:
-        raise UnsupportedCall("`requires_grad_` of a tensor that the script did not make", context.span(),
-                              hint="set it outside the script, or write `.detach().clone().requires_grad_()`")
-    if context.depth and storage.block is not context.path[-1]:
-        raise UnsupportedCall("`requires_grad_` in a branch or loop of a tensor made before it", context.span(),
-                              hint="write `x = x.detach().clone().requires_grad_()`")
-    value = current_value(context, storage)
-    if requires_grad:
-        storage.root = context.one("leaf", value)
-        context.builder.history.add(storage.root.id)
-        context.state.values[storage] = storage.root
-        of(context).leaves[storage] = None
-    elif storage.requires_grad:
-        context.state.values[storage] = context.one("detach", value)
-    storage.requires_grad = requires_grad
-    return tensor
-
-
-def renamed(context: Context, tensor: SymTensor, other: SymTensor, views: bool = False) -> bool:
-    """Put `other` in place of `tensor` wherever that is; whether its memory is shown in another way somewhere.
-
-    `views`: its views become those of `other`. Refused where two tensors are alike, as those of two calls of `detach`.
-    """
-    elsewhere, length, alike = False, len(tensor.path), set[int]()
-
-    def replaced(value: Any) -> Any:
-        nonlocal elsewhere
-        if isinstance(value, SymTensor) and value.storage is tensor.storage:
-            if same_reference(value, tensor) and value.copied is tensor.copied:
-                alike.add(id(value))
-                return other
-            if views and paths_equal(value.path[:length], tensor.path):
-                return SymTensor(other.storage, (*other.path, *value.path[length:]), value.type_, value.copied)
-            elsewhere = True
-        if isinstance(value, tuple) and not hasattr(value, "_fields"):
-            items = [replaced(v) for v in value]
-            return value if all(a is b for a, b in zip(items, value, strict=True)) else type(value)(items)
-        if isinstance(value, dict):
-            named = {k: replaced(v) for k, v in value.items()}
-            return value if all(named[k] is v for k, v in value.items()) else named
-        return value
-
-    state = context.state.values
-    for key, value in list(state.items()):
-        state[key] = replaced(value)
-    if views and len(alike) > 1:
-        raise UnsupportedCall("an in-place write of what has a history to one of two tensors that were detached from "
-                              "the same one", context.span(), hint=_CLONE)
-    return elsewhere
-
-
-def leaf_written(context: Context, view_of: bool) -> Exception:
-    """torch's refusal of an in-place write to a leaf that asks for a gradient, for the caller to raise."""
-    what = "a view of a leaf" if view_of else "a leaf"
-    text = f"{what} Variable that requires grad is being used in an in-place operation."
-    return raise_now(context, RuntimeError, (text,))
 
 
 def same_reference(a: SymTensor, b: SymTensor) -> bool:

@@ -142,6 +142,37 @@ def test_overwritten(function: Callable[..., Any], mode: str) -> None:
             assert expected == (found if isinstance(found, str) else pytest.approx(found, rel=1e-5)), n
 
 
+def by_views_in_turn(x, c, n: int):
+    y = x * 2
+    t = y.view(-1)
+    for _ in range(n):
+        t.mul_(y)
+        y, t = t, y
+    return y.sum() + t.sum()
+
+
+def by_a_view_of_itself(x, c, n: int):
+    y = x * 2
+    y.mul_(y[:])
+    return y
+
+
+def by_a_view_of_what_is_detached(x, c, n: int):
+    y = x * 2
+    y.mul_(y.detach()[:])
+    return y
+
+
+@pytest.mark.parametrize("function", [by_views_in_turn, by_a_view_of_itself, by_a_view_of_what_is_detached])
+def test_a_factor_that_is_another_view(function: Callable[..., Any]) -> None:
+    """Eager copies what an operation in place reads of the very tensor, and not of a view of it. (Which operation made
+    the view the message may not say, or call by another name.)"""
+    scripted = torch.script(function)
+    for n in (3, 0, 1, 2):
+        expected, found = (outcome(f, n) for f in (function, scripted))
+        assert str(expected).partition(":")[0] == str(found).partition(":")[0], n
+
+
 def test_in_a_file(tmp_path) -> None:  # type: ignore[no-untyped-def]
     """A stored program says it, too, and its sizes."""
     def f(x, n: int):

@@ -122,7 +122,12 @@ class Head(CopyingHead):
 
     def _begun(self, key: Any, value: Any) -> Template:
         """The template of what a location holds before the loop; names, attributes and items hold references."""
-        return merge.template(self.context, key, value, True)
+        context = self.context
+        state, context.state = context.state, self.entry  # what is in a container is what was in it then
+        try:
+            return merge.template(context, key, value, True)
+        finally:
+            context.state = state
 
     def remember(self) -> None:
         """Keep the templates for the next evaluation of this loop."""

@@ -13,6 +13,7 @@ from jitgrad.script.frontend.evaluate.carried.objects import (MOVES, NUMBERS, SE
                                                               referring_tensor, type_of)
 from jitgrad.script.frontend.state import copies, dispatch, versions
 from jitgrad.script.frontend.state.context import State
+from jitgrad.script.frontend.state.paths import mapped
 from jitgrad.script.frontend.templates import item_origins, unions
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static, payload
 from jitgrad.script.frontend.templates.identities import (Cell, by_value, cell_of, content_of, item_at, item_by_item,
@@ -24,7 +25,7 @@ from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor, read_if_there
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.values import HELD, UNBOUND, RunPairs, Storage, SymTensor, Union, is_held, refers
-from jitgrad.script.graph.ir import Value, map_attr
+from jitgrad.script.graph.ir import Value
 
 #: parts of a loop's objects that may each refer to one of several: one made of those may refer to several again
 PARTS = 64
@@ -392,9 +393,8 @@ class ReferenceHead(ObjectHead):
             cell = made.get(cell_of(v)) if refers(v) else None
             if cell is None or not isinstance(v, SymTensor):
                 return v if cell is None else cell
-            path = tuple([(op, {k: map_attr(a, lambda d: substitute(d, mapping)) for k, a in attrs.items()})
-                          for op, attrs in v.path])
-            return SymTensor(cell, path, view_type(cell.type, path))
+            path = mapped(v.path, lambda d: substitute(d, mapping))
+            return SymTensor(cell, path, view_type(cell.type, path), v.copied, v.unrecorded)
 
         leaves = iter(outputs)
         for key, t in self.templates.items():
