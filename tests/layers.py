@@ -27,6 +27,7 @@ STOREYS = (
     ("script.graph",),
     ("amp", "autograd", "cuda", "func", "multiprocessing", "nn", "optim", "profiler", "serialization", "sparse",
      "utils"),
+    ("script.passes.dce",),
     ("script.autodiff",),
     ("script.passes",),
     ("kernels",),

@@ -146,6 +146,8 @@ class _Adjoint:
         if len(tracked) < len(ends):
             return False
         n = self.frame.fetch(parts.trips)
+        if self.context.thorough:
+            self.context.conditions.add(parts.trips)
         for w, (param, reached) in sums.items():
             if self.local[w].value is not param:
                 tracked.append(self.end_sum(w, param, reached, n))

@@ -11,7 +11,6 @@ saved tensor in whose type they stand alone, by repeating a `dim.bind`, or by sa
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -36,7 +35,7 @@ class Context:
         self.flow, self.amend = flow, Amendments(flow, frozen)
         self.builder = Builder()
         self.F = GraphNamespace(self.builder)
-        self.thorough = thorough  # have every size, and condition, that a backward for fewer cotangents might need
+        self.thorough = thorough  # have every size, condition and count that a backward for fewer cotangents might need
         self.conditions: set[Value] = set()
         self.captures = Captures()
         self._free: dict[Node, dict[Symbol, None]] = {}
@@ -123,30 +122,15 @@ class Frame(Sizes):
 
     def live(self) -> tuple[list[Node], set[Value]]:
         """The nodes of the backward block that its results need, in order, and every value that these read."""
-        return self._live(self.out.nodes, self.out.results)
-
-    def _live(self, nodes: Sequence[Node], results: Sequence[Value]) -> tuple[list[Node], set[Value]]:
-        needed, kept = set(results), []
-        for node in reversed(nodes):
+        needed, kept = set(self.out.results), []
+        for node in reversed(self.out.nodes):
             if node.binds or not needed.isdisjoint(node.outputs):
-                if node.op == "if" and not node.binds and not needed.issuperset(node.outputs):
-                    node = self._with_results(node, [v in needed for v in node.outputs])
                 kept.append(node)
                 needed.update(node.inputs)
                 if node.blocks:
                     needed |= self.context.captures[node]
         kept.reverse()
         return kept, needed
-
-    def _with_results(self, node: Node, needed: Sequence[bool]) -> Node:
-        """A branch with those of its results that are needed, and what these need: for one of them, such as whether a
-        gradient is there, what the others are made of need not be saved."""
-        blocks = []
-        for b in node.blocks:
-            results = tuple(itertools.compress(b.results, needed))
-            blocks.append(Block(b.params, self._live(b.nodes, results)[0], results, b.binds))
-        outputs = tuple(itertools.compress(node.outputs, needed))
-        return Node(node.op, node.inputs, node.attrs, outputs, tuple(blocks), node.span)
 
 
 class Mirror(Frame):

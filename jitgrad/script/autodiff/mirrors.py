@@ -8,8 +8,10 @@ from jitgrad.ops.types import OptionalType, SeqType, TensorType
 from jitgrad.script.autodiff.amend import NUMBERS, abstract
 from jitgrad.script.autodiff.cotangents import holds_list
 from jitgrad.script.autodiff.frame import Context, Frame, Mirror
+from jitgrad.script.autodiff.regions import flatten
 from jitgrad.script.autodiff.rematerialise import Saved
-from jitgrad.script.graph.ir import Block, Loop, Node, Value
+from jitgrad.script.graph.ir import Block, Graph, Loop, Node, Value
+from jitgrad.script.passes.dce import dce
 
 
 class FunctionFrame(Mirror):
@@ -32,6 +34,13 @@ class FunctionFrame(Mirror):
             self.saved[v] = self.image(v)
             if v in context.flow.producer:
                 context.amend.note_size(block, context.flow.producer[v])
+
+    def live(self) -> tuple[list[Node], set[Value]]:
+        """What the compiled forward saves is for gradients of all outputs. One of some of them may compute whether it
+        is there at all; what control flow makes beside that must not ask for more."""
+        if self.residuals is not None:
+            self.out.nodes = dce(flatten(Graph(Block((), self.out.nodes, self.out.results), ""))).block.nodes
+        return super().live()
 
     def adopt(self, symbol: Symbol) -> None:
         self.local[symbol] = symbol  # another graph, so the symbols can be the same

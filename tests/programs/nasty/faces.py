@@ -176,3 +176,14 @@ def chosen_of_two_that_are_zero(x, y, n: int):
     t = (x, y)[n % 2]
     t.mul_(x)
     return x.sum() + t.sum(), y
+
+
+@nasty(lambda: (p(1, 2), p(3, 4), 2), lambda: (p(1, 2), p(3, 4), 0), lambda: (p(1, 2), p(3, 4), 1))
+def cut_off_as_often_as_the_run_says(x, y, n: int):
+    """Of two results one is changed in the caller's memory, and only of the sum a gradient is taken."""
+    x, y = x * 1, y * 1
+    x.zero_()
+    x, y = y, x
+    for _ in range(n):
+        y = y.detach()
+    return x.sum() + y.sum(), y

@@ -269,7 +269,7 @@ def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], ty
     same = op == "expand" and type_.ndim == tensor.ndim and all(map(context.sizes.equal, type_.dims, tensor.type_.dims))
     if same or (op == "slice" and not attrs["start"] and paths_equal(((op, attrs),), tensor.path[-1:])):  # `x[:k][:k]`
         op, attrs = "alias", {}
-    steps: Path = () if op == "alias" and tensor.path and tensor.path[-1][0] == op else ((op, attrs),)
+    steps: Path = () if op == "alias" and tensor.path and tensor.path[-1][0] != "detach" else ((op, attrs),)
     if not context.grad and not tensor.is_detached and type_.dtype.is_floating_point:
         steps = (*steps, ("detach", {}))  # made while nothing is recorded: it stays without history
     copied = tensor.copied
