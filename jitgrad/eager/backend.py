@@ -66,6 +66,8 @@ class EagerBackend:
         """A view of all of a tensor, with history of its own."""
         return record.apply(OPS["reshape"], (tensor,), {"shape": tensor._data.shape})
 
+    own = staticmethod(inplace.own)
+
     @staticmethod
     def draw(kind: str, shape: tuple[int, ...], d: dtype, where: Tensor | device,
              generator: random.Generator | None = None, **params: Any) -> Any:

@@ -4,12 +4,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.dtypes import float32, int32, int64
-from jitgrad.ops.backend import AnyTensor, Tensor, backend
+from jitgrad.ops.backend import AnyTensor, Tensor, backend, own
 from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, not_implemented, result_dtype, whole
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.sizes import is_one, joined, product, require, require_equal, text
 
 __library__ = True
+
+
+def reshaped(input: AnyTensor[Tensor], shape: Sequence[Any]) -> Tensor:
+    """What only its maker has, in another shape: no view of it."""
+    return own(apply("reshape", input, shape=tuple(shape)))
 
 
 def lookup(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], error: type[Exception] = IndexError) -> Tensor:

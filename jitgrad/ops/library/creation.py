@@ -7,7 +7,7 @@ from typing import Any
 from jitgrad import dtypes
 from jitgrad.device import CPU, device as Device, resolve
 from jitgrad.dtypes import dtype, float64, int32, int64
-from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
+from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, own
 from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, create, expand_to, is_tensor, named,
                                       not_implemented, number_type, wrapped, written_operand)
 from jitgrad.ops.library.keywords import complete
@@ -191,7 +191,7 @@ def _triangle_indices(comparison: str, row: Any, col: Any, offset: int = 0, *, d
     rows = apply("unsqueeze", create("arange", where, length=size_of(row), dtype=int64), axis=1)
     columns = create("arange", where, length=size_of(col), dtype=int64)
     inside = apply(comparison, apply("sub", columns, rows), as_operand(offset, int64))
-    return cast(apply("permute", apply("nonzero", inside), axes=(1, 0)), dtype)
+    return own(cast(apply("permute", apply("nonzero", inside), axes=(1, 0)), dtype))
 
 
 tril_indices = bind(_triangle_indices, "le", "tril_indices", "Rows and columns of the lower triangle, (2, n).")

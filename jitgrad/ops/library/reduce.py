@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from jitgrad import dtypes
 from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.autocast import widen
-from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
+from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, own
 from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, converted, create, floating, inplace,
                                       named, only_place, require_tensor, result_dtype)
 from jitgrad.ops.library.elements import complex_sums
@@ -195,7 +195,7 @@ def _extreme(name: str, x: Any, dim: Any, keepdim: bool) -> tuple[Any, Any]:
     values = apply("gather", x, positions, axis=a)
     if keepdim:
         return values, positions
-    return apply("squeeze", values, axis=a), apply("squeeze", positions, axis=a)
+    return own(apply("squeeze", values, axis=a)), own(apply("squeeze", positions, axis=a))
 
 
 def _max(name: str, input: AnyTensor[Tensor], *args: Any, dim: int | None = None, keepdim: bool = False,
@@ -242,7 +242,7 @@ def _arg(name: str, input: AnyTensor[Tensor], dim: int | None = None, keepdim: b
     require(flat.shape[0] > 0, IndexError, f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
                                            "Specify the reduction dim with the 'dim' argument.")
     position = apply(name, flat, axes=(0,), keepdim=False)
-    return apply("reshape", position, shape=(1,) * x.ndim) if keepdim else position
+    return own(apply("reshape", position, shape=(1,) * x.ndim)) if keepdim else position
 
 
 argmax = bind(_arg, "argmax", "argmax", "The position of the (first) maximum along dim, or in the flattened tensor.")
@@ -281,7 +281,7 @@ def _softmax(name: str, input: AnyTensor[Tensor], dim: int, dtype: dtypes.dtype 
         raise NotImplementedError(f'"{name}_lastdim_kernel_impl" not implemented for \'{x.dtype.word}\'')
     if x.ndim == 0:
         axis(dim, 0)
-        return apply("squeeze", apply(name, apply("unsqueeze", x, axis=0), axis=0), axis=0)
+        return own(apply("squeeze", apply(name, apply("unsqueeze", x, axis=0), axis=0), axis=0))
     return apply(name, x, axis=axis(dim, x.ndim))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.dtypes import bool_, uint8
-from jitgrad.ops.backend import AnyTensor, Tensor
+from jitgrad.ops.backend import AnyTensor, Tensor, own
 from jitgrad.ops.library.combine import spacings, trapezoid
 from jitgrad.ops.library.core import Number, apply, cast, floating
 from jitgrad.ops.library.creation import tensor
@@ -104,7 +104,7 @@ def combinations(input: AnyTensor[Tensor], r: int = 2, with_replacement: bool = 
     if not flat:
         return apply("reshape", take_slice(input, 0, 0, 0), shape=(len(places) if r else 0, r))
     taken = apply("index", input, tensor(flat, device=input.device), axes=(0,))
-    return apply("reshape", taken, shape=(len(places), r))
+    return own(apply("reshape", taken, shape=(len(places), r)))
 
 
 complete(globals())
