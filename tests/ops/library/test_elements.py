@@ -233,3 +233,18 @@ def test_operands_of_several_dtypes() -> None:
                  lambda: i.to(torch.uint8).index_add(0, torch.tensor([0]), i[:1].to(torch.uint8), alpha=300)):
         with pytest.raises((RuntimeError, TypeError)):
             call()
+
+
+def test_what_is_left_out_is_none() -> None:
+    """torch's defaults that are None may be written."""
+    x = torch.tensor([[1.0, float("nan"), 4.0], [float("inf"), 2.0, -float("inf")]])
+    for a, b in ((torch.nan_to_num(x, None), torch.nan_to_num(x)), (x.nan_to_num(nan=None, posinf=1.0, neginf=None),
+                                                                    x.nan_to_num(0.0, 1.0))):
+        assert torch.equal(a, b)
+    y = torch.arange(6.0).reshape(2, 3) ** 2
+    for a, b in zip(torch.gradient(y, spacing=None), torch.gradient(y), strict=True):
+        assert torch.equal(a, b)
+    assert torch.randperm(3, dtype=None).dtype is torch.int64
+    for args in ((0.1, None), (None, 0.1)):
+        with pytest.raises(TypeError):
+            torch.threshold(y, *args)

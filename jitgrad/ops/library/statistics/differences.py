@@ -46,6 +46,7 @@ def gradient(input: AnyTensor[Tensor], *, spacing: Any = 1, dim: Any = None, edg
     if x.dtype is uint8:
         raise RuntimeError("torch.gradient does not support uint8 input.")
     along = axes(dim, x.ndim) if not isinstance(dim, (tuple, list)) else tuple([axis(k, x.ndim) for k in dim])
+    spacing = 1 if spacing is None else spacing
     each = list(spacing) if isinstance(spacing, (tuple, list)) else [spacing] * len(along)
     if len(each) != len(along):
         wanted = (f"'self.dim() = {x.ndim}', since dim argument was not given" if dim is None else
