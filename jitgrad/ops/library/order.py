@@ -234,10 +234,10 @@ def searchsorted(sorted_sequence: AnyTensor[Tensor], input: Any, *, out_int32: b
         for m, n in zip(line.shape[:-1], v.shape[:-1], strict=True):
             require_equal(m, n, lambda: "torch.searchsorted(): boundaries tensor should be 1 dimension or the first "
                                         "N-1 dimensions of boundaries tensor and input value tensor must match")
-        line = apply("unsqueeze", line, axis=line.ndim - 1)
-    before = apply("logical_not", apply("gt" if right or side == "right" else "ge", line,
-                                        apply("unsqueeze", v, axis=v.ndim)))  # NaN goes to the end
-    return apply("sum", cast(before, int32 if out_int32 else int64), axes=(v.ndim,), keepdim=False)
+    places = v if line.ndim == v.ndim else apply("reshape", v, shape=(product(v.shape),))
+    found = cast(apply("steps_passed", line, places, equal=bool(right or side == "right")),
+                 int32 if out_int32 else int64)  # NaN goes to the end
+    return own(apply("reshape", found, shape=tuple(v.shape)))
 
 
 def bucketize(input: Any, boundaries: AnyTensor[Tensor], *, out_int32: bool = False, right: bool = False) -> Tensor:

@@ -220,7 +220,7 @@ def multinomial(input: AnyTensor[Tensor], num_samples: Any, replacement: bool = 
     steps = apply("cumsum", input, axis=last)
     total = apply("slice", steps, axis=last, start=input.shape[-1] - 1, length=1, step=1)
     u = apply("mul", backend().draw("uniform", (*input.shape[:-1], k), d, input, generator), total)
-    return apply("steps_passed", steps, u)
+    return apply("steps_passed", steps, u, equal=True)
 
 
 # --- in place ------------------------------------------------------------------------------------------------------
