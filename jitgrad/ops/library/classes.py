@@ -17,6 +17,21 @@ def reshaped(input: AnyTensor[Tensor], shape: Sequence[Any]) -> Tensor:
     return own(apply("reshape", input, shape=tuple(shape)))
 
 
+def require_class_weights(weight: AnyTensor[Tensor] | None, input: AnyTensor[Tensor]) -> None:
+    """RuntimeError unless weights are one for each class of (C,) or (N, C, ...)."""
+    if weight is None:
+        return
+    n, w = input.shape[min(input.ndim - 1, 1)], weight
+
+    def message() -> str:
+        return (f"weight tensor should be defined either for all {n} classes or no classes but got weight tensor of "
+                f"shape: {text(w.shape)}")
+
+    if w.ndim != 1:
+        raise RuntimeError(message())
+    require_equal(w.shape[0], n, message)
+
+
 def lookup(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], error: type[Exception] = IndexError) -> Tensor:
     """Rows of weight at integer indices. `error` where they are out of range, RuntimeError for other dtypes."""
     if input.dtype not in (int64, int32):

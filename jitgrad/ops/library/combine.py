@@ -237,7 +237,8 @@ def vander(x: AnyTensor[Tensor], N: int | None = None, increasing: bool = False)
     powers = create("arange", x, length=count, dtype=int64)
     if not increasing:
         powers = count - 1 - powers
-    return apply("pow", apply("unsqueeze", x, axis=1), cast(powers, x.dtype))
+    base = x if x.dtype.is_inexact else cast(x, int64)
+    return apply("pow", apply("unsqueeze", base, axis=1), cast(powers, base.dtype))
 
 
 def extreme_scatter(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], src: AnyTensor[Tensor], reduce: str,

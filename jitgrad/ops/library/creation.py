@@ -131,7 +131,7 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: dtype | None = 
     require((end - start) * step >= 0, RuntimeError,
             "upper bound and lower bound inconsistent with step sign")
     d = dtypes.given(dtype, dtypes.get_default_dtype() if float in kinds else int64)
-    if d.is_barebones:
+    if d.is_barebones or d.is_complex or d is dtypes.bool_:
         raise not_implemented("arange", d)
     length = _length(start, end, step, kinds)
     wide = d if not d.is_floating_point else (float64 if float in kinds else d)

@@ -17,7 +17,7 @@ from jitgrad.ops.library.elements import complex_sums
 from jitgrad.ops.library.keywords import SPACES, complete, completed
 from jitgrad.ops.library.shapes.join import cat
 from jitgrad.ops.library.shapes.shape import clone, take_slice
-from jitgrad.ops.library.sizes import axes, axis, flag, maximum, product, require, static_int, static_number
+from jitgrad.ops.library.sizes import axes, axis, flag, maximum, one_axis, product, require, static_int, static_number
 
 __library__ = True
 
@@ -68,9 +68,9 @@ def sum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
 def nansum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
            dtype: dtypes.dtype | None = None) -> Tensor:
     """The sum over dim, NaNs counting as zero. RuntimeError for complex numbers."""
+    along = axes(dim, input.ndim)
     if input.dtype.is_complex:
         raise RuntimeError("nansum does not support complex inputs")
-    along = axes(dim, input.ndim)
     if input.dtype.is_floating_point:
         input = apply("where", apply("ne", input, input), as_operand(0, input.dtype), input)
     x = _accumulated(input, dtype)
@@ -104,7 +104,8 @@ def prod(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False
          dtype: dtypes.dtype | None = None) -> Tensor:
     """The product over one axis, or over all. Integers and bools are multiplied as int64."""
     x = _accumulated(widen(require_tensor("prod", input)), dtype)
-    return apply("prod", x, axes=axes(dim, x.ndim), keepdim=flag(keepdim))
+    along = None if dim is None else axis(one_axis("prod", dim), x.ndim)
+    return apply("prod", x, axes=axes(along, x.ndim), keepdim=flag(keepdim))
 
 
 def count_nonzero(input: AnyTensor[Tensor], dim: Dims = None) -> Tensor:
@@ -181,6 +182,7 @@ amin = bind(_amax, "amin", "amin", "The minimum over dim; equal minima share the
 
 def aminmax(input: AnyTensor[Tensor], *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """(minimum, maximum) over dim."""
+    dim = one_axis("aminmax", dim)
     return amin(input, dim, keepdim), amax(input, dim, keepdim)
 
 

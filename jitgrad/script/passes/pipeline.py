@@ -47,9 +47,10 @@ PREPARE: tuple[Pass, ...] = (decompose_partly, unroll, canonicalize, cse, invari
 RUN: tuple[Pass, ...] = (unmark, decompose_for_cpu, canonicalize, cse, picks, joined, cse, transpose_products,
                          invariant, licm, products_ahead, products_behind, slices, dce)
 
+_ON_DEVICES: dict[Pass, Pass] = {joined: joined_bare, decompose_for_cpu: decompose}
+
 #: for those of devices
-RUN_DEVICE: tuple[Pass, ...] = tuple({joined: joined_bare, decompose_for_cpu: decompose}.get(p, p) for p in RUN
-                                     if p is not products_behind)
+RUN_DEVICE: tuple[Pass, ...] = tuple(_ON_DEVICES.get(p, p) for p in RUN if p is not products_behind)
 
 
 def prepare(graph: Graph, *, verify: int | None = None) -> Graph:

@@ -156,8 +156,9 @@ def cartesian_prod(*tensors: AnyTensor[Tensor]) -> Tensor:
     for x in tensors:
         if x.ndim != 1:
             raise RuntimeError(f"Expect a 1D vector, but got shape {text(x.shape)}")
-    if len(tensors) < 2:
-        return tensors[0]
+    if len(tensors) == 1:
+        only: Any = tensors[0]
+        return only
     rows: Any = stack(meshgrid(*tensors), len(tensors))  # of views: the only copy
     return own(apply("reshape", rows, shape=(product(rows.shape[:-1]), len(tensors))))
 

@@ -21,9 +21,9 @@ trapz = trapezoid
 def cumulative_trapezoid(y: AnyTensor[Tensor], x: AnyTensor[Tensor] | None = None, *, dx: Number = 1,
                          dim: int = -1) -> Tensor:
     """The integral along dim up to each place but the first, by the trapezoidal rule, at places x or in steps dx."""
-    a = axis(dim, y.ndim)
     if y.dtype is bool_:
         raise RuntimeError("cumulative_trapezoid: received a bool input for `y`, but bool is not supported")
+    a = axis(dim, y.ndim)
     values: Any = cast(y, floating(y.dtype))
     n = maximum(y.shape[a] - 1, 0)
     height = (take_slice(values, a, 0, n) + take_slice(values, a, 1, n)) * 0.5
