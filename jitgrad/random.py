@@ -94,7 +94,7 @@ class Generator:
     """A stream of draws: the seed, and the offset at which the next draw starts. Threads that share it draw apart."""
 
     def __init__(self, seed: int | None = None, *, device: Any = "cpu"):
-        self.seed, self.offset = (DEFAULT_SEED if seed is None else seed) & MASK64, 0
+        self._seed, self.offset = (DEFAULT_SEED if seed is None else seed) & MASK64, 0
         self.device = resolve(device)
         self._lock = threading.RLock()
         locks.new_in_children(self)
@@ -102,33 +102,33 @@ class Generator:
     @property
     def key(self) -> int:
         """The seed as a signed number of 64 bits, which is what compiled code holds."""
-        return self.seed - (self.seed >> 63 << 64)
+        return self._seed - (self._seed >> 63 << 64)
 
     @key.setter
     def key(self, value: int) -> None:
-        self.seed = value & MASK64
+        self._seed = value & MASK64
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of `seed`, any int, from its beginning."""
         with self._lock:
-            self.seed, self.offset = seed & MASK64, 0
+            self._seed, self.offset = seed & MASK64, 0
         return self
 
-    def random_seed(self) -> int:
+    def seed(self) -> int:
         """Start the stream of a seed from the operating system; that seed."""
         self.manual_seed(int.from_bytes(os.urandom(8), "little"))
-        return self.seed
+        return self._seed
 
     def initial_seed(self) -> int:
         """The seed of this stream."""
-        return self.seed
+        return self._seed
 
     def advance(self, n: int) -> tuple[int, int]:
         """Reserve a draw of n words: the (seed, offset) to make it with."""
         with self._lock:
             start = self.offset
             self.offset = (start + blocks(n)) & MASK64
-            return self.seed, start
+            return self._seed, start
 
     def __enter__(self) -> Generator:
         """Inside, no other thread draws: for programs, which read the state when they begin and store it later."""
@@ -147,16 +147,47 @@ class Generator:
         finally:
             self._lock.acquire()
 
-    def get_state(self) -> tuple[int, int]:
-        """(seed, offset)."""
+    @property
+    def position(self) -> tuple[int, int]:
+        """Seed and offset; assigned, the stream goes on from there."""
         with self._lock:
-            return self.seed, self.offset
+            return self._seed, self.offset
 
-    def set_state(self, state: tuple[int, int]) -> None:
-        """Go on from a state that `get_state` gave."""
-        seed, offset = state
+    @position.setter
+    def position(self, value: tuple[int, int]) -> None:
         with self._lock:
-            self.seed, self.offset = seed & MASK64, offset & MASK64
+            self._seed, self.offset = (n & MASK64 for n in value)
+
+    def get_state(self) -> Any:
+        """The state as a tensor, uint8 (16,): seed and offset."""
+        import jitgrad
+
+        return jitgrad.from_numpy(np.array(self.position, "<u8").view(np.uint8))
+
+    def set_state(self, new_state: Any) -> Generator:
+        """Go on from a state that `get_state` gave; the generator.
+
+        Raises TypeError for what is no tensor of bytes, RuntimeError for one that has another size or gaps.
+        """
+        import jitgrad
+
+        if not isinstance(new_state, jitgrad.Tensor):
+            raise TypeError(f"expected a torch.ByteTensor, but got {type(new_state).__name__}")
+        if new_state.is_cuda or new_state.dtype is not jitgrad.uint8:
+            raise TypeError("RNG state must be a torch.ByteTensor")
+        if not new_state.is_contiguous():
+            raise RuntimeError("RNG state must be contiguous")
+        if new_state.numel() != 16:
+            raise RuntimeError("Expected a generator's state of size 16 but found the input RNG state size to be "
+                               f"{new_state.numel()}")
+        self.position = tuple(new_state.detach().numpy().reshape(-1).view("<u8").tolist())
+        return self
+
+    def clone_state(self) -> Generator:
+        """Another generator that draws what this one will draw."""
+        other = Generator(device=self.device)
+        other.position = self.position
+        return other
 
 
 default_generator = Generator()
@@ -172,7 +203,7 @@ def manual_seed(seed: int) -> Generator:
 
 def seed() -> int:
     """Start a stream that differs from run to run; its seed."""
-    return default_generator.random_seed()
+    return default_generator.seed()
 
 
 def initial_seed() -> int:
@@ -186,9 +217,9 @@ def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
 
     `devices` is for programs that name GPUs, which draw from the same stream here.
     """
-    state = default_generator.get_state()
+    before = default_generator.position
     try:
         yield
     finally:
         if enabled:
-            default_generator.set_state(state)
+            default_generator.position = before

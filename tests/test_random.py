@@ -7,12 +7,14 @@ import os
 import sys
 import threading
 import tracemalloc
+from unittest import mock
 
 import numpy as np
 import pytest
 
 import jitgrad
 from jitgrad import config, dtypes, random
+from jitgrad.eager import backend
 from jitgrad.random import Generator, bits, philox, uniform, words
 
 
@@ -80,13 +82,51 @@ def test_generator() -> None:
     assert g.advance(1) == (5, 3)
     assert g.advance(0) == (5, 4)
     state = g.get_state()
-    assert state == (5, 4)
+    assert g.position == (5, 4)
+    assert (state.dtype, tuple(state.shape)) == (jitgrad.uint8, (16,))
     assert g.advance(4) == (5, 4)
-    g.set_state(state)
-    assert g.advance(4) == (5, 4)
-    assert Generator().manual_seed(-1).seed == (1 << 64) - 1
-    assert g.random_seed() == g.initial_seed()
-    assert Generator().seed == random.DEFAULT_SEED
+    assert g.set_state(state) is g
+    assert g.clone_state().advance(4) == g.advance(4) == (5, 4)
+    assert Generator().manual_seed(-1).initial_seed() == (1 << 64) - 1
+    assert Generator().set_state(Generator(-1).get_state()).position == ((1 << 64) - 1, 0)
+    assert g.seed() == g.initial_seed()
+    assert Generator().initial_seed() == random.DEFAULT_SEED
+
+
+@pytest.mark.parametrize(("state", "error"), [
+    ((1, 2), TypeError), (None, TypeError), (jitgrad.zeros(16), TypeError),
+    (jitgrad.zeros(3, dtype=jitgrad.uint8), RuntimeError), (jitgrad.zeros(32, dtype=jitgrad.uint8)[::2], RuntimeError)])
+def test_what_is_no_state(state, error):
+    for take in (Generator().set_state, jitgrad.set_rng_state):
+        with pytest.raises(error):
+            take(state)
+
+
+def test_many_are_drawn_by_parts():
+    """The same numbers as all at once, in memory for the result and a part."""
+    n = 8 * backend.PART + 77
+    draws = (lambda: jitgrad.randn(n), lambda: jitgrad.randn(n // 2, 2, dtype=jitgrad.float64),
+             lambda: jitgrad.randint(-3, 1000, (n,)), lambda: jitgrad.randperm(n), lambda: jitgrad.rand(n),
+             lambda: jitgrad.randperm(n, dtype=jitgrad.int32), lambda: jitgrad.rand(n, dtype=jitgrad.float64))
+
+    def drawn(draw):
+        jitgrad.manual_seed(3)
+        return draw(), random.default_generator.position
+
+    for draw in draws:
+        parts, at = drawn(draw)
+        with mock.patch.object(backend, "PART", 1 << 40):
+            whole, there = drawn(draw)
+        assert parts.dtype is whole.dtype
+        assert parts.shape == whole.shape
+        assert at == there
+        assert jitgrad.equal(parts, whole)
+    for draw in draws[:5]:
+        tracemalloc.start()
+        result, _ = drawn(draw)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < result.numel() * result.element_size() + 64 * backend.PART
 
 
 @pytest.mark.parametrize("seed", [2 ** 63 + 5, -1])
@@ -164,7 +204,7 @@ def test_forward_mode_draws_as_eager(mode):
         for f in (masked, function):
             jitgrad.manual_seed(2)
             y, t = jitgrad.func.jvp(f, (x,), (x,))
-            found.append([y.tolist(), t.tolist(), random.default_generator.get_state()])
+            found.append([y.tolist(), t.tolist(), random.default_generator.position])
         assert found[0] == found[1]
 
 
@@ -197,7 +237,7 @@ def test_a_script_goes_on_with_the_seed_of_an_ignored_function(mode):
         found = []
         for f in (draws, jitgrad.script(draws)):
             jitgrad.manual_seed(2 ** 63 + 1)
-            found.append([[x.tolist() for x in f(n)] + [random.default_generator.get_state()] for n in (0, 2)])
+            found.append([[x.tolist() for x in f(n)] + [random.default_generator.position] for n in (0, 2)])
         assert found[0] == found[1]
 
 
@@ -286,16 +326,16 @@ DRAWS = {
 def test_a_generator_of_ones_own(name: str) -> None:
     """It draws what the default one draws for the seed, which is not touched."""
     own = Generator(device="cpu").manual_seed(7)
-    before = random.default_generator.get_state()
+    before = random.default_generator.position
     first, second = DRAWS[name](own), DRAWS[name](own)
-    assert random.default_generator.get_state() == before
+    assert random.default_generator.position == before
     assert first.tolist() != second.tolist()
     assert DRAWS[name](own.manual_seed(7)).tolist() == first.tolist()
     try:
         jitgrad.manual_seed(7)
         assert DRAWS[name](None).tolist() == first.tolist()
     finally:
-        random.default_generator.set_state(before)
+        random.default_generator.position = before
     with pytest.raises(TypeError, match=r"argument 'generator' must be torch\.Generator, not int"):
         DRAWS[name](3)
 

@@ -1,19 +1,19 @@
 """The backend of the library that computes at once and records on the tape."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from jitgrad import random
-from jitgrad.device import composites, device
-from jitgrad.dtypes import dtype
+from jitgrad.device import CPU, composites, device
+from jitgrad.dtypes import dtype, int64
 from jitgrad.eager import direct, inplace, record
 from jitgrad.eager.arrays.arrays import MANY, library
 from jitgrad.eager.arrays.moves import is_pinned, move, pin
 from jitgrad.eager.autograd.grad_mode import is_grad_enabled
-from jitgrad.eager.construct import lift, new_tensor
+from jitgrad.eager.construct import lift, new_tensor, wrap
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops import OPS
 from jitgrad.ops.backend import Batched, set_default
@@ -23,8 +23,59 @@ _INT64 = np.dtype(np.int64)
 _largest: Any = np.maximum.reduce  # `ndarray.max` without the Python in front of it
 
 
+#: how many numbers are made of draws at a time: many enough for native code, few enough to need no memory to speak of
+PART = 1 << 18
+#: how many words the draws take that others are made of
+_WORDS: dict[str, Callable[[int, dtype], int]] = {"uniform": random.words_needed, "bits": lambda n, d: n}
+
+
 def _device(where: Tensor | device) -> device:
     return where.device if isinstance(where, Tensor) else where
+
+
+def _drawn(kind: str, at: tuple[int, int], shape: tuple[int, ...], d: dtype, where: device) -> Any:
+    """Uniform numbers, or words, from a place (seed, offset) of a stream."""
+    attrs: dict[str, Any] = {"shape": shape, "dtype": d} if kind == "uniform" else {"shape": shape}
+    return record.create(OPS[f"random.{kind}"], at, attrs, where)
+
+
+def _parts(n: int) -> Iterator[tuple[int, int]]:
+    """Where the parts of n numbers begin and end; none is smaller than PART."""
+    for k in range(n // PART):
+        yield k * PART, (k + 1) * PART if k + 1 < n // PART else n
+
+
+def _by_parts(kind: str, stream: random.Generator, shape: tuple[int, ...], d: dtype, params: dict[str, Any]) -> Any:
+    """`compose` of many elements, each of which is made of the draws at its place."""
+    from jitgrad.ops.library.random import drawn_from, of_draws
+
+    n = math.prod(shape)
+    source, wide, count = drawn_from(kind, d)
+    starts = [stream.advance(_WORDS[source](n, wide)) for _ in range(count)]
+    made = np.empty(n, wide.np if source == kind else d.np)
+    for begin, end in _parts(n):
+        before = random.blocks(_WORDS[source](begin, wide))
+        drawn = [_drawn(source, (seed, offset + before & random.MASK64), (end - begin,), wide, CPU)
+                 for seed, offset in starts]
+        made[begin:end] = of_draws(kind, drawn, d, **params)._data
+    return wrap(made.reshape(shape))
+
+
+def _permutation(stream: random.Generator, n: int, d: dtype) -> Any:
+    """The order that sorts n words, equal ones as they come: each is sorted with its place in the lower half."""
+    if n > 1 << 32:
+        raise RuntimeError(f"randperm of {n} numbers: at most {1 << 32}")
+    seed, offset = stream.advance(n)
+    places = np.empty(n, np.uint64)
+    for begin, end in _parts(n):
+        part, at = places[begin:end], offset + random.blocks(begin) & random.MASK64
+        part[:] = _drawn("bits", (seed, at), (end - begin,), int64, CPU)._data
+        part <<= np.uint64(32)
+        part |= np.arange(begin, end, dtype=np.uint64)
+    places.sort()
+    places &= np.uint64(random.MASK32)
+    found = places.view(np.int64)
+    return wrap(found if d is int64 else found.astype(d.np))
 
 
 class EagerBackend:
@@ -66,6 +117,8 @@ class EagerBackend:
         """A view of all of a tensor, with history of its own."""
         return record.apply(OPS["reshape"], (tensor,), {"shape": tensor._data.shape})
 
+    own = staticmethod(inplace.own)
+
     @staticmethod
     def draw(kind: str, shape: tuple[int, ...], d: dtype, where: Tensor | device,
              generator: random.Generator | None = None, **params: Any) -> Any:
@@ -73,12 +126,11 @@ class EagerBackend:
         stream = random.default_generator if generator is None else generator
         if not isinstance(stream, random.Generator):
             raise TypeError(f"argument 'generator' must be torch.Generator, not {type(stream).__name__}")
-        n = math.prod(shape)
-        if kind == "uniform":
-            return record.create(OPS["random.uniform"], stream.advance(random.words_needed(n, d)),
-                                 {"shape": shape, "dtype": d}, _device(where))
-        if kind == "bits":
-            return record.create(OPS["random.bits"], stream.advance(n), {"shape": shape}, _device(where))
+        n, place = math.prod(shape), _device(where)
+        if n >= 2 * PART and place.type == "cpu":
+            return _permutation(stream, n, d) if kind == "randperm" else _by_parts(kind, stream, shape, d, params)
+        if kind in _WORDS:
+            return _drawn(kind, stream.advance(_WORDS[kind](n, d)), shape, d, place)
         from jitgrad.ops.library.random import compose
 
         return compose(kind, shape, d, where, generator, **params)

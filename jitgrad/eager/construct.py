@@ -153,12 +153,3 @@ def _infer(items: Iterable[Any]) -> dtype:
             bool if kind is bool else next(k for k in (int, float, complex) if issubclass(kind, k)))
         found = d if found is None else dtypes.promote_types(found, d)
     return found if found is not None else dtypes.get_default_dtype()
-
-
-def from_arguments(cls: type[Any], args: tuple[Any, ...]) -> Any:
-    """`Tensor()`, `Tensor(2, 3)`, `Tensor(data)`: always of the default dtype."""
-    d = dtypes.get_default_dtype()
-    if len(args) == 1 and not isinstance(args[0], int):
-        data = args[0]
-        return wrap(data._data if isinstance(data, TapedArray) and data.dtype is d else new_tensor(data, d)._data, cls)
-    return wrap(np.empty(args if args else (0,), d.np), cls)

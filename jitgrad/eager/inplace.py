@@ -18,7 +18,7 @@ from jitgrad.eager.arrays.arrays import copy, device_of, filled_like, library, t
 from jitgrad.eager.arrays.library import HOST
 from jitgrad.eager.arrays.moves import move
 from jitgrad.eager.autograd.grad_mode import enable_grad, mode
-from jitgrad.eager.autograd.node import Lasting, Node, Storage, T, TapedArray, move_retained, storage_of
+from jitgrad.eager.autograd.node import Lasting, Node, Storage, T, TapedArray, edge_of, move_retained, storage_of
 from jitgrad.eager.autograd.opnode import OpNode
 from jitgrad.eager.autograd.tape import TAPE, tape_of
 from jitgrad.eager.construct import wrap
@@ -167,6 +167,14 @@ def resize(target: T, result: TapedArray) -> T:
         warnings.warn(RESIZED.format(list(array.shape), list(result._data.shape)), UserWarning, stacklevel=5)
     target._data = library(array).xp.empty_like(result._data, array.dtype)
     return target
+
+
+def own(view: T) -> T:
+    """A view of memory that nobody else has, with its history, as no view of anything: as what is computed."""
+    if view._base is not None:
+        edge_of(view)
+    view._base, view._path, view._origin = None, (), None
+    return view
 
 
 RESHAPED = ("a tensor with views, or one of these, is written to with history after the tensor has changed its own "

@@ -7,7 +7,7 @@ import numpy as np
 
 from jitgrad import dtypes, random
 from jitgrad.device import resolve
-from jitgrad.dtypes import bfloat16, dtype, float32, given, uint8
+from jitgrad.dtypes import bfloat16, dtype, float32, given
 from jitgrad.eager import EAGER
 from jitgrad.eager.arrays.arrays import foreign
 from jitgrad.eager.construct import exports, shared, wrap
@@ -170,16 +170,12 @@ class iinfo:
 
 def get_rng_state() -> Any:
     """The default generator's state, uint8 (16,): seed and offset."""
-    state = b"".join(part.to_bytes(8, "little") for part in random.default_generator.get_state())
-    return from_numpy(np.frombuffer(state, np.uint8).copy())
+    return random.default_generator.get_state()
 
 
 def set_rng_state(new_state: Any) -> None:
-    """Go on from a state that `get_rng_state` gave. TypeError for anything else."""
-    if not isinstance(new_state, Tensor) or new_state.dtype is not uint8 or new_state.numel() != 16:
-        raise TypeError("set_rng_state() takes a uint8 tensor of 16 elements, as get_rng_state() gives")
-    data = new_state.numpy().tobytes()
-    random.default_generator.set_state((int.from_bytes(data[:8], "little"), int.from_bytes(data[8:], "little")))
+    """Go on from a state that `get_rng_state` gave: see `Generator.set_state`."""
+    random.default_generator.set_state(new_state)
 
 complete(globals(), "torch")
 

@@ -18,6 +18,7 @@ from jitgrad.eager.format import to_text
 from jitgrad.eager.inplace import rebase, refresh
 from jitgrad.eager.memory import Memory
 from jitgrad.ops.library.core import class_word
+from jitgrad.ops.library.creation import made_of
 from jitgrad.ops.tensorbase import Size, TensorBase
 
 S = TypeVar("S", bound="Tensor")
@@ -31,7 +32,7 @@ _OWN = frozenset({"_data", "_node", "_slot", "_needs", "_base", "_path", "_seen"
 class Tensor(Memory, TensorBase["Tensor"]):
     """A multi-dimensional array whose operations can be differentiated.
 
-    Make one with `tensor`, `zeros`, `from_numpy` and kin. `Tensor(2, 3)` is uninitialised memory of the default dtype,
+    Make one with `tensor`, `zeros`, `from_numpy` and kin. `Tensor(2, 3)` has zeros of the default dtype,
     `Tensor([1, 2])` holds the data in it.
     """
 
@@ -39,8 +40,9 @@ class Tensor(Memory, TensorBase["Tensor"]):
 
     __hash__ = object.__hash__
 
-    def __new__(cls: type[S], *args: Any) -> S:
-        return construct.from_arguments(cls, args)  # type: ignore[no-any-return]
+    def __new__(cls: type[S], *args: Any, size: Any = None) -> S:
+        made = made_of(*args, size=size)
+        return made if cls is Tensor else wrap(made._data, cls)  # type: ignore[no-any-return]
 
     @staticmethod
     def _make_subclass(cls: type[Any], data: Tensor, requires_grad: bool = False) -> Any:
@@ -316,9 +318,17 @@ class Tensor(Memory, TensorBase["Tensor"]):
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether the elements lie in memory in order, without gaps; in the order of a format's axes if it has one."""
         order = getattr(memory_format, "order", ())
-        if order:
-            return len(order) == self.ndim and self._data.transpose(order).flags.c_contiguous
-        return self._data.flags.c_contiguous
+        if not order:
+            return self._data.flags.c_contiguous
+        if len(order) != self.ndim:
+            return False
+        expected = self._data.itemsize
+        for k in reversed(order):
+            n = self._data.shape[k]
+            if n != 1 and self._data.strides[k] != expected:
+                return False
+            expected *= n
+        return True
 
     def stride(self, dim: int | None = None) -> Any:
         """How many elements apart neighbours along each axis, or along one, are in memory."""

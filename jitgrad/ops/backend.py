@@ -141,6 +141,9 @@ class Backend(Protocol):
     def alias(self, tensor: Any) -> Any:
         """A view op that changes nothing: a new view of all of `tensor` (eager), or tensor itself (script)."""
 
+    def own(self, view: Any) -> Any:
+        """A view of memory that nothing else shows, with its history, as a tensor that is no view."""
+
     def draw(self, kind: str, shape: tuple[Any, ...], d: dtype, where: Any, generator: Any = None,
              **params: Any) -> Any:
         """`kind` "uniform", "normal", "randint" or "randperm" from a generator's stream, which advances.
@@ -217,6 +220,11 @@ def select_number(condition: Any, if_true: Any, if_false: Any) -> Any:
     if isinstance(condition, bool):
         return if_true if condition else if_false
     return backend().select_number(condition, if_true, if_false)
+
+
+def own(view: Any) -> Any:
+    """A view of what a function has made itself, which nobody else sees, as its result: no view for who calls it."""
+    return backend().own(view)
 
 
 @contextmanager

@@ -101,7 +101,7 @@ class Methods(AnyTensor[Tensor]):
     transpose = swapaxes = swapdims = shape.transpose
     t = shape.t
     movedim = moveaxis = shape.movedim
-    broadcast_to, expand_as = shape.broadcast_to, shape.expand_as
+    expand_as = shape.expand_as
     view_as = reshape_as = shape.view_as
     clone, repeat_interleave, narrow, select = shape.clone, shape.repeat_interleave, shape.narrow, shape.select
     split, chunk, tensor_split, unbind = shape.split, shape.chunk, shape.tensor_split, shape.unbind

@@ -92,7 +92,8 @@ TRAITS: Mapping[str, str] = {
     "cheap": "computing it again costs no more than reading it (autodiff, codegen/lower)",
     "expensive": "computing it again costs more than a trip to the cache (codegen/program)",
     "elementary": "each target's math library has it by this name (codegen/llvm, codegen/cuda)",
-    "in_library": "has no native form: compiled code calls back and NumPy runs the impl (codegen/lower)",
+    "in_library": "has no native form, or one that compares all pairs: compiled code for the CPU calls back and NumPy "
+                  "runs the impl (passes, codegen/lower)",
     # memory
     "view": "the result shares the operand's memory (frontend, stored)",
     "affine": "an index map of its operand, reshape where shapes allow (codegen/lower)",

@@ -115,7 +115,7 @@ def nth_place(x: TensorType, *, axis: int, **attrs: Any) -> TensorType:
     return TensorType(int64, _replace(x.dims, axis, 1))
 
 
-def steps_passed(steps: TensorType, x: TensorType) -> TensorType:
+def steps_passed(steps: TensorType, x: TensorType, **attrs: Any) -> TensorType:
     return TensorType(int64, x.dims)
 
 

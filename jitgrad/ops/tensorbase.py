@@ -90,7 +90,7 @@ class TensorBase(Operators[Tensor]):
 
     reshape = _one_by_one(shape.reshape)
     permute = _one_by_one(shape.permute)
-    expand = _one_by_one(shape.expand)
+    expand, broadcast_to = _one_by_one(shape.expand), _one_by_one(shape.broadcast_to)
     repeat = _one_by_one(shape.repeat)
     tile = _one_by_one(shape.tile)
     flip = _one_by_one(rearrange.flip)

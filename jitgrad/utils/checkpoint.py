@@ -34,7 +34,7 @@ def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | N
     """
     if not is_grad_enabled():
         return function(*args, **kwargs)
-    state, modes = (default_generator.seed, default_generator.offset), autocast.state()
+    state, modes = default_generator.position, autocast.state()
     structure: list[TreeSpec] = []
     contexts = context_fn() if context_fn is not None else (nullcontext(), nullcontext())
 
@@ -45,17 +45,17 @@ def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | N
         return leaves
 
     def again() -> list[Any]:
-        now, modes_now = (default_generator.seed, default_generator.offset), autocast.state()
+        now, modes_now = default_generator.position, autocast.state()
         autocast.restore(modes)
         if preserve_rng_state:
-            default_generator.seed, default_generator.offset = state
+            default_generator.position = state
         try:
             with contexts[1]:
                 return tree_flatten(function(*args, **kwargs))[0]
         finally:
             autocast.restore(modes_now)
             if preserve_rng_state:
-                default_generator.seed, default_generator.offset = now
+                default_generator.position = now
 
     return tree_unflatten(segment.run(first, again), structure[0])
 

@@ -102,9 +102,10 @@ def calls(space: str, name: str, of: Sequence[Form] | None = None) -> list[Call]
 # --- evaluation, in either library ---------------------------------------------------------------------------------
 
 
-def evaluate(call: Call, module: Any) -> Any:
-    """What a call gives, or the exception that it raises; with `out`, that and whether it is what was given."""
-    scope = {k: module.from_numpy(a.copy()) for k, a in TENSORS.items()}
+def evaluate(call: Call, module: Any, tensors: dict[str, Any] | None = None) -> Any:
+    """What a call of some tensors, or new ones, gives, or the exception that it raises; with `out`, that and whether it
+    is what was given."""
+    scope = fresh(module) if tensors is None else dict(tensors)
     scope |= {"t": module, "F": module.nn.functional}
     module.manual_seed(0)
     with warnings.catch_warnings():
@@ -120,6 +121,37 @@ def evaluate(call: Call, module: Any) -> Any:
                 a is b for a, b in zip(given, out, strict=True)), given)
         except Exception as error:
             return error
+
+
+def fresh(module: Any) -> dict[str, Any]:
+    """The tensors that calls are about, new."""
+    return {k: module.from_numpy(a.copy()) for k, a in TENSORS.items()}
+
+
+#: what is said of a tensor with memory of its own
+OWN = ("", False, "")
+
+
+def in_memory(call: Call, module: Any, requires_grad: bool = False) -> list[tuple[str, bool, str]]:
+    """Of each tensor that a call gives: which argument it is, whether it is a view, in whose memory it lies."""
+    tensors = fresh(module)
+    for x in tensors.values() if requires_grad else ():
+        if x.ndim and x.dtype.is_floating_point:
+            x.requires_grad_()
+    ends = {k: (x.data_ptr(), x.data_ptr() + x.numel() * x.element_size()) for k, x in tensors.items()}
+    found = []
+
+    def look(value: Any) -> None:
+        if isinstance(value, (tuple, list)) and not _is_size(value):
+            for item in value:
+                look(item)
+        elif hasattr(value, "detach"):
+            place = value.data_ptr() if value.numel() else 0
+            found.append((next((k for k, x in tensors.items() if x is value), ""), value._is_view(),
+                          next((k for k, (low, high) in ends.items() if low <= place < high), "")))
+
+    look(evaluate(call, module, tensors))
+    return found
 
 
 def differs(call: Call, module: Any) -> bool:

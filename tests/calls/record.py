@@ -1,4 +1,4 @@
-"""Records what PyTorch answers to the generated calls, in `recorded.json`.
+"""Records what PyTorch answers to the generated calls, in `recorded.json`, and where the results lie, in `memory.json`.
 
     python -m tests.calls.record          # where PyTorch is installed
 """
@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from jitgrad.ops.library.keywords import table
-from tests.calls.generator import Call, calls, evaluate, observed
+from tests.calls.generator import OWN, Call, calls, evaluate, in_memory, observed
 
 FILE = Path(__file__).with_name("recorded.json")
+#: key -> call -> what `in_memory` says, where a result is no tensor with memory of its own
+MEMORY = Path(__file__).with_name("memory.json")
 SPACES = ("torch", "torch.linalg", "torch.special", "torch.nn.functional", "Tensor")
 #: functions whose numbers are drawn, or are whatever was in memory, or of which LAPACKs choose the signs
 UNCERTAIN = {"bernoulli", "bernoulli_", "binomial", "cauchy_", "dropout", "dropout1d", "dropout2d", "dropout3d",
@@ -47,7 +49,7 @@ def main() -> None:
 
     import jitgrad
 
-    lines = []
+    lines, places = [], []
     for space in SPACES:
         for name in table()[space]:
             found = calls(space, name)
@@ -61,6 +63,11 @@ def main() -> None:
             uses = [texts.index(json.dumps(a)) for a in given]
             lines.append(json.dumps(f"{space}:{name}") + ": " + json.dumps(
                 {"calls": digest(found), "answers": different, "uses": uses}, separators=(",", ":")))
+            lie = {call.text: in_memory(call, torch) for call in found if not call.out}
+            lie = {text: known for text, known in lie.items() if any(tuple(k) != OWN for k in known)}
+            if lie:
+                places.append(json.dumps(f"{space}:{name}") + ": " + json.dumps(lie, separators=(",", ":")))
+    MEMORY.write_text("{\n" + ",\n".join(places) + "\n}\n")
     FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 

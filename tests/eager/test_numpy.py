@@ -69,6 +69,38 @@ def test_types_make_tensors(run: Any) -> None:
     assert [tuple(x.shape) for x in run()] == [(2,), (2, 3), (1, 1), (2,)]
 
 
+def by_sizes(x: Any) -> Any:
+    rows = torch.Tensor(x.shape[0], 2)
+    rows[0] = x.sum()
+    return rows, torch.Tensor(), torch.Tensor(x.shape), torch.FloatTensor(torch.Size([2])), torch.LongTensor(size=(1,))
+
+
+def of_data(x: Any) -> Any:
+    return torch.Tensor([1, 2]), torch.Tensor((2, 3)), torch.Tensor([x.sum(), 1.0]), torch.Tensor(x + 1)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, torch.script], ids=["eager", "scripted"])
+def test_tensors_by_their_class(wrap: Any) -> None:
+    rows, *zeros = wrap(by_sizes)(X)
+    assert rows.tolist() == [[6.0, 6.0], [0.0, 0.0], [0.0, 0.0]]
+    assert [x.tolist() for x in zeros] == [[], [0.0, 0.0, 0.0], [0.0, 0.0], [0]]
+    assert [x.tolist() for x in wrap(of_data)(X)] == [[1.0, 2.0], [2.0, 3.0], [6.0, 1.0], [2.0, 3.0, 4.0]]
+    assert wrap(of_data)(N)[3].dtype is torch.int64
+    for refused in (lambda: torch.Tensor(2.5), lambda: torch.Tensor(None), lambda: torch.Tensor(True),
+                    lambda: torch.Tensor([1.0], 2), lambda: torch.FloatTensor(N), lambda: torch.Tensor(2, 2.5)):
+        with pytest.raises(TypeError):
+            wrap(refused)()
+    with pytest.raises(RuntimeError, match="negative dimension"):
+        wrap(lambda: torch.Tensor(-1))()
+
+
+def test_a_tensor_of_a_tensor_is_a_view() -> None:
+    x = torch.ones(2, requires_grad=True)
+    view = torch.Tensor(x)
+    assert view._base is x
+    assert view.requires_grad
+
+
 @pytest.mark.parametrize("run", [told, torch.script(told)], ids=["eager", "scripted"])
 def test_types_tell_tensors_apart(run: Any) -> None:
     assert run(N).tolist() == [2, 3, 4]

@@ -110,6 +110,9 @@ def test_memory_formats_are_wishes() -> None:
         assert y.equal(x)
     last = x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
     assert [t.is_contiguous(memory_format=jitgrad.channels_last) for t in (x, last, x[0])] == [False, True, False]
+    shapes = ((0, 3, 4, 5), (2, 1, 4, 5), (2, 3, 1, 1), (1, 3, 4, 5))
+    assert [jitgrad.ones(s).is_contiguous(memory_format=jitgrad.channels_last) for s in shapes] == [
+        False, True, True, False]
     assert (last.is_contiguous(), x.is_contiguous(memory_format=jitgrad.contiguous_format)) == (False, True)
     assert x.layout is jitgrad.strided
     assert isinstance(x.layout, jitgrad.layout)

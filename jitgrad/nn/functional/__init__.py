@@ -324,7 +324,7 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     _classes.require_floats("GroupNormKernelImpl", input)
     _, centred, variance = _norms.moments(_norms.wide(input).reshape(
         input.shape[0], num_groups, input.shape[1] // num_groups, *input.shape[2:]).flatten(2), -1)
-    y = (centred * jitgrad.rsqrt(variance + eps)).reshape(input.shape)
+    y = _classes.reshaped(centred * jitgrad.rsqrt(variance + eps), input.shape)
     return _norms.scaled(y, weight, bias, input)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad.eager.tensor import Tensor
+from jitgrad.ops.library.classes import reshaped
 
 GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
@@ -56,7 +57,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     parts.append(jitgrad.ones_like(parts[0]))
     base = jitgrad.stack(parts, -1).reshape(1, -1, rank + 1)
     grid: Tensor = jitgrad.matmul(base, theta.mT)
-    return grid.reshape(size[0], *spatial, rank)
+    return reshaped(grid, (size[0], *spatial, rank))
 
 
 # --- places --------------------------------------------------------------------------------------------------------
@@ -188,7 +189,7 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
             found = _read(image, [jitgrad.round(at) for at in places], sizes)
         else:
             found = _linear(image, places, sizes)
-    return found.reshape(input.shape[0], input.shape[1], *tuple(grid.shape)[1:-1])
+    return reshaped(found, (input.shape[0], input.shape[1], *tuple(grid.shape)[1:-1]))
 
 
 def _check(input: Tensor, grid: Tensor, mode: str) -> None:

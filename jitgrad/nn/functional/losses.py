@@ -129,6 +129,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     if input.dim() == 1 and target.dim() == 1:
         target = target.reshape(())
     _classes.require_floats("nll_loss_out_frame", input)
+    _classes.require_class_weights(weight, input)
     if _classes.all_count(input, target, ignore_index):
         picked = -_classes.pick(input, target, known=True)
         if weight is None:

@@ -114,6 +114,9 @@ class BatchBackend:
     def alias(self, tensor: Any) -> Any:
         return self._each("alias", tensor)
 
+    def own(self, view: Any) -> Any:
+        return self._each("own", view)
+
     def _each(self, name: str, tensor: Any, *args: Any) -> Any:
         """A function of one tensor that knows no axes."""
         run = getattr(self.around, name)

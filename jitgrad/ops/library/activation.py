@@ -8,7 +8,7 @@ from jitgrad.dtypes import bool_, uint8
 from jitgrad.ops.autocast import lower, widen
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor
 from jitgrad.ops.library.core import (Number, apply, as_operand, cast, floating, inplace, named, not_implemented,
-                                      require_floating, require_tensor, written_operand)
+                                      number_type, require_floating, require_tensor, written_operand)
 from jitgrad.ops.library.elementary import abs, sigmoid, tanh
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.pointwise import add, clamp, div, mul, sub
@@ -180,6 +180,8 @@ def threshold(input: AnyTensor[Tensor], threshold: Number, value: Number) -> Ten
     """input where it is above the threshold, else value."""
     if require_tensor("threshold", input).dtype is bool_:
         raise NotImplementedError("\"threshold_cpu\" not implemented for 'Bool'")
+    for x in (threshold, value):
+        number_type(x)  # TypeError for what is none
     if _dynamic(threshold, value) or not input.dtype.is_floating_point:
         return _choose(input, "le", threshold, as_operand(value, input.dtype), input)
     return apply("threshold", input, threshold=threshold, value=value)

@@ -4,12 +4,32 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.dtypes import float32, int32, int64
-from jitgrad.ops.backend import AnyTensor, Tensor, backend
+from jitgrad.ops.backend import AnyTensor, Tensor, backend, own
 from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, not_implemented, result_dtype, whole
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.sizes import is_one, joined, product, require, require_equal, text
 
 __library__ = True
+
+
+def reshaped(input: AnyTensor[Tensor], shape: Sequence[Any]) -> Tensor:
+    """What only its maker has, in another shape: no view of it."""
+    return own(apply("reshape", input, shape=tuple(shape)))
+
+
+def require_class_weights(weight: AnyTensor[Tensor] | None, input: AnyTensor[Tensor]) -> None:
+    """RuntimeError unless weights are one for each class of (C,) or (N, C, ...)."""
+    if weight is None:
+        return
+    n, w = input.shape[min(input.ndim - 1, 1)], weight
+
+    def message() -> str:
+        return (f"weight tensor should be defined either for all {n} classes or no classes but got weight tensor of "
+                f"shape: {text(w.shape)}")
+
+    if w.ndim != 1:
+        raise RuntimeError(message())
+    require_equal(w.shape[0], n, message)
 
 
 def lookup(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], error: type[Exception] = IndexError) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any
 from jitgrad import dtypes
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, widen
-from jitgrad.ops.backend import AnyTensor, Tensor, backend
+from jitgrad.ops.backend import AnyTensor, Tensor, backend, own
 from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, expand_to, floating, require_broadcast,
                                       require_tensor, result_dtype)
 from jitgrad.ops.library.elements.parts import conj
@@ -29,7 +29,7 @@ def kron(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     m, k = ((1,) * (n - x.ndim) + tuple(x.shape) for x in (a, b))
     left = apply("reshape", a, shape=tuple(s for size in m for s in (size, 1)))
     right = apply("reshape", b, shape=tuple(s for size in k for s in (1, size)))
-    return apply("reshape", apply("mul", left, right), shape=tuple(p * q for p, q in zip(m, k, strict=True)))
+    return own(apply("reshape", apply("mul", left, right), shape=tuple(p * q for p, q in zip(m, k, strict=True))))
 
 
 def block_diag(*tensors: AnyTensor[Tensor]) -> Tensor:
@@ -108,8 +108,8 @@ def put(input: AnyTensor[Tensor], index: AnyTensor[Tensor], source: AnyTensor[Te
     i = checked_indices(apply("reshape", index, shape=(product(index.shape),)), count, 0)
     v = apply("reshape", source, shape=(product(source.shape),))
     line = apply("reshape", input, shape=(count,))
-    return apply("reshape", apply("index_put", line, v, i, axes=(0,), accumulate=bool(accumulate)),
-                 shape=tuple(input.shape))
+    return own(apply("reshape", apply("index_put", line, v, i, axes=(0,), accumulate=bool(accumulate)),
+                     shape=tuple(input.shape)))
 
 
 def select_scatter(input: AnyTensor[Tensor], src: AnyTensor[Tensor], dim: int, index: Any) -> Tensor:
@@ -237,7 +237,8 @@ def vander(x: AnyTensor[Tensor], N: int | None = None, increasing: bool = False)
     powers = create("arange", x, length=count, dtype=int64)
     if not increasing:
         powers = count - 1 - powers
-    return apply("pow", apply("unsqueeze", x, axis=1), cast(powers, x.dtype))
+    base = x if x.dtype.is_inexact else cast(x, int64)
+    return apply("pow", apply("unsqueeze", base, axis=1), cast(powers, base.dtype))
 
 
 def extreme_scatter(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], src: AnyTensor[Tensor], reduce: str,

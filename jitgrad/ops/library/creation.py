@@ -7,12 +7,12 @@ from typing import Any
 from jitgrad import dtypes
 from jitgrad.device import CPU, device as Device, resolve
 from jitgrad.dtypes import dtype, float64, int32, int64
-from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
-from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, create, expand_to, is_tensor, named,
-                                      not_implemented, number_type, wrapped, written_operand)
+from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, own
+from jitgrad.ops.library.core import (Number, alias, apply, as_operand, bind, cast, class_word, create, expand_to,
+                                      is_tensor, named, not_implemented, number_type, wrapped, written_operand)
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import clone
-from jitgrad.ops.library.sizes import ceil_div, maximum, new_size, require, size_list, size_of
+from jitgrad.ops.library.sizes import Size, ceil_div, maximum, new_size, require, size_of
 
 __library__ = True
 
@@ -131,7 +131,7 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: dtype | None = 
     require((end - start) * step >= 0, RuntimeError,
             "upper bound and lower bound inconsistent with step sign")
     d = dtypes.given(dtype, dtypes.get_default_dtype() if float in kinds else int64)
-    if d.is_barebones:
+    if d.is_barebones or d.is_complex or d is dtypes.bool_:
         raise not_implemented("arange", d)
     length = _length(start, end, step, kinds)
     wide = d if not d.is_floating_point else (float64 if float in kinds else d)
@@ -191,7 +191,7 @@ def _triangle_indices(comparison: str, row: Any, col: Any, offset: int = 0, *, d
     rows = apply("unsqueeze", create("arange", where, length=size_of(row), dtype=int64), axis=1)
     columns = create("arange", where, length=size_of(col), dtype=int64)
     inside = apply(comparison, apply("sub", columns, rows), as_operand(offset, int64))
-    return cast(apply("permute", apply("nonzero", inside), axes=(1, 0)), dtype)
+    return own(cast(apply("permute", apply("nonzero", inside), axes=(1, 0)), dtype))
 
 
 tril_indices = bind(_triangle_indices, "le", "tril_indices", "Rows and columns of the lower triangle, (2, n).")
@@ -220,18 +220,37 @@ class TensorType(type):
     dtype: dtype
     make: Callable[..., Any]
 
-    def __call__(cls, *args: Any) -> Any:
-        return cls.make(*args)
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return cls.make(*args, **kwargs)
 
     def __instancecheck__(cls, obj: Any) -> bool:
         return isinstance(obj, AnyTensor) and obj.dtype is cls.dtype and not obj.is_cuda
 
 
+def made_of(*args: Any, size: Any = None) -> Any:
+    """`Tensor(2, 3)`: zeros of the default dtype; `Tensor(data)`: data in it; `Tensor(x)`: the tensor x, a view."""
+    return _made(None, args, size)
+
+
+def _made(d: dtype | None, args: tuple[Any, ...], size: Any) -> Any:
+    """What a class of tensors, of a dtype or of all, makes of sizes or data. TypeError for anything else."""
+    found = dtypes.given(d)
+    if size is not None or not args or (len(args) == 1 and isinstance(args[0], Size)):
+        args = tuple(args[0] if args else (0,) if size is None else size)
+    elif isinstance(args[0], AnyTensor) and len(args) == 1:
+        if d is not None and args[0].dtype is not d:
+            raise TypeError(f"expected a tensor of dtype {d.name}, got {args[0].dtype.name}")
+        return alias(args[0])
+    elif not isinstance(args[0], (int, SymNumber)) or isinstance(args[0], bool):
+        if len(args) > 1 or args[0] is None or isinstance(args[0], (bool, float, complex)):
+            raise TypeError(f"new(): data must be a sequence (got {class_word(args[0])})")
+        return tensor(args[0], dtype=found)
+    return create("full", CPU, value=0, shape=new_size((args,)), dtype=found)
+
+
 def _typed(name: str, d: dtype) -> Any:
-    def make(*args: Any) -> Any:
-        if len(args) == 1 and not isinstance(args[0], (int, SymNumber)):
-            return tensor(args[0], dtype=d)
-        return create("full", CPU, value=0, shape=size_list(args), dtype=d)
+    def make(*args: Any, size: Any = None) -> Any:
+        return _made(d, args, size)
 
     doc = f"{d.name} tensors from data, or of a size (zeros); the type of those on the CPU."
     return TensorType(name, (), {"__module__": "torch", "__doc__": doc, "dtype": d,

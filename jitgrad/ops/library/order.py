@@ -7,7 +7,7 @@ from typing import Any
 from jitgrad import dtypes
 from jitgrad.dtypes import bool_, int32, int64
 from jitgrad.ops.autocast import widen
-from jitgrad.ops.backend import AnyTensor, Tensor, backend
+from jitgrad.ops.backend import AnyTensor, Tensor, backend, own
 from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, create, expand_to, not_implemented,
                                       only_place, require_floating, result_dtype)
 from jitgrad.ops.library.elements import complex_sums
@@ -80,8 +80,8 @@ def logcumsumexp(input: AnyTensor[Tensor], dim: int) -> Tensor:
         return clone(x)
     seen = _seen(to_end(x, a), -math.inf)
     if x.dtype.is_complex:
-        return _back(complex_sums.logsumexp(seen, (seen.ndim - 1,), False), a)
-    return _back(apply("logsumexp", seen, axes=(seen.ndim - 1,), keepdim=False), a)
+        return own(_back(complex_sums.logsumexp(seen, (seen.ndim - 1,), False), a))
+    return own(_back(apply("logsumexp", seen, axes=(seen.ndim - 1,), keepdim=False), a))
 
 
 def _require_order(fn: str, x: Any) -> None:
@@ -102,7 +102,7 @@ def kthvalue(input: AnyTensor[Tensor], k: Any, dim: int = -1, keepdim: bool = Fa
         return kthvalue_result(clone(input), only_place(input))
     place = apply("nth_place", input, n=k - 1, axis=a, spoiled=False)
     parts = apply("gather", input, place, axis=a), place
-    return kthvalue_result(*(parts if keepdim else [apply("squeeze", p, axis=a) for p in parts]))
+    return kthvalue_result(*(parts if keepdim else [own(apply("squeeze", p, axis=a)) for p in parts]))
 
 
 def msort(input: AnyTensor[Tensor]) -> Tensor:
@@ -178,7 +178,7 @@ def _quantile(input: AnyTensor[Tensor], q: Any, dim: int | None, keepdim: bool, 
             result = apply("reshape", result, shape=(result.shape[0], *[1] * rank))
         else:
             result = apply("unsqueeze", result, axis=a + 1)
-    return result if at.ndim else apply("squeeze", result, axis=0)
+    return own(result if at.ndim else apply("squeeze", result, axis=0))
 
 
 def _last_number(values: Any) -> Any:
@@ -234,10 +234,10 @@ def searchsorted(sorted_sequence: AnyTensor[Tensor], input: Any, *, out_int32: b
         for m, n in zip(line.shape[:-1], v.shape[:-1], strict=True):
             require_equal(m, n, lambda: "torch.searchsorted(): boundaries tensor should be 1 dimension or the first "
                                         "N-1 dimensions of boundaries tensor and input value tensor must match")
-        line = apply("unsqueeze", line, axis=line.ndim - 1)
-    before = apply("logical_not", apply("gt" if right or side == "right" else "ge", line,
-                                        apply("unsqueeze", v, axis=v.ndim)))  # NaN goes to the end
-    return apply("sum", cast(before, int32 if out_int32 else int64), axes=(v.ndim,), keepdim=False)
+    places = v if line.ndim == v.ndim else apply("reshape", v, shape=(product(v.shape),))
+    found = cast(apply("steps_passed", line, places, equal=bool(right or side == "right")),
+                 int32 if out_int32 else int64)  # NaN goes to the end
+    return own(apply("reshape", found, shape=tuple(v.shape)))
 
 
 def bucketize(input: Any, boundaries: AnyTensor[Tensor], *, out_int32: bool = False, right: bool = False) -> Tensor:
@@ -337,13 +337,13 @@ def _middle(name: str, input: Any, dim: int | None, keepdim: bool, place: Callab
     if dim is None:
         least = math.nan if input.dtype.is_inexact else int(dtypes.bounds(input.dtype)[0])
         flat = some(apply("reshape", input, shape=(product(input.shape),)), 0, least)
-        return apply("squeeze", apply("gather", flat, place(flat, 0), axis=0), axis=0)
+        return own(apply("squeeze", apply("gather", flat, place(flat, 0), axis=0), axis=0))
     a = axis(dim, input.ndim)
     if input.ndim == 0:
         return result(clone(input), only_place(input))
     where = place(input, a)
     found = apply("gather", input, where, axis=a), where
-    return result(*(found if keepdim else [apply("squeeze", f, axis=a) for f in found]))
+    return result(*(found if keepdim else [own(apply("squeeze", f, axis=a)) for f in found]))
 
 
 def _number_place(x: Any, a: int) -> Any:
@@ -377,7 +377,7 @@ def mode(input: AnyTensor[Tensor], dim: int = -1, keepdim: bool = False) -> Valu
     number = create("arange", x, length=x.shape[n], dtype=int64)
     place = apply("amax", apply("where", chosen, number, as_operand(0, int64)), axes=(n,), keepdim=True)
     both = [_back(f, a) for f in (apply("gather", x, place, axis=n), place)]
-    return mode_result(*(both if keepdim else [apply("squeeze", f, axis=a) for f in both]))
+    return mode_result(*[own(f if keepdim else apply("squeeze", f, axis=a)) for f in both])
 
 
 def _median_place(x: Any, a: int) -> Any:

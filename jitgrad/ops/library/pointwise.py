@@ -345,9 +345,9 @@ def sinc(input: AnyTensor[Tensor]) -> Tensor:
     return apply("where", at_zero, one, div(sin(scaled), scaled))
 
 
-def nan_to_num(input: AnyTensor[Tensor], nan: Number = 0.0, posinf: Number | None = None,
+def nan_to_num(input: AnyTensor[Tensor], nan: Number | None = None, posinf: Number | None = None,
                neginf: Number | None = None) -> Tensor:
-    """NaN and infinities replaced; infinities by the dtype's extremes unless given."""
+    """NaN and infinities replaced: by 0 and the dtype's extremes unless given."""
     d = input.dtype
     if d.is_complex:
         return apply("complex", *[nan_to_num(apply(part, input), nan, posinf, neginf) for part in ("real", "imag")])
@@ -355,7 +355,7 @@ def nan_to_num(input: AnyTensor[Tensor], nan: Number = 0.0, posinf: Number | Non
         return apply("cast", input, dtype=d)
     limits = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38,
               "float64": 1.7976931348623157e308}[d.name]
-    x = apply("where", apply("ne", input, input), as_operand(nan, d), input)
+    x = apply("where", apply("ne", input, input), as_operand(0.0 if nan is None else nan, d), input)
     high = as_operand(limits if posinf is None else posinf, d)
     low = as_operand(-limits if neginf is None else neginf, d)
     x = apply("where", apply("eq", x, as_operand(float("inf"), d)), high, x)

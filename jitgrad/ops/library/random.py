@@ -25,20 +25,36 @@ def compose(kind: str, shape: tuple[Any, ...], d: dtype, where: Any, generator: 
     "normal": sqrt(-2 log1p(-u1)) cos(2 pi u2), u1 drawn first. "randint" (low, high): low + word % (high - low).
     "randperm" of shape (n,): the order that sorts n words, equal ones as they come.
     """
-    if kind == "normal":
-        wide = float32 if d.is_half else d
-        u1, u2 = (backend().draw("uniform", shape, wide, where, generator) for _ in range(2))
-        minus_two, two_pi = as_operand(-2.0, wide), as_operand(2.0 * math.pi, wide)
-        radius = apply("sqrt", apply("mul", apply("log1p", apply("neg", u1)), minus_two))
-        return cast(apply("mul", radius, apply("cos", apply("mul", u2, two_pi))), d)
-    words = backend().draw("bits", shape, int64, where, generator)
     if kind == "randperm":
+        words = backend().draw("bits", shape, int64, where, generator)
         return cast(apply("argsort", words, axis=0, descending=False, stable=True), d)
-    if kind != "randint":
+    source, wide, count = drawn_from(kind, d)
+    return of_draws(kind, [backend().draw(source, shape, wide, where, generator) for _ in range(count)], d, **params)
+
+
+def drawn_from(kind: str, d: dtype) -> tuple[str, dtype, int]:
+    """Of what the elements of a draw are made, each of those at its place: the kind, its dtype, and how many."""
+    if kind in ("randint", "bits"):
+        return "bits", int64, 1
+    if kind == "uniform":
+        return kind, d, 1
+    if kind != "normal":
         raise ValueError(f"no random draw of kind `{kind}`")
-    low, high = params["low"], params["high"]
-    offset = apply("remainder", words, as_operand(high - low, int64))
-    return cast(apply("add", offset, as_operand(low, int64)), d)
+    return "uniform", float32 if d.is_half else d, 2
+
+
+def of_draws(kind: str, drawn: list[Any], d: dtype, **params: Any) -> Any:
+    """What is made of them."""
+    if kind in ("uniform", "bits"):
+        return drawn[0]
+    if kind == "randint":
+        low, high = params["low"], params["high"]
+        offset = apply("remainder", drawn[0], as_operand(high - low, int64))
+        return cast(apply("add", offset, as_operand(low, int64)), d)
+    u1, u2 = drawn
+    minus_two, two_pi = as_operand(-2.0, u1.dtype), as_operand(2.0 * math.pi, u1.dtype)
+    radius = apply("sqrt", apply("mul", apply("log1p", apply("neg", u1)), minus_two))
+    return cast(apply("mul", radius, apply("cos", apply("mul", u2, two_pi))), d)
 
 
 def _float(d: dtype | None, fn: str, of_complex: bool = False) -> dtype:
@@ -103,7 +119,7 @@ def randint(low: Any, high: Any = None, size: Any = None, *, dtype: dtype | None
 def randperm(n: Any, *, dtype: dtype = int64, device: Any = None, requires_grad: bool = False,
              generator: Any = None) -> Any:
     """0, ..., n - 1 in random order."""
-    d = dtypes.given(dtype)
+    d = dtypes.given(dtype, int64)
     return _leaf(backend().draw("randperm", new_size((n,)), d, resolve(device), generator), requires_grad)
 
 
@@ -204,7 +220,7 @@ def multinomial(input: AnyTensor[Tensor], num_samples: Any, replacement: bool = 
     steps = apply("cumsum", input, axis=last)
     total = apply("slice", steps, axis=last, start=input.shape[-1] - 1, length=1, step=1)
     u = apply("mul", backend().draw("uniform", (*input.shape[:-1], k), d, input, generator), total)
-    return apply("steps_passed", steps, u)
+    return apply("steps_passed", steps, u, equal=True)
 
 
 # --- in place ------------------------------------------------------------------------------------------------------

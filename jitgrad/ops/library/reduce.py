@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 from jitgrad import dtypes
 from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.autocast import widen
-from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
+from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, own
 from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, converted, create, floating, inplace,
                                       named, only_place, require_tensor, result_dtype)
 from jitgrad.ops.library.elements import complex_sums
 from jitgrad.ops.library.keywords import SPACES, complete, completed
 from jitgrad.ops.library.shapes.join import cat
 from jitgrad.ops.library.shapes.shape import clone, take_slice
-from jitgrad.ops.library.sizes import axes, axis, flag, maximum, product, require, static_int, static_number
+from jitgrad.ops.library.sizes import axes, axis, flag, maximum, one_axis, product, require, static_int, static_number
 
 __library__ = True
 
@@ -68,9 +68,9 @@ def sum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
 def nansum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
            dtype: dtypes.dtype | None = None) -> Tensor:
     """The sum over dim, NaNs counting as zero. RuntimeError for complex numbers."""
+    along = axes(dim, input.ndim)
     if input.dtype.is_complex:
         raise RuntimeError("nansum does not support complex inputs")
-    along = axes(dim, input.ndim)
     if input.dtype.is_floating_point:
         input = apply("where", apply("ne", input, input), as_operand(0, input.dtype), input)
     x = _accumulated(input, dtype)
@@ -104,7 +104,8 @@ def prod(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False
          dtype: dtypes.dtype | None = None) -> Tensor:
     """The product over one axis, or over all. Integers and bools are multiplied as int64."""
     x = _accumulated(widen(require_tensor("prod", input)), dtype)
-    return apply("prod", x, axes=axes(dim, x.ndim), keepdim=flag(keepdim))
+    along = None if dim is None else axis(one_axis("prod", dim), x.ndim)
+    return apply("prod", x, axes=axes(along, x.ndim), keepdim=flag(keepdim))
 
 
 def count_nonzero(input: AnyTensor[Tensor], dim: Dims = None) -> Tensor:
@@ -181,6 +182,7 @@ amin = bind(_amax, "amin", "amin", "The minimum over dim; equal minima share the
 
 def aminmax(input: AnyTensor[Tensor], *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """(minimum, maximum) over dim."""
+    dim = one_axis("aminmax", dim)
     return amin(input, dim, keepdim), amax(input, dim, keepdim)
 
 
@@ -195,7 +197,7 @@ def _extreme(name: str, x: Any, dim: Any, keepdim: bool) -> tuple[Any, Any]:
     values = apply("gather", x, positions, axis=a)
     if keepdim:
         return values, positions
-    return apply("squeeze", values, axis=a), apply("squeeze", positions, axis=a)
+    return own(apply("squeeze", values, axis=a)), own(apply("squeeze", positions, axis=a))
 
 
 def _max(name: str, input: AnyTensor[Tensor], *args: Any, dim: int | None = None, keepdim: bool = False,
@@ -242,7 +244,7 @@ def _arg(name: str, input: AnyTensor[Tensor], dim: int | None = None, keepdim: b
     require(flat.shape[0] > 0, IndexError, f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
                                            "Specify the reduction dim with the 'dim' argument.")
     position = apply(name, flat, axes=(0,), keepdim=False)
-    return apply("reshape", position, shape=(1,) * x.ndim) if keepdim else position
+    return own(apply("reshape", position, shape=(1,) * x.ndim)) if keepdim else position
 
 
 argmax = bind(_arg, "argmax", "argmax", "The position of the (first) maximum along dim, or in the flattened tensor.")
@@ -281,7 +283,7 @@ def _softmax(name: str, input: AnyTensor[Tensor], dim: int, dtype: dtypes.dtype 
         raise NotImplementedError(f'"{name}_lastdim_kernel_impl" not implemented for \'{x.dtype.word}\'')
     if x.ndim == 0:
         axis(dim, 0)
-        return apply("squeeze", apply(name, apply("unsqueeze", x, axis=0), axis=0), axis=0)
+        return own(apply("squeeze", apply(name, apply("unsqueeze", x, axis=0), axis=0), axis=0))
     return apply(name, x, axis=axis(dim, x.ndim))
 
 

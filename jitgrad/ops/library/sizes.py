@@ -52,6 +52,13 @@ def axis(dim: Any, ndim: int) -> int:
     return dim if dim >= 0 else dim + rank
 
 
+def one_axis(fn: str, dim: Any) -> Any:
+    """`dim`, or torch's TypeError for several axes where it takes one."""
+    if isinstance(dim, (tuple, list)):
+        raise TypeError(f"{fn}(): argument 'dim' must be int, not {type(dim).__name__}")
+    return dim
+
+
 def axes(dim: Any, ndim: int) -> tuple[int, ...]:
     """The sorted, distinct axes of `dim`: an int, a sequence, or None and () for all."""
     if dim is None:

@@ -224,27 +224,31 @@ def _extreme_place_impl(xp: Any, x: Any, axis: int, least: bool) -> Any:
     return place.swapaxes(axis, -1)
 
 
-def _steps_passed(F: Any, steps: Any, x: Any) -> Any:
-    passed = F.le(F.unsqueeze(steps, axis=steps.ndim - 1), F.unsqueeze(x, axis=x.ndim))
-    return F.sum(F.cast(passed, dtype=dtypes.int64), axes=(x.ndim,), keepdim=False)
+def _steps_passed(F: Any, steps: Any, x: Any, equal: bool) -> Any:
+    ahead = (F.gt if equal else F.ge)(F.unsqueeze(steps, axis=steps.ndim - 1), F.unsqueeze(x, axis=x.ndim))
+    return F.sum(F.cast(F.logical_not(ahead), dtype=dtypes.int64), axes=(x.ndim,), keepdim=False)
 
 
-def _steps_passed_impl(xp: Any, steps: Any, x: Any) -> Any:
-    """The number's bits from the highest one: no memory for pairs."""
+def _steps_passed_impl(xp: Any, steps: Any, x: Any, equal: bool) -> Any:
+    """By bisection, as torch does where NaNs are among the steps: no memory for pairs."""
     n = steps.shape[-1]
-    found = xp.zeros(x.shape, dtype=np.int64)
-    for bit in reversed(range(n.bit_length())):
-        further = found + (1 << bit)
-        reached = xp.take_along_axis(steps, xp.minimum(further, n) - 1, -1) <= x
-        found = xp.where((further <= n) & reached, further, found)
-    return found
+    if xp is np and steps.ndim == 1 and steps.dtype.kind in "fiu" and (not n or steps[-1] == steps[-1]):
+        return np.searchsorted(steps, x, "right" if equal else "left")
+    low = xp.zeros(x.shape, dtype=np.int64)
+    high = low + n
+    for _ in range(n.bit_length()):
+        middle = (low + high) // 2
+        step = xp.take_along_axis(steps, xp.minimum(middle, n - 1), -1)
+        passed = ~(step > x if equal else step >= x)  # NaN passes all
+        low, high = xp.where((low < high) & passed, middle + 1, low), xp.where((low < high) & ~passed, middle, high)
+    return low
 
 
-register("steps_passed", 2, SORT, "How many of ascending steps (..., n) are not above each x (..., m).",
+register("steps_passed", 2, SORT, "How many of ascending steps (..., n) are below each x (..., m), or `equal` to it.",
          impl=_steps_passed_impl, compose=_steps_passed, batch=alike, vjp=NONDIFF, spec=specs.steps_passed,
-         dtypes="number",
-         samples=lambda rng: [((np.sort(rng.normal(size=(*lead, n)), axis=-1), rng.normal(size=(*lead, 5))), {})
-                              for lead in ((), (2,)) for n in (1, 3, 4)])
+         dtypes="number", traits={"in_library"}, samples=lambda rng: [
+             ((np.sort(rng.integers(0, 5, (*lead, n)) * 1.0, axis=-1), rng.integers(-1, 6, (*lead, 5)) * 1.0),
+              {"equal": equal}) for lead in ((), (2,)) for n in (1, 3, 4) for equal in (False, True)])
 register("nth_place", 1, SORT, "Where the n-th element in order is along an axis; if it is `spoiled`, the first NaN.",
          impl=_nth_place_impl, compose=_nth_place, vjp=NONDIFF, spec=specs.nth_place, dtypes="number",
          samples=lambda rng: [

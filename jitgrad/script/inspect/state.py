@@ -47,7 +47,7 @@ class State:
         self.tensors: dict[int, tuple[str, Tensor, dict[str, Any], Any, int]] = {}
         self.containers: dict[int, tuple[Any, Any]] = {}
         self.attributes: dict[int, tuple[Any, dict[str, Any]]] = {}
-        self.stream = random.default_generator.get_state()
+        self.stream = random.default_generator.position
         self._variables: list[tuple[str, Any]] = []
         for name, value in objects.items():
             self._visit(name, value, top=True)
@@ -81,7 +81,7 @@ class State:
 
     def restore(self) -> None:
         """Put everything back."""
-        random.default_generator.set_state(self.stream)
+        random.default_generator.position = self.stream
         for obj, saved in self.attributes.values():
             obj.__dict__.clear()
             obj.__dict__.update(saved)
@@ -110,7 +110,7 @@ class State:
             for k, v in items:
                 if isinstance(v, (bool, int, float)):
                     yield f"item {k!r}", v
-        yield "the state of the random numbers", random.default_generator.get_state()[1]
+        yield "the state of the random numbers", random.default_generator.position[1]
 
 
 def _item(name: str, key: Any) -> str:

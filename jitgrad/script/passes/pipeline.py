@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from jitgrad import config
+from jitgrad.ops import OPS
 from jitgrad.script.autodiff.regions import unmark
 from jitgrad.script.graph.ir import Graph, Node
 from jitgrad.script.passes.canonicalize import canonicalize
@@ -34,15 +35,22 @@ def decompose_partly(graph: Graph) -> Graph:
     return decompose(graph, keep_vjp=True)
 
 
+def decompose_for_cpu(graph: Graph) -> Graph:
+    """`decompose`, but for the rows that NumPy runs without memory for all pairs."""
+    return decompose(graph, keep=frozenset(name for name, op in OPS.items() if "in_library" in op.traits))
+
+
 #: before differentiation
 PREPARE: tuple[Pass, ...] = (decompose_partly, unroll, canonicalize, cse, invariant, licm, dce)
 
 #: for the backends
-RUN: tuple[Pass, ...] = (unmark, decompose, canonicalize, cse, picks, joined, cse, transpose_products, invariant, licm,
-                         products_ahead, products_behind, slices, dce)
+RUN: tuple[Pass, ...] = (unmark, decompose_for_cpu, canonicalize, cse, picks, joined, cse, transpose_products,
+                         invariant, licm, products_ahead, products_behind, slices, dce)
+
+_ON_DEVICES: dict[Pass, Pass] = {joined: joined_bare, decompose_for_cpu: decompose}
 
 #: for those of devices
-RUN_DEVICE: tuple[Pass, ...] = tuple(joined_bare if p is joined else p for p in RUN if p is not products_behind)
+RUN_DEVICE: tuple[Pass, ...] = tuple(_ON_DEVICES.get(p, p) for p in RUN if p is not products_behind)
 
 
 def prepare(graph: Graph, *, verify: int | None = None) -> Graph:

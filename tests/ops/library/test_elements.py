@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -233,3 +234,51 @@ def test_operands_of_several_dtypes() -> None:
                  lambda: i.to(torch.uint8).index_add(0, torch.tensor([0]), i[:1].to(torch.uint8), alpha=300)):
         with pytest.raises((RuntimeError, TypeError)):
             call()
+
+
+def test_what_is_left_out_is_none() -> None:
+    """torch's defaults that are None may be written."""
+    x = torch.tensor([[1.0, float("nan"), 4.0], [float("inf"), 2.0, -float("inf")]])
+    for a, b in ((torch.nan_to_num(x, None), torch.nan_to_num(x)), (x.nan_to_num(nan=None, posinf=1.0, neginf=None),
+                                                                    x.nan_to_num(0.0, 1.0))):
+        assert torch.equal(a, b)
+    y = torch.arange(6.0).reshape(2, 3) ** 2
+    for a, b in zip(torch.gradient(y, spacing=None), torch.gradient(y), strict=True):
+        assert torch.equal(a, b)
+    assert torch.randperm(3, dtype=None).dtype is torch.int64
+    for args in ((0.1, None), (None, 0.1)):
+        with pytest.raises(TypeError):
+            torch.threshold(y, *args)
+
+
+def _places(line: Any, x: Any) -> Any:
+    return torch.searchsorted(line, x), torch.searchsorted(line, x, right=True)
+
+
+@pytest.mark.parametrize("run", [_places, torch.script(_places)], ids=["eager", "scripted"])
+def test_places_in_sorted_lines(run: Any) -> None:
+    """Of NaNs what bisection finds, as in PyTorch; of many no table of all pairs."""
+    left, right = run(torch.tensor([0.0, 0.0, 2.0, 5.0, NAN]), torch.tensor([NAN, 5.0, 2.0, 0.0]))
+    assert (left.tolist(), right.tolist()) == ([5, 5, 2, 0], [5, 5, 5, 2])
+    lines = torch.tensor([[1, 3, 3], [2, 2, 7]])
+    left, right = run(lines, torch.tensor([[3, 0], [2, 8]]))
+    assert (left.tolist(), right.tolist()) == ([[1, 0], [0, 3]], [[3, 0], [2, 3]])
+    assert run(torch.zeros(0), torch.zeros(2, 2))[0].tolist() == [[0, 0], [0, 0]]
+    line, x = torch.linspace(0, 1, 2000), torch.rand(20_000)
+    run(line, x)
+    tracemalloc.start()
+    run(line, x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * x.numel() * 8
+
+
+def test_products_of_vectors_take_their_own_memory() -> None:
+    vectors = [torch.arange(60.0), torch.arange(50.0), torch.arange(40.0)]
+    tracemalloc.start()
+    rows = torch.cartesian_prod(*vectors)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert rows[2 * 2000 + 3 * 40 + 4].tolist() == [2.0, 3.0, 4.0]
+    assert not rows._is_view()
+    assert peak < 1.5 * rows.numel() * 4

@@ -419,3 +419,44 @@ def test_what_is_gathered_from_nothing() -> None:
         return nothing.gather(-1, torch.zeros_like(nothing, dtype=torch.int64))
 
     assert torch.script(f)(torch.ones(2, 3)).shape == (0, 0)
+
+
+@pytest.mark.parametrize("script", [False, True], ids=["eager", "scripted"])
+def test_weights_are_one_for_each_class(script: bool) -> None:
+    """Of too many, those that no class had were left out without a word, and so was one too few."""
+    def f(x, y, w):
+        return torch.nn.functional.cross_entropy(x, y, w), torch.nn.functional.nll_loss(x, y, w)
+
+    run = torch.script(f) if script else f
+    x, y = torch.ones(3, 5), torch.tensor([1, 2, 3])
+    assert run(x, y, torch.ones(5))[1].item() == -1.0
+    for weight in (torch.ones(4), torch.ones(6), torch.ones(1, 5), torch.tensor(2.0)):
+        with pytest.raises(RuntimeError, match="defined either for all"):
+            run(x, y, weight)
+
+
+@pytest.mark.parametrize("script", [False, True], ids=["eager", "scripted"])
+def test_small_integers_are_summed_and_multiplied_as_int64(script: bool) -> None:
+    def f(x):
+        return torch.vander(x, 3), x[0].sum_to_size(())
+
+    run = torch.script(f) if script else f
+    powers, total = run(torch.tensor([100, 120], dtype=torch.uint8))
+    assert (powers.tolist(), powers.dtype) == ([[10000, 100, 1], [14400, 120, 1]], torch.int64)
+    assert (total.item(), total.dtype) == (100, torch.int64)
+    assert run(torch.tensor([True, False]))[0].tolist() == [[1, 1, 1], [0, 0, 1]]
+
+
+@pytest.mark.parametrize(("call", "error"), [
+    (lambda: torch.prod(torch.ones(2, 2), (0, 1)), TypeError),
+    (lambda: torch.aminmax(torch.ones(2, 2), dim=(0,)), TypeError),
+    (lambda: torch.frobenius_norm(torch.ones(2, 2), None), TypeError),
+    (lambda: torch.frobenius_norm(torch.ones(2, 2, dtype=torch.int64), 0, 1), TypeError),
+    (lambda: torch.nansum(torch.ones(2, dtype=torch.complex64), 3), IndexError),
+    (lambda: torch.cumulative_trapezoid(torch.tensor([True]), dim=3), RuntimeError),
+    (lambda: torch.arange(2, dtype=torch.bool), NotImplementedError),
+    (lambda: torch.linalg.lu(torch.ones(2, 2, dtype=torch.uint8)), NotImplementedError),
+    (lambda: torch.linalg.lu_factor(torch.ones(2, 2, dtype=torch.uint8)), NotImplementedError)])
+def test_the_order_of_checks(call, error) -> None:
+    with pytest.raises(error):
+        call()

@@ -41,7 +41,7 @@ def test_state_can_be_restored() -> None:
 
 def test_normal_is_the_documented_formula() -> None:
     jitgrad.manual_seed(1)
-    seed, offset = random.default_generator.get_state()
+    seed, offset = random.default_generator.position
     x = jitgrad.randn(7, dtype=jitgrad.float64)
     u1 = random.uniform(seed, offset, (7,), jitgrad.float64)
     u2 = random.uniform(seed, offset + random.blocks(14), (7,), jitgrad.float64)

@@ -219,7 +219,7 @@ def test_verification_and_dumps(capsys):
         pipeline.run(graph)
     err = capsys.readouterr().err
     assert "jitgrad: graph before passes\ngraph f" in err
-    assert "jitgrad: graph after decompose\ngraph f" in err
+    assert "jitgrad: graph after decompose_for_cpu\ngraph f" in err
     assert "jitgrad: graph after dce" not in err
     bad = parse("graph f(%x: f32[N]) -> f32[N]:\n  %0: f64[N] = exp(%x)\n  return %0")
     with pytest.raises(InvalidGraph) as error:

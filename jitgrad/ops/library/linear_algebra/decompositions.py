@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from jitgrad.ops.autocast import widen
-from jitgrad.ops.backend import AnyTensor, Tensor
+from jitgrad.ops.backend import AnyTensor, Tensor, own
 from jitgrad.ops.library.core import apply
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra._checks import broadcast_batches, finite, found, square
@@ -64,7 +64,7 @@ def solved(fn: str, A: Any, B: Any, left: bool, checked: bool = False) -> Any:
     if checked:
         found(x, apply("matmul", a, b), "torch.linalg.solve: The solver failed because the input matrix is singular.")
     x = x if left else x.mT
-    return apply("squeeze", x, axis=x.ndim - 1) if vector else x
+    return own(apply("squeeze", x, axis=x.ndim - 1) if vector else x)
 
 
 def cholesky(A: AnyTensor[Tensor], upper: bool = False) -> Tensor:
@@ -76,7 +76,7 @@ def cholesky(A: AnyTensor[Tensor], upper: bool = False) -> Tensor:
     lower = whole.mH if upper else whole
     factor = found(apply("cholesky", lower), lower, "linalg.cholesky: The factorization could not be completed because "
                    "the input is not positive-definite.")
-    return factor.mH if upper else factor
+    return own(factor.mH) if upper else factor
 
 
 def slogdet(A: AnyTensor[Tensor]) -> slogdet_result:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from jitgrad.dtypes import int32
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import apply, cast, create, expand_to, require_tensor
+from jitgrad.ops.library.core import apply, cast, create, expand_to, not_implemented, require_tensor
 from jitgrad.ops.library.elements.parts import conj
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra._checks import (NOT_FINITE, LinAlgError, broadcast_batches, finite, identity,
@@ -133,12 +133,19 @@ def lu_factor_ex(A: AnyTensor[Tensor], *, pivot: bool = True, check_errors: bool
     return _lu_factor("lu_factor_ex", A, pivot, bool(check_errors))
 
 
-def _lu_factor(fn: str, A: Any, pivot: bool, checked: bool) -> lu_factor_ex_result:
+def _factorable(fn: str, A: Any, pivot: bool) -> Any:
+    """A as what `lu_factor` takes."""
     _pivoted(pivot)
     A = widen(A, "cpu")
     if A.ndim < 2:
         raise RuntimeError(f"linalg.{fn}: Expected tensor with 2 or more dimensions. Got size: {text(A.shape)} instead")
-    lu, pivots, _ = apply("lu_factor", matrices(f"linalg.{fn}", A))
+    if not A.dtype.is_inexact:
+        raise not_implemented("lu", A.dtype)
+    return matrices(f"linalg.{fn}", A)
+
+
+def _lu_factor(fn: str, A: Any, pivot: bool, checked: bool) -> lu_factor_ex_result:
+    lu, pivots, _ = apply("lu_factor", _factorable(fn, A, pivot))
     info = zero_pivot(lu)
     if checked:
         require_none(f"torch.linalg.{fn}", info, RuntimeError, "U[", ..., ",", ..., "] is zero and using it on "
@@ -158,11 +165,7 @@ def lu_factor(A: AnyTensor[Tensor], *, pivot: bool = True) -> lu_factor_result:
 
 def lu(A: AnyTensor[Tensor], *, pivot: bool = True) -> lu_result:
     """Named (P, L, U), A = P L U: (..., m, m), (..., m, k), (..., k, n), k = min(m, n)."""
-    _pivoted(pivot)
-    A = widen(A, "cpu")
-    if A.ndim < 2:
-        raise RuntimeError(f"linalg.lu: Expected tensor with 2 or more dimensions. Got size: {text(A.shape)} instead")
-    factors, pivots, order = apply("lu_factor", matrices("linalg.lu", A))
+    factors, pivots, order = apply("lu_factor", _factorable("lu", A, pivot))
     return lu_result(permutation_matrix(order, factors), *triangles(factors, pivots.shape[-1]))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, mode, widen, widest
-from jitgrad.ops.backend import AnyTensor, Tensor
+from jitgrad.ops.backend import AnyTensor, Tensor, own
 from jitgrad.ops.library.core import (Number, apply, as_operand, binary, cast, expand_to, number_type, require_tensor,
                                       result_dtype)
 from jitgrad.ops.library.elements.parts import conj
@@ -71,9 +71,9 @@ def _matmul(a: Any, b: Any) -> Any:
         require_equal(a.shape[-1], b.shape[0], lambda: f"size mismatch, got input ({a.shape[-2]}), mat "
                                                        f"({a.shape[-2]}x{a.shape[-1]}), vec ({b.shape[0]})")
         result = apply("matmul", a, apply("unsqueeze", b, axis=1))
-        return apply("squeeze", result, axis=a.ndim - 1)
+        return own(apply("squeeze", result, axis=a.ndim - 1))
     result = apply("matmul", apply("unsqueeze", a, axis=0), b)
-    return apply("squeeze", result, axis=b.ndim - 2)
+    return own(apply("squeeze", result, axis=b.ndim - 2))
 
 
 def dot(input: AnyTensor[Tensor], tensor: AnyTensor[Tensor]) -> Tensor:
@@ -91,7 +91,7 @@ def dot(input: AnyTensor[Tensor], tensor: AnyTensor[Tensor]) -> Tensor:
                   f"{input.shape[0]} and {tensor.shape[0]} elements respectively")
     n = input.shape[0]
     row, column = apply("reshape", input, shape=(1, n)), apply("reshape", tensor, shape=(n, 1))
-    return apply("reshape", apply("matmul", row, column), shape=())
+    return own(apply("reshape", apply("matmul", row, column), shape=()))
 
 
 def vdot(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:

@@ -5,7 +5,7 @@ from typing import Any
 
 from jitgrad.dtypes import dtype, given
 from jitgrad.ops.autocast import widen
-from jitgrad.ops.backend import AnyTensor, Tensor
+from jitgrad.ops.backend import AnyTensor, Tensor, own
 from jitgrad.ops.library.core import apply, as_operand, cast, create
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra._checks import square
@@ -70,8 +70,9 @@ def matrix_norm(A: AnyTensor[Tensor], ord: Any = "fro", dim: Any = (-2, -1), kee
             result = apply("unsqueeze", result, axis=a)
     else:
         raise RuntimeError(f"{fn}: Order {ord} not supported.")
-    return result if keepdim else apply("squeeze", apply("squeeze", result, axis=max(rows, columns)),
-                                        axis=min(rows, columns))
+    if not keepdim:
+        result = apply("squeeze", apply("squeeze", result, axis=max(rows, columns)), axis=min(rows, columns))
+    return own(result)
 
 
 def _largest(x: Any, over: int, keepdim: bool = False) -> Any:

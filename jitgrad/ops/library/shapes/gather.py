@@ -5,7 +5,7 @@ from typing import Any
 
 from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.autocast import widest
-from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend
+from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend, own
 from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, expand_to, not_implemented,
                                       require_tensor, wrapped, written_operand)
 from jitgrad.ops.library.keywords import complete
@@ -315,7 +315,7 @@ def nonzero_static(input: AnyTensor[Tensor], *, size: Any, fill_value: int = -1)
     require(size >= 0, RuntimeError, "nonzero_static: 'size' must be an non-negative integer")
     missing = maximum(size - found.shape[0], 0)
     rest = create("full", found, value=fill_value, shape=(missing, input.ndim), dtype=int64)
-    return take_slice(apply("cat", found, rest, axis=0), 0, 0, size)
+    return own(take_slice(apply("cat", found, rest, axis=0), 0, 0, size))
 
 
 def argwhere(input: AnyTensor[Tensor]) -> Tensor:

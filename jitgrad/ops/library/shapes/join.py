@@ -5,7 +5,7 @@ from typing import Any
 
 from jitgrad.dtypes import bool_
 from jitgrad.ops.autocast import widest
-from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor
+from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, own
 from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, class_word, expand_to, require_tensor,
                                       result_dtype)
 from jitgrad.ops.library.keywords import complete
@@ -156,8 +156,11 @@ def cartesian_prod(*tensors: AnyTensor[Tensor]) -> Tensor:
     for x in tensors:
         if x.ndim != 1:
             raise RuntimeError(f"Expect a 1D vector, but got shape {text(x.shape)}")
-    grids: Any = meshgrid(*tensors) if len(tensors) > 1 else tensors
-    return stack([apply("reshape", g, shape=(product(g.shape),)) for g in grids], 1) if len(tensors) > 1 else grids[0]
+    if len(tensors) == 1:
+        only: Any = tensors[0]
+        return only
+    rows: Any = stack(meshgrid(*tensors), len(tensors))  # of views: the only copy
+    return own(apply("reshape", rows, shape=(product(rows.shape[:-1]), len(tensors))))
 
 
 def constant_pad_nd(input: AnyTensor[Tensor], pad: Sequence[Any], value: Number = 0) -> Tensor:

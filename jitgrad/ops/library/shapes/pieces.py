@@ -136,12 +136,14 @@ def sum_to_size(input: AnyTensor[Tensor], *size: Any) -> Tensor:
     if not fits:
         raise RuntimeError(f"size {{{text(shape)}}} is not expandable to size {{{text(input.shape)}}}.")
     x: Any = input
+    if not shape:  # torch's sum of all
+        return apply("sum", x if x.dtype.is_inexact else cast(x, int64), axes=tuple(range(x.ndim)), keepdim=False)
     if not x.dtype.is_inexact and x.dtype is not int64:  # what is summed is int64, what is not stays as it is
         shape, sizes = (tuple(map(static_int, s)) for s in (shape, x.shape))
     else:
         sizes = x.shape
     if same_shape(shape, sizes):
-        return x if shape or not x.dtype.is_inexact else clone(x)
+        return x
     return apply("sum_to", x if x.dtype.is_inexact else cast(x, int64), shape=shape)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.dtypes import int64
-from jitgrad.ops.backend import AnyTensor, Tensor, backend
+from jitgrad.ops.backend import AnyTensor, Tensor, backend, own
 from jitgrad.ops.library.core import apply, bind, create
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import clone, flatten, movedim, reshape, select, take_slice, transpose
@@ -39,7 +39,7 @@ def roll(input: AnyTensor[Tensor], shifts: Any, dims: int | Sequence[int] | None
     if dims is None or (isinstance(dims, (tuple, list)) and not dims):
         if len(moves) != 1:
             raise RuntimeError(f"shifts and dimensions must align. shifts: {len(moves)}, dims:0")
-        return reshape(roll(flatten(input), moves, 0), input.shape)
+        return own(reshape(roll(flatten(input), moves, 0), input.shape))
     along = [axis(d, input.ndim) for d in (dims if isinstance(dims, (tuple, list)) else (dims,))]
     if len(along) != len(moves):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(along)}")
@@ -66,7 +66,7 @@ def rot90(input: AnyTensor[Tensor], k: int = 1, dims: Sequence[int] = (0, 1)) ->
         return clone(input)
     if k == 2:
         return flip(input, (a, b))
-    return flip(transpose(input, a, b), (a,)) if k == 1 else transpose(flip(input, (a,)), a, b)
+    return flip(transpose(input, a, b), (a,)) if k == 1 else own(transpose(flip(input, (a,)), a, b))
 
 
 def diagonal(input: AnyTensor[Tensor], offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
@@ -90,7 +90,7 @@ def diag_embed(input: AnyTensor[Tensor], offset: int = 0, dim1: int = -2, dim2: 
     columns = create("arange", input, length=side, dtype=int64)
     on = apply("eq", apply("add", rows, backend().lift(offset, int64)), columns)
     full = apply("where", on, apply("unsqueeze", wide, axis=n - 1), backend().lift(0, input.dtype))
-    return movedim(full, (-2, -1), (a, b))
+    return own(movedim(full, (-2, -1), (a, b)))
 
 
 def diag(input: AnyTensor[Tensor], diagonal: int = 0) -> Tensor:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.dtypes import int64
-from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, select_number
+from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, own, select_number
 from jitgrad.ops.library.core import alias, apply, create, expand_to, require_tensor
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import (axes, axis, ceil_div, is_one, joined, maximum, minimum, product, require,
@@ -231,7 +231,7 @@ def repeat(input: AnyTensor[Tensor], sizes: Sequence[Any]) -> Tensor:
     ones = [s[i] if j else 1 for i in range(len(s)) for j in (0, 1)]
     tiled = [s[i] if j else sizes[i] for i in range(len(s)) for j in (0, 1)]
     tall = apply("expand", apply("reshape", input, shape=tuple(ones)), shape=tuple(tiled))
-    return apply("reshape", clone(tall), shape=tuple([n * r for n, r in zip(s, sizes, strict=True)]))
+    return own(apply("reshape", clone(tall), shape=tuple([n * r for n, r in zip(s, sizes, strict=True)])))
 
 
 def tile(input: AnyTensor[Tensor], dims: Sequence[Any]) -> Tensor:

@@ -4,7 +4,7 @@ from typing import Any
 
 from jitgrad.dtypes import int64
 from jitgrad.ops.autocast import widen
-from jitgrad.ops.backend import AnyTensor, Tensor
+from jitgrad.ops.backend import AnyTensor, Tensor, own
 from jitgrad.ops.library.classes import require_kernel
 from jitgrad.ops.library.core import apply, as_operand, bind, cast, create, require_tensor
 from jitgrad.ops.library.keywords import complete
@@ -80,7 +80,7 @@ def _adaptive_avg_pool(rank: int, input: AnyTensor[Tensor], output_size: Any) ->
         total = apply("sum", apply("where", counts, windows, as_operand(0, x.dtype)), axes=(axis + 1,), keepdim=False)
         length = apply("sum", cast(counts, x.dtype), axes=(axis + 1,), keepdim=False)
         x = apply("div", total, length)
-    return x if batched else apply("squeeze", x, axis=0)
+    return x if batched else own(apply("squeeze", x, axis=0))
 
 
 adaptive_avg_pool1d = bind(_adaptive_avg_pool, 1, "adaptive_avg_pool1d")
@@ -114,7 +114,7 @@ def _adaptive_max_pool(rank: int, input: AnyTensor[Tensor], output_size: Any, re
         flat = apply("squeeze", apply("gather", here, best, axis=axis + 1), axis=axis + 1)
         x = apply("squeeze", apply("gather", windows, best, axis=axis + 1), axis=axis + 1)
     if not batched:
-        x, flat = (apply("squeeze", v, axis=0) for v in (x, flat))
+        x, flat = (own(apply("squeeze", v, axis=0)) for v in (x, flat))
     return (x, flat) if return_indices else x
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from jitgrad.dtypes import bool_, float32, int64
 from jitgrad.errors import NotStatic
 from jitgrad.ops.autocast import lower, mode
-from jitgrad.ops.backend import AnyTensor, Tensor
+from jitgrad.ops.backend import AnyTensor, Tensor, own
 from jitgrad.ops.library.core import apply, bind, cast, require_tensor
 from jitgrad.ops.library.elements.parts import complex, imag, real
 from jitgrad.ops.library.keywords import complete
@@ -233,7 +233,7 @@ def conv_tbc(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], bias: AnyTenso
     require_equal(input.shape[2], weight.shape[1], lambda: "Input dim 2 (input channels) is not == dim 1 in the weight "
                                                            "tensor")
     x, w = apply("permute", input, axes=(1, 2, 0)), apply("permute", weight, axes=(2, 1, 0))
-    return apply("permute", conv1d(x, w, cast(bias, input.dtype), padding=pad), axes=(2, 0, 1))
+    return own(apply("permute", conv1d(x, w, cast(bias, input.dtype), padding=pad), axes=(2, 0, 1)))
 
 
 complete(globals())

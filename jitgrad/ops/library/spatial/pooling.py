@@ -6,7 +6,7 @@ from typing import Any
 from jitgrad import dtypes
 from jitgrad.dtypes import int64
 from jitgrad.ops.autocast import widen
-from jitgrad.ops.backend import AnyTensor, Tensor
+from jitgrad.ops.backend import AnyTensor, Tensor, own
 from jitgrad.ops.library.classes import require_kernel
 from jitgrad.ops.library.core import apply, as_operand, bind, cast, create, require_tensor
 from jitgrad.ops.library.keywords import complete
@@ -83,7 +83,7 @@ class _Pool:
         return parts
 
     def finish(self, y: Any) -> Any:
-        return y if self.batched else apply("squeeze", y, axis=0)
+        return y if self.batched else own(apply("squeeze", y, axis=0))
 
 
 def _wide(rank: int, input: Any) -> Any:
@@ -274,7 +274,7 @@ def fold(input: AnyTensor[Tensor], output_size: Any, kernel_size: Sizes, dilatio
     for axis, (m, p) in enumerate(zip(sizes, pads, strict=True), 2):
         if p:
             y = apply("slice", y, axis=axis, start=p, length=m, step=1)
-    return y if input.ndim == 3 else apply("squeeze", y, axis=0)
+    return own(y if input.ndim == 3 else apply("squeeze", y, axis=0))
 
 complete(globals())
 

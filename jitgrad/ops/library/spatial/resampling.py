@@ -6,7 +6,7 @@ from typing import Any
 
 from jitgrad.dtypes import bool_, dtype, float32, float64, int64, uint8
 from jitgrad.ops.autocast import widen
-from jitgrad.ops.backend import AnyTensor, Tensor
+from jitgrad.ops.backend import AnyTensor, Tensor, own
 from jitgrad.ops.library.classes import along
 from jitgrad.ops.library.core import apply, as_operand, cast, create, require_tensor
 from jitgrad.ops.library.keywords import complete
@@ -277,7 +277,7 @@ def channel_shuffle(input: AnyTensor[Tensor], groups: int) -> Tensor:
             "groups.")
     x = apply("reshape", input, shape=(n, g, c // g, *rest))
     x = apply("permute", x, axes=(0, 2, 1, *range(3, x.ndim)))
-    return apply("reshape", apply("contiguous", x), shape=(n, c, *rest))
+    return own(apply("reshape", apply("contiguous", x), shape=(n, c, *rest)))
 
 
 complete(globals())

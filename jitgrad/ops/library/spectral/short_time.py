@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from jitgrad import dtypes
-from jitgrad.ops.backend import AnyTensor, Tensor, backend
+from jitgrad.ops.backend import AnyTensor, Tensor, backend, own
 from jitgrad.ops.library.core import apply, as_operand, cast, create, require_tensor, whole
 from jitgrad.ops.library.elementary import abs
 from jitgrad.ops.library.elements.parts import view_as_real
@@ -90,7 +90,7 @@ def stft(input: AnyTensor[Tensor], n_fft: int, hop_length: int | None = None, wi
     if how.window is not None:
         frames = frames * how.window
     spectra: Any = (rfft if how.onesided else fft)(frames, None, -1, "ortho" if normalized else None)
-    spectra = apply("permute", spectra, axes=(*range(last), last + 1, last))
+    spectra = own(apply("permute", spectra, axes=(*range(last), last + 1, last)))
     return spectra if return_complex else view_as_real(spectra)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.dtypes import bool_, uint8
-from jitgrad.ops.backend import AnyTensor, Tensor
+from jitgrad.ops.backend import AnyTensor, Tensor, own
 from jitgrad.ops.library.combine import spacings, trapezoid
 from jitgrad.ops.library.core import Number, apply, cast, floating
 from jitgrad.ops.library.creation import tensor
@@ -21,9 +21,9 @@ trapz = trapezoid
 def cumulative_trapezoid(y: AnyTensor[Tensor], x: AnyTensor[Tensor] | None = None, *, dx: Number = 1,
                          dim: int = -1) -> Tensor:
     """The integral along dim up to each place but the first, by the trapezoidal rule, at places x or in steps dx."""
-    a = axis(dim, y.ndim)
     if y.dtype is bool_:
         raise RuntimeError("cumulative_trapezoid: received a bool input for `y`, but bool is not supported")
+    a = axis(dim, y.ndim)
     values: Any = cast(y, floating(y.dtype))
     n = maximum(y.shape[a] - 1, 0)
     height = (take_slice(values, a, 0, n) + take_slice(values, a, 1, n)) * 0.5
@@ -46,6 +46,7 @@ def gradient(input: AnyTensor[Tensor], *, spacing: Any = 1, dim: Any = None, edg
     if x.dtype is uint8:
         raise RuntimeError("torch.gradient does not support uint8 input.")
     along = axes(dim, x.ndim) if not isinstance(dim, (tuple, list)) else tuple([axis(k, x.ndim) for k in dim])
+    spacing = 1 if spacing is None else spacing
     each = list(spacing) if isinstance(spacing, (tuple, list)) else [spacing] * len(along)
     if len(each) != len(along):
         wanted = (f"'self.dim() = {x.ndim}', since dim argument was not given" if dim is None else
@@ -104,7 +105,7 @@ def combinations(input: AnyTensor[Tensor], r: int = 2, with_replacement: bool = 
     if not flat:
         return apply("reshape", take_slice(input, 0, 0, 0), shape=(len(places) if r else 0, r))
     taken = apply("index", input, tensor(flat, device=input.device), axes=(0,))
-    return apply("reshape", taken, shape=(len(places), r))
+    return own(apply("reshape", taken, shape=(len(places), r)))
 
 
 complete(globals())

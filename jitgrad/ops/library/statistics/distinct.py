@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.dtypes import int64
-from jitgrad.ops.backend import AnyTensor, Tensor
+from jitgrad.ops.backend import AnyTensor, Tensor, own
 from jitgrad.ops.library.core import apply, as_operand, cast, create
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import take_slice
@@ -48,7 +48,7 @@ def _rows(input: Any, dim: int | None) -> tuple[Any, Callable[[Any], Any]]:
     a = axis(dim, input.ndim)
     order = (a, *(k for k in range(input.ndim) if k != a))
     back = tuple(order.index(k) for k in range(input.ndim))
-    return apply("permute", input, axes=order), lambda x: apply("permute", x, axes=back)
+    return apply("permute", input, axes=order), lambda x: own(apply("permute", x, axes=back))
 
 
 def _sorting(x: Any) -> Any:
@@ -79,7 +79,7 @@ def unique(input: AnyTensor[Tensor], sorted: bool = True, return_inverse: bool =
     if return_inverse:
         inverse = apply("scatter", apply("mul", places, as_operand(0, int64)), places, number, axis=0)
         if dim is None:
-            inverse = apply("reshape", inverse, shape=tuple(input.shape))
+            inverse = own(apply("reshape", inverse, shape=tuple(input.shape)))
     return _answer(again(values), inverse, counts, return_inverse, return_counts)
 
 
@@ -88,7 +88,7 @@ def unique_consecutive(input: AnyTensor[Tensor], return_inverse: bool = False, r
     """The first element (or slice along dim) of each run of equal ones; options as `unique`'s."""
     rows, again = _rows(input, dim)
     values, number, counts = _distinct(rows, return_counts)
-    inverse = apply("reshape", number, shape=tuple(input.shape)) if dim is None else number
+    inverse = own(apply("reshape", number, shape=tuple(input.shape))) if dim is None else number
     return _answer(again(values), inverse, counts, return_inverse, return_counts)
 
 complete(globals())

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jitgrad.dtypes import dtype, int64
-from jitgrad.ops.backend import AnyTensor, Tensor, backend, select_number
+from jitgrad.ops.backend import AnyTensor, Tensor, backend, own, select_number
 from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, require_floating
 from jitgrad.ops.library.creation import linspace
 from jitgrad.ops.library.keywords import complete
@@ -104,7 +104,7 @@ def _counted(columns: Sequence[Any], edges: Sequence[Any], weight: Any, density:
         weights = apply("where", inside, cast(flat, d), as_operand(0.0, d))
     counts = create("full", columns[0], value=0, shape=(size,), dtype=d)
     hist = apply("index_put", counts, weights, total, axes=(0,), accumulate=True)
-    hist = apply("reshape", hist, shape=tuple(e.shape[0] - 1 for e in edges))
+    hist = own(apply("reshape", hist, shape=tuple(e.shape[0] - 1 for e in edges)))
     if density:
         hist = hist / apply("sum", hist, axes=tuple(range(len(edges))), keepdim=False)
         for k, e in enumerate(edges):

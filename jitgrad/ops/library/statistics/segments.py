@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from jitgrad.dtypes import int32, int64
-from jitgrad.ops.backend import AnyTensor, Tensor, backend
+from jitgrad.ops.backend import AnyTensor, Tensor, backend, own
 from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, expand_to, require_tensor, whole
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.gather import scatter_reduce
@@ -55,7 +55,7 @@ def segment_reduce(data: AnyTensor[Tensor], reduce: str, *, lengths: AnyTensor[T
         bounds = apply("sub", narrow(bounds, a, 1, count), narrow(bounds, a, 0, count))
     if not unsafe:
         _require_whole(bounds, data.shape[a])
-    return _reduced(data, reduce, bounds, a, initial)
+    return own(_reduced(data, reduce, bounds, a, initial))
 
 
 def _require_whole(lengths: Any, n: Any) -> None:

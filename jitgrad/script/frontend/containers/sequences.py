@@ -374,7 +374,7 @@ class TupleKind(_SequenceKind):
         return any(is_dynamic(v) for v in obj)
 
     def argument(self, context: Context, obj: tuple[Any, ...]) -> Any:
-        return obj if hasattr(obj, "_fields") else tuple([argument(context, v) for v in obj])
+        return obj if hasattr(obj, "_fields") else tuple.__new__(type(obj), [argument(context, v) for v in obj])
 
     def result(self, results: Leaving, obj: tuple[Any, ...]) -> sig.Result:
         return self.recipe(results, type(obj), tuple([results.tree(v) for v in obj]))

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.errors import NonDifferentiable, NotStatic, UnsupportedCall
-from jitgrad.ops import OPS
-from jitgrad.ops.opdef import backward_name
 from jitgrad.script.autodiff import history
-from jitgrad.script.frontend.gradients import record
+from jitgrad.script.frontend.gradients import record, tape
 from jitgrad.script.frontend.state import copies, dispatch, effects
 from jitgrad.script.frontend.state.context import Context, current
 from jitgrad.script.frontend.values import heap, numbers, writing
@@ -141,11 +139,7 @@ def about(context: Context, tensor: SymTensor) -> str:
         return first
     if not path and storage.requires_grad:
         return first + "requires_grad=True"
-    if path:
-        last = path[-1][0]  # one that expands to the sizes that are there is another for eager
-        name = backward_name(OPS[last]) if context.grad and last in OPS and last != "expand" else ""
-    else:
-        name = storage.made
+    name = tape.view_word(context, tensor) if path else storage.made
     if not name:
         return first
     heads = {p for b in context.path[1:] for p in b.params}

@@ -70,6 +70,12 @@ def one_operation(context: Context) -> Iterator[None]:
         known.paused = before
 
 
+def view_word(context: Context, view: SymTensor) -> str:
+    """What eager's `grad_fn` says of a view, "" if that is not certain."""
+    last = view.path[-1][0]  # one that expands to the sizes that are there is another for eager
+    return backward_name(OPS[last]) if context.grad and last in OPS and last != "expand" else ""
+
+
 def _origin(context: Context, x: SymTensor) -> str:
     """By which operation eager's message says that a tensor was made."""
     if not x.requires_grad or x.is_leaf:

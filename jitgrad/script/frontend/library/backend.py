@@ -28,7 +28,7 @@ from jitgrad.script.frontend.batches import complex
 from jitgrad.script.frontend.batches.complex import SymComplex, complex_of
 from jitgrad.script.frontend.boundary import placement
 from jitgrad.script.frontend.gradients import tape
-from jitgrad.script.frontend.state import copies, layout
+from jitgrad.script.frontend.state import copies, layout, versions
 from jitgrad.script.frontend.state.context import RANDOM, Context, Restart
 from jitgrad.script.frontend.values import checks, heap, numbers, writing
 from jitgrad.script.frontend.values.values import Number, SymTensor, size_number
@@ -273,6 +273,19 @@ class SymbolicBackend:
         if isinstance(tensor, SymComplex):
             return complex_of(self.alias(tensor.value))
         return heap.view(self.context, tensor, "alias", {}, tensor.type_)
+
+    def own(self, view: SymTensor) -> SymTensor:
+        """What a view shows as memory of its own, which takes the place of the view's."""
+        if isinstance(view, SymComplex):
+            return complex_of(self.own(view.value))
+        if not view.path:
+            return view
+        context, old = self.context, view.storage
+        made = heap.new_tensor(context, heap.shown(context, view))
+        made.storage.ordered, made.storage.device = layout.keeps_order(context, view), old.device
+        made.storage.made = tape.view_word(context, view)
+        versions.moved(context, old, made.storage)
+        return made
 
     def item(self, tensor: SymTensor) -> Any:
         context = self.context

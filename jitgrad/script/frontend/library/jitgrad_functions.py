@@ -9,6 +9,7 @@ from jitgrad.device import fact, has_gpu, require_gpu
 from jitgrad.eager import interop
 from jitgrad.eager.autograd import engine, grad_mode
 from jitgrad.eager.autograd.function import Function as CustomFunction
+from jitgrad.eager.tensor import Tensor
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops import autocast
 from jitgrad.ops.library import creation
@@ -114,6 +115,7 @@ def _made_of(make: Any) -> Handler:
 
 
 HANDLERS.update({t: _made_of(t.make) for t in vars(creation).values() if isinstance(t, creation.TensorType)})
+HANDLERS[Tensor] = _made_of(creation.made_of)
 
 
 @handles(interop.manual_seed)

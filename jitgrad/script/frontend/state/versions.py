@@ -237,6 +237,18 @@ def inherit(context: Context, storage: Any, made: Any) -> None:
         put(context, made, site, value)
 
 
+def moved(context: Context, storage: Any, to: Any) -> None:
+    """Memory has another name from here on, and none of the old one."""
+    known = of(context)
+    for s in known.all_saves():
+        if s.storage is storage:
+            s.storage = to
+    if storage in known.writes:
+        known.writes[to] = known.writes.pop(storage)
+    for site, found in [*numbers(context, context.state, storage)]:
+        put(context, to, site, found)
+
+
 def save(context: Context, result: Value, tensor: Any, origin: str, operand: bool = True) -> None:
     """The derivative of the operation that made `result` reads a tensor again: an operand, or a result."""
     known, storage = of(context), tensor.storage
