@@ -173,3 +173,15 @@ def test_a_sum_that_is_two_outputs():
     once = loop(body, inits)
     g = graph(lambda F, *inputs: (lambda s: (s, s, F.neg(F.wrap(s))))(once(F, *inputs)[0]), INT, A, B, C)
     agree(g, [3, *data((3, 4), (4, 5), (3, 5))], 1e-12, passes=False)
+
+
+def test_heads_of_a_projection_are_read_where_they_are():
+    def scores(x, w):
+        n, t, c = x.shape
+        q, k, v = [p.reshape(n, t, 4, c // 4).transpose(1, 2) for p in (x @ w).chunk(3, -1)]
+        return (q @ k.transpose(2, 3)) @ v
+
+    x, w = (jitgrad.from_numpy(a) for a in data((2, 6, 8), (8, 24)))
+    f = jitgrad.script(scores)
+    np.testing.assert_allclose(f(x, w).numpy(), scores(x, w).numpy(), rtol=1e-12)
+    assert not f.kernels(x, w)
