@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.codegen.lower.rules.joins import Transfer, aim, constant, make_variable, number, put_at
-from jitgrad.codegen.lower.rules.products import Sums
+from jitgrad.codegen.lower.rules.products import Sums, transposed
 from jitgrad.codegen.lower.rules.sequences import columns_of, element_place, read_element, type_unknown, write_element
 from jitgrad.codegen.lower.rules.updates import chain
 from jitgrad.codegen.lower.state import Lowering, tensor
@@ -71,6 +71,9 @@ class LoopSteps(Loop):
             else:
                 make_variable(state, param)
                 start.add(param, init)
+        if not state.device:
+            for value in transposed(state, self.body):
+                state.set_ref(value, state.contiguous(value))
         self.begin_sequences(trips)
         self.begin_buffers()
         start.values.append((condition, number(state, "num.lt", zero, trips) if self.scan else trips))

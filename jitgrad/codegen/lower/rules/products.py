@@ -172,6 +172,16 @@ def _joined(batch: Sequence[tuple[Size, Size, Size, Size]]) -> list[tuple[Size, 
     return result
 
 
+def transposed(state: Lowering, body: Block) -> list[Value]:
+    """The right-hand matrices that a loop's products find transposed, the same each time: row by row they are faster.
+
+    They are worth a copy: a product of few rows is little more than reading this one.
+    """
+    inside = {*body.params, *[v for node in body.nodes for v in node.outputs]}
+    given = dict.fromkeys(node.inputs[1] for node in body.nodes if node.op == "matmul" and node.inputs[1] not in inside)
+    return [v for v in given if v in state.views and state.ref(v).strides[-1] != 1 == state.ref(v).strides[-2]]
+
+
 # --- sums of products ---
 
 
