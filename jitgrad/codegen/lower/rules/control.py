@@ -17,7 +17,7 @@ from jitgrad.codegen.program.access import contiguous_strides
 from jitgrad.codegen.program.sequence_steps import SeqGrow, SeqLength, SeqStart
 from jitgrad.codegen.program.step import Buffer, Column, Ref
 from jitgrad.codegen.program.steps import Allocate, Assign, IfStep, LoopStep, Point
-from jitgrad.dims import Size, product, symbols
+from jitgrad.dims import Size, dim, product, symbols
 from jitgrad.ops.types import BOOL, INT, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.graph.ir import Loop, Node, Value, payload, walk
 
@@ -67,7 +67,7 @@ class LoopSteps(Loop):
         for j, (param, init) in enumerate(zip(self.carry_params, self.carries, strict=True)):
             way = self.updates(j, sums)
             if way or self.is_sum(j, sums):
-                self.begin_sum(j, way)
+                self.begin_sum(j, way, self.is_filled(j, trips, sums))
             else:
                 make_variable(state, param)
                 start.add(param, init)
@@ -113,8 +113,18 @@ class LoopSteps(Loop):
             return []
         return chain(self.state, self.body, param, result, sums.uses) or []
 
-    def begin_sum(self, j: int, way: list[Value]) -> None:
-        """Its memory (that of the final value, if it has a place), holding the initial value."""
+    def is_filled(self, j: int, trips: Value, sums: Sums) -> bool:
+        """Whether each iteration writes a row of a carry and they all rows, so that nobody sees what it was before."""
+        state, param, result = self.state, self.carry_params[j], self.carry_results[j]
+        maker = next((n for n in self.body.nodes if n.outputs and n.outputs[0] is result), None)
+        if state.device or not self.scan or maker is None or maker.op != "select_scatter" or maker.attrs["axis"] != 0:
+            return False
+        bound = [n.attrs["symbol"] for n in self.body.nodes if n.op == "dim.bind" and n.inputs[0] is self.counter]
+        return (maker.inputs[0] is param and sums.uses[param] == 1 and maker.attrs["index"] in map(dim, bound)
+                and state.sizes.get(tensor(param).dims[0]) is trips)
+
+    def begin_sum(self, j: int, way: list[Value], filled: bool) -> None:
+        """Its memory (that of the final value, if it has a place), holding the initial value unless it is `filled`."""
         state, param, init = self.state, self.carry_params[j], self.carries[j]
         for v in (param, *way):
             state.note(state.owned, v)
@@ -124,7 +134,8 @@ class LoopSteps(Loop):
         place = state.dest.get(self.carry_outputs[j])
         if place is None or place.strides != contiguous_strides(place.dims):
             place = state.allocate(tensor(param).dtype, tensor(param).dims)
-        state.copy_into(self.carries[j], place)
+        if not filled:
+            state.copy_into(self.carries[j], place)
         self.own[j] = state.set_ref(param, place)
 
     # --- sequences of results ---
