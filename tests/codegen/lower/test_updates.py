@@ -246,3 +246,20 @@ def test_rows_that_were_not_written_when_it_raised():
             function(kept, xs, 15.0)
         found.append(kept.out.numpy())
     np.testing.assert_array_equal(*found)
+
+
+def test_a_row_is_computed_where_it_is_kept():
+    def function(xs, w, h):
+        out = torch.zeros(xs.shape[0], 2, 3)
+        for t in range(xs.shape[0]):
+            y = (xs[t] * 2).tanh()
+            out[t] = y
+            h = h + y.mm(w)
+        return out, h
+
+    rng = np.random.default_rng(0)
+    given = [torch.from_numpy(rng.random(shape).astype(np.float32)) for shape in ((9, 2, 3), (3, 3), (2, 3))]
+    f = torch.script(function)
+    for found, expected in zip(f(*given), function(*given), strict=True):
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-5)
+    assert not any("select_scatter(" in kernel for kernel in f.kernels(*given))

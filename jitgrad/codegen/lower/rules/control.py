@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.codegen.lower.rules.joins import Transfer, aim, constant, make_variable, number, put_at
+from jitgrad.codegen.lower.rules.ops import part_of
 from jitgrad.codegen.lower.rules.products import Sums, transposed
 from jitgrad.codegen.lower.rules.sequences import columns_of, element_place, read_element, type_unknown, write_element
 from jitgrad.codegen.lower.rules.updates import chain
@@ -53,6 +54,7 @@ class LoopSteps(Loop):
         self.next: dict[int, Ref] = {}   # carry -> where the body writes it
         self.other: dict[int, Buffer] = {}
         self.own: dict[int, Ref] = {}    # carry -> its only buffer, to which the body adds products
+        self.filled: dict[int, Node] = {}  # carry -> what writes a row of it
         self.k = Value(INT)              # iterations done
         self.position = self.k           # of the element read and written
 
@@ -120,8 +122,11 @@ class LoopSteps(Loop):
         if state.device or not self.scan or maker is None or maker.op != "select_scatter" or maker.attrs["axis"] != 0:
             return False
         bound = [n.attrs["symbol"] for n in self.body.nodes if n.op == "dim.bind" and n.inputs[0] is self.counter]
-        return (maker.inputs[0] is param and sums.uses[param] == 1 and maker.attrs["index"] in map(dim, bound)
-                and state.sizes.get(tensor(param).dims[0]) is trips)
+        filled = (maker.inputs[0] is param and sums.uses[param] == 1 and maker.attrs["index"] in map(dim, bound)
+                  and state.sizes.get(tensor(param).dims[0]) is trips)
+        if filled:
+            self.filled[j] = maker
+        return filled
 
     def begin_sum(self, j: int, way: list[Value], filled: bool) -> None:
         """Its memory (that of the final value, if it has a place), holding the initial value unless it is `filled`."""
@@ -179,6 +184,10 @@ class LoopSteps(Loop):
                 read_element(state, seq, self.position, param, binds)
         for j, ref in (*self.next.items(), *self.own.items()):
             aim(state, self.carry_results[j], ref)
+        known = self.body.nodes[0].binds if self.body.nodes else ()
+        for j, maker in self.filled.items():  # the row, where its place is known before all else
+            if symbols(maker.attrs["index"]).issubset(known):
+                aim(state, maker.inputs[1], part_of(maker, self.own[j]))
         self.places: list[Ref | None] = []
         for seq, columns, y in zip(self.y_outputs, self.columns, self.y_results, strict=True):
             if not self.scan:
