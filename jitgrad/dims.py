@@ -207,12 +207,12 @@ def call(fn: str, *args: Size) -> Size:
             if len(args) == 1:
                 return args[0]
     if fn == "floordiv":
-        quotient = _exact_quotient(args[0], args[1])
+        quotient = exact_quotient(args[0], args[1])
         if quotient is not None:
             return quotient
         if isinstance(args[1], int) and args[1] > 0:
             return _split_quotient(args[0], args[1])
-    if fn == "mod" and _exact_quotient(args[0], args[1]) is not None:
+    if fn == "mod" and exact_quotient(args[0], args[1]) is not None:
         return 0
     return Dim((((Call(fn, tuple(args)),), 1),))
 
@@ -242,7 +242,7 @@ def _split_quotient(a: Size, n: int) -> Size:
     return part + whole
 
 
-def _exact_quotient(a: Size, b: Size) -> Size | None:
+def exact_quotient(a: Size, b: Size) -> Size | None:
     """a / b where every term of `a` is a multiple of the single-term `b`."""
     b_terms = _terms(b)
     if len(b_terms) != 1 or b_terms[0][1] == 0:

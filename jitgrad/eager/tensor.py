@@ -197,8 +197,9 @@ class Tensor(Memory, TensorBase["Tensor"]):
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
             data, given = self._data, value._data if isinstance(value, Tensor) else None
-            if (type(given) is not _ndarray or type(data) is not _ndarray or given.dtype != data.dtype
-                    or given.shape != data.shape or self._grad_dtype or value is self):
+            if (type(given) is not _ndarray or type(data) is not _ndarray
+                    or (given.dtype is not data.dtype and given.dtype != data.dtype) or given.shape != data.shape
+                    or self._grad_dtype or value is self):
                 self._require_gradient(value)
         self._grad = value
 

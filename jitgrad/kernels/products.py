@@ -1,9 +1,10 @@
-"""Matrix products by the BLAS in native code: in loops over batches, and large ones in pieces, on the pool's threads.
+"""Matrix products in native code: in loops over batches, and large ones in pieces, on the pool's threads.
 
     jg_product_float_64(gemm, kind, a, b, c, m, n, k, lda, ldb, ldc, rank, axes)      # of floats, sizes in 64 bits
 
 c[m, n] = a[m, k] @ b[k, n] (+ c), once per index of a batch of `rank` axes; `axes`: four words of each, its size and
-the elements by which a, b and c move. `gemm` is the address of what `blas.py` finds.
+the elements by which a, b and c move. `gemm` is the address of what `blas.py` finds. It makes small products; larger
+ones, and those of a transposed b, which it would copy, are made by tiles (`tiled/gemm.py`).
 
 Two pools of threads whose members wait for work by spinning take each other's processors. So the BLAS, which has
 threads of its own, works on one while native code multiplies, and what is worth it is cut for ours: the rows or columns
@@ -18,8 +19,12 @@ from jitgrad.kernels.native import Library, Native, Variable
 from jitgrad.kernels.values import V
 
 LIBRARY = Library()
-#: bits of `kind`, which has the bytes of an element above them
-TRANS_A, TRANS_B, ACCUMULATE, SHARED, ITEMSIZE = 0, 1, 2, 3, 8
+#: bits of `kind`, which has the bytes of an element above them; BY_TILES is found here
+TRANS_A, TRANS_B, ACCUMULATE, SHARED, BY_TILES, ITEMSIZE = 0, 1, 2, 3, 4, 8
+#: what the names of the functions begin with that make a product by tiles (`tiled/gemm.py`)
+TILED = "jg_tiled_"
+#: rows, columns and depth from which on tiles are faster than OpenBLAS: of larger products, and where b is transposed
+ROWS, COLUMNS, DEEP = 12, 8, 16
 #: multiplications up to which OpenBLAS never takes more than one thread for a product
 ALONE = 1 << 18
 #: multiplications of a piece at least
@@ -28,7 +33,7 @@ PIECE = 1 << 20
 #: smaller of two pieces
 USUAL, LEAST = 128, 32
 #: pieces of a product at most, and what their length is a multiple of
-MOST, ROUND = 16, 8
+MOST, ROUND = 16, 16
 
 # words of the state: addresses of the functions that set and get the BLAS's threads, a lock, calls under way, how many
 # threads there are without
@@ -117,15 +122,18 @@ def _enter(real: str, integer: str) -> None:
     suffix = f"{real}_{integer[1:]}"
     kinds = {name: "ptr" if name in ("gemm", "axes") else "i64" for name in (
         "gemm", "kind", "a", "b", "c", "m", "n", "k", "lda", "ldb", "ldc", "rank", "axes")}
-    pieces = f"jg_pieces_{suffix}"
+    pieces, tiled = f"jg_pieces_{suffix}", TILED + {"float": "float32", "double": "float64"}[real]
 
     def multiply(f: Native, gemm: V, kind: V, places: Sequence[V], sizes: Sequence[V]) -> None:
         trans_a, trans_b = (_bit(kind, bit).where(f.number(TRANS, "i32"), NO_TRANS) for bit in (TRANS_A, TRANS_B))
         m, n, k, lda, ldb, ldc = (v if integer == "i64" else v.cast("trunc", integer) for v in sizes)
         a, b, c = (place.cast("inttoptr", "ptr") for place in places)
-        beta = _bit(kind, ACCUMULATE).where(f.const(1.0, real, 1), 0.0)
-        f.run(gemm, f.number(ROW_MAJOR, "i32"), trans_a, trans_b, m, n, k, f.const(1.0, real, 1), a, lda, b, ldb, beta,
-              c, ldc)
+        with f.when(_bit(kind, BY_TILES)):
+            f.do(tiled, a, b, c, *sizes, kind)
+        with f.unless(_bit(kind, BY_TILES)):
+            beta = _bit(kind, ACCUMULATE).where(f.const(1.0, real, 1), 0.0)
+            f.run(gemm, f.number(ROW_MAJOR, "i32"), trans_a, trans_b, m, n, k, f.const(1.0, real, 1), a, lda, b, ldb,
+                  beta, c, ldc)
 
     def product(f: Native, *given: V) -> None:
         gemm, kind, a, b, c, m, n, k, lda, ldb, ldc, rank, axes = given
@@ -134,6 +142,9 @@ def _enter(real: str, integer: str) -> None:
         lda, ldb, ldc = (v.intrinsic("smax", least).intrinsic("smax", 1) for v, least in (
             (lda, _bit(kind, TRANS_A).where(m, k)), (ldb, _bit(kind, TRANS_B).where(k, n)), (ldc, n)))
         each = m * n * k
+        by_tiles = ((m >= ROWS) & (n >= COLUMNS) & (k >= DEEP) & ((each > ALONE) | _bit(kind, TRANS_B))
+                    & _bit(kind, SHARED))
+        kind = by_tiles.where(kind | (1 << BY_TILES), kind)
         with f.when(rank.eq(0) & ((each <= ALONE) | ~_bit(kind, SHARED))):
             multiply(f, gemm, kind, (a, b, c), (m, n, k, lda, ldb, ldc))
             f.leave()

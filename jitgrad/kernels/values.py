@@ -144,6 +144,12 @@ class V:
     def is_float(self) -> bool:
         return self.elem in FLOAT_TYPES
 
+    @property
+    def is_number(self) -> bool:
+        """Whether this is a constant that is not NaN."""
+        nans = [literal(value, self.elem) for value in (float("nan"), -float("nan"))] if self.is_float else []
+        return not self.name.startswith("%") and not any(nan in self.name for nan in nans)
+
     def lift(self, other: V | Number) -> V:
         """`other` as a value of this type."""
         if isinstance(other, V):

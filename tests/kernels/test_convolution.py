@@ -10,9 +10,9 @@ from hypothesis import given, settings, strategies as st
 import jitgrad
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.run import convolutions, runtime
-from jitgrad.kernels import convolution
-from jitgrad.kernels.convolution import NAMES, Layout
-from jitgrad.kernels.convolution_native import Convolution
+from jitgrad.kernels.tiled import convolution
+from jitgrad.kernels.tiled.convolution import NAMES, Layout
+from jitgrad.kernels.tiled.convolution_native import Convolution
 from jitgrad.ops.rows import convolutions as rows
 
 #: shapes of x and w, stride, padding, dilation, groups

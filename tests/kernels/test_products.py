@@ -38,7 +38,8 @@ def numbers(shape, d, seed=0):
 
 
 SHAPES = {"small": (3, 5, 4), "rows": (700, 90, 128), "columns": (64, 1001, 257), "long": (40, 72, 5000),
-          "vector": (1, 3000, 3000), "many pieces": (2100, 33, 700), "none inside": (300, 200, 0), "empty": (0, 7, 3)}
+          "vector": (1, 3000, 3000), "many pieces": (2100, 33, 700), "none inside": (300, 200, 0), "empty": (0, 7, 3),
+          "edges of tiles": (23, 61, 601), "few columns": (300, 9, 300), "transposed by tiles": (13, 17, 16)}
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -6,9 +6,9 @@ from jitgrad import dtypes
 from jitgrad.codegen.llvm.printer import Printer
 from jitgrad.codegen.program.steps import ConvolutionStep, GemmStep
 from jitgrad.kernels.blas import gemm_symbol
-from jitgrad.kernels.convolution import PREFIX
 from jitgrad.kernels.native import Native
 from jitgrad.kernels.products import ACCUMULATE, ITEMSIZE, SHARED, TRANS_A, TRANS_B
+from jitgrad.kernels.tiled.convolution import PREFIX
 from jitgrad.kernels.values import V
 
 

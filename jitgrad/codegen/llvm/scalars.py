@@ -112,6 +112,8 @@ def _float_to_int(value: V, target: dtype) -> V:
 def keep_nan_extremum(a: V, b: V, greater: bool, signed: bool = True) -> V:
     """max (or min) of a and b; NaN if either is."""
     if a.is_float:
+        if b.is_number:  # one comparison says both, and is one instruction with the choice where b is not zero
+            return a.compare("ugt" if greater else "ult", b).where(a, b)
         return ((a > b if greater else a < b) | a.isnan()).where(a, b)
     return a.compare(("s" if signed else "u") + ("gt" if greater else "lt"), b).where(a, b)
 

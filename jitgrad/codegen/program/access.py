@@ -119,6 +119,7 @@ def reshape_strides(shape: Sequence[Size], strides: Sequence[Size], target: Sequ
     """Strides that read a window of `shape` as `target` without a copy, or None.
 
     Groups of axes with equal products of sizes are matched from the front; a group of several axes must be contiguous.
+    What is left of both in the end has as many elements, whether its sizes are known to or not.
     """
     if is_contiguous(shape, strides):
         return contiguous_strides(target)
@@ -140,13 +141,21 @@ def reshape_strides(shape: Sequence[Size], strides: Sequence[Size], target: Sequ
         taken, at = _take(old, i, group)
         if taken is None:
             continue
-        if not is_contiguous([s for s, _ in taken], [dims.floordiv(t, taken[-1][1]) for _, t in taken]):
+        if not _is_even(taken):
             return None
         result += [step * taken[-1][1] for step in contiguous_strides(pending)]
         pending, i = [], at
-    if i != len(old) or any(p != 1 for p in pending):
+    if all(p == 1 for p in pending):
+        return tuple(result + [0] * len(pending)) if i == len(old) else None
+    left = old[i:]
+    if not left or left[-1][1] == 0 or not _is_even(left):
         return None
-    return tuple(result + [0] * len(pending))
+    return tuple(result + [step * left[-1][1] for step in contiguous_strides(pending)])
+
+
+def _is_even(axes: list[tuple[Size, Size]]) -> bool:
+    """Whether axes, sizes and strides, step evenly through memory."""
+    return is_contiguous([s for s, _ in axes], [dims.floordiv(t, axes[-1][1]) for _, t in axes])
 
 
 def _take(old: list[tuple[Size, Size]], i: int, total: Size) -> tuple[list[tuple[Size, Size]] | None, int]:

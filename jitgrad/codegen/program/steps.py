@@ -93,7 +93,7 @@ class GemmStep(Step):
 
 
 class ConvolutionStep(Step):
-    """Make what `role` says, "x", "w" or "y", of a convolution from the other two (`kernels/convolution.py`).
+    """Make what `role` says, "x", "w" or "y", of a convolution from the other two (`kernels/tiled/convolution.py`).
 
     `words`: the numbers of its layout; `sizes`: the loops around one multiplication.
     """

@@ -1,4 +1,4 @@
-"""The functions of `kernels/convolution.py`: compiled on first use, for a machine, and kept in the disk cache.
+"""The functions of `kernels/tiled/convolution.py`: compiled on first use, for a machine, and kept in the disk cache.
 
     made("y", x, w, (N, O, *windows), stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1)     # on arrays
 """
@@ -13,7 +13,8 @@ import numpy as np
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.run import runtime, store
 from jitgrad.dims import evaluate
-from jitgrad.kernels.convolution import ELEMENTS, PREFIX, ROLES, Layout
+from jitgrad.kernels.tiled.convolution import PREFIX, ROLES, Layout
+from jitgrad.kernels.tiled.tiles import ELEMENTS
 
 
 def is_symbol(name: str) -> bool:
@@ -30,7 +31,7 @@ def address(name: str) -> int:
 @lru_cache(maxsize=len(ELEMENTS))
 def _loaded(dtype: str) -> engine.Loaded:
     def make() -> bytes:
-        from jitgrad.kernels.convolution_native import Convolution
+        from jitgrad.kernels.tiled.convolution_native import Convolution
 
         machine = engine.host()
         text = Convolution(dtype, machine.vector_bytes, machine.has_fma, machine.has_avx512).text()

@@ -224,8 +224,7 @@ class Launcher:
         lines.append("    status = native(w.address, id(items) + TUPLE)")
         lines.append("    if status:")
         lines.append(f"        items = failed(status, w, items, {len(arrays)}, on_commit)")
-        if face.commits:
-            lines.append("    commits(w, on_commit)")
+        lines += [f"    {line}" for line in self.committing()]
         return "\n".join([*lines, *self.ending()])
 
     def beginning(self) -> list[str]:
@@ -316,6 +315,16 @@ class Launcher:
         kinds = [payload(o.kind) for o in self.interface.outputs if has_sequence(o.kind)]
         memory = workspace.memory
         return [None if a is None else SeqHandle(a, k, owners, memory) for a, k in zip(addresses, kinds, strict=True)]
+
+    def committing(self) -> list[str]:
+        """Report the numbers that the program wrote to slots: `commits`, written out where it is one flag or int."""
+        commits = list(self.interface.commits.items())
+        if len(commits) != 1 or self.interface.inputs[commits[0][0]] not in _FORMAT:
+            return ["commits(w, on_commit)"] if commits else []
+        k, word = commits[0]
+        flag, number = f"w.block[{word + 1}] == 0", f"w.block[{word + 2}]"
+        return [f"if w.block[{word}] and w.block[{word + 1}] < 2:",
+                f"    on_commit({k}, {number} != 0 if {flag} else {number})", "else:", "    commits(w, on_commit)"]
 
     def commits(self, workspace: Workspace, on_commit: Callable[[int, Any], None] | None) -> None:
         """Report the numbers that the program wrote to slots."""

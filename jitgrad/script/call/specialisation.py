@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
 import struct
 import types
 import weakref
@@ -34,6 +35,9 @@ from jitgrad.script.graph.numbers import OVERFLOW
 
 if TYPE_CHECKING:
     from jitgrad.script.call import callback
+
+#: so many tensors are told apart in pairs: shorter than a set of them
+FEW = 3
 
 
 class Specialisation:
@@ -170,8 +174,10 @@ class Specialisation:
         kinds = {i: (type_.dtype, len(type_.dims)) for i in (*left, *lists)
                  for type_ in [elem_of(self.script.input_types[i])]}
         count = collections.Counter(kinds.values())
-        one, listed = (", ".join([prefix + names[i] for i in some if count[kinds[i]] > 1])
-                       for some, prefix in ((left, ""), (lists, "*")))
+        among = [names[i] for i in left if count[kinds[i]] > 1]
+        if not lists and len(among) <= FEW:
+            return " and ".join(f"{a} is not {b}" for a, b in itertools.combinations(among, 2)) or "True"
+        one, listed = ", ".join(among), ", ".join([f"*{names[i]}" for i in lists if count[kinds[i]] > 1])
         return f"{writer.constant(distinct)}([{one}], [{listed}])" if one else "True"
 
     def _separation(self, writer: EntryWriter, tensors: Sequence[int], lists: Sequence[str]) -> str:
@@ -190,7 +196,7 @@ class Specialisation:
             if self.draws:
                 with default_generator:
                     return self._run(params, self._drawing(entered))
-            return self._run(params, entered)
+            return self._run(params, entered) if self.script.calls_back else self._call(params, entered)
         except struct.error:  # nothing has run: an int does not go into its 64 bits
             raise OverflowError(OVERFLOW) from None
         except BaseException as error:
@@ -272,7 +278,7 @@ class Specialisation:
                 objects[index]._bump()
             raise
         for x in self.counted(objects):
-            storage_of(x).version += 1
+            (x._storage or storage_of(x)).version += 1  # `storage_of` without its frame, nearly always
         for index, (output, flag) in self.rebased.items():
             if (flag is not None and not outputs[flag]) or not self.function.rebase(objects[index], outputs, output):
                 objects[index]._bump()

@@ -165,3 +165,21 @@ def test_integer_powers_wrap(d):
                      Stmt("store", (2,), operand=2)))
     run(kernel, (203,), (a, b, got))
     np.testing.assert_array_equal(got, a**b)
+
+
+@pytest.mark.parametrize("d", [dtypes.float16, dtypes.float32, dtypes.float64], ids=lambda d: d.name)
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+@pytest.mark.parametrize("bound", [0.0, -0.0, -1.5, float("inf"), float("nan"), -float("nan")])
+def test_extrema_with_a_number_are_those_with_a_value(name, bound, d):
+    given = np.array([0.0, -0.0, 1.0, -1.5, -2.0, np.nan, -np.nan, np.inf, -np.inf] * 5, d.np)
+    n, operand = dim(Symbol()), Operand(d, (1,))
+    found = []
+    for second in (Stmt("load", operand=1), Stmt("const", (), d, value=bound)):
+        got = np.empty_like(given)
+        kernel = Kernel((n,), (), (operand, operand, Operand(d, (1,), "out")), (),
+                        (Stmt("load", operand=0), second, Stmt(name, (0, 1), d), Stmt("store", (2,), operand=2)))
+        run(kernel, (len(given),), (given, np.full_like(given, bound), got))
+        found.append(got)
+    assert np.array_equal(np.isnan(found[0]), np.isnan(found[1]))
+    numbers = ~np.isnan(found[0])
+    assert found[0][numbers].tobytes() == found[1][numbers].tobytes()

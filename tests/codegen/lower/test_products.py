@@ -173,3 +173,36 @@ def test_a_sum_that_is_two_outputs():
     once = loop(body, inits)
     g = graph(lambda F, *inputs: (lambda s: (s, s, F.neg(F.wrap(s))))(once(F, *inputs)[0]), INT, A, B, C)
     agree(g, [3, *data((3, 4), (4, 5), (3, 5))], 1e-12, passes=False)
+
+
+def test_heads_of_a_projection_are_read_where_they_are():
+    def scores(x, w):
+        n, t, c = x.shape
+        q, k, v = [p.reshape(n, t, 4, c // 4).transpose(1, 2) for p in (x @ w).chunk(3, -1)]
+        return (q @ k.transpose(2, 3)) @ v
+
+    x, w = (jitgrad.from_numpy(a) for a in data((2, 6, 8), (8, 24)))
+    f = jitgrad.script(scores)
+    np.testing.assert_allclose(f(x, w).numpy(), scores(x, w).numpy(), rtol=1e-12)
+    assert not f.kernels(x, w)
+
+
+def test_a_loop_turns_a_matrix_once():
+    def body(xs, h, w):
+        for t in range(xs.shape[0]):
+            h = (xs[t] + h.mm(w.t())).tanh()
+        return h.sum()
+
+    xs, h, w = data((4, 3, 5), (3, 5), (5, 5))
+    leaves = [[jitgrad.from_numpy(a.copy()).requires_grad_() for a in (xs, h, w)] for _ in range(2)]
+    f = jitgrad.script(body)
+    for function, given in zip((body, f), leaves, strict=True):
+        function(*given).backward()
+    for a, b in zip(*leaves, strict=True):
+        np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-9)
+    steps = lower("f", pipeline.run(f.graph_for(*leaves[0]))).steps
+    inner = [s for step in steps if isinstance(step, LoopStep) for s in step.body if isinstance(s, GemmStep)]
+    assert inner
+    assert not any(s.trans_b for s in inner)
+    first = [isinstance(s, LoopStep) for s in steps].index(True)
+    assert [s.kernel.name for s in steps[:first] if isinstance(s, KernelStep)].count("copy") >= 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
 import pytest
 
 import jitgrad as torch
@@ -160,3 +161,105 @@ def test_equal_places_and_values(f):
         x = torch.ones(n)
         for ours, eager in zip(script(x), f(x), strict=True):
             assert ours.tolist() == eager.tolist()
+
+
+def every_row(xs, h):
+    out = torch.zeros(xs.shape[0], 3)
+    for t in range(xs.shape[0]):
+        h = (h + xs[t]).tanh()
+        out[t] = h
+    return out
+
+
+def but_one(xs, h):
+    out = torch.ones(xs.shape[0] + 1, 3)
+    for t in range(xs.shape[0]):
+        h = (h + xs[t]).tanh()
+        out[t] = h
+    return out
+
+
+def with_the_row_before(xs, h):
+    out = torch.ones(xs.shape[0], 3)
+    for t in range(xs.shape[0]):
+        h = (h + xs[t]).tanh()
+        out[t] = h + out[t - 1]
+    return out
+
+
+def half_of_each(xs, h):
+    out = torch.ones(xs.shape[0], 3)
+    for t in range(xs.shape[0]):
+        h = (h + xs[t]).tanh()
+        out[t, :2] = h[:2]
+    return out
+
+
+def to_the_end_or_not(xs, h):
+    out = torch.ones(xs.shape[0], 3)
+    for t in range(xs.shape[0]):
+        h = (h + xs[t]).tanh()
+        if h.sum() > 1.5:
+            break
+        out[t] = h
+    return out
+
+
+@pytest.mark.parametrize("function", [every_row, but_one, with_the_row_before, half_of_each, to_the_end_or_not])
+def test_what_a_loop_leaves_is_what_was_there(function):
+    rng = np.random.default_rng(0)
+    f = torch.script(function)
+    for steps in (9, 4, 9):
+        xs, h = torch.from_numpy(rng.random((steps, 3)).astype(np.float32)), torch.zeros(3)
+        np.testing.assert_allclose(f(xs, h).numpy(), function(xs, h).numpy(), rtol=1e-5)
+
+
+def test_what_every_iteration_writes_a_row_of_has_no_beginning():
+    given = torch.ones(9, 3), torch.zeros(3)
+    fills = {}
+    for function in (every_row, but_one):
+        f = torch.script(function)
+        f(*given)
+        text = "\n".join(f.kernels(*given))
+        fills[function] = text.count("copy(")
+    assert fills[every_row] < fills[but_one]
+
+
+def test_rows_that_were_not_written_when_it_raised():
+    class Kept:
+        out = None
+
+    def loop(kept, xs, limit: float):
+        kept.out = torch.zeros(xs.shape[0], 3)
+        for t in range(xs.shape[0]):
+            if xs[t].sum() > limit:
+                raise ValueError("too much")
+            kept.out[t] = xs[t]
+        return kept.out.sum()
+
+    xs = torch.arange(12.0).reshape(4, 3)
+    found = []
+    for function in (loop, torch.script(loop)):
+        kept = Kept()
+        function(kept, xs, 1e9)
+        with pytest.raises(ValueError, match="too much"):
+            function(kept, xs, 15.0)
+        found.append(kept.out.numpy())
+    np.testing.assert_array_equal(*found)
+
+
+def test_a_row_is_computed_where_it_is_kept():
+    def function(xs, w, h):
+        out = torch.zeros(xs.shape[0], 2, 3)
+        for t in range(xs.shape[0]):
+            y = (xs[t] * 2).tanh()
+            out[t] = y
+            h = h + y.mm(w)
+        return out, h
+
+    rng = np.random.default_rng(0)
+    given = [torch.from_numpy(rng.random(shape).astype(np.float32)) for shape in ((9, 2, 3), (3, 3), (2, 3))]
+    f = torch.script(function)
+    for found, expected in zip(f(*given), function(*given), strict=True):
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-5)
+    assert not any("select_scatter(" in kernel for kernel in f.kernels(*given))

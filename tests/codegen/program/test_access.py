@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jitgrad.codegen.program.access import broadcast, contiguous_strides, is_contiguous, reshape_strides, through
-from jitgrad.dims import Symbol, dim
+from jitgrad.dims import Symbol, dim, floordiv
 from tests.codegen.programs import graph, tensor
 
 n = dim(Symbol("N", not_one=True))
@@ -85,3 +85,10 @@ def test_sizes_of_the_run_are_matched_by_their_form() -> None:
     assert not is_contiguous((n, 4), transposed)
     assert reshape_strides((n, 4), transposed, (n, 2, 2)) == (1, 2 * n, n)
     assert reshape_strides((n, 4), transposed, (2 * n, 2)) is None
+
+
+def test_what_is_left_has_as_many_elements() -> None:
+    third, eighth = floordiv(n, 3), floordiv(n, 8)  # of which a check says that third == 8 * eighth
+    assert reshape_strides((n, 5, third), (15 * n, 3 * n, 1), (n, 5, 8, eighth)) == (15 * n, 3 * n, eighth, 1)
+    assert reshape_strides((n, third), (1, n), (n, 8, eighth)) == (1, n * eighth, n)
+    assert reshape_strides((third, 5), (1, n), (8, eighth, 5)) is None

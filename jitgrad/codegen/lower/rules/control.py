@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.codegen.lower.rules.joins import Transfer, aim, constant, make_variable, number, put_at
-from jitgrad.codegen.lower.rules.products import Sums
+from jitgrad.codegen.lower.rules.ops import part_of
+from jitgrad.codegen.lower.rules.products import Sums, transposed
 from jitgrad.codegen.lower.rules.sequences import columns_of, element_place, read_element, type_unknown, write_element
 from jitgrad.codegen.lower.rules.updates import chain
 from jitgrad.codegen.lower.state import Lowering, tensor
@@ -17,7 +18,7 @@ from jitgrad.codegen.program.access import contiguous_strides
 from jitgrad.codegen.program.sequence_steps import SeqGrow, SeqLength, SeqStart
 from jitgrad.codegen.program.step import Buffer, Column, Ref
 from jitgrad.codegen.program.steps import Allocate, Assign, IfStep, LoopStep, Point
-from jitgrad.dims import Size, product, symbols
+from jitgrad.dims import Size, dim, product, symbols
 from jitgrad.ops.types import BOOL, INT, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.graph.ir import Loop, Node, Value, payload, walk
 
@@ -53,6 +54,7 @@ class LoopSteps(Loop):
         self.next: dict[int, Ref] = {}   # carry -> where the body writes it
         self.other: dict[int, Buffer] = {}
         self.own: dict[int, Ref] = {}    # carry -> its only buffer, to which the body adds products
+        self.filled: dict[int, Node] = {}  # carry -> what writes a row of it
         self.k = Value(INT)              # iterations done
         self.position = self.k           # of the element read and written
 
@@ -67,10 +69,13 @@ class LoopSteps(Loop):
         for j, (param, init) in enumerate(zip(self.carry_params, self.carries, strict=True)):
             way = self.updates(j, sums)
             if way or self.is_sum(j, sums):
-                self.begin_sum(j, way)
+                self.begin_sum(j, way, self.is_filled(j, trips, sums))
             else:
                 make_variable(state, param)
                 start.add(param, init)
+        if not state.device:
+            for value in transposed(state, self.body):
+                state.set_ref(value, state.contiguous(value))
         self.begin_sequences(trips)
         self.begin_buffers()
         start.values.append((condition, number(state, "num.lt", zero, trips) if self.scan else trips))
@@ -110,8 +115,21 @@ class LoopSteps(Loop):
             return []
         return chain(self.state, self.body, param, result, sums.uses) or []
 
-    def begin_sum(self, j: int, way: list[Value]) -> None:
-        """Its memory (that of the final value, if it has a place), holding the initial value."""
+    def is_filled(self, j: int, trips: Value, sums: Sums) -> bool:
+        """Whether each iteration writes a row of a carry and they all rows, so that nobody sees what it was before."""
+        state, param, result = self.state, self.carry_params[j], self.carry_results[j]
+        maker = next((n for n in self.body.nodes if n.outputs and n.outputs[0] is result), None)
+        if state.device or not self.scan or maker is None or maker.op != "select_scatter" or maker.attrs["axis"] != 0:
+            return False
+        bound = [n.attrs["symbol"] for n in self.body.nodes if n.op == "dim.bind" and n.inputs[0] is self.counter]
+        filled = (maker.inputs[0] is param and sums.uses[param] == 1 and maker.attrs["index"] in map(dim, bound)
+                  and state.sizes.get(tensor(param).dims[0]) is trips)
+        if filled:
+            self.filled[j] = maker
+        return filled
+
+    def begin_sum(self, j: int, way: list[Value], filled: bool) -> None:
+        """Its memory (that of the final value, if it has a place), holding the initial value unless it is `filled`."""
         state, param, init = self.state, self.carry_params[j], self.carries[j]
         for v in (param, *way):
             state.note(state.owned, v)
@@ -121,7 +139,8 @@ class LoopSteps(Loop):
         place = state.dest.get(self.carry_outputs[j])
         if place is None or place.strides != contiguous_strides(place.dims):
             place = state.allocate(tensor(param).dtype, tensor(param).dims)
-        state.copy_into(self.carries[j], place)
+        if not filled:
+            state.copy_into(self.carries[j], place)
         self.own[j] = state.set_ref(param, place)
 
     # --- sequences of results ---
@@ -165,6 +184,10 @@ class LoopSteps(Loop):
                 read_element(state, seq, self.position, param, binds)
         for j, ref in (*self.next.items(), *self.own.items()):
             aim(state, self.carry_results[j], ref)
+        known = self.body.nodes[0].binds if self.body.nodes else ()
+        for j, maker in self.filled.items():  # the row, where its place is known before all else
+            if symbols(maker.attrs["index"]).issubset(known):
+                aim(state, maker.inputs[1], part_of(maker, self.own[j]))
         self.places: list[Ref | None] = []
         for seq, columns, y in zip(self.y_outputs, self.columns, self.y_results, strict=True):
             if not self.scan:

@@ -20,7 +20,8 @@ from jitgrad.codegen.program.access import is_contiguous
 from jitgrad.codegen.program.step import Ref
 from jitgrad.codegen.program.steps import ConvolutionStep
 from jitgrad.dims import Size, product
-from jitgrad.kernels.convolution import ELEMENTS, Layout
+from jitgrad.kernels.tiled.convolution import Layout
+from jitgrad.kernels.tiled.tiles import ELEMENTS
 from jitgrad.script.graph.ir import Node
 
 
@@ -72,7 +73,7 @@ def convolution(roles: str, state: Lowering, node: Node) -> None:
 
 
 def _direct(state: Lowering, node: Node, role: str, x: Ref, w: Ref, y: Ref) -> None:
-    """Without columns: `kernels/convolution.py`."""
+    """Without columns: `kernels/tiled/convolution.py`."""
     attrs = node.attrs
     layout = Layout(x.dims, w.dims, y.dims, x.strides, attrs["stride"], attrs["padding"], attrs["dilation"],
                     attrs["groups"], role, x.dtype.itemsize)

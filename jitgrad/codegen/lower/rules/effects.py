@@ -33,6 +33,14 @@ def plain(state: Lowering, node: Node) -> None:
     state.emit(NumberStep(node))
 
 
+def size(state: Lowering, node: Node) -> None:
+    """A number that the program has of a size is the one that others use."""
+    state.emit(NumberStep(node))
+    if node.attrs["dim"] not in state.sizes:
+        state.sizes[node.attrs["dim"]] = node.outputs[0]
+        state.undo.append((state.sizes, node.attrs["dim"]))
+
+
 def check(state: Lowering, node: Node) -> None:
     """The values are brought to memory only where it fails."""
     plain = deferred_stores.own(node)
@@ -141,6 +149,6 @@ def arena_copy(state: Lowering, value: Value, flags: Sequence[Value | Ref]) -> R
 
 
 RULES: dict[str, Callable[[Any, Node], None]] = {
-    "item": item, "dim.value": plain, "dim.bind": plain, "check": check, "print": print_node, "text": text,
+    "item": item, "dim.value": size, "dim.bind": plain, "check": check, "print": print_node, "text": text,
     "commit": commit, "callback": callback, "callback.vjp": callback_vjp, "pending": pending,
 }

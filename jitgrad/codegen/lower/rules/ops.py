@@ -103,7 +103,7 @@ def write_back(state: Lowering, node: Node) -> None:
     """select_scatter, slice_scatter: a copy of x, then src over its window."""
     target = _copy_of(state, node)
     if node not in state.written:
-        state.copy_into(node.inputs[1], part_of(node, target))
+        put_at(state, node.inputs[1], part_of(node, target))
 
 
 def copy_of_part(state: Lowering, node: Node) -> None:

@@ -129,17 +129,22 @@ def _matrix(state: Lowering, value: Value) -> tuple[Ref, bool, Size]:
     ref = state.ref(value)
     if len(ref.dims) > 1:
         row, column = ref.strides[-2:]
-        if (column == 1 or ref.dims[-1] == 1) and not _repeats(row, ref.dims[-2]):
+        if (column == 1 or ref.dims[-1] == 1) and not _repeats(row, *ref.dims[-2:]):
             return ref, False, row
-        if (row == 1 or ref.dims[-2] == 1) and not _repeats(column, ref.dims[-1]):
+        if (row == 1 or ref.dims[-2] == 1) and not _repeats(column, *ref.dims[:-3:-1]):
             return ref, True, column
     target = state.allocate(ref.dtype, ref.dims)
     state.copy_into(value, target)
     return target, False, target.strides[-2]
 
 
-def _repeats(stride: Size, size: Size) -> bool:
-    """Whether a leading dimension is unusable: zero, or it may be negative, while there is more than one row."""
+def _repeats(stride: Size, size: Size, length: Size) -> bool:
+    """Whether a leading dimension is unusable: zero, or it may be negative, while there is more than one row.
+
+    Of a multiple of the rows' length only the factor is asked: rows without elements are not read.
+    """
+    factor = dims.exact_quotient(stride, length)
+    stride = stride if factor is None else factor
     if isinstance(stride, int):
         return size != 1 and stride <= 0
     negative = any(c < 0 or any(isinstance(a, dims.Call) for a in monomial) for monomial, c in stride.terms)
@@ -165,6 +170,16 @@ def _joined(batch: Sequence[tuple[Size, Size, Size, Size]]) -> list[tuple[Size, 
         else:
             result.append((size, strides[0], strides[1], strides[2]))
     return result
+
+
+def transposed(state: Lowering, body: Block) -> list[Value]:
+    """The right-hand matrices that a loop's products find transposed, the same each time: row by row they are faster.
+
+    They are worth a copy: a product of few rows is little more than reading this one.
+    """
+    inside = {*body.params, *[v for node in body.nodes for v in node.outputs]}
+    given = dict.fromkeys(node.inputs[1] for node in body.nodes if node.op == "matmul" and node.inputs[1] not in inside)
+    return [v for v in given if v in state.views and state.ref(v).strides[-1] != 1 == state.ref(v).strides[-2]]
 
 
 # --- sums of products ---

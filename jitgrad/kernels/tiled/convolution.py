@@ -16,7 +16,7 @@ same product with the results' gradient in a frame; that of the weights a sum ov
 Threads share the images, some of them at a time. There are as many frames as may be worked in at once, and of the
 weights' gradient a sum for each share of the images; these are added in order, so that bits hang on sizes alone.
 
-`tiles.py` has the innermost loops, `convolution_native.py` those around them.
+`convolution_tiles.py` has the innermost loops, `convolution_native.py` those around them.
 
 Zhang, Franchetti, Low: High Performance Zero-Memory Overhead Direct Convolutions, ICML 2018, has the loops' order.
 """
@@ -38,7 +38,6 @@ LANES = 16
 SHARES, SHARE = 16, 1 << 21
 #: windows of a share of the images at least where sums over them are added
 SUMMED = 512
-ELEMENTS = {"float32": ("float", 4), "float64": ("double", 8)}
 #: what the names of the functions begin with; what they make: images, weights, results
 PREFIX, ROLES = "jg_conv_", "xwy"
 AXES = range(3)

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from jitgrad.kernels.convolution import LANES, NAMES, PREFIX, ROLES, SHARES, SLACK
 from jitgrad.kernels.native import Native
-from jitgrad.kernels.tiles import Tiles
+from jitgrad.kernels.tiled.convolution import LANES, NAMES, PREFIX, ROLES, SHARES, SLACK
+from jitgrad.kernels.tiled.convolution_tiles import ConvolutionTiles
 from jitgrad.kernels.values import V
 
 Numbers = dict[str, V]
@@ -18,7 +18,7 @@ GIVEN = 9
 UNUSED, TAKEN, READY = range(3)
 
 
-class Convolution(Tiles):
+class Convolution(ConvolutionTiles):
     """The functions of one element type, for a machine."""
 
     def text(self) -> str:

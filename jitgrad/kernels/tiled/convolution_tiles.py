@@ -6,74 +6,28 @@ of windows is made; what multiplies it is a number for each row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 
-from jitgrad.kernels.convolution import ELEMENTS, NAMES
 from jitgrad.kernels.native import Native
-from jitgrad.kernels.values import V, iota
+from jitgrad.kernels.tiled.convolution import NAMES
+from jitgrad.kernels.tiled.tiles import Tiles
+from jitgrad.kernels.values import V
 
 #: elements of the kernel, over all channels, that a tile goes over at once: what they read stays in the first cache
 DEPTH = 128
 
 
-class Tiles:
-    """Functions of one element type, for a machine; each writes itself to `texts`."""
+class ConvolutionTiles(Tiles):
+    """The tiles of convolutions."""
 
     def __init__(self, name: str, vector_bytes: int, has_fma: bool, has_avx512: bool):
-        self.name = name
-        self.elem, self.size = ELEMENTS[name]
-        self.lanes = vector_bytes // self.size
-        self.machine = has_fma, has_avx512
-        self.texts: list[str] = []
-        self.declares: dict[str, str] = {}
+        super().__init__(name, vector_bytes, has_fma, has_avx512)
         #: rows and vectors of tiles, the largest first: their sums, what they read and a weight are all the registers
         self.rows: tuple[int, ...]
         self.vectors: tuple[int, ...]
         self.dot_rows: tuple[int, ...]
         self.rows, self.vectors = ((6, 4, 2, 1), (4, 2, 1)) if has_avx512 else ((4, 2, 1), (3, 1))
         self.dot_rows, self.dot_columns = ((4, 2, 1), (6, 1)) if has_avx512 else ((2, 1), (4, 1))
-
-    def _function(self, head: str, parameters: Sequence[str]) -> tuple[Native, list[V]]:
-        """A function to be written, and its parameters."""
-        f = Native(*self.machine)
-        self._head, self._parameters = head, parameters
-        return f, [V(f, p.split()[1], p.split()[0], 1) for p in parameters]
-
-    def _finish(self, f: Native, attributes: str = "") -> None:
-        f.leave()
-        self.texts += f.defined(self._head, self._parameters, attributes)
-        self.declares.update(f.declares)
-
-    # --- vectors -----------------------------------------------------------------------------------------------------
-
-    def _read(self, f: Native, pointer: V, index: V | int) -> V:
-        """A vector, however it is aligned."""
-        at = f.at(pointer, index, self.elem)
-        return f.emit(f"load <{self.lanes} x {self.elem}>, ptr {at.name}, align {self.size}", self.elem, self.lanes)
-
-    def _read_some(self, f: Native, pointer: V, index: V | int, mask: V) -> V:
-        """A vector's lanes in the mask; zeros."""
-        at, kind = f.at(pointer, index, self.elem), f"<{self.lanes} x {self.elem}>"
-        short = {"float": "f32", "double": "f64"}[self.elem]
-        name = f"llvm.masked.load.v{self.lanes}{short}.p0"
-        f.declares[name] = f"declare {kind} @{name}(ptr, i32, {mask.type}, {kind})"
-        return f.emit(f"call {kind} @{name}(ptr {at.name}, i32 {self.size}, {mask.type} {mask.name}, {kind} "
-                      f"zeroinitializer)", self.elem, self.lanes)
-
-    def _write(self, f: Native, value: V, pointer: V, index: V | int) -> None:
-        at = f.at(pointer, index, self.elem)
-        f.line(f"store {value.type} {value.name}, ptr {at.name}, align {self.size}")
-
-    def _tiles(self, f: Native, count: V, sizes: Sequence[int]) -> Iterator[tuple[int, V]]:
-        """Print a loop for each size of a tile, the larger ones first."""
-        done = f.variable(f.number(0))
-        for size in sizes:
-            with f.loop() as finished:
-                first = done.value
-                with f.when(first + size > count):
-                    finished()
-                yield size, first
-                done.value = first + size
 
     def _zero(self, f: Native, target: V, count: V) -> None:
         f.declares["llvm.memset.p0.i64"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
@@ -130,7 +84,7 @@ class Tiles:
             f, words, "groups", "outputs", "y0", "y1", "y2", "q1", "q2", "depth", "length")
         whole = y2.op("udiv", self.lanes)
         rest = y2 - whole * self.lanes
-        mask = iota(f, "i64", self.lanes) < rest.splat(self.lanes)
+        mask = self._first(f, rest)
         windows = y0 * y1 * y2
         zero = f.const(0.0, self.elem, self.lanes)
         sums = [[f.variable(zero) for _ in range(columns)] for _ in range(rows)]

@@ -1,0 +1,1 @@
+"""Products and convolutions by tiles of sums that stay in registers."""
