@@ -197,13 +197,13 @@ class Heap:
     Attributes:
         leaves: tensors that may get a `.grad`.
         optional_grads: `.grad` of an input that could be None and is not: its slot.
-        borrowed: leaves that the script made in the memory of an input.
+        borrowed: leaves that the script made in the memory of another tensor -> that one.
         optional_sizes: sizes that only tensors have which may be missing.
     """
 
     leaves: dict[Storage, None] = field(default_factory=dict)
     optional_grads: dict[Storage, Any] = field(default_factory=dict)
-    borrowed: dict[Storage, None] = field(default_factory=dict)
+    borrowed: dict[Storage, Storage] = field(default_factory=dict)
     optional_sizes: set[Symbol] = field(default_factory=set)
 
 
@@ -343,8 +343,7 @@ def _set_apart(context: Context, tensor: SymTensor, made: SymTensor, why: str) -
     copies.identify(context, tensor)
     if renamed(context, tensor, made, views=True) or storage.input >= 0:
         storage.alias = made.storage.alias = why
-        if storage.input >= 0:
-            of(context).borrowed[made.storage] = None
+        of(context).borrowed[made.storage] = storage
 
 
 def writable(context: Context, tensor: SymTensor) -> None:
