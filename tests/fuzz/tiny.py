@@ -17,6 +17,7 @@ import random
 import re
 import signal
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -45,16 +46,51 @@ class Node:
     kid: Node | None = None
 
 
+@dataclass
+class Ordinal:
+    """A number to those who ask it."""
+
+    v: int
+
+    def __int__(self) -> int:
+        return self.v * 10
+
+    def __index__(self) -> int:
+        return abs(self.v) % 3
+
+
+class Scope:
+    """A context manager that notes what happens to it."""
+
+    def __init__(self, log: list[int]):
+        self.log = log
+
+    def __enter__(self) -> Scope:
+        self.log.append(7)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.log.append(8)
+
+
+#: what programs name
+GIVEN = {"Node": Node, "Ordinal": Ordinal, "Scope": Scope}
+
+
 # --- the grammar: `$t` is a variable of a kind, `@t` an expression of it, `#` a small number -------------------------
 
 #: kind -> expressions. t: tensor, i: int, c: condition, l: list of ints, L: of lists, T: of tensors, r: object, R: list
 #: of objects, d: dict of lists, D: of tensors, k: its key, u: tuple, o, p: object, tensor or None, s: string; m: a
-#: tensor that is no leaf at first
+#: tensor that is no leaf at first; v: a number or something else, w: tuple of ints, N: an `Ordinal`; f, g, y, Y: a
+#: function of a tensor or an int, a generator function of one
 EXPRESSIONS: dict[str, tuple[str, ...]] = {
     "i": ("#", "#", "$i", "$i", "$i", "$i + #", "$i - #", "$i * #", "$i // 2", "$i % 3", "len($l)", "sum($l)", "$r.n",
-          "$l[@i]", "$u[1]", "len($D)", "$g(@i)", "len($s)"),
+          "$l[@i]", "$u[1]", "len($D)", "$g(@i)", "len($s)", "$w[@i]", "$w.count(@i)", "int($N)", "$l[$N]",
+          "sum($Y(@i))", "max($l, default=0)", "next((q for q in $l if q > @i), #)", "divmod(@i, 2)[0]"),
     "c": ("@i < @i", "@i == @i", "@i != @i", "flag", "not flag", "$t.sum() > #", "3 < 2", "@i % 2", "@i and flag",
-          "@i or flag", "$r is $r", "$l == $l", "$l is $l", "$l", "@i in $l", "$o is None", "$p is None", "@k in $D"),
+          "@i or flag", "$r is $r", "$l == $l", "$l is $l", "$l", "@i in $l", "$o is None", "$p is None", "@k in $D",
+          "$v is True", "$v == @i", "isinstance($v, int)", "any(q > @i for q in $l)", "all(q > @i for q in $Y(@i))",
+          "@i < @i <= @i"),
     "t": ("$t", "$t", "$t", "$t * 0.5", "$t + $t", "$t * @i", "$t.tanh()", "$t.detach()", "$t.clone()", "$t.view(2)",
           "$t[:]", "$t.flip(0)", "$t.expand(2)", "jitgrad.where($t > 0, $t, $t)", "$r.h", "$T[0]", "$T[-1]", "$D[@k]",
           "$u[0]", "$f($t, @i)", "$f($t, @i)", "$p if @c else $t"),
@@ -62,9 +98,13 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
           "$r.marks", "$L[0]", "$L[n % 2]", "$d[0]", "[q for q in range(@i)]", "[q * 2 for q in $l if q > @i]",
           "sorted([@i, @i])"),
     "r": ("Node(@t, @i, @l)", "Node(@t)", "$r", "$r", "$r", "replace($r, n=2)", "$R[0]", "$R[-1]"),
-    "L": ("[@l, @l]",), "T": ("[@t, @t]",), "R": ("[@r, @r]",), "d": ("{0: @l, 1: @l}",), "u": ("(@t, @i)",),
-    "D": ("{'a': @t}", "{'a': @t, 'b': @t}", "{}", "$D", "dict($D)", "{**$D, 'c': @t}"), "k": ("'a'", "'b'", "'c'"),
+    "L": ("[@l, @l]",), "T": ("[@t, @t]", "([@t] if @c else [@t, @t])"), "R": ("[@r, @r]",), "d": ("{0: @l, 1: @l}",),
+    "D": ("{'a': @t}", "({'a': @t} if @c else {'b': @t})", "{'a': @t, 'b': @t}", "{}", "$D", "dict($D)",
+          "{**$D, 'c': @t}"),
+    "u": ("(@t, @i)",), "k": ("'a'", "'b'", "'c'"),
     "o": ("@r if @c else None",), "p": ("@t if @c else None",),
+    "v": ("@i if @c else 'ab'", "@c if @c else @i", "@i if @c else None", "@i if @c else 2.5", "$v", "$i"),
+    "w": ("(@i, 2, @i)", "($i, @i, $i)", "$w", "tuple($l)[:2]"), "N": ("Ordinal(@i)", "$N"),
     "s": ("'a' if @c else 'b'", "f'{@i}'", "str(@i) + 'x'"),
 }
 STATEMENTS: tuple[str, ...] = (
@@ -85,18 +125,31 @@ STATEMENTS: tuple[str, ...] = (
     "$o = @r", "$o = None", "if $o is not None: $o.n += 1", "if $o is not None: $o.marks.append(@i)",
     "$p = @t", "$p = None", "if $p is not None: $t = $t + $p", "if $p is not None: $p *= 0.5",
     "$t, $i = $u", "$u = (@t, @i)", "$s += 'y'", "print($s)", "$s = f'{$s}{@i}'", "if $s == 'a': $i += 1",
+    "if any((z := q) > @i for q in $l): $i = z", "if not all((z := q) < @i for q in $w): $i = z",
+    "for q in ((z := e) * 2 for e in $l): print(q, z)",
+    "$v = @v", "print($v)", "print(f'{$v!r:>5}')",
+    "for q in $Y(@i): print(q)", "for q in $Y(@i): $i = q", "$l = list($Y(@i))", "for q in $y($t, @i): $t = q * 0.5",
+    "for q in $y($t, 2): print(q.requires_grad, ($t * 2).requires_grad)", "$N.v += 1", "$l[$N] = @i",
+    "if @c: raise (ValueError, KeyError)[@i % 2](@i)", "if @c: raise (KeyError('c') if @c else ValueError(@i))",
     "if @c: raise ValueError(@i)", "if @c: raise KeyError('bad')",
 )
+#: what raises, always or for some values; inside a `try`
+RAISING = ("print($v * 2)", "print($v + 1)", "print($w.index(@i))", "print('a' + @i)", "print(@i < 'a')",
+           "print($s + $l)", "print(len($l, 1))", "print(round($t))", "print(f'{@i:z}')", "print($l[@i])",
+           "print(1 // @i)", "print($s * $t)", "raise (ValueError, TypeError)[@i % 2](@i)", "$l.append()",
+           "$l.index(@i)", "print($d[@i])", "print($D[@k])")
 LEAVE = ("if @c: break", "if @c: continue")
 HEADS = ("for $K in range(n):", "for $K in range(n):", "for $K in range(2):", "for $K in range(@i):", "for $K in $l:")
-CAUGHT = ("ValueError", "KeyError", "IndexError", "(ValueError, KeyError)", "Exception as e", "LookupError")
+CAUGHT = ("ValueError", "KeyError", "IndexError", "(ValueError, KeyError)", "Exception as e", "LookupError",
+          "TypeError", "TypeError as e", "(TypeError, ValueError, LookupError, ArithmeticError)")
 #: how what a variable holds is shown at the end: by printing, or as part of the sum that has gradients
 SHOWN = {"l": "print(${})", "L": "for q in ${}: print(q)", "d": "for k, q in ${}.items(): print(k, q)",
          "r": "print(${0}.n, ${0}.marks, ${0}.kid is None)", "R": "for q in ${}: print(q.n, q.marks)",
-         "o": "if ${0} is not None: print(${0}.n, ${0}.marks)", "s": "print(${})", "D": "print(list(${}))"}
+         "o": "if ${0} is not None: print(${0}.n, ${0}.marks)", "s": "print(${})", "D": "print(list(${}))",
+         "v": "print(${0}, ${0} is True)", "w": "print(${}.count(2))", "N": "print(int(${0}), 'abc'[${0}])"}
 SUMMED = {"t": "{}.sum()", "r": "{}.h.sum()", "T": "sum({}).sum()", "u": "{}[0].sum()"}
 _HOLE = re.compile(r"[$@](\w)|#")
-Scope = dict[str, list[str]]
+Names = dict[str, list[str]]
 
 
 class Tiny:
@@ -106,6 +159,7 @@ class Tiny:
         self.random = random.Random(seed)
         self.lines: list[str] = []
         self.count = 0
+        self.tried = 0  # how many `try`s are around
 
     def chance(self, p: float) -> bool:
         return self.random.random() < p
@@ -117,7 +171,7 @@ class Tiny:
         self.count += 1
         return f"{kind}{self.count}"
 
-    def filled(self, scope: Scope, templates: tuple[str, ...], depth: int = 3) -> str:
+    def filled(self, scope: Names, templates: tuple[str, ...], depth: int = 3) -> str:
         """One of the templates, for whose holes there is something."""
         def hole(found: re.Match[str]) -> str:
             kind, sign = found[1], found[0][0]
@@ -133,21 +187,23 @@ class Tiny:
                 return _HOLE.sub(hole, template)
         raise IndexError(f"nothing fits {templates}")
 
-    def statement(self, scope: Scope, depth: int, loop: bool, result: str) -> None:
+    def statement(self, scope: Names, depth: int, loop: bool, result: str) -> None:
         templates = (*STATEMENTS, *LEAVE * 4) if loop else STATEMENTS
+        if self.tried and self.chance(0.3):
+            templates = RAISING
         if result and self.chance(0.1):
             templates = (f"if @c: return {result}",)
         self.line(depth, self.filled(scope, templates))
 
-    def new(self, scope: Scope, depth: int) -> None:
-        kind = self.random.choice("ttilllrrLTRdDopus")
+    def new(self, scope: Names, depth: int) -> None:
+        kind = self.random.choice("ttilllrrLTRdDopusvvwN")
         text = self.filled(scope, EXPRESSIONS[kind])
         name = self.fresh(kind)
         self.line(depth, f"{name} = {text}")
         for k in (kind, "m") if kind == "t" else (kind,):
             scope.setdefault(k, []).append(name)
 
-    def block(self, scope: Scope, depth: int, count: int, loop: bool, result: str) -> None:
+    def block(self, scope: Names, depth: int, count: int, loop: bool, result: str) -> None:
         for _ in range(count):
             which = self.random.random() if depth < 4 else 1.0
             if which < 0.18:
@@ -160,10 +216,22 @@ class Tiny:
                     self.inner(scope, depth, loop, result)
             elif which < 0.39:
                 self.line(depth, "try:")
+                self.tried += 1
                 self.inner(scope, depth, loop, result)
+                self.tried -= 1
                 handled = self.chance(0.8)
-                self.line(depth, f"except {self.random.choice(CAUGHT)}:" if handled else "finally:")
-                self.inner(scope, depth, loop and handled, result if handled else "")
+                if handled:
+                    self.line(depth, f"except {self.random.choice(CAUGHT)}:")
+                    self.inner(scope, depth, loop, result)
+                    if self.chance(0.2):
+                        self.line(depth, "else:")
+                        self.inner(scope, depth, loop, result)
+                if not handled or self.chance(0.2):
+                    self.line(depth, "finally:")
+                    self.inner(scope, depth, False, "")
+            elif which < 0.41 and scope.get("l"):
+                self.line(depth, self.filled(scope, ("with Scope($l):",)))
+                self.inner(scope, depth, loop, result)
             elif which < 0.43:
                 self.line(depth, "with jitgrad.no_grad():")
                 self.inner(scope, depth, loop, result)
@@ -172,11 +240,11 @@ class Tiny:
             else:
                 self.statement(scope, depth, loop, result)
 
-    def inner(self, scope: Scope, depth: int, loop: bool, result: str) -> None:
+    def inner(self, scope: Names, depth: int, loop: bool, result: str) -> None:
         """A block of its own: what it makes is not there after it."""
         self.block({k: list(v) for k, v in scope.items()}, depth + 1, self.random.randrange(1, 4), loop, result)
 
-    def loop(self, scope: Scope, depth: int, result: str) -> None:
+    def loop(self, scope: Names, depth: int, result: str) -> None:
         counter = self.fresh("k")
         if self.chance(0.2):
             self.line(depth, f"{counter} = 0")
@@ -186,11 +254,11 @@ class Tiny:
             self.line(depth, self.filled({**scope, "K": [counter]}, HEADS))
         self.inner({**scope, "i": [*scope["i"], counter]}, depth, True, result)
 
-    def function(self, scope: Scope) -> None:
+    def function(self, scope: Names) -> None:
         """A function of a tensor or an int, which may write to variables around it."""
         kind = self.random.choice("ffg")
         name = self.fresh(kind)
-        inner: Scope = {"t": ["a"] if kind == "f" else ["x"], "i": ["n", "b"]}
+        inner: Names = {"t": ["a"] if kind == "f" else ["x"], "i": ["n", "b"]}
         self.line(1, f"def {name}({'a, ' if kind == 'f' else ''}b):")
         if self.chance(0.4):
             self.line(2, "nonlocal i0")
@@ -201,8 +269,27 @@ class Tiny:
         self.line(2, f"return {self.filled(inner, EXPRESSIONS['t' if kind == 'f' else 'i'])}")
         scope.setdefault(kind, []).append(name)
 
+    def generator(self, scope: Names) -> None:
+        """A generator function of an int, or of a tensor and an int."""
+        kind = self.random.choice("yY")
+        name, inner = self.fresh(kind), {"t": ["a"] if kind == "y" else ["x"], "i": ["n", "b", "k"]}
+        if self.chance(0.4):
+            self.line(1, "@jitgrad.no_grad()")
+        self.line(1, f"def {name}({'a, ' if kind == 'y' else ''}b):")
+        if self.chance(0.3):
+            self.line(2, f"yield {self.filled(inner | {'i': ['n', 'b']}, EXPRESSIONS['t' if kind == 'y' else 'i'])}")
+        self.line(2, "for k in range(b):")
+        if kind == "y" and self.chance(0.5):
+            self.line(3, "a = a * 0.5")
+        if self.chance(0.3):
+            self.line(3, self.filled(inner, ("if @c: return", "if @c: continue", "print(k)")))
+        self.line(3, f"yield {self.filled(inner, EXPRESSIONS['t' if kind == 'y' else 'i'])}")
+        if kind == "Y" and self.chance(0.3):
+            self.line(2, "yield from range(b)")
+        scope.setdefault(kind, []).append(name)
+
     def program(self) -> str:
-        scope: Scope = {"t": ["x", "y", "t0"], "m": ["t0"], "i": ["n", "n", "i0"]}
+        scope: Names = {"t": ["x", "y", "t0"], "m": ["t0"], "i": ["n", "n", "i0"]}
         self.line(0, "def f(x, y, n: int, flag: bool):")
         self.line(1, "i0 = 1")
         self.line(1, "t0 = x * 2")
@@ -210,6 +297,8 @@ class Tiny:
             self.new(scope, 1)
         for _ in range(self.random.choice((0, 0, 1, 2))):
             self.function(scope)
+        for _ in range(self.random.choice((0, 0, 1))):
+            self.generator(scope)
         self.block(scope, 1, self.random.randrange(2, 7), False, "t0.sum(), i0")
         for kind, text in SHOWN.items():
             for name in scope.get(kind, ()):
@@ -251,7 +340,7 @@ def observed(function: Callable[..., Any], n: int, flag: bool, kept: list[Any]) 
             found = function(x, y, n, flag)
         kept.append(found)
         result = shown(found, {})
-        if found[0].requires_grad:
+        if found and found[0].requires_grad:
             found[0].backward()
     except ScriptError as error:
         return "refused", f"{type(error).__name__}: {error.message}", str(error)
@@ -278,9 +367,10 @@ def limited() -> Iterator[None]:
 def check(source: str, verified: bool) -> tuple[str, str]:
     """What differs, and why a call was refused; empty where nothing is."""
     kept: list[Any] = []
+    warnings.simplefilter("ignore", SyntaxWarning)  # of `0[0]`
     try:
         with limited():
-            function = compile_source(source, f"tiny {hash(source)}", Node=Node)
+            function = compile_source(source, f"tiny {hash(source)}", **GIVEN)
             expected = [observed(function, n, flag, kept) for n, flag in CALLS]
     except (SyntaxError, KeyError, RecursionError, MemoryError, _TooLong):  # no program, or an endless one
         return "", ""

@@ -280,6 +280,9 @@ def _check_leaves(results: Results, graph: Graph, recorded: Sequence[Value]) -> 
     """Refuse to return a leaf that the script made beside a result that depends on it."""
     for leaf, span in results.leaves.items():
         assert leaf.root is not None
+        if results.beside_owner(leaf):
+            raise UnsupportedCall("a script cannot return a leaf that it made together with the tensor whose memory it "
+                                  "shows", span, hint="write `.detach().clone().requires_grad_()`")
         if any(inner.depends_on(graph.block, v, {leaf.root}) for v in recorded):
             raise UnsupportedCall("a script cannot return a leaf that it made together with a result that depends on "
                                   "it: a gradient taken outside would not reach the leaf", span,

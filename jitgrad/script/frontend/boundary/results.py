@@ -220,7 +220,8 @@ class Results:
     def _leaf(self, storage: Storage) -> sig.Result:
         """A leaf that the script made: without history in the graph, a leaf again outside."""
         context = self.context
-        if storage in heap.of(context).borrowed:
+        owner = heap.of(context).borrowed.get(storage)
+        if owner is not None and owner.input >= 0:
             raise UnsupportedCall("a script cannot return a leaf that shares memory with a tensor it did not make",
                                   context.span(), hint="write `.detach().clone().requires_grad_()`")
         self.leaves.setdefault(storage, context.span())
@@ -229,6 +230,11 @@ class Results:
             value = self._tensors[storage] = context.one("detach", heap.current_value(context, storage))
         grad = locations.fetch(context, context.state, backward.slot_of(storage))
         return sig.Leaf(self.tensor(value, storage), self.tree(grad))
+
+    def beside_owner(self, leaf: Storage) -> bool:
+        """Whether a leaf that the script made leaves it together with the tensor in whose memory it is."""
+        owner = heap.of(self.context).borrowed.get(leaf)
+        return owner is not None and any(owner is (k[0] if isinstance(k, tuple) else k) for k in self._tensors)
 
     def _fresh(self, value: SymTensor) -> Value:
         key = (value.storage, tuple(map(str, value.path)))

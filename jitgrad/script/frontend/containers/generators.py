@@ -17,7 +17,7 @@ from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.handlers import Args, handles
 from jitgrad.script.frontend.values import numbers
-from jitgrad.script.frontend.values.protocol import Kind, call, items_of, iterate, register
+from jitgrad.script.frontend.values.protocol import Kind, call, iterate, register
 from jitgrad.script.frontend.values.values import Iterable, Number
 from jitgrad.script.graph.nodes import within
 
@@ -172,26 +172,23 @@ def _leave(context: Context, frame: Frame, done: Any) -> None:
     context.state.values[(frame.id, ("result",))] = None
 
 
+def each(items: Any) -> Any:
+    """The generator of the items."""
+    for v in items:  # noqa: UP028  (what `yield from` stands for)
+        yield v
+
+
 def yield_from(context: Context, value: Any) -> None:
     """`yield from`: the items of another iterable, one after the other."""
     frame = context.frame
-    if isinstance(value, Generator):
-        def forward(item: Any) -> Any:
-            inner = context.frame, context.node
-            context.frame = frame
-            assert frame.consumer is not None
-            done = frame.consumer(item)
-            context.frame, context.node = inner
-            _leave(context, frame, done)
-            return done
 
-        value.run(context, forward)
-        return
-    for item in items_of(context, value):
-        left = context.state.values.get((frame.id, "return"), False)
-        if left is True:
-            return
-        if isinstance(left, Number):
-            raise UnsupportedCall("a loop that may end inside a `yield from`", context.span(),
-                                  hint="write `for item in items: yield item`")
-        yield_(context, item)
+    def forward(item: Any) -> Any:
+        inner = context.frame, context.node
+        context.frame = frame
+        assert frame.consumer is not None
+        done = frame.consumer(item)
+        context.frame, context.node = inner
+        _leave(context, frame, done)
+        return done
+
+    (value if isinstance(value, Generator) else call(context, each, value)).run(context, forward)

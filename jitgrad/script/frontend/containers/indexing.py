@@ -80,7 +80,7 @@ def _place(context: Context, n: int, index: Number, name: str) -> Any:
         raise TypeMismatch(f"a run-time index into {n} separate objects", context.span(),
                            hint="stack them in a tensor")
     ok = numbers.both(context, numbers.compare(context, "ge", index, -n), numbers.compare(context, "lt", index, n))
-    named = {"str": "string"} | {w: w for w in ("tuple", "list", "range", "list assignment")}
+    named = {"str": "string", "range": "range object"} | {w: w for w in ("tuple", "list", "list assignment")}
     text = f"{named[name]} index out of range" if name in named else "index out of range"
     if ok is False or not n:
         raise effects.raise_now(context, IndexError, (text,))

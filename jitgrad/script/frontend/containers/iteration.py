@@ -204,6 +204,9 @@ class IterableKind(Kind):
 class IteratorKind(IterableKind):
     """What gives each of its items once."""
 
+    def type_word(self, obj: Any) -> str:
+        return "an iterator"
+
     def is_open(self, context: Context, obj: Any) -> bool:
         return super().is_open(context, obj) or isinstance(obj.begun(context), Number)
 

@@ -272,6 +272,14 @@ def index(items: Any, value: Any) -> int:
     raise ValueError(f"{value} is not in list")
 
 
+def index_in_tuple(items: Any, value: Any, *ends: Any) -> int:
+    """`items.index(value, *ends)` of a tuple."""
+    for k in range(*slice(*(ends or (0,)), *(None,) * (len(ends) < 2)).indices(len(items))):
+        if same(items[k], value):
+            return k
+    raise ValueError("tuple.index(x): x not in tuple")
+
+
 def count(items: Any, value: Any) -> int:
     """`items.count(value)`."""
     n = 0

@@ -15,8 +15,8 @@ from jitgrad.script.frontend.templates import locations, unions
 from jitgrad.script.frontend.templates.unions import bound
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.objects import ObjectKind
-from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import Methods, SizedKind, call, is_dynamic, items_of, register, truth
+from jitgrad.script.frontend.values.plain import SizedKind, static
+from jitgrad.script.frontend.values.protocol import Methods, call, is_dynamic, items_of, register, truth
 from jitgrad.script.frontend.values.strings import listed
 from jitgrad.script.frontend.values.values import (UNBOUND, Instance, Iterable, Number, RunText, SymDict, SymTensor,
                                                    TensorMap, Text, sequence)

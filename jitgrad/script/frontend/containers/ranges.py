@@ -8,8 +8,8 @@ from jitgrad.script.frontend.containers.indexing import pick
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.checks import emit_check
-from jitgrad.script.frontend.values.plain import PlainKind
-from jitgrad.script.frontend.values.protocol import SizedKind, call, class_of, register, truth, type_word
+from jitgrad.script.frontend.values.plain import PlainKind, SizedKind
+from jitgrad.script.frontend.values.protocol import call, class_of, register, truth, type_word
 from jitgrad.script.frontend.values.values import Iterable, Number, Range
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from jitgrad.errors import NotStatic, UnsupportedCall
+from jitgrad.errors import NotStatic
 from jitgrad.ops.library.sizes import product
 from jitgrad.ops.numbers import operator_of
 from jitgrad.script.call import signature as sig
@@ -18,9 +18,9 @@ from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates import pools, run_lists
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.objects import bind, class_attribute, get_property, is_method
-from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import (Kind, Methods, SizedKind, argument, call, is_dynamic, is_open,
-                                                     items_of, register, truth, type_word)
+from jitgrad.script.frontend.values.plain import SizedKind, static
+from jitgrad.script.frontend.values.protocol import (Kind, Methods, argument, call, is_dynamic, is_open, items_of,
+                                                     register, truth)
 from jitgrad.script.frontend.values.strings import listed
 from jitgrad.script.frontend.values.values import Iterable, Method, Number, RunItems, SymList, SymTuple, Tail, sequence
 
@@ -72,7 +72,8 @@ def _insert(context: Context, target: SymList, index: Any, value: Any) -> None:
         lists.change(context, target, lists.insert(context, held, index, value))
         return
     items = items_of(context, target)
-    items.insert(static(context, index, "a list index"), value)
+    place = static(context, index, "a list index")
+    guarded(context, lambda: items.insert(place, value))
     _change(context, target, items)
 
 
@@ -290,24 +291,20 @@ class ListKind(_SequenceKind):
         if isinstance(a, SymTuple) or isinstance(b, SymTuple):
             raise run_lists.not_static(context)
         if op == "add":
-            return _sum(context, a, b)
+            return _sum(context, a, b) if isinstance(b, SymList) else NotImplemented
         return _repeated(context, *((a, b) if isinstance(a, SymList) else (b, a)))
 
 
 def _sum(context: Context, a: Any, b: Any) -> SymList:
-    if not isinstance(b, SymList):
-        raise UnsupportedCall(f"a list + {type_word(b)}", context.span())
     held, more = run_lists.content(context, a), run_lists.content(context, b)
     if isinstance(held, tuple) and isinstance(more, tuple):
         return contents.new_list(context, [*held, *more])
     return run_lists.new(context, lists.extend(context, held, more))
 
 
-def _repeated(context: Context, items: SymList, times: Any) -> SymList:
-    if not isinstance(times, (int, Number)):
-        raise UnsupportedCall(f"a list * {type_word(times)}", context.span())
-    if isinstance(times, Number) and times.number_type not in (int, bool):
-        raise effects.raise_now(context, TypeError, ("can't multiply sequence by non-int of type 'float'",))
+def _repeated(context: Context, items: SymList, times: Any) -> Any:
+    if not isinstance(times, (int, Number)) or (isinstance(times, Number) and times.number_type not in (int, bool)):
+        return NotImplemented
     held = run_lists.content(context, items)
     if isinstance(held, tuple) and isinstance(times, int):
         return contents.new_list(context, [*held] * times)
@@ -367,8 +364,8 @@ class TupleKind(_SequenceKind):
     dynamic = False
     methods: ClassVar[Methods] = {
         "numel": lambda cx, obj: product(obj),
-        "index": lambda cx, obj, *args: guarded(cx, lambda: obj.index(*args)),
-        "count": lambda cx, obj, value: obj.count(value)}
+        "index": lambda cx, obj, value, *ends: call(cx, list_methods.index_in_tuple, obj, value, *ends),
+        "count": _count}
 
     def is_dynamic(self, obj: tuple[Any, ...]) -> bool:
         return any(is_dynamic(v) for v in obj)
@@ -398,6 +395,8 @@ class TupleKind(_SequenceKind):
         if name == "_replace" and fields:
             replace: Any = obj._replace  # type: ignore[attr-defined]
             return Method(name, lambda cx, args, kwargs: guarded(cx, lambda: replace(**kwargs)))
+        if name == "__class__":
+            return type(obj)
         if name == "_asdict" and fields:
             return Method(name, lambda cx, args, kwargs: contents.new_dict(
                 cx, dict(zip(fields, obj, strict=True))))

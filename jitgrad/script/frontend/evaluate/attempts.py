@@ -21,12 +21,11 @@ from jitgrad.errors import ScriptError, UnsupportedCall
 from jitgrad.ops.numbers import FUNCTIONS, NUMBERS, may_divide_by_zero
 from jitgrad.ops.types import FLOAT, INT, TEXT, TensorType
 from jitgrad.script.frontend.evaluate import control, merge
-from jitgrad.script.frontend.evaluate.raised import ExceptionValue
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import APART, Context, Restart, State
 from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values import heap, numbers, strings
-from jitgrad.script.frontend.values.values import THROWN, Number, RunText
+from jitgrad.script.frontend.values.values import THROWN, ExceptionValue, Number, RunText
 from jitgrad.script.graph.ir import Node, Value, within
 from jitgrad.script.graph.irops import CALLING
 
@@ -265,7 +264,11 @@ def _finish_here(context: Context, attempt: Attempt, error: effects.Raised) -> N
     before = context.frame, context.node, context.modes
     context.frame, context.modes = attempt.frame, attempt.modes
     assert attempt.finish is not None
+    left = control.arriving(context, *context.tries)
     attempt.finish(error)
+    if control.arriving(context, *context.tries) is not left:
+        raise UnsupportedCall("a `finally` that raises, to a handler, where some runs raise a "
+                              f"`{error.error.__name__}`", context.span(), hint="raise it after the `try`")
     context.frame, context.node, context.modes = before
 
 

@@ -3,7 +3,7 @@
 import ast
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
@@ -40,9 +40,6 @@ def consumed(context: Context, node: ast.GeneratorExp, fn: Any) -> Any:
 
 def quantified(context: Context, node: ast.GeneratorExp, all_: bool) -> Any:
     """`any(test(x) for x in xs)`, `all(...)`: a function with a loop, which ends with the item that decides."""
-    if any(isinstance(n, ast.NamedExpr) for n in ast.walk(node)):
-        made = list_comprehension(context, node)
-        return call(context, all if all_ else any, made)
     test: ast.expr = ast.UnaryOp(ast.Not(), node.elt) if all_ else node.elt
     found = ast.If(test, [ast.Return(ast.Constant(not all_))], [])
     return _searched(context, node, found, ast.Return(ast.Constant(all_)), ())
@@ -59,21 +56,24 @@ def _searched(context: Context, node: ast.GeneratorExp, found: ast.stmt, end: as
               default: tuple[Any, ...]) -> Any:
     """Call a function that goes through the loops of `node`, with `found` inside them and `end` after them."""
     outer = context.frame.source
-    source = outer.once(node, lambda: outer.nested(_loop_of(node, found, end)))
+    source = outer.once(node, lambda: outer.nested(_loop_of(node, found, end, context.frame.scope.global_)))
     start = dispatch.evaluate(context, node.generators[0].iter)
     none = default or (None,)
     return call(context, Function(source.node, source, context.frame.closed_over(), (), {}), start, *none)
 
 
-def _loop_of(node: ast.GeneratorExp, body: ast.stmt, end: ast.stmt) -> ast.FunctionDef:
-    """The definition of that function; its first parameter is what the outermost `for` goes over."""
+def _loop_of(node: ast.GeneratorExp, body: ast.stmt, end: ast.stmt, global_: Collection[str]) -> ast.FunctionDef:
+    """The definition of that function; its first parameter is what the outermost `for` goes over. What `:=` in it binds
+    is the function's around it, or is global there."""
+    named = {n.target.id: None for n in ast.walk(node) if isinstance(n, ast.NamedExpr)}
+    declared: list[ast.stmt] = [ast.Global([n]) if n in global_ else ast.Nonlocal([n]) for n in named]
     for k, generator in reversed(list(enumerate(node.generators))):
         for condition in reversed(generator.ifs):
             body = ast.If(condition, [body], [])
         source = generator.iter if k else ast.Name(_SOURCE, ast.Load())
         body = ast.For(generator.target, source, [body], [], None)
     parameters = ast.arguments([], [ast.arg(_SOURCE), ast.arg(_DEFAULT)], None, [], [], None, [])
-    made = ast.FunctionDef("<genexpr>", parameters, [body, end], [], None, None)
+    made = ast.FunctionDef("<genexpr>", parameters, [*declared, body, end], [], None, None)
     for n in ast.walk(made):
         if isinstance(n, (ast.stmt, ast.expr, ast.arg)) and not hasattr(n, "lineno"):
             ast.copy_location(n, node)
@@ -104,8 +104,6 @@ def set_comprehension(context: Context, node: ast.SetComp) -> Any:
 
 def generator_expression(context: Context, node: ast.GeneratorExp) -> Any:
     """`(f(x) for x in xs)`: a generator function, called; the outermost iterable is evaluated now."""
-    if any(isinstance(n, ast.NamedExpr) for n in ast.walk(node)):
-        raise UnsupportedCall("`:=` in a generator expression", context.span(), hint="write a list, `[...]`")
     return _searched(context, node, ast.Expr(ast.Yield(node.elt)), ast.Pass(), ())
 
 

@@ -5,6 +5,7 @@ What `finally` says runs on every way out. Operations that may fail inside a `tr
 """
 
 import ast
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,16 +14,17 @@ from jitgrad.errors import (InvalidOperation, ScriptError, ShapeMismatch, TypeMi
 from jitgrad.script.frontend.batches.items import check_none
 from jitgrad.script.frontend.evaluate import attempts, conditions, control, expressions as ex, merge, names
 from jitgrad.script.frontend.evaluate.attempts import Attempt, Classes, Handler, MayFail, thrown
-from jitgrad.script.frontend.evaluate.raised import ExceptionValue
 from jitgrad.script.frontend.source.liveness import exits
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values import heap, strings
 from jitgrad.script.frontend.values.plain import PLAIN, static
-from jitgrad.script.frontend.values.protocol import is_dynamic, items_of
-from jitgrad.script.frontend.values.values import UNBOUND, Number, RunText, SymList, SymTensor, Text
+from jitgrad.script.frontend.values.protocol import call, is_dynamic, items_of
+from jitgrad.script.frontend.values.values import UNBOUND, ExceptionValue, Number, RunText, SymList, SymTensor, Text
 from jitgrad.script.graph.ir import Value
+
+_SIZES = re.compile(r"\bs\d+\b")  # as symbols are called
 
 # --- raising -------------------------------------------------------------------------------------------------------
 
@@ -55,11 +57,15 @@ def raise_(context: Context, s: ast.Raise) -> None:
     if s.cause is not None:
         ex.evaluate(context, s.cause)
     context.node = s
-    if isinstance(value, type) and issubclass(value, BaseException):
-        value = ExceptionValue(value, ())
-    if not isinstance(value, ExceptionValue):
-        raise effects.raise_now(context, TypeError, ("exceptions must derive from BaseException",))
-    throw(context, value)
+
+    def one(value: Any) -> None:
+        if isinstance(value, type) and issubclass(value, BaseException):
+            value = call(context, value)
+        if not isinstance(value, ExceptionValue):
+            raise effects.raise_now(context, TypeError, ("exceptions must derive from BaseException",))
+        throw(context, value)
+
+    unions.switch(context, value, one, control.live_after(context, s))
 
 
 def throw(context: Context, error: ExceptionValue) -> None:
@@ -161,13 +167,30 @@ def with_finish(context: Context, run: Callable[[], None],
         if error.attempt is not attempt:
             raise
         finish(error)
-        raise effects.raise_now(context, error.error, error.template, error.values) from None
+        _raise_again(context, error)
+        return
     finally:
         context.tries = outer
     kept = {key: context.state.values.pop(key) for key in _flags(context) if key in context.state.values}
     flags = context.state.values | kept
     finish(next((h for a in context.tries for h in a.handlers if flags.get(h.flag, False) is not False), None))
-    context.state.values.update(kept)
+    left = control.to_handler(context)  # an exception of the `finally` takes the place of what was on its way
+    if isinstance(left, Number) and kept:
+        control.unless_left(context, left, lambda: context.state.values.update(kept), frozenset())
+    elif left is not True:
+        context.state.values.update(kept)
+
+
+def _raise_again(context: Context, error: effects.Raised) -> None:
+    """Let an exception go on after a `finally`, where that has not raised one of its own on its way to a handler."""
+    def on() -> None:
+        raise effects.raise_now(context, error.error, error.template, error.values) from None
+
+    left = control.to_handler(context)
+    if isinstance(left, Number):
+        control.unless_left(context, left, on, frozenset())
+    elif not left:
+        on()
 
 
 def _flags(context: Context) -> list[Any]:
@@ -224,7 +247,7 @@ def _after(context: Context, s: ast.Try, flags: list[tuple[Handler, Any]]) -> No
         first = handler.raised[0]
         if not handler.reads:
             known = len(handler.raised) == 1 and not is_dynamic(first.args)
-            _take(context, handler, first if known else ExceptionValue(first.cls, (), unknown=True))
+            _take(context, handler, first if known else ExceptionValue(first.cls, (), unknown="one of several"))
             return
 
         def run(error: tuple[Any, ...]) -> None:
@@ -269,5 +292,6 @@ def _python_error(error: ScriptError) -> ExceptionValue | None:
     cause = error.__cause__
     known = isinstance(error, (TypeMismatch, ShapeMismatch, InvalidOperation))
     if known and isinstance(cause, (TypeError, RuntimeError)):
-        return ExceptionValue(type(cause), (str(cause),))
+        sizes = "which tells of sizes that only the run knows" if _SIZES.search(str(cause)) else ""
+        return ExceptionValue(type(cause), (str(cause),), sizes)
     return None

@@ -10,23 +10,10 @@ from typing import Any
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args
-from jitgrad.script.frontend.values.protocol import Kind, call, get_attribute, register, set_attribute, text
+from jitgrad.script.frontend.values.protocol import Kind, call, get_attribute, is_dynamic, register, set_attribute, text
 from jitgrad.script.frontend.values.strings import listed
-from jitgrad.script.frontend.values.values import Instance
+from jitgrad.script.frontend.values.values import ExceptionValue, Instance
 from jitgrad.script.graph.nodes import within
-
-
-class ExceptionValue:
-    """An exception that the script makes: class and arguments. `unknown`: one of several, decided at run time.
-
-    `made`: the object that an `__init__` written in Python has made of it.
-    """
-
-    __slots__ = ("args", "cls", "made", "unknown")
-
-    def __init__(self, cls: type[BaseException], args: tuple[Any, ...], unknown: bool = False):
-        self.cls, self.args, self.unknown = cls, args, unknown
-        self.made: Instance | None = None
 
 
 def _made(context: Context, cls: Any, args: Args, kwargs: dict[str, Any]) -> ExceptionValue:
@@ -52,7 +39,7 @@ def _object(context: Context, error: ExceptionValue) -> Instance:
     """The exception with all that its class gives it."""
     if error.unknown or _written(error.cls, "__new__"):
         raise UnsupportedCall(f"the arguments or text of a `{error.cls.__name__}`" + (
-            ", one of several" if error.unknown else ", whose class defines `__new__`"), context.span(),
+            f", {error.unknown}" if error.unknown else ", whose class defines `__new__`"), context.span(),
             hint="keep what the handler needs in a variable before the `raise`")
     made = error.made
     if made is None or made not in context.state.values:
@@ -82,6 +69,9 @@ class ExceptionKind(Kind):
     def class_of(self, obj: ExceptionValue) -> type:
         return obj.cls
 
+    def is_dynamic(self, obj: ExceptionValue) -> bool:
+        return is_dynamic(obj.args)
+
     def get_attribute(self, context: Context, obj: ExceptionValue, name: str) -> Any:
         if name == "__class__":
             return obj.cls
@@ -92,6 +82,7 @@ class ExceptionKind(Kind):
         return get_attribute(context, _object(context, obj), name)
 
     def set_attribute(self, context: Context, obj: ExceptionValue, name: str, value: Any) -> None:
+        obj.changed = True
         set_attribute(context, _object(context, obj), name, value)
 
     def text(self, context: Context, obj: ExceptionValue, conversion: str, spec: str) -> list[Any]:

@@ -10,7 +10,7 @@ from jitgrad.amp.autocast_mode import autocast
 from jitgrad.eager.autograd.grad_mode import Scope
 from jitgrad.eager.profiling import record_function
 from jitgrad.errors import NotStatic, UnsupportedCall, UnsupportedSyntax
-from jitgrad.script.frontend.containers.generators import Generator
+from jitgrad.script.frontend.containers.generators import Consumer, Generator
 from jitgrad.script.frontend.evaluate import control, expressions as ex, merge, targets
 from jitgrad.script.frontend.evaluate.attempts import Handler, thrown
 from jitgrad.script.frontend.evaluate.exceptions import with_finish
@@ -51,9 +51,27 @@ class GradScopeKind(Kind):
             _enter(cx, obj)
             found = call(cx, fn, *given, **named)
             cx.modes = modes
-            return found
+            return _in_mode(cx, obj, found) if isinstance(found, Generator) else found
 
         return Method("decorated", decorated)
+
+
+def _in_mode(context: Context, scope: GradScope, generator: Generator) -> Generator:
+    """A generator whose statements run in a mode, and those of who takes its items do not."""
+    def produce(cx: Context, consumer: Consumer) -> None:
+        outside = cx.modes
+
+        def take(item: Any) -> Any:
+            inside, cx.modes = cx.modes, outside
+            done = consumer(item)
+            cx.modes = inside
+            return done
+
+        _enter(cx, scope)
+        generator.run(cx, take)
+        cx.modes = outside
+
+    return Generator(context, produce)
 
 
 def _enter(context: Context, scope: GradScope) -> None:

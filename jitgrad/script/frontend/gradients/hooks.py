@@ -14,7 +14,7 @@ from jitgrad.script.frontend.gradients import customs
 from jitgrad.script.frontend.state import copies, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import heap
-from jitgrad.script.frontend.values.protocol import call, type_word
+from jitgrad.script.frontend.values.protocol import Kind, call, register as register_kind, type_word
 from jitgrad.script.frontend.values.tensors import method
 from jitgrad.script.frontend.values.values import Storage, SymTensor
 from jitgrad.script.graph.ir import Block, Value, walk
@@ -38,6 +38,15 @@ def of(context: Context) -> Hooked:
 
 class HookHandle:
     """What `register_hook` returns in a script."""
+
+
+@register_kind(HookHandle)
+class HookHandleKind(Kind):
+    """A hook is in the program from where it is registered."""
+
+    def get_attribute(self, context: Context, obj: HookHandle, name: str) -> Any:
+        raise UnsupportedCall(f"`{name}` of a hook that the script has registered", context.span(),
+                              hint="register the hook outside the script, or write an `if` in it")
 
 
 class TensorHook(Function):

@@ -21,10 +21,11 @@ from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, by_p
 from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values import functions, instances, numbers, protocol, strings
 from jitgrad.script.frontend.values.checks import emit_check
-from jitgrad.script.frontend.values.plain import PLAIN, static
-from jitgrad.script.frontend.values.protocol import (binary, call, class_of, compare, delete_attribute, get_attribute,
-                                                     has_attribute, is_dynamic, is_instance, is_open, items_of, iterate,
-                                                     set_attribute, truth, type_name, type_word)
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import (as_number, binary, call, class_of, compare, delete_attribute,
+                                                     get_attribute, has_attribute, is_dynamic, is_instance, is_open,
+                                                     items_of, iterate, kind_of, set_attribute, truth, type_name,
+                                                     type_word)
 from jitgrad.script.frontend.values.values import (Borrowed, Function, Instance, Iterable, Method, Number, Range, Super,
                                                    SymDict, SymList, SymTensor, Union, sequence)
 
@@ -39,6 +40,7 @@ def _range(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     given = []
     for a in args:
         a = unions.force(context, a, "'{}' object cannot be interpreted as an integer")
+        a = as_number(context, a, "__index__")
         if isinstance(a, SymTensor):
             a = effects.guarded(context, lambda a=a: backend().item(a))  # type: ignore[misc]
         if (isinstance(a, Number) and a.number_type is float) or isinstance(a, float):
@@ -78,7 +80,13 @@ def _zip(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(reversed)
 def _reversed(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return it.Iterator(context, it.reversed_(context, _iterable(context, args[0])))
+    value = args[0]
+    method = kind_of(value).method(value, "__reversed__")
+    if method is not None:
+        return _iter(context, (call(context, method, value),), {})
+    if not hasattr(class_of(value), "__reversed__") and not hasattr(class_of(value), "__getitem__"):
+        raise effects.raise_now(context, TypeError, (f"'{type_name(value)}' object is not reversible",))
+    return it.Iterator(context, it.reversed_(context, _iterable(context, value)))
 
 
 @handles(iter)
@@ -124,6 +132,9 @@ def _isinstance(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
             pending += list(c.__args__)
         else:
             flat.append(c)
+    for c in flat:
+        if not isinstance(c, type) and not is_dynamic(c):
+            guarded(context, lambda c=c: isinstance(None, c))  # type: ignore[misc]
     return is_instance(context, value, tuple(c for c in flat if isinstance(c, type)))
 
 
@@ -157,7 +168,7 @@ def _getattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 
 def _applied(context: Context, function: Any, *args: Any) -> Any:
-    return guarded(context, lambda: function(*args))
+    return unions.each(context, args, lambda given: guarded(context, lambda: function(*given)))
 
 
 def _by_name(verb: Callable[..., Any]) -> Handler:
@@ -184,36 +195,7 @@ def _super(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return Super(owner, context.state.values[(frame.id, frame.scope.parameters[0])])
 
 
-# --- numbers -------------------------------------------------------------------------------------------------------
-
-
-def number_argument(context: Context, value: Any, what: str) -> Any:
-    """The number that `int`, `float` and kin convert: a number, or what a one-element tensor holds."""
-    value = unions.force(context, value, f"{what}: the argument cannot be None instead of '{{}}'")
-    if isinstance(value, SymTensor):
-        return effects.guarded(context, lambda: backend().item(value))
-    return value
-
-
-def _conversion(to: type) -> Handler:
-    def convert(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        if not args:
-            return to()
-        if unions.undecided(args[0]):
-            return unions.switch(context, args[0], lambda v: convert(context, (v, *args[1:]), kwargs))
-        if is_dynamic(args[0]) and class_of(args[0]) is str:
-            return strings.ask(context, to.__name__, *args, **kwargs)
-        value = number_argument(context, args[0], f"{to.__name__}()")
-        if isinstance(value, Number):
-            return numbers.cast(context, value, to)
-        if is_dynamic(value) or not isinstance(value, PLAIN):
-            raise effects.raise_now(context, TypeError, (
-                f"{to.__name__}() argument must be a string or a real number, not '{type_name(value)}'",))
-        return effects.guarded(context, lambda: to(value, *args[1:]))
-    return convert
-
-
-HANDLERS[int], HANDLERS[float] = _conversion(int), _conversion(float)
+# --- numbers and letters ---------------------------------------------------------------------------------------------
 
 
 def _character(function: Any) -> Handler:
@@ -230,20 +212,6 @@ HANDLERS[ord], HANDLERS[chr] = _character(ord), _character(chr)
 @handles(bool)
 def _bool(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return truth(context, args[0]) if args else False
-
-
-@handles(pow)
-def _pow(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    if len(args) == 3:
-        if not any(isinstance(a, Number) for a in args):
-            return effects.guarded(context, lambda: pow(*args))
-        return numbers.power_modulo(context, *args)
-    return binary(context, "pow", args[0], args[1])
-
-
-@handles(divmod)
-def _divmod(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return (binary(context, "floordiv", *args), binary(context, "mod", *args))
 
 
 def _extreme(largest: bool) -> Handler:
@@ -421,7 +389,10 @@ HANDLERS.update({getattr(str, name): _unbound(name) for name in (*METHODS, "join
 
 def _text(conversion: str) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        return strings.joined(context, [(args[0], conversion, "")] if args else [])
+        if len(args) + len(kwargs) > 1:
+            known = [static(context, a, "bytes and their encoding") for a in args]
+            return guarded(context, lambda: str(*known, **kwargs))
+        return strings.joined(context, [(v, conversion, "") for v in (*args, *kwargs.values())])
     return handler
 
 

@@ -12,11 +12,13 @@ from jitgrad.script.frontend.containers import list_methods, lists
 from jitgrad.script.frontend.evaluate.expressions import UNARY
 from jitgrad.script.frontend.evaluate.targets import BINARY
 from jitgrad.script.frontend.library import mathematics
-from jitgrad.script.frontend.library.builtins import number_argument
+from jitgrad.script.frontend.library.mathematics import number_argument
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, by_parameters, handles, refused
+from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import (binary, call, compare, get_attribute, get_item, identical, is_open,
                                                      items_of, kind_of, unary)
 from jitgrad.script.frontend.values.values import Function, Method, Number, SymTensor
@@ -29,7 +31,8 @@ def _math(name: str) -> Handler:
             if whole is not None:
                 return call(context, list_methods.product, whole, kwargs.get("start", 1))
             return mathematics.SEQUENCES[name](context, *[items_of(context, a) for a in args], **kwargs)
-        given = tuple(number_argument(context, a, f"math.{name}()") for a in args)
+        dunders = f"__{name}__", "__float__", "__index__"
+        given = tuple(number_argument(context, a, f"math.{name}()", *dunders) for a in args)
         if name in mathematics.COMPOSED and any(isinstance(a, Number) for a in given):
             return mathematics.COMPOSED[name](context, *given, **kwargs)
         if kwargs:
@@ -65,6 +68,8 @@ def _of_its_own(context: Context, name: str, *args: Any) -> Any:
 @handles(abs, operator.abs)
 def _abs(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     (value,) = args
+    if unions.undecided(value):
+        return unions.switch(context, value, lambda one: _abs(context, (one,), kwargs))
     found = _of_its_own(context, "__abs__", value)
     if found is not NotImplemented:
         return found
@@ -77,10 +82,13 @@ def _round(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     digits = args[1] if len(args) > 1 else kwargs.get("ndigits")
     value = args[0]
     if isinstance(value, SymTensor):
-        tensor: Any = value
-        return effects.guarded(context, lambda: tensor.round() if digits is None else tensor.round(decimals=digits))
+        raise effects.raise_now(context, TypeError, ("type Tensor doesn't define __round__ method",))
     found = _of_its_own(context, "__round__", value, *(() if digits is None else (digits,)))
-    return numbers.round_(context, value, digits) if found is NotImplemented else found
+    if found is not NotImplemented:
+        return found
+    if not isinstance(digits, Number):
+        effects.guarded(context, lambda: round(0.0, digits))  # that these are digits
+    return effects.guarded(context, lambda: numbers.round_(context, value, digits))
 
 
 @handles(operator.is_not)
@@ -95,6 +103,13 @@ def _itemgetter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         return found[0] if len(found) == 1 else found
 
     return Method("itemgetter", pick)
+
+
+@handles(operator.methodcaller)
+def _methodcaller(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    name, *rest = args
+    return Method("methodcaller", lambda cx, given, named: call(
+        cx, get_attribute(cx, given[0], static(cx, name, "the name of a method")), *rest, **kwargs))
 
 
 @handles(operator.attrgetter)

@@ -115,8 +115,9 @@ def _functions(node: ast.AST) -> list[ast.AST]:
 
 
 def _names_used(node: ast.AST) -> set[str]:
-    """Names around a nested function that it reads or writes."""
-    return names_read(node) | {name for n in ast.walk(node) if isinstance(n, ast.Nonlocal) for name in n.names}
+    """Names around a nested function or a generator that it reads or writes."""
+    named = {n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)}
+    return names_read(node) | named | {name for n in ast.walk(node) if isinstance(n, ast.Nonlocal) for name in n.names}
 
 
 def _only_called(body: Sequence[ast.stmt]) -> dict[int, ast.FunctionDef]:

@@ -4,11 +4,14 @@
 need to know the evaluation.
 """
 
+import functools
+import inspect
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 
 Args = tuple[Any, ...]
@@ -39,6 +42,34 @@ def refused(name: str, hint: str) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         raise UnsupportedCall(f"`{name}` inside a script", context.span(), hint=hint)
     return handler
+
+
+#: the parameters of built-ins that do not say them; who has no `None` here says them
+_PARAMETERS: dict[Any, Callable[..., Any] | None] = {
+    **dict.fromkeys((abs, all, any, ascii, bin, callable, chr, divmod, enumerate, float, format, hasattr, hex, id, ord,
+                     isinstance, issubclass, len, list, oct, pow, print, repr, reversed, round, setattr, sorted, sum,
+                     tuple)),
+    bool: lambda x=False, /: 0, filter: lambda function, iterable, /: 0, frozenset: lambda iterable=(), /: 0,
+    getattr: lambda object, name, default=None, /: 0, int: lambda x=0, /, base=10: 0,
+    iter: lambda iterable, sentinel=None, /: 0, map: lambda function, iterable, /, *iterables: 0,
+    max: lambda first, /, *others, key=None, default=None: 0, min: lambda first, /, *others, key=None, default=None: 0,
+    next: lambda iterator, default=None, /: 0, range: lambda start, stop=0, step=1, /: 0, set: lambda iterable=(), /: 0,
+    slice: lambda start, stop=None, step=None, /: 0, str: lambda object="", encoding="", errors="": 0,
+    type: lambda object, bases=(), dict=None, /: 0, zip: lambda *iterables, strict=False: 0}
+
+
+@functools.cache
+def _signature(fn: Any) -> inspect.Signature:
+    return inspect.signature(_PARAMETERS[fn] or fn)
+
+
+def check_arguments(context: Context, fn: Any, args: Args, kwargs: dict[str, Any]) -> None:
+    """That a built-in takes such arguments; else what Python says."""
+    if fn in _PARAMETERS and (kwargs or len(args) != 1):
+        try:
+            _signature(fn).bind(*args, **kwargs)
+        except TypeError:
+            effects.guarded(context, lambda: fn(*[None] * len(args), **dict.fromkeys(kwargs)))
 
 
 def handler_of(fn: Any) -> Handler | None:

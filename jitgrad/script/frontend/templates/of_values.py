@@ -11,7 +11,7 @@ from jitgrad.script.frontend.state import copies, layout
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import item_origins
 from jitgrad.script.frontend.templates.alternatives import PYTHON_KINDS, Either, Num, Static
-from jitgrad.script.frontend.templates.records import Record
+from jitgrad.script.frontend.templates.records import Failure, Record
 from jitgrad.script.frontend.templates.references import Outside
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.sizes import Widener
@@ -19,8 +19,8 @@ from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.templates.texts import Str, Words
 from jitgrad.script.frontend.values.protocol import is_dynamic
-from jitgrad.script.frontend.values.values import (Instance, Number, RunItems, RunPairs, RunText, SymDict, SymList,
-                                                   SymTensor, SymTuple, Tail, Text, Union, is_entry)
+from jitgrad.script.frontend.values.values import (ExceptionValue, Instance, Number, RunItems, RunPairs, RunText,
+                                                   SymDict, SymList, SymTensor, SymTuple, Tail, Text, Union, is_entry)
 
 T = TypeVar("T")
 
@@ -106,6 +106,15 @@ def _slice(context: Context, value: slice, general: bool) -> Template:
     return Static(value)
 
 
+def _exception(context: Context, value: ExceptionValue, general: bool) -> Template:
+    if not is_dynamic(value):
+        return Static(value)
+    if value.changed:
+        raise NotStatic("an exception with attributes of its own, which a branch or a loop chooses", context.span(),
+                        hint="keep in variables what is in them")
+    return Failure(value.cls, _of_all(context, value.args, general))
+
+
 def _list(context: Context, value: SymList, general: bool) -> Template:
     if value.source is not None:
         return Static(value)
@@ -168,5 +177,6 @@ def _kept(context: Context, value: Union, outside: Outside) -> Either:
 _MAKERS: dict[type, Callable[[Context, Any, bool], Template]] = {
     SymTensor: _tensor, Number: _number, int: _python_number, float: _python_number, tuple: _tuple, slice: _slice,
     SymList: _list, SymDict: _held, Instance: _held, Text: _text, Union: _union,
+    ExceptionValue: _exception,
     RunText: lambda context, value, general: Str(),
 }

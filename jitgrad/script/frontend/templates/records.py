@@ -7,12 +7,35 @@ from typing import Any
 
 from jitgrad.classes import dataclass
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.templates import run_lists
 from jitgrad.script.frontend.templates.alternatives import Static
 from jitgrad.script.frontend.templates.sequences import Items
 from jitgrad.script.frontend.templates.sizes import Sizer
 from jitgrad.script.frontend.templates.template import Clash, Compound, Template
-from jitgrad.script.frontend.values.values import UNBOUND, Instance, Part, RunPairs, SymDict, SymList
+from jitgrad.script.frontend.values.values import UNBOUND, ExceptionValue, Instance, Part, RunPairs, SymDict, SymList
 from jitgrad.script.graph.ir import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Failure(Compound):
+    """An exception of class `type`, by the templates of its arguments."""
+
+    type: type
+    items: tuple[Template, ...]
+
+    def __str__(self) -> str:
+        return f"a `{self.type.__name__}`"
+
+    def joined(self, other: Template, widen: Sizer) -> Template:
+        if not isinstance(other, Failure) or self.type is not other.type or len(self.items) != len(other.items):
+            raise Clash(f"{self} and {other}")
+        return self.of(tuple([x.join(y, widen) for x, y in zip(self.items, other.items, strict=True)]))
+
+    def lower(self, context: Context, value: Any) -> list[Value]:
+        return [x for t, v in zip(self.items, value.args, strict=True) for x in t.lower(context, v)]
+
+    def rebuild(self, context: Context, leaves: Iterator[Value]) -> ExceptionValue:
+        return ExceptionValue(self.type, tuple([t.rebuild(context, leaves) for t in self.items]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +107,9 @@ class Record(Compound):
 
     def enlist(self, context: Context, *values: Any) -> Template:
         contents = [self.content(context, v) for v in values]
+        if self.type is RunPairs:  # its lists hold copies, of known length too
+            for held in (h for c in contents for h in c.values() if isinstance(h, tuple)):
+                run_lists.mark(context, held)
         items = tuple([t.enlist(context, *(c.get(name) for c in contents))
                        for name, t in zip(self.names, self.items, strict=True)])
         return self if items == self.items else self.of(items)

@@ -143,33 +143,36 @@ def bound(context: Context, value: Any, error: type[Exception], text: str) -> An
     return without(context, value, UNBOUND)
 
 
-def certain(context: Context, value: Any, what: str, error: type[Exception] = TypeError) -> Any:
-    """A value known to be none of its static alternatives that are no references; `error` at run time where it is one.
+def certain(context: Context, value: Any, what: str, error: type[Exception] = TypeError, absent: tuple[type, ...] = ()
+            ) -> Any:
+    """A value known to be none of its static alternatives that are no references, or of those whose class is one of
+    `absent`; `error` at run time where it is one.
 
     `what` is the message; `{}` in it is the name of the type of what is there instead.
     """
     if not isinstance(value, Union):
         return value
-    missing = [s for s in value.statics if not refers(s) and type(s) is not complex]  # which has all operators
+    missing = [s for s in value.statics if not refers(s) and (
+        type(s) in absent if absent else type(s) is not complex)]  # which has all operators
     if value.inner is None and not any(isinstance(s, SymTensor) for s in value.statics):
         return value
-    absent: Any = False
+    wrong: Any = False
     for s in missing:
-        absent = numbers.either(context, absent, is_static(context, value, s))
+        wrong = numbers.either(context, wrong, is_static(context, value, s))
     if missing:
-        effects.emit(context, "check", numbers.negate(context, absent).value, error=error,
+        effects.emit(context, "check", numbers.negate(context, wrong).value, error=error,
                      template=(what.replace("{}", type(missing[0]).__name__),))
     for s in missing:
         value = without(context, value, s)
     return value
 
 
-def force(context: Context, value: Any, what: str, several: bool = False) -> Any:
+def force(context: Context, value: Any, what: str, several: bool = False, absent: tuple[type, ...] = ()) -> Any:
     """The run-time value of a union that an operation needs, or what the tensor holds that it is; else `certain`.
 
     `several`: the caller goes on with each of several tensors of other types.
     """
-    value = certain(context, value, what)
+    value = certain(context, value, what, absent=absent)
     if not isinstance(value, Union) or not any(isinstance(s, SymTensor) for s in value.statics):
         return value
     if _of_one_type(value):

@@ -278,7 +278,8 @@ def _inline(context: Context, node: Any, source: Any, fn: Any, outer: Frame | No
             source, node = decision.loop, decision.loop.node
     if source.scope is None:
         check_source(source, inlined=True)
-    bound = effects.guarded(context, lambda: bind(context, node, source.name, args, kwargs, defaults, kw_defaults))
+    bound = effects.guarded(context, lambda: bind(context, node, _qualified(source, fn, outer), args, kwargs, defaults,
+                                                  kw_defaults))
     frame = Frame(context.new_id(), source, fn, outer, context.span())
     for name, value in bound.items():
         context.state.values[(frame.id, name)] = value
@@ -299,6 +300,13 @@ def _inline(context: Context, node: Any, source: Any, fn: Any, outer: Frame | No
         return dispatch.after_call(context, result, consumer is not None) if context.tries else result
 
     return Generator(context, run) if frame.scope.yields else run(context)
+
+
+def _qualified(source: Source, fn: Any, outer: Frame | None) -> str:
+    """The `__qualname__` of a function."""
+    if fn is not None or outer is None:
+        return getattr(fn, "__qualname__", source.name)
+    return f"{_qualified(outer.source, outer.function, outer.outer)}.<locals>.{source.name}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,8 +343,9 @@ def bind(context: Context, node: Any, name: str, args: tuple[Any, ...], kwargs: 
     positional = [p.arg for p in (*a.posonlyargs, *a.args)]
     bound: dict[str, Any] = dict(zip(positional, args, strict=False))
     if len(args) > len(positional) and a.vararg is None:
-        raise TypeError(f"{name}() takes {len(positional)} positional argument{'s' * (len(positional) != 1)} but "
-                        f"{len(args)} were given")
+        least, n = len(positional) - len(defaults), len(positional)
+        raise TypeError(f"{name}() takes {f'from {least} to {n}' if defaults else n} positional argument"
+                        f"{'s' * (n != 1)} but {len(args)} {'was' if len(args) == 1 else 'were'} given")
     if a.vararg is not None:
         bound[a.vararg.arg] = tuple(args[len(positional):])
     only = {p.arg for p in a.posonlyargs}

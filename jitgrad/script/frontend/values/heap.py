@@ -193,7 +193,7 @@ class Heap:
     Attributes:
         leaves: tensors that may get a `.grad`.
         optional_grads: `.grad` of an input that could be None and is not: its slot.
-        borrowed: leaves that the script made in the memory of an input.
+        borrowed: leaves that the script made in the memory of another tensor -> that one.
         optional_sizes: sizes that only tensors have which may be missing.
         faces: of storages that are one memory, each with a history of its own: the other one, the path by which one of
             both is seen in the other, and whether that is the other one.
@@ -201,7 +201,7 @@ class Heap:
 
     leaves: dict[Storage, None] = field(default_factory=dict)
     optional_grads: dict[Storage, Any] = field(default_factory=dict)
-    borrowed: dict[Storage, None] = field(default_factory=dict)
+    borrowed: dict[Storage, Storage] = field(default_factory=dict)
     optional_sizes: set[Symbol] = field(default_factory=set)
     faces: dict[Storage, list[tuple[Storage, Path, bool]]] = field(default_factory=dict)
 

@@ -24,7 +24,7 @@ from jitgrad.script.frontend.templates import pools, run_lists
 from jitgrad.script.frontend.templates.unions import bound, is_static, may_be, undecided, without
 from jitgrad.script.frontend.values.objects import (MISSING, NamespaceKind, ObjectKind, bind, class_attribute,
                                                     delete_property, generated, get_property, has_rule, is_method,
-                                                    is_property, set_property, unfrozen)
+                                                    is_property, set_property, settable, unfrozen)
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import call, is_dynamic, register
 from jitgrad.script.frontend.values.strings import listed
@@ -102,7 +102,11 @@ def _dataclass(context: Context, made: Instance, args: Args, kwargs: dict[str, A
     """What the generated `__init__` of a dataclass does."""
     cls: Any = made.cls
     signature = inspect.signature(cls)
-    bound = guarded(context, lambda: signature.bind(*args, **kwargs)).arguments
+    try:
+        bound = signature.bind(*args, **kwargs).arguments
+    except TypeError:  # as its `__init__` says it
+        guarded(context, lambda: cls.__init__(*[None] * (1 + len(args)), **dict.fromkeys(kwargs)))
+        raise
     items: dict[str, Any] = {}
     for field in dataclasses.fields(cls):
         if field.init and field.name in bound:
@@ -192,6 +196,7 @@ class InstanceKind(ObjectKind):
             set_property(context, obj, name, attribute, value)
             return
         _writable(context, obj, f"cannot assign to field '{name}'")
+        settable(context, obj.cls, name)
         pools.write(context, obj, {**items_of(context, obj), name: value})
 
     def delete_attribute(self, context: Context, obj: Instance, name: str) -> None:

@@ -66,8 +66,8 @@ def binary(context: Context, op: str, a: Any, b: Any, checked: bool = True) -> A
     kinds, row = (kind_of(a), kind_of(b)), NUMBERS[f"num.{op}"]
     if row.family == "bitwise":
         if float in kinds or object in kinds:
-            raise TypeMismatch(f"unsupported operand types for {row.infix}: `{kinds[0].__name__}` and "
-                               f"`{kinds[1].__name__}`", context.span())
+            said = f"unsupported operand type(s) for {row.infix}: '{kinds[0].__name__}' and '{kinds[1].__name__}'"
+            raise effects.mistake(context, said, TypeMismatch(said, context.span()))
         return _emit(context, f"num.{op}", a, b, checked=bool(row.raises))
     if op == "pow":
         return _power(context, a, b, kinds)
@@ -156,16 +156,16 @@ def unary(context: Context, op: str, a: Any) -> Any:
     if not isinstance(a, Number):
         return operator_of(op)(a)
     size = a.size
-    if size is not None:
-        if op == "neg":
-            return size_number(-size)
-        if op in ("pos", "abs") and context.sizes.at_least(size, 0):
-            return a
+    if size is not None and op == "neg":
+        return size_number(-size)
+    if size is not None and op in ("pos", "abs") and context.sizes.at_least(size, 0):
+        return a
     if op == "pos":
         return cast(context, a, int) if a.number_type is bool else a
     if op == "invert":
         if a.number_type is float or a.number_type is object:
-            raise TypeMismatch("bad operand type for unary ~: `float`", context.span())
+            raise effects.mistake(context, said := "bad operand type for unary ~: 'float'",
+                                  TypeMismatch(said, context.span()))
         return _emit(context, "num.invert", a, checked=False)
     return _emit(context, f"num.{op}", a, checked=a.number_type is not float)
 

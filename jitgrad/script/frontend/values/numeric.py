@@ -1,5 +1,6 @@
 """Numbers of the run as values; what is computed with them is in `numbers.py`."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from jitgrad.errors import TypeMismatch, UnsupportedCall
@@ -21,7 +22,10 @@ class NumberKind(Kind):
     dynamic = True
     rank = 2
     methods: ClassVar[Methods] = {
-        "is_integer": lambda cx, obj: numbers.compare(cx, "eq", numbers.binary(cx, "mod", obj, 1.0), 0.0)}
+        "is_integer": lambda cx, obj: numbers.compare(cx, "eq", numbers.binary(cx, "mod", obj, 1.0), 0.0),
+        "conjugate": lambda cx, obj: numbers.unary(cx, "pos", obj),
+        "bit_length": lambda cx, obj: numbers.exact(cx, "bit_length", numbers.cast(cx, obj, int)),
+        "bit_count": lambda cx, obj: numbers.exact(cx, "bit_count", numbers.cast(cx, obj, int))}
 
     def class_of(self, obj: Number) -> type:
         return obj.number_type
@@ -46,13 +50,15 @@ class NumberKind(Kind):
         return sig.Output(results.output(obj.value))
 
     def text(self, context: Context, obj: Number, conversion: str, spec: str) -> list[Any]:
+        if spec and obj.number_type is not object:  # which values of a type take, or none does
+            guarded(context, lambda: format("1" if conversion else obj.number_type(1), spec))
         return [(obj, conversion, spec)]
 
     def unary(self, context: Context, op: str, obj: Number) -> Any:
         return guarded(context, lambda: numbers.unary(context, op, obj))
 
     def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
-        if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
+        if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS) and op != "matmul":
             return guarded(context, lambda: numbers.binary(context, op, a, b))
         return NotImplemented
 
@@ -65,10 +71,17 @@ class NumberKind(Kind):
         number, other = (a, b) if isinstance(a, Number) else (b, a)
         if number.number_type is bool and isinstance(other, bool):
             return number if other else numbers.negate(context, number)
+        if bool in _classes(number) and isinstance(other, bool):
+            raise numbers.type_unknown(context)
         return a is b
 
     def get_attribute(self, context: Context, obj: Number, name: str) -> Any:
-        if name in self.methods and obj.number_type is not float:
+        kinds = _classes(obj)
+        if name in _PARTS and all(hasattr(kind, name) for kind in kinds):
+            if len(kinds) > 1:
+                raise numbers.type_unknown(context)
+            return _PARTS[name](context, obj)
+        if name in self.methods and not all(hasattr(kind, name) for kind in kinds):
             raise self.no_attribute(context, obj, name)
         return super().get_attribute(context, obj, name)
 
@@ -76,6 +89,13 @@ class NumberKind(Kind):
         if any(hasattr(kind, name) for kind in _classes(obj)):
             return UnsupportedCall(f"attribute `{name}` of {self.type_word(obj)}", context.span())
         return no_attribute(context, self.type_name(obj), name)
+
+
+#: attributes of numbers -> how they come about
+_PARTS: dict[str, Callable[[Context, Number], Any]] = {
+    "real": lambda cx, obj: numbers.unary(cx, "pos", obj), "numerator": lambda cx, obj: numbers.unary(cx, "pos", obj),
+    "denominator": lambda cx, obj: 1, "imag": lambda cx, obj: 0.0 if obj.number_type is float else 0,
+    "__class__": lambda cx, obj: obj.number_type}
 
 
 def _classes(number: Number) -> tuple[type, ...]:

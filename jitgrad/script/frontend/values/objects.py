@@ -275,9 +275,20 @@ def unfrozen(context: Context, cls: type, text: str) -> None:
         raise effects.raise_now(context, dataclasses.FrozenInstanceError, (text,))
 
 
+def settable(context: Context, cls: type, name: str) -> None:
+    """A class with `__slots__` alone raises where an attribute is assigned that is none of them."""
+    if name in getattr(cls, "__slots__", ()) or any("__dict__" in vars(c) or "_fields" in vars(c) for c in cls.__mro__):
+        return
+    attribute = class_attribute(cls, name)
+    if not isinstance(attribute, types.MemberDescriptorType):
+        said = f"has no attribute '{name}'" if attribute is MISSING else f"attribute '{name}' is read-only"
+        raise effects.raise_now(context, AttributeError, (f"'{cls.__name__}' object {said}",))
+
+
 def plain_rules(context: Context, cls: type, name: str) -> None:
     """That an object of the class, which the script did not make, holds under a name what was assigned to it."""
     unfrozen(context, cls, f"cannot assign to field '{name}'")
+    settable(context, cls, name)
     for rule in ("__setattr__", "__getattribute__"):
         if has_rule(cls, rule) and not getattr(cls, rule).__module__.startswith("jitgrad."):
             text = f"assignment to `{name}` of a `{cls.__name__}`, whose class has a `{rule}` of its own"

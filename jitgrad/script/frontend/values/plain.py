@@ -11,7 +11,8 @@ from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded, mistake
 from jitgrad.script.frontend.state.outside import Leaving
-from jitgrad.script.frontend.values.protocol import Kind, argument, is_dynamic, register, type_word
+from jitgrad.script.frontend.values.protocol import (Kind, argument, class_of, is_dynamic, register, truth, type_name,
+                                                     type_word)
 from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Number, Union, sequence
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), dtypes.dtype, slice, range, type(Ellipsis), device)
@@ -23,6 +24,9 @@ def static(context: Context, value: Any, what: str) -> Any:
     """`value`, which must be known now; a number that is known at entry is assumed from then on. Raises NotStatic."""
     if isinstance(value, Number) and (found := context.inputs.assumed(value)) is not None:
         return found
+    if "key" in what and class_of(value) in (list, dict, set):
+        said = f"unhashable type: '{type_name(value)}'"
+        raise mistake(context, said, TypeMismatch(said, context.span()))
     if is_dynamic(value):
         raise NotStatic(f"{what} must be known while compiling, but this is {type_word(value)}", context.span(),
                         hint="" if "key" not in what else "use a list or a tensor, which a run-time int can index")
@@ -34,6 +38,15 @@ def python_binary(context: Context, op: str, a: Any, b: Any) -> Any:
     if isinstance(a, _OPERANDS) and isinstance(b, _OPERANDS):
         return guarded(context, lambda: operator_of(op)(a, b))
     return NotImplemented
+
+
+class SizedKind(Kind):
+    """Run-time values with a length, of which none is false."""
+
+    dynamic = True
+
+    def truth(self, context: Context, obj: Any) -> Any:
+        return truth(context, self.length(context, obj))
 
 
 @register(*PLAIN)

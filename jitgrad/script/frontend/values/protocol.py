@@ -15,13 +15,17 @@ from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
-from jitgrad.script.frontend.state.handlers import Args, handler_of
+from jitgrad.script.frontend.state.handlers import Args, check_arguments, handler_of
 from jitgrad.script.frontend.state.outside import Leaving, Outside
-from jitgrad.script.frontend.values.values import Iterable, Method
+from jitgrad.script.frontend.values.values import Instance, Iterable, Method
 
 Methods = Mapping[str, Callable[..., Any]]
 #: how operators are written
 SYMBOLS = {"matmul": "@", "pos": "+", **{row.name: row.infix for row in NUMBERS.values()}}
+_SEQUENCES = (str, bytes, list, tuple)
+#: classes whose objects have an order among themselves alone, if any; that of numbers is one
+_ORDERED = (*_SEQUENCES, float, dict, type(None))
+_ORDERS = {bool: float, int: float}
 _CONVERT: dict[str, Callable[[Any], Any]] = {"": lambda v: v, "s": str, "r": repr, "a": ascii}
 
 
@@ -82,7 +86,17 @@ class Kind:
         method = self.methods.get(name)
         if method is None:
             raise self.no_attribute(context, obj, name)
-        return Method(name, lambda cx, args, kwargs: method(cx, obj, *args, **kwargs))
+        def asked(cx: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+            try:
+                return method(cx, obj, *args, **kwargs)
+            except TypeError as error:
+                here = error.__traceback__
+                if here is None or here.tb_next is not None:
+                    raise
+            found = getattr(self.class_of(obj)(), name)  # arguments that it does not take, as Python says it
+            return guarded(cx, lambda: found(*[None] * len(args), **dict.fromkeys(kwargs)))
+
+        return Method(name, asked)
 
     def callee(self, context: Context, obj: Any, name: str) -> Any:
         """What `obj.name(...)` calls: `obj.name`; which of several objects that is the call itself finds out."""
@@ -90,6 +104,8 @@ class Kind:
 
     def no_attribute(self, context: Context, obj: Any, name: str) -> Exception:
         """The refusal of an attribute that is not there, or not known."""
+        if not hasattr(self.class_of(obj), name):
+            return effects.no_attribute(context, self.type_name(obj), name)
         return UnsupportedCall(f"`{name}` of {self.type_word(obj)}", context.span())
 
     def has_attribute(self, context: Context, obj: Any, name: str) -> Any:
@@ -109,7 +125,7 @@ class Kind:
 
     def result(self, results: Leaving, obj: Any) -> sig.Result:
         """How the caller's object is made from what the graph gives."""
-        if self.is_dynamic(obj):
+        if self.is_dynamic(obj) or type(obj).__module__.startswith("jitgrad.script.frontend"):
             raise results.refusal(obj)
         return sig.Static(obj)
 
@@ -153,8 +169,11 @@ class Kind:
 
     def not_iterable(self, context: Context, obj: Any) -> Exception:
         """The refusal of a loop over it."""
-        return TypeMismatch(f"`{self.type_name(obj)}` cannot be iterated in a script", context.span(),
-                            hint="loop over a range, a tuple, a list, a ModuleList or a tensor")
+        refusal = TypeMismatch(f"`{self.type_name(obj)}` cannot be iterated in a script", context.span(),
+                               hint="loop over a range, a tuple, a list, a ModuleList or a tensor")
+        if any(hasattr(self.class_of(obj), name) for name in ("__iter__", "__getitem__")):
+            return refusal
+        return effects.mistake(context, f"'{self.type_name(obj)}' object is not iterable", refusal)
 
     def items(self, context: Context, obj: Any) -> list[Any] | None:
         """Its items; None where their number is known only at run time, and then none is taken."""
@@ -170,7 +189,10 @@ class Kind:
         """`item in obj`: a bool or a run-time one."""
         method = self.method(obj, "__contains__")
         if method is None:
-            raise UnsupportedCall(f"`in` with {self.type_word(obj)}", context.span())
+            refusal = UnsupportedCall(f"`in` with {self.type_word(obj)}", context.span())
+            if any(hasattr(self.class_of(obj), name) for name in ("__contains__", "__iter__", "__getitem__")):
+                raise refusal
+            raise effects.mistake(context, f"argument of type '{self.type_name(obj)}' is not iterable", refusal)
         return truth(context, call(context, method, obj, item))
 
     # --- calls -----------------------------------------------------------------------------------------------------
@@ -244,15 +266,6 @@ class Kind:
         return a is b
 
 
-class SizedKind(Kind):
-    """Run-time values with a length, of which none is false."""
-
-    dynamic = True
-
-    def truth(self, context: Context, obj: Any) -> Any:
-        return truth(context, self.length(context, obj))
-
-
 _KINDS: dict[type, Kind] = {}
 K = TypeVar("K", bound=type[Kind])
 P = ParamSpec("P")
@@ -305,15 +318,27 @@ def _verb(method: Callable[Concatenate[Any, Context, Any, P], R]) -> Callable[Co
     return verb
 
 
+def _item_verb(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The same of an index, which may be an object that says by `__index__` which number it is."""
+    verb = _verb(method)
+
+    def asked(context: Context, obj: Any, index: Any, *value: Any) -> Any:
+        if isinstance(index, Instance) and class_of(obj) in _SEQUENCES:
+            index = as_number(context, index, "__index__")
+        return verb(context, obj, index, *value)
+
+    return asked
+
+
 is_instance = _verb(Kind.is_instance)
 argument = _verb(Kind.argument)
 get_attribute = _verb(Kind.get_attribute)
 has_attribute = _verb(Kind.has_attribute)
 set_attribute = _verb(Kind.set_attribute)
 delete_attribute = _verb(Kind.delete_attribute)
-get_item = _verb(Kind.get_item)
-set_item = _verb(Kind.set_item)
-delete_item = _verb(Kind.delete_item)
+get_item = _item_verb(Kind.get_item)
+set_item = _item_verb(Kind.set_item)
+delete_item = _item_verb(Kind.delete_item)
 length = _verb(Kind.length)
 is_open = _verb(Kind.is_open)
 contains = _verb(Kind.contains)
@@ -354,7 +379,16 @@ def items_of(context: Context, obj: Any) -> list[Any]:
 def call(context: Context, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
     """`fn(*args, **kwargs)`."""
     handler = handler_of(fn)
-    return kind_of(fn).call(context, fn, args, kwargs) if handler is None else handler(context, args, kwargs)
+    if handler is None:
+        return kind_of(fn).call(context, fn, args, kwargs)
+    check_arguments(context, fn, args, kwargs)
+    return handler(context, args, kwargs)
+
+
+def as_number(context: Context, value: Any, *names: str) -> Any:
+    """What the first of these dunders gives that the value's class defines in Python; else the value."""
+    method = next((m for name in names if (m := kind_of(value).method(value, name)) is not None), None)
+    return value if method is None else call(context, method, value)
 
 
 def unary(context: Context, op: str, obj: Any) -> Any:
@@ -368,8 +402,22 @@ def binary(context: Context, op: str, a: Any, b: Any, sign: str = "") -> Any:
         result = kind.binary(context, op, a, b)
         if result is not NotImplemented:
             return result
-    raise effects.raise_now(context, TypeError, (
-        f"unsupported operand type(s) for {SYMBOLS[op]}{sign}: '{type_name(a)}' and '{type_name(b)}'",))
+    sequence = next((class_of(v) for v in (a, b) if class_of(v) in _SEQUENCES), None)
+    if op == "mul" and sequence is not None:
+        times = [as_number(context, v, "__index__") for v in (a, b)]
+        if times[0] is not a or times[1] is not b:
+            return binary(context, op, *times)
+    raise effects.raise_now(context, TypeError, (_unsupported(op, sign, a, b, sequence),))
+
+
+def _unsupported(op: str, sign: str, a: Any, b: Any, sequence: type | None) -> str:
+    """Python's complaint about two operands, of which one may be a sequence."""
+    first, second = type_name(a), type_name(b)
+    if op == "add" and sequence is not None and sequence is class_of(a):
+        return f'can only concatenate {first} (not "{second}") to {first}'
+    if op == "mul" and sequence is not None:
+        return f"can't multiply sequence by non-int of type '{second if sequence is class_of(a) else first}'"
+    return f"unsupported operand type(s) for {SYMBOLS[op]}{sign}: '{first}' and '{second}'"
 
 
 def in_place(context: Context, op: str, obj: Any, value: Any) -> Any:
@@ -390,6 +438,10 @@ def compare(context: Context, op: str, a: Any, b: Any) -> Any:
         return guarded(context, lambda: operator_of(op)(a, b))
     if op in ("eq", "ne"):
         return op == "ne"
+    orders = [_ORDERS.get(class_of(v), class_of(v)) for v in (a, b)]
+    if all(o in _ORDERED for o in orders) and (orders[0] is not orders[1] or orders[0] in (dict, type(None))):
+        raise effects.raise_now(context, TypeError, (
+            f"'{SYMBOLS[op]}' not supported between instances of '{type_name(a)}' and '{type_name(b)}'",))
     raise UnsupportedCall(f"comparison of {type_word(a)} with {type_word(b)}", context.span())
 
 

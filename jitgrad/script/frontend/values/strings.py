@@ -50,6 +50,8 @@ def joined(context: Context, parts: Sequence[Any]) -> Any:
 
 def _pieces(context: Context, value: Any, conversion: str, spec: Any) -> list[Any]:
     """The text of a value, in a format that may be a string of the run."""
+    if conversion and spec and is_dynamic(value) and not isinstance(value, Number):
+        value, conversion = joined(context, [(value, conversion, "")]), ""
     if not is_dynamic(spec):
         return text(context, value, conversion, spec)
     value = force(context, value, "text of None instead of '{}'")
@@ -185,6 +187,8 @@ def percent(context: Context, template: str, values: Any) -> Any:
     if not is_dynamic(values):
         context.ask(*values if isinstance(values, tuple) else (values,))
         return guarded(context, lambda: template % values)
+    if "%" in _PERCENT.sub("", template):
+        raise UnsupportedCall("this `%` format", context.span(), hint="use an f-string")
     named = contents.dict_of(context, values) if isinstance(values, SymDict) else None
     given = iter(values if isinstance(values, tuple) else (values,))
     parts: list[Any] = []
@@ -205,8 +209,6 @@ def percent(context: Context, template: str, values: Any) -> Any:
     parts.append(template[end:])
     if named is None and next(given, None) is not None:
         raise effects.raise_now(context, TypeError, ("not all arguments converted during string formatting",))
-    if "%" in _PERCENT.sub("", template):
-        raise UnsupportedCall("this `%` format", context.span(), hint="use an f-string")
     return joined(context, parts)
 
 

@@ -19,11 +19,14 @@ from jitgrad.script.frontend.values.strings import joined, parts_of
 from jitgrad.script.frontend.values.values import (HELD, Boxed, Iterable, Method, Number, SymList, SymTensor, Union,
                                                    is_entry, refers)
 
+#: an alternative that has no operators, items or attributes: that a value is not None is a check, not a branch
+_NONE = (type(None),)
+
 
 def _of_each(verb: Callable[..., Any], what: str = "") -> Callable[..., Any]:
     """The method that asks each alternative; with `what`, the value of the run, as `_of` does."""
     def method(self: Kind, context: Context, obj: Union, *args: Any) -> Any:
-        held = certain(context, obj, what) if what else obj
+        held = certain(context, obj, what, absent=_NONE) if what else obj
         return switch(context, held, lambda v: verb(context, v, *args))
     return method
 
@@ -92,7 +95,7 @@ class UnionKind(Kind):
         return Method(name, each)
 
     def iterate(self, context: Context, obj: Union) -> Iterable:
-        held = certain(context, obj, "'{}' object is not iterable")  # not what it holds: items may be written
+        held = certain(context, obj, "'{}' object is not iterable", absent=_NONE)  # not what it holds: that is written
         if not isinstance(held, Union):
             return protocol.iterate(context, held)
         length = switch(context, held, lambda v: protocol.iterate(context, v).length)
@@ -139,7 +142,7 @@ class UnionKind(Kind):
 
     def identical(self, context: Context, a: Any, b: Any) -> Any:
         union, other = (a, b) if isinstance(a, Union) else (b, a)
-        if isinstance(other, Union) or is_entry(other):
+        if isinstance(other, Union) or is_entry(other) or any(isinstance(s, Boxed) for s in union.statics):
             return switch(context, union, lambda v: protocol.identical(context, v, other))
         if is_dynamic(other) and not refers(other):
             raise NotStatic("`is` between values that are known only at run time", context.span())
@@ -187,11 +190,11 @@ def _attribute(context: Context, value: Any, name: str) -> Any:
 
 def _of(context: Context, obj: Union, what: str, operation: Callable[[Any], Any]) -> Any:
     """`operation` of the value of the run, a `TypeError` at run time where that is not there; of each where none is."""
-    return switch(context, certain(context, obj, what), operation)
+    return switch(context, certain(context, obj, what, absent=_NONE), operation)
 
 
 def _operands(context: Context, what: str, op: str, a: Any, b: Any) -> tuple[Any, Any]:
     """Two operands, of which a union is taken to hold its value of the run: Python's complaint if not."""
     first, second, symbol = f"'{type_name(a)}'", f"'{type_name(b)}'", SYMBOLS[op]
-    return (force(context, a, what.format(symbol, "'{}'", second), several=True),
-            force(context, b, what.format(symbol, first, "'{}'"), several=True))
+    return (force(context, a, what.format(symbol, "'{}'", second), several=True, absent=_NONE),
+            force(context, b, what.format(symbol, first, "'{}'"), several=True, absent=_NONE))

@@ -305,6 +305,20 @@ class Method:
         self.name, self.call = name, call
 
 
+class ExceptionValue:
+    """An exception that the script makes: class and arguments. `unknown`: why nobody can tell which one it is.
+
+    `made`: the object that an `__init__` written in Python has made of it. `changed`: attributes of it were set.
+    """
+
+    __slots__ = ("args", "changed", "cls", "made", "unknown")
+
+    def __init__(self, cls: type[BaseException], args: tuple[Any, ...], unknown: str = ""):
+        self.cls, self.args, self.unknown = cls, args, unknown
+        self.made: Instance | None = None
+        self.changed = False
+
+
 class Super:
     """`super()` inside a method."""
 

@@ -112,8 +112,7 @@ def _set_apart(context: Context, tensor: SymTensor, made: SymTensor, why: str) -
         known.faces.setdefault(storage, []).append((made.storage, tensor.path, True))
         known.faces.setdefault(made.storage, []).append((storage, tensor.path, False))
         versions.inherit(context, storage, made.storage)
-        if storage.input >= 0:
-            known.borrowed[made.storage] = None
+        known.borrowed[made.storage] = storage
 
 
 def writable(context: Context, tensor: SymTensor) -> None:

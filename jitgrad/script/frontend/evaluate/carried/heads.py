@@ -280,8 +280,14 @@ class Head(CopyingHead):
         return found
 
     def _awaited(self, key: Any) -> bool:
-        """Whether the consumer of a generator that is being evaluated reads a variable later."""
-        return any(key[0] == frame and key[1] in names for frame, names in self.context.waiting)
+        """Whether the consumer of a generator that is being evaluated, or a function around this one or that called it,
+        may read a variable later; of those that functions in them write too."""
+        around, frame = list(self.context.calls), self.context.frame.outer
+        while frame is not None:
+            around.append(frame)
+            frame = frame.outer
+        return any(key[0] == frame and key[1] in names for frame, names in self.context.waiting) or any(
+            key[0] == f.id and key[1] in f.scope.captured for f in around)
 
     def _known_outside(self, key: Any) -> bool:
         if isinstance(key, Storage):
