@@ -21,7 +21,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import jitgrad
 from jitgrad import config
@@ -153,7 +153,9 @@ Names = dict[str, list[str]]
 
 
 class Tiny:
-    """The program of a seed, by `program()`."""
+    """The program of a seed, by `program()`. `kinds`: of new variables, as often as they are there."""
+
+    expressions, statements, kinds = EXPRESSIONS, STATEMENTS, "ttilllrrLTRdDopusvvwN"
 
     def __init__(self, seed: int):
         self.random = random.Random(seed)
@@ -179,7 +181,7 @@ class Tiny:
                 return str(self.random.randrange(-1, 4))
             if sign == "$":
                 return self.random.choice(scope.get(kind) or [])  # IndexError: there is none
-            return self.filled(scope, EXPRESSIONS[kind], depth - 1)
+            return self.filled(scope, self.expressions[kind], depth - 1)
 
         shallow = templates if depth > 0 else [t for t in templates if "@" not in t]
         for template in self.random.sample(shallow, len(shallow)):
@@ -188,7 +190,7 @@ class Tiny:
         raise IndexError(f"nothing fits {templates}")
 
     def statement(self, scope: Names, depth: int, loop: bool, result: str) -> None:
-        templates = (*STATEMENTS, *LEAVE * 4) if loop else STATEMENTS
+        templates = (*self.statements, *LEAVE * 4) if loop else self.statements
         if self.tried and self.chance(0.3):
             templates = RAISING
         if result and self.chance(0.1):
@@ -196,8 +198,8 @@ class Tiny:
         self.line(depth, self.filled(scope, templates))
 
     def new(self, scope: Names, depth: int) -> None:
-        kind = self.random.choice("ttilllrrLTRdDopusvvwN")
-        text = self.filled(scope, EXPRESSIONS[kind])
+        kind = self.random.choice(self.kinds)
+        text = self.filled(scope, self.expressions[kind])
         name = self.fresh(kind)
         self.line(depth, f"{name} = {text}")
         for k in (kind, "m") if kind == "t" else (kind,):
@@ -266,7 +268,7 @@ class Tiny:
         if scope.get("l") and self.chance(0.5):
             self.line(2, f"{scope['l'][0]}.append(b)")
         self.block(inner, 2, self.random.randrange(1, 4), False, "a" if kind == "f" else "b")
-        self.line(2, f"return {self.filled(inner, EXPRESSIONS['t' if kind == 'f' else 'i'])}")
+        self.line(2, f"return {self.filled(inner, self.expressions['t' if kind == 'f' else 'i'])}")
         scope.setdefault(kind, []).append(name)
 
     def generator(self, scope: Names) -> None:
@@ -277,13 +279,14 @@ class Tiny:
             self.line(1, "@jitgrad.no_grad()")
         self.line(1, f"def {name}({'a, ' if kind == 'y' else ''}b):")
         if self.chance(0.3):
-            self.line(2, f"yield {self.filled(inner | {'i': ['n', 'b']}, EXPRESSIONS['t' if kind == 'y' else 'i'])}")
+            given = inner | {"i": ["n", "b"]}
+            self.line(2, f"yield {self.filled(given, self.expressions['t' if kind == 'y' else 'i'])}")
         self.line(2, "for k in range(b):")
         if kind == "y" and self.chance(0.5):
             self.line(3, "a = a * 0.5")
         if self.chance(0.3):
             self.line(3, self.filled(inner, ("if @c: return", "if @c: continue", "print(k)")))
-        self.line(3, f"yield {self.filled(inner, EXPRESSIONS['t' if kind == 'y' else 'i'])}")
+        self.line(3, f"yield {self.filled(inner, self.expressions['t' if kind == 'y' else 'i'])}")
         if kind == "Y" and self.chance(0.3):
             self.line(2, "yield from range(b)")
         scope.setdefault(kind, []).append(name)
@@ -308,6 +311,25 @@ class Tiny:
         more = self.random.sample(objects, min(2, len(objects))) if self.chance(0.4) else []
         self.line(1, f"return {', '.join([total, 'i0', *more])}")
         return "\n".join(self.lines) + "\n"
+
+
+class Memory(Tiny):
+    """Programs about which tensors are one memory, and which history each has: few kinds of things, and many writes."""
+
+    kinds = "tttttTr"
+    expressions: ClassVar[dict[str, tuple[str, ...]]] = {
+        "i": ("n", "#"), "c": ("flag", "n > 1", "n == 0"), "T": ("[@t, @t]",), "r": ("Node(@t)",),
+        "t": ("$t.detach()", "$t.detach()", "$t.detach()[:]", "$t.data", "$t.view(-1)", "$t * 2", "$t.clone()", "$t[:]",
+              "$t", "$t", "$t if @c else $t", "($t, $t)[n % 2]", "$r.h", "$T[0]", "$T[n % 2]")}
+    statements = (
+        "$m.copy_(@t)", "$m += @t", "$m[0] = $t[1]", "$m.mul_(@t)", "$m.zero_()", "$m[1] += 2", "$m.detach().add_(@t)",
+        "$m, $m = $m, $m", "$m, $m = $m, $m", "$m = @t", "$m = @t", "$T[0], $T[1] = $T[1], $T[0]",
+        "$T[n % 2].copy_(@t)", "$T[0] += @t", "$T[0] = @t", "$r.h.mul_(@t)", "$r.h = @t")
+
+    def function(self, scope: Names) -> None:
+        pass
+
+    generator = function
 
 
 # --- comparing ------------------------------------------------------------------------------------------------------
@@ -345,7 +367,7 @@ def observed(function: Callable[..., Any], n: int, flag: bool, kept: list[Any]) 
     except ScriptError as error:
         return "refused", f"{type(error).__name__}: {error.message}", str(error)
     except ERRORS as error:
-        said = re.sub(r"at version \d+; expected version \d+", "", str(error))
+        said = re.sub(r"(, which is output \d of \w+,)? is at version \d+; expected version \d+", "", str(error))
         return printed.getvalue(), f"{type(error).__name__}: {said}"
     return printed.getvalue(), result, [shown(g, {}) for g in (x.grad, y.grad)], (x.tolist(), y.tolist())
 
@@ -397,11 +419,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--memory", action="store_true", help="programs about memory and histories alone")
     args = parser.parse_args()
+    family = Memory if args.memory else Tiny
     refused: Counter[str] = Counter()
     differ = 0
     for seed in range(args.seed, args.seed + args.count):
-        source, verified = Tiny(seed).program(), seed % 4 == 0
+        source, verified = family(seed).program(), seed % 4 == 0
         problem, why = check(source, verified)
         if why:
             refused[re.sub(r"`.*?`|\d+", "_", why)] += 1

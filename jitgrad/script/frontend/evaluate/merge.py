@@ -202,7 +202,7 @@ def _differing(context: Context, condition: Value, sides: list[_Side], live: fro
             merged.values.pop(key, None)
             continue
         a, b = locations.fetch(context, first, key), locations.fetch(context, second, key)
-        if a is b or (isinstance(a, SymTensor) and isinstance(b, SymTensor) and heap.same_reference(a, b)):
+        if a is b or (isinstance(a, SymTensor) and isinstance(b, SymTensor) and heap.same_tensor(a, b)):
             merged.values[key] = a
         elif (a is True and b is False) or (a is False and b is True):
             number = numbers.wrap(context, condition)
@@ -374,7 +374,7 @@ def _joined(context: Context, key: Any, a: Any, b: Any, widen: Widener, first: S
 
 def _refine(context: Context, t: Template, a: Any, b: Any, first: State, second: State) -> Template:
     """A joined template in which items that are one object on both sides stay it."""
-    if isinstance(a, SymTensor) and isinstance(b, SymTensor) and heap.same_reference(a, b):
+    if isinstance(a, SymTensor) and isinstance(b, SymTensor) and heap.same_tensor(a, b):
         return Same(a)
     if isinstance(t, Items):
         one = first.values.get(a) if isinstance(a, SymList) else a

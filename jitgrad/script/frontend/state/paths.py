@@ -31,6 +31,11 @@ def mapped(path: Path, change: Callable[[Any], Any]) -> Path:
                   for op, attrs in path])
 
 
+def same_calls(a: Path, b: Path) -> bool:
+    """Whether the steps of a path that detach are those of another one, as far as both go."""
+    return all(m is n for (op, m), (_, n) in zip(a, b, strict=False) if op == "detach")
+
+
 def apply_view(context: Context, value: Value, op: str, attrs: Mapping[str, Any]) -> Value:
     """One view op on a value, emitted once per scope."""
     if op == "alias":

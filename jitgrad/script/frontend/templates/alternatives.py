@@ -302,7 +302,7 @@ def same_static(a: Any, b: Any) -> bool:
     if isinstance(a, float):
         return repr(a) == repr(b)
     if isinstance(a, SymTensor):
-        return heap.same_reference(a, b) and a.copied is b.copied
+        return heap.same_tensor(a, b) and a.copied is b.copied
     return isinstance(a, (slice, range)) and repr(a) == repr(b)
 
 

@@ -12,7 +12,9 @@ from jitgrad.script.frontend.templates.alternatives import Static
 from jitgrad.script.frontend.templates.sequences import Items
 from jitgrad.script.frontend.templates.sizes import Sizer
 from jitgrad.script.frontend.templates.template import Clash, Compound, Template
-from jitgrad.script.frontend.values.values import UNBOUND, ExceptionValue, Instance, Part, RunPairs, SymDict, SymList
+from jitgrad.script.frontend.values import heap
+from jitgrad.script.frontend.values.values import (UNBOUND, ExceptionValue, Instance, Part, RunPairs, SymDict, SymList,
+                                                   SymTensor)
 from jitgrad.script.graph.ir import Value
 
 
@@ -107,9 +109,10 @@ class Record(Compound):
 
     def enlist(self, context: Context, *values: Any) -> Template:
         contents = [self.content(context, v) for v in values]
-        if self.type is RunPairs:  # its lists hold copies, of known length too
-            for held in (h for c in contents for h in c.values() if isinstance(h, tuple)):
-                run_lists.mark(context, held)
+        if self.type is RunPairs:  # its lists hold copies, of known length too: of what is seen elsewhere
+            for v in [v for c in contents for h in c.values() if isinstance(h, tuple) for v in h]:
+                if not isinstance(v, SymTensor) or heap.places(context, v.storage) > 1:
+                    run_lists.mark(context, v)
         items = tuple([t.enlist(context, *(c.get(name) for c in contents))
                        for name, t in zip(self.names, self.items, strict=True)])
         return self if items == self.items else self.of(items)

@@ -13,7 +13,7 @@ from jitgrad.ops.tensorbase import Size as Shape, TensorBase
 from jitgrad.ops.types import OptionalType, TensorType, short_name
 from jitgrad.script.frontend.state import dispatch, layout, versions
 from jitgrad.script.frontend.state.context import LAYOUT, Context, Restart, current
-from jitgrad.script.frontend.state.paths import ITEM, Path, apply_view, marks, paths_equal
+from jitgrad.script.frontend.state.paths import ITEM, Path, apply_view, marks, paths_equal, same_calls
 from jitgrad.script.frontend.values.symnumbers import size_number
 from jitgrad.script.graph.ir import Block, Value
 
@@ -127,7 +127,7 @@ class SymTensor(TensorBase["SymTensor"]):
 
     def detach(self) -> SymTensor:
         """The same memory without history."""
-        return view(current(), self, "detach", {}, self.type_)
+        return view(current(), self, "detach", _call(current()), self.type_)
 
     def _refused(self, what: str) -> UnsupportedCall:
         return UnsupportedCall(f"`{what}` of a tensor of a script", current().span(),
@@ -179,6 +179,10 @@ class SymTensor(TensorBase["SymTensor"]):
     __hash__ = object.__hash__
 
 
+#: the attributes of the step that a view has which is made while nothing is recorded, known by their identity
+UNRECORDED: dict[str, Any] = {}
+
+
 def tensor_word(type_: TensorType) -> str:
     """A tensor's type with the sizes of the first call: `f32[3, 4]`; `?` where it is known only at run time."""
     sizes = current().sizes
@@ -195,6 +199,7 @@ class Heap:
         optional_grads: `.grad` of an input that could be None and is not: its slot.
         borrowed: leaves that the script made in the memory of another tensor -> that one.
         optional_sizes: sizes that only tensors have which may be missing.
+        calls: in loops, by the expression that detaches: the attributes of the step, which tell calls apart.
         faces: of storages that are one memory, each with a history of its own: the other one, the path by which one of
             both is seen in the other, and whether that is the other one.
     """
@@ -203,6 +208,7 @@ class Heap:
     optional_grads: dict[Storage, Any] = field(default_factory=dict)
     borrowed: dict[Storage, Storage] = field(default_factory=dict)
     optional_sizes: set[Symbol] = field(default_factory=set)
+    calls: dict[Any, dict[str, Any]] = field(default_factory=dict)
     faces: dict[Storage, list[tuple[Storage, Path, bool]]] = field(default_factory=dict)
 
 
@@ -264,6 +270,28 @@ def current_value(context: Context, storage: Storage) -> Value:
     return versions.of(context).same(apply_view(context, value, "opt.get", {"known": True}), value)
 
 
+def _call(context: Context) -> dict[str, Any]:
+    """The attributes of a step that detaches: one call's own; that of a loop's body is the same in all iterations."""
+    return of(context).calls.setdefault(context.node, {}) if context.bodies_open else {}
+
+
+def places(context: Context, storage: Storage) -> int:
+    """How many variables and containers refer to a storage."""
+    seen = False
+
+    def look(value: Any, steps: Any) -> Any:
+        nonlocal seen
+        seen |= isinstance(value, SymTensor) and value.storage is storage
+        return value
+
+    count = 0
+    for held in context.state.values.values():
+        seen = False
+        dispatch.replace_references(held, look)
+        count += seen
+    return count
+
+
 def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], type_: TensorType) -> SymTensor:
     """A tensor that shares memory with `tensor`."""
     same = op == "expand" and type_.ndim == tensor.ndim and all(map(context.sizes.equal, type_.dims, tensor.type_.dims))
@@ -271,7 +299,7 @@ def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], ty
         op, attrs = "alias", {}
     steps: Path = () if op == "alias" and tensor.path and tensor.path[-1][0] != "detach" else ((op, attrs),)
     if not context.grad and not tensor.is_detached and type_.dtype.is_floating_point:
-        steps = (*steps, ("detach", {}))  # made while nothing is recorded: it stays without history
+        steps = (*steps, ("detach", UNRECORDED))  # made while nothing is recorded: it stays without history
     copied = tensor.copied
     if op == "reshape" and not layout.surely_shares(context, tensor, type_.dims):
         shares = layout.shares(context, tensor, type_.dims) if LAYOUT in context.decisions and not copied else None
@@ -287,3 +315,8 @@ def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], ty
 def same_reference(a: SymTensor, b: SymTensor) -> bool:
     """Whether two tensors are the same memory seen in the same way."""
     return a.storage is b.storage and paths_equal(a.path, b.path)
+
+
+def same_tensor(a: SymTensor, b: SymTensor) -> bool:
+    """Whether they are that, and detached by the same calls: one of two may get a history that the other has not."""
+    return same_reference(a, b) and same_calls(a.path, b.path)

@@ -59,7 +59,9 @@ class UnionKind(Kind):
             return "Tensor"
         if obj.inner is not None and obj.inner.text is not None:
             return "str"
-        return obj.inner.kind.__name__ if isinstance(obj.inner, Num) else "Union"
+        if isinstance(obj.inner, Num):
+            return obj.inner.kind.__name__
+        return " or ".join(dict.fromkeys(map(type_name, obj.statics)))
 
     def type_word(self, obj: Union) -> str:
         return " or ".join([*map(type_word, obj.statics), *([str(obj.inner)] if obj.inner is not None else [])])

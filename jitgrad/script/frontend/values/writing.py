@@ -17,10 +17,14 @@ from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state import copies, dispatch, layout, versions
 from jitgrad.script.frontend.state.context import LAYOUT, Context, Restart
 from jitgrad.script.frontend.state.effects import raise_now
-from jitgrad.script.frontend.state.paths import apply_view, paths_equal, put
-from jitgrad.script.frontend.values.heap import Storage, SymTensor, current_value, new_tensor, of, read, shown, stored
+from jitgrad.script.frontend.state.paths import apply_view, paths_equal, put, same_calls
+from jitgrad.script.frontend.values.heap import (UNRECORDED, Storage, SymTensor, current_value, new_tensor, of, read,
+                                                 shown, stored)
 from jitgrad.script.graph.ir import Value
 
+#: why a storage may be the same memory as another one that is known: a face of it
+APART = "it is the memory of a detached tensor that has a history of its own"
+LEAF = "a leaf was made of it by `detach` and `requires_grad_`"
 _CLONE = "write `.clone()` where the tensor is made, so that it has memory of its own"
 
 
@@ -35,9 +39,10 @@ def write(context: Context, tensor: SymTensor, value: Value) -> SymTensor:
     if storage.inference and not context.inference:
         raise raise_now(context, RuntimeError, (INFERENCE,))
     base = current_value(context, storage)
-    if context.grad and tensor.unrecorded and (context.has_history(base) or context.has_history(value)):
-        raise raise_now(context, RuntimeError, (NO_GRAD_VIEW,))
     recorded = context.grad and not tensor.is_detached
+    if context.grad and tensor.unrecorded and (context.has_history(value) or (
+            context.has_history(base) and all(op != "detach" or attrs is UNRECORDED for op, attrs in tensor.path))):
+        raise raise_now(context, RuntimeError, (NO_GRAD_VIEW,))
     if recorded and (storage.requires_grad or storage.of_leaf):
         raise leaf_written(context, bool(tensor.path))
     apart = None
@@ -57,7 +62,7 @@ def write(context: Context, tensor: SymTensor, value: Value) -> SymTensor:
     if apart is None:
         return tensor
     made = new_tensor(context, apart)
-    _set_apart(context, root, made, "it is the memory of a detached tensor that has a history of its own")
+    _set_apart(context, root, made, APART)
     return SymTensor(made.storage, tensor.path[len(root.path):], tensor.type_)
 
 
@@ -108,7 +113,7 @@ def _set_apart(context: Context, tensor: SymTensor, made: SymTensor, why: str) -
     storage, known = tensor.storage, of(context)
     copies.identify(context, tensor)
     if renamed(context, tensor, made, views=True) or storage.input >= 0:
-        storage.alias = made.storage.alias = why
+        storage.alias = made.storage.alias = storage.alias or why
         known.faces.setdefault(storage, []).append((made.storage, tensor.path, True))
         known.faces.setdefault(made.storage, []).append((storage, tensor.path, False))
         versions.inherit(context, storage, made.storage)
@@ -119,7 +124,7 @@ def writable(context: Context, tensor: SymTensor) -> None:
     """Refuse a write to memory of which not all names are known."""
     storage = tensor.storage
     copies.written(context, storage)
-    if storage.alias and not _all_there(context, storage):
+    if storage.alias and not (storage.alias in (APART, LEAF) and _all_there(context, storage)):
         raise UnsupportedCall(f"this in-place write may or may not change another tensor: {storage.alias}",
                               context.span(), hint=_CLONE)
     if storage in layout.of(context).doubtful:
@@ -130,10 +135,14 @@ def writable(context: Context, tensor: SymTensor) -> None:
 
 
 def _all_there(context: Context, storage: Storage, since: Storage | None = None) -> bool:
-    """Whether all that share a storage's memory are known, and hold something here."""
+    """Whether all that share a storage's memory are known, hold something here, and have no copies."""
     others = of(context).faces.get(storage, ())
-    return bool(others) and all(other is since or (_is_there(context, other) and _all_there(context, other, storage))
-                                for other, *_ in others)
+    for other, *_ in others:
+        if other is not since:
+            copies.written(context, other)
+            if not _is_there(context, other) or not _all_there(context, other, storage):
+                return False
+    return bool(others)
 
 
 def _is_there(context: Context, storage: Storage) -> bool:
@@ -165,7 +174,7 @@ def require_grad(context: Context, tensor: SymTensor, requires_grad: bool) -> Sy
     if requires_grad and tensor.path and all(op == "detach" for op, _ in tensor.path):
         leaf = new_tensor(context, read(context, tensor))
         require_grad(context, leaf, True)
-        _set_apart(context, tensor, leaf, "a leaf was made of it by `detach` and `requires_grad_`")
+        _set_apart(context, tensor, leaf, LEAF)
         return leaf
     copies.identify(context, tensor)
     if tensor.path or storage.input >= 0:
@@ -189,15 +198,16 @@ def require_grad(context: Context, tensor: SymTensor, requires_grad: bool) -> Sy
 def renamed(context: Context, tensor: SymTensor, other: SymTensor, views: bool = False) -> bool:
     """Put `other` in place of `tensor` wherever that is; whether its memory is shown in another way somewhere.
 
-    `views`: its views become those of `other`.
+    `views`: its views become those of `other`. Refused where what a call of `detach` makes in several iterations cannot
+    be told apart.
     """
-    elsewhere, length = False, len(tensor.path)
+    elsewhere, length, places = False, len(tensor.path), 0
 
     def changed(value: Any, steps: Any) -> Any:
         nonlocal elsewhere
         if not isinstance(value, SymTensor) or value.storage is not tensor.storage:
             return value
-        if paths_equal(value.path[:length], tensor.path) and _same_calls(value, tensor):
+        if paths_equal(value.path[:length], tensor.path) and same_calls(tensor.path, value.path):
             if len(value.path) == length and value.copied is tensor.copied:
                 return other
             if views:
@@ -209,12 +219,12 @@ def renamed(context: Context, tensor: SymTensor, other: SymTensor, views: bool =
     state = context.state.values
     for key, value in list(state.items()):
         state[key] = dispatch.replace_references(value, changed)
+        places += state[key] is not value
+    again = of(context).calls.values()
+    if views and places > 1 and any(attrs is a for _, attrs in tensor.path for a in again):
+        raise UnsupportedCall("an in-place write of what has a history to one of the tensors that iterations of a loop "
+                              "have detached from the same one", context.span(), hint=_CLONE)
     return elsewhere
-
-
-def _same_calls(value: SymTensor, tensor: SymTensor) -> bool:
-    """Whether the steps that detach `tensor` are those of `value`, and not of another call of `detach`."""
-    return all(a is b for (op, a), (_, b) in zip(tensor.path, value.path, strict=False) if op == "detach")
 
 
 def leaf_written(context: Context, view_of: bool) -> Exception:
