@@ -369,7 +369,8 @@ def observed(function: Callable[..., Any], n: int, flag: bool, kept: list[Any]) 
     except ERRORS as error:
         said = re.sub(r"(, which is output \d of \w+,)? is at version \d+; expected version \d+", "", str(error))
         return printed.getvalue(), f"{type(error).__name__}: {said}"
-    return printed.getvalue(), result, [shown(g, {}) for g in (x.grad, y.grad)], (x.tolist(), y.tolist())
+    gradients = [shown(t.grad if t.is_leaf else None, {}) for t in (x, y)]
+    return printed.getvalue(), result, gradients, (x.tolist(), y.tolist())
 
 
 @contextlib.contextmanager

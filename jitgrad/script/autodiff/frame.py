@@ -41,6 +41,13 @@ class Context:
         self._free: dict[Node, dict[Symbol, None]] = {}
         self._dim_symbols: dict[Dim, tuple[Symbol, ...]] = {}
 
+    def save(self, block: Block, v: Value) -> tuple[Value, tuple[Symbol, ...]]:
+        """`Amendments.save`; what holds a condition of all iterations, or of one side, is a condition too."""
+        out, binds = self.amend.save(block, v)
+        if v in self.conditions:
+            self.conditions.add(out)
+        return out, binds
+
     def symbols_of(self, parts: Iterable[Any]) -> Iterable[Symbol]:
         """The symbols in sizes, among other things and in tuples of these."""
         for size in parts:

@@ -114,7 +114,7 @@ class BranchFrame(Mirror):
 
     def output(self, v: Value) -> Value:
         """The output of the forward `if` that holds `v`."""
-        out, binds = self.context.amend.save(self.block, v)
+        out, binds = self.context.save(self.block, v)
         for symbol in binds:
             self.around.adopt(symbol)
         return out
@@ -206,7 +206,7 @@ class LoopFrame(Mirror):
                 param, out = shifted[v]
                 self.shifted.append((self.parent.fetch(out), image, self.saved[param]))
                 continue
-            seq, _ = amend.save(self.block, v)
+            seq, _ = self.context.save(self.block, v)
             raw, bound = self.arrival(v, image)
             self.sequences.append(self.parent.fetch(seq))
             self.seq_params.append(raw)

@@ -28,14 +28,16 @@ from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import NUMBERS, Context, State
 from jitgrad.script.graph.ir import Block, Value
 
-#: the attributes of the view `.data`, known by their identity
-DATA: dict[str, Any] = {}
 #: how many operations one that works in place may be made of: what these save of its memory eager copies first
 STEPS = 16
 #: the number of what is no save: how often memory was written
 COUNT = 0
 #: an execution and a version plus 1 are one number: the former is so often in it
 EXECUTION = 2 ** 31
+
+
+class Data(dict[str, Any]):
+    """The attributes of a step that is `.data`: none."""
 
 
 @dataclass(slots=True)
@@ -204,7 +206,7 @@ def of(context: Context) -> Versions:
 
 def is_data(tensor: Any) -> bool:
     """Whether it is a tensor that `.data` has made, or a view of one."""
-    return any(attrs is DATA for _, attrs in tensor.path)
+    return any(isinstance(attrs, Data) for _, attrs in tensor.path)
 
 
 def written(context: Context, tensor: Any) -> None:
@@ -309,7 +311,7 @@ def put(context: Context, storage: Any, site: int, value: Any) -> None:
 def _is_array(one: Any, other: Any) -> bool:
     """Whether two tensors surely have the very same array in eager."""
     return one is other or (one.storage is other.storage and all(
-        op == "detach" and attrs is not DATA for op, attrs in (*one.path, *other.path)))
+        op == "detach" and not isinstance(attrs, Data) for op, attrs in (*one.path, *other.path)))
 
 
 def _is_zero(value: Any) -> bool:

@@ -127,7 +127,7 @@ class SymTensor(TensorBase["SymTensor"]):
 
     def detach(self) -> SymTensor:
         """The same memory without history."""
-        return view(current(), self, "detach", _call(current()), self.type_)
+        return view(current(), self, "detach", own_attributes(current()), self.type_)
 
     def _refused(self, what: str) -> UnsupportedCall:
         return UnsupportedCall(f"`{what}` of a tensor of a script", current().span(),
@@ -270,9 +270,9 @@ def current_value(context: Context, storage: Storage) -> Value:
     return versions.of(context).same(apply_view(context, value, "opt.get", {"known": True}), value)
 
 
-def _call(context: Context) -> dict[str, Any]:
+def own_attributes(context: Context, kind: type[dict[str, Any]] = dict) -> dict[str, Any]:
     """The attributes of a step that detaches: one call's own; that of a loop's body is the same in all iterations."""
-    return of(context).calls.setdefault(context.node, {}) if context.bodies_open else {}
+    return of(context).calls.setdefault(context.node, kind()) if context.bodies_open else kind()
 
 
 def places(context: Context, storage: Storage) -> int:
