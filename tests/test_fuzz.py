@@ -108,7 +108,7 @@ def test_every_mode_sees_a_difference(mode: str, monkeypatch: pytest.MonkeyPatch
     assert compare.check_source(source, "wrong", False, cases, (mode,)).problem.startswith(f"{mode}, arguments")
 
 
-TINY, TINY_COUNT, TINY_CHUNK = 3000, 200, 20
+TINY, TINY_COUNT, TINY_CHUNK = 4000, 200, 20
 
 
 @pytest.mark.sampled("random programs")
