@@ -80,7 +80,7 @@ def _abs(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 @handles(round)
 def _round(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     digits = args[1] if len(args) > 1 else kwargs.get("ndigits")
-    value = args[0]
+    value = unions.force(context, args[0], "type {} doesn't define __round__ method")
     if isinstance(value, SymTensor):
         raise effects.raise_now(context, TypeError, ("type Tensor doesn't define __round__ method",))
     found = _of_its_own(context, "__round__", value, *(() if digits is None else (digits,)))

@@ -18,6 +18,7 @@ The first two go with the memory wherever branches and iterations bring memory t
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -309,9 +310,11 @@ def put(context: Context, storage: Any, site: int, value: Any) -> None:
 
 
 def _is_array(one: Any, other: Any) -> bool:
-    """Whether two tensors surely have the very same array in eager."""
-    return one is other or (one.storage is other.storage and all(
-        op == "detach" and not isinstance(attrs, Data) for op, attrs in (*one.path, *other.path)))
+    """Whether two tensors surely have the very same array in eager: one is the other, or detached from it."""
+    if is_data(one) or is_data(other):
+        return one is other
+    views = [[attrs for op, attrs in t.path if op != "detach"] for t in (one, other)]
+    return one.storage is other.storage and len(views[0]) == len(views[1]) and all(map(operator.is_, *views))
 
 
 def _is_zero(value: Any) -> bool:
