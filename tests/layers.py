@@ -27,7 +27,7 @@ STOREYS = (
     ("script.graph",),
     ("amp", "autograd", "cuda", "func", "multiprocessing", "nn", "optim", "profiler", "serialization", "sparse",
      "utils"),
-    ("script.passes.dce",),
+    ("script.passes.dce",),  # a backward of some outputs is rid of dead code before it is known what it asks for
     ("script.autodiff",),
     ("script.passes",),
     ("kernels",),

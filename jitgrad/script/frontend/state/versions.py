@@ -243,13 +243,11 @@ def inherit(context: Context, storage: Any, made: Any) -> None:
 def moved(context: Context, storage: Any, to: Any) -> None:
     """Memory has another name from here on, and none of the old one."""
     known = of(context)
+    inherit(context, storage, to)
+    known.writes.pop(storage, None)
     for s in known.all_saves():
         if s.storage is storage:
             s.storage = to
-    if storage in known.writes:
-        known.writes[to] = known.writes.pop(storage)
-    for site, found in [*numbers(context, context.state, storage)]:
-        put(context, to, site, found)
 
 
 def save(context: Context, result: Value, tensor: Any, origin: str, operand: bool = True) -> None:

@@ -199,7 +199,7 @@ class Heap:
         optional_grads: `.grad` of an input that could be None and is not: its slot.
         borrowed: leaves that the script made in the memory of another tensor -> that one.
         optional_sizes: sizes that only tensors have which may be missing.
-        calls: in loops, by the expression that detaches: the attributes of the step, which tell calls apart.
+        detaching: in loops, by the expression that detaches: the attributes of the step, which tell calls apart.
         faces: of storages that are one memory, each with a history of its own: the other one, the path by which one of
             both is seen in the other, and whether that is the other one.
     """
@@ -208,7 +208,7 @@ class Heap:
     optional_grads: dict[Storage, Any] = field(default_factory=dict)
     borrowed: dict[Storage, Storage] = field(default_factory=dict)
     optional_sizes: set[Symbol] = field(default_factory=set)
-    calls: dict[Any, dict[str, Any]] = field(default_factory=dict)
+    detaching: dict[Any, dict[str, Any]] = field(default_factory=dict)
     faces: dict[Storage, list[tuple[Storage, Path, bool]]] = field(default_factory=dict)
 
 
@@ -272,7 +272,7 @@ def current_value(context: Context, storage: Storage) -> Value:
 
 def own_attributes(context: Context, kind: type[dict[str, Any]] = dict) -> dict[str, Any]:
     """The attributes of a step that detaches: one call's own; that of a loop's body is the same in all iterations."""
-    return of(context).calls.setdefault(context.node, kind()) if context.bodies_open else kind()
+    return of(context).detaching.setdefault(context.node, kind()) if context.bodies_open else kind()
 
 
 def places(context: Context, storage: Storage) -> int:

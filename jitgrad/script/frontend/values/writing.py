@@ -220,7 +220,7 @@ def renamed(context: Context, tensor: SymTensor, other: SymTensor, views: bool =
     for key, value in list(state.items()):
         state[key] = dispatch.replace_references(value, changed)
         places += state[key] is not value
-    again = of(context).calls.values()
+    again = of(context).detaching.values()
     if views and places > 1 and any(attrs is a for _, attrs in tensor.path for a in again):
         raise UnsupportedCall("an in-place write of what has a history to one of the tensors that iterations of a loop "
                               "have detached from the same one", context.span(), hint=_CLONE)
