@@ -131,6 +131,7 @@ def systems(program: Program, compiled: bool) -> dict[str, Callable[[], Run]]:
     """Who runs a program, by name; the first two are ours."""
     import jitgrad
 
+    jitgrad.set_flush_denormal(True)  # as XLA computes, always: for the others this is a mode of the thread
     found: dict[str, Callable[[], Run]] = {
         "jitgrad loss": lambda: torch_like(jitgrad, program, jitgrad.script),
         "jitgrad step": lambda: torch_like(jitgrad, program, jitgrad.script, whole=True),
@@ -140,6 +141,7 @@ def systems(program: Program, compiled: bool) -> dict[str, Callable[[], Run]]:
     except ImportError:
         print("torch is not installed (pip install 'jitgrad[peers]')", file=sys.stderr)
     else:
+        torch.set_flush_denormal(True)
         found["torch eager"] = lambda: torch_like(torch, program, lambda f: f)
         found["torch.jit.script"] = lambda: torch_like(torch, program, torch.jit.script)
         if compiled:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from jitgrad._higher_order_ops import cond as cond, while_loop as while_loop
     from jitgrad._namespace import *
     from jitgrad.amp import GradScaler as GradScaler
+    from jitgrad.codegen.run.modes import set_flush_denormal as set_flush_denormal
     from jitgrad.codegen.run.threads import (get_num_interop_threads as get_num_interop_threads,
                                              get_num_threads as get_num_threads,
                                              set_num_interop_threads as set_num_interop_threads,
@@ -75,6 +76,7 @@ _LATE = {"save": "serialization", "load": "serialization", "eager_mode": "script
                           "pairwise_distance", "pca_lowrank", "pdist", "poisson_nll_loss", "rms_norm", "rrelu",
                           "rrelu_", "svd_lowrank", "triplet_margin_loss"),
                          "nn.functional.of_torch"),
+         "set_flush_denormal": "codegen.run.modes",
          **dict.fromkeys(("get_num_threads", "set_num_threads", "get_num_interop_threads", "set_num_interop_threads"),
                          "codegen.run.threads")}
 

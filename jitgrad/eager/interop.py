@@ -107,13 +107,6 @@ def to_dlpack(tensor: Any) -> Any:
     return tensor.__dlpack__(max_version=(1, 0))
 
 
-def set_flush_denormal(mode: bool, /) -> bool:
-    """False: numbers too small for full precision are kept, whatever is asked for."""
-    if not isinstance(mode, bool):
-        raise RuntimeError(f"flush_denormal expects a bool, but got {type(mode).__name__}")
-    return False
-
-
 def set_warn_always(b: bool, /) -> None:
     """What `is_warn_always_enabled` answers. Warnings come each time anyway: Python's filters say which show."""
     global _warn_always
@@ -180,5 +173,5 @@ def set_rng_state(new_state: Any) -> None:
 complete(globals(), "torch")
 
 __all__ = ["as_tensor", "asarray", "finfo", "from_dlpack", "from_file", "get_rng_state", "iinfo", "initial_seed",
-           "is_warn_always_enabled", "manual_seed", "seed", "set_flush_denormal", "set_rng_state", "set_warn_always",
-           "to_dlpack", "typename"]
+           "is_warn_always_enabled", "manual_seed", "seed", "set_rng_state", "set_warn_always", "to_dlpack",
+           "typename"]

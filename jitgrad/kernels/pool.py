@@ -10,6 +10,7 @@ Chunks depend on sizes alone, never on the number of threads, and neither does w
 One job runs at a time. Its owner takes chunks like everybody else and, when none is left, waits for those that others
 took: never for somebody to show up. A second caller meanwhile runs its chunks one by one. Chunks are taken by
 exchanging one word, the job's number above that of the next chunk, so that who comes late takes none of another job.
+Who takes one computes floating-point numbers as the owner does (`modes.py`).
 Who finds nothing to do looks `SPINS` times, then sleeps. Threads are made by the first job that could use them.
 
 Where other processes need the processors, a thread may lose its own in the middle of a chunk, and the owner waits for
@@ -49,7 +50,7 @@ KERNEL, RANK, CUT, COST, UNIT, JOIN, PART, MOVES = range(8)
 MASK32 = (1 << 32) - 1
 
 # words of the state, those that are written together in a cache line of their own
-(CLAIM, FUNCTION, CONTEXT, COUNT, LENGTH, CHUNKS) = range(6)
+(CLAIM, FUNCTION, CONTEXT, COUNT, LENGTH, CHUNKS, MODES) = range(7)
 (DONE, WAITING) = range(8, 10)
 (EPOCH, SLEEPERS, STOP) = range(16, 19)
 (BUSY, WANTED, STARTED, READY, SKIP, SKIPS) = range(24, 30)
@@ -147,7 +148,7 @@ def jg_parallel(f: Native, function: V, context: V, count: V, length: V) -> None
         job = _get(f, EPOCH) + 1
         _set(f, CLAIM, job.shl(32) | MASK32)  # who is late finds no chunk while the words change
         for number, value in ((FUNCTION, function), (CONTEXT, context), (COUNT, count), (LENGTH, length),
-                              (CHUNKS, chunks), (DONE, 0)):
+                              (CHUNKS, chunks), (MODES, f.call("jg_modes", "i64", 1)), (DONE, 0)):
             _set(f, number, value)
         _set(f, CLAIM, job.shl(32))
         _set(f, EPOCH, job)
@@ -262,8 +263,9 @@ def jg_work(f: Native, job: V) -> V:
             stop()
         # read before the chunk is taken, which succeeds if no other job has begun since
         function, context = _get(f, FUNCTION, "ptr"), _get(f, CONTEXT, "ptr")
-        length, count = _get(f, LENGTH), _get(f, COUNT)
+        length, count, modes = _get(f, LENGTH), _get(f, COUNT), _get(f, MODES)
         with f.when(f.exchange(_word(f, CLAIM), claim, claim + 1)):
+            f.do("jg_compute_with", modes)
             begin = chunk * length
             f.run(function, context, begin, (begin + length).intrinsic("smin", count))
             taken.value = taken.value + 1

@@ -49,16 +49,18 @@ def compiled() -> tuple[bytes, list[str]]:
     """The library's object and the names in it, from the disk cache if there."""
     def make() -> bytes:
         from jitgrad.codegen.run import helpers  # seldom needed: the texts are large
-        from jitgrad.kernels import blocks as native_blocks, pool, products, runtime, transposes
+        from jitgrad.kernels import blocks as native_blocks, modes, pool, products, runtime, transposes
         from jitgrad.kernels.tiled import gemm
 
         machine = engine.host()
         vectors = machine.vector_bytes, machine.has_fma, machine.has_avx512
         text, exports = runtime.module_text(*vectors)
-        libraries = (helpers.LIBRARY, native_blocks.LIBRARY, pool.LIBRARY, products.LIBRARY, transposes.LIBRARY)
+        thread_modes = modes.library(machine.triple)
+        libraries = (helpers.LIBRARY, native_blocks.LIBRARY, thread_modes, pool.LIBRARY, products.LIBRARY,
+                     transposes.LIBRARY)
         names = [*exports, *[name for library in libraries for name in library.exports]]
-        texts = [text, helpers.LIBRARY.text(), native_blocks.text(), pool.text(machine.triple), products.text(),
-                 transposes.LIBRARY.text(), gemm.text(*vectors)]
+        texts = [text, helpers.LIBRARY.text(), native_blocks.text(), thread_modes.text(), pool.text(machine.triple),
+                 products.text(), transposes.LIBRARY.text(), gemm.text(*vectors)]
         return ",".join(names).encode() + b"\n" + engine.compile_module(_joined(texts))
 
     names, _, code = store.kept(key(), make).partition(b"\n")
