@@ -12,6 +12,8 @@ took: never for somebody to show up. A second caller meanwhile runs its chunks o
 exchanging one word, the job's number above that of the next chunk, so that who comes late takes none of another job.
 Who takes one computes floating-point numbers as the owner does (`modes.py`).
 Who finds nothing to do looks `SPINS` times, then sleeps. Threads are made by the first job that could use them.
+To wake one takes longer than a small job: the owner does its first chunk alone, and wakes the others where what is left
+takes `WORTH`, or where as much was done alone in jobs just before, of which each was too small.
 
 Where other processes need the processors, a thread may lose its own in the middle of a chunk, and the owner waits for
 it. So after a job whose owner waited for longer than chunks take, it does the next one alone, after another such job
@@ -19,6 +21,7 @@ the next two, then four, and so on; a job without such a wait ends that.
 """
 
 import signal
+import time
 from collections.abc import Callable
 
 from jitgrad.kernels.native import Library, Native
@@ -29,8 +32,12 @@ LIBRARY = Library()
 SPINS = 2000
 #: work (see `plan.cost`) that is worth another thread's while, and how much a chunk has about; some 15 us
 GRAIN = 1 << 19
-#: a wait is long from so many times what a chunk takes on, and so many cycles (0.1 to 0.2 ms)
-LONG, CYCLES = 4, 1 << 18
+#: a wait is long from so many times what a chunk takes on, and so many nanoseconds
+LONG, WAIT = 4, 150_000
+#: nanoseconds of work of one thread that are worth waking others, who come some 40,000 later and find what they need in
+#: the caches of another core (`benchmarks.peers`: a GRU with three products of 250,000), and the longest pause
+#: between jobs of which the times add up
+WORTH, PAUSE = 300_000, 40_000
 #: jobs that an owner does alone at most, after long waits
 ALONE = 64
 #: work from which a kernel is cut
@@ -53,7 +60,7 @@ MASK32 = (1 << 32) - 1
 (CLAIM, FUNCTION, CONTEXT, COUNT, LENGTH, CHUNKS, MODES) = range(7)
 (DONE, WAITING) = range(8, 10)
 (EPOCH, SLEEPERS, STOP) = range(16, 19)
-(BUSY, WANTED, STARTED, READY, SKIP, SKIPS) = range(24, 30)
+(BUSY, WANTED, STARTED, READY, SKIP, SKIPS, ALONE_FOR, ENDED) = range(24, 32)
 #: places of a mutex, two conditions and two sets of signals, each of at most 128 bytes; then of the threads
 MUTEX, WORKERS, OWNER, ALL_SIGNALS, SIGNALS = range(32, 112, 16)
 THREADS = 112
@@ -89,8 +96,11 @@ def _set(f: Native, number: V | int, value: V | int) -> None:
     f.atomic_store(f.number(value) if isinstance(value, int) else value, _word(f, number))
 
 
-def _cycles(f: Native) -> V:
-    return f.call("llvm.readcyclecounter", "i64", 1)
+def _now(f: Native) -> V:
+    """Nanoseconds."""
+    found = f.room(2)
+    f.call("clock_gettime", "i32", 1, f.number(time.CLOCK_MONOTONIC, "i32"), found)
+    return f.load(found) * 1_000_000_000 + f.load(found, 1)
 
 
 def _wake(f: Native, condition: int, some: V | None = None) -> None:
@@ -152,15 +162,25 @@ def jg_parallel(f: Native, function: V, context: V, count: V, length: V) -> None
             _set(f, number, value)
         _set(f, CLAIM, job.shl(32))
         _set(f, EPOCH, job)
+        begun = _now(f)
+        mine = f.variable(f.number(0))
         with f.when(_get(f, SLEEPERS) > 0):
-            _wake(f, WORKERS, chunks - 1)
-        begun = _cycles(f)
-        mine = f.call("jg_work", "i64", 1, job)
-        ended = _cycles(f)
+            mine.value = f.call("jg_work", "i64", 1, job, f.number(1))
+            first, left = _now(f) - begun, chunks - (_get(f, CLAIM) & MASK32)
+            before = (begun - _get(f, ENDED) < PAUSE).where(_get(f, ALONE_FOR), 0)
+            _set(f, ALONE_FOR, before)
+            with f.when((left > 0) & ((first * left > WORTH) | (before > WORTH))):
+                _set(f, ALONE_FOR, 0)
+                _wake(f, WORKERS, left)
+        mine.value = mine.value + f.call("jg_work", "i64", 1, job, chunks)
+        ended = _now(f)
         _await(f, OWNER, WAITING, lambda: _get(f, DONE).eq(chunks))
-        usual = (ended - begun).op("udiv", mine.intrinsic("smax", 1))
-        long = (mine > 0) & (_cycles(f) - ended > usual * LONG + CYCLES)
-        skips = long.where((_get(f, SKIPS) * 2).intrinsic("smax", 1).intrinsic("smin", ALONE), 0)
+        usual, waited = (ended - begun).op("udiv", mine.value.intrinsic("smax", 1)), _now(f) - ended
+        skips = ((mine.value > 0) & (waited > usual * LONG + WAIT)).where(
+            (_get(f, SKIPS) * 2).intrinsic("smax", 1).intrinsic("smin", ALONE), 0)
+        with f.when(mine.value.eq(chunks)):
+            _set(f, ALONE_FOR, _get(f, ALONE_FOR) + ended - begun)
+        _set(f, ENDED, ended)
         _set(f, SKIPS, skips)
         _set(f, SKIP, skips)
         _set(f, BUSY, 0)
@@ -252,11 +272,13 @@ for _arity in ARITIES:
     _enter_shared(_arity)
 
 
-@LIBRARY.function("internal i64", job="i64")
-def jg_work(f: Native, job: V) -> V:
-    """Take chunks of a job until there are none; how many."""
+@LIBRARY.function("internal i64", job="i64", most="i64")
+def jg_work(f: Native, job: V, most: V) -> V:
+    """Take chunks of a job until there are none, or so many; how many."""
     taken = f.variable(f.number(0))
     with f.loop() as stop:
+        with f.when(taken.value.eq(most)):
+            stop()
         claim = _get(f, CLAIM)
         chunk, chunks = claim & MASK32, _get(f, CHUNKS)
         with f.when(claim.lshr(32).ne(job & MASK32) | (chunk >= chunks)):
@@ -284,7 +306,7 @@ def jg_worker(f: Native, seen: V) -> V:
         last.value = _get(f, EPOCH)
         with f.when(_get(f, STOP).ne(0)):
             stop()
-        f.call("jg_work", "i64", 1, last.value)
+        f.call("jg_work", "i64", 1, last.value, f.number(-1))
     return f.null
 
 
@@ -331,12 +353,12 @@ def jg_set_threads(f: Native, count: V) -> None:
         _set(f, STARTED, 0)
         _set(f, STOP, 0)
     _set(f, WANTED, count.intrinsic("smin", LIMIT).intrinsic("smax", 1))
-    for number in (SKIP, SKIPS, BUSY):
+    for number in (SKIP, SKIPS, ALONE_FOR, BUSY):
         _set(f, number, 0)
 
 
 @LIBRARY.function("void")
 def jg_forget_threads(f: Native) -> None:
     """In a child process: whatever the parent's threads were about, none of them is here."""
-    for number in (WAITING, SLEEPERS, STOP, STARTED, READY, SKIP, SKIPS, BUSY):
+    for number in (WAITING, SLEEPERS, STOP, STARTED, READY, SKIP, SKIPS, ALONE_FOR, BUSY):
         _set(f, number, 0)

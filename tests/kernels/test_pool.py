@@ -3,7 +3,6 @@
 import contextlib
 import ctypes
 import os
-import platform
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -119,7 +118,6 @@ def test_chunks_within_chunks():
     assert sorted(found) == [(k, j) for k in range(5) for j in range(4)]
 
 
-@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="native code reads no clock")
 def test_who_waited_long_works_alone_for_a_while():
     jitgrad.set_num_threads(2)
     owner, started, ended, came = threading.get_ident(), time.perf_counter(), threading.Event(), threading.Event()
@@ -163,12 +161,8 @@ def test_a_child_makes_threads_of_its_own():
     assert f(x, w).numpy().tobytes() == expected
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="no /proc")
-def test_who_waits_sleeps():
-    """Soon no thread but this one runs; those that wait by spinning always would."""
-    jitgrad.set_num_threads(3)
-    f = jitgrad.script(pointwise)
-    f(normal(1500, 700), normal(700, seed=1))
+def _await_sleep():
+    """Until no thread but this one runs; those that wait by spinning always would."""
     own = str(threading.get_native_id())
 
     def awake():
@@ -183,6 +177,35 @@ def test_who_waits_sleeps():
             return
         time.sleep(0.01)
     raise AssertionError(f"threads {awake()} do not sleep")
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="no /proc")
+def test_who_waits_sleeps():
+    jitgrad.set_num_threads(3)
+    f = jitgrad.script(pointwise)
+    f(normal(1500, 700), normal(700, seed=1))
+    _await_sleep()
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="no /proc")
+def test_who_sleeps_is_woken_by_what_takes_long():
+    """The owner's first chunk, which it does alone, says so."""
+    jitgrad.set_num_threads(2)
+    parallel(lambda _, begin, end: None, 2, 1)
+    _await_sleep()
+    owner, came, begun = threading.get_ident(), threading.Event(), []
+
+    def long(_, begin, end):
+        if threading.get_ident() != owner:
+            came.set()
+        elif begun:
+            came.wait(60)
+        else:
+            begun.append(begin)
+            time.sleep(0.01)
+
+    parallel(long, 4, 1)
+    assert came.is_set()
 
 
 def test_interop_threads_are_a_number(monkeypatch):
