@@ -1,9 +1,9 @@
 """The threads that native code computes with: `jg_parallel` runs a function over chunks of a range on several cores.
 
-    jg_parallel(function, context, count, length)   # function(context, begin, end) for each `length` of 0 .. count
-    jg_length(count, row, cost, unit)               # how long chunks are, by the work that a kernel has
-    jg_shared_8(how, 0, a0, ... a7)                 # kernel(parts, begin, a0, ... a7) for chunks of what `how` says
-    jg_set_threads(count), jg_forget_threads()      # the latter in a child process, which has none of its parent's
+    jg_parallel(function, context, count, length, work)     # function(context, begin, end) for `length` of 0 .. count
+    jg_length(count, row, cost, unit)                       # how long chunks are, by the work that a kernel has
+    jg_shared_8(how, 0, a0, ... a7)                         # kernel(parts, begin, a0, ... a7) for chunks of what `how` says
+    jg_set_threads(count), jg_forget_threads()              # the latter in a child process, which has none of its parent's
 
 Chunks depend on sizes alone, never on the number of threads, and neither does what is computed of them.
 
@@ -12,8 +12,8 @@ took: never for somebody to show up. A second caller meanwhile runs its chunks o
 exchanging one word, the job's number above that of the next chunk, so that who comes late takes none of another job.
 Who takes one computes floating-point numbers as the owner does (`modes.py`).
 Who finds nothing to do looks `SPINS` times, then sleeps. Threads are made by the first job that could use them.
-To wake one takes longer than a small job: the owner does its first chunk alone, and wakes the others where what is left
-takes `WORTH`, or where as much was done alone in jobs just before, of which each was too small.
+To wake one takes longer than a small job: that is for jobs of work `WORTH`, or of less if with what was done alone just
+before it is as much.
 
 Where other processes need the processors, a thread may lose its own in the middle of a chunk, and the owner waits for
 it. So after a job whose owner waited for longer than chunks take, it does the next one alone, after another such job
@@ -34,10 +34,9 @@ SPINS = 2000
 GRAIN = 1 << 19
 #: a wait is long from so many times what a chunk takes on, and so many nanoseconds
 LONG, WAIT = 4, 150_000
-#: nanoseconds of work of one thread that are worth waking others, who come some 40,000 later and find what they need in
-#: the caches of another core (`benchmarks.peers`: a GRU with three products of 250,000), and the longest pause
-#: between jobs of which the times add up
-WORTH, PAUSE = 300_000, 40_000
+#: work that is worth waking others, some 0.3 ms: they come 0.04 ms later, and find what they need in another core's
+#: caches (`benchmarks.peers`: the GRU); and nanoseconds between jobs whose work adds up
+WORTH, PAUSE = 10 << 20, 40_000
 #: jobs that an owner does alone at most, after long waits
 ALONE = 64
 #: work from which a kernel is cut
@@ -144,9 +143,9 @@ def jg_length(f: Native, count: V, row: V, cost: V, unit: V) -> V:
     return (length + unit - 1).op("udiv", unit) * unit
 
 
-@LIBRARY.function("void", function="ptr", context="ptr", count="i64", length="i64")
-def jg_parallel(f: Native, function: V, context: V, count: V, length: V) -> None:
-    """function(context, begin, end) for each chunk; returns when all are done."""
+@LIBRARY.function("void", function="ptr", context="ptr", count="i64", length="i64", work="i64")
+def jg_parallel(f: Native, function: V, context: V, count: V, length: V, work: V) -> None:
+    """function(context, begin, end) for each chunk, `work` (see `plan.cost`) in all; returns when all are done."""
     chunks = (count + length - 1).op("udiv", length)
     with f.when((chunks > 1) & (_get(f, WANTED) > 1)), f.when(f.exchange(_word(f, BUSY), 0, 1)), f.part() as alone:
         skip = _get(f, SKIP)
@@ -163,23 +162,16 @@ def jg_parallel(f: Native, function: V, context: V, count: V, length: V) -> None
         _set(f, CLAIM, job.shl(32))
         _set(f, EPOCH, job)
         begun = _now(f)
-        mine = f.variable(f.number(0))
-        with f.when(_get(f, SLEEPERS) > 0):
-            mine.value = f.call("jg_work", "i64", 1, job, f.number(1))
-            first, left = _now(f) - begun, chunks - (_get(f, CLAIM) & MASK32)
-            before = (begun - _get(f, ENDED) < PAUSE).where(_get(f, ALONE_FOR), 0)
-            _set(f, ALONE_FOR, before)
-            with f.when((left > 0) & ((first * left > WORTH) | (before > WORTH))):
-                _set(f, ALONE_FOR, 0)
-                _wake(f, WORKERS, left)
-        mine.value = mine.value + f.call("jg_work", "i64", 1, job, chunks)
+        total = (begun - _get(f, ENDED) < PAUSE).where(work + _get(f, ALONE_FOR), work)
+        with f.when((_get(f, SLEEPERS) > 0) & (total > WORTH)):
+            _wake(f, WORKERS, chunks - 1)
+        mine = f.call("jg_work", "i64", 1, job)
         ended = _now(f)
         _await(f, OWNER, WAITING, lambda: _get(f, DONE).eq(chunks))
-        usual, waited = (ended - begun).op("udiv", mine.value.intrinsic("smax", 1)), _now(f) - ended
-        skips = ((mine.value > 0) & (waited > usual * LONG + WAIT)).where(
+        usual, waited = (ended - begun).op("udiv", mine.intrinsic("smax", 1)), _now(f) - ended
+        skips = ((mine > 0) & (waited > usual * LONG + WAIT)).where(
             (_get(f, SKIPS) * 2).intrinsic("smax", 1).intrinsic("smin", ALONE), 0)
-        with f.when(mine.value.eq(chunks)):
-            _set(f, ALONE_FOR, _get(f, ALONE_FOR) + ended - begun)
+        _set(f, ALONE_FOR, mine.eq(chunks).where(total, 0))
         _set(f, ENDED, ended)
         _set(f, SKIPS, skips)
         _set(f, SKIP, skips)
@@ -229,10 +221,12 @@ def jg_share(f: Native, chunk: V, context: V) -> None:
     row = f.variable(f.number(1))
     with f.each(f.load(how, RANK)) as axis, f.unless(axis.eq(cut)):
         row.value = row.value * f.load(context, axis + GIVEN)
-    length = f.call("jg_length", "i64", 1, count, row.value, f.load(how, COST), f.load(how, UNIT))
+    cost = f.load(how, COST)
+    length = f.call("jg_length", "i64", 1, count, row.value, cost, f.load(how, UNIT))
+    work = count * row.value * cost
     f.store(length, context, 2)
     with f.when(join.compare("eq", f.null)):
-        f.do("jg_parallel", chunk, context, count, length)
+        f.do("jg_parallel", chunk, context, count, length, work)
         f.leave()
     chunks = (count + length - 1).op("udiv", length)
     parts = f.call("aligned_alloc", "ptr", 1, f.number(ALIGNMENT), chunks * size)
@@ -240,7 +234,7 @@ def jg_share(f: Native, chunk: V, context: V) -> None:
     with f.when(parts.compare("eq", f.null)):  # there is no memory: without chunks none is needed
         f.run(chunk, context, f.number(0), count)
         f.leave()
-    f.do("jg_parallel", chunk, context, count, length)
+    f.do("jg_parallel", chunk, context, count, length, work)
     with f.each(chunks - 1) as k:
         f.run(join, parts, f.at(parts, (k + 1) * size, "i8"))
     f.run(chunk, context, f.number(-1), count)
@@ -272,13 +266,11 @@ for _arity in ARITIES:
     _enter_shared(_arity)
 
 
-@LIBRARY.function("internal i64", job="i64", most="i64")
-def jg_work(f: Native, job: V, most: V) -> V:
-    """Take chunks of a job until there are none, or so many; how many."""
+@LIBRARY.function("internal i64", job="i64")
+def jg_work(f: Native, job: V) -> V:
+    """Take chunks of a job until there are none; how many."""
     taken = f.variable(f.number(0))
     with f.loop() as stop:
-        with f.when(taken.value.eq(most)):
-            stop()
         claim = _get(f, CLAIM)
         chunk, chunks = claim & MASK32, _get(f, CHUNKS)
         with f.when(claim.lshr(32).ne(job & MASK32) | (chunk >= chunks)):
@@ -306,7 +298,7 @@ def jg_worker(f: Native, seen: V) -> V:
         last.value = _get(f, EPOCH)
         with f.when(_get(f, STOP).ne(0)):
             stop()
-        f.call("jg_work", "i64", 1, last.value, f.number(-1))
+        f.call("jg_work", "i64", 1, last.value)
     return f.null
 
 

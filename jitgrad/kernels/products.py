@@ -174,7 +174,7 @@ def _enter(real: str, integer: str) -> None:
             f.leave()
         f.do("jg_blas_users", f.number(1))
         together = (tiles.value * PIECE).op("udiv", (each * inside).intrinsic("smax", 1)).intrinsic("smax", 1)
-        f.do("jg_parallel", V(f, f"@{pieces}", "ptr", 1), context, count, together)
+        f.do("jg_parallel", V(f, f"@{pieces}", "ptr", 1), context, count, together, (each * items.value).lshr(1))
         f.do("jg_blas_users", f.number(-1))
 
     def compute(f: Native, context: V, begin: V, end: V) -> None:

@@ -94,10 +94,10 @@ def test_the_same_bits_on_any_number_of_threads(name):
 CHUNK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
-def parallel(function, count, length):
+def parallel(function, count, length, work=1 << 30):
     native = runtime.symbols()["jg_parallel"]
-    ctypes.CFUNCTYPE(None, CHUNK, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(native)(
-        CHUNK(function), None, count, length)
+    ctypes.CFUNCTYPE(None, CHUNK, ctypes.c_void_p, *[ctypes.c_int64] * 3)(native)(
+        CHUNK(function), None, count, length, work)
 
 
 @pytest.mark.parametrize(("count", "length"), [(0, 3), (1, 3), (3, 3), (100, 7), (5000, 1)])
@@ -188,23 +188,21 @@ def test_who_waits_sleeps():
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="no /proc")
-def test_who_sleeps_is_woken_by_what_takes_long():
-    """The owner's first chunk, which it does alone, says so."""
+def test_who_sleeps_is_woken_for_much_work():
     jitgrad.set_num_threads(2)
     parallel(lambda _, begin, end: None, 2, 1)
     _await_sleep()
-    owner, came, begun = threading.get_ident(), threading.Event(), []
+    owner, seen, came = threading.get_ident(), set(), threading.Event()
+    parallel(lambda _, begin, end: seen.add(threading.get_ident()), 50, 1, work=1000)
+    assert seen == {owner}
 
-    def long(_, begin, end):
-        if threading.get_ident() != owner:
-            came.set()
-        elif begun:
+    def much(_, begin, end):
+        if threading.get_ident() == owner:
             came.wait(60)
         else:
-            begun.append(begin)
-            time.sleep(0.01)
+            came.set()
 
-    parallel(long, 4, 1)
+    parallel(much, 4, 1)
     assert came.is_set()
 
 

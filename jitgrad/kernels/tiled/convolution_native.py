@@ -46,14 +46,17 @@ class Convolution(ConvolutionTiles):
             f"void @{PREFIX}{role}_{self.name}", [f"ptr %{name}" for name in ("words", "x", "w", "y", "scratch")])
         words, _, w, _, scratch = given
         g = self._named(f, words)
-        context = f.room(GIVEN + SHARES)
+        context, multiplications = f.room(GIVEN + SHARES), g["images"]
+        for name in ("groups", "outputs", "y0", "y1", "y2", "depth"):
+            multiplications = multiplications * g[name]
         with f.each(g["shares"]) as k:
             f.store(f.number(UNUSED), context, k + GIVEN)
 
         def each_image(*part: V) -> None:
             for k, v in enumerate((*given, *part)):
                 f.store(v, context, k)
-            f.do("jg_parallel", V(f, f"@{share}", "ptr", 1), context, g["images"], self._length(g))
+            f.do("jg_parallel", V(f, f"@{share}", "ptr", 1), context, g["images"], self._length(g),
+                 multiplications)
 
         if role == "x":
             with f.each(g["stride0"]) as r0, f.each(g["stride1"]) as r1, f.each(g["stride2"]) as r2:
