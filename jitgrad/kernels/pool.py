@@ -2,8 +2,8 @@
 
     jg_parallel(function, context, count, length, work)     # function(context, begin, end) for `length` of 0 .. count
     jg_length(count, row, cost, unit)                       # how long chunks are, by the work that a kernel has
-    jg_shared_8(how, 0, a0, ... a7)                         # kernel(parts, begin, a0, ... a7) for chunks of what `how` says
-    jg_set_threads(count), jg_forget_threads()              # the latter in a child process, which has none of its parent's
+    jg_shared_8(how, 0, a0, ... a7)                         # kernel(parts, begin, a0, ... a7), as `how` says
+    jg_set_threads(count), jg_forget_threads()              # the latter in a child process: it has none
 
 Chunks depend on sizes alone, never on the number of threads, and neither does what is computed of them.
 

@@ -12,7 +12,6 @@ variable can hold after it (dicts of other keys, objects of two classes), where 
 `APART`.
 """
 
-import ast
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -40,16 +39,16 @@ PATHS = 16
 
 
 class Handler:
-    """One `except` of a `try` being evaluated. `raised`: the exceptions that may reach it by its flag."""
+    """What takes exceptions of some classes in a `try` being evaluated, an `except`, say.
 
-    __slots__ = ("classes", "id", "node", "raised", "reads")
+    `take` runs it; `reads`: whether it looks at the exception; `raised`: those that may reach it by its flag.
+    """
 
-    def __init__(self, context: Context, classes: Classes, node: ast.ExceptHandler):
-        self.id, self.classes, self.node = context.new_id(), classes, node
+    __slots__ = ("classes", "id", "raised", "reads", "take")
+
+    def __init__(self, context: Context, classes: Classes, take: Callable[[ExceptionValue], None], reads: bool):
+        self.id, self.classes, self.take, self.reads = context.new_id(), classes, take, reads
         self.raised: list[ExceptionValue] = []
-        inside = [n for s in node.body for n in ast.walk(s)]
-        self.reads = any(isinstance(n, ast.Raise) and n.exc is None for n in inside) or (
-            node.name is not None and any(isinstance(n, ast.Name) and n.id == node.name for n in inside))
 
     @property
     def flag(self) -> tuple[int, str]:
@@ -63,11 +62,11 @@ class Handler:
 
 
 class Attempt:
-    """A `try` being evaluated: its handlers, or what runs on the way out, given the exception on its way."""
+    """A `try` being evaluated: its handlers, or what runs on the way out."""
 
     __slots__ = ("depth", "finish", "frame", "handlers", "loops", "modes")
 
-    def __init__(self, context: Context, handlers: list[Handler], finish: Callable[[effects.Raised], None] | None):
+    def __init__(self, context: Context, handlers: list[Handler], finish: Callable[[], None] | None):
         self.depth, self.frame, self.modes = context.depth, context.frame, context.modes
         self.loops = len(context.frame.loops)
         self.handlers, self.finish = handlers, finish
@@ -253,22 +252,22 @@ def intercept(context: Context, error: type[BaseException], template: Any, value
             if attempt.frame is by_flag:  # control goes to the handler by its flag, and through the `finally`
                 continue
             context.tries = tries[:index]
-            _finish_here(context, attempt, effects.Raised(error, template, values))
+            _finish_here(context, attempt, error)
         return None
     finally:
         context.tries = tries
 
 
-def _finish_here(context: Context, attempt: Attempt, error: effects.Raised) -> None:
+def _finish_here(context: Context, attempt: Attempt, error: type[BaseException]) -> None:
     """What `finally` says, in front of a raise inside a branch, a loop or a call."""
     before = context.frame, context.node, context.modes
     context.frame, context.modes = attempt.frame, attempt.modes
     assert attempt.finish is not None
     left = control.arriving(context, *context.tries)
-    attempt.finish(error)
+    attempt.finish()
     if control.arriving(context, *context.tries) is not left:
         raise UnsupportedCall("a `finally` that raises, to a handler, where some runs raise a "
-                              f"`{error.error.__name__}`", context.span(), hint="raise it after the `try`")
+                              f"`{error.__name__}`", context.span(), hint="raise it after the `try`")
     context.frame, context.node, context.modes = before
 
 

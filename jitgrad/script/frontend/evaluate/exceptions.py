@@ -146,15 +146,11 @@ def try_(context: Context, s: ast.Try) -> None:
     if exits(s.finalbody) & {"break", "continue", "return"}:
         raise UnsupportedSyntax("a `finally` that leaves by itself", context.span(s.finalbody[0]),
                                 hint="return after the `try`")
-    with_finish(context, lambda: _handled(context, s), lambda _: dispatch.run_block(context, s.finalbody))
+    with_finish(context, lambda: _handled(context, s), lambda: dispatch.run_block(context, s.finalbody))
 
 
-def with_finish(context: Context, run: Callable[[], None],
-                finish: Callable[[effects.Raised | Handler | None], None]) -> None:
-    """`run`, then `finish`, whichever way control takes.
-
-    `finish` is given the exception on its way, None, or the handler that one is on its way to in some runs.
-    """
+def with_finish(context: Context, run: Callable[[], None], finish: Callable[[], None]) -> None:
+    """`run`, then `finish`, whichever way control takes."""
     attempt = Attempt(context, [], finish)
     frame, node, modes = context.frame, context.node, context.modes
     outer = context.tries
@@ -166,14 +162,13 @@ def with_finish(context: Context, run: Callable[[], None],
         context.frame, context.node, context.modes = frame, node, modes
         if error.attempt is not attempt:
             raise
-        finish(error)
+        finish()
         _raise_again(context, error)
         return
     finally:
         context.tries = outer
     kept = {key: context.state.values.pop(key) for key in _flags(context) if key in context.state.values}
-    flags = context.state.values | kept
-    finish(next((h for a in context.tries for h in a.handlers if flags.get(h.flag, False) is not False), None))
+    finish()
     left = control.to_handler(context)  # an exception of the `finally` takes the place of what was on its way
     if isinstance(left, Number) and kept:
         control.unless_left(context, left, lambda: context.state.values.update(kept), frozenset())
@@ -206,14 +201,20 @@ def _handled(context: Context, s: ast.Try) -> None:
     if not s.handlers:
         dispatch.run_block(context, s.body)
         return
-    handlers = [Handler(context, _classes(context, h), h) for h in s.handlers]
+    handled(context, lambda: dispatch.run_block(context, s.body), [_except(context, h) for h in s.handlers], s.orelse,
+            control.live_after(context, s.handlers[0].body[-1]))  # in front of `finally`
+
+
+def handled(context: Context, run: Callable[[], None], handlers: list[Handler], orelse: Sequence[ast.stmt],
+            live: frozenset[str]) -> None:
+    """`run`, with handlers; `orelse` where no exception came. `live`: names that are read after it all."""
     attempt = Attempt(context, handlers, None)
     frame, node, modes = context.frame, context.node, context.modes
     outer = context.tries
     context.tries = [*outer, attempt]
     caught: ExceptionValue | None = None
     try:
-        dispatch.run_block(context, s.body)
+        run()
     except effects.Raised as error:
         if error.attempt is not attempt:
             raise
@@ -228,16 +229,16 @@ def _handled(context: Context, s: ast.Try) -> None:
         context.frame, context.node, context.modes = frame, node, modes
         handler = attempt.handler(caught.cls)
         assert handler is not None
-        _take(context, handler, caught)
+        handler.take(caught)
         return
-    _after(context, s, [(h, context.state.values.pop(h.flag, False)) for h in handlers])
+    _after(context, orelse, [(h, context.state.values.pop(h.flag, False)) for h in handlers], live)
 
 
-def _after(context: Context, s: ast.Try, flags: list[tuple[Handler, Any]]) -> None:
+def _after(context: Context, orelse: Sequence[ast.stmt], flags: list[tuple[Handler, Any]], live: frozenset[str],
+           ) -> None:
     """After the body: the handler whose flag is set, else `else`."""
-    live = control.live_after(context, s.handlers[0].body[-1])  # in front of `finally`
     if not flags:
-        control.run_pending(context, s.orelse, live)
+        control.run_pending(context, orelse, live)
         return
     (handler, flag), *rest = flags
 
@@ -247,41 +248,46 @@ def _after(context: Context, s: ast.Try, flags: list[tuple[Handler, Any]]) -> No
         first = handler.raised[0]
         if not handler.reads:
             known = len(handler.raised) == 1 and not is_dynamic(first.args)
-            _take(context, handler, first if known else ExceptionValue(first.cls, (), unknown="one of several"))
+            handler.take(first if known else ExceptionValue(first.cls, (), unknown="one of several"))
             return
 
         def run(error: tuple[Any, ...]) -> None:
-            unions.each(context, error, lambda given: _take(context, handler, ExceptionValue(*given)),
+            unions.each(context, error, lambda given: handler.take(ExceptionValue(*given)),
                         lambda v: unions.is_choice(v, *PLAIN))
 
         unions.switch(context, unions.without(context, arrived, UNBOUND, known=True), run, live)
 
     if isinstance(flag, Number):
-        merge.branch(context, flag, take, lambda: _after(context, s, rest), live)
+        merge.branch(context, flag, take, lambda: _after(context, orelse, rest, live), live)
     elif flag:
         take()
     else:
-        _after(context, s, rest)
+        _after(context, orelse, rest, live)
 
 
-def _take(context: Context, handler: Handler, error: ExceptionValue) -> None:
-    """Run a handler's body."""
-    name = handler.node.name
-    if name is not None:
-        names.assign(context, name, error, handler.node)
-    context.handling.append(error)
-    try:
-        dispatch.run_block(context, handler.node.body)
-    finally:
-        context.handling.pop()
-    if name is not None:
-        context.state.values[(context.frame.id, name)] = UNBOUND
+def _except(context: Context, node: ast.ExceptHandler) -> Handler:
+    """An `except`, which reads the exception where it raises it again or names it."""
+    def take(error: ExceptionValue) -> None:
+        if node.name is not None:
+            names.assign(context, node.name, error, node)
+        context.handling.append(error)
+        try:
+            dispatch.run_block(context, node.body)
+        finally:
+            context.handling.pop()
+        if node.name is not None:
+            context.state.values[(context.frame.id, node.name)] = UNBOUND
+
+    inside = [n for s in node.body for n in ast.walk(s)]
+    reads = any(isinstance(n, ast.Raise) and n.exc is None for n in inside) or (
+        node.name is not None and any(isinstance(n, ast.Name) and n.id == node.name for n in inside))
+    return Handler(context, _classes(context, node), take, reads)
 
 
-def _classes(context: Context, handler: ast.ExceptHandler) -> Classes:
-    if handler.type is None:
+def _classes(context: Context, node: ast.ExceptHandler) -> Classes:
+    if node.type is None:
         return (BaseException,)
-    found = static(context, ex.evaluate(context, handler.type), "the class of an `except`")
+    found = static(context, ex.evaluate(context, node.type), "the class of an `except`")
     return found if isinstance(found, tuple) else (found,)
 
 

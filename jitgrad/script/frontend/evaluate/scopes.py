@@ -12,17 +12,18 @@ from jitgrad.eager.profiling import record_function
 from jitgrad.errors import NotStatic, UnsupportedCall, UnsupportedSyntax
 from jitgrad.script.frontend.containers.generators import Consumer, Generator
 from jitgrad.script.frontend.evaluate import control, expressions as ex, merge, targets
-from jitgrad.script.frontend.evaluate.attempts import Handler, thrown
-from jitgrad.script.frontend.evaluate.exceptions import with_finish
-from jitgrad.script.frontend.source.source import source_of
+from jitgrad.script.frontend.evaluate.attempts import Handler
+from jitgrad.script.frontend.evaluate.exceptions import handled, throw, with_finish
+from jitgrad.script.frontend.source.source import own_nodes, source_of
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import instances
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import Kind, call, class_of, is_dynamic, register, type_word
-from jitgrad.script.frontend.values.values import Function, Method, Number
+from jitgrad.script.frontend.values.protocol import (Kind, call, class_of, get_attribute, is_dynamic, register, truth,
+                                                     type_word)
+from jitgrad.script.frontend.values.values import ExceptionValue, Function, Method, Number
 
 
 class GradScope:
@@ -134,6 +135,8 @@ CONSTRUCTORS.update({Scope: _grad_mode, autocast: _autocast, contextlib.nullcont
 
 def with_(context: Context, s: ast.With) -> None:
     """`with` on grad modes, autocast, context managers written in Python. What is known at run time is a branch."""
+    live = control.live_after(context, s)
+
     def enter(items: list[ast.withitem]) -> None:
         if not items:
             dispatch.run_block(context, s.body)
@@ -142,18 +145,17 @@ def with_(context: Context, s: ast.With) -> None:
         value = ex.evaluate(context, items[0].context_expr)
         context.entering = before
         context.node = items[0].context_expr
+
+        def inside(scope: Any) -> None:
+            _scope(context, scope, items[0], lambda: enter(items[1:]), live)
+
         if unions.is_choice(value, *_SCOPES):
-            unions.switch(context, value, lambda v: _scope(context, v, items[0], lambda: enter(items[1:])),
-                         control.live_after(context, s))
-            return
-        if isinstance(value, GradScope) and isinstance(value.enabled, Number):
-            merge.branch(context, value.enabled,
-                         lambda: _scope(context, GradScope(not value.negated), items[0],
-                                        lambda: enter(items[1:])),
-                         lambda: _scope(context, GradScope(value.negated), items[0], lambda: enter(items[1:])),
-                         control.live_after(context, s))
-            return
-        _scope(context, value, items[0], lambda: enter(items[1:]))
+            unions.switch(context, value, inside, live)
+        elif isinstance(value, GradScope) and isinstance(value.enabled, Number):
+            merge.branch(context, value.enabled, lambda: inside(GradScope(not value.negated)),
+                         lambda: inside(GradScope(value.negated)), live)
+        else:
+            inside(value)
 
     before = context.modes
     try:
@@ -162,7 +164,7 @@ def with_(context: Context, s: ast.With) -> None:
         context.modes = before
 
 
-def _scope(context: Context, value: Any, item: ast.withitem, run: Callable[[], None]) -> None:
+def _scope(context: Context, value: Any, item: ast.withitem, run: Callable[[], None], live: frozenset[str]) -> None:
     def bind(entered: Any) -> None:
         if item.optional_vars is not None:
             targets.assign(context, item.optional_vars, entered)
@@ -203,27 +205,45 @@ def _scope(context: Context, value: Any, item: ast.withitem, run: Callable[[], N
                                 hint="scripts know `no_grad()`, `enable_grad()`, `set_grad_enabled(...)` and "
                                      "`autocast(...)`, and context managers written in Python")
     bind(call(context, cls.__enter__, value))
+    taken = context.new_id(), "break"  # a flag: an exception has been taken
 
-    def leave(error: effects.Raised | Handler | None) -> None:
-        raised: tuple[Any, ...] = (None, None, None)
-        if error is not None and _reads_exception(cls.__exit__):
-            if isinstance(error, Handler):
-                raise UnsupportedCall("an `__exit__` that looks at an exception which only some runs raise",
-                                      context.span(item.context_expr),
-                                      hint="handle the exception with `try` and `except` inside the `with`")
-            raised = error.error, thrown(context, error), None
-        if call(context, cls.__exit__, value, *raised):
-            raise UnsupportedCall("an `__exit__` that returns a true value", context.span(item.context_expr),
-                                  hint="handle the exception with `try` and `except`")
+    def leave(*raised: Any) -> Any:
+        context.node = item.context_expr
+        return call(context, cls.__exit__, value, *(raised or (None, None, None)))
 
-    with_finish(context, run, leave)
+    def take(error: ExceptionValue) -> None:
+        """Leave with an exception, which goes on where `__exit__` gives nothing true."""
+        context.state.values[taken] = True
+        merge.branch(context, truth(context, leave(error.cls, error, None)), lambda: None,
+                     lambda: throw(context, error), live)
+
+    classes, reads = _taken(context, value, cls)
+    if classes:
+        inside, handler = run, Handler(context, classes, take, reads)
+
+        def run() -> None:
+            handled(context, inside, [handler], (), live)
+
+    with_finish(context, run, lambda: merge.branch(context, context.state.values.pop(taken, False), lambda: None, leave,
+                                                   live))
 
 
-def _reads_exception(exit_: Any) -> bool:
+def _taken(context: Context, value: Any, cls: Any) -> tuple[tuple[type[BaseException], ...], bool]:
+    """The exceptions that a context manager is told of, if it looks at them or may keep them from going on, and whether
+    it looks at them."""
+    if cls is contextlib.suppress:
+        return tuple(static(context, get_attribute(context, value, "_exceptions"), "an exception to suppress")), False
+    body: Any = source_of(cls.__exit__).node
+    returned = [n.value for s in body.body for n in own_nodes(s) if isinstance(n, ast.Return)]
+    reads = _reads_exception(body)
+    told = reads or not all(v is None or (isinstance(v, ast.Constant) and not v.value) for v in returned)
+    return (BaseException,) if told else (), reads
+
+
+def _reads_exception(body: ast.FunctionDef) -> bool:
     """Whether an `__exit__` reads what it is told of the exception."""
-    node: Any = source_of(exit_).node
-    arguments = node.args
+    arguments = body.args
     told = {a.arg for a in [*arguments.posonlyargs, *arguments.args][1:]}
     if arguments.vararg is not None:
         told.add(arguments.vararg.arg)
-    return any(isinstance(n, ast.Name) and n.id in told for n in ast.walk(node))
+    return any(isinstance(n, ast.Name) and n.id in told for n in ast.walk(body))

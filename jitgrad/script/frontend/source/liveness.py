@@ -174,8 +174,10 @@ class Pass:
             return self.loop(s, live, self.reads(s.test), set())
         if isinstance(s, ast.For):
             return self.loop(s, live, set(), names_bound(s.target)) | self.reads(s.iter)
-        if isinstance(s, ast.With):
+        if isinstance(s, ast.With):  # every point of its body may go on behind it, with an exception that it takes
+            before, self.always = self.always, self.always | live
             inner = self.block(s.body, live, on_break, on_continue)
+            self.always = before
             return inner | set().union(*(self.reads(i.context_expr) for i in s.items))
         if isinstance(s, ast.Try):
             return self.attempt(s, live, on_break, on_continue)

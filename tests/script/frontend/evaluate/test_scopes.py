@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
-
-import pytest
 
 import jitgrad as torch
-from jitgrad.errors import UnsupportedCall
 from tests.script.frontend.agree import registry, suite, t
 
 PROGRAMS, program = registry()
@@ -158,29 +154,3 @@ def a_null_scope_or_a_mode(x, k):
 
 
 test_programs = suite(PROGRAMS)
-
-
-def test_a_manager_that_swallows_is_refused() -> None:
-    def f(x: Any, k: int) -> Any:
-        with Noted("a"):
-            x = x * 2
-            if k > 1:
-                raise KeyError("gone")
-        return x
-
-    with pytest.raises(UnsupportedCall, match="an `__exit__` that returns a true value"):
-        torch.script(f)(torch.ones(2), 1)
-
-
-def test_a_manager_that_looks_at_what_only_some_runs_raise_is_refused() -> None:
-    def f(x: Any, k: int) -> Any:
-        try:
-            with Noted("a"):
-                if k > 1:
-                    raise ValueError("large")
-        except ValueError:
-            x = x * 2
-        return x
-
-    with pytest.raises(UnsupportedCall, match="only some runs raise"):
-        torch.script(f)(torch.ones(2), 1)
