@@ -21,12 +21,13 @@ class Iterator(Iterable):
 
     __slots__ = ("_around", "_block", "_counted", "_key", "_loop", "_place", "_spent")
 
-    def __init__(self, context: Context, inner: Iterable):
+    def __init__(self, context: Context, inner: Iterable, everywhere: bool = False):
+        """`everywhere`: what it goes over is known in the whole script, not from here on."""
         super().__init__(inner.length, inner.item, inner.unrolled, inner.now)
         self._place, self._key = context.span(), ("taken", context.new_id())
         self._counted, self._spent = ("counted", self._place) in context.decisions, False
         self._around = len(context.bodies_open)  # run-time loops
-        self._block = context.path[-1]  # where what it goes over is known
+        self._block = context.path[0 if everywhere else -1]  # where what it goes over is known
         self._loop: Any = None  # the body of that which goes over it
 
     @property

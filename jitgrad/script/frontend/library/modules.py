@@ -1,7 +1,7 @@
 """What a module consists of: `parameters()`, `named_modules()` and kin, found while compiling.
 
-In Python these are generators over the modules' dicts; here the answer is a tuple, under guards on the names in those
-dicts, so that a parameter or module that is added later is noticed.
+In Python these are generators over the modules' dicts; here what the answer goes over is known, under guards on the
+names in those dicts, so that a parameter or module that is added later is noticed.
 """
 
 from collections.abc import Callable
@@ -9,13 +9,20 @@ from typing import Any
 
 from jitgrad.nn import Module, hooks
 from jitgrad.script.call import signature as sig
+from jitgrad.script.frontend.containers.iteration import Iterator
 from jitgrad.script.frontend.gradients import module_hooks
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import HANDLERS, by_parameters
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import get_attribute
+from jitgrad.script.frontend.values.protocol import get_attribute, iterate
 
 Named = list[tuple[str, Any]]
+
+
+def _iterator(context: Context, found: Named, named: bool) -> Iterator:
+    """What gives each of them once."""
+    things = tuple(found) if named else tuple([thing for _, thing in found])
+    return Iterator(context, iterate(context, things), everywhere=True)
 
 
 def _dict(context: Context, module: Any, registry: str) -> dict[str, Any]:
@@ -71,7 +78,7 @@ def _tensors_of(registry: str, named: bool) -> Callable[..., Any]:
             prefix, recurse = "", prefix if prefix != "" else recurse
         known = [static(context, v, "this argument") for v in (prefix, recurse, remove_duplicate)]
         found = _tensors(context, module, registry, *known)
-        return tuple(found) if named else tuple([t for _, t in found])
+        return _iterator(context, found, named)
     return handler
 
 
@@ -79,7 +86,7 @@ def _modules_of(named: bool) -> Callable[..., Any]:
     def handler(context: Context, module: Any, memo: Any = None, prefix: Any = "", remove_duplicate: Any = True) -> Any:
         found = _modules(context, module, static(context, prefix, "the prefix"),
                          static(context, remove_duplicate, "`remove_duplicate`"))
-        return tuple(found) if named else tuple([m for _, m in found])
+        return _iterator(context, found, named)
     return handler
 
 
@@ -87,7 +94,7 @@ def _children_of(named: bool) -> Callable[..., Any]:
     def handler(context: Context, module: Any) -> Any:
         found = {id(m): (name, m) for name, m in reversed(_children(context, module))}
         unique = [pair for pair in _children(context, module) if found[id(pair[1])] == pair]
-        return tuple(unique) if named else tuple([m for _, m in unique])
+        return _iterator(context, unique, named)
     return handler
 
 

@@ -100,8 +100,18 @@ class UnionKind(Kind):
         held = certain(context, obj, "'{}' object is not iterable", absent=_NONE)  # not what it holds: that is written
         if not isinstance(held, Union):
             return protocol.iterate(context, held)
-        length = switch(context, held, lambda v: protocol.iterate(context, v).length)
-        return Iterable(length, lambda cx, k: switch(cx, held, lambda v: _item(cx, v, k)), False)
+        begun: dict[Any, Iterable] = {}  # an iterator's items are gone with that
+
+        def length(alternative: Any) -> Any:
+            found = protocol.iterate(context, alternative)
+            if isinstance(alternative, Iterable):
+                begun[alternative] = found
+            return found.length
+
+        def item(cx: Context, k: Any) -> Any:
+            return switch(cx, held, lambda v: _item(cx, begun[v] if isinstance(v, Iterable) else v, k))
+
+        return Iterable(switch(context, held, length), item, False)
 
     def is_open(self, context: Context, obj: Union) -> bool:
         return isinstance(obj.inner, Tensor) or any(protocol.is_open(context, s) for s in obj.statics)
@@ -175,6 +185,8 @@ class BoxedKind(Kind):
 
 def _item(context: Context, value: Any, k: Any) -> Any:
     """Item k of an alternative that is gone over."""
+    if isinstance(value, Iterable) and value.unrolled and isinstance(k, Number):
+        value = tuple([value.item(context, i) for i in range(value.length)])
     if isinstance(value, (tuple, SymList, SymTensor)):
         with effects.unhandled(context):
             return protocol.get_item(context, value, k)

@@ -81,7 +81,7 @@ def _functional_call(context: Context, module: Any, parameter_and_buffer_dicts: 
     plain = [dict(contents.dict_of(context, d)) for d in dicts]
     given = guarded(context, lambda: stateless.merged(plain[0] if len(plain) == 1 else plain))
     own = {name: t for kind in ("named_parameters", "named_buffers")
-           for name, t in METHODS[kind](context, module, "", True, False)}
+           for name, t in items_of(context, METHODS[kind](context, module, "", True, False))}
     guarded(context, lambda: stateless.check_names(own, given, bool(static(context, strict, "`strict`"))))
     values = given
     if static(context, tie_weights, "`tie_weights`"):
