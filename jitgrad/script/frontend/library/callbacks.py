@@ -1,8 +1,13 @@
-"""Calls of marked functions: `@ignore` becomes a `callback` node, `@unused` a raise."""
+"""Calls of marked functions: `@ignore` becomes a `callback` node, `@unused` a raise. Warnings and log records are made
+by Python, called back.
+"""
 
 import inspect
+import logging
+import sys
 import types
 import typing
+import warnings
 from typing import Any
 
 from jitgrad.device import device
@@ -19,10 +24,13 @@ from jitgrad.script.frontend.boundary.results import Results
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import RANDOM, Context
+from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles
 from jitgrad.script.frontend.templates import locations, unions
 from jitgrad.script.frontend.values import heap, numbers
+from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import call, type_word
-from jitgrad.script.frontend.values.values import Function, Method, Number, Storage, SymTensor, size_number
+from jitgrad.script.frontend.values.values import (ExceptionValue, Function, Method, Number, Storage, SymTensor,
+                                                   size_number)
 from jitgrad.script.graph.ir import Value
 from jitgrad.script.graph.marks import BY_ANNOTATION, Mark
 
@@ -225,3 +233,60 @@ def _return_annotation(fn: types.FunctionType) -> Any:
         except (NameError, AttributeError, TypeError):  # another annotation that only a type checker can read
             annotation = {"None": None, "bool": bool, "int": int, "float": float}.get(annotation, annotation)
     return annotation
+
+
+# --- what Python says to people --------------------------------------------------------------------------------------
+
+
+def warn_at(message: str, category: type[Warning], file: str, line: int, module: str) -> None:
+    """`warnings.warn` where a script says so: each filter knows of the line."""
+    registry = getattr(sys.modules.get(module), "__dict__", {}).setdefault("__warningregistry__", {})
+    warnings.warn_explicit(message, category, file, line, module, registry)
+
+
+def log_at(logger: logging.Logger, level: int, file: str, line: int, function: str, message: object,
+           *args: Any) -> None:
+    """The record of `logger.log(level, message, *args)` in a function."""
+    if logger.isEnabledFor(level):
+        logger.handle(logger.makeRecord(logger.name, level, file, line, message, args, None, function))
+
+
+def _said(context: Context, function: Any, *args: Any) -> None:
+    marked(context, function, Mark("ignore", None), args, {})
+
+
+@handles(warnings.warn)
+def _warn(context: Context, args: Args, kwargs: dict[str, Any]) -> None:
+    """Attributed to a line of the script: the one that called it Python alone knows."""
+    given = {**dict(zip(("message", "category", "stacklevel", "source"), args, strict=False)), **kwargs}
+    message, category = given["message"], static(context, given.get("category"), "the category of a warning")
+    if isinstance(message, ExceptionValue):
+        category, message = message.cls, call(context, str, message)
+    span, frame = context.span(), context.frame
+    while frame.function is None:  # defined in the script
+        assert frame.outer is not None
+        frame = frame.outer
+    assert span is not None
+    for _ in range(1, static(context, given.get("stacklevel", 1), "the `stacklevel`")):
+        span = span.caller or span
+    _said(context, warn_at, message, category or UserWarning, span.file, span.line, frame.function.__module__)
+
+
+def _logged(level: int | None) -> Handler:
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> None:
+        logger, *rest = args
+        rest = [*rest, *([kwargs.pop("msg")] if "msg" in kwargs else [])]
+        if kwargs:
+            raise UnsupportedCall(f"a log record with `{next(iter(kwargs))}`", context.span(),
+                                  hint="give the message and its arguments alone")
+        span = context.span()
+        assert span is not None
+        if level is None:
+            at, *rest = rest
+        _said(context, log_at, logger, at if level is None else level, span.file, span.line, span.function, *rest)
+    return handler
+
+
+HANDLERS.update({getattr(logging.Logger, name): _logged(level) for name, level in (
+    ("debug", logging.DEBUG), ("info", logging.INFO), ("warning", logging.WARNING), ("warn", logging.WARNING),
+    ("error", logging.ERROR), ("critical", logging.CRITICAL), ("log", None))})

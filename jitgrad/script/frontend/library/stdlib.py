@@ -1,9 +1,8 @@
-"""Functions of `math`, `operator`, `functools` and `warnings` on values of a script."""
+"""Functions of `math`, `operator` and `functools` on values of a script."""
 
 import functools
 import math
 import operator
-import warnings
 from typing import Any
 
 from jitgrad.errors import NotStatic
@@ -15,7 +14,7 @@ from jitgrad.script.frontend.library import mathematics
 from jitgrad.script.frontend.library.mathematics import number_argument
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, by_parameters, handles, refused
+from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, by_parameters, handles
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.plain import static
@@ -161,5 +160,3 @@ def _cache(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         return call(context, list_methods.cached, args[0])
     return Method("lru_cache", lambda cx, given, named: call(cx, list_methods.cached, *given))
 
-
-HANDLERS[warnings.warn] = refused("warnings.warn", "warn outside the script")
