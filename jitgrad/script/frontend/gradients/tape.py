@@ -32,31 +32,52 @@ def note(context: Context, op: OpDef, operands: Sequence[SymTensor], values: Seq
     if known.paused or op.vjp is NONDIFF:
         return
     made = [heap.current_value(context, y.storage) for y in results]
-    known.operation(made, values)
     nodes = [Node(op.name, tuple(values), attrs, tuple(made))]
-    varied = {v for v in values if context.has_history(v)}
+    lacks: dict[Value, Any] = {v: 0 for v in values if context.has_history(v)}
+    if context.counts_writes:
+        lacks.update((v, versions.lacking(context, x)) for x, v in zip(operands, values, strict=False) if v in lacks)
+    varied = tuple(lacks)
     for node in expand_nodes(nodes) if op.vjp is None else nodes:
         row = OPS[node.op]
-        needs = tuple([v in varied for v in node.inputs])
-        if row.vjp is NONDIFF or not any(needs):
+        if row.vjp is NONDIFF or not any(v in lacks for v in node.inputs):
             continue
-        varied.update(node.outputs)
-        reads = saved(row, needs) if row.arity is not None else saved(
-            row, needs, types=[v.type for v in node.inputs], attrs=dict(node.attrs))
-        again = {v for v, read in zip(node.inputs, reads.xs, strict=True) if read}
-        for x in dict.fromkeys([x for x, v in zip(operands, values, strict=False) if v in again and not x.copied]):
-            versions.save(context, made[0], x, _origin(context, x))
-        for k, (v, read) in enumerate(zip(node.outputs, reads.ys if reads.y else (), strict=False)):
-            if read and v in made:
-                versions.save(context, made[0], results[made.index(v)],
-                              f", which is output {k} of {backward_name(row)},", operand=False)
+        xs, ys = _read_again(context, row, node, lacks)
+        again: dict[SymTensor, list[Any]] = {}
+        for x, v in zip(operands, values, strict=False):
+            if v in xs and not x.copied:
+                again.setdefault(x, []).append(xs[v])
+        for x, found in again.items():
+            versions.save(context, made[0], x, _origin(context, x), varied, versions.all_lack(context, found))
+        for k, n in ys.items():
+            if node.outputs[k] in made:
+                versions.save(context, made[0], results[made.index(node.outputs[k])],
+                              f", which is output {k} of {backward_name(row)},", varied, n, operand=False)
+        lack = versions.all_lack(context, [lacks[v] for v in node.inputs if v in lacks])
+        lacks.update(dict.fromkeys(node.outputs, lack))
+    for y, v in zip(results, made, strict=True):
+        versions.tell(context, y.storage, lacks.get(v, 0))
 
 
-def keep(context: Context, target: SymTensor, content: Value) -> None:
-    """What an operation in place saved of the memory that it is about to overwrite is copied first."""
-    known = versions.of(context)
-    if known.saves:
-        known.keep(context, target, content, heap.current_value(context, target.storage))
+def _read_again(context: Context, row: OpDef, node: Node, lacks: dict[Value, Any]
+                ) -> tuple[dict[Value, Any], dict[int, Any]]:
+    """The operands that the derivative of an operation reads, and the numbers of the results that it does: for each
+    whether all operands lack a history for whose gradients it is read. `lacks` says so of those that may have one."""
+    needs = [v in lacks for v in node.inputs]
+    known = all(type(lacks[v]) is int and lacks[v] == 0 for v in node.inputs if v in lacks)
+    xs: dict[Value, list[Any]] = {}
+    ys: dict[int, list[Any]] = {}
+    for group in [needs] if known else [[k == i for k in range(len(needs))] for i, n in enumerate(needs) if n]:
+        reads = saved(row, tuple(group)) if row.arity is not None else saved(
+            row, tuple(group), types=[v.type for v in node.inputs], attrs=dict(node.attrs))
+        lack = versions.all_lack(context, [lacks[v] for v, need in zip(node.inputs, group, strict=True) if need])
+        for v, read in zip(node.inputs, reads.xs, strict=True):
+            if read:
+                xs.setdefault(v, []).append(lack)
+        for k, read in enumerate(reads.ys if reads.y else ()):
+            if read:
+                ys.setdefault(k, []).append(lack)
+    return {v: versions.all_lack(context, found) for v, found in xs.items()}, {
+        k: versions.all_lack(context, found) for k, found in ys.items()}
 
 
 @contextmanager
@@ -80,7 +101,8 @@ def _origin(context: Context, x: SymTensor) -> str:
     """By which operation eager's message says that a tensor was made."""
     if not x.requires_grad or x.is_leaf:
         return ""
-    name = backward_name(OPS[x.path[-1][0]]) if x.path and x.path[-1][0] in OPS else x.storage.made
+    held, path = x.source
+    name = backward_name(OPS[path[-1][0]]) if path and path[-1][0] in OPS else held.made
     return f", which is output 0 of {name}," if name else ""
 
 
@@ -127,7 +149,7 @@ def overwritten(context: Context, path: Sequence[Block], outputs: Sequence[Value
             continue
         if counted:
             _spoil(context, path, outputs, _chance(context, s, flow), spoiled)
-        elif counts is not None:
+        elif counts is not None and versions.certain(context, s.varied):
             _spoil(context, path, outputs, Chance(s, True, *counts), spoiled)
         elif VERSIONS not in context.decisions:
             raise Restart(VERSIONS, "a branch or loop may write what a gradient needs: writes are counted")

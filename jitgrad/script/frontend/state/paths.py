@@ -31,9 +31,10 @@ def mapped(path: Path, change: Callable[[Any], Any]) -> Path:
                   for op, attrs in path])
 
 
-def same_calls(a: Path, b: Path) -> bool:
-    """Whether the steps of a path that detach are those of another one, as far as both go."""
-    return all(m is n for (op, m), (_, n) in zip(a, b, strict=False) if op == "detach")
+def is_tensor(a: Path, b: Path) -> bool:
+    """Whether two paths show the same tensor: they show the same, detached by the same calls."""
+    return len(a) == len(b) and all(m is n for (op, m), (_, n) in zip(a, b, strict=True) if op == "detach") and (
+        paths_equal(a, b))
 
 
 def apply_view(context: Context, value: Value, op: str, attrs: Mapping[str, Any]) -> Value:

@@ -15,7 +15,7 @@ from typing import Any
 from jitgrad.dims import Size, Symbol, dim, substitute, symbols
 from jitgrad.ops.types import INT, OptionalType, TensorType, Type
 from jitgrad.script.frontend.state import layout, versions
-from jitgrad.script.frontend.state.context import TYPES_APART, Context, State
+from jitgrad.script.frontend.state.context import TYPES_APART, Context, State, Values
 from jitgrad.script.frontend.state.paths import mapped, paths_equal
 from jitgrad.script.frontend.templates import item_origins, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Same, Static
@@ -28,7 +28,7 @@ from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.values import (UNBOUND, Boxed, Instance, Number, RunPairs, RunText, Storage,
                                                    SymDict, SymList, SymTensor, Text, Union, is_held, refers)
-from jitgrad.script.graph.ir import Value, attr_symbols
+from jitgrad.script.graph.ir import Block, Value
 from jitgrad.script.graph.irops import infer
 
 Steps = tuple[Any, ...]
@@ -228,8 +228,7 @@ class Identities:
 
     def _seen_alike(self, a: SymTensor, b: SymTensor) -> bool:
         """Whether two references show their tensors in the same way, by sizes that are known outside."""
-        return paths_equal(a.path, b.path) and all(
-            self.widen.visible(dim(s)) for _, attrs in a.path for v in attrs.values() for s in attr_symbols(v))
+        return paths_equal(a.path, b.path) and self.widen.sees(a.path)
 
     def _storage(self, type_: TensorType, *sides: Storage) -> Storage:
         made = Storage(type_, alias=next((s.alias for s in sides if s.alias), ""))
@@ -356,6 +355,29 @@ class Identities:
         while k < len(self._fresh):
             yield self._fresh[k]
             k += 1
+
+    def faces(self, blocks: Sequence[Block]) -> Iterator[tuple[Cell, tuple[Any, Any]]]:
+        """What of the memory that there is only afterwards is held apart, and what it holds on either side."""
+        found: dict[Cell, list[Any]] = {}
+        known = heap.of(self.context).faces
+        sources = {made: {k: c for k, after in enumerate(self._after) for c in after if after[c] is made}
+                   for side in self._after for c, made in side.items() if c in known}
+        for made, cells in sources.items():
+            for side, cell in cells.items():
+                for face in [f for f in known.get(cell, ()) if f in self.states[side].values]:
+                    shown = self._refer(side, SymTensor(cell, face.path, face.type))
+                    after = heap.face(self.context, SymTensor(made, shown.path, shown.type_))
+                    self._after[side][face] = after
+                    held = found.setdefault(after, [None, None])
+                    held[side] = self.states[side].values[face]
+                    if 1 - side in cells and self.widen.sees(face.path):
+                        beside = heap.face(self.context, SymTensor(cells[1 - side], face.path, face.type))
+                        heap.begin_faces(self.context, self.states[1 - side], State(Values({beside: None}, set())),
+                                         blocks[1 - side], self.widen.sees)
+                        self._after[1 - side][beside] = after
+                        held[1 - side] = self.states[1 - side].values[beside]
+        for face, pair in found.items():
+            yield face, (pair[0], pair[1])
 
     # --- what else is known of them ----------------------------------------------------------------------------------
 

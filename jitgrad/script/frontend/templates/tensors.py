@@ -162,10 +162,11 @@ def _memory(a: str, b: str) -> str:
 
 def read_if_there(context: Context, tensor: SymTensor) -> Value:
     """The tensor's current value; an Optional where the tensor was made on one side of a branch, or in a loop."""
-    held = stored(context, tensor.storage)
+    source, path = tensor.source
+    held = stored(context, source)
     if not isinstance(held.type, OptionalType):
         return shown(context, tensor)
-    if not tensor.path:
+    if not path:
         return held
     there, missing = Block(), Block()
     with context.block(there):
@@ -182,7 +183,7 @@ def read_if_there(context: Context, tensor: SymTensor) -> Value:
 
 def read_or_nothing(context: Context, tensor: SymTensor) -> Value:
     """The tensor's current value, or zeros that nobody looks at: it is part of a container that may be missing."""
-    held = stored(context, tensor.storage)
+    held = stored(context, tensor.source[0])
     if not isinstance(held.type, OptionalType):
         return shown(context, tensor)
     there, missing = Block(), Block()

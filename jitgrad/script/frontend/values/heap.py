@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from jitgrad.classes import dataclass, field
@@ -12,8 +13,8 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.tensorbase import Size as Shape, TensorBase
 from jitgrad.ops.types import OptionalType, TensorType, short_name
 from jitgrad.script.frontend.state import dispatch, layout, versions
-from jitgrad.script.frontend.state.context import LAYOUT, Context, Restart, current
-from jitgrad.script.frontend.state.paths import ITEM, Path, apply_view, marks, paths_equal, same_calls
+from jitgrad.script.frontend.state.context import LAYOUT, Context, Restart, State, current
+from jitgrad.script.frontend.state.paths import ITEM, Path, apply_view, is_tensor, marks, paths_equal
 from jitgrad.script.frontend.values.symnumbers import size_number
 from jitgrad.script.graph.ir import Block, Value
 
@@ -55,6 +56,21 @@ class Storage:
         self.block: Block | None = None
         self.origin: tuple[Value, ...] = ()
         self.device: Device | None = None
+
+
+class Face(Storage):
+    """What a detached tensor shows that was written with a history, and its views: this history is its own.
+
+    Attributes:
+        memory: of what it was detached, and shows the content.
+        path: from there to the detached tensor.
+    """
+
+    __slots__ = ("memory", "path")
+
+    def __init__(self, type_: TensorType, memory: Storage, path: Path):
+        super().__init__(type_)
+        self.memory, self.path = memory, path
 
 
 class SymTensor(TensorBase["SymTensor"]):
@@ -107,15 +123,29 @@ class SymTensor(TensorBase["SymTensor"]):
         return self.device.type == "cuda"
 
     @property
+    def source(self) -> tuple[Storage, Path]:
+        """What holds what the tensor shows, its memory or a face of that, and the way from there."""
+        context = current()
+        known, path = of(context).faces.get(self.storage), self.path
+        if known:
+            values = context.state.values
+            for face in known:
+                n = len(face.path)
+                if face in values and n <= len(path) and is_tensor(face.path, path[:n]):
+                    return face, path[n:]
+        return self.storage, path
+
+    @property
     def requires_grad(self) -> bool:
         context = current()
-        return not self.is_detached and self.dtype.is_floating_point and context.has_history(
-            stored(context, self.storage))
+        held, path = self.source
+        return not any(op == "detach" for op, _ in path) and self.dtype.is_floating_point and context.has_history(
+            stored(context, held))
 
     @property
     def is_detached(self) -> bool:
         """Whether it is a view that has no history, whatever its memory has."""
-        return any(op == "detach" for op, _ in self.path)
+        return any(op == "detach" for op, _ in self.source[1])
 
     @property
     def is_leaf(self) -> bool:
@@ -127,7 +157,7 @@ class SymTensor(TensorBase["SymTensor"]):
 
     def detach(self) -> SymTensor:
         """The same memory without history."""
-        return view(current(), self, "detach", own_attributes(current()), self.type_)
+        return detached(current(), self, {})
 
     def _refused(self, what: str) -> UnsupportedCall:
         return UnsupportedCall(f"`{what}` of a tensor of a script", current().span(),
@@ -199,17 +229,20 @@ class Heap:
         optional_grads: `.grad` of an input that could be None and is not: its slot.
         borrowed: leaves that the script made in the memory of another tensor -> that one.
         optional_sizes: sizes that only tensors have which may be missing.
-        detaching: in loops, by the expression that detaches: the attributes of the step, which tell calls apart.
-        faces: of storages that are one memory, each with a history of its own: the other one, the path by which one of
-            both is seen in the other, and whether that is the other one.
+        detaching: in loops, by the expression that detaches: the attributes of the step, which tell calls apart, and
+            those of what the expression made in the iteration before.
+        faces: of a storage, those that it has somewhere, the longest path first; the state says which there are.
+        leaves_in: of storages that are one memory, one of them a leaf that the script made in it: the other one, the
+            path by which one of both is seen in the other, and whether that is the other one.
     """
 
     leaves: dict[Storage, None] = field(default_factory=dict)
     optional_grads: dict[Storage, Any] = field(default_factory=dict)
     borrowed: dict[Storage, Storage] = field(default_factory=dict)
     optional_sizes: set[Symbol] = field(default_factory=set)
-    detaching: dict[Any, dict[str, Any]] = field(default_factory=dict)
-    faces: dict[Storage, list[tuple[Storage, Path, bool]]] = field(default_factory=dict)
+    detaching: dict[Any, tuple[dict[str, Any], dict[str, Any]]] = field(default_factory=dict)
+    faces: dict[Storage, list[Face]] = field(default_factory=dict)
+    leaves_in: dict[Storage, list[tuple[Storage, Path, bool]]] = field(default_factory=dict)
 
 
 def of(context: Context) -> Heap:
@@ -234,13 +267,15 @@ def copy(context: Context, tensor: SymTensor, value: Value | None = None) -> Sym
     storage.ordered, storage.device = layout.keeps_order(context, tensor), tensor.storage.device
     context.state.values[storage] = shown(context, tensor) if value is None else value
     versions.of(context).join(tensor.storage, storage)
+    versions.tell(context, storage, versions.lacking(context, tensor))
     return SymTensor(storage, marks(tensor.path), storage.type)
 
 
 def shown(context: Context, tensor: SymTensor) -> Value:
     """The tensor's current value, with its history where nothing is recorded, too: it is handed on."""
-    value = current_value(context, tensor.storage)
-    for op, attrs in tensor.path:
+    held, path = tensor.source
+    value = current_value(context, held)
+    for op, attrs in path:
         if op != "detach" or context.has_history(value):
             value = apply_view(context, value, op, attrs)
     return value
@@ -267,21 +302,92 @@ def current_value(context: Context, storage: Storage) -> Value:
     value = stored(context, storage)
     if not isinstance(value.type, OptionalType):
         return value
-    return versions.of(context).same(apply_view(context, value, "opt.get", {"known": True}), value)
+    return apply_view(context, value, "opt.get", {"known": True})
 
 
-def own_attributes(context: Context, kind: type[dict[str, Any]] = dict) -> dict[str, Any]:
-    """The attributes of a step that detaches: one call's own; that of a loop's body is the same in all iterations."""
-    return of(context).detaching.setdefault(context.node, kind()) if context.bodies_open else kind()
+def detached(context: Context, tensor: SymTensor, attrs: dict[str, Any]) -> SymTensor:
+    """A tensor in the same memory without history. Calls are told apart by the attributes of the step, which have
+    nothing in them. Those of a call in a loop's body are the same in all iterations: what it made in the iteration
+    before is from here on what another call has made."""
+    if not context.bodies_open:
+        return view(context, tensor, "detach", attrs, tensor.type_)
+    attrs, before = of(context).detaching.setdefault(context.node, (attrs, type(attrs)()))
+    made = view(context, tensor, "detach", attrs, tensor.type_)
+    _rename_calls(context, made, SymTensor(made.storage, (*tensor.path, ("detach", before)), made.type_))
+    return made
 
 
-def places(context: Context, storage: Storage) -> int:
-    """How many variables and containers refer to a storage."""
+def _rename_calls(context: Context, tensor: SymTensor, other: SymTensor) -> None:
+    """Let a detached tensor and its views, where they are known so far, be `other`."""
+    length = len(tensor.path)
+
+    def is_view(v: Any, of: SymTensor) -> bool:
+        return isinstance(v, SymTensor) and v.storage is of.storage and is_tensor(of.path, v.path[:length])
+
+    def changed(v: Any, steps: Any) -> Any:
+        return SymTensor(v.storage, (*other.path, *v.path[length:]), v.type_, v.copied, v.unrecorded) if is_view(
+            v, tensor) else v
+
+    state = context.state.values
+    if not places(context, lambda v: is_view(v, tensor)):
+        for known in of(context).faces.get(tensor.storage, ()):
+            if is_tensor(tensor.path, known.path[:length]):
+                state.pop(known, None)
+        return
+    if places(context, lambda v: is_view(v, other)):
+        raise UnsupportedCall("more than two of the tensors that the iterations of a loop detach", context.span(),
+                              hint="write `.clone()` where the tensor is made, so that it has memory of its own")
+    for key, value in list(state.items()):
+        state[key] = dispatch.replace_references(value, changed)
+    for known in [*of(context).faces.get(tensor.storage, ())]:
+        if is_tensor(tensor.path, known.path[:length]) and known in state:
+            path = (*other.path, *known.path[length:])
+            moved = face(context, SymTensor(tensor.storage, path, known.type))
+            state[moved] = state.pop(known)
+            versions.inherit(context, known, moved)
+
+
+def face(context: Context, tensor: SymTensor) -> Face:
+    """The face that a detached tensor has, or may get."""
+    known = of(context).faces.setdefault(tensor.storage, [])
+    found = next((f for f in known if is_tensor(f.path, tensor.path)), None)
+    if found is None:
+        found = Face(tensor.type_, tensor.storage, tensor.path)
+        known.append(found)
+        known.sort(key=lambda f: -len(f.path))
+    return found
+
+
+def begin_face(context: Context, tensor: SymTensor) -> Face:
+    """Let a detached tensor be held apart: it shows its memory as before."""
+    value = shown(context, tensor)
+    assert isinstance(value.type, TensorType)
+    made = face(context, SymTensor(tensor.storage, tensor.path, value.type))
+    context.state.values[made] = value
+    return made
+
+
+def begin_faces(context: Context, state: State, other: State, block: Block, visible: Callable[[Path], bool]) -> None:
+    """Let all that is held apart in one of two states be so in the first, at the end of a block, if its memory is there
+    and nothing is seen of it that is not known outside."""
+    missing = [f for faces in of(context).faces.values() for f in faces
+               if f not in state.values and f in other.values and visible(f.path)
+               and (f.memory in state.values or f.memory.input >= 0)]
+    if missing:
+        context.state, before = state, context.state
+        with context.again(block):
+            for f in reversed(missing):
+                begin_face(context, SymTensor(f.memory, f.path, f.type))
+        context.state = before
+
+
+def places(context: Context, wanted: Callable[[SymTensor], bool]) -> int:
+    """How many variables and containers refer to such tensors."""
     seen = False
 
     def look(value: Any, steps: Any) -> Any:
         nonlocal seen
-        seen |= isinstance(value, SymTensor) and value.storage is storage
+        seen |= isinstance(value, SymTensor) and wanted(value)
         return value
 
     count = 0
@@ -319,4 +425,4 @@ def same_reference(a: SymTensor, b: SymTensor) -> bool:
 
 def same_tensor(a: SymTensor, b: SymTensor) -> bool:
     """Whether they are that, and detached by the same calls: one of two may get a history that the other has not."""
-    return same_reference(a, b) and same_calls(a.path, b.path)
+    return a.storage is b.storage and is_tensor(a.path, b.path)

@@ -8,7 +8,7 @@ there before the first iteration, where nothing else refers to it; else the plac
 from collections import Counter
 from typing import Any
 
-from jitgrad.dims import dim
+from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend.batches.items import batches
 from jitgrad.script.frontend.evaluate.carried.heads import Head, Peel
@@ -22,7 +22,6 @@ from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.values import HELD, Number, Storage, SymTensor, is_held, refers
-from jitgrad.script.graph.ir import attr_symbols, map_attr
 
 NUMBERS = (Number, int, float)  # a bool is an int
 MOVES = "a variable of a loop is another view of it in every iteration"
@@ -127,6 +126,9 @@ class ObjectHead(Head):
         else:
             self._after[cell] = made
             if isinstance(ref, SymTensor) and count > 1:
+                if any(f in self.context.state.values for f in heap.of(self.context).faces.get(cell, ())):
+                    raise UnsupportedCall("a loop goes on with several views of one tensor, which have histories of "
+                                          "their own", self.context.span(), hint="write `.clone()` where one is made")
                 self._whole.add(cell)
                 ref = SymTensor(cell, marks(ref.path), cell.type)
         self.ended[made] = ref
@@ -145,14 +147,13 @@ class ObjectHead(Head):
         if not isinstance(ref, SymTensor):
             return False
         if self._known is not None and ref.path and self._is_older(ref.storage):
-            return not any(heap.same_reference(ref, v) for v in self._known)
-        return not all(self.widen.visible(dim(s)) for _, attrs in ref.path for a in attrs.values()
-                       for s in attr_symbols(map_attr(a, self.context.sizes.canonical)))
+            return not any(heap.same_tensor(ref, v) for v in self._known)
+        return not self.widen.sees(ref.path)
 
     def _view(self, storage: Storage, path: Any) -> SymTensor:
         """A reference to a tensor of the loop: one object for equal ones, so that templates are equal."""
         for known in self._views:
-            if known.storage is storage and heap.same_reference(known, SymTensor(storage, path, known._type)):
+            if known.storage is storage and heap.same_tensor(known, SymTensor(storage, path, known._type)):
                 return known
         made = SymTensor(storage, path, view_type(storage.type, path))
         self._views.append(made)

@@ -126,12 +126,18 @@ class ReferenceHead(ObjectHead):
     def _note_counted(self, end: State) -> bool:
         """Note which numbers go with the memory of the loop's tensors; whether there are new ones."""
         before = sum(map(len, self.counted.values()))
-        for held, state in (self.begun, self.entry), (self.ended, end):
+        context, lacks = self.context, dict[Storage, list[Any]]()
+        for held, context.state in (self.begun, self.entry), (self.ended, end):
             for cell, ref in held.items():
                 if isinstance(ref, SymTensor):
-                    versions.of(self.context).join(ref.storage, cell)
+                    versions.of(context).join(ref.storage, cell)
                     self.counted.setdefault(cell, set()).update(
-                        site for site, _ in versions.numbers(self.context, state, ref.storage))
+                        site for site, _ in versions.numbers(context, context.state, ref.storage))
+                    lacks.setdefault(cell, []).append(versions.lacking(context, ref))
+        for cell, found in lacks.items():
+            self.counted[cell].discard(versions.LACKS)
+            if any(type(n) is not int or n != found[0] for n in found):  # else the type says it
+                self.counted[cell].add(versions.LACKS)
         made = {cell: versions.made_alike([ref for held in (self.begun, self.ended)
                                            if isinstance(ref := held.get(cell), SymTensor)]) for cell in self.counted}
         named = {cell: cell.made for cell in made}
@@ -169,7 +175,7 @@ class ReferenceHead(ObjectHead):
             return content_of(self.context, cell, held)
         if isinstance(held, SymTensor):
             t = referring_tensor(self.context, held)
-            missing = isinstance(heap.stored(self.context, held.storage).type, OptionalType)
+            missing = isinstance(heap.stored(self.context, held.source[0]).type, OptionalType)
             return Either((UNBOUND,), t) if missing else t
         return Tensor(cell.type.dtype, (), False)
 
@@ -299,7 +305,8 @@ class ReferenceHead(ObjectHead):
             made: Any = heap.copy(self.context, value, read_if_there(self.context, value))
             inherit(made.storage, value)
             for site, number in versions.numbers(self.context, self.context.state, value.storage):
-                versions.put(self.context, made.storage, site, number)
+                if site != versions.LACKS:
+                    versions.put(self.context, made.storage, site, number)
         else:
             made = like(self.context, value)
             self.context.state.values[made] = self.context.state.values[value]
@@ -364,7 +371,8 @@ class ReferenceHead(ObjectHead):
             result += item_origins.values(context, (self.begun if entry else self.ended).get(cell), n)
         for cell, site in self._each_count():
             ref = (self.begun if entry else self.ended).get(cell)
-            found = versions.number(state, ref.storage, site) if isinstance(ref, SymTensor) else 0
+            found = 0 if not isinstance(ref, SymTensor) else versions.lacking(
+                context, ref) if site == versions.LACKS else versions.number(context, state, ref.storage, site)
             result.append(numbers.value_of(context, found))
         return result
 
