@@ -19,7 +19,7 @@ from jitgrad.script.frontend.templates.pools import Ref
 from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.template import Template
-from jitgrad.script.frontend.templates.tensors import Tensor, numbers_of, read_if_there
+from jitgrad.script.frontend.templates.tensors import Tensor, numbers_of
 from jitgrad.script.frontend.templates.texts import Str, Words
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import is_dynamic, kind_of, kind_of_class, type_word
@@ -245,7 +245,7 @@ class Results:
         key = (held, tuple(map(str, path)))
         found = self._tensors.get(key)
         if found is None:
-            found = read_if_there(self.context, value)
+            found = heap.read_if_there(self.context, value)
             if not isinstance(found.type, OptionalType) and (
                     found in self._index or found in self.context.inputs.entered):
                 found = self.context.one("reshape", found, shape=found.type.dims)  # type: ignore[union-attr]

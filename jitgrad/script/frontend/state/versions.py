@@ -288,6 +288,14 @@ def numbers(context: Context, state: State, storage: Any) -> Iterator[tuple[int,
                 yield site, found
 
 
+def numbers_of(context: Context, tensor: Any) -> Iterator[tuple[int, Any]]:
+    """What the state says of what a tensor shows, where that is not 0."""
+    if context.counts_writes:
+        yield from [(site, n) for site, n in numbers(context, context.state, tensor.storage) if site != LACKS]
+        if not _is_zero(lack := lacking(context, tensor)):
+            yield LACKS, lack
+
+
 def lacks(context: Context, state: State, storage: Any) -> Any:
     """Whether what memory holds has no history: 0, 1 or a number of the run."""
     found = state.values.get(("version", storage, LACKS))

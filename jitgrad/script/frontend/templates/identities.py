@@ -15,8 +15,8 @@ from typing import Any
 from jitgrad.dims import Size, Symbol, dim, substitute, symbols
 from jitgrad.ops.types import INT, OptionalType, TensorType, Type
 from jitgrad.script.frontend.state import layout, versions
-from jitgrad.script.frontend.state.context import TYPES_APART, Context, State, Values
-from jitgrad.script.frontend.state.paths import mapped, paths_equal
+from jitgrad.script.frontend.state.context import TYPES_APART, Context, State
+from jitgrad.script.frontend.state.paths import mapped, paths_equal, view_type
 from jitgrad.script.frontend.templates import item_origins, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Same, Static
 from jitgrad.script.frontend.templates.of_values import content_template, record, template_of
@@ -29,7 +29,6 @@ from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.values import (UNBOUND, Boxed, Instance, Number, RunPairs, RunText, Storage,
                                                    SymDict, SymList, SymTensor, Text, Union, is_held, refers)
 from jitgrad.script.graph.ir import Block, Value
-from jitgrad.script.graph.irops import infer
 
 Steps = tuple[Any, ...]
 Cell = Any  # a Storage, or a container: what a reference refers to
@@ -358,26 +357,23 @@ class Identities:
 
     def faces(self, blocks: Sequence[Block]) -> Iterator[tuple[Cell, tuple[Any, Any]]]:
         """What of the memory that there is only afterwards is held apart, and what it holds on either side."""
-        found: dict[Cell, list[Any]] = {}
-        known = heap.of(self.context).faces
-        sources = {made: {k: c for k, after in enumerate(self._after) for c in after if after[c] is made}
-                   for side in self._after for c, made in side.items() if c in known}
-        for made, cells in sources.items():
-            for side, cell in cells.items():
-                for face in [f for f in known.get(cell, ()) if f in self.states[side].values]:
-                    shown = self._refer(side, SymTensor(cell, face.path, face.type))
-                    after = heap.face(self.context, SymTensor(made, shown.path, shown.type_))
-                    self._after[side][face] = after
-                    held = found.setdefault(after, [None, None])
-                    held[side] = self.states[side].values[face]
-                    if 1 - side in cells and self.widen.sees(face.path):
-                        beside = heap.face(self.context, SymTensor(cells[1 - side], face.path, face.type))
-                        heap.begin_faces(self.context, self.states[1 - side], State(Values({beside: None}, set())),
-                                         blocks[1 - side], self.widen.sees)
-                        self._after[1 - side][beside] = after
-                        held[1 - side] = self.states[1 - side].values[beside]
-        for face, pair in found.items():
-            yield face, (pair[0], pair[1])
+        context, found = self.context, dict[Cell, list[Any]]()
+        for side, after in enumerate(self._after):
+            state = self.states[side]
+            for face in [f for c in [*after] for f in heap.of(context).faces.get(c, ()) if f in state.values]:
+                shown = self._refer(side, SymTensor(face.memory, face.path, face.type))
+                cell = next((c for c, made in self._after[1 - side].items() if made is shown.storage), None)
+                here = [(side, face)]
+                if cell is not None and self.widen.sees(face.path):  # what the other side does not hold apart
+                    other = heap.face(context, SymTensor(cell, face.path, face.type))
+                    heap.begin_faces(context, self.states[1 - side], [other], blocks[1 - side], self.widen.sees)
+                    here.append((1 - side, other))
+                made = heap.face(context, shown)
+                for k, one in here:
+                    self._after[k][one] = made
+                    found.setdefault(made, [None, None])[k] = self.states[k].values[one]
+        for made, pair in found.items():
+            yield made, (pair[0], pair[1])
 
     # --- what else is known of them ----------------------------------------------------------------------------------
 
@@ -442,20 +438,6 @@ class Identities:
 def _differs(pair: tuple[Any, Any]) -> bool:
     """Whether a number is not known to be the same on both sides."""
     return pair[0] is not pair[1] and (any(isinstance(n, Number) for n in pair) or pair[0] != pair[1])
-
-
-def view_type(type_: Any, path: Any) -> Any:
-    """The type of a view."""
-    for op, attrs in path:
-        (type_,) = infer(op, (type_,), attrs)
-    return type_
-
-
-def item_at(held: Any, name: Any) -> Any:
-    """The item of a tuple or dict; None where there is none."""
-    if isinstance(held, dict):
-        return held.get(name)
-    return held[name] if isinstance(held, tuple) and isinstance(name, int) and name < len(held) else None
 
 
 def like(context: Context, *cells: Cell) -> Cell:

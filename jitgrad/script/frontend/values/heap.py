@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, ClassVar
 
 from jitgrad.classes import dataclass, field
@@ -11,12 +11,12 @@ from jitgrad.dims import Symbol
 from jitgrad.dtypes import dtype
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.tensorbase import Size as Shape, TensorBase
-from jitgrad.ops.types import OptionalType, TensorType, short_name
+from jitgrad.ops.types import OptionalType, TensorType, map_dims, short_name
 from jitgrad.script.frontend.state import dispatch, layout, versions
 from jitgrad.script.frontend.state.context import LAYOUT, Context, Restart, State, current
 from jitgrad.script.frontend.state.paths import ITEM, Path, apply_view, is_tensor, marks, paths_equal
 from jitgrad.script.frontend.values.symnumbers import size_number
-from jitgrad.script.graph.ir import Block, Value
+from jitgrad.script.graph.ir import Block, Value, payload
 
 
 class Storage:
@@ -305,6 +305,27 @@ def current_value(context: Context, storage: Storage) -> Value:
     return apply_view(context, value, "opt.get", {"known": True})
 
 
+def read_if_there(context: Context, tensor: SymTensor) -> Value:
+    """The tensor's current value; an Optional where the tensor was made on one side of a branch, or in a loop."""
+    source, path = tensor.source
+    held = stored(context, source)
+    if not isinstance(held.type, OptionalType):
+        return shown(context, tensor)
+    if not path:
+        return held
+    there, missing = Block(), Block()
+    with context.block(there):
+        whole = shown(context, tensor)
+        value = context.one("opt.some", whole)
+        there.results = (value,)
+    with context.block(missing):
+        elem = map_dims(whole.type, lambda d: d if isinstance(d, int) else 0)
+        missing.results = (context.one("opt.none", type=elem),)
+    (found,) = context.builder.emit("if", (context.one("opt.has", held),), blocks=(there, missing), types=(value.type,))
+    context.mark_history((found,), (context.has_history(value),))
+    return found
+
+
 def detached(context: Context, tensor: SymTensor, attrs: dict[str, Any]) -> SymTensor:
     """A tensor in the same memory without history. Calls are told apart by the attributes of the step, which have
     nothing in them. Those of a call in a loop's body are the same in all iterations: what it made in the iteration
@@ -328,23 +349,20 @@ def _rename_calls(context: Context, tensor: SymTensor, other: SymTensor) -> None
         return SymTensor(v.storage, (*other.path, *v.path[length:]), v.type_, v.copied, v.unrecorded) if is_view(
             v, tensor) else v
 
-    state = context.state.values
-    if not places(context, lambda v: is_view(v, tensor)):
-        for known in of(context).faces.get(tensor.storage, ()):
-            if is_tensor(tensor.path, known.path[:length]):
-                state.pop(known, None)
-        return
-    if places(context, lambda v: is_view(v, other)):
+    state, seen = context.state.values, places(context, lambda v: is_view(v, tensor))
+    if seen and places(context, lambda v: is_view(v, other)):
         raise UnsupportedCall("more than two of the tensors that the iterations of a loop detach", context.span(),
                               hint="write `.clone()` where the tensor is made, so that it has memory of its own")
-    for key, value in list(state.items()):
+    for key, value in [*state.items()] if seen else ():
         state[key] = dispatch.replace_references(value, changed)
     for known in [*of(context).faces.get(tensor.storage, ())]:
-        if is_tensor(tensor.path, known.path[:length]) and known in state:
-            path = (*other.path, *known.path[length:])
-            moved = face(context, SymTensor(tensor.storage, path, known.type))
-            state[moved] = state.pop(known)
-            versions.inherit(context, known, moved)
+        if known in state and is_tensor(tensor.path, known.path[:length]):
+            if seen:
+                path = (*other.path, *known.path[length:])
+                moved = face(context, SymTensor(tensor.storage, path, known.type))
+                versions.inherit(context, known, moved)
+                state[moved] = state[known]
+            del state[known]
 
 
 def face(context: Context, tensor: SymTensor) -> Face:
@@ -360,18 +378,20 @@ def face(context: Context, tensor: SymTensor) -> Face:
 
 def begin_face(context: Context, tensor: SymTensor) -> Face:
     """Let a detached tensor be held apart: it shows its memory as before."""
-    value = shown(context, tensor)
-    assert isinstance(value.type, TensorType)
-    made = face(context, SymTensor(tensor.storage, tensor.path, value.type))
+    value = read_if_there(context, tensor)
+    type_ = payload(value.type)
+    assert isinstance(type_, TensorType)
+    made = face(context, SymTensor(tensor.storage, tensor.path, type_))
     context.state.values[made] = value
     return made
 
 
-def begin_faces(context: Context, state: State, other: State, block: Block, visible: Callable[[Path], bool]) -> None:
-    """Let all that is held apart in one of two states be so in the first, at the end of a block, if its memory is there
-    and nothing is seen of it that is not known outside."""
+def begin_faces(context: Context, state: State, other: Container[Face], block: Block, sees: Callable[[Path], bool]
+                ) -> None:
+    """Let all that is held apart in another state be so in this one, at the end of a block, if its memory is there and
+    the sizes in its path are known outside."""
     missing = [f for faces in of(context).faces.values() for f in faces
-               if f not in state.values and f in other.values and visible(f.path)
+               if f not in state.values and f in other and sees(f.path)
                and (f.memory in state.values or f.memory.input >= 0)]
     if missing:
         context.state, before = state, context.state

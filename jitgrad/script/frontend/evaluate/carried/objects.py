@@ -14,10 +14,10 @@ from jitgrad.script.frontend.batches.items import batches
 from jitgrad.script.frontend.evaluate.carried.heads import Head, Peel
 from jitgrad.script.frontend.state import copies, layout
 from jitgrad.script.frontend.state.context import Context, State, current
-from jitgrad.script.frontend.state.paths import marks
+from jitgrad.script.frontend.state.paths import marks, view_type
 from jitgrad.script.frontend.templates import locations
 from jitgrad.script.frontend.templates.alternatives import Static
-from jitgrad.script.frontend.templates.identities import Cell, cell_of, given, like, references, replaced, view_type
+from jitgrad.script.frontend.templates.identities import Cell, cell_of, given, like, references, replaced
 from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap
