@@ -392,7 +392,7 @@ def cut_off_at_every_step(x, y, n: int):
     h = x * 1
     for _ in range(n):
         h = h.detach()
-        h += y * h
+        h += y * h.clone()
         h[0] = y[1]
     return (h * y).sum()
 

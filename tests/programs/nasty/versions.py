@@ -412,10 +412,18 @@ def by_a_function_in_a_loop(x, n: int):
 def in_place_of_one_of_several(x, flag: bool):
     """What an operation in place reads of its own memory is copied, by whichever name it has it."""
     t = x * 2
-    u = t if flag else t.sin()
-    t += u * t
+    u = t if flag else x.sin()
+    t *= u
     t *= t.detach()
-    t.copy_(x if flag else t.sin())
+    t.copy_(x if flag else x.sin())
+    return t
+
+
+@nasty(lambda: (p(1, 2),), lambda: (p(1, 2, 3),))
+def saved_before_an_operation_in_place(x):
+    """What is added to it has been computed before, and is not what the operation itself saves."""
+    t = x * 2
+    t += t * t
     return t
 
 

@@ -100,6 +100,7 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
             end = begin if dead else context.state
             head.passes = count + 1
             heap.begin_faces(context, entry, end.values, context.path[-2], head.widen.sees)
+            heap.begin_faces(context, end, entry.values, block, head.widen.sees)
             try:
                 changed = not dead and (head.grow(begin, end, names) or _newly_listed(context, entry, listed))
             except Peel:

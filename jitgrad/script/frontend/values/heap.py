@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from jitgrad.classes import dataclass, field
 from jitgrad.device import device as Device
@@ -423,7 +423,9 @@ def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], ty
     same = op == "expand" and type_.ndim == tensor.ndim and all(map(context.sizes.equal, type_.dims, tensor.type_.dims))
     if same or (op == "slice" and not attrs["start"] and paths_equal(((op, attrs),), tensor.path[-1:])):  # `x[:k][:k]`
         op, attrs = "alias", {}
-    steps: Path = () if op == "alias" and tensor.path and tensor.path[-1][0] != "detach" else ((op, attrs),)
+    path, steps = tensor.path, cast(Path, ((op, attrs),))
+    if op == "alias" and path and path[-1][0] != "detach":  # shows the same, and is another array for eager
+        path, steps = path[:-1], ((path[-1][0], {**path[-1][1]}),)
     if not context.grad and not tensor.is_detached and type_.dtype.is_floating_point:
         steps = (*steps, ("detach", UNRECORDED))  # made while nothing is recorded: it stays without history
     copied = tensor.copied
@@ -435,7 +437,7 @@ def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], ty
         if copied:
             layout.doubt(context, tensor.storage)
     unrecorded = op != "detach" and (tensor.unrecorded or not context.grad)
-    return SymTensor(tensor.storage, (*tensor.path, *steps), type_, copied, unrecorded)
+    return SymTensor(tensor.storage, (*path, *steps), type_, copied, unrecorded)
 
 
 def same_reference(a: SymTensor, b: SymTensor) -> bool:
