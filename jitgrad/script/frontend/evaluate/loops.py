@@ -102,7 +102,8 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
             heap.begin_faces(context, entry, end.values, context.path[-2], head.widen.sees)
             heap.begin_faces(context, end, entry.values, block, head.widen.sees)
             try:
-                changed = not dead and (head.grow(begin, end, names) or _newly_listed(context, entry, listed))
+                changed = head.carry_nothing() if dead else head.grow(begin, end, names) or _newly_listed(
+                    context, entry, listed)
             except Peel:
                 context.state = entry
                 raise

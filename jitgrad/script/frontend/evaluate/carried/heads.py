@@ -225,6 +225,12 @@ class Head(CopyingHead):
             self._note_copies(head, end)
         return changed
 
+    def carry_nothing(self) -> bool:
+        """The body never comes to its end: names are what they were before the loop. Whether the loop carried any."""
+        changed = bool(self.templates)
+        self.templates.clear()
+        return changed
+
     def _changes(self, head: State, end: State, names: frozenset[str]) -> Iterator[tuple[Any, Any, Any]]:
         """What the body changed and the loop does not carry yet: location, content before the loop and at the end."""
         frame = self.context.frame.id

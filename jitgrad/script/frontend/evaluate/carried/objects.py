@@ -75,6 +75,11 @@ class ObjectHead(Head):
         self.templates[made] = recalled
         return True
 
+    def carry_nothing(self) -> bool:
+        for known in (self.cells, self.begun, self._before, self._numbers):
+            known.clear()
+        return super().carry_nothing()
+
     def _made(self, t: Template, value: Any) -> Storage:
         assert isinstance(t, Tensor)
         storage = Storage(TensorType(t.dtype, t.dims))
