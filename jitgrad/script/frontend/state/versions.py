@@ -19,6 +19,7 @@ The first three go with the memory wherever branches and iterations bring memory
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -115,9 +116,7 @@ class Versions:
     def keep(self, context: Context, target: Any, since: int) -> None:
         """What an operation in place that began at a number has saved itself of its target, before that is written, is
         copied by eager."""
-        for s in [*self.all_saves()]:
-            if s.number < since:
-                break
+        for s in [*itertools.takewhile(lambda s: s.number > since, self.all_saves())]:
             read = self.alternatives.get(s.storage, [(s.operand, None)]) if s.operand is not None else []
             for one, is_it in read:
                 if _is_array(one, target):

@@ -360,7 +360,7 @@ class Identities:
         context, found = self.context, dict[Cell, list[Any]]()
         for side, after in enumerate(self._after):
             state = self.states[side]
-            for face in [f for c in [*after] for f in heap.of(context).faces.get(c, ()) if f in state.values]:
+            for face in [f for c in after if isinstance(c, Storage) for f in c.faces if f in state.values]:
                 shown = self._refer(side, SymTensor(face.memory, face.path, face.type))
                 cell = next((c for c, made in self._after[1 - side].items() if made is shown.storage), None)
                 here = [(side, face)]

@@ -38,10 +38,11 @@ class Storage:
         origin: for an item of a list, which of the caller's tensors it is, if any (`item_origins.py`).
         unknown: it may be one of them, and nothing says which.
         inference: the script made it in inference mode.
+        faces: what is held apart of it somewhere, the longest path first; the state says which of these there are.
         device: where eager would have it; None: made of numbers, where the script's other tensors are.
     """
 
-    __slots__ = ("alias", "block", "device", "inference", "input", "made", "of_leaf", "ordered", "origin",
+    __slots__ = ("alias", "block", "device", "faces", "inference", "input", "made", "of_leaf", "ordered", "origin",
                  "requires_grad", "retains_grad", "root", "type", "unknown", "was_leaf")
 
     def __init__(self, type_: TensorType, input_: int = -1, alias: str = "", requires_grad: bool = False):
@@ -56,14 +57,14 @@ class Storage:
         self.block: Block | None = None
         self.origin: tuple[Value, ...] = ()
         self.device: Device | None = None
+        self.faces: list[Face] = []
 
 
 class Face(Storage):
     """What a detached tensor shows that was written with a history, and its views: this history is its own.
 
     Attributes:
-        memory: of what it was detached, and shows the content.
-        path: from there to the detached tensor.
+        memory: of what it was detached, and shows the content; `path`: from there to the detached tensor.
     """
 
     __slots__ = ("memory", "path")
@@ -125,15 +126,14 @@ class SymTensor(TensorBase["SymTensor"]):
     @property
     def source(self) -> tuple[Storage, Path]:
         """What holds what the tensor shows, its memory or a face of that, and the way from there."""
-        context = current()
-        known, path = of(context).faces.get(self.storage), self.path
-        if known:
-            values = context.state.values
-            for face in known:
+        storage, path = self.storage, self.path
+        if storage.faces:
+            values = current().state.values
+            for face in storage.faces:
                 n = len(face.path)
                 if face in values and n <= len(path) and is_tensor(face.path, path[:n]):
                     return face, path[n:]
-        return self.storage, path
+        return storage, path
 
     @property
     def requires_grad(self) -> bool:
@@ -231,7 +231,7 @@ class Heap:
         optional_sizes: sizes that only tensors have which may be missing.
         detaching: in loops, by the expression that detaches: the attributes of the step, which tell calls apart, and
             those of what the expression made in the iteration before.
-        faces: of a storage, those that it has somewhere, the longest path first; the state says which there are.
+        faces: all of them.
         leaves_in: of storages that are one memory, one of them a leaf that the script made in it: the other one, the
             path by which one of both is seen in the other, and whether that is the other one.
     """
@@ -241,7 +241,7 @@ class Heap:
     borrowed: dict[Storage, Storage] = field(default_factory=dict)
     optional_sizes: set[Symbol] = field(default_factory=set)
     detaching: dict[Any, tuple[dict[str, Any], dict[str, Any]]] = field(default_factory=dict)
-    faces: dict[Storage, list[Face]] = field(default_factory=dict)
+    faces: list[Face] = field(default_factory=list)
     leaves_in: dict[Storage, list[tuple[Storage, Path, bool]]] = field(default_factory=dict)
 
 
@@ -355,7 +355,7 @@ def _rename_calls(context: Context, tensor: SymTensor, other: SymTensor) -> None
                               hint="write `.clone()` where the tensor is made, so that it has memory of its own")
     for key, value in [*state.items()] if seen else ():
         state[key] = dispatch.replace_references(value, changed)
-    for known in [*of(context).faces.get(tensor.storage, ())]:
+    for known in [*tensor.storage.faces]:
         if known in state and is_tensor(tensor.path, known.path[:length]):
             if seen:
                 path = (*other.path, *known.path[length:])
@@ -367,12 +367,13 @@ def _rename_calls(context: Context, tensor: SymTensor, other: SymTensor) -> None
 
 def face(context: Context, tensor: SymTensor) -> Face:
     """The face that a detached tensor has, or may get."""
-    known = of(context).faces.setdefault(tensor.storage, [])
+    known = tensor.storage.faces
     found = next((f for f in known if is_tensor(f.path, tensor.path)), None)
     if found is None:
         found = Face(tensor.type_, tensor.storage, tensor.path)
         known.append(found)
         known.sort(key=lambda f: -len(f.path))
+        of(context).faces.append(found)
     return found
 
 
@@ -390,13 +391,12 @@ def begin_faces(context: Context, state: State, other: Container[Face], block: B
                 ) -> None:
     """Let all that is held apart in another state be so in this one, at the end of a block, if its memory is there and
     the sizes in its path are known outside."""
-    missing = [f for faces in of(context).faces.values() for f in faces
-               if f not in state.values and f in other and sees(f.path)
-               and (f.memory in state.values or f.memory.input >= 0)]
+    missing = [f for f in of(context).faces if f not in state.values and f in other and sees(f.path) and (
+        f.memory in state.values or f.memory.input >= 0)]
     if missing:
         context.state, before = state, context.state
         with context.again(block):
-            for f in reversed(missing):
+            for f in sorted(missing, key=lambda f: len(f.path)):
                 begin_face(context, SymTensor(f.memory, f.path, f.type))
         context.state = before
 

@@ -111,7 +111,7 @@ def _hold(context: Context, storage: Storage, value: Value) -> None:
 
 def _show_others(context: Context, written: SymTensor, storage: Storage, since: Storage | None = None) -> None:
     """What was written to memory is there for those with histories of their own in it, too, who keep these."""
-    for face in of(context).faces.get(storage, ()):
+    for face in storage.faces:
         if face is not since and face in context.state.values:
             _show(context, face)
     for other, path, inside in of(context).leaves_in.get(storage, ()):

@@ -131,7 +131,7 @@ class ObjectHead(Head):
         else:
             self._after[cell] = made
             if isinstance(ref, SymTensor) and count > 1:
-                if any(f in self.context.state.values for f in heap.of(self.context).faces.get(cell, ())):
+                if any(f in self.context.state.values for f in cell.faces):
                     raise UnsupportedCall("a loop goes on with several views of one tensor, which have histories of "
                                           "their own", self.context.span(), hint="write `.clone()` where one is made")
                 self._whole.add(cell)
