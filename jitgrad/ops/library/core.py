@@ -367,7 +367,6 @@ def write(target: Any, value: Any, since: int | None = None) -> Any:
     if to is not given and not same_shape(to, given):
         def message() -> str:
             return f"output with shape {text(to)} doesn't match the broadcast shape {text(given)}"
-
         if len(to) != len(given):
             raise RuntimeError(message())
         for m, n in zip(given, to, strict=True):
