@@ -421,3 +421,20 @@ def leaf_written_after_what_fails(x, y, n: int):
     y[n] += 1
     x *= 0.5
     return x.sum()
+
+
+@nasty(lambda: (w(1, 2), w(3, 4), 0), lambda: (w(1, 2), w(3, 4), 1))
+def through_a_loop_or_past_it(x, y, n: int):
+    """The gradient of what the loop made is nothing, of what was before it something."""
+    t = x * 2
+    u = y.data
+    k = (u, y)[n].sum()
+    t.zero_()
+    h = t[:]
+    for _ in range(2):
+        if n > 1:
+            continue
+        t += (t, u)[n]
+    if n == 0:
+        return t.sum(), k.detach()
+    return x.sum(), k.detach(), h
