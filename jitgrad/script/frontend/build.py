@@ -29,7 +29,7 @@ from jitgrad.script.frontend.library import (addresses, builtins, callbacks, com
 from jitgrad.script.frontend.library.backend import SymbolicBackend
 from jitgrad.script.frontend.source.annotations import check as check_annotations
 from jitgrad.script.frontend.source.source import source_of
-from jitgrad.script.frontend.state import dispatch, effects, pooling, unrolling
+from jitgrad.script.frontend.state import dispatch, effects, pooling, unrolling, versions
 from jitgrad.script.frontend.state.context import APART, REFERENCES, SHORT_LOOPS, Context, Restart, activated
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.handlers import LATE
@@ -188,7 +188,7 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
 
 def _uncounted(context: Context, refusal: ScriptError) -> Restart | None:
     """The evaluation that may do without a refusal, if it was counted how often memory is written."""
-    if context.counts_writes:
+    if context.counts_writes and not versions.of(context).refused:
         return Restart(context.uncounted, f"writes are not counted, it is refused with that: {refusal.message}")
     return None
 

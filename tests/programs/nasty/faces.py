@@ -264,3 +264,14 @@ def of_memory_that_may_be_missing(x, w, n: int):
         d.detach().add_(w)
         t.detach().add_(d)
     return (d * 2).sum() + (t * 3).sum()
+
+
+@nasty(lambda: (p(1, 2), p(3, 4)), lambda: (p(1, 2, 3), p(3, 4, 5)))
+def a_view_made_under_no_grad(x, w):
+    """It stays without a history when the detached tensor of which it is a view gets one."""
+    y = x * 2
+    d = y.detach()
+    with torch.no_grad():
+        v = d[:]
+    d *= w
+    return y.sum() + v.sum() + d.sum(), v.requires_grad

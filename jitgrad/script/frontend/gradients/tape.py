@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 from jitgrad.dims import Dim, symbols
@@ -11,7 +12,7 @@ from jitgrad.eager.autograd.node import OVERWRITTEN, SECOND_BACKWARD
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import NONDIFF, OpDef, backward_name
-from jitgrad.ops.saved import saved
+from jitgrad.ops.saved import Saved, saved
 from jitgrad.script.autodiff import history, inner
 from jitgrad.script.autodiff.flow import Flow, reachable
 from jitgrad.script.autodiff.prepare import expand_nodes
@@ -47,15 +48,36 @@ def note(context: Context, op: OpDef, operands: Sequence[SymTensor], values: Seq
             if v in xs and not x.copied:
                 again.setdefault(x, []).append(xs[v])
         for x, found in again.items():
-            versions.save(context, made[0], x, _origin(context, x), varied, versions.all_lack(context, found))
+            v = next(v for o, v in zip(operands, values, strict=False) if o is x)
+            versions.save(context, made[0], x, _origin(context, x), varied, partial(_alone, row, node, varied, v),
+                          versions.all_lack(context, found))
         for k, n in ys.items():
             if node.outputs[k] in made:
                 versions.save(context, made[0], results[made.index(node.outputs[k])],
-                              f", which is output {k} of {backward_name(row)},", varied, n, operand=False)
+                              f", which is output {k} of {backward_name(row)},", varied,
+                              partial(_alone, row, node, varied, node.outputs[k]), n, operand=False)
         lack = versions.all_lack(context, [lacks[v] for v in node.inputs if v in lacks])
         lacks.update(dict.fromkeys(node.outputs, lack))
     for y, v in zip(results, made, strict=True):
         versions.tell(context, y.storage, lacks.get(v, 0))
+
+
+def _alone(row: OpDef, node: Node, varied: Sequence[Value], read: Value) -> list[Value]:
+    """The operands for each of whose gradients alone the derivative of an operation reads a value."""
+    found = []
+    for v in varied:
+        needs = tuple([x is v for x in node.inputs])
+        if any(needs):
+            reads = _saved(row, node, needs)
+            again = [*zip(node.inputs, reads.xs, strict=True), *zip(node.outputs, reads.ys, strict=False)]
+            found += [v] * any(x is read and y for x, y in again)
+    return found
+
+
+def _saved(row: OpDef, node: Node, needs: tuple[bool, ...]) -> Saved:
+    if row.arity is not None:
+        return saved(row, needs)
+    return saved(row, needs, types=[v.type for v in node.inputs], attrs=dict(node.attrs))
 
 
 def _read_again(context: Context, row: OpDef, node: Node, lacks: dict[Value, Any]
@@ -67,8 +89,7 @@ def _read_again(context: Context, row: OpDef, node: Node, lacks: dict[Value, Any
     xs: dict[Value, list[Any]] = {}
     ys: dict[int, list[Any]] = {}
     for group in [needs] if known else [[k == i for k in range(len(needs))] for i, n in enumerate(needs) if n]:
-        reads = saved(row, tuple(group)) if row.arity is not None else saved(
-            row, tuple(group), types=[v.type for v in node.inputs], attrs=dict(node.attrs))
+        reads = _saved(row, node, tuple(group))
         lack = versions.all_lack(context, [lacks[v] for v, need in zip(node.inputs, group, strict=True) if need])
         for v, read in zip(node.inputs, reads.xs, strict=True):
             if read:
@@ -140,6 +161,7 @@ def overwritten(context: Context, path: Sequence[Block], outputs: Sequence[Value
     reached = {v for output in outputs for v in reachable([output], flow.backward)}
     for s, w in replaced:
         if s.result in reached:
+            known.refused = True
             raise UnsupportedCall("a write by way of `.data` to what a gradient needs, or to what it has read so: "
                                   "eager would not notice, and make the gradient of what was written", w.span,
                                   hint="write `.detach()` in place of `.data`, and `.clone()` what is still needed")
@@ -149,7 +171,8 @@ def overwritten(context: Context, path: Sequence[Block], outputs: Sequence[Value
             continue
         if counted:
             _spoil(context, path, outputs, _chance(context, s, flow), spoiled)
-        elif counts is not None and versions.certain(context, s.varied):
+        elif counts is not None and (versions.certain(context, s.varied) or any(
+                versions.certain(context, [v]) for v in s.alone())):
             _spoil(context, path, outputs, Chance(s, True, *counts), spoiled)
         elif VERSIONS not in context.decisions:
             raise Restart(VERSIONS, "a branch or loop may write what a gradient needs: writes are counted")

@@ -72,7 +72,8 @@ class Save:
         site: its number, the same in every evaluation of a loop's body.
         number: its place in the order of saves and writes; `path`: the blocks around it, outermost first.
         loops: those of them that are bodies of loops; `older`: those of these that go on with the same memory.
-        varied: the operation's operands that may have a history: it reads nothing where they have none.
+        varied: the operation's operands that may have a history: it reads nothing where they have none. `alone`: those
+            of them for each of whose gradients it reads the memory, whatever the others have.
     """
 
     result: Value
@@ -87,6 +88,7 @@ class Save:
     loops: tuple[Block, ...]
     older: tuple[Block, ...]
     varied: Sequence[Value]
+    alone: Callable[[], Sequence[Value]]
 
 
 @dataclass(slots=True)
@@ -101,6 +103,7 @@ class Versions:
         alternatives: of the memory of what is read of one of several tensors: these, and whether it is that.
         count: how many saves there are, those of one evaluation of each body.
         data: whether anything is written or read by way of `.data`.
+        refused: whether the program is, for what this record says: without the counts it would only be less known.
         paused: in operations that are made of others here, and are one for eager; where memory is exchanged.
     """
 
@@ -111,6 +114,7 @@ class Versions:
     alternatives: dict[Any, list[tuple[Any, Callable[[], Any]]]] = field(default_factory=dict)
     count: int = COUNT
     data: bool = False
+    refused: bool = False
     paused: bool = False
 
     def keep(self, context: Context, target: Any, since: int) -> None:
@@ -232,8 +236,8 @@ def moved(context: Context, storage: Any, to: Any) -> None:
             s.storage = to
 
 
-def save(context: Context, result: Value, tensor: Any, origin: str, varied: Sequence[Value], lacking: Any,
-         operand: bool = True) -> None:
+def save(context: Context, result: Value, tensor: Any, origin: str, varied: Sequence[Value],
+         alone: Callable[[], Sequence[Value]], lacking: Any, operand: bool = True) -> None:
     """The derivative of the operation that made `result` reads a tensor again: an operand, or a result; where it is
     `lacking` the history of what it is made of (0, 1, or a number of the run), it does not."""
     known, storage = of(context), tensor.storage
@@ -246,7 +250,7 @@ def save(context: Context, result: Value, tensor: Any, origin: str, varied: Sequ
     known.data |= data
     known.saves.setdefault(result, []).append(Save(
         result, storage, tensor.type_, tensor if operand else None, data, origin, site, next(NUMBERS), around, loops,
-        tuple([b for b in loops if b in around[older + 1:]]), varied))
+        tuple([b for b in loops if b in around[older + 1:]]), varied, alone))
     if not context.counts_writes:
         return
     values, execution = context.state.values, 1

@@ -143,11 +143,6 @@ class SymTensor(TensorBase["SymTensor"]):
             stored(context, held))
 
     @property
-    def is_detached(self) -> bool:
-        """Whether it is a view that has no history, whatever its memory has."""
-        return any(op == "detach" for op, _ in self.source[1])
-
-    @property
     def is_leaf(self) -> bool:
         return not self.requires_grad or (not self.path and self.storage.requires_grad)
 
@@ -426,7 +421,7 @@ def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], ty
     path, steps = tensor.path, cast(Path, ((op, attrs),))
     if op == "alias" and path and path[-1][0] != "detach":  # shows the same, and is another array for eager
         path, steps = path[:-1], ((path[-1][0], {**path[-1][1]}),)
-    if not context.grad and not tensor.is_detached and type_.dtype.is_floating_point:
+    if not context.grad and op != "detach" and type_.dtype.is_floating_point:
         steps = (*steps, ("detach", UNRECORDED))  # made while nothing is recorded: it stays without history
     copied = tensor.copied
     if op == "reshape" and not layout.surely_shares(context, tensor, type_.dims):

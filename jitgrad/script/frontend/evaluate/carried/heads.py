@@ -172,6 +172,7 @@ class Head(CopyingHead):
                 self.first.update({p: first for p, first in zip(values, self._parts(t, like), strict=True) if first})
                 state.values[key] = merge.rebuild_location(context, key, self._noted(key, t), iter(values), like)
                 cells, before = list(copied(state, t, state.values[key])), list(copied(self.entry, t, like))
+                copies.of(context).heads.update(cells)
                 if key in self.copies:
                     copies.share(context, CHOSEN, *cells)
                 copies.stand(context, cells, before, key in self.chosen)

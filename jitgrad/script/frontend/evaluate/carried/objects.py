@@ -6,6 +6,7 @@ there before the first iteration, where nothing else refers to it; else the plac
 """
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
@@ -25,6 +26,7 @@ from jitgrad.script.frontend.values.values import HELD, Number, Storage, SymTens
 
 NUMBERS = (Number, int, float)  # a bool is an int
 MOVES = "a variable of a loop is another view of it in every iteration"
+FACES = "a loop goes on with several views of it, which have histories of their own"
 SEVERAL = "a variable of a loop is one of several, and another variable too"
 Place = tuple[Any, tuple[Any, ...]]  # a location, and the way to an item of the tuples in it
 
@@ -103,7 +105,13 @@ class ObjectHead(Head):
 
     def _assign(self, place: Place, ref: Any, before: Any, count: int) -> Cell:
         """The object of the loop that stands for one of this iteration in the next."""
-        cell = cell_of(ref)
+        cell, state = cell_of(ref), self.context.state.values
+        apart = isinstance(ref, SymTensor) and count > 1 and any(f in state for f in cell.faces)
+        if apart:  # each of them is a copy of what it shows
+            if heap.places(self.context, partial(heap.same_tensor, ref)) > 1:
+                raise UnsupportedCall(f"two variables are one tensor: {FACES}", self.context.span(),
+                                      hint="write `.clone()` where the tensor is made, so that it has its own memory")
+            count = 1
         key = (place, type_of(cell if isinstance(ref, SymTensor) and count > 1 else ref))
         made = self.cells.get(key)
         if made is None:
@@ -125,15 +133,12 @@ class ObjectHead(Head):
             self.cells[key] = made
         elif isinstance(ref, SymTensor):
             self._wider |= inherit(made, ref)
-        if self._moves(ref):
+        if apart or self._moves(ref):
             self._copies[place] = made
-            copies.share(self.context, MOVES, cell, made)
+            copies.share(self.context, FACES if apart else MOVES, cell, made)
         else:
             self._after[cell] = made
             if isinstance(ref, SymTensor) and count > 1:
-                if any(f in self.context.state.values for f in cell.faces):
-                    raise UnsupportedCall("a loop goes on with several views of one tensor, which have histories of "
-                                          "their own", self.context.span(), hint="write `.clone()` where one is made")
                 self._whole.add(cell)
                 ref = SymTensor(cell, marks(ref.path), cell.type)
         self.ended[made] = ref
