@@ -438,3 +438,14 @@ def through_a_loop_or_past_it(x, y, n: int):
     if n == 0:
         return t.sum(), k.detach()
     return x.sum(), k.detach(), h
+
+
+@nasty(lambda: (w(1, 2), v(3, 4), 2, False), lambda: (w(1, 2), v(3, 4), 2, True), lambda: (w(1, 2), v(3, 4), 0, True))
+def factors_in_place_by_turns(x, y, n: int, flag: bool):
+    """The gradient of the result alone; the argument has a history, too, where the run comes there."""
+    t = x * 2
+    if flag:
+        for _ in range(n):
+            y.mul_(t)
+            t = t * y.clone()
+    return t.sum()
