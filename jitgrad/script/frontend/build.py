@@ -177,8 +177,9 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
         with asked() as facts:
             return _graph_of(context, inputs, function, arguments, log, facts)
     except ScriptError as refusal:
-        again = _uncounted(context, refusal) or _of_several_types(context, refusal) or _apart(
-            context, refusal) or pools.instead(context, refusal) or unrolling.instead(context, refusal)
+        again = None if versions.of(context).refused else _uncounted(context, refusal) or _of_several_types(
+            context, refusal) or _apart(context, refusal) or pools.instead(context, refusal)
+        again = again or unrolling.instead(context, refusal)
         if again is None:
             raise
         raise again from refusal
@@ -188,7 +189,7 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
 
 def _uncounted(context: Context, refusal: ScriptError) -> Restart | None:
     """The evaluation that may do without a refusal, if it was counted how often memory is written."""
-    if context.counts_writes and not versions.of(context).refused:
+    if context.counts_writes:
         return Restart(context.uncounted, f"writes are not counted, it is refused with that: {refusal.message}")
     return None
 

@@ -176,8 +176,12 @@ class Versions:
             self.parents[one] = other
 
     def _root(self, storage: Any) -> Any:
-        while storage in self.parents:
-            storage = self.parents[storage]
+        parents = self.parents
+        while storage in parents:
+            above = parents[storage]
+            if above in parents:
+                parents[storage] = parents[above]  # the next way is shorter
+            storage = above
         return storage
 
 

@@ -78,11 +78,12 @@ def _require_no_history(context: Context, *found: tuple[Value, Any]) -> None:
     having = {v: n for v, n in found if context.has_history(v) and (type(n) is not int or n == 0)}
     if not having:
         return
-    if not context.counts_writes and not any(versions.certain(context, [v]) for v in having):
+    if not context.counts_writes:
         why = "only the run knows whether a view made under no_grad is written with a history"
         if VERSIONS not in context.decisions:
             raise Restart(VERSIONS, why)
-        raise UnsupportedCall(why, context.span(), hint=_CLONE)
+        if not any(versions.certain(context, [v]) for v in having):
+            raise UnsupportedCall(why, context.span(), hint=_CLONE)
     lack = versions.all_lack(context, having.values())
     if type(lack) is int:
         raise raise_now(context, RuntimeError, (NO_GRAD_VIEW,))
