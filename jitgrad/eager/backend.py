@@ -13,6 +13,7 @@ from jitgrad.eager import direct, inplace, record
 from jitgrad.eager.arrays.arrays import MANY, library
 from jitgrad.eager.arrays.moves import is_pinned, move, pin
 from jitgrad.eager.autograd.grad_mode import is_grad_enabled
+from jitgrad.eager.autograd.node import next_number
 from jitgrad.eager.construct import lift, new_tensor, wrap
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops import OPS
@@ -87,6 +88,7 @@ class EagerBackend:
     is_pinned = staticmethod(is_pinned)
     lift = staticmethod(lift)
     assign = staticmethod(inplace.assign)
+    mark = staticmethod(next_number)
     reinterpret = staticmethod(inplace.reinterpret)
     apart, require_writable = staticmethod(inplace.apart), staticmethod(inplace.require_writable)
     become = staticmethod(inplace.become)
@@ -115,7 +117,7 @@ class EagerBackend:
     @staticmethod
     def alias(tensor: Tensor) -> Any:
         """A view of all of a tensor, with history of its own."""
-        return record.apply(OPS["reshape"], (tensor,), {"shape": tensor._data.shape})
+        return record.apply(OPS["alias"], (tensor,), {})
 
     own = staticmethod(inplace.own)
 

@@ -36,8 +36,10 @@ INFERENCE = ("Inplace update to inference tensor outside InferenceMode is not al
              "normal tensor before doing inplace update.")
 
 
-def assign(target: T, value: TapedArray) -> T:
+def assign(target: T, value: TapedArray, since: int | None = None) -> T:
     """Write `value`, of the same shape and dtype, into the memory of `target`, with torch's rules; returns target.
+
+    `since`: the node number from which on nodes are the in-place operation's own, where it is made of any.
 
     Raises RuntimeError for a leaf that requires grad (or a view of one) in grad mode, for memory in which elements
     overlap, and for inference tensors outside inference mode.
@@ -46,8 +48,8 @@ def assign(target: T, value: TapedArray) -> T:
                                 or (target._origin is not None and target._origin.requires_grad))
     if tracked:
         _require_writable_history(target)
-        if value._node is not None and target._storage is not None:
-            _keep_overwritten(target, target._storage, value._node)
+        if value._node is not None and target._storage is not None and since is not None:
+            _keep_overwritten(target, target._storage, value._node, since)
     array = target._data
     if target.is_inference() and not mode.inference:
         raise RuntimeError(INFERENCE)
@@ -84,17 +86,11 @@ def _require_writable_history(target: TapedArray) -> None:
             raise RuntimeError(LEAF)
 
 
-#: how many nodes an in-place op may be made of
-STEPS = 16
-
-
-def _keep_overwritten(target: TapedArray, storage: Storage, last: Node) -> None:
+def _keep_overwritten(target: TapedArray, storage: Storage, last: Node, since: int) -> None:
     """Copy what the in-place op itself saved of the memory that it is about to overwrite: `x.mul_(w)` saves x.
 
-    The op's nodes end in `last` and carry the newest numbers; the search stops at the target's own history, so that
-    what was saved before the op keeps raising torch's error.
+    The op's nodes end in `last`; what was saved before the op keeps raising torch's error.
     """
-    oldest, stop = last.number - STEPS, target._node
     stack, seen = [last], {last}
     while stack:
         node = stack.pop()
@@ -103,7 +99,7 @@ def _keep_overwritten(target: TapedArray, storage: Storage, last: Node) -> None:
         for edge in node.edges:
             if edge is not None and isinstance(edge[0], Node):
                 below = edge[0]
-                if below is not stop and below not in seen and below.number > oldest:
+                if below not in seen and below.number > since:
                     seen.add(below)
                     stack.append(below)
 

@@ -108,8 +108,12 @@ class Backend(Protocol):
     def from_data(self, data: Any, d: dtype | None, where: Any = None) -> Any:
         """A new leaf tensor from nested lists or an ndarray (a constant in a graph), on a device or a tensor's."""
 
-    def assign(self, target: Any, value: Any) -> Any:
-        """In-place write of the whole of `target` (same shape and dtype as `value`), views included; returns target."""
+    def assign(self, target: Any, value: Any, since: int | None = None) -> Any:
+        """In-place write of the whole of `target` (same shape and dtype as `value`), views included; returns target.
+        `since`: the `mark` from which on operations are parts of this one, if any are."""
+
+    def mark(self) -> int:
+        """A number that grows with time: operations after it are told from those before."""
 
     def apart(self, target: Any, operands: Sequence[Any]) -> bool:
         """Whether no operand is known to be in the memory that is written to."""

@@ -119,7 +119,8 @@ class TensorBase(Operators[Tensor]):
 
     def polygamma_(self: Any, n: int) -> Tensor:
         """In-place version of `polygamma`."""
-        return write(self, pointwise.polygamma(n, self))
+        since = backend().mark()
+        return write(self, pointwise.polygamma(n, self), since)
 
     def normal_(self: Any, mean: Any = 0.0, std: Any = 1.0, *, generator: Any = None) -> Tensor:
         """Overwrite with normal numbers."""

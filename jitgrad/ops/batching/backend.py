@@ -132,13 +132,17 @@ class BatchBackend:
     def from_data(self, data: Any, d: dtype | None, where: Any = None) -> Any:
         return self.around.from_data(data, d, where.value if self.has(where) else where)
 
-    def assign(self, target: Any, value: Any) -> Any:
+    def mark(self) -> int:
+        number: int = self.around.mark()
+        return number
+
+    def assign(self, target: Any, value: Any, since: int | None = None) -> Any:
         if self.has(target):
-            self.around.assign(target.value, self.spread(value))
+            self.around.assign(target.value, self.spread(value), since)
         elif self.has(value):
             raise RuntimeError(IN_PLACE)
         else:
-            self.around.assign(target, value)
+            self.around.assign(target, value, since)
         return target
 
     def reinterpret(self, tensor: Any, to: Any) -> Any:

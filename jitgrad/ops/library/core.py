@@ -353,8 +353,8 @@ def expand_to(x: Any, shape: tuple[Any, ...]) -> Any:
     return x if same_shape(x.shape, shape) else apply("expand", x, shape=tuple(shape))
 
 
-def write(target: Any, value: Any) -> Any:
-    """The end of an in-place op: `value`, computed out of place, goes where `target` is; returns target.
+def write(target: Any, value: Any, since: int | None = None) -> Any:
+    """The end of an in-place op: `value`, computed out of place since then, goes where `target` is; returns target.
 
     Raises RuntimeError as torch does where value's dtype is of a higher category or its shape is another.
     """
@@ -367,12 +367,11 @@ def write(target: Any, value: Any) -> Any:
     if to is not given and not same_shape(to, given):
         def message() -> str:
             return f"output with shape {text(to)} doesn't match the broadcast shape {text(given)}"
-
         if len(to) != len(given):
             raise RuntimeError(message())
         for m, n in zip(given, to, strict=True):
             require_equal(m, n, message)
-    return backend().assign(target, value)
+    return backend().assign(target, value, since)
 
 
 def _named_input(name: str, kwargs: dict[str, Any]) -> Any:
@@ -423,6 +422,7 @@ def inplace(fn: Fn, apart: bool = False) -> Fn:
             input = _named_input(name, kwargs)
         if backend().update(name, input, args, kwargs) is not NotImplemented:
             return input
+        since = backend().mark()
         try:
             if autocast.mode.low is None:
                 value = fn(input, *args, **kwargs)
@@ -437,7 +437,7 @@ def inplace(fn: Fn, apart: bool = False) -> Fn:
             raise
         if apart and not backend().apart(input, [x for x in (*args, *kwargs.values()) if isinstance(x, AnyTensor)]):
             raise RuntimeError(SHARED)
-        return write(input, value)
+        return write(input, value, since)
 
     return named(in_place, name + "_", f"In-place version of `{name}`.")  # type: ignore[return-value]
 

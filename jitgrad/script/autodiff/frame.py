@@ -242,8 +242,10 @@ class Mirror(Frame):
                 or (node.op.startswith("num.") and not is_exact(node.op, node.attrs)))
 
     def repeat(self, node: Node) -> None:
-        """Have a node of the forward block repeated here."""
+        """Have a node of the forward block repeated here. What a condition is made of is needed as it is."""
         self.again[node] = None
+        if node.output in self.context.conditions:
+            self.context.conditions.update(node.inputs)
         for x in node.inputs:
             if self.context.flow.home[x] is self.block:
                 self.image(x)

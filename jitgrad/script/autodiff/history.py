@@ -32,13 +32,24 @@ def requires_grad(path: Sequence[Block], values: Sequence[Value], root: Callable
             operation makes is a root.
         flow: facts about `path` and `values`, if they are known.
     """
+    history = _history(path, values, root, operations, flow)
+    return [history.answer(v) for v in values]
+
+
+def certainly(path: Sequence[Block], values: Sequence[Value], root: Callable[[Value], bool]) -> bool:
+    """Whether all of `values` require a gradient in any case; they may stand in blocks that ended."""
+    must = _history(path, values, root, False, None).must
+    return all(v in must for v in values)
+
+
+def _history(path: Sequence[Block], values: Sequence[Value], root: Callable[[Value], bool], operations: bool,
+             flow: Flow | None) -> "_History":
     if flow is None:
         flow = flow_of([n for b in path for n in b.nodes], values)
     behind = reachable(values, flow.backward)
     blocks = [b for outer in path for b in (outer, *(c for n in walk(outer) for c in n.blocks))]
     places = {v: b for b in blocks for v in (*b.params, *(v for n in b.nodes for v in n.outputs))}
-    history = _History(flow, behind, places, root, operations)
-    return [history.answer(v) for v in values]
+    return _History(flow, behind, places, root, operations)
 
 
 class _History:

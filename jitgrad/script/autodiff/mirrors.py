@@ -101,6 +101,13 @@ class BranchFrame(Mirror):
             branch.given.add(x)
         return found
 
+    def saved_already(self, v: Value) -> bool:
+        if not super().saved_already(v):
+            return False  # where the forward is compiled, an output of the `if` is there if that is saved
+        around = self.around
+        return not self.context.amend.is_frozen(self.block) or not isinstance(around, Mirror) or around.ready(
+            self.output(v))
+
     def is_output(self, v: Value) -> bool:
         """Whether the output of the `if` that holds `v` is the value itself: Optionals, and known sequences."""
         return isinstance(v.type, OptionalType) or (

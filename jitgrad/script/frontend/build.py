@@ -29,7 +29,7 @@ from jitgrad.script.frontend.library import (addresses, builtins, callbacks, com
 from jitgrad.script.frontend.library.backend import SymbolicBackend
 from jitgrad.script.frontend.source.annotations import check as check_annotations
 from jitgrad.script.frontend.source.source import source_of
-from jitgrad.script.frontend.state import dispatch, effects, pooling, unrolling
+from jitgrad.script.frontend.state import dispatch, effects, pooling, unrolling, versions
 from jitgrad.script.frontend.state.context import APART, REFERENCES, SHORT_LOOPS, Context, Restart, activated
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.handlers import LATE
@@ -177,8 +177,9 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
         with asked() as facts:
             return _graph_of(context, inputs, function, arguments, log, facts)
     except ScriptError as refusal:
-        again = _uncounted(context, refusal) or _of_several_types(context, refusal) or _apart(
-            context, refusal) or pools.instead(context, refusal) or unrolling.instead(context, refusal)
+        again = None if versions.of(context).refused else _uncounted(context, refusal) or _of_several_types(
+            context, refusal) or _apart(context, refusal) or pools.instead(context, refusal)
+        again = again or unrolling.instead(context, refusal)
         if again is None:
             raise
         raise again from refusal

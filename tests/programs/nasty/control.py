@@ -298,3 +298,29 @@ def two_numbers_that_become_tensors(x, n: int):
         if n == 2:
             return a, b, "early"
     return a, b
+
+
+@nasty(lambda: (v(1, 2), v(3, 4), 1), lambda: (v(1, 2), v(3, 4), 0), lambda: (v(1, 2), v(3, 4), 2))
+def written_on_the_way_out_of_a_loop(x, y, n: int):
+    """Its body always raises, and what a name that it rebinds referred to is the argument itself."""
+    t = x
+    for _ in range(n):
+        try:
+            raise ValueError(n)
+        finally:
+            t.zero_()
+            t = y * 2
+    return t.sum()
+
+
+@nasty(lambda: (v(1, 2), 1), lambda: (v(1, 2), 3), lambda: (v(1, 2), 0))
+def written_before_it_fails(x, n: int):
+    """A loop goes on with a name of the argument, and in an inner one that always fails it is written."""
+    t = x.data
+    for _ in range(2):
+        for _ in range(n):
+            t[0] = t[1]
+            print(x)
+            raise ValueError(n)
+        t = t if n else x * 2
+    return t.sum()

@@ -187,3 +187,91 @@ def cut_off_as_often_as_the_run_says(x, y, n: int):
     for _ in range(n):
         y = y.detach()
     return x.sum() + y.sum(), y
+
+
+@nasty(lambda: (p(1, 2), p(3, 4), True), lambda: (p(1, 2, 3), p(3, 4, 5), False))
+def begun_in_a_branch(x, w, flag: bool):
+    """Whether it has a history of its own only the run knows; both are written afterwards, and a view of it is."""
+    y = x * 2
+    d = y.detach()
+    held, first = Held(d), d[:1]
+    if flag:
+        held.n.mul_(w)
+    y += 1
+    first += w[:1]
+    d *= 2
+    return (d * d).sum() + (y * y).sum() + (held.n * 3).sum(), d.requires_grad
+
+
+@nasty(lambda: (p(1, 2), p(3, 4), True), lambda: (p(1, 2, 3), p(3, 4, 5), False))
+def in_memory_that_a_branch_made(x, w, flag: bool):
+    """On one side it is written there."""
+    if flag:
+        y = x * 2
+        d = y.detach()
+        d += w
+    else:
+        y = x * 3
+        d = y.detach()
+    y += 1
+    d *= 2
+    return (d * d).sum() + (y * y).sum(), d.requires_grad
+
+
+@nasty(lambda: (p(1, 2), p(3, 4), 0), lambda: (p(1, 2), p(3, 4), 1), lambda: (p(1, 2), p(3, 4), 2))
+def one_of_two_calls(x, w, n: int):
+    """Which of two detached tensors it is only the run knows."""
+    y = x * 2
+    d, e = y.detach(), y.data
+    t = (d, e, w * 2)[n]
+    t.detach().add_(w)
+    t.add_(w)
+    return (d * d).sum() + (y * y).sum() + t.sum(), d.requires_grad, e.requires_grad
+
+
+@nasty(lambda: (p(1, 2), p(3, 4), 3), lambda: (p(1, 2), p(3, 4), 0), lambda: (p(1, 2), p(3, 4), 1))
+def another_one_in_every_iteration(x, w, n: int):
+    """The last one has the history of one write, and so has the one before it."""
+    y = x * 2
+    t = before = y
+    for _ in range(n):
+        before = t
+        for _ in range(1):
+            t = y.detach()
+        t += w
+    return (t * 3).sum() + (before * 5).sum() + y.sum()
+
+
+@nasty(lambda: (p(1, 2), p(3, 4), 3), lambda: (p(1, 2), p(3, 4), 0), lambda: (p(1, 2), p(3, 4), 1))
+def detached_of_itself_in_every_iteration(x, w, n: int):
+    """Each is a view of the one before, and all are one memory."""
+    y = x * 1
+    t, u = y, y.detach()
+    for _ in range(n):
+        t = t.detach()[:]
+        t += u.clone()
+    return (t * 3).sum() + y.sum() + u.sum()
+
+
+@nasty(lambda: (p(1, 2), p(3, 4), 2), lambda: (p(1, 2), p(3, 4), 0), lambda: (p(1, 2), p(3, 4), 1))
+def of_memory_that_may_be_missing(x, w, n: int):
+    """A branch makes memory of which a loop detaches tensors, or it does not."""
+    t = w * 1
+    if n > 1:
+        t = x.clone()
+    d = t.detach()[:]
+    for _ in range(n):
+        d.detach().add_(w)
+        t.detach().add_(d)
+    return (d * 2).sum() + (t * 3).sum()
+
+
+@nasty(lambda: (p(1, 2), p(3, 4)), lambda: (p(1, 2, 3), p(3, 4, 5)))
+def a_view_made_under_no_grad(x, w):
+    """It stays without a history when the detached tensor of which it is a view gets one."""
+    y = x * 2
+    d = y.detach()
+    with torch.no_grad():
+        v = d[:]
+    d *= w
+    return y.sum() + v.sum() + d.sum(), v.requires_grad

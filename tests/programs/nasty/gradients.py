@@ -392,7 +392,7 @@ def cut_off_at_every_step(x, y, n: int):
     h = x * 1
     for _ in range(n):
         h = h.detach()
-        h += y * h
+        h += y * h.clone()
         h[0] = y[1]
     return (h * y).sum()
 
@@ -421,3 +421,31 @@ def leaf_written_after_what_fails(x, y, n: int):
     y[n] += 1
     x *= 0.5
     return x.sum()
+
+
+@nasty(lambda: (w(1, 2), w(3, 4), 0), lambda: (w(1, 2), w(3, 4), 1))
+def through_a_loop_or_past_it(x, y, n: int):
+    """The gradient of what the loop made is nothing, of what was before it something."""
+    t = x * 2
+    u = y.data
+    k = (u, y)[n].sum()
+    t.zero_()
+    h = t[:]
+    for _ in range(2):
+        if n > 1:
+            continue
+        t += (t, u)[n]
+    if n == 0:
+        return t.sum(), k.detach()
+    return x.sum(), k.detach(), h
+
+
+@nasty(lambda: (w(1, 2), v(3, 4), 2, False), lambda: (w(1, 2), v(3, 4), 2, True), lambda: (w(1, 2), v(3, 4), 0, True))
+def factors_in_place_by_turns(x, y, n: int, flag: bool):
+    """The gradient of the result alone; the argument has a history, too, where the run comes there."""
+    t = x * 2
+    if flag:
+        for _ in range(n):
+            y.mul_(t)
+            t = t * y.clone()
+    return t.sum()

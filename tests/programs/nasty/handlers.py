@@ -267,3 +267,18 @@ def exits_of_several_kinds(x, n: int):
     except ValueError as e:
         return x, str(e)
     return x, "end"
+
+
+@nasty(lambda: (v(1, 2),), lambda: (v(1, 2, 3),))
+def finally_of_what_surely_fails(x):
+    """What stands there is done before the handler around it."""
+    y, k = x * 2, 1
+    try:
+        try:
+            len(3)
+        finally:
+            y[1] += 2
+            k = 7
+    except TypeError as error:
+        print(error)
+    return y.sum() * k

@@ -412,10 +412,18 @@ def by_a_function_in_a_loop(x, n: int):
 def in_place_of_one_of_several(x, flag: bool):
     """What an operation in place reads of its own memory is copied, by whichever name it has it."""
     t = x * 2
-    u = t if flag else t.sin()
-    t += u * t
+    u = t if flag else x.sin()
+    t *= u
     t *= t.detach()
-    t.copy_(x if flag else t.sin())
+    t.copy_(x if flag else x.sin())
+    return t
+
+
+@nasty(lambda: (p(1, 2),), lambda: (p(1, 2, 3),))
+def saved_before_an_operation_in_place(x):
+    """What is added to it has been computed before, and is not what the operation itself saves."""
+    t = x * 2
+    t += t * t
     return t
 
 
@@ -476,3 +484,44 @@ def none_for_a_tensor(x, flag: bool):
         said.append(str(error))
     print(said)
     return y
+
+
+@nasty(lambda: (p(1, 2), v(3, 4), 0), lambda: (p(1, 2), v(3, 4), 1))
+def history_of_some_runs(x, y, n: int):
+    """What has none saves nothing that could be overwritten."""
+    t = y * 1
+    if n == 0:
+        t[0] = x[1]
+    u = t * 2
+    t.mul_(t[:])
+    return (u + t).sum() + x.sum()
+
+
+@nasty(lambda: (p(1, 2), v(3, 4), 1), lambda: (p(1, 2), v(3, 4), 0))
+def history_from_the_second_iteration_on(x, y, n: int):
+    """What is multiplied has one then, so that the other factor is saved."""
+    t, u = y * 1, x * 2
+    for _ in range(n):
+        t.mul_(u[:])
+    u.mul_(y)
+    return t.sum() + u.sum()
+
+
+@nasty(lambda: (p(1, 2), v(3, 4), 1), lambda: (p(1, 2), v(3, 4), 0), lambda: (p(1, 2), p(3, 4), 1))
+def no_history_in_a_view_made_under_no_grad(x, y, n: int):
+    """It raises where what is written has one in this run."""
+    t = x * 1
+    u = y.view(-1)
+    with torch.no_grad():
+        if n == 1:
+            t = u[:]
+    t[0] = t[1]
+    return t.sum()
+
+
+@nasty(lambda: (p(1, 2),), lambda: (p(1, 2, 3),))
+def a_view_that_shows_the_same(x):
+    """It is another array, so that what was saved of it is overwritten."""
+    t = (x * 2).view(-1)
+    t.mul_(t.view(-1))
+    return t.sum()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from jitgrad.dtypes import bool_, complex128, float64
-from jitgrad.ops.backend import AnyTensor, Tensor
+from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (Number, apply, as_operand, cast, named, not_implemented, require_floating,
                                       require_tensor, result_dtype, write)
 from jitgrad.ops.library.keywords import complete
@@ -51,7 +51,8 @@ def float_power_(input: AnyTensor[Tensor], exponent: AnyTensor[Tensor] | Number)
     if input.dtype is not float64:
         raise RuntimeError(f"the base given to float_power_ has dtype {input.dtype.word} but the operation's result "
                            "requires dtype Double")
-    return write(input, float_power(input, exponent))
+    since = backend().mark()
+    return write(input, float_power(input, exponent), since)
 
 
 def nextafter(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:

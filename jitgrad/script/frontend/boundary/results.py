@@ -19,7 +19,7 @@ from jitgrad.script.frontend.templates.pools import Ref
 from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.template import Template
-from jitgrad.script.frontend.templates.tensors import Tensor, numbers_of, read_if_there
+from jitgrad.script.frontend.templates.tensors import Tensor, numbers_of
 from jitgrad.script.frontend.templates.texts import Str, Words
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import is_dynamic, kind_of, kind_of_class, type_word
@@ -53,7 +53,8 @@ class Results:
         while pending:
             v = pending.pop()
             if isinstance(v, SymTensor):
-                paths.setdefault(v.storage, set()).add(tuple(map(str, v.path)))
+                held, path = v.source
+                paths.setdefault(held, set()).add(tuple(map(str, path)))
                 views[v] += bool(v.path)
             elif isinstance(v, (tuple, dict)):
                 pending += v.values() if isinstance(v, dict) else v
@@ -190,6 +191,9 @@ class Results:
         context = self.context
         storage = value.storage
         layout.leave(context, storage)
+        if isinstance(value.source[0], heap.Face):
+            return self._view(value) if value.source[0] in self._parted else sig.Output(
+                self.tensor(self._fresh(value), storage))
         if storage.origin:
             return self._of_list(value)
         if storage.unknown:
@@ -237,10 +241,11 @@ class Results:
         return owner is not None and any(owner is (k[0] if isinstance(k, tuple) else k) for k in self._tensors)
 
     def _fresh(self, value: SymTensor) -> Value:
-        key = (value.storage, tuple(map(str, value.path)))
+        held, path = value.source
+        key = (held, tuple(map(str, path)))
         found = self._tensors.get(key)
         if found is None:
-            found = read_if_there(self.context, value)
+            found = heap.read_if_there(self.context, value)
             if not isinstance(found.type, OptionalType) and (
                     found in self._index or found in self.context.inputs.entered):
                 found = self.context.one("reshape", found, shape=found.type.dims)  # type: ignore[union-attr]
@@ -252,7 +257,7 @@ class Results:
         context = self.context
         used: set[Symbol] = set()
         path = []
-        for op, attrs in value.path:
+        for op, attrs in value.source[1]:
             known = {k: context.sizes.canonical(a) if not isinstance(a, tuple) else tuple(
                 context.sizes.canonical(x) if not isinstance(x, tuple) else x for x in a) for k, a in attrs.items()}
             path.append((op, known))
@@ -264,8 +269,9 @@ class Results:
     def _view(self, value: SymTensor) -> sig.Result:
         path, sizes = self._path(value)
         identity = self.identity(value) if value in self._repeated else -1
-        if value.storage in self._parted:
-            whole = SymTensor(value.storage, (), value.storage.type)
+        held, _ = value.source
+        if held in self._parted:
+            whole = SymTensor(value.storage, held.path if isinstance(held, heap.Face) else (), held.type)
             return sig.ViewOf(self.tensor(self._fresh(whole), value.storage), path, sizes, True, identity)
         return sig.ViewOf(value.storage.input, path, sizes, identity=identity)
 

@@ -157,9 +157,14 @@ def with_finish(context: Context, run: Callable[[], None], finish: Callable[[], 
     context.tries = [*outer, attempt]
     try:
         run()
-    except effects.Raised as error:
-        context.tries = outer
+    except (effects.Raised, ScriptError) as error:
         context.frame, context.node, context.modes = frame, node, modes
+        if isinstance(error, ScriptError):
+            caught = _python_error(error)
+            if caught is None or error.blocks or not any(a.handler(caught.cls) for a in outer):
+                raise
+            error = raised(context, caught)
+        context.tries = outer
         if error.attempt is not attempt:
             raise
         finish()

@@ -10,7 +10,7 @@ from typing import Any
 from jitgrad.dims import Symbol, symbols
 from jitgrad.errors import Span, TypeMismatch
 from jitgrad.ops.types import OptionalType, TensorType
-from jitgrad.script.frontend.state import copies, effects, versions
+from jitgrad.script.frontend.state import copies, effects
 from jitgrad.script.frontend.state.context import Context, State
 from jitgrad.script.frontend.templates import locations, pools, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Same, placeholders
@@ -124,6 +124,8 @@ def _as_check(context: Context, condition: Number, dead: _Side, when: bool) -> b
 
 
 def _merge(context: Context, condition: Value, sides: list[_Side], live: frozenset[str] | None, widen: Widener) -> Any:
+    for side, beside in (sides, reversed(sides)):
+        heap.begin_faces(context, side.state, beside.state.values, side.block, widen.sees)
     if context.by_reference:
         return _merge_references(context, condition, sides, live, widen)
     first, second = sides[0].state, sides[1].state
@@ -182,7 +184,8 @@ def _pair(a: Any, b: Any) -> tuple[Any, ...]:
     """What two names share if they are the same tensor or container on both sides."""
     if not isinstance(a, SymTensor):
         return a, b
-    return a.storage, tuple(map(str, a.path)), b.storage, tuple(map(str, b.path))
+    return tuple([(t.storage, *((op, str(attrs), op == "detach" and id(attrs)) for op, attrs in t.path))
+                  for t in (a, b)])
 
 
 Plan = list[tuple[Any, Template, tuple[Any, Any]]]
@@ -248,6 +251,8 @@ def _merge_references(context: Context, condition: Value, sides: list[_Side], li
         plan.append((key, *_referring(context, identities, key, a, b)))
     for cell, held in identities.fresh():
         plan.append((cell, *_referring(context, identities, cell, *held)))
+    for face, held in identities.faces([s.block for s in sides]):
+        plan.append((face, *identities.contents(face, held)))
     identities.bound_elsewhere(bound_by([x for _, t, _ in plan for x in t.types()], widen.fresh))
     leaves = iter(_emit(context, condition, sides, plan, widen, identities))
     context.state = merged
@@ -314,8 +319,6 @@ def _emit(context: Context, condition: Value, sides: list[_Side], plan: Plan,
     binds = bound_by(types, widen.fresh)
     outputs = context.builder.emit("if", (condition,), blocks=(sides[0].block, sides[1].block), types=types,
                                    binds=binds)
-    for out, *pair in zip(outputs, *lowered, strict=True):
-        versions.of(context).same(out, *pair)
     context.mark_history(outputs, [h or any(v.id in context.builder.history for v in vs)
                                     for h, vs in zip(history, zip(*lowered, strict=True), strict=True)])
     return outputs
@@ -433,7 +436,7 @@ def lower_location(context: Context, key: Any, t: Template, value: Any) -> list[
         return placeholders(context, t.types())
     if isinstance(key, Storage):
         optional = isinstance(t, Either) and not isinstance(value.type, OptionalType)
-        return [versions.of(context).same(context.one("opt.some", value), value) if optional else value]
+        return [context.one("opt.some", value) if optional else value]
     return t.lower(context, value)
 
 

@@ -42,7 +42,7 @@ def requires_grad(context: Context, tensor: SymTensor) -> Any:
     """`tensor.requires_grad`: a bool, or a number of the run."""
     if not tensor.requires_grad or tensor.storage.requires_grad:
         return tensor.requires_grad
-    (found,) = exactly(context, [heap.current_value(context, tensor.storage)])
+    (found,) = exactly(context, [heap.current_value(context, tensor.source[0])])
     return numbers.wrap(context, found) if isinstance(found, Value) else found
 
 
@@ -132,7 +132,7 @@ def about(context: Context, tensor: SymTensor) -> str:
     """
     from jitgrad.nn import Parameter
 
-    storage, path = tensor.storage, tensor.path
+    storage, path = tensor.source
     given = context.inputs.tensors[storage.input] if storage.input >= 0 and not path else None
     first = "Parameter containing:\n" if isinstance(given, Parameter) else ""
     if not tensor.requires_grad or storage.made is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 from jitgrad.dims import Dim, symbols
@@ -11,7 +12,7 @@ from jitgrad.eager.autograd.node import OVERWRITTEN, SECOND_BACKWARD
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import NONDIFF, OpDef, backward_name
-from jitgrad.ops.saved import saved
+from jitgrad.ops.saved import Saved, saved
 from jitgrad.script.autodiff import history, inner
 from jitgrad.script.autodiff.flow import Flow, reachable
 from jitgrad.script.autodiff.prepare import expand_nodes
@@ -32,31 +33,72 @@ def note(context: Context, op: OpDef, operands: Sequence[SymTensor], values: Seq
     if known.paused or op.vjp is NONDIFF:
         return
     made = [heap.current_value(context, y.storage) for y in results]
-    known.operation(made, values)
     nodes = [Node(op.name, tuple(values), attrs, tuple(made))]
-    varied = {v for v in values if context.has_history(v)}
+    lacks: dict[Value, Any] = {v: 0 for v in values if context.has_history(v)}
+    if context.counts_writes:
+        lacks.update((v, versions.lacking(context, x)) for x, v in zip(operands, values, strict=False) if v in lacks)
+    varied = tuple(lacks)
     for node in expand_nodes(nodes) if op.vjp is None else nodes:
         row = OPS[node.op]
-        needs = tuple([v in varied for v in node.inputs])
-        if row.vjp is NONDIFF or not any(needs):
+        if row.vjp is NONDIFF or not any(v in lacks for v in node.inputs):
             continue
-        varied.update(node.outputs)
-        reads = saved(row, needs) if row.arity is not None else saved(
-            row, needs, types=[v.type for v in node.inputs], attrs=dict(node.attrs))
-        again = {v for v, read in zip(node.inputs, reads.xs, strict=True) if read}
-        for x in dict.fromkeys([x for x, v in zip(operands, values, strict=False) if v in again and not x.copied]):
-            versions.save(context, made[0], x, _origin(context, x))
-        for k, (v, read) in enumerate(zip(node.outputs, reads.ys if reads.y else (), strict=False)):
-            if read and v in made:
-                versions.save(context, made[0], results[made.index(v)],
-                              f", which is output {k} of {backward_name(row)},", operand=False)
+        xs, ys = _read_again(context, row, node, lacks)
+        again: dict[SymTensor, list[Any]] = {}
+        for x, v in zip(operands, values, strict=False):
+            if v in xs and not x.copied:
+                again.setdefault(x, []).append(xs[v])
+        for x, found in again.items():
+            v = next(v for o, v in zip(operands, values, strict=False) if o is x)
+            versions.save(context, made[0], x, _origin(context, x), varied, partial(_alone, row, node, varied, v),
+                          versions.all_lack(context, found))
+        for k, n in ys.items():
+            if node.outputs[k] in made:
+                versions.save(context, made[0], results[made.index(node.outputs[k])],
+                              f", which is output {k} of {backward_name(row)},", varied,
+                              partial(_alone, row, node, varied, node.outputs[k]), n, operand=False)
+        lack = versions.all_lack(context, [lacks[v] for v in node.inputs if v in lacks])
+        lacks.update(dict.fromkeys(node.outputs, lack))
+    for y, v in zip(results, made, strict=True):
+        versions.tell(context, y.storage, lacks.get(v, 0))
 
 
-def keep(context: Context, target: SymTensor, content: Value) -> None:
-    """What an operation in place saved of the memory that it is about to overwrite is copied first."""
-    known = versions.of(context)
-    if known.saves:
-        known.keep(context, target, content, heap.current_value(context, target.storage))
+def _alone(row: OpDef, node: Node, varied: Sequence[Value], read: Value) -> list[Value]:
+    """The operands for each of whose gradients alone the derivative of an operation reads a value."""
+    found = []
+    for v in varied:
+        needs = tuple([x is v for x in node.inputs])
+        if any(needs):
+            reads = _saved(row, node, needs)
+            again = [*zip(node.inputs, reads.xs, strict=True), *zip(node.outputs, reads.ys, strict=False)]
+            found += [v] * any(x is read and y for x, y in again)
+    return found
+
+
+def _saved(row: OpDef, node: Node, needs: tuple[bool, ...]) -> Saved:
+    if row.arity is not None:
+        return saved(row, needs)
+    return saved(row, needs, types=[v.type for v in node.inputs], attrs=dict(node.attrs))
+
+
+def _read_again(context: Context, row: OpDef, node: Node, lacks: dict[Value, Any]
+                ) -> tuple[dict[Value, Any], dict[int, Any]]:
+    """The operands that the derivative of an operation reads, and the numbers of the results that it does: for each
+    whether all operands lack a history for whose gradients it is read. `lacks` says so of those that may have one."""
+    needs = [v in lacks for v in node.inputs]
+    known = all(type(lacks[v]) is int and lacks[v] == 0 for v in node.inputs if v in lacks)
+    xs: dict[Value, list[Any]] = {}
+    ys: dict[int, list[Any]] = {}
+    for group in [needs] if known else [[k == i for k in range(len(needs))] for i, n in enumerate(needs) if n]:
+        reads = _saved(row, node, tuple(group))
+        lack = versions.all_lack(context, [lacks[v] for v, need in zip(node.inputs, group, strict=True) if need])
+        for v, read in zip(node.inputs, reads.xs, strict=True):
+            if read:
+                xs.setdefault(v, []).append(lack)
+        for k, read in enumerate(reads.ys if reads.y else ()):
+            if read:
+                ys.setdefault(k, []).append(lack)
+    return {v: versions.all_lack(context, found) for v, found in xs.items()}, {
+        k: versions.all_lack(context, found) for k, found in ys.items()}
 
 
 @contextmanager
@@ -80,7 +122,8 @@ def _origin(context: Context, x: SymTensor) -> str:
     """By which operation eager's message says that a tensor was made."""
     if not x.requires_grad or x.is_leaf:
         return ""
-    name = backward_name(OPS[x.path[-1][0]]) if x.path and x.path[-1][0] in OPS else x.storage.made
+    held, path = x.source
+    name = backward_name(OPS[path[-1][0]]) if path and path[-1][0] in OPS else held.made
     return f", which is output 0 of {name}," if name else ""
 
 
@@ -118,6 +161,7 @@ def overwritten(context: Context, path: Sequence[Block], outputs: Sequence[Value
     reached = {v for output in outputs for v in reachable([output], flow.backward)}
     for s, w in replaced:
         if s.result in reached:
+            known.refused = True
             raise UnsupportedCall("a write by way of `.data` to what a gradient needs, or to what it has read so: "
                                   "eager would not notice, and make the gradient of what was written", w.span,
                                   hint="write `.detach()` in place of `.data`, and `.clone()` what is still needed")
@@ -127,7 +171,8 @@ def overwritten(context: Context, path: Sequence[Block], outputs: Sequence[Value
             continue
         if counted:
             _spoil(context, path, outputs, _chance(context, s, flow), spoiled)
-        elif counts is not None:
+        elif counts is not None and (versions.certain(context, s.varied) or any(
+                versions.certain(context, [v]) for v in s.alone())):
             _spoil(context, path, outputs, Chance(s, True, *counts), spoiled)
         elif VERSIONS not in context.decisions:
             raise Restart(VERSIONS, "a branch or loop may write what a gradient needs: writes are counted")

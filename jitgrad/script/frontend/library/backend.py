@@ -29,7 +29,7 @@ from jitgrad.script.frontend.batches.complex import SymComplex, complex_of
 from jitgrad.script.frontend.boundary import placement
 from jitgrad.script.frontend.gradients import tape
 from jitgrad.script.frontend.state import copies, layout, versions
-from jitgrad.script.frontend.state.context import RANDOM, Context, Restart
+from jitgrad.script.frontend.state.context import NUMBERS, RANDOM, Context, Restart
 from jitgrad.script.frontend.values import checks, heap, numbers, writing
 from jitgrad.script.frontend.values.values import Number, SymTensor, size_number
 from jitgrad.script.graph.ir import Value
@@ -195,17 +195,22 @@ class SymbolicBackend:
         inputs.constants.append((len(inputs.values) - 1, array, d))
         return heap.new_tensor(context, value)
 
-    def assign(self, target: SymTensor, value: SymTensor) -> SymTensor:
+    @staticmethod
+    def mark() -> int:
+        return next(NUMBERS)
+
+    def assign(self, target: SymTensor, value: SymTensor, since: int | None = None) -> SymTensor:
         context = self.context
         if isinstance(target, SymComplex):
             assert isinstance(value, SymComplex)  # the library has cast it
-            made = self.assign(target.value, value.value)
+            made = self.assign(target.value, value.value, since)
             return target if made.storage is target.storage else SymTensor(
                 made.storage, (*made.path, target.path[-1]), made.type_)
         assert not isinstance(value, SymComplex)  # the library has cast it
         content = heap.read(context, value)
-        tape.keep(context, target, content)
-        return writing.write(context, target, content)
+        if since is not None:
+            versions.of(context).keep(context, target, since)
+        return writing.write(context, target, content, versions.lacking(context, value))
 
     @staticmethod
     def apart(target: SymTensor, operands: Sequence[SymTensor]) -> bool:

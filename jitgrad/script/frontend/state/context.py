@@ -325,6 +325,19 @@ class Context:
             self.begun.pop()
             self.bodies_open.pop(self.path.pop(), None)
 
+    @contextmanager
+    def again(self, block: Block) -> Iterator[None]:
+        """Emit at the end of a block that is under construction, or has just ended here; what is cached further inside
+        is not known there."""
+        depth = self.path.index(block) + 1 if block in self.path else len(self.path)
+        before = self.path, self._scopes, self.begun
+        self.path, self._scopes, self.begun = self.path[:depth], [*self._scopes[:depth], {}], self.begun[:depth]
+        try:
+            with self.builder.into(block):
+                yield
+        finally:
+            self.path, self._scopes, self.begun = before
+
     def recall(self, key: Any) -> Any:
         """What was remembered under `key` in this block or one around it; None if nothing."""
         for scope in reversed(self._scopes):

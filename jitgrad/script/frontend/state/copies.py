@@ -21,6 +21,7 @@ class Copies:
         chosen: merged storages that a branch or a loop makes stand for a tensor that the script was given.
         stands: which of these a merged storage may stand for, what a loop's variable is before the loop included.
         origins: what a cell after a loop is made of: it stands for these.
+        heads: cells that stand for what is there before an iteration.
         changed: cells of which a loop changes the copy that it has at its head, or what stands for that after a loop.
     """
 
@@ -28,6 +29,7 @@ class Copies:
     chosen: set[Any] = field(default_factory=set)
     stands: dict[Any, set[Any]] = field(default_factory=dict)
     origins: dict[Any, set[Any]] = field(default_factory=dict)
+    heads: set[Any] = field(default_factory=set)
     changed: set[Any] = field(default_factory=set)
 
 
@@ -46,6 +48,8 @@ def written(context: Context, cell: Any) -> None:
     known = of(context)
     if cell in known.shared:
         raise changed(context, cell)
+    if cell in known.heads:  # on a way out of the loop, too, after which nothing tells
+        known.changed.add(cell)
     pending = [*known.origins.get(cell, ())] if not context.by_reference else []
     while pending:
         one = pending.pop()

@@ -9,6 +9,7 @@ from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend.state import joined
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.graph.ir import Value, map_attr
+from jitgrad.script.graph.irops import infer
 
 Path = tuple[tuple[str, Mapping[str, Any]], ...]
 #: the attribute of an alias by which a path says that the tensor is one item of a batch (`batches/items.py`)
@@ -31,9 +32,17 @@ def mapped(path: Path, change: Callable[[Any], Any]) -> Path:
                   for op, attrs in path])
 
 
-def same_calls(a: Path, b: Path) -> bool:
-    """Whether the steps of a path that detach are those of another one, as far as both go."""
-    return all(m is n for (op, m), (_, n) in zip(a, b, strict=False) if op == "detach")
+def is_tensor(a: Path, b: Path) -> bool:
+    """Whether two paths show the same tensor: they show the same, detached by the same calls."""
+    return len(a) == len(b) and all(m is n for (op, m), (_, n) in zip(a, b, strict=True) if op == "detach") and (
+        paths_equal(a, b))
+
+
+def view_type(type_: Any, path: Any) -> Any:
+    """The type of a view."""
+    for op, attrs in path:
+        (type_,) = infer(op, (type_,), attrs)
+    return type_
 
 
 def apply_view(context: Context, value: Value, op: str, attrs: Mapping[str, Any]) -> Value:

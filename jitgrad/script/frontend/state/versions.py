@@ -8,31 +8,34 @@ or has another name for the memory, the evaluation begins again with `VERSIONS`,
 
     ("version", storage, COUNT)     how often its memory was written
     ("version", storage, number)    when that save last read it: which of the save's executions, at which version
+    ("version", storage, LACKS)     1 where what it holds has no history, though in another run it may have one
     ("execution", number)           how often a save in a loop was executed
     ("spoiled", number)             the last of these of which memory was written since, at which version it was read
     ("written", number)             and how often that memory has been written
 
-The first two go with the memory wherever branches and iterations bring memory together under another name
+The first three go with the memory wherever branches and iterations bring memory together under another name
 (`templates/identities.py`, `evaluate/carried/reference_heads.py`): names refer to objects then.
 """
 
 from __future__ import annotations
 
+import itertools
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from jitgrad.classes import dataclass, field
 from jitgrad.errors import Span
 from jitgrad.ops.types import TensorType
+from jitgrad.script.autodiff import history
 from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import NUMBERS, Context, State
 from jitgrad.script.graph.ir import Block, Value
 
-#: how many operations one that works in place may be made of: what these save of its memory eager copies first
-STEPS = 16
 #: the number of what is no save: how often memory was written
 COUNT = 0
+#: whether what memory holds has no history in this run
+LACKS = -1
 #: an execution and a version plus 1 are one number: the former is so often in it
 EXECUTION = 2 ** 31
 
@@ -69,6 +72,8 @@ class Save:
         site: its number, the same in every evaluation of a loop's body.
         number: its place in the order of saves and writes; `path`: the blocks around it, outermost first.
         loops: those of them that are bodies of loops; `older`: those of these that go on with the same memory.
+        varied: the operation's operands that may have a history: it reads nothing where they have none. `alone`: those
+            of them for each of whose gradients it reads the memory, whatever the others have.
     """
 
     result: Value
@@ -82,6 +87,8 @@ class Save:
     path: tuple[Block, ...]
     loops: tuple[Block, ...]
     older: tuple[Block, ...]
+    varied: Sequence[Value]
+    alone: Callable[[], Sequence[Value]]
 
 
 @dataclass(slots=True)
@@ -89,7 +96,6 @@ class Versions:
     """The record of one evaluation.
 
     Attributes:
-        operations: first result -> the operation's count and what it was made of.
         saves: by the first result of the operation that reads them again.
         writes: by storage.
         parents: what may be the same memory, storages and kinds of tensors that are merged: one of each set is above.
@@ -97,10 +103,10 @@ class Versions:
         alternatives: of the memory of what is read of one of several tensors: these, and whether it is that.
         count: how many saves there are, those of one evaluation of each body.
         data: whether anything is written or read by way of `.data`.
+        refused: whether the program is, for what this record says: without the counts it would only be less known.
         paused: in operations that are made of others here, and are one for eager; where memory is exchanged.
     """
 
-    operations: dict[Value, tuple[int, Sequence[Value]]] = field(default_factory=dict)
     saves: dict[Value, list[Save]] = field(default_factory=dict)
     writes: dict[Any, list[Write]] = field(default_factory=dict)
     parents: dict[Any, Any] = field(default_factory=dict)
@@ -108,43 +114,23 @@ class Versions:
     alternatives: dict[Any, list[tuple[Any, Callable[[], Any]]]] = field(default_factory=dict)
     count: int = COUNT
     data: bool = False
+    refused: bool = False
     paused: bool = False
 
-    def operation(self, results: Sequence[Value], operands: Sequence[Value]) -> None:
-        """An operation is recorded by eager."""
-        count = len(self.operations)
-        for v in results:
-            self.operations[v] = count, operands
-
-    def same(self, value: Value, *origins: Value) -> Value:
-        """A value that is one of others, or is in them: no operation of eager's made it."""
-        if any(v in self.operations for v in origins):
-            self.operations[value] = max(self.operations.get(v, (-1,))[0] for v in origins), origins
-        return value
-
-    def keep(self, context: Context, target: Any, value: Value, before: Value) -> None:
-        """What the operation that made `value` saved of `target`, a tensor which takes that value, is copied by eager;
-        `before`: what its memory held, whose own operation is another one."""
-        pending, seen = [value], {value, before}
-        oldest = self.operations[value][0] - STEPS if value in self.operations else 0
-        while pending:
-            v = pending.pop()
-            count, operands = self.operations.get(v, (-1, ()))
-            if count <= oldest and v is not value:
-                continue
-            for s in [*self.saves.get(v, ())]:
-                read = self.alternatives.get(s.storage, [(s.operand, None)]) if s.operand is not None else []
-                for one, is_it in read:
-                    if _is_array(one, target):
-                        self._kept(context, s, target.storage, is_it)
-            pending += [x for x in operands if x not in seen]
-            seen.update(operands)
+    def keep(self, context: Context, target: Any, since: int) -> None:
+        """What an operation in place that began at a number has saved itself of its target, before that is written, is
+        copied by eager."""
+        for s in [*itertools.takewhile(lambda s: s.number > since, self.all_saves())]:
+            read = self.alternatives.get(s.storage, [(s.operand, None)]) if s.operand is not None else []
+            for one, is_it in read:
+                if _is_array(one, target):
+                    self._kept(context, s, target.storage, is_it)
 
     def _kept(self, context: Context, s: Save, storage: Any, is_it: Callable[[], Any] | None) -> None:
         """Memory that a save has read, where it `is_it`, is copied, if it has not been written since."""
         if context.counts_writes:
-            read = number(context.state, storage, s.site)
-            now = _sum(context, number(context.state, storage, COUNT), 1)
+            read = number(context, context.state, storage, s.site)
+            now = _sum(context, number(context, context.state, storage, COUNT), 1)
             version = dispatch.binary_number(context, "mod", read, EXECUTION, checked=False)
             left = dispatch.select_number(context, dispatch.compare_numbers(context, "eq", version, now), 0, read)
             context.state.values["version", storage, s.site] = left if is_it is None else dispatch.select_number(
@@ -190,8 +176,12 @@ class Versions:
             self.parents[one] = other
 
     def _root(self, storage: Any) -> Any:
-        while storage in self.parents:
-            storage = self.parents[storage]
+        parents = self.parents
+        while storage in parents:
+            above = parents[storage]
+            if above in parents:
+                parents[storage] = parents[above]  # the next way is shorter
+            storage = above
         return storage
 
 
@@ -223,9 +213,9 @@ def written(context: Context, tensor: Any) -> None:
     if not context.counts_writes or data:
         return
     values = context.state.values
-    now = values["version", storage, COUNT] = _sum(context, number(context.state, storage, COUNT), 1)
+    now = values["version", storage, COUNT] = _sum(context, number(context, context.state, storage, COUNT), 1)
     for site in sorted(known.sites.get(storage, ())):
-        read, latest = number(context.state, storage, site), values.get(("spoiled", site), 0)
+        read, latest = number(context, context.state, storage, site), values.get(("spoiled", site), 0)
         if not _is_zero(read):
             last = dispatch.compare_numbers(context, "ge", read, latest)
             values["spoiled", site] = dispatch.select_number(context, last, read, latest)
@@ -250,8 +240,10 @@ def moved(context: Context, storage: Any, to: Any) -> None:
             s.storage = to
 
 
-def save(context: Context, result: Value, tensor: Any, origin: str, operand: bool = True) -> None:
-    """The derivative of the operation that made `result` reads a tensor again: an operand, or a result."""
+def save(context: Context, result: Value, tensor: Any, origin: str, varied: Sequence[Value],
+         alone: Callable[[], Sequence[Value]], lacking: Any, operand: bool = True) -> None:
+    """The derivative of the operation that made `result` reads a tensor again: an operand, or a result; where it is
+    `lacking` the history of what it is made of (0, 1, or a number of the run), it does not."""
     known, storage = of(context), tensor.storage
     known.count += 1
     around, site = tuple(context.path), known.count
@@ -262,7 +254,7 @@ def save(context: Context, result: Value, tensor: Any, origin: str, operand: boo
     known.data |= data
     known.saves.setdefault(result, []).append(Save(
         result, storage, tensor.type_, tensor if operand else None, data, origin, site, next(NUMBERS), around, loops,
-        tuple([b for b in loops if b in around[older + 1:]])))
+        tuple([b for b in loops if b in around[older + 1:]]), varied, alone))
     if not context.counts_writes:
         return
     values, execution = context.state.values, 1
@@ -273,37 +265,85 @@ def save(context: Context, result: Value, tensor: Any, origin: str, operand: boo
             continue
         memory = one.storage
         read = _sum(context, dispatch.binary_number(context, "mul", execution, EXECUTION, checked=False),
-                    _sum(context, number(context.state, memory, COUNT), 1))
-        if is_it is not None:
-            read = dispatch.select_number(context, is_it(), read, number(context.state, memory, site))
+                    _sum(context, number(context, context.state, memory, COUNT), 1))
+        for holds in [*([] if is_it is None else [is_it()]),
+                      *([] if _is_zero(lacking) else [dispatch.compare_numbers(context, "eq", lacking, 0)])]:
+            read = dispatch.select_number(context, holds, read, number(context, context.state, memory, site))
         values["version", memory, site] = read
         known.sites.setdefault(memory, set()).add(site)
 
 
 def made_alike(tensors: Sequence[Any]) -> str | None:
     """What eager's `grad_fn` says of one of several tensors, "" if that is not certain."""
-    names = {"" if t.path else t.storage.made for t in tensors}
+    names = {"" if path else held.made for held, path in (t.source for t in tensors)}
     return names.pop() if len(names) == 1 else ""
 
 
-def number(state: State, storage: Any, site: int) -> Any:
-    """How often memory was written, or when a save read it last; 0 where it never was."""
+def number(context: Context, state: State, storage: Any, site: int) -> Any:
+    """How often memory was written, when a save read it last, 0 where it never was, or whether it `lacks` a history."""
+    if site == LACKS:
+        return lacks(context, state, storage)
     return state.values.get(("version", storage, site), 0)
 
 
 def numbers(context: Context, state: State, storage: Any) -> Iterator[tuple[int, Any]]:
     """What the state says of memory, where that is not 0."""
     if context.counts_writes:
-        for site in (COUNT, *sorted(of(context).sites.get(storage, ()))):
-            found = number(state, storage, site)
+        for site in (COUNT, LACKS, *sorted(of(context).sites.get(storage, ()))):
+            found = number(context, state, storage, site)
             if not _is_zero(found):
                 yield site, found
+
+
+def numbers_of(context: Context, tensor: Any) -> Iterator[tuple[int, Any]]:
+    """What the state says of what a tensor shows, where that is not 0."""
+    if context.counts_writes:
+        yield from [(site, n) for site, n in numbers(context, context.state, tensor.storage) if site != LACKS]
+        if not _is_zero(lack := lacking(context, tensor)):
+            yield LACKS, lack
+
+
+def lacks(context: Context, state: State, storage: Any) -> Any:
+    """Whether what memory holds has no history: 0, 1 or a number of the run."""
+    found = state.values.get(("version", storage, LACKS))
+    if found is not None:
+        return found
+    held = state.values.get(storage) or context.inputs.values[storage.input]
+    return int(not context.has_history(held))
+
+
+def lacking(context: Context, tensor: Any) -> Any:
+    """Whether a tensor has no history: 0, 1 or a number of the run."""
+    return lacks(context, context.state, tensor.source[0]) if tensor.requires_grad else 1
+
+
+def all_lack(context: Context, found: Iterable[Any]) -> Any:
+    """Whether all of several lack a history: 0, 1 or a number of the run."""
+    result: Any = 1
+    for n in found:
+        if type(n) is not int:
+            result = n if type(result) is int else dispatch.binary_number(context, "mul", result, n, checked=False)
+        elif n == 0:
+            return 0
+    return result
+
+
+def tell(context: Context, storage: Any, lacks: Any) -> None:
+    """What memory holds from here on has a history where it does not lack one."""
+    if context.counts_writes:
+        context.state.values["version", storage, LACKS] = lacks
+
+
+def certain(context: Context, values: Sequence[Value]) -> bool:
+    """Whether each of `values` has a history in any run, as far as the loops around here do not decide it."""
+    heads = {p for b in context.path[1:] for p in b.params}
+    return history.certainly(context.path, values, lambda v: v not in heads and context.has_history(v))
 
 
 def put(context: Context, storage: Any, site: int, value: Any) -> None:
     """Say the same of memory under another name."""
     context.state.values["version", storage, site] = value
-    if site != COUNT:
+    if site > COUNT:
         of(context).sites.setdefault(storage, set()).add(site)
 
 

@@ -16,7 +16,7 @@ from jitgrad.dims import Size, Symbol, dim, substitute, symbols
 from jitgrad.ops.types import INT, OptionalType, TensorType, Type
 from jitgrad.script.frontend.state import layout, versions
 from jitgrad.script.frontend.state.context import TYPES_APART, Context, State
-from jitgrad.script.frontend.state.paths import mapped, paths_equal
+from jitgrad.script.frontend.state.paths import mapped, paths_equal, view_type
 from jitgrad.script.frontend.templates import item_origins, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Same, Static
 from jitgrad.script.frontend.templates.of_values import content_template, record, template_of
@@ -28,8 +28,7 @@ from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.values import (UNBOUND, Boxed, Instance, Number, RunPairs, RunText, Storage,
                                                    SymDict, SymList, SymTensor, Text, Union, is_held, refers)
-from jitgrad.script.graph.ir import Value, attr_symbols
-from jitgrad.script.graph.irops import infer
+from jitgrad.script.graph.ir import Block, Value
 
 Steps = tuple[Any, ...]
 Cell = Any  # a Storage, or a container: what a reference refers to
@@ -228,8 +227,7 @@ class Identities:
 
     def _seen_alike(self, a: SymTensor, b: SymTensor) -> bool:
         """Whether two references show their tensors in the same way, by sizes that are known outside."""
-        return paths_equal(a.path, b.path) and all(
-            self.widen.visible(dim(s)) for _, attrs in a.path for v in attrs.values() for s in attr_symbols(v))
+        return paths_equal(a.path, b.path) and self.widen.sees(a.path)
 
     def _storage(self, type_: TensorType, *sides: Storage) -> Storage:
         made = Storage(type_, alias=next((s.alias for s in sides if s.alias), ""))
@@ -357,6 +355,26 @@ class Identities:
             yield self._fresh[k]
             k += 1
 
+    def faces(self, blocks: Sequence[Block]) -> Iterator[tuple[Cell, tuple[Any, Any]]]:
+        """What of the memory that there is only afterwards is held apart, and what it holds on either side."""
+        context, found = self.context, dict[Cell, list[Any]]()
+        for side, after in enumerate(self._after):
+            state = self.states[side]
+            for face in [f for c in after if isinstance(c, Storage) for f in c.faces if f in state.values]:
+                shown = self._refer(side, SymTensor(face.memory, face.path, face.type))
+                cell = next((c for c, made in self._after[1 - side].items() if made is shown.storage), None)
+                here = [(side, face)]
+                if cell is not None and self.widen.sees(face.path):  # what the other side does not hold apart
+                    other = heap.face(context, SymTensor(cell, face.path, face.type))
+                    heap.begin_faces(context, self.states[1 - side], [other], blocks[1 - side], self.widen.sees)
+                    here.append((1 - side, other))
+                made = heap.face(context, shown)
+                for k, one in here:
+                    self._after[k][one] = made
+                    found.setdefault(made, [None, None])[k] = self.states[k].values[one]
+        for made, pair in found.items():
+            yield made, (pair[0], pair[1])
+
     # --- what else is known of them ----------------------------------------------------------------------------------
 
     def lowered(self, side: int) -> list[Value]:
@@ -420,20 +438,6 @@ class Identities:
 def _differs(pair: tuple[Any, Any]) -> bool:
     """Whether a number is not known to be the same on both sides."""
     return pair[0] is not pair[1] and (any(isinstance(n, Number) for n in pair) or pair[0] != pair[1])
-
-
-def view_type(type_: Any, path: Any) -> Any:
-    """The type of a view."""
-    for op, attrs in path:
-        (type_,) = infer(op, (type_,), attrs)
-    return type_
-
-
-def item_at(held: Any, name: Any) -> Any:
-    """The item of a tuple or dict; None where there is none."""
-    if isinstance(held, dict):
-        return held.get(name)
-    return held[name] if isinstance(held, tuple) and isinstance(name, int) and name < len(held) else None
 
 
 def like(context: Context, *cells: Cell) -> Cell:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from jitgrad.script.frontend.state import versions
 from jitgrad.script.frontend.state.context import Context, State
 from jitgrad.script.frontend.values.values import HELD, UNBOUND, Pool, Storage
 
@@ -22,6 +23,8 @@ def fetch(context: Context, state: State, key: Any) -> Any:
         return context.inputs.random_state("seed" if len(key) > 1 else "offset")
     if key[0] in ("attr", "global", "cell"):
         return context.inputs.initial_attribute(key)
+    if key[0] == "version" and key[2] == versions.LACKS:
+        return versions.lacks(context, state, key[1])
     if key[0] in ("stored", "taken", "version", "execution", "spoiled", "written"):  # items, writes (versions.py)
         return 0
     if key[0] == "grad":

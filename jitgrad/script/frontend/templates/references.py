@@ -56,6 +56,13 @@ def names_of(held: Any) -> tuple[Any, ...]:
     return tuple(range(len(held.items if isinstance(held, Items) else held)))
 
 
+def item_at(held: Any, name: Any) -> Any:
+    """The item of a tuple or dict; None where there is none."""
+    if isinstance(held, dict):
+        return held.get(name)
+    return held[name] if isinstance(held, tuple) and isinstance(name, int) and name < len(held) else None
+
+
 def as_copies(t: Template) -> Template:
     """The template of what is a copy."""
     if isinstance(t, Either):

@@ -4,6 +4,8 @@ from typing import ClassVar
 
 from jitgrad.dims import Dim, Size, Symbol, dim, is_not_one, symbols
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.paths import Path
+from jitgrad.script.graph.ir import attr_symbols, map_attr
 
 
 class Sizer:
@@ -60,6 +62,12 @@ class Widener(Sizer):
         symbol = Symbol(not_one=not_one)
         self.fresh.append(symbol)
         return dim(symbol)
+
+    def sees(self, path: Path) -> bool:
+        """Whether the sizes in a path of views are all known outside."""
+        canonical = self.context.sizes.canonical
+        return all(self.visible(dim(s)) for _, attrs in path for a in attrs.values()
+                   for s in attr_symbols(map_attr(a, canonical)))
 
     def visible(self, size: Size) -> bool:
         """Whether a size is known outside, or is one of the fresh ones."""

@@ -10,7 +10,7 @@ from jitgrad.device import device as Device
 from jitgrad.dims import Size, Symbol, dim, symbols
 from jitgrad.dtypes import dtype
 from jitgrad.ops.batching.backend import BatchBackend, spread
-from jitgrad.ops.types import INT, OptionalType, TensorType, Type, map_dims
+from jitgrad.ops.types import INT, OptionalType, TensorType, Type
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.batches.complex import COMPLEX
 from jitgrad.script.frontend.batches.items import marked
@@ -160,29 +160,9 @@ def _memory(a: str, b: str) -> str:
 # --- tensors that may be missing: made on one side of a branch, or in a loop that may not run -------------------------
 
 
-def read_if_there(context: Context, tensor: SymTensor) -> Value:
-    """The tensor's current value; an Optional where the tensor was made on one side of a branch, or in a loop."""
-    held = stored(context, tensor.storage)
-    if not isinstance(held.type, OptionalType):
-        return shown(context, tensor)
-    if not tensor.path:
-        return held
-    there, missing = Block(), Block()
-    with context.block(there):
-        whole = shown(context, tensor)
-        value = context.one("opt.some", whole)
-        there.results = (value,)
-    with context.block(missing):
-        elem = map_dims(whole.type, lambda d: d if isinstance(d, int) else 0)
-        missing.results = (context.one("opt.none", type=elem),)
-    (found,) = context.builder.emit("if", (context.one("opt.has", held),), blocks=(there, missing), types=(value.type,))
-    context.mark_history((found,), (context.has_history(value),))
-    return found
-
-
 def read_or_nothing(context: Context, tensor: SymTensor) -> Value:
     """The tensor's current value, or zeros that nobody looks at: it is part of a container that may be missing."""
-    held = stored(context, tensor.storage)
+    held = stored(context, tensor.source[0])
     if not isinstance(held.type, OptionalType):
         return shown(context, tensor)
     there, missing = Block(), Block()

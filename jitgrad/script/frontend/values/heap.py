@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable, Container
+from typing import Any, ClassVar, cast
 
 from jitgrad.classes import dataclass, field
 from jitgrad.device import device as Device
@@ -10,12 +11,12 @@ from jitgrad.dims import Symbol
 from jitgrad.dtypes import dtype
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.tensorbase import Size as Shape, TensorBase
-from jitgrad.ops.types import OptionalType, TensorType, short_name
+from jitgrad.ops.types import OptionalType, TensorType, map_dims, short_name
 from jitgrad.script.frontend.state import dispatch, layout, versions
-from jitgrad.script.frontend.state.context import LAYOUT, Context, Restart, current
-from jitgrad.script.frontend.state.paths import ITEM, Path, apply_view, marks, paths_equal, same_calls
+from jitgrad.script.frontend.state.context import LAYOUT, Context, Restart, State, current
+from jitgrad.script.frontend.state.paths import ITEM, Path, apply_view, is_tensor, marks, paths_equal
 from jitgrad.script.frontend.values.symnumbers import size_number
-from jitgrad.script.graph.ir import Block, Value
+from jitgrad.script.graph.ir import Block, Value, payload
 
 
 class Storage:
@@ -37,10 +38,11 @@ class Storage:
         origin: for an item of a list, which of the caller's tensors it is, if any (`item_origins.py`).
         unknown: it may be one of them, and nothing says which.
         inference: the script made it in inference mode.
+        faces: what is held apart of it somewhere, the longest path first; the state says which of these there are.
         device: where eager would have it; None: made of numbers, where the script's other tensors are.
     """
 
-    __slots__ = ("alias", "block", "device", "inference", "input", "made", "of_leaf", "ordered", "origin",
+    __slots__ = ("alias", "block", "device", "faces", "inference", "input", "made", "of_leaf", "ordered", "origin",
                  "requires_grad", "retains_grad", "root", "type", "unknown", "was_leaf")
 
     def __init__(self, type_: TensorType, input_: int = -1, alias: str = "", requires_grad: bool = False):
@@ -55,6 +57,21 @@ class Storage:
         self.block: Block | None = None
         self.origin: tuple[Value, ...] = ()
         self.device: Device | None = None
+        self.faces: list[Face] = []
+
+
+class Face(Storage):
+    """What a detached tensor shows that was written with a history, and its views: this history is its own.
+
+    Attributes:
+        memory: of what it was detached, and shows the content; `path`: from there to the detached tensor.
+    """
+
+    __slots__ = ("memory", "path")
+
+    def __init__(self, type_: TensorType, memory: Storage, path: Path):
+        super().__init__(type_)
+        self.memory, self.path = memory, path
 
 
 class SymTensor(TensorBase["SymTensor"]):
@@ -107,15 +124,23 @@ class SymTensor(TensorBase["SymTensor"]):
         return self.device.type == "cuda"
 
     @property
-    def requires_grad(self) -> bool:
-        context = current()
-        return not self.is_detached and self.dtype.is_floating_point and context.has_history(
-            stored(context, self.storage))
+    def source(self) -> tuple[Storage, Path]:
+        """What holds what the tensor shows, its memory or a face of that, and the way from there."""
+        storage, path = self.storage, self.path
+        if storage.faces:
+            values = current().state.values
+            for face in storage.faces:
+                n = len(face.path)
+                if face in values and n <= len(path) and is_tensor(face.path, path[:n]):
+                    return face, path[n:]
+        return storage, path
 
     @property
-    def is_detached(self) -> bool:
-        """Whether it is a view that has no history, whatever its memory has."""
-        return any(op == "detach" for op, _ in self.path)
+    def requires_grad(self) -> bool:
+        context = current()
+        held, path = self.source
+        return not any(op == "detach" for op, _ in path) and self.dtype.is_floating_point and context.has_history(
+            stored(context, held))
 
     @property
     def is_leaf(self) -> bool:
@@ -127,7 +152,7 @@ class SymTensor(TensorBase["SymTensor"]):
 
     def detach(self) -> SymTensor:
         """The same memory without history."""
-        return view(current(), self, "detach", own_attributes(current()), self.type_)
+        return detached(current(), self, {})
 
     def _refused(self, what: str) -> UnsupportedCall:
         return UnsupportedCall(f"`{what}` of a tensor of a script", current().span(),
@@ -199,17 +224,20 @@ class Heap:
         optional_grads: `.grad` of an input that could be None and is not: its slot.
         borrowed: leaves that the script made in the memory of another tensor -> that one.
         optional_sizes: sizes that only tensors have which may be missing.
-        detaching: in loops, by the expression that detaches: the attributes of the step, which tell calls apart.
-        faces: of storages that are one memory, each with a history of its own: the other one, the path by which one of
-            both is seen in the other, and whether that is the other one.
+        detaching: in loops, by the expression that detaches: the attributes of the step, which tell calls apart, and
+            those of what the expression made in the iteration before.
+        faces: all of them.
+        leaves_in: of storages that are one memory, one of them a leaf that the script made in it: the other one, the
+            path by which one of both is seen in the other, and whether that is the other one.
     """
 
     leaves: dict[Storage, None] = field(default_factory=dict)
     optional_grads: dict[Storage, Any] = field(default_factory=dict)
     borrowed: dict[Storage, Storage] = field(default_factory=dict)
     optional_sizes: set[Symbol] = field(default_factory=set)
-    detaching: dict[Any, dict[str, Any]] = field(default_factory=dict)
-    faces: dict[Storage, list[tuple[Storage, Path, bool]]] = field(default_factory=dict)
+    detaching: dict[Any, tuple[dict[str, Any], dict[str, Any]]] = field(default_factory=dict)
+    faces: list[Face] = field(default_factory=list)
+    leaves_in: dict[Storage, list[tuple[Storage, Path, bool]]] = field(default_factory=dict)
 
 
 def of(context: Context) -> Heap:
@@ -234,13 +262,15 @@ def copy(context: Context, tensor: SymTensor, value: Value | None = None) -> Sym
     storage.ordered, storage.device = layout.keeps_order(context, tensor), tensor.storage.device
     context.state.values[storage] = shown(context, tensor) if value is None else value
     versions.of(context).join(tensor.storage, storage)
+    versions.tell(context, storage, versions.lacking(context, tensor))
     return SymTensor(storage, marks(tensor.path), storage.type)
 
 
 def shown(context: Context, tensor: SymTensor) -> Value:
     """The tensor's current value, with its history where nothing is recorded, too: it is handed on."""
-    value = current_value(context, tensor.storage)
-    for op, attrs in tensor.path:
+    held, path = tensor.source
+    value = current_value(context, held)
+    for op, attrs in path:
         if op != "detach" or context.has_history(value):
             value = apply_view(context, value, op, attrs)
     return value
@@ -267,21 +297,112 @@ def current_value(context: Context, storage: Storage) -> Value:
     value = stored(context, storage)
     if not isinstance(value.type, OptionalType):
         return value
-    return versions.of(context).same(apply_view(context, value, "opt.get", {"known": True}), value)
+    return apply_view(context, value, "opt.get", {"known": True})
 
 
-def own_attributes(context: Context, kind: type[dict[str, Any]] = dict) -> dict[str, Any]:
-    """The attributes of a step that detaches: one call's own; that of a loop's body is the same in all iterations."""
-    return of(context).detaching.setdefault(context.node, kind()) if context.bodies_open else kind()
+def read_if_there(context: Context, tensor: SymTensor) -> Value:
+    """The tensor's current value; an Optional where the tensor was made on one side of a branch, or in a loop."""
+    source, path = tensor.source
+    held = stored(context, source)
+    if not isinstance(held.type, OptionalType):
+        return shown(context, tensor)
+    if not path:
+        return held
+    there, missing = Block(), Block()
+    with context.block(there):
+        whole = shown(context, tensor)
+        value = context.one("opt.some", whole)
+        there.results = (value,)
+    with context.block(missing):
+        elem = map_dims(whole.type, lambda d: d if isinstance(d, int) else 0)
+        missing.results = (context.one("opt.none", type=elem),)
+    (found,) = context.builder.emit("if", (context.one("opt.has", held),), blocks=(there, missing), types=(value.type,))
+    context.mark_history((found,), (context.has_history(value),))
+    return found
 
 
-def places(context: Context, storage: Storage) -> int:
-    """How many variables and containers refer to a storage."""
+def detached(context: Context, tensor: SymTensor, attrs: dict[str, Any]) -> SymTensor:
+    """A tensor in the same memory without history. Calls are told apart by the attributes of the step, which have
+    nothing in them. Those of a call in a loop's body are the same in all iterations: what it made in the iteration
+    before is from here on what another call has made."""
+    if not context.bodies_open:
+        return view(context, tensor, "detach", attrs, tensor.type_)
+    attrs, before = of(context).detaching.setdefault(context.node, (attrs, type(attrs)()))
+    made = view(context, tensor, "detach", attrs, tensor.type_)
+    _rename_calls(context, made, SymTensor(made.storage, (*tensor.path, ("detach", before)), made.type_))
+    return made
+
+
+def _rename_calls(context: Context, tensor: SymTensor, other: SymTensor) -> None:
+    """Let a detached tensor and its views, where they are known so far, be `other`."""
+    length = len(tensor.path)
+
+    def is_view(v: Any, of: SymTensor) -> bool:
+        return isinstance(v, SymTensor) and v.storage is of.storage and is_tensor(of.path, v.path[:length])
+
+    def changed(v: Any, steps: Any) -> Any:
+        return SymTensor(v.storage, (*other.path, *v.path[length:]), v.type_, v.copied, v.unrecorded) if is_view(
+            v, tensor) else v
+
+    state, seen = context.state.values, places(context, lambda v: is_view(v, tensor))
+    if seen and places(context, lambda v: is_view(v, other)):
+        raise UnsupportedCall("more than two of the tensors that the iterations of a loop detach", context.span(),
+                              hint="write `.clone()` where the tensor is made, so that it has memory of its own")
+    for key, value in [*state.items()] if seen else ():
+        state[key] = dispatch.replace_references(value, changed)
+    for known in [*tensor.storage.faces]:
+        if known in state and is_tensor(tensor.path, known.path[:length]):
+            if seen:
+                path = (*other.path, *known.path[length:])
+                moved = face(context, SymTensor(tensor.storage, path, known.type))
+                versions.inherit(context, known, moved)
+                state[moved] = state[known]
+            del state[known]
+
+
+def face(context: Context, tensor: SymTensor) -> Face:
+    """The face that a detached tensor has, or may get."""
+    known = tensor.storage.faces
+    found = next((f for f in known if is_tensor(f.path, tensor.path)), None)
+    if found is None:
+        found = Face(tensor.type_, tensor.storage, tensor.path)
+        known.append(found)
+        known.sort(key=lambda f: -len(f.path))
+        of(context).faces.append(found)
+    return found
+
+
+def begin_face(context: Context, tensor: SymTensor) -> Face:
+    """Let a detached tensor be held apart: it shows its memory as before."""
+    value = read_if_there(context, tensor)
+    type_ = payload(value.type)
+    assert isinstance(type_, TensorType)
+    made = face(context, SymTensor(tensor.storage, tensor.path, type_))
+    context.state.values[made] = value
+    return made
+
+
+def begin_faces(context: Context, state: State, other: Container[Face], block: Block, sees: Callable[[Path], bool]
+                ) -> None:
+    """Let all that is held apart in another state be so in this one, at the end of a block, if its memory is there and
+    the sizes in its path are known outside."""
+    missing = [f for f in of(context).faces if f not in state.values and f in other and sees(f.path) and (
+        f.memory in state.values or f.memory.input >= 0)]
+    if missing:
+        context.state, before = state, context.state
+        with context.again(block):
+            for f in sorted(missing, key=lambda f: len(f.path)):
+                begin_face(context, SymTensor(f.memory, f.path, f.type))
+        context.state = before
+
+
+def places(context: Context, wanted: Callable[[SymTensor], bool]) -> int:
+    """How many variables and containers refer to such tensors."""
     seen = False
 
     def look(value: Any, steps: Any) -> Any:
         nonlocal seen
-        seen |= isinstance(value, SymTensor) and value.storage is storage
+        seen |= isinstance(value, SymTensor) and wanted(value)
         return value
 
     count = 0
@@ -297,8 +418,10 @@ def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], ty
     same = op == "expand" and type_.ndim == tensor.ndim and all(map(context.sizes.equal, type_.dims, tensor.type_.dims))
     if same or (op == "slice" and not attrs["start"] and paths_equal(((op, attrs),), tensor.path[-1:])):  # `x[:k][:k]`
         op, attrs = "alias", {}
-    steps: Path = () if op == "alias" and tensor.path and tensor.path[-1][0] != "detach" else ((op, attrs),)
-    if not context.grad and not tensor.is_detached and type_.dtype.is_floating_point:
+    path, steps = tensor.path, cast(Path, ((op, attrs),))
+    if op == "alias" and path and path[-1][0] != "detach":  # shows the same, and is another array for eager
+        path, steps = path[:-1], ((path[-1][0], {**path[-1][1]}),)
+    if not context.grad and op != "detach" and type_.dtype.is_floating_point:
         steps = (*steps, ("detach", UNRECORDED))  # made while nothing is recorded: it stays without history
     copied = tensor.copied
     if op == "reshape" and not layout.surely_shares(context, tensor, type_.dims):
@@ -309,7 +432,7 @@ def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], ty
         if copied:
             layout.doubt(context, tensor.storage)
     unrecorded = op != "detach" and (tensor.unrecorded or not context.grad)
-    return SymTensor(tensor.storage, (*tensor.path, *steps), type_, copied, unrecorded)
+    return SymTensor(tensor.storage, (*path, *steps), type_, copied, unrecorded)
 
 
 def same_reference(a: SymTensor, b: SymTensor) -> bool:
@@ -319,4 +442,4 @@ def same_reference(a: SymTensor, b: SymTensor) -> bool:
 
 def same_tensor(a: SymTensor, b: SymTensor) -> bool:
     """Whether they are that, and detached by the same calls: one of two may get a history that the other has not."""
-    return same_reference(a, b) and same_calls(a.path, b.path)
+    return a.storage is b.storage and is_tensor(a.path, b.path)

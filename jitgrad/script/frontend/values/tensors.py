@@ -256,7 +256,7 @@ def _retains_grad(context: Context, tensor: SymTensor) -> bool:
 
 @getter("data")
 def _data(context: Context, tensor: SymTensor) -> SymTensor:
-    return heap.view(context, tensor, "detach", heap.own_attributes(context, versions.Data), tensor.type_)
+    return heap.detached(context, tensor, versions.Data())
 
 
 @setter("requires_grad")

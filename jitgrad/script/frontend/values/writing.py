@@ -1,9 +1,9 @@
 """Writing to tensors: the storage behind one is rebuilt, and so are those of others in the same memory.
 
-A tensor that was detached and then written with a history has a storage of its own, though it is the memory of what it
-was detached from: a *face* of that memory. What is written to one face is there for the others, which keep the history
-that they have. That holds as long as all faces are known, which after branches and loops they may not be: then none is
-written any more.
+A tensor that was detached and then written with a history is held apart, though it is the memory of what it was
+detached from: a *face* of that memory. What is written to one face is there for the others, which keep the history that
+they have. A face is there in the state like any other storage; where a branch or a loop may begin one, it is there
+without a history otherwise.
 """
 
 from __future__ import annotations
@@ -15,55 +15,80 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.types import OptionalType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state import copies, dispatch, layout, versions
-from jitgrad.script.frontend.state.context import LAYOUT, Context, Restart
-from jitgrad.script.frontend.state.effects import raise_now
-from jitgrad.script.frontend.state.paths import apply_view, paths_equal, put, same_calls
-from jitgrad.script.frontend.values.heap import (UNRECORDED, Storage, SymTensor, current_value, new_tensor, of, read,
-                                                 shown, stored)
+from jitgrad.script.frontend.state.context import LAYOUT, VERSIONS, Context, Restart
+from jitgrad.script.frontend.state.effects import emit, raise_now
+from jitgrad.script.frontend.state.paths import apply_view, is_tensor, put
+from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.heap import (UNRECORDED, Face, Storage, SymTensor, begin_face, current_value,
+                                                 new_tensor, of, read, stored)
 from jitgrad.script.graph.ir import Value
 
-#: why a storage may be the same memory as another one that is known: a face of it
-APART = "it is the memory of a detached tensor that has a history of its own"
+#: why a storage may be the same memory as another one that is known
 LEAF = "a leaf was made of it by `detach` and `requires_grad_`"
 _CLONE = "write `.clone()` where the tensor is made, so that it has memory of its own"
 
 
-def write(context: Context, tensor: SymTensor, value: Value) -> SymTensor:
-    """Replace what `tensor` shows by `value` (same shape and dtype); every view of the storage sees it.
+def write(context: Context, tensor: SymTensor, value: Value, lacks: Any = None) -> SymTensor:
+    """Replace what `tensor` shows by `value` (same shape and dtype); every view of the storage sees it. `lacks`:
+    whether the value has no history in this run, where that is known.
 
-    What `tensor` is then: itself, but where it is detached and the value has a history. Then it has that, and its
-    memory's other names do not.
+    Where the tensor is detached and the value has a history, it has that from here on, and its memory's other names do
+    not.
     """
     storage = tensor.storage
     writable(context, tensor)
     if storage.inference and not context.inference:
         raise raise_now(context, RuntimeError, (INFERENCE,))
-    base = current_value(context, storage)
-    recorded = context.grad and not tensor.is_detached
-    if context.grad and tensor.unrecorded and (context.has_history(value) or (
-            context.has_history(base) and all(op != "detach" or attrs is UNRECORDED for op, attrs in tensor.path))):
-        raise raise_now(context, RuntimeError, (NO_GRAD_VIEW,))
-    if recorded and (storage.requires_grad or storage.of_leaf):
-        raise leaf_written(context, bool(tensor.path))
-    apart = None
+    held, path = tensor.source
+    lacks = int(not context.has_history(value)) if lacks is None else lacks
+    if context.grad and tensor.unrecorded:
+        cut = any(op == "detach" and attrs is not UNRECORDED for op, attrs in path)
+        _require_no_history(context, (value, lacks), (
+            current_value(context, held), 1 if cut else versions.lacks(context, context.state, held)))
+    recorded = context.grad and all(op != "detach" for op, _ in path)
+    if recorded and (held.requires_grad or held.of_leaf):
+        raise leaf_written(context, bool(path))
     if context.grad and not recorded and context.has_history(value):
-        root = _detached(tensor)
-        apart = put(context, shown(context, root), tensor.path[len(root.path):], value)
+        steps = 1 + max(k for k, (op, _) in enumerate(tensor.path) if op == "detach")
+        root = SymTensor(storage, tensor.path[:steps], tensor.type_)
+        copies.identify(context, root)
+        held, path, recorded = begin_face(context, root), tensor.path[steps:], True
+    before = versions.lacks(context, context.state, held)
     versions.written(context, tensor)
-    value = put(context, base, tensor.path, value)
-    if not recorded or storage.requires_grad:
-        value = _content(context, storage, value, base)
-    elif context.has_history(base) and not _computed_from(context, value, base):
-        value = context.one("overwrite", base, value)  # eager gives what was overwritten a gradient of zeros
+    base = current_value(context, held)
+    content = put(context, base, path, value)
+    if not recorded or held.requires_grad:
+        content = _content(context, held, content, base)
+    elif context.has_history(base) and not _computed_from(context, content, base):
+        content = context.one("overwrite", base, content)  # eager gives what was overwritten a gradient of zeros
     if recorded:
-        storage.made = storage.made and ""
-    _hold(context, storage, value)
-    _show_others(context, tensor, storage)
-    if apart is None:
-        return tensor
-    made = new_tensor(context, apart)
-    _set_apart(context, root, made, APART)
-    return SymTensor(made.storage, tensor.path[len(root.path):], tensor.type_)
+        held.made = held.made and ""
+        versions.tell(context, held, versions.all_lack(context, (before, lacks)))
+    _hold(context, held, content)
+    if isinstance(held, Face):
+        base = current_value(context, storage)
+        _hold(context, storage, _content(context, storage, put(context, base, held.path, content), base))
+    _show_others(context, tensor, storage, held)
+    return tensor
+
+
+def _require_no_history(context: Context, *found: tuple[Value, Any]) -> None:
+    """Raise for a write to a view that was made while nothing was recorded, where one of some values, of which is known
+    whether they lack a history, has one."""
+    having = {v: n for v, n in found if context.has_history(v) and (type(n) is not int or n == 0)}
+    if not having:
+        return
+    if not context.counts_writes:
+        why = "only the run knows whether a view made under no_grad is written with a history"
+        if VERSIONS not in context.decisions:
+            raise Restart(VERSIONS, why)
+        if not any(versions.certain(context, [v]) for v in having):
+            raise UnsupportedCall(why, context.span(), hint=_CLONE)
+    lack = versions.all_lack(context, having.values())
+    if type(lack) is int:
+        raise raise_now(context, RuntimeError, (NO_GRAD_VIEW,))
+    emit(context, "check", dispatch.compare_numbers(context, "eq", lack, 1).value, error=RuntimeError,
+         template=(NO_GRAD_VIEW,))
 
 
 def _content(context: Context, storage: Storage, value: Value, base: Value) -> Value:
@@ -87,7 +112,10 @@ def _hold(context: Context, storage: Storage, value: Value) -> None:
 
 def _show_others(context: Context, written: SymTensor, storage: Storage, since: Storage | None = None) -> None:
     """What was written to memory is there for those with histories of their own in it, too, who keep these."""
-    for other, path, inside in of(context).faces.get(storage, ()):
+    for face in storage.faces:
+        if face is not since and face in context.state.values:
+            _show(context, face)
+    for other, path, inside in of(context).leaves_in.get(storage, ()):
         if other is since:
             continue
         base, content = current_value(context, other), current_value(context, storage)
@@ -101,21 +129,33 @@ def _show_others(context: Context, written: SymTensor, storage: Storage, since: 
         _show_others(context, written, other, storage)
 
 
-def _detached(tensor: SymTensor) -> SymTensor:
-    """The detached tensor of which a tensor is a view, or which it is."""
-    steps = 1 + max(k for k, (op, _) in enumerate(tensor.path) if op == "detach")
-    return SymTensor(tensor.storage, tensor.path[:steps], tensor.type_)
+def _show(context: Context, face: Face) -> None:
+    """Let a face hold what its memory shows, where it is there in this run."""
+    base = stored(context, face)
+    if isinstance(base.type, OptionalType):
+        there = numbers.wrap(context, context.one("opt.has", base))
+
+        def show() -> None:
+            context.state.values[face] = context.one("opt.get", base, known=True)
+            _show(context, face)
+
+        dispatch.branch(context, there, show, lambda: None)
+        return
+    content = current_value(context, face.memory)
+    for op, attrs in face.path:
+        content = apply_view(context, content, op, attrs)
+    _hold(context, face, _content(context, face, content, base))
 
 
-def _set_apart(context: Context, tensor: SymTensor, made: SymTensor, why: str) -> None:
-    """Let a detached tensor, and its views, be `made` from here on. Where both are seen, what is written to one is
-    there for the other; not so for what a branch or loop makes of them, which is not written."""
+def _set_apart(context: Context, tensor: SymTensor, made: SymTensor) -> None:
+    """Let a detached tensor, and its views, be the leaf `made` from here on. Where both are seen, what is written to
+    one is there for the other; not so for what a branch or loop makes of them, which is not written."""
     storage, known = tensor.storage, of(context)
     copies.identify(context, tensor)
     if renamed(context, tensor, made, views=True) or storage.input >= 0:
-        storage.alias = made.storage.alias = storage.alias or why
-        known.faces.setdefault(storage, []).append((made.storage, tensor.path, True))
-        known.faces.setdefault(made.storage, []).append((storage, tensor.path, False))
+        storage.alias = made.storage.alias = storage.alias or LEAF
+        known.leaves_in.setdefault(storage, []).append((made.storage, tensor.path, True))
+        known.leaves_in.setdefault(made.storage, []).append((storage, tensor.path, False))
         versions.inherit(context, storage, made.storage)
         known.borrowed[made.storage] = storage
 
@@ -124,7 +164,7 @@ def writable(context: Context, tensor: SymTensor) -> None:
     """Refuse a write to memory of which not all names are known."""
     storage = tensor.storage
     copies.written(context, storage)
-    if storage.alias and not (storage.alias in (APART, LEAF) and _all_there(context, storage)):
+    if storage.alias and not (storage.alias == LEAF and _all_there(context, storage)):
         raise UnsupportedCall(f"this in-place write may or may not change another tensor: {storage.alias}",
                               context.span(), hint=_CLONE)
     if storage in layout.of(context).doubtful:
@@ -136,7 +176,7 @@ def writable(context: Context, tensor: SymTensor) -> None:
 
 def _all_there(context: Context, storage: Storage, since: Storage | None = None) -> bool:
     """Whether all that share a storage's memory are known, hold something here, and have no copies."""
-    others = of(context).faces.get(storage, ())
+    others = of(context).leaves_in.get(storage, ())
     for other, *_ in others:
         if other is not since:
             copies.written(context, other)
@@ -174,7 +214,7 @@ def require_grad(context: Context, tensor: SymTensor, requires_grad: bool) -> Sy
     if requires_grad and tensor.path and all(op == "detach" for op, _ in tensor.path):
         leaf = new_tensor(context, read(context, tensor))
         require_grad(context, leaf, True)
-        _set_apart(context, tensor, leaf, LEAF)
+        _set_apart(context, tensor, leaf)
         return leaf
     copies.identify(context, tensor)
     if tensor.path or storage.input >= 0:
@@ -198,16 +238,15 @@ def require_grad(context: Context, tensor: SymTensor, requires_grad: bool) -> Sy
 def renamed(context: Context, tensor: SymTensor, other: SymTensor, views: bool = False) -> bool:
     """Put `other` in place of `tensor` wherever that is; whether its memory is shown in another way somewhere.
 
-    `views`: its views become those of `other`. Refused where what a call of `detach` makes in several iterations cannot
-    be told apart.
+    `views`: its views become those of `other`.
     """
-    elsewhere, length, places = False, len(tensor.path), 0
+    elsewhere, length = False, len(tensor.path)
 
     def changed(value: Any, steps: Any) -> Any:
         nonlocal elsewhere
         if not isinstance(value, SymTensor) or value.storage is not tensor.storage:
             return value
-        if paths_equal(value.path[:length], tensor.path) and same_calls(tensor.path, value.path):
+        if is_tensor(value.path[:length], tensor.path):
             if len(value.path) == length and value.copied is tensor.copied:
                 return other
             if views:
@@ -219,11 +258,6 @@ def renamed(context: Context, tensor: SymTensor, other: SymTensor, views: bool =
     state = context.state.values
     for key, value in list(state.items()):
         state[key] = dispatch.replace_references(value, changed)
-        places += state[key] is not value
-    again = of(context).detaching.values()
-    if views and places > 1 and any(attrs is a for _, attrs in tensor.path for a in again):
-        raise UnsupportedCall("an in-place write of what has a history to one of the tensors that iterations of a loop "
-                              "have detached from the same one", context.span(), hint=_CLONE)
     return elsewhere
 
 

@@ -172,6 +172,7 @@ class Head(CopyingHead):
                 self.first.update({p: first for p, first in zip(values, self._parts(t, like), strict=True) if first})
                 state.values[key] = merge.rebuild_location(context, key, self._noted(key, t), iter(values), like)
                 cells, before = list(copied(state, t, state.values[key])), list(copied(self.entry, t, like))
+                copies.of(context).heads.update(cells)
                 if key in self.copies:
                     copies.share(context, CHOSEN, *cells)
                 copies.stand(context, cells, before, key in self.chosen)
@@ -214,7 +215,7 @@ class Head(CopyingHead):
             if value is head.values.get(key) and key not in self.exits and not written(value, head, end):
                 continue
             begun = head.values.get(key)
-            if isinstance(begun, SymTensor) and isinstance(value, SymTensor) and heap.same_reference(begun, value):
+            if isinstance(begun, SymTensor) and isinstance(value, SymTensor) and heap.same_tensor(begun, value):
                 continue
             joined = self._join(key, t, locations.fetch(context, self.entry, key), value, end)
             if joined != t:
@@ -223,6 +224,12 @@ class Head(CopyingHead):
                 changed = True
         if not changed:
             self._note_copies(head, end)
+        return changed
+
+    def carry_nothing(self) -> bool:
+        """The body never comes to its end: names are what they were before the loop. Whether the loop carried any."""
+        changed = bool(self.templates)
+        self.templates.clear()
         return changed
 
     def _changes(self, head: State, end: State, names: frozenset[str]) -> Iterator[tuple[Any, Any, Any]]:
@@ -272,7 +279,7 @@ class Head(CopyingHead):
         for key in list(self.templates):
             begun, value = head.values.get(key), end.values.get(key)
             if isinstance(begun, SymTensor) and isinstance(value, SymTensor) and not begun.path and (
-                    isinstance(self.entry.values.get(key), SymTensor)) and heap.same_reference(begun, value) and (
+                    isinstance(self.entry.values.get(key), SymTensor)) and heap.same_tensor(begun, value) and (
                     head.values.get(begun.storage) is not end.values.get(begun.storage)):
                 self.kept.add(key)
                 del self.templates[key]
@@ -323,7 +330,7 @@ class Head(CopyingHead):
     def _held(self, t: Template, before: Any, after: Any, end: State) -> Template:
         """A container's template: what the body leaves in place stays what it is."""
         if (before is after and isinstance(before, (Number, int, float, bool))) or (
-                isinstance(before, SymTensor) and isinstance(after, SymTensor) and heap.same_reference(before, after)):
+                isinstance(before, SymTensor) and isinstance(after, SymTensor) and heap.same_tensor(before, after)):
             return Same(before)
         if not isinstance(t, (Items, Record)):
             return t
@@ -413,7 +420,7 @@ def _unchanged(before: Any, value: Any) -> bool:
     if before is value:
         return True
     if isinstance(before, SymTensor) and isinstance(value, SymTensor):
-        return heap.same_reference(before, value)
+        return heap.same_tensor(before, value)
     return type(before) is tuple and type(value) is tuple and len(before) == len(value) and all(
         _unchanged(a, b) for a, b in zip(before, value, strict=True))
 

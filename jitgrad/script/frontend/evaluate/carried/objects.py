@@ -6,26 +6,27 @@ there before the first iteration, where nothing else refers to it; else the plac
 """
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
-from jitgrad.dims import dim
+from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend.batches.items import batches
 from jitgrad.script.frontend.evaluate.carried.heads import Head, Peel
 from jitgrad.script.frontend.state import copies, layout
 from jitgrad.script.frontend.state.context import Context, State, current
-from jitgrad.script.frontend.state.paths import marks
+from jitgrad.script.frontend.state.paths import marks, view_type
 from jitgrad.script.frontend.templates import locations
 from jitgrad.script.frontend.templates.alternatives import Static
-from jitgrad.script.frontend.templates.identities import Cell, cell_of, given, like, references, replaced, view_type
+from jitgrad.script.frontend.templates.identities import Cell, cell_of, given, like, references, replaced
 from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.values import HELD, Number, Storage, SymTensor, is_held, refers
-from jitgrad.script.graph.ir import attr_symbols, map_attr
 
 NUMBERS = (Number, int, float)  # a bool is an int
 MOVES = "a variable of a loop is another view of it in every iteration"
+FACES = "a loop goes on with several views of it, which have histories of their own"
 SEVERAL = "a variable of a loop is one of several, and another variable too"
 Place = tuple[Any, tuple[Any, ...]]  # a location, and the way to an item of the tuples in it
 
@@ -76,6 +77,11 @@ class ObjectHead(Head):
         self.templates[made] = recalled
         return True
 
+    def carry_nothing(self) -> bool:
+        for known in (self.cells, self.begun, self._before, self._numbers):
+            known.clear()
+        return super().carry_nothing()
+
     def _made(self, t: Template, value: Any) -> Storage:
         assert isinstance(t, Tensor)
         storage = Storage(TensorType(t.dtype, t.dims))
@@ -99,7 +105,13 @@ class ObjectHead(Head):
 
     def _assign(self, place: Place, ref: Any, before: Any, count: int) -> Cell:
         """The object of the loop that stands for one of this iteration in the next."""
-        cell = cell_of(ref)
+        cell, state = cell_of(ref), self.context.state.values
+        apart = isinstance(ref, SymTensor) and count > 1 and any(f in state for f in cell.faces)
+        if apart:  # each of them is a copy of what it shows
+            if heap.places(self.context, partial(heap.same_tensor, ref)) > 1:
+                raise UnsupportedCall(f"two variables are one tensor: {FACES}", self.context.span(),
+                                      hint="write `.clone()` where the tensor is made, so that it has its own memory")
+            count = 1
         key = (place, type_of(cell if isinstance(ref, SymTensor) and count > 1 else ref))
         made = self.cells.get(key)
         if made is None:
@@ -121,9 +133,9 @@ class ObjectHead(Head):
             self.cells[key] = made
         elif isinstance(ref, SymTensor):
             self._wider |= inherit(made, ref)
-        if self._moves(ref):
+        if apart or self._moves(ref):
             self._copies[place] = made
-            copies.share(self.context, MOVES, cell, made)
+            copies.share(self.context, FACES if apart else MOVES, cell, made)
         else:
             self._after[cell] = made
             if isinstance(ref, SymTensor) and count > 1:
@@ -145,14 +157,13 @@ class ObjectHead(Head):
         if not isinstance(ref, SymTensor):
             return False
         if self._known is not None and ref.path and self._is_older(ref.storage):
-            return not any(heap.same_reference(ref, v) for v in self._known)
-        return not all(self.widen.visible(dim(s)) for _, attrs in ref.path for a in attrs.values()
-                       for s in attr_symbols(map_attr(a, self.context.sizes.canonical)))
+            return not any(heap.same_tensor(ref, v) for v in self._known)
+        return not self.widen.sees(ref.path)
 
     def _view(self, storage: Storage, path: Any) -> SymTensor:
         """A reference to a tensor of the loop: one object for equal ones, so that templates are equal."""
         for known in self._views:
-            if known.storage is storage and heap.same_reference(known, SymTensor(storage, path, known._type)):
+            if known.storage is storage and heap.same_tensor(known, SymTensor(storage, path, known._type)):
                 return known
         made = SymTensor(storage, path, view_type(storage.type, path))
         self._views.append(made)

@@ -13,16 +13,16 @@ from jitgrad.script.frontend.evaluate.carried.objects import (MOVES, NUMBERS, SE
                                                               referring_tensor, type_of)
 from jitgrad.script.frontend.state import copies, dispatch, versions
 from jitgrad.script.frontend.state.context import State
-from jitgrad.script.frontend.state.paths import mapped
+from jitgrad.script.frontend.state.paths import mapped, view_type
 from jitgrad.script.frontend.templates import item_origins, unions
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static, payload
-from jitgrad.script.frontend.templates.identities import (Cell, by_value, cell_of, content_of, item_at, item_by_item,
-                                                          like, references, referring, replaced, view_type)
+from jitgrad.script.frontend.templates.identities import (Cell, by_value, cell_of, content_of, item_by_item, like,
+                                                          references, referring, replaced)
 from jitgrad.script.frontend.templates.records import Record
-from jitgrad.script.frontend.templates.references import names_of
+from jitgrad.script.frontend.templates.references import item_at, names_of
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.template import Clash, Template
-from jitgrad.script.frontend.templates.tensors import Tensor, read_if_there
+from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.values import HELD, UNBOUND, RunPairs, Storage, SymTensor, Union, is_held, refers
 from jitgrad.script.graph.ir import Value
@@ -126,12 +126,12 @@ class ReferenceHead(ObjectHead):
     def _note_counted(self, end: State) -> bool:
         """Note which numbers go with the memory of the loop's tensors; whether there are new ones."""
         before = sum(map(len, self.counted.values()))
-        for held, state in (self.begun, self.entry), (self.ended, end):
+        context = self.context
+        for held, context.state in (self.begun, self.entry), (self.ended, end):
             for cell, ref in held.items():
                 if isinstance(ref, SymTensor):
-                    versions.of(self.context).join(ref.storage, cell)
-                    self.counted.setdefault(cell, set()).update(
-                        site for site, _ in versions.numbers(self.context, state, ref.storage))
+                    versions.of(context).join(ref.storage, cell)
+                    self.counted.setdefault(cell, set()).update(site for site, _ in versions.numbers_of(context, ref))
         made = {cell: versions.made_alike([ref for held in (self.begun, self.ended)
                                            if isinstance(ref := held.get(cell), SymTensor)]) for cell in self.counted}
         named = {cell: cell.made for cell in made}
@@ -169,7 +169,7 @@ class ReferenceHead(ObjectHead):
             return content_of(self.context, cell, held)
         if isinstance(held, SymTensor):
             t = referring_tensor(self.context, held)
-            missing = isinstance(heap.stored(self.context, held.storage).type, OptionalType)
+            missing = isinstance(heap.stored(self.context, held.source[0]).type, OptionalType)
             return Either((UNBOUND,), t) if missing else t
         return Tensor(cell.type.dtype, (), False)
 
@@ -296,9 +296,9 @@ class ReferenceHead(ObjectHead):
 
     def _copied(self, value: Any) -> Any:
         if isinstance(value, SymTensor):
-            made: Any = heap.copy(self.context, value, read_if_there(self.context, value))
+            made: Any = heap.copy(self.context, value, heap.read_if_there(self.context, value))
             inherit(made.storage, value)
-            for site, number in versions.numbers(self.context, self.context.state, value.storage):
+            for site, number in versions.numbers_of(self.context, value):
                 versions.put(self.context, made.storage, site, number)
         else:
             made = like(self.context, value)
@@ -352,7 +352,7 @@ class ReferenceHead(ObjectHead):
             if isinstance(key, Storage):
                 if value is not None and not isinstance(value, Value):
                     if isinstance(value, SymTensor):
-                        value = (read_if_there if isinstance(t, Either) else heap.shown)(context, value)
+                        value = (heap.read_if_there if isinstance(t, Either) else heap.shown)(context, value)
                     else:
                         value = context.one("fill", numbers.value_of(context, value), shape=(), dtype=key.type.dtype)
             elif isinstance(key, HELD) and (isinstance(t, ListOf) or (isinstance(t, Record) and t.type is RunPairs)):
@@ -364,8 +364,8 @@ class ReferenceHead(ObjectHead):
             result += item_origins.values(context, (self.begun if entry else self.ended).get(cell), n)
         for cell, site in self._each_count():
             ref = (self.begun if entry else self.ended).get(cell)
-            found = versions.number(state, ref.storage, site) if isinstance(ref, SymTensor) else 0
-            result.append(numbers.value_of(context, found))
+            found = dict(versions.numbers_of(context, ref)) if isinstance(ref, SymTensor) else {}
+            result.append(numbers.value_of(context, found.get(site, 0)))
         return result
 
     def leave(self, outputs: list[Value], fresh: dict[Symbol, Symbol]) -> State:
