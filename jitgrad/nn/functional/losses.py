@@ -45,11 +45,23 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: Number = 2.0, eps: Number = 1e-
 
 
 def _promoted(name: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Both in the dtype to which they promote. NotImplementedError where that is none of floats."""
+    """Both in the dtype to which they promote, once they are broadcast: those without axes count, too.
+
+    NotImplementedError where that is none of floats.
+    """
     input, target = _widen(input), _widen(target)
+    d = jitgrad.promote_types(input.dtype, target.dtype)
+    input, target = input.to(d), target.to(d)
     _classes.require_floats(name, input, target)
-    d = jitgrad.result_type(input, target)
-    return input.to(d), target.to(d)
+    return input, target
+
+
+def _together(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Both broadcast, if they are of two dtypes: those without axes count in the promotion, too."""
+    input, target = _widen(input), _widen(target)
+    if input.dtype != target.dtype:
+        input, target = jitgrad.broadcast_tensors(input, target)
+    return input, target
 
 
 @composite
@@ -57,7 +69,7 @@ def mse_loss(input: Tensor, target: Tensor, size_average: Legacy = None, reduce:
              weight: Tensor | None = None) -> Tensor:
     """(input - target)^2; "mean" with a weight is the weighted mean."""
     reduction = _classes.reduction_of(size_average, reduce, reduction)
-    input, target = _promoted("mse", input, target)
+    input, target = _promoted("mse", input, target) if weight is None else _together(input, target)
     d = input - target
     loss = d * d
     return _weighted(loss, weight, reduction)
@@ -68,7 +80,7 @@ def l1_loss(input: Tensor, target: Tensor, size_average: Legacy = None, reduce: 
             weight: Tensor | None = None) -> Tensor:
     """|input - target|; "mean" with a weight is the weighted mean."""
     reduction = _classes.reduction_of(size_average, reduce, reduction)
-    input, target = _widen(input), _widen(target)
+    input, target = _together(input, target)
     loss = jitgrad.abs(input - target)
     return _weighted(loss, weight, reduction)
 
@@ -128,6 +140,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     _classes.require_batch(input, target)
     if input.dim() == 1 and target.dim() == 1:
         target = target.reshape(())
+    _classes.require_classes(target)
     _classes.require_floats("nll_loss_out_frame", input)
     _classes.require_class_weights(weight, input)
     if _classes.all_count(input, target, ignore_index):

@@ -148,12 +148,23 @@ def require_real_floats(name: str, *tensors: AnyTensor[Tensor]) -> None:
 def require_target(input: AnyTensor[Tensor], target: AnyTensor[Tensor]) -> bool:
     """Whether a cross entropy's target is probabilities: it has the input's rank. RuntimeError for other dtypes."""
     soft = input.ndim == target.ndim
+    if soft and any(isinstance(m, int) and isinstance(n, int) and m != n for m, n in zip(
+            input.shape, target.shape, strict=True)):
+        if not input.dtype.is_floating_point:
+            raise not_implemented("log_softmax_lastdim_kernel_impl", input.dtype)
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if soft and not target.dtype.is_floating_point:
         raise RuntimeError("Expected floating point type for target with class probabilities, got "
                            + target.dtype.word)
-    if not soft and target.dtype is not int64 and target.dtype.name != "uint8":
-        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.word}")
+    if not soft:
+        require_classes(target)
     return soft
+
+
+def require_classes(target: AnyTensor[Tensor]) -> None:
+    """RuntimeError for a target whose dtype is none of classes."""
+    if target.dtype is not int64 and target.dtype.name != "uint8":
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.word}")
 
 
 def variance_of(input: AnyTensor[Tensor], var: AnyTensor[Tensor]) -> Any:

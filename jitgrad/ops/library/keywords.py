@@ -350,7 +350,7 @@ class Completed:
             result = self.fn(*before, *rest, **given)
         except NotImplementedError as error:
             if out is not None and str(error).startswith('"') and not (
-                    self._asks or "dtype" in self.own.only):
+                    self._asks or not {"dtype", "out_int32"}.isdisjoint(self.own.only)):
                 require_castable((*before, *rest, *given.values()), targets)
             raise
         if out is not None and isinstance(result, tuple) and not isinstance(out, (tuple, list)):

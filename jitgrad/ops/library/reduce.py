@@ -61,32 +61,34 @@ def _accumulated(x: Any, dtype: dtypes.dtype | None) -> Any:
 def sum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
         dtype: dtypes.dtype | None = None) -> Tensor:
     """The sum over dim (all axes without it). Integers and bools are summed as int64."""
+    keepdim = flag(keepdim)
     x = _accumulated(widen(require_tensor("sum", input), "cuda"), dtype)
-    return apply("sum", x, axes=axes(dim, x.ndim), keepdim=flag(keepdim))
+    return apply("sum", x, axes=axes(dim, x.ndim), keepdim=keepdim)
 
 
 def nansum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
            dtype: dtypes.dtype | None = None) -> Tensor:
     """The sum over dim, NaNs counting as zero. RuntimeError for complex numbers."""
-    along = axes(dim, input.ndim)
+    along, keepdim = axes(dim, input.ndim), flag(keepdim)
     if input.dtype.is_complex:
         raise RuntimeError("nansum does not support complex inputs")
-    if input.dtype.is_floating_point:
-        input = apply("where", apply("ne", input, input), as_operand(0, input.dtype), input)
-    x = _accumulated(input, dtype)
+    if not input.dtype.is_floating_point:
+        return sum(input, dim, keepdim, dtype=dtype)
+    x = _accumulated(apply("where", apply("ne", input, input), as_operand(0, input.dtype), input), dtype)
     if x.dtype.is_complex:
         raise NotImplementedError(f'"nansum_cpu" not implemented for \'{x.dtype.word}\'')
-    return apply("sum", x, axes=along, keepdim=flag(keepdim))
+    return apply("sum", x, axes=along, keepdim=keepdim)
 
 
 def mean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
          dtype: dtypes.dtype | None = None) -> Tensor:
     """The mean over dim. RuntimeError for integers without a floating dtype."""
+    keepdim = flag(keepdim)
     x = converted(require_tensor("mean", input), dtypes.given(dtype)) if dtype is not None else input
     if not x.dtype.is_inexact:
         raise RuntimeError("mean(): could not infer output dtype. Input dtype must be either a floating point or "
                            f"complex dtype. Got: {x.dtype.word}")
-    return apply("mean", x, axes=axes(dim, x.ndim), keepdim=flag(keepdim))
+    return apply("mean", x, axes=axes(dim, x.ndim), keepdim=keepdim)
 
 
 def nanmean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
@@ -219,6 +221,7 @@ def _max(name: str, input: AnyTensor[Tensor], *args: Any, dim: int | None = None
                                          "Specify the reduction dim with the 'dim' argument.")
         return apply("a" + name, x, axes=axes(None, x.ndim), keepdim=False)
     if x.dtype.is_complex:
+        _require_elements(name, x, axis(one_axis(name, dim), x.ndim))
         raise RuntimeError(f"{name}(): does not support complex input")
     return (max_result if name == "max" else min_result)(*_extreme(name, x, dim, flag(keepdim)))
 
@@ -268,11 +271,14 @@ all = bind(_any, "all", "all", "Whether every element is nonzero.")
 
 def logsumexp(input: AnyTensor[Tensor], dim: Dims, keepdim: bool = False) -> Tensor:
     """log(sum(exp(input))) over dim without overflow."""
+    keepdim = flag(keepdim)
+    if dim is None:
+        raise TypeError("logsumexp(): argument 'dim' (position 2) must be tuple of ints, not NoneType")
     input = widen(input, "cuda")
     x = cast(input, floating(input.dtype))
     if x.dtype.is_complex:
-        return complex_sums.logsumexp(x, axes(dim, x.ndim), flag(keepdim))
-    return apply("logsumexp", x, axes=axes(dim, x.ndim), keepdim=flag(keepdim))
+        return complex_sums.logsumexp(x, axes(dim, x.ndim), keepdim)
+    return apply("logsumexp", x, axes=axes(dim, x.ndim), keepdim=keepdim)
 
 
 def _softmax(name: str, input: AnyTensor[Tensor], dim: int, dtype: dtypes.dtype | None = None) -> Tensor:
@@ -294,10 +300,10 @@ log_softmax = bind(_softmax, "log_softmax", "log_softmax", "log(softmax(input)) 
 def vector_norm(x: AnyTensor[Tensor], ord: Number = 2, dim: Dims = None, keepdim: bool = False, *,
                 dtype: dtypes.dtype | None = None) -> Tensor:
     """(sum |x|^ord)^(1/ord) over dim: any number, inf, -inf or 0 (counts nonzeros); a run-time ord is positive."""
+    dtype, keepdim = None if dtype is None else dtypes.given(dtype), flag(keepdim)
     if not x.dtype.is_inexact:
         raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
                            + x.dtype.word)
-    dtype = None if dtype is None else dtypes.given(dtype)
     if dtype is not None and dtype.is_complex is not x.dtype.is_complex:
         raise RuntimeError(f"linalg.vector_norm: dtype should be {'complex' if x.dtype.is_complex else 'real'} for "
                            f"{'complex' if x.dtype.is_complex else 'real'} inputs, but got {dtype.word}")

@@ -19,7 +19,7 @@ from jitgrad.errors import TypeMismatch, UnsupportedCall
 from jitgrad.ops.backend import Batched
 from jitgrad.ops.batching.backend import ESCAPED, ITEM as NUMBER
 from jitgrad.ops.complex.pairs import makes_pair
-from jitgrad.ops.library.sizes import require_equal, text
+from jitgrad.ops.library.sizes import require, require_equal, text
 from jitgrad.ops.opdef import OPS, POINTWISE, OpDef, backward_name
 from jitgrad.ops.types import TensorType
 from jitgrad.random import default_generator
@@ -219,9 +219,24 @@ class SymbolicBackend:
             return False
         return not any(b in self.context.bodies_open for b in path[path.index(storage.block) + 1:])
 
-    def reinterpret(self, tensor: SymTensor, to: Any) -> SymTensor:
-        """A script does not look at bytes."""
-        raise UnsupportedCall(f"view({to.name})", self.context.span(), hint="`to(dtype)` converts the numbers")
+    def reinterpret(self, tensor: SymTensor, to: dtype) -> SymTensor:
+        """A view without history; the last axis of numbers of another size must be in order, as layouts say it is."""
+        if tensor.dtype.is_complex or to.is_complex:
+            raise UnsupportedCall(f"view({to.name}) of {tensor.dtype.name}", self.context.span(),
+                                  hint="write `torch.view_as_real` or `torch.view_as_complex`")
+        old, new = tensor.dtype.itemsize, to.itemsize
+        if old != new:
+            about = f"to view {tensor.dtype.word} as {to.word} (different element sizes), but got "
+            if not tensor.ndim:
+                raise RuntimeError(f"self.dim() cannot be 0 {about}0")
+            if not tensor.is_contiguous():
+                raise UnsupportedCall(f"view({to.name}) of numbers of another size that are not in row order",
+                                      self.context.span(), hint="write `.contiguous()` first")
+            if new > old:
+                ratio, last = new // old, tensor.shape[-1]
+                require(last % ratio == 0, RuntimeError, f"self.size(-1) must be divisible by {ratio} {about}", last)
+        made: SymTensor = self.apply(OPS["view_dtype"], (tensor.detach(),), {"dtype": to})
+        return made
 
     @staticmethod
     def require_writable(target: SymTensor) -> None:
