@@ -219,7 +219,7 @@ def reinterpret(tensor: Any, to: dtypes.dtype) -> Any:
         about = f"to view {tensor.dtype.word} as {to.word} (different element sizes), but got "
         if not array.ndim:
             raise RuntimeError(f"self.dim() cannot be 0 {about}0")
-        if array.shape[-1] != 1 and array.size and array.strides[-1] != old:
+        if array.size and array.strides[-1] != old:
             raise RuntimeError(f"self.stride(-1) must be 1 {about}{array.strides[-1] // old}")
         if new > old:
             ratio = new // old

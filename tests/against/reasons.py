@@ -17,7 +17,8 @@ RAISED_THERE = {
     r"|returned an invalid gradient": "PyTorch fails in a check of its own",
     r"some elements of the input tensor and the written-to tensor": "operands that overlap the target: as if copied",
     r"view size is not compatible": "`view` copies where it must, as `reshape`",
-    r"derivative for '?[\w:]+'? is not implemented|the derivative for": "there is no derivative in PyTorch",
+    r"derivative for '?[\w:]+'? is not implemented|the derivative for|^backward: .*with a bool tensor is not supported|"
+    r"^backward: .*on a bool tensor is not supported": "there is no derivative in PyTorch",
     r"is not differentiable with respect to argument": "no derivative by weights and targets in PyTorch",
     r"does not support automatic differentiation for outputs with complex": "no complex derivative in PyTorch",
     r"has been modified by an inplace operation": "an in-place operation keeps what its own derivative needs",
@@ -25,6 +26,7 @@ RAISED_THERE = {
     r"masked_fill_ only supports boolean masks": "masks of uint8 where one number is assigned",
     r"^backward: .*(can't be cast to the desired output type|broadcast shape|Found dtype|must have the same dtype)":
         "PyTorch's gradient has another type or shape than its operand",
+    r"stride\(-1\) must be 1 to view \w+ as \w+ .* but got 0": "strides of what has no elements",
     r"^backward: .*_backward(_\w+)?. not implemented for '(BFloat16|Half)": "no derivative of half types in PyTorch",
     r"Autograd not support dtype": "a history ends where a tensor becomes one of integers",
     r"takes no keyword arguments|takes 1 positional argument but 3|one_hot\(\) missing 1":
@@ -76,8 +78,11 @@ BOTH = {
         "PyTorch counts before it looks at the target",
     ("more than one element of the written-to", "clamp is not supported for complex"):
         "PyTorch looks for a kernel before it looks at memory",
+    ("LOBPCG algorithm is not applicable", "cannot be raised to a negative power"): "two faults in one call",
+    ("slow_conv_transpose", r"to have \d+ channels, but got"): "two faults in one call",
+    ("not implemented for|is not supported for", "is not a valid value for reduction"):
+        "PyTorch looks at the reduction first",
     ("A and B are of the same size", "only supported on matrices"): "PyTorch transposes before it looks at axes",
-    ("", r"stride\(-1\) must be 1 to view \w+ as \w+ .* but got 0"): "strides of what has no elements",
     ("not implemented for|not intended to support complex", "Found dtype|functions with out="):
         "PyTorch looks at `out` before it looks for a kernel",
     ("written-to tensor refers to a single", "written-to tensor refers to a single"):
@@ -97,15 +102,22 @@ SEEN = {
     ("gradient", r"kthvalue|median|topk|quantile|sort\("): "which of equal elements has the gradient",
     ("gradient", r"\.(select|narrow|\w*split|chunk|unbind|\w*slice)\(.*\n(?s:.*)as_strided\("):
         "PyTorch gives nothing to memory that the operand of as_strided does not show",
+    ("gradient", r"\.prod\("): "PyTorch divides the product, which may be infinite, by its factors",
+    ("history", r"trapezoid\("): "PyTorch makes the integral over nothing of zeros, without history",
+    ("values", r"\bkron\("): "PyTorch's kron of what is not in row order is not either, so that a reshape of it copies",
     ("gradient", r"//="): "PyTorch has no derivative there",
     ("gradient", r"copysign"): "PyTorch divides the result by an operand that may be NaN or infinite",
     ("values", r"complex(?s:.*) \*\* "): "powers of complex zeros and infinities: the C library's infinity or NaN",
     ("values", r"unfold\((?s:.*)_\("): "writes to windows that overlap: PyTorch's come in an order, or are lost",
     ("error: RuntimeError (index", r"take_along_dim\("): "PyTorch reads out of bounds",
-    ("gradient", r"addcmul\(.*value="): "PyTorch multiplies by the number in the type of one operand",
+    ("gradient", r"addc(mul|div)\(.*value="): "PyTorch multiplies by the number in the type of one operand",
     ("gradient", r"as_strided_scatter"): "PyTorch gives input the gradient of what was written over it",
     ("gradient", r"log_ndtr"): "limits at infinity, where PyTorch has NaN",
     ("values", r"complex(?s:.*)pow\w*\(\w+, -"): "powers of complex zeros: the C library's infinity or NaN",
+    ("values", r"\.addc(mul|div)_\("): "PyTorch reads what it has just written",
+    ("gradients", r"dropout"): "dropout of nothing is a copy",
+    ("error: RuntimeError (Expected out tensor", r"\babs(olute)?\("):
+        "PyTorch's abs of complex numbers takes an `out` of any floats, that of reals does not",
     ("values", r"(trapz|trapezoid)\("): "infinite integrals, where PyTorch subtracts the ends and has NaN",
     ("values", r"(var|std)_mean\("): "deviations from infinite means, where PyTorch has NaN",
     ("gradient", r"polar\("): "PyTorch's slope is the direction of the result, and zero has none",

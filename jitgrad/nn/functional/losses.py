@@ -95,6 +95,8 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: Legacy = None, r
     reduction = _classes.reduction_of(size_average, reduce, reduction)
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    if not (input.dtype.is_floating_point or target.dtype.is_floating_point) and beta == 0:  # which integers have
+        return l1_loss(input, target, reduction=reduction)
     input, target = _promoted("smooth_l1", input, target)
     d = jitgrad.abs(input - target)
     # a beta of 0 must not divide: then every d is above it, and the divisor's value does not matter
@@ -237,6 +239,8 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
     _classes.require_same_size(input, target)
     input, target = _widen(input), _widen(target)
     _classes.require_same_dtype(input, target)
+    if weight is not None:
+        _classes.require_factors(weight, input)
     _classes.require_floats("binary_cross_entropy", input)
     _classes.require_probabilities(input)
     loss = (target - 1) * jitgrad.log1p(-input).clamp_min(-100) - target * jitgrad.log(input).clamp_min(-100)
@@ -308,7 +312,8 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: Number = 1.0, si
     """input where target is 1, max(0, margin - input) where it is -1."""
     reduction = _classes.reduction_of(size_average, reduce, reduction)
     input, target = _widen(input), _widen(target)
-    loss = jitgrad.where(target != 1, (margin - input).clamp_min(0), 0.0) + jitgrad.where(target != -1, input, 0.0)
+    beyond = (jitgrad.full_like(input, margin) - input).clamp_min(0)  # in input's dtype, of which unsigned ones wrap
+    loss = jitgrad.where(target != 1, beyond, 0.0) + jitgrad.where(target != -1, input, 0.0)
     return reduced(loss if input.dtype.is_floating_point else loss.to(input.dtype), reduction)
 
 

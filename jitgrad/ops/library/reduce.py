@@ -11,7 +11,7 @@ from jitgrad import dtypes
 from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, own
-from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, converted, create, floating, inplace,
+from jitgrad.ops.library.core import (Fn, Number, apply, as_operand, bind, cast, converted, create, floating, inplace,
                                       named, only_place, require_tensor, result_dtype)
 from jitgrad.ops.library.elements import complex_sums
 from jitgrad.ops.library.keywords import SPACES, complete, completed
@@ -66,6 +66,13 @@ def sum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
     return apply("sum", x, axes=axes(dim, x.ndim), keepdim=keepdim)
 
 
+def _of_floats(fn: Fn) -> Fn:
+    """Say that floats are summed by torch's kernel `nansum`, which no `out` of another dtype has (`keywords.py`)."""
+    fn.__dict__["__kernel__"] = "nansum"
+    return fn
+
+
+@_of_floats
 def nansum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
            dtype: dtypes.dtype | None = None) -> Tensor:
     """The sum over dim, NaNs counting as zero. RuntimeError for complex numbers."""
@@ -91,6 +98,7 @@ def mean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
     return apply("mean", x, axes=axes(dim, x.ndim), keepdim=keepdim)
 
 
+@_of_floats
 def nanmean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
             dtype: dtypes.dtype | None = None) -> Tensor:
     """The mean over dim of what is not NaN. RuntimeError for integers."""
@@ -285,12 +293,12 @@ def _softmax(name: str, input: AnyTensor[Tensor], dim: int, dtype: dtypes.dtype 
     x: Any = widen(input, "cuda")
     if dtype is not None:
         x = converted(x, dtypes.given(dtype))
+    a = axis(dim, x.ndim)
     if not x.dtype.is_floating_point:
         raise NotImplementedError(f'"{name}_lastdim_kernel_impl" not implemented for \'{x.dtype.word}\'')
     if x.ndim == 0:
-        axis(dim, 0)
         return own(apply("squeeze", apply(name, apply("unsqueeze", x, axis=0), axis=0), axis=0))
-    return apply(name, x, axis=axis(dim, x.ndim))
+    return apply(name, x, axis=a)
 
 
 softmax = bind(_softmax, "softmax", "softmax", "exp(input) / sum(exp(input)) along dim, without overflow.")

@@ -182,12 +182,13 @@ pointwise("cast", 1, "x converted to another dtype, of complex numbers the real 
 
 def _bitcast(xp: Any, x: Any, dtype: Any) -> Any:
     d = getattr(dtype, "np", dtype)
-    return x != 0 if d.kind == "b" else x.view(d)
+    return x != 0 if d.kind == "b" else x.view(d).copy()
 
 
 pointwise("bitcast", 1, "The bits of x as a number of another dtype of the same size; a bool is whether one is set.",
           _bitcast, dtypes="any", vjp=NONDIFF, spec=specs.cast,
-          traits={"barebones", "cheap", "exact", "converts", "total"}, samples=attr_samples({"dtype": dtypes.int64}))
+          traits={"barebones", "cheap", "exact", "converts", "total"}, samples=lambda rng: [
+              ((rng.normal(size=(3, 4)).astype(np.float32),), {"dtype": d}) for d in (dtypes.int32, dtypes.float32)])
 pointwise("contiguous", 1, "A copy of x whose memory is in the order of its indices.",
           lambda xp, x: xp.array(x, order="C"), dtypes="any", pair=PARTS, ref="numpy.array",
           traits={"barebones", "cheap", "passes", "exact", "converts", "copies", "in_rows"},

@@ -37,7 +37,8 @@ def bmm(input: AnyTensor[Tensor], mat2: AnyTensor[Tensor]) -> Tensor:
         raise RuntimeError(f"{which} must be a 3D tensor, got {given.ndim}D")
     if mode.low is not None:
         input, mat2 = lower(input), lower(mat2)
-    require_same_dtype(input, mat2)
+    if input.dtype is not bool_:
+        require_same_dtype(input, mat2)
     a, b = input.shape, mat2.shape
     require_equal(a[0], b[0], lambda: "Expected size for first two dimensions of batch2 tensor to be: "
                                       f"[{a[0]}, {a[2]}] but got: [{b[0]}, {b[1]}].")
@@ -144,8 +145,12 @@ def addmm(input: AnyTensor[Tensor], mat1: AnyTensor[Tensor], mat2: AnyTensor[Ten
 
 def addmv(input: AnyTensor[Tensor], mat: AnyTensor[Tensor], vec: AnyTensor[Tensor], *, beta: Number = 1,
           alpha: Number = 1) -> Tensor:
-    """beta * input + alpha * (mat @ vec)."""
-    return apply("add", _scaled(mv(mat, vec), alpha), _scaled(lower(input, "cuda"), beta))
+    """beta * input + alpha * (mat @ vec). RuntimeError where their dtypes differ."""
+    input = lower(input, "cuda")
+    if mode.low is None and not input.dtype is mat.dtype is vec.dtype:
+        raise RuntimeError(f"addmv input tensors must have the same dtype, but got {input.dtype.word}, "
+                           f"{mat.dtype.word}, and {vec.dtype.word}")
+    return apply("add", _scaled(mv(mat, vec), alpha), _scaled(input, beta))
 
 
 def addr(input: AnyTensor[Tensor], vec1: AnyTensor[Tensor], vec2: AnyTensor[Tensor], *, beta: Number = 1,

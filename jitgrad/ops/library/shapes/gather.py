@@ -60,8 +60,10 @@ def _require_fitting(name: str, input: Any, a: int, index: Any, src: Any) -> Non
         raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
     if index.ndim != input.ndim:
         raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
-    if src.ndim < index.ndim:
-        axis(index.ndim - 1, src.ndim)
+    for k, n in enumerate(index.shape if src.ndim < index.ndim else ()):  # torch looks as far as sizes fit
+        m = src.shape[axis(k, src.ndim)]
+        if isinstance(n, int) and isinstance(m, int) and n > m:
+            break
     if index.ndim != src.ndim:
         raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
     for k, n in enumerate(index.shape):
@@ -224,6 +226,8 @@ def index_add(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], sour
         if k != a:
             require_equal(p, q, lambda: "source tensor shape must match self tensor shape, excluding the specified "
                                         "dimension.")
+    if any(isinstance(n, int) and n == 0 for n in input.shape):  # nothing is looked up
+        i, source = take_slice(i, 0, 0, 0), take_slice(source, a, 0, 0)
     if not isinstance(alpha, int) or alpha != 1:
         source = apply("mul", source, written_operand(alpha, source.dtype))
     return _put_slices("index_add", input, a, i, source, True)

@@ -73,7 +73,7 @@ class _Call:
                     f"be divisible by {self.groups} at dimension 0, but got weight of size [{text(weight.shape)}] "
                     "instead")
         if input.dtype is not weight.dtype:
-            if input.dtype is bool_ or transposed:
+            if input.dtype is bool_ or transposed or any(n != 1 for n in self.dilation):
                 self.require_kernel(input, transposed)
             a, b = (f"torch.{x.dtype.word}Tensor" for x in (input, weight))
             raise RuntimeError(f"Input type ({a}) and weight type ({b}) should be the same or input should be a MKLDNN "

@@ -20,7 +20,7 @@ from jitgrad.ops.backend import Batched
 from jitgrad.ops.batching.backend import ESCAPED, ITEM as NUMBER
 from jitgrad.ops.complex.pairs import makes_pair
 from jitgrad.ops.library.sizes import require, require_equal, text
-from jitgrad.ops.opdef import OPS, POINTWISE, OpDef, backward_name
+from jitgrad.ops.opdef import OPS, POINTWISE, OpDef, backward_name, has_trait
 from jitgrad.ops.types import TensorType
 from jitgrad.random import default_generator
 from jitgrad.script.call import signature as sig
@@ -209,8 +209,11 @@ class SymbolicBackend:
 
     @staticmethod
     def apart(target: SymTensor, operands: Sequence[SymTensor]) -> bool:
-        """Whether none is the target; two views of one tensor are taken to be apart."""
-        return not any(x.storage is target.storage and x.path == target.path for x in operands)
+        """Whether none is the target, or all of its memory; other views of one tensor are taken to be apart."""
+        def steps(x: SymTensor) -> list[Any]:
+            return [step for step in x.path if not has_trait(step[0], "in_order")]
+
+        return not any(x.storage is target.storage and steps(x) == steps(target) for x in operands)
 
     def _is_own(self, target: SymTensor) -> bool:
         """Whether the script made a tensor, and no loop around this place goes on with it."""
@@ -238,9 +241,11 @@ class SymbolicBackend:
         made: SymTensor = self.apply(OPS["view_dtype"], (tensor.detach(),), {"dtype": to})
         return made
 
-    @staticmethod
-    def require_writable(target: SymTensor) -> None:
-        """Nothing to say yet: `assign` refuses what may not be written."""
+    def require_writable(self, target: SymTensor) -> None:
+        """What `assign` says of leaves."""
+        storage = target.storage
+        if self.context.grad and not target.is_detached and (storage.requires_grad or storage.of_leaf):
+            raise writing.leaf_written(self.context, bool(target.path))
 
     def become(self, target: SymTensor, view: Callable[[], SymTensor]) -> SymTensor:
         """Every name of a tensor of the script has another shape from here on; its views stay what they are."""
