@@ -37,6 +37,7 @@ RAISED_THERE = {
 }
 #: jitgrad raises, PyTorch gives something
 RAISED_HERE = {
+    r"elements of this tensor's memory do not lie in order": "as_strided of memory that is not in row order is refused",
     r"Exponential distribution is a continuous": "types are checked where there is nothing to draw",
     r"more than one element of the written-to tensor": "writes to expanded memory (deprecated there) are refused",
     r"a view of a leaf Variable|a leaf Variable that requires grad":
@@ -64,7 +65,7 @@ BOTH = {
         "complex numbers of half precision",
     ("index \\d+ is out of bounds for dimension 0 with size 0", "self indexing axis dim should be positive"):
         "rows of a matrix that has none",
-    ("should contain \\d+ elements not 0|Expected weight to be a vector of size", r"select\(\): index 0 out of range"):
+    ("should contain \\d+ elements not|Expected weight to be a vector of size", r"select\(\): index 0 out of range"):
         "vectors of nothing",
     ("Dimension out of range", r"running_mean should contain 0 elements"): "PyTorch reads a size that is not there",
     ("must be a 3D tensor", "Dimension out of range"): "PyTorch reads a size that is not there",
@@ -79,6 +80,10 @@ BOTH = {
     ("more than one element of the written-to", "clamp is not supported for complex"):
         "PyTorch looks for a kernel before it looks at memory",
     ("LOBPCG algorithm is not applicable", "cannot be raised to a negative power"): "two faults in one call",
+    ("nonzero.* must be tuple of Tensors", "does not support the out kwarg"): "two faults in one call",
+    ("Expected out tensor to have dtype", "argument 'dim' must be tuple of ints"): "two faults in one call",
+    ("not implemented for", "Mismatch of parameter numbers"): "two faults in one call",
+    ("Dimension out of range", "contracted dimensions need to match"): "two faults in one call",
     ("slow_conv_transpose", r"to have \d+ channels, but got"): "two faults in one call",
     ("not implemented for|is not supported for", "is not a valid value for reduction"):
         "PyTorch looks at the reduction first",
@@ -106,6 +111,8 @@ SEEN = {
     ("history", r"trapezoid\("): "PyTorch makes the integral over nothing of zeros, without history",
     ("values", r"\bkron\("): "PyTorch's kron of what is not in row order is not either, so that a reshape of it copies",
     ("gradient", r"//="): "PyTorch has no derivative there",
+    ("gradient", r"rounding_mode="): "zero times an infinite quotient, where PyTorch has zero",
+    ("gradient", r"cumprod\("): "running products of infinite numbers: zero times infinity",
     ("gradient", r"copysign"): "PyTorch divides the result by an operand that may be NaN or infinite",
     ("values", r"complex(?s:.*) \*\* "): "powers of complex zeros and infinities: the C library's infinity or NaN",
     ("values", r"unfold\((?s:.*)_\("): "writes to windows that overlap: PyTorch's come in an order, or are lost",
@@ -121,7 +128,8 @@ SEEN = {
     ("values", r"(trapz|trapezoid)\("): "infinite integrals, where PyTorch subtracts the ends and has NaN",
     ("values", r"(var|std)_mean\("): "deviations from infinite means, where PyTorch has NaN",
     ("gradient", r"polar\("): "PyTorch's slope is the direction of the result, and zero has none",
-    ("gradient", r"\.logical_\w+_\("): "PyTorch claims a history for what has no derivative",
+    ("gradient", r"\.(logical_\w+|eq|ne|lt|le|gt|ge|less\w*|greater\w*|not_equal)_\("):
+        "PyTorch claims a history for what has no derivative",
     ("gradient", r"cholesky_inverse"): "PyTorch's gradient has also the triangle that is not read",
     ("gradient", r"std\w*\(.*\(\)"): "PyTorch's gradient of deviations over `()` has no number of elements",
     ("values", r"(\w+)\.masked_scatter_\(.*, \1\)"): "PyTorch reads what it has just written",

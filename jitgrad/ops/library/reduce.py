@@ -319,9 +319,11 @@ def vector_norm(x: AnyTensor[Tensor], ord: Number = 2, dim: Dims = None, keepdim
         raise RuntimeError(f"linalg.vector_norm: the dtype of the input ({x.dtype.word}) should be convertible "
                            f"without narrowing to the specified dtype ({dtype.word})")
     x = cast(x, dtype) if dtype is not None else widen(x, "cuda")
+    if x.dtype.is_half:  # powers of half types overflow
+        return cast(vector_norm(cast(x, dtypes.float32), ord, dim, keepdim), x.dtype)
     if x.dtype.is_complex:
         x = apply("modulus", x)
-    over, keep = axes(dim, x.ndim), flag(keepdim)
+    over, keep = axes(dim, x.ndim), keepdim
     if not isinstance(ord, SymNumber) and ord == 2:
         return apply("safe_sqrt", apply("sum", apply("square", x), axes=over, keepdim=keep))
     size = apply("abs", x)

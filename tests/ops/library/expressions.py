@@ -54,6 +54,7 @@ t.bitwise_not(b); t.bitwise_left_shift(i, 1); t.bitwise_right_shift(i, k)
 """
 
 REDUCTIONS = """
+t.linalg.vector_norm(h * 200, 3, 1); t.linalg.vector_norm(h * 300); t.norm(h * 200, 2.5); t.norm(h * 200, 0.5, 0)
 t.nansum(i, 0, dtype=t.complex64); t.nansum(b, 1); t.nansum(i, (0, -1)); t.nansum(n, dtype=t.float64)
 x.sum(); x.sum(0); x.sum(-1); x.sum((0, 1)); x.sum(dim=1, keepdim=True); i.sum(); i.sum(0); b.sum(); b.sum(1); k.sum()
 u.sum(); x.sum(dtype=t.float64); i.sum(dtype=t.float32); s.sum(); s.sum(0); t.sum(a3, (0, 2))
@@ -164,6 +165,9 @@ x.contiguous() is x; x.T.contiguous() is x
 """
 
 LOSSES = """
+F.normalize(x, p=None); F.normalize(x, None, 0); F.normalize(x, p='fro')
+F.smooth_l1_loss(i, j, beta=0.0, reduction='sum')
+F.hinge_embedding_loss(u, t.sign(v), reduction='none'); F.hinge_embedding_loss(i, t.sign(y), 0.5, reduction='none')
 F.mse_loss(s, h); F.mse_loss(h, s); F.l1_loss(s, h); F.l1_loss(h, s); F.smooth_l1_loss(s, h); F.huber_loss(s, h)
 F.mse_loss(s, d); F.l1_loss(x, d); F.mse_loss(x, h, weight=p); F.l1_loss(i, x)
 F.mse_loss(x, y); F.mse_loss(x, y, reduction='sum'); F.mse_loss(x, y, reduction='none'); F.l1_loss(x, y)
@@ -217,6 +221,7 @@ t.unique_consecutive(i, return_inverse=True, return_counts=True); t.unique(i, Tr
 """
 
 COMBINE = """
+x[:0].index_add(0, g[:, 0], x); s.index_fill(0, t.tensor([0, 0]), x[0, 0]); t.take_along_dim(x, k % 3)
 t.view_as_real(t.corrcoef(x + 1j * y)); t.view_as_real(t.corrcoef(x[0] + 1j * y[0]))
 t.gather(s.long(), 0, t.tensor(0)).detach_()
 t.zeros(()).scatter_add_(0, t.tensor(0), v); t.zeros(3).scatter_(0, t.tensor(0), t.ones(3))

@@ -39,6 +39,13 @@ F.mse_loss(x, b, weight=p); F.l1_loss(x, b); x[:1].clone().index_copy_(-1, t.ten
 x.as_strided((2, 2), (0, 1), 1).add_(1); x.view(t.float64)[:, :1].view(5)
 x.as_strided((1, 2), (1, 0), 1).view(-1).copy_(v[:2]); t.zeros(3)[:1].__setitem__(0, 1e300)
 t.bucketize(x + 0j, v, out=t.zeros(3, 4, dtype=t.long)); F.mse_loss(i, j); F.mse_loss(i, j, weight=p).view(7)
+t.addmv(v[:3].bfloat16(), x, v); t.addmm(v, b, b.t()); t.baddbmm(h[None, :, :3], b[None], h.t()[None]); t.zeros(size=2)
+t.linalg.eigvalsh(i[:, :3]); t.linalg.eigvalsh(i); t.nuclear_norm(x, 'a'); F.bilinear(x, t.zeros(3, 5), q, s)
+F.nll_loss(x, g[:, 0], k); F.conv2d(i[None], m[None, None], dilation=2); x.clone().requires_grad_().resize_()
+F.binary_cross_entropy(i, i, k[:3]); t.zeros(4, 2).scatter_add_(1, t.zeros(4, 2, dtype=t.long), s)
+t.nansum(x, out=t.zeros((), dtype=t.long)); t.nanmean(x, 1, out=t.zeros(3, dtype=t.int32)); F.softmax(x + 0j, 5)
+t.logcumsumexp(i, 5); x.index_add(0, g[:, 0], s); x.index_reduce(0, g[:, 0], s, 'amax'); u.masked_fill(b[0], s * 1000)
+u.index_fill(0, k[:1].long(), s * 9999); i.masked_fill(b, t.tensor(1 + 1j)); x.gather(1, b); t.take_along_dim(x, u)
 """
 CASES = [e.strip() for line in WRONG.strip().splitlines() for e in line.split(";") if e.strip()]
 

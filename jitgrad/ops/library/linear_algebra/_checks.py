@@ -3,6 +3,7 @@
 from typing import Any
 
 from jitgrad.dtypes import bool_, int32, int64
+from jitgrad.ops.autocast import mode
 from jitgrad.ops.backend import backend
 from jitgrad.ops.library.core import apply, as_operand, cast, create, expand_to, require_tensor, whole
 from jitgrad.ops.library.sizes import maximum, product, require, require_equal
@@ -113,9 +114,11 @@ def of_others(fn: str, a: Any, b: Any, argument: str) -> Any:
     return require_tensor(fn, b, argument, 2)
 
 
-def require_same_dtype(a: Any, b: Any) -> None:
-    """RuntimeError for factors of two dtypes."""
-    if a.dtype is not b.dtype:
+def require_same_dtype(a: Any, b: Any, other: Any = None) -> None:
+    """RuntimeError for factors of two dtypes, or what is added to their product has another (if autocast is off)."""
+    if other is not None and (mode.low is not None or a.dtype is b.dtype is other.dtype):
+        return
+    if a.dtype is not b.dtype or other is not None:
         raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {a.dtype.c_name} != {b.dtype.c_name}")
 
 

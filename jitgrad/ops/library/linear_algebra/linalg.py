@@ -140,17 +140,16 @@ def added(input: Any, beta: Number, product: Any, alpha: Number) -> Any:
 def addmm(input: AnyTensor[Tensor], mat1: AnyTensor[Tensor], mat2: AnyTensor[Tensor], *, beta: Number = 1,
           alpha: Number = 1) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)."""
+    if mat1.dtype is bool_:
+        require_same_dtype(mat1, mat2, input)
     return added(lower(input), beta, mm(mat1, mat2), alpha)
 
 
 def addmv(input: AnyTensor[Tensor], mat: AnyTensor[Tensor], vec: AnyTensor[Tensor], *, beta: Number = 1,
           alpha: Number = 1) -> Tensor:
     """beta * input + alpha * (mat @ vec). RuntimeError where their dtypes differ."""
-    input = lower(input, "cuda")
-    if mode.low is None and not input.dtype is mat.dtype is vec.dtype:
-        raise RuntimeError(f"addmv input tensors must have the same dtype, but got {input.dtype.word}, "
-                           f"{mat.dtype.word}, and {vec.dtype.word}")
-    return apply("add", _scaled(mv(mat, vec), alpha), _scaled(input, beta))
+    require_same_dtype(mat, vec, input)
+    return apply("add", _scaled(mv(mat, vec), alpha), _scaled(lower(input, "cuda"), beta))
 
 
 def addr(input: AnyTensor[Tensor], vec1: AnyTensor[Tensor], vec2: AnyTensor[Tensor], *, beta: Number = 1,
@@ -166,7 +165,8 @@ def addr(input: AnyTensor[Tensor], vec1: AnyTensor[Tensor], vec2: AnyTensor[Tens
 
 def baddbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTensor[Tensor], *, beta: Number = 1,
             alpha: Number = 1) -> Tensor:
-    """beta * input + alpha * bmm(batch1, batch2)."""
+    """beta * input + alpha * bmm(batch1, batch2). RuntimeError where their dtypes differ."""
+    require_same_dtype(batch1, batch2, input)
     return added(lower(input), beta, bmm(batch1, batch2), alpha)
 
 

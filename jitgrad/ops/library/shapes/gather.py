@@ -12,8 +12,8 @@ from jitgrad.ops.library.elements.filling import filling, wrapped
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.indexing import checked_indices, index_put_value, mask_indices
 from jitgrad.ops.library.shapes.shape import take_slice
-from jitgrad.ops.library.sizes import (axis, joined, maximum, product, require, require_equal, same_shape, same_size,
-                                       size_of, text)
+from jitgrad.ops.library.sizes import (axis, joined, maximum, minimum, product, require, require_equal, same_shape,
+                                       same_size, size_of, text)
 
 __library__ = True
 
@@ -277,6 +277,7 @@ def index_fill(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor],
     size = input.shape[a] if input.ndim else 1
     i = checked_indices(i, size, a)
     if not isinstance(value, AnyTensor) or not input.ndim:
+        i = i if input.ndim else take_slice(i, 0, 0, minimum(i.shape[0], 1))
         return _put_slices("index_fill", input, a, i, filling(value, input.dtype), False)
     line = create("full", input, value=0, shape=(size,), dtype=bool_)  # of an index given twice the gradient comes once
     line = apply("index_put", line, as_operand(True, bool_), i, axes=(0,), accumulate=False)
