@@ -24,7 +24,7 @@ pointwise("sub", 2, "a - b.", "subtract", infix="-", dtypes="number", traits={"c
 pointwise("mul", 2, "a * b.", "multiply", infix="*", dtypes="any", traits={"barebones", "commutative", "cheap"},
           pair=pairs.product, vjp=each(lambda F, g, y, a, b: g * b, lambda F, g, y, a, b: g * a))
 pointwise("div", 2, "a / b.", "true_divide", infix="/", pair=pairs.quotient,
-          vjp=each(lambda F, g, y, a, b: g / b, lambda F, g, y, a, b: -(g * ((a / b) / b))))
+          vjp=each(lambda F, g, y, a, b: g / b, lambda F, g, y, a, b: -(g * (F.div(a, b) / b))))
 pointwise("fma", 3, "a * b + c.", lambda xp, a, b, c: a * b + c, dtypes="number",
           vjp=each(lambda F, g, y, a, b, c: g * b, lambda F, g, y, a, b, c: g * a, lambda F, g, y, a, b, c: g))
 pointwise("neg", 1, "-x.", "negative", dtypes="number", pair=PARTS, vjp=lambda F, g, y, x: (-g,),
