@@ -61,7 +61,7 @@ BOTH = {
     ("clamp is not supported for complex", "without overflow|can't be cast"): "a complex bound of real numbers",
     ('"nextafter_cpu" not implemented', "functions with out="):
         "PyTorch asks for gradients before it looks for a kernel",
-    ("whose parts are b?float16 are not available", "not implemented for 'Complex"):
+    ("whose parts are b?float16 are not available", "not implemented for '(Complex|Half|BFloat16)"):
         "complex numbers of half precision",
     ("index \\d+ is out of bounds for dimension 0 with size 0", "self indexing axis dim should be positive"):
         "rows of a matrix that has none",
@@ -84,6 +84,7 @@ BOTH = {
     ("Expected out tensor to have dtype", "argument 'dim' must be tuple of ints"): "two faults in one call",
     ("not implemented for", "Mismatch of parameter numbers"): "two faults in one call",
     ("Dimension out of range", "contracted dimensions need to match"): "two faults in one call",
+    ("amin_cpu. not implemented for 'Complex", "aminmax not implemented for Complex"): "PyTorch has two errors for it",
     ("slow_conv_transpose", r"to have \d+ channels, but got"): "two faults in one call",
     ("not implemented for|is not supported for", "is not a valid value for reduction"):
         "PyTorch looks at the reduction first",
@@ -103,7 +104,7 @@ SEEN = {
     ("history", r"triangular_solve"): "PyTorch claims a history for the copy of the matrix too",
     ("strides", r"dropout"): "dropout of nothing is a copy",
     ("gradient", r"[cp]dist\(.*inf"): "equal maxima share the gradient",
-    ("gradient", r"norm\(.*inf'|index_reduce\(.*'am"): "the gradient of extremes that are NaN",
+    ("gradient", r"norm\(.*inf'|(index|scatter)_reduce_?\(.*'am"): "the gradient of extremes that are NaN",
     ("gradient", r"kthvalue|median|topk|quantile|sort\("): "which of equal elements has the gradient",
     ("gradient", r"\.(select|narrow|\w*split|chunk|unbind|\w*slice)\(.*\n(?s:.*)as_strided\("):
         "PyTorch gives nothing to memory that the operand of as_strided does not show",
@@ -131,7 +132,7 @@ SEEN = {
     ("gradient", r"\.(logical_\w+|eq|ne|lt|le|gt|ge|less\w*|greater\w*|not_equal)_\("):
         "PyTorch claims a history for what has no derivative",
     ("gradient", r"cholesky_inverse"): "PyTorch's gradient has also the triangle that is not read",
-    ("gradient", r"std\w*\(.*\(\)"): "PyTorch's gradient of deviations over `()` has no number of elements",
+    ("gradient", r"std\w*\(.*(\(\)|\[\])"): "PyTorch's gradient of deviations over `()` has no number of elements",
     ("values", r"(\w+)\.masked_scatter_\(.*, \1\)"): "PyTorch reads what it has just written",
     ("values", r"\b(i0|i1|bessel_\w+|modified_bessel_\w+)_?\("): "limits at infinity, where PyTorch has NaN",
     ("values", r"\.view\(t\.b?float"): "the bits of NaN, seen as integers",

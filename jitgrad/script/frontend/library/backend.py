@@ -235,6 +235,9 @@ class SymbolicBackend:
             if not tensor.is_contiguous():
                 raise UnsupportedCall(f"view({to.name}) of numbers of another size that are not in row order",
                                       self.context.span(), hint="write `.contiguous()` first")
+            if new > old and any(not has_trait(op, "in_order") and op != "view_dtype" for op, _ in tensor.path):
+                raise UnsupportedCall(f"view({to.name}) of a part of a tensor of smaller numbers", self.context.span(),
+                                      hint="write `.clone()` first: where the part begins decides whether there is one")
             if new > old:
                 ratio, last = new // old, tensor.shape[-1]
                 require(last % ratio == 0, RuntimeError, f"self.size(-1) must be divisible by {ratio} {about}", last)

@@ -86,5 +86,7 @@ def test_errors_are_eager_s() -> None:
         torch.script(f)(torch.zeros(()))
     with pytest.raises(ScriptError, match="not in row order"):
         torch.script(f)(torch.zeros(2, 4).t())
+    with pytest.raises(ScriptError, match="a part of a tensor"):
+        torch.script(lambda x: x[1:].view(torch.float64))(torch.zeros(5))
     with pytest.raises(ScriptError, match="complex64"):
         torch.script(f)(torch.zeros(2, dtype=torch.complex64))
