@@ -154,6 +154,7 @@ def require_target(input: AnyTensor[Tensor], target: AnyTensor[Tensor]) -> bool:
     if (other or not soft) and not input.dtype.is_floating_point:
         raise not_implemented("log_softmax_lastdim_kernel_impl", input.dtype)
     if other:
+        require_batch(input, target)
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if soft and not target.dtype.is_floating_point:
         raise RuntimeError("Expected floating point type for target with class probabilities, got "

@@ -229,7 +229,9 @@ def _max(name: str, input: AnyTensor[Tensor], *args: Any, dim: int | None = None
                                          "Specify the reduction dim with the 'dim' argument.")
         return apply("a" + name, x, axes=axes(None, x.ndim), keepdim=False)
     if x.dtype.is_complex:
-        _require_elements(name, x, axis(one_axis(name, dim), x.ndim))
+        a = axis(one_axis(name, dim), x.ndim)
+        if x.ndim:
+            _require_elements(name, x, a)
         raise RuntimeError(f"{name}(): does not support complex input")
     return (max_result if name == "max" else min_result)(*_extreme(name, x, dim, flag(keepdim)))
 

@@ -44,6 +44,7 @@ t.linalg.eigvalsh(i[:, :3]); t.linalg.eigvalsh(i); t.nuclear_norm(x, 'a'); F.bil
 F.nll_loss(x, g[:, 0], k); F.conv2d(i[None], m[None, None], dilation=2); x.clone().requires_grad_().resize_()
 F.binary_cross_entropy(i, i, k[:3]); t.zeros(4, 2).scatter_add_(1, t.zeros(4, 2, dtype=t.long), s)
 t.nansum(x, out=t.zeros((), dtype=t.long)); t.nanmean(x, 1, out=t.zeros(3, dtype=t.int32)); F.softmax(x + 0j, 5)
+(x + 0j)[0, 0].max(-1); (x + 0j)[0, 0].max(1); F.cross_entropy(x, i[:2]); F.cross_entropy(x, m.t()[:2]); t.flip(x, None)
 t.logcumsumexp(i, 5); x.index_add(0, g[:, 0], s); x.index_reduce(0, g[:, 0], s, 'amax'); u.masked_fill(b[0], s * 1000)
 u.index_fill(0, k[:1].long(), s * 9999); i.masked_fill(b, t.tensor(1 + 1j)); x.gather(1, b); t.take_along_dim(x, u)
 """
