@@ -41,9 +41,10 @@ def _drawn(kind: str, at: tuple[int, int], shape: tuple[int, ...], d: dtype, whe
 
 
 def _parts(n: int) -> Iterator[tuple[int, int]]:
-    """Where the parts of n numbers begin and end; none is smaller than PART."""
-    for k in range(n // PART):
-        yield k * PART, (k + 1) * PART if k + 1 < n // PART else n
+    """Where the parts of n numbers begin and end; none of several is smaller than PART."""
+    count = max(n // PART, 1)
+    for k in range(count):
+        yield k * PART, (k + 1) * PART if k + 1 < count else n
 
 
 def _by_parts(kind: str, stream: random.Generator, shape: tuple[int, ...], d: dtype, params: dict[str, Any]) -> Any:
@@ -129,8 +130,11 @@ class EagerBackend:
         if not isinstance(stream, random.Generator):
             raise TypeError(f"argument 'generator' must be torch.Generator, not {type(stream).__name__}")
         n, place = math.prod(shape), _device(where)
-        if n >= 2 * PART and place.type == "cpu":
-            return _permutation(stream, n, d) if kind == "randperm" else _by_parts(kind, stream, shape, d, params)
+        if place.type == "cpu":
+            if kind == "randperm":
+                return _permutation(stream, n, d)
+            if n >= 2 * PART:
+                return _by_parts(kind, stream, shape, d, params)
         if kind in _WORDS:
             return _drawn(kind, stream.advance(_WORDS[kind](n, d)), shape, d, place)
         from jitgrad.ops.library.random import compose

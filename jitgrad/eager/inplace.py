@@ -22,6 +22,7 @@ from jitgrad.eager.autograd.node import Lasting, Node, Storage, T, TapedArray, e
 from jitgrad.eager.autograd.opnode import OpNode
 from jitgrad.eager.autograd.tape import TAPE, tape_of
 from jitgrad.eager.construct import wrap
+from jitgrad.ops import OPS
 
 LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
 VIEW_OF_LEAF = "a view of a leaf Variable that requires grad is being used in an in-place operation."
@@ -214,7 +215,7 @@ def reinterpret(tensor: Any, to: dtypes.dtype) -> Any:
         about = f"to view {tensor.dtype.word} as {to.word} (different element sizes), but got "
         if not array.ndim:
             raise RuntimeError(f"self.dim() cannot be 0 {about}0")
-        if array.shape[-1] != 1 and array.size and array.strides[-1] != old:
+        if array.size and array.strides[-1] != old:
             raise RuntimeError(f"self.stride(-1) must be 1 {about}{array.strides[-1] // old}")
         if new > old:
             ratio = new // old
@@ -226,9 +227,7 @@ def reinterpret(tensor: Any, to: dtypes.dtype) -> Any:
             for axis, stride in enumerate(tensor.stride()[:-1]):
                 if stride % ratio:
                     raise RuntimeError(f"self.stride({axis}) must be divisible by {ratio} {about}{stride}")
-    result = wrap(array.view(to.np))
-    result._storage = storage_of(tensor)
-    return result
+    return record.apply(OPS["view_dtype"], (tensor,), {"dtype": to})
 
 
 def put_back(array: np.ndarray[Any, Any], content: np.ndarray[Any, Any]) -> None:

@@ -140,10 +140,10 @@ class Memory(TapedArray):
 
     def resize_(self: Any, *size: Any, memory_format: Any = None) -> Any:
         """Another size, in place: the first elements stay, new ones are zeros. RuntimeError where a gradient is."""
-        if self.requires_grad:
-            raise RuntimeError("cannot resize variables that require grad")
         if not size:
             raise TypeError('resize_() missing 1 required positional arguments: "size"')
+        if self.requires_grad:
+            raise RuntimeError("cannot resize variables that require grad")
         shape = sizes("resize_", "size", size[0] if isinstance(size[0], (tuple, list)) else size)
         _require_no_negative("resize_", shape)
         count, old = math.prod(shape), self._data

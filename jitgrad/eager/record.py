@@ -28,7 +28,7 @@ from jitgrad.eager.autograd.opnode import ARRAYS, OpNode
 from jitgrad.eager.autograd.tape import tape_of
 from jitgrad.eager.construct import wrap
 from jitgrad.ops.checks import C
-from jitgrad.ops.opdef import CREATE, GATHER, JOIN, POINTWISE, RANDOM, VIEW, OpDef, backward_name, lacks
+from jitgrad.ops.opdef import CREATE, GATHER, JOIN, NONDIFF, POINTWISE, RANDOM, VIEW, OpDef, backward_name, lacks
 from jitgrad.ops.rules import Each, conjugates, is_wide
 from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
@@ -184,7 +184,7 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  
         result._data = out
     if plan.view:
         base = result._data.base
-        if out is arrays[0]:  # `detach`: the same memory, no history
+        if op.vjp is NONDIFF:  # `detach` and kin: the same memory, no history
             result._storage = storage_of(operands[0])
         elif base is not None and (base is arrays[0] or base is arrays[0].base or _made_by_hand(base, arrays[0])):
             _link(result, operands[0], op, attrs)
@@ -231,7 +231,7 @@ def _elsewhere(plan: Plan, operands: tuple[Any, ...], attrs: dict[str, Any]) -> 
         raise
     outs = tuple([wrap(a) for a in out]) if type(out) is tuple else (wrap(out),)
     if plan.view:
-        if out is arrays[0]:
+        if plan.op.vjp is NONDIFF:
             outs[0]._storage = storage_of(operands[0])
         elif home.shares(out, arrays[0]):
             _link(outs[0], operands[0], plan.op, attrs)

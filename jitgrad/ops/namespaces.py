@@ -39,9 +39,12 @@ class Namespace:
         return self.full(value=value, shape=(), dtype=d)
 
     def expand_composite(self, op: OpDef, xs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-        """A composite row as the expression that defines it; of half types in float32, rounded at its end."""
+        """A composite row as the expression that defines it; of half types in float32, rounded at its end.
+
+        One that converts sees them as they are.
+        """
         assert op.compose is not None
-        half = half_of(xs)
+        half = None if "converts" in op.traits else half_of(xs)
         if half is None:
             return op.compose(self, *xs, **attrs)
         return narrow(self, op.compose(self, *[wide(self, x) for x in xs], **attrs), half)

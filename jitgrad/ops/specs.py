@@ -72,6 +72,15 @@ def cast(x: TensorType, *, dtype: dtype) -> TensorType:
     return TensorType(dtype, x.dims)
 
 
+def other_dtype(x: TensorType, *, dtype: dtype) -> TensorType:
+    """The bytes seen as another dtype: the last axis is as much longer or shorter."""
+    old, new = x.dtype.itemsize, dtype.itemsize
+    if old == new:
+        return TensorType(dtype, x.dims)
+    *outer, last = x.dims
+    return TensorType(dtype, (*outer, last * (old // new) if old > new else dims.floordiv(last, new // old)))
+
+
 # --- reductions, scans, sorting ------------------------------------------------------------------------------------
 
 

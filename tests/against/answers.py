@@ -115,12 +115,13 @@ def answer(case: Case, module: Any, wrap: Callable[[Any], Any] = lambda f: f) ->
             found = seen(module, results, arguments)
         except Exception as error:
             return _error(error)
-        outputs = [x for x in leaves(module, results) if x.requires_grad and x.grad_fn is not None]
-        wanted = [a for a in (*arguments.values(), *leaves(module, results)) if a.requires_grad and a.is_leaf]
-        if not outputs or not wanted:
-            return Answer(found)
-        cotangents = [make(module, Made(word(x.dtype), tuple(x.shape), "positive", 3, False)) for x in outputs]
         try:
+            # PyTorch looks for the history of one of several views here, and may find that it was written to
+            outputs = [x for x in leaves(module, results) if x.requires_grad and x.grad_fn is not None]
+            wanted = [a for a in (*arguments.values(), *leaves(module, results)) if a.requires_grad and a.is_leaf]
+            if not outputs or not wanted:
+                return Answer(found)
+            cotangents = [make(module, Made(word(x.dtype), tuple(x.shape), "positive", 3, False)) for x in outputs]
             gradients = module.autograd.grad(outputs, wanted, cotangents, allow_unused=True)
             return Answer(found, [None if g is None else (word(g.dtype), tuple(g.shape), values(module, g))
                                   for g in gradients])

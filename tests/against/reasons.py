@@ -17,22 +17,28 @@ RAISED_THERE = {
     r"|returned an invalid gradient": "PyTorch fails in a check of its own",
     r"some elements of the input tensor and the written-to tensor": "operands that overlap the target: as if copied",
     r"view size is not compatible": "`view` copies where it must, as `reshape`",
-    r"derivative for '?[\w:]+'? is not implemented|the derivative for": "there is no derivative in PyTorch",
+    r"derivative for '?[\w:]+'? is not implemented|the derivative for|^backward: .*with a bool tensor is not supported|"
+    r"^backward: .*on a bool tensor is not supported": "there is no derivative in PyTorch",
     r"is not differentiable with respect to argument": "no derivative by weights and targets in PyTorch",
     r"does not support automatic differentiation for outputs with complex": "no complex derivative in PyTorch",
     r"has been modified by an inplace operation": "an in-place operation keeps what its own derivative needs",
     r"function that returns multiple views": "one of several views may be written to",
     r"masked_fill_ only supports boolean masks": "masks of uint8 where one number is assigned",
-    r"^backward: .*(can't be cast to the desired output type|broadcast shape|Found dtype)":
+    r"^backward: .*(can't be cast to the desired output type|broadcast shape|Found dtype|must have the same dtype)":
         "PyTorch's gradient has another type or shape than its operand",
+    r"stride\(-1\) must be 1 to view \w+ as \w+ .* but got 0": "strides of what has no elements",
+    r"^backward: .*_backward(_\w+)?. not implemented for '(BFloat16|Half)": "no derivative of half types in PyTorch",
     r"Autograd not support dtype": "a history ends where a tensor becomes one of integers",
-    r"takes no keyword arguments|takes 1 positional argument but 3": "PyTorch names parameters in its stub files only",
+    r"takes no keyword arguments|takes 1 positional argument but 3|one_hot\(\) missing 1":
+        "PyTorch names parameters in its stub files only",
     r"[Ll]ow precision dtypes not supported|other than float and double|linalg.pinv\(|"
     r"\"(cholesky|lu|geqrf|linalg_\w+|triangular_solve|orm?gqr|ldl_\w+|linalg\.\w+)(_\w+)?\" not implemented for '"
     r"(Half|BFloat16)": "matrices of half types are computed in float32",
 }
 #: jitgrad raises, PyTorch gives something
 RAISED_HERE = {
+    r"elements of this tensor's memory do not lie in order": "as_strided of memory that is not in row order is refused",
+    r"Exponential distribution is a continuous": "types are checked where there is nothing to draw",
     r"more than one element of the written-to tensor": "writes to expanded memory (deprecated there) are refused",
     r"a view of a leaf Variable|a leaf Variable that requires grad":
         "writes to leaves that require grad, without derivative too",
@@ -45,7 +51,8 @@ RAISED_HERE = {
 #: jitgrad raises where PyTorch gives tensors without elements: it looked at nothing
 EMPTY_THERE = {
     r"index -?\d+ is out of bounds": "indices of which no element is taken are checked",
-    r"not implemented for '|without overflow": "types are checked where there is nothing to compute",
+    r"not implemented for '|without overflow|expected m1 and m2 to have the same dtype":
+        "types are checked where there is nothing to compute",
 }
 #: both raise, of two faults one each: what jitgrad says, what PyTorch says
 BOTH = {
@@ -54,11 +61,34 @@ BOTH = {
     ("clamp is not supported for complex", "without overflow|can't be cast"): "a complex bound of real numbers",
     ('"nextafter_cpu" not implemented', "functions with out="):
         "PyTorch asks for gradients before it looks for a kernel",
-    ("whose parts are b?float16 are not available", "not implemented for 'Complex"):
+    ("whose parts are b?float16 are not available", "not implemented for '(Complex|Half|BFloat16)"):
         "complex numbers of half precision",
     ("index \\d+ is out of bounds for dimension 0 with size 0", "self indexing axis dim should be positive"):
         "rows of a matrix that has none",
-    ("should contain \\d+ elements not 0", r"select\(\): index 0 out of range"): "vectors of nothing",
+    ("should contain \\d+ elements not|Expected weight to be a vector of size", r"select\(\): index 0 out of range"):
+        "vectors of nothing",
+    ("Dimension out of range", r"running_mean should contain 0 elements"): "PyTorch reads a size that is not there",
+    ("must be a 3D tensor", "Dimension out of range"): "PyTorch reads a size that is not there",
+    ("log_softmax_lastdim_kernel_impl", "Expected input batch_size"):
+        "types are checked where there is nothing to compute",
+    ('"batch_norm_cpu" not implemented for', r"mean\(\): could not infer output dtype"):
+        "PyTorch takes the mean of what is not in row order, and looks for a kernel else",
+    ("", r"argument 'out' must be tuple of Tensors"): "PyTorch looks at `out` first",
+    ("Dimension out of range", r"expected scalar_type \w+ but found"): "PyTorch looks at `out` first",
+    ("more than one element of the written-to", "Expected source and index to have the same number"):
+        "PyTorch counts before it looks at the target",
+    ("more than one element of the written-to", "clamp is not supported for complex"):
+        "PyTorch looks for a kernel before it looks at memory",
+    ("LOBPCG algorithm is not applicable", "cannot be raised to a negative power"): "two faults in one call",
+    ("nonzero.* must be tuple of Tensors", "does not support the out kwarg"): "two faults in one call",
+    ("Expected out tensor to have dtype", "argument 'dim' must be tuple of ints"): "two faults in one call",
+    ("not implemented for", "Mismatch of parameter numbers"): "two faults in one call",
+    ("Dimension out of range", "contracted dimensions need to match"): "two faults in one call",
+    ("amin_cpu. not implemented for 'Complex", "aminmax not implemented for Complex"): "PyTorch has two errors for it",
+    ("slow_conv_transpose", r"to have \d+ channels, but got"): "two faults in one call",
+    ("not implemented for|is not supported for", "is not a valid value for reduction"):
+        "PyTorch looks at the reduction first",
+    ("A and B are of the same size", "only supported on matrices"): "PyTorch transposes before it looks at axes",
     ("not implemented for|not intended to support complex", "Found dtype|functions with out="):
         "PyTorch looks at `out` before it looks for a kernel",
     ("written-to tensor refers to a single", "written-to tensor refers to a single"):
@@ -74,18 +104,35 @@ SEEN = {
     ("history", r"triangular_solve"): "PyTorch claims a history for the copy of the matrix too",
     ("strides", r"dropout"): "dropout of nothing is a copy",
     ("gradient", r"[cp]dist\(.*inf"): "equal maxima share the gradient",
-    ("gradient", r"norm\(.*inf'"): "the gradient of extremes that are NaN",
-    ("gradient", r"kthvalue|median|topk|quantile"): "which of equal elements has the gradient",
-    ("gradient", r"addcmul\(.*value="): "PyTorch multiplies by the number in the type of one operand",
+    ("gradient", r"norm\(.*inf'|(index|scatter)_reduce_?\(.*'am"): "the gradient of extremes that are NaN",
+    ("gradient", r"kthvalue|median|topk|quantile|sort\("): "which of equal elements has the gradient",
+    ("gradient", r"\.(select|narrow|\w*split|chunk|unbind|\w*slice)\(.*\n(?s:.*)as_strided\("):
+        "PyTorch gives nothing to memory that the operand of as_strided does not show",
+    ("gradient", r"\.prod\("): "PyTorch divides the product, which may be infinite, by its factors",
+    ("history", r"trapezoid\("): "PyTorch makes the integral over nothing of zeros, without history",
+    ("values", r"\bkron\("): "PyTorch's kron of what is not in row order is not either, so that a reshape of it copies",
+    ("gradient", r"//="): "PyTorch has no derivative there",
+    ("gradient", r"rounding_mode="): "zero times an infinite quotient, where PyTorch has zero",
+    ("gradient", r"cumprod\("): "running products of infinite numbers: zero times infinity",
+    ("gradient", r"copysign"): "PyTorch divides the result by an operand that may be NaN or infinite",
+    ("values", r"complex(?s:.*) \*\* "): "powers of complex zeros and infinities: the C library's infinity or NaN",
+    ("values", r"unfold\((?s:.*)_\("): "writes to windows that overlap: PyTorch's come in an order, or are lost",
+    ("error: RuntimeError (index", r"take_along_dim\("): "PyTorch reads out of bounds",
+    ("gradient", r"addc(mul|div)\(.*value="): "PyTorch multiplies by the number in the type of one operand",
     ("gradient", r"as_strided_scatter"): "PyTorch gives input the gradient of what was written over it",
     ("gradient", r"log_ndtr"): "limits at infinity, where PyTorch has NaN",
     ("values", r"complex(?s:.*)pow\w*\(\w+, -"): "powers of complex zeros: the C library's infinity or NaN",
+    ("values", r"\.addc(mul|div)_\("): "PyTorch reads what it has just written",
+    ("gradients", r"dropout"): "dropout of nothing is a copy",
+    ("error: RuntimeError (Expected out tensor", r"\babs(olute)?\("):
+        "PyTorch's abs of complex numbers takes an `out` of any floats, that of reals does not",
     ("values", r"(trapz|trapezoid)\("): "infinite integrals, where PyTorch subtracts the ends and has NaN",
     ("values", r"(var|std)_mean\("): "deviations from infinite means, where PyTorch has NaN",
     ("gradient", r"polar\("): "PyTorch's slope is the direction of the result, and zero has none",
-    ("gradient", r"\.logical_\w+_\("): "PyTorch claims a history for what has no derivative",
+    ("gradient", r"\.(logical_\w+|eq|ne|lt|le|gt|ge|less\w*|greater\w*|not_equal)_\("):
+        "PyTorch claims a history for what has no derivative",
     ("gradient", r"cholesky_inverse"): "PyTorch's gradient has also the triangle that is not read",
-    ("gradient", r"std\w*\(.*\(\)"): "PyTorch's gradient of deviations over `()` has no number of elements",
+    ("gradient", r"std\w*\(.*(\(\)|\[\])"): "PyTorch's gradient of deviations over `()` has no number of elements",
     ("values", r"(\w+)\.masked_scatter_\(.*, \1\)"): "PyTorch reads what it has just written",
     ("values", r"\b(i0|i1|bessel_\w+|modified_bessel_\w+)_?\("): "limits at infinity, where PyTorch has NaN",
     ("values", r"\.view\(t\.b?float"): "the bits of NaN, seen as integers",
@@ -108,10 +155,11 @@ def reason(case: Case, found: str, ours: Answer, theirs: Answer) -> str:
             return why
         if ours.error and not theirs.error and _has_none(theirs.results):
             return _of(EMPTY_THERE, ours.text)
-        return next((why for (here, there), why in BOTH.items()
-                     if ours.error and re.search(here, ours.text) and re.search(there, theirs.text)), "")
+        if why := next((why for (here, there), why in BOTH.items()
+                        if ours.error and re.search(here, ours.text) and re.search(there, theirs.text)), ""):
+            return why
     return next((why for (word, pattern), why in SEEN.items()
-                 if found.startswith(word) and re.search(pattern, case.source)), "")
+                 if found.startswith(word) and re.search(pattern, case.text)), "")
 
 
 def _has_none(results: Any) -> bool:

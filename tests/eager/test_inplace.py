@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import jitgrad
 from tests.eager.both import check, error, jt, torch
 
 LEAF = "a leaf Variable that requires grad is being used in an in-place operation"
@@ -696,3 +697,30 @@ def test_index_put_where_only_the_target_needs_a_gradient():
         y = (x * 2).index_put((index,), add, accumulate=accumulate)
         y.sum().backward()
         assert x.grad.tolist() == ([2, 2, 2] if accumulate else [0, 2, 0])
+
+
+QUOTIENTS = {"x / y": lambda x, y: x / y, "1 / y": lambda x, y: 1 / y,
+             "x / y.sum()": lambda x, y: x / y.sum(), "softsign": lambda x, y: jitgrad.nn.functional.softsign(y),
+             "normalize": lambda x, y: jitgrad.nn.functional.normalize(x * y, dim=0), "erfinv": lambda x, y: y.erfinv()}
+
+
+@pytest.mark.parametrize("name", QUOTIENTS)
+@pytest.mark.parametrize("scripted", [False, True])
+def test_a_quotient_may_be_written_to(name: str, scripted: bool) -> None:
+    """Its derivative reads the operands, as torch's, so that `(x / y).mul_(2)` has one."""
+    def whole(x, y):
+        return (QUOTIENTS[name](x, y) * 2 + 1).sum()
+
+    def written(x, y):
+        z = QUOTIENTS[name](x, y)
+        z.mul_(2)
+        z += 1
+        return z.sum()
+
+    found = []
+    for f in (whole, jitgrad.script(written) if scripted else written):
+        x = jitgrad.tensor([0.5, -0.25, 0.75], dtype=jitgrad.float64, requires_grad=True)
+        y = jitgrad.tensor([0.25, 0.5, -0.125], dtype=jitgrad.float64, requires_grad=True)
+        f(x, y).backward()
+        found.append([g if g is None else g.tolist() for g in (x.grad, y.grad)])
+    assert found[0] == [g if g is None else pytest.approx(g) for g in found[1]]

@@ -78,7 +78,7 @@ def test_results_have_memory_of_their_own(name):
                     assert not np.shares_memory(y._data, x._data)
 
 
-@pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.kind is VIEW and n not in ("flip", "detach")])
+@pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.kind is VIEW and n != "flip" and callable(op.vjp)])
 def test_views_share_memory_and_version(name):
     op = OPS[name]
     for arrays, attrs in samples(op):

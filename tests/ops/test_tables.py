@@ -144,7 +144,7 @@ def test_parts_are_added_back_to_by_rows_that_accumulate() -> None:
 
 
 SAVED = {
-    "add": "", "sub": "", "mul": "x0 x1", "div": "y x1", "neg": "", "exp": "y", "log": "x0", "sqrt": "y", "tanh": "y",
+    "add": "", "sub": "", "mul": "x0 x1", "div": "x0 x1", "neg": "", "exp": "y", "log": "x0", "sqrt": "y", "tanh": "y",
     "sigmoid": "y", "relu": "y", "gelu": "x0", "where": "x0", "minimum": "x0 x1", "sum": "", "mean": "", "amax": "y x0",
     "softmax": "y", "log_softmax": "y", "logsumexp": "y x0", "matmul": "x0 x1", "reshape": "", "select": "", "cat": "",
     "index": "x1", "gather": "x1", "cumsum": "", "sort": "y", "select_scatter": "", "cast": "", "floor": "", "eq": "",

@@ -50,6 +50,13 @@ def _upper_half(value: V) -> V:
     return value.isnan().where(0x7FC0, nearest).cast("trunc", "i16")
 
 
+def bits_as(value: V, source: dtype, target: dtype) -> V:
+    """The bits of a number of dtype `source` as one of `target`, which is as large."""
+    stored = value.bits().lshr(16).cast("trunc", "i16") if source is dtypes.bfloat16 else narrow(value, source)
+    elem = STORED[target.name]
+    return widen(stored if stored.elem == elem else stored.cast("bitcast", elem), target)
+
+
 def convert(value: V, source: dtype, target: dtype) -> V:
     """`value` of dtype `source` as `target`: floats to ints truncate, ints wrap."""
     if source is target:
@@ -281,6 +288,7 @@ EMIT: dict[str, Row] = {
     "bitwise_xor": lambda xs, s, d, a: xs[0] ^ xs[1], "bitwise_not": lambda xs, s, d, a: ~xs[0],
     "bitwise_left_shift": _left_shift, "bitwise_right_shift": _right_shift,
     "cast": lambda xs, s, d, a: convert(xs[0], s, d), "contiguous": lambda xs, s, d, a: xs[0],
+    "bitcast": lambda xs, s, d, a: bits_as(xs[0], s, d),
     **{name: _library(name) for name, op in OPS.items() if "elementary" in op.traits},
     RANDOM_WORD: _library("philox"),
 }

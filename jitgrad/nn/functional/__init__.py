@@ -235,6 +235,8 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     input1, input2, weight = _widest("cuda", input1, input2, weight)
     if input1.dim() != input2.dim():
         raise RuntimeError(f"bilinear(): input dimensions do not match: got {input1.dim()} and {input2.dim()}")
+    if bias is not None and not bias.dim():
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     y = _linalg.trilinear("...n,onm,...m->...o", input1, weight, input2)
     return y if bias is None else y + bias
 
@@ -363,7 +365,8 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     return _norms.scaled(y, weight, bias, input)
 
 
-def normalize(input: Tensor, p: Number = 2.0, dim: int = 1, eps: Number = 1e-12, out: Tensor | None = None) -> Tensor:
+def normalize(input: Tensor, p: Number | None = 2.0, dim: int = 1, eps: Number = 1e-12,
+              out: Tensor | None = None) -> Tensor:
     """input divided by its p-norm along dim, which is at least eps."""
     norm = _norms.p_norm(input, p, dim, True).clamp_min(eps)
     divide: Any = jitgrad.div  # which takes `out`, as all of the library that torch's takes it in

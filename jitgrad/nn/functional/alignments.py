@@ -116,6 +116,8 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_leng
         float () or (N,). Source: Graves et al., "Connectionist Temporal Classification", ICML 2006.
     """
     log_probs = _widen(log_probs)
+    if isinstance(log_probs.numel(), int) and log_probs.numel() == 0:
+        raise RuntimeError("log_probs tensor must not be empty")
     _classes.require_wide("ctc_loss", log_probs)
     one = log_probs.dim() == 2
     if one:

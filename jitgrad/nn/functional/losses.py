@@ -45,11 +45,23 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: Number = 2.0, eps: Number = 1e-
 
 
 def _promoted(name: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Both in the dtype to which they promote. NotImplementedError where that is none of floats."""
+    """Both in the dtype to which they promote, once they are broadcast: those without axes count, too.
+
+    NotImplementedError where that is none of floats.
+    """
     input, target = _widen(input), _widen(target)
+    d = jitgrad.promote_types(input.dtype, target.dtype)
+    input, target = input.to(d), target.to(d)
     _classes.require_floats(name, input, target)
-    d = jitgrad.result_type(input, target)
-    return input.to(d), target.to(d)
+    return input, target
+
+
+def _together(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Both broadcast, if they are of two dtypes: those without axes count in the promotion, too."""
+    input, target = _widen(input), _widen(target)
+    if input.dtype != target.dtype:
+        input, target = jitgrad.broadcast_tensors(input, target)
+    return input, target
 
 
 @composite
@@ -57,7 +69,7 @@ def mse_loss(input: Tensor, target: Tensor, size_average: Legacy = None, reduce:
              weight: Tensor | None = None) -> Tensor:
     """(input - target)^2; "mean" with a weight is the weighted mean."""
     reduction = _classes.reduction_of(size_average, reduce, reduction)
-    input, target = _promoted("mse", input, target)
+    input, target = _promoted("mse", input, target) if weight is None else _together(input, target)
     d = input - target
     loss = d * d
     return _weighted(loss, weight, reduction)
@@ -68,7 +80,7 @@ def l1_loss(input: Tensor, target: Tensor, size_average: Legacy = None, reduce: 
             weight: Tensor | None = None) -> Tensor:
     """|input - target|; "mean" with a weight is the weighted mean."""
     reduction = _classes.reduction_of(size_average, reduce, reduction)
-    input, target = _widen(input), _widen(target)
+    input, target = _together(input, target)
     loss = jitgrad.abs(input - target)
     return _weighted(loss, weight, reduction)
 
@@ -83,6 +95,8 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: Legacy = None, r
     reduction = _classes.reduction_of(size_average, reduce, reduction)
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    if not (input.dtype.is_floating_point or target.dtype.is_floating_point) and beta == 0:  # which integers have
+        return l1_loss(input, target, reduction=reduction)
     input, target = _promoted("smooth_l1", input, target)
     d = jitgrad.abs(input - target)
     # a beta of 0 must not divide: then every d is above it, and the divisor's value does not matter
@@ -128,8 +142,11 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     _classes.require_batch(input, target)
     if input.dim() == 1 and target.dim() == 1:
         target = target.reshape(())
+    _classes.require_classes(target)
     _classes.require_floats("nll_loss_out_frame", input)
     _classes.require_class_weights(weight, input)
+    if weight is not None and weight.dtype is not input.dtype:
+        raise RuntimeError(f"expected scalar type {input.dtype.word} but found {weight.dtype.word}")
     if _classes.all_count(input, target, ignore_index):
         picked = -_classes.pick(input, target, known=True)
         if weight is None:
@@ -224,6 +241,8 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
     _classes.require_same_size(input, target)
     input, target = _widen(input), _widen(target)
     _classes.require_same_dtype(input, target)
+    if weight is not None:
+        _classes.require_factors(weight, input)
     _classes.require_floats("binary_cross_entropy", input)
     _classes.require_probabilities(input)
     loss = (target - 1) * jitgrad.log1p(-input).clamp_min(-100) - target * jitgrad.log(input).clamp_min(-100)
@@ -295,7 +314,8 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: Number = 1.0, si
     """input where target is 1, max(0, margin - input) where it is -1."""
     reduction = _classes.reduction_of(size_average, reduce, reduction)
     input, target = _widen(input), _widen(target)
-    loss = jitgrad.where(target != 1, (margin - input).clamp_min(0), 0.0) + jitgrad.where(target != -1, input, 0.0)
+    beyond = (jitgrad.full_like(input, margin) - input).clamp_min(0)  # in input's dtype, of which unsigned ones wrap
+    loss = jitgrad.where(target != 1, beyond, 0.0) + jitgrad.where(target != -1, input, 0.0)
     return reduced(loss if input.dtype.is_floating_point else loss.to(input.dtype), reduction)
 
 

@@ -11,8 +11,10 @@ from jitgrad.ops.library.classes import along
 Number = bool | int | float
 
 
-def p_norm(x: Tensor, p: Number, dim: int, keepdim: bool = False) -> Tensor:
-    """(sum |x|^p)^(1 / p) along dim. A run-time p is a positive number or inf."""
+def p_norm(x: Tensor, p: Any, dim: int, keepdim: bool = False) -> Tensor:
+    """(sum |x|^p)^(1 / p) along dim, without p (or with "fro") that of 2. A run-time p is a positive number or inf."""
+    if p is None or p == "fro":
+        p = 2.0
     if p == 2.0:
         return _reduce.vector_norm(x, 2, dim, keepdim)
     if p == 1.0:

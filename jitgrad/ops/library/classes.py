@@ -5,9 +5,10 @@ from typing import Any
 
 from jitgrad.dtypes import float32, int32, int64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend, own
-from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, not_implemented, result_dtype, whole
+from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, not_implemented, require_broadcast,
+                                      result_dtype, whole)
 from jitgrad.ops.library.shapes.indexing import checked_indices
-from jitgrad.ops.library.sizes import is_one, joined, product, require, require_equal, text
+from jitgrad.ops.library.sizes import axis, is_one, joined, product, require, require_equal, text
 
 __library__ = True
 
@@ -148,12 +149,32 @@ def require_real_floats(name: str, *tensors: AnyTensor[Tensor]) -> None:
 def require_target(input: AnyTensor[Tensor], target: AnyTensor[Tensor]) -> bool:
     """Whether a cross entropy's target is probabilities: it has the input's rank. RuntimeError for other dtypes."""
     soft = input.ndim == target.ndim
+    other = soft and any(isinstance(m, int) and isinstance(n, int) and m != n for m, n in zip(
+        input.shape, target.shape, strict=True))
+    if (other or not soft) and not input.dtype.is_floating_point:
+        raise not_implemented("log_softmax_lastdim_kernel_impl", input.dtype)
+    if other:
+        require_batch(input, target)
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if soft and not target.dtype.is_floating_point:
         raise RuntimeError("Expected floating point type for target with class probabilities, got "
                            + target.dtype.word)
-    if not soft and target.dtype is not int64 and target.dtype.name != "uint8":
-        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.word}")
+    if not soft:
+        axis(1, input.ndim + (input.ndim == 1))
+        require_batch(input, target)
+        require_classes(target)
     return soft
+
+
+def require_factors(weight: AnyTensor[Tensor], input: AnyTensor[Tensor]) -> None:
+    """RuntimeError for factors that do not broadcast with the input."""
+    require_broadcast(weight, input)
+
+
+def require_classes(target: AnyTensor[Tensor]) -> None:
+    """RuntimeError for a target whose dtype is none of classes."""
+    if target.dtype is not int64 and target.dtype.name != "uint8":
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.word}")
 
 
 def variance_of(input: AnyTensor[Tensor], var: AnyTensor[Tensor]) -> Any:

@@ -9,7 +9,7 @@ from jitgrad.ops.autocast import lower, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend, own
 from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, expand_to, floating, require_broadcast,
                                       require_tensor, result_dtype)
-from jitgrad.ops.library.elements.parts import conj
+from jitgrad.ops.library.elements.parts import complex, conj, imag, real
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra.linalg import added, bmm
 from jitgrad.ops.library.order import to_end
@@ -227,7 +227,8 @@ def corrcoef(input: AnyTensor[Tensor]) -> Tensor:
         return c / c
     scale = apply("sqrt", apply("diagonal", c, offset=0, axis1=0, axis2=1))
     result = c / apply("unsqueeze", scale, axis=1) / apply("unsqueeze", scale, axis=0)
-    return result.clamp(-1, 1)
+    return complex(real(result).clamp(-1, 1), imag(result).clamp(-1, 1)) if result.dtype.is_complex else (
+        result.clamp(-1, 1))
 
 
 def vander(x: AnyTensor[Tensor], N: int | None = None, increasing: bool = False) -> Tensor:

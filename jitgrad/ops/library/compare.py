@@ -5,9 +5,10 @@ from typing import Any, overload
 
 from jitgrad.dtypes import bool_, float64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import (Number, apply, as_operand, between_tensors, binary, bind, cast, converted, named,
+from jitgrad.ops.library.core import (Number, apply, as_operand, between_tensors, binary, bind, cast, named,
                                       not_implemented, pairwise, require_tensor, result_dtype, written_operand)
 from jitgrad.ops.library.elementary import abs
+from jitgrad.ops.library.elements.filling import filling
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import require_equal, same_shape
 
@@ -90,7 +91,9 @@ isneginf = bind(_is_infinity, float("-inf"), "isneginf", "Whether each element i
 
 
 def signbit(input: AnyTensor[Tensor]) -> Tensor:
-    """Whether each element is negative (or a negative zero)."""
+    """Whether each element is negative (or a negative zero). NotImplementedError for complex numbers."""
+    if input.dtype.is_complex:
+        raise NotImplementedError("signbit is not implemented for complex tensors.")
     if not input.dtype.is_signed:
         return _never(input)
     negative = binary("lt", input, 0)
@@ -133,8 +136,7 @@ def masked_fill(input: AnyTensor[Tensor], mask: AnyTensor[Tensor], value: AnyTen
     if isinstance(value, AnyTensor) and value.ndim:
         raise RuntimeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
                            f"{value.ndim} dimension(s).")
-    fill = converted(value, input.dtype) if isinstance(value, AnyTensor) else written_operand(value, input.dtype)
-    return apply("where", mask, fill, input)
+    return apply("where", mask, filling(value, input.dtype), input)
 
 
 # --- closeness -----------------------------------------------------------------------------------------------------

@@ -233,12 +233,6 @@ def written_operand(x: Any, d: dtype) -> Any:
     return as_operand(x, d)
 
 
-def wrapped(value: Any, d: dtype) -> Any:
-    """A number as one that NumPy takes for a dtype: unsigned types have negative ones modulo their range."""
-    unsigned = d.category == dtypes.INTEGRAL and not d.is_signed
-    return value % (1 << 8 * d.itemsize) if unsigned and isinstance(value, int) and value < 0 else value
-
-
 def floating(d: dtype) -> dtype:
     """`d` if it is a floating-point or complex dtype, else the default one."""
     return d if d.is_inexact else dtypes.get_default_dtype()
@@ -397,20 +391,21 @@ def require_castable(operands: Sequence[Any], targets: Sequence[Any], what: str 
             raise error(f"{what or 'result type ' + d.word} can't be cast to the desired output type {t.dtype.word}")
 
 
-def require_taken(name: str, target: Any, operands: Sequence[Any]) -> None:
+def require_taken(name: str, target: Any, operands: Sequence[Any], broadcasts: bool = False) -> None:
     """What torch asks of a write before it looks for a kernel: that the target may be written, types, shapes."""
     backend().require_writable(target)
     op = OPS.get(name)
-    if op is None or (op.kind is not POINTWISE and op.spec is not specs.pointwise) or (op.arity or 0) < 2:
+    arity = (op.arity or 0) if op and (op.kind is POINTWISE or op.spec is specs.pointwise) else 2 * broadcasts + 1
+    if arity < 2:
         return
-    given = [x for x in operands if isinstance(x, OPERAND if op.arity == 2 else AnyTensor)]
-    require_castable((target, *given), (target,))
-    shape = require_broadcast(target, *given)
+    given = [target, *(x for x in operands if isinstance(x, OPERAND if arity == 2 else AnyTensor))]
+    require_castable(given, (target,))
+    shape = require_broadcast(*given)
     if shape is not None and not same_shape(shape, target.shape):
         raise RuntimeError(f"output with shape {text(target.shape)} doesn't match the broadcast shape {text(shape)}")
 
 
-def inplace(fn: Fn, apart: bool = False) -> Fn:
+def inplace(fn: Fn, apart: bool = False, broadcasts: bool = False) -> Fn:
     """The in-place version of a library function: `add_` from `add`. Same signature; returns its first argument.
 
     With `apart`, as of functions that write at indices, an operand in the memory written to is a RuntimeError.
@@ -430,7 +425,7 @@ def inplace(fn: Fn, apart: bool = False) -> Fn:
                 with autocast.suspended():
                     value = fn(input, *args, **kwargs)
         except NotImplementedError:
-            require_taken(name, input, (*args, *kwargs.values()))
+            require_taken(name, input, (*args, *kwargs.values()), broadcasts)
             raise
         except (IndexError, RuntimeError, ValueError):
             backend().require_writable(input)

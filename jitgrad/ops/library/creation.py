@@ -9,7 +9,8 @@ from jitgrad.device import CPU, device as Device, resolve
 from jitgrad.dtypes import dtype, float64, int32, int64
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, own
 from jitgrad.ops.library.core import (Number, alias, apply, as_operand, bind, cast, class_word, create, expand_to,
-                                      is_tensor, named, not_implemented, number_type, wrapped, written_operand)
+                                      is_tensor, named, not_implemented, number_type, written_operand)
+from jitgrad.ops.library.elements.filling import wrapped
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import clone
 from jitgrad.ops.library.sizes import Size, ceil_div, maximum, new_size, require, size_of

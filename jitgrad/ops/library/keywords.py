@@ -310,6 +310,9 @@ class Completed:
                                  + ", ".join([f'"{p}"' for p in missing]))
         if "*" in options:
             value = options.pop("*")
+            if isinstance(value, int):
+                word = next(key for key in more if plan[key] == "*")
+                raise TypeError(f"{self.name}(): argument '{word}' must be tuple of ints, not int")
             rest = tuple(value) if isinstance(value, (tuple, list)) and value else (value,)
         return self._run(given, rest, options)
 
@@ -341,7 +344,11 @@ class Completed:
                 *self.own.positional, *form.positional, *form.only}]
             exact = any(form.exact for form in (fitting[:1] if len(targets) == 1 else fitting))
             if "dtype" in self.own.only and "dtype" not in given and not exact:
-                given["dtype"] = targets[0].dtype
+                d = given["dtype"] = targets[0].dtype
+                kernel, x = self.fn.__dict__.get("__kernel__"), next(iter(given.values()), None)
+                if kernel and not d.is_floating_point and isinstance(x, AnyTensor) and x.dtype.is_floating_point:
+                    _require_no_gradient(self.name, (*targets, x))
+                    raise NotImplementedError(f'"{kernel}_cpu" not implemented for \'{d.word}\'')
             elif isinstance(given.get("dtype"), dtype_) and given["dtype"] is not targets[0].dtype:
                 raise RuntimeError(f"Expected out tensor to have dtype {given['dtype'].name}, but got "
                                    f"{targets[0].dtype.name} instead")
@@ -350,7 +357,7 @@ class Completed:
             result = self.fn(*before, *rest, **given)
         except NotImplementedError as error:
             if out is not None and str(error).startswith('"') and not (
-                    self._asks or "dtype" in self.own.only):
+                    self._asks or not {"dtype", "out_int32"}.isdisjoint(self.own.only)):
                 require_castable((*before, *rest, *given.values()), targets)
             raise
         if out is not None and isinstance(result, tuple) and not isinstance(out, (tuple, list)):

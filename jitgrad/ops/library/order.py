@@ -73,9 +73,9 @@ cummin = bind(_running, cummin_result, "cummin",
 def logcumsumexp(input: AnyTensor[Tensor], dim: int) -> Tensor:
     """log of the running sums of exp(input) along dim, without overflow."""
     x: Any = input
+    a = axis(dim, x.ndim)
     if not x.dtype.is_complex:
         require_floating("logcumsumexp_out", x.dtype)
-    a = axis(dim, x.ndim)
     if x.ndim == 0:
         return clone(x)
     seen = _seen(to_end(x, a), -math.inf)

@@ -200,10 +200,8 @@ def pow(input: Any, exponent: Any) -> Any:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
         if isinstance(input, AnyTensor) and d is not bool_:
             x = as_operand(input, d)
-            if exponent == 2:
-                return apply("square", x)
-            if exponent == 3:
-                return _cube(x)
+            if exponent in (2, 3):
+                return apply("square", x) if exponent == 2 else _cube(x)
             if d.is_inexact and exponent in _ROOTS:
                 return apply(_ROOTS[exponent], x)
     if d is bool_:  # a ** b is a >= b there
@@ -282,6 +280,8 @@ def polygamma(n: int, input: AnyTensor[Tensor]) -> Tensor:
 def atan2(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """The angle of the point (other, input)."""
     d = floating(result_dtype(input, require_tensor("atan2", other, "other", 2)))
+    if d.is_complex:
+        raise not_implemented("atan2", d, input, other)
     return apply("atan2", as_operand(input, d), as_operand(other, d))
 
 

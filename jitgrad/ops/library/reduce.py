@@ -11,7 +11,7 @@ from jitgrad import dtypes
 from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, own
-from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, converted, create, floating, inplace,
+from jitgrad.ops.library.core import (Fn, Number, apply, as_operand, bind, cast, converted, create, floating, inplace,
                                       named, only_place, require_tensor, result_dtype)
 from jitgrad.ops.library.elements import complex_sums
 from jitgrad.ops.library.keywords import SPACES, complete, completed
@@ -61,34 +61,44 @@ def _accumulated(x: Any, dtype: dtypes.dtype | None) -> Any:
 def sum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
         dtype: dtypes.dtype | None = None) -> Tensor:
     """The sum over dim (all axes without it). Integers and bools are summed as int64."""
+    keepdim = flag(keepdim)
     x = _accumulated(widen(require_tensor("sum", input), "cuda"), dtype)
-    return apply("sum", x, axes=axes(dim, x.ndim), keepdim=flag(keepdim))
+    return apply("sum", x, axes=axes(dim, x.ndim), keepdim=keepdim)
 
 
+def _of_floats(fn: Fn) -> Fn:
+    """Say that floats are summed by torch's kernel `nansum`, which no `out` of another dtype has (`keywords.py`)."""
+    fn.__dict__["__kernel__"] = "nansum"
+    return fn
+
+
+@_of_floats
 def nansum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
            dtype: dtypes.dtype | None = None) -> Tensor:
     """The sum over dim, NaNs counting as zero. RuntimeError for complex numbers."""
-    along = axes(dim, input.ndim)
+    along, keepdim = axes(dim, input.ndim), flag(keepdim)
     if input.dtype.is_complex:
         raise RuntimeError("nansum does not support complex inputs")
-    if input.dtype.is_floating_point:
-        input = apply("where", apply("ne", input, input), as_operand(0, input.dtype), input)
-    x = _accumulated(input, dtype)
+    if not input.dtype.is_floating_point:
+        return sum(input, dim, keepdim, dtype=dtype)
+    x = _accumulated(apply("where", apply("ne", input, input), as_operand(0, input.dtype), input), dtype)
     if x.dtype.is_complex:
         raise NotImplementedError(f'"nansum_cpu" not implemented for \'{x.dtype.word}\'')
-    return apply("sum", x, axes=along, keepdim=flag(keepdim))
+    return apply("sum", x, axes=along, keepdim=keepdim)
 
 
 def mean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
          dtype: dtypes.dtype | None = None) -> Tensor:
     """The mean over dim. RuntimeError for integers without a floating dtype."""
+    keepdim = flag(keepdim)
     x = converted(require_tensor("mean", input), dtypes.given(dtype)) if dtype is not None else input
     if not x.dtype.is_inexact:
         raise RuntimeError("mean(): could not infer output dtype. Input dtype must be either a floating point or "
                            f"complex dtype. Got: {x.dtype.word}")
-    return apply("mean", x, axes=axes(dim, x.ndim), keepdim=flag(keepdim))
+    return apply("mean", x, axes=axes(dim, x.ndim), keepdim=keepdim)
 
 
+@_of_floats
 def nanmean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
             dtype: dtypes.dtype | None = None) -> Tensor:
     """The mean over dim of what is not NaN. RuntimeError for integers."""
@@ -219,6 +229,9 @@ def _max(name: str, input: AnyTensor[Tensor], *args: Any, dim: int | None = None
                                          "Specify the reduction dim with the 'dim' argument.")
         return apply("a" + name, x, axes=axes(None, x.ndim), keepdim=False)
     if x.dtype.is_complex:
+        a = axis(one_axis(name, dim), x.ndim)
+        if x.ndim:
+            _require_elements(name, x, a)
         raise RuntimeError(f"{name}(): does not support complex input")
     return (max_result if name == "max" else min_result)(*_extreme(name, x, dim, flag(keepdim)))
 
@@ -268,23 +281,26 @@ all = bind(_any, "all", "all", "Whether every element is nonzero.")
 
 def logsumexp(input: AnyTensor[Tensor], dim: Dims, keepdim: bool = False) -> Tensor:
     """log(sum(exp(input))) over dim without overflow."""
+    keepdim = flag(keepdim)
+    if dim is None:
+        raise TypeError("logsumexp(): argument 'dim' (position 2) must be tuple of ints, not NoneType")
     input = widen(input, "cuda")
     x = cast(input, floating(input.dtype))
     if x.dtype.is_complex:
-        return complex_sums.logsumexp(x, axes(dim, x.ndim), flag(keepdim))
-    return apply("logsumexp", x, axes=axes(dim, x.ndim), keepdim=flag(keepdim))
+        return complex_sums.logsumexp(x, axes(dim, x.ndim), keepdim)
+    return apply("logsumexp", x, axes=axes(dim, x.ndim), keepdim=keepdim)
 
 
 def _softmax(name: str, input: AnyTensor[Tensor], dim: int, dtype: dtypes.dtype | None = None) -> Tensor:
     x: Any = widen(input, "cuda")
     if dtype is not None:
         x = converted(x, dtypes.given(dtype))
+    a = axis(dim, x.ndim)
     if not x.dtype.is_floating_point:
         raise NotImplementedError(f'"{name}_lastdim_kernel_impl" not implemented for \'{x.dtype.word}\'')
     if x.ndim == 0:
-        axis(dim, 0)
         return own(apply("squeeze", apply(name, apply("unsqueeze", x, axis=0), axis=0), axis=0))
-    return apply(name, x, axis=axis(dim, x.ndim))
+    return apply(name, x, axis=a)
 
 
 softmax = bind(_softmax, "softmax", "softmax", "exp(input) / sum(exp(input)) along dim, without overflow.")
@@ -294,10 +310,10 @@ log_softmax = bind(_softmax, "log_softmax", "log_softmax", "log(softmax(input)) 
 def vector_norm(x: AnyTensor[Tensor], ord: Number = 2, dim: Dims = None, keepdim: bool = False, *,
                 dtype: dtypes.dtype | None = None) -> Tensor:
     """(sum |x|^ord)^(1/ord) over dim: any number, inf, -inf or 0 (counts nonzeros); a run-time ord is positive."""
+    dtype, keepdim = None if dtype is None else dtypes.given(dtype), flag(keepdim)
     if not x.dtype.is_inexact:
         raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
                            + x.dtype.word)
-    dtype = None if dtype is None else dtypes.given(dtype)
     if dtype is not None and dtype.is_complex is not x.dtype.is_complex:
         raise RuntimeError(f"linalg.vector_norm: dtype should be {'complex' if x.dtype.is_complex else 'real'} for "
                            f"{'complex' if x.dtype.is_complex else 'real'} inputs, but got {dtype.word}")
@@ -305,9 +321,11 @@ def vector_norm(x: AnyTensor[Tensor], ord: Number = 2, dim: Dims = None, keepdim
         raise RuntimeError(f"linalg.vector_norm: the dtype of the input ({x.dtype.word}) should be convertible "
                            f"without narrowing to the specified dtype ({dtype.word})")
     x = cast(x, dtype) if dtype is not None else widen(x, "cuda")
+    if x.dtype.is_half:  # powers of half types overflow
+        return cast(vector_norm(cast(x, dtypes.float32), ord, dim, keepdim), x.dtype)
     if x.dtype.is_complex:
         x = apply("modulus", x)
-    over, keep = axes(dim, x.ndim), flag(keepdim)
+    over, keep = axes(dim, x.ndim), keepdim
     if not isinstance(ord, SymNumber) and ord == 2:
         return apply("safe_sqrt", apply("sum", apply("square", x), axes=over, keepdim=keep))
     size = apply("abs", x)

@@ -11,7 +11,7 @@ import numpy as np
 from jitgrad import dtypes
 from jitgrad.ops import specs
 from jitgrad.ops.complex import pairs
-from jitgrad.ops.opdef import EXPRESSION, PARTS
+from jitgrad.ops.opdef import EXPRESSION, NONDIFF, PARTS
 from jitgrad.ops.rows._pointwise import attr_samples, pointwise
 from jitgrad.ops.rules import each, is_complex, zeros
 
@@ -24,7 +24,7 @@ pointwise("sub", 2, "a - b.", "subtract", infix="-", dtypes="number", traits={"c
 pointwise("mul", 2, "a * b.", "multiply", infix="*", dtypes="any", traits={"barebones", "commutative", "cheap"},
           pair=pairs.product, vjp=each(lambda F, g, y, a, b: g * b, lambda F, g, y, a, b: g * a))
 pointwise("div", 2, "a / b.", "true_divide", infix="/", pair=pairs.quotient,
-          vjp=each(lambda F, g, y, a, b: g / b, lambda F, g, y, a, b: -(g * (y / b))))
+          vjp=each(lambda F, g, y, a, b: g / b, lambda F, g, y, a, b: -(g * (F.div(a, b) / b))))
 pointwise("fma", 3, "a * b + c.", lambda xp, a, b, c: a * b + c, dtypes="number",
           vjp=each(lambda F, g, y, a, b, c: g * b, lambda F, g, y, a, b, c: g * a, lambda F, g, y, a, b, c: g))
 pointwise("neg", 1, "-x.", "negative", dtypes="number", pair=PARTS, vjp=lambda F, g, y, x: (-g,),
@@ -178,6 +178,17 @@ pointwise("cast", 1, "x converted to another dtype, of complex numbers the real 
           traits={"barebones", "cheap", "passes", "exact", "converts"}, spec=specs.cast,
           vjp=lambda F, g, y, x, dtype: (F.cast(g, dtype=x.dtype),),
           samples=attr_samples({"dtype": dtypes.float64}, {"dtype": dtypes.float32}))
+
+
+def _bitcast(xp: Any, x: Any, dtype: Any) -> Any:
+    d = getattr(dtype, "np", dtype)
+    return x != 0 if d.kind == "b" else x.view(d).copy()
+
+
+pointwise("bitcast", 1, "The bits of x as a number of another dtype of the same size; a bool is whether one is set.",
+          _bitcast, dtypes="any", vjp=NONDIFF, spec=specs.cast,
+          traits={"barebones", "cheap", "exact", "converts", "total"}, samples=lambda rng: [
+              ((rng.normal(size=(3, 4)).astype(np.float32),), {"dtype": d}) for d in (dtypes.int32, dtypes.float32)])
 pointwise("contiguous", 1, "A copy of x whose memory is in the order of its indices.",
           lambda xp, x: xp.array(x, order="C"), dtypes="any", pair=PARTS, ref="numpy.array",
           traits={"barebones", "cheap", "passes", "exact", "converts", "copies", "in_rows"},

@@ -138,7 +138,8 @@ function("erf", 1, "The error function.", _native("erf"), ref="scipy.special.erf
 function("erfc", 1, "1 - erf(x), accurate in the tail.", _native("erfc"), ref="scipy.special.erfc",
          vjp=lambda F, g, y, x: (g * (-2.0 / math.sqrt(math.pi)) * F.exp(-(x * x)),))
 function("erfinv", 1, "The inverse of erf on (-1, 1).", _native("erfinv"), domain=(-0.9, 0.9),
-         vjp=lambda F, g, y, x: (g * (0.5 * math.sqrt(math.pi)) * F.exp(y * y),), ref="scipy.special.erfinv")
+         vjp=lambda F, g, y, x: (g * (0.5 * math.sqrt(math.pi)) * F.exp(F.square(F.erfinv(x))),),
+         ref="scipy.special.erfinv")
 function("lgamma", 1, "log |gamma(x)|.", _native("lgamma"), domain=(0.2, 5.0),
          vjp=lambda F, g, y, x: (g * F.digamma(x),), ref="scipy.special.gammaln")
 function("digamma", 1, "The derivative of lgamma.", _native("digamma"), domain=(0.2, 5.0),

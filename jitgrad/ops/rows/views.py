@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad import dtypes
+from jitgrad.dims import floordiv
 from jitgrad.ops import checks, specs
 from jitgrad.ops.complex.pairs import OnWhole
 from jitgrad.ops.opdef import GATHER, NONDIFF, VIEW, register
@@ -93,6 +94,38 @@ _view("flip", "Axes in reverse order (a copy).", lambda xp, x, axes: backwards(x
 _view("detach", "x without its history: where the tape ends.", lambda xp, x: x, spec=specs.same, vjp=NONDIFF,
       traits={"view", "in_order"},
       samples=_samples(((2, 3), {}), ((), {})))
+
+
+#: the integers of so many bytes whose bits are moved
+_WORDS = {1: dtypes.uint8, 2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
+
+
+def _other_dtype(F: Any, x: Any, dtype: Any) -> Any:
+    """Numbers of another size: the bits of one in several, or of several in one, the lowest first."""
+    old, new = x.dtype.itemsize, dtype.itemsize
+    if old == new:
+        return F.bitcast(x, dtype=dtype)
+    *outer, last = x.shape
+    x = F.bitcast(x, dtype=_WORDS[old])
+    if old > new:
+        count = old // new
+        places = F.arange(length=count, dtype=_WORDS[old]) * (8 * new)
+        parts = F.cast(F.bitwise_right_shift(F.unsqueeze(x, axis=len(outer) + 1), places), dtype=_WORDS[new])
+        return F.bitcast(F.reshape(parts, shape=(*outer, last * count)), dtype=dtype)
+    count = new // old
+    parts = F.reshape(F.cast(x, dtype=_WORDS[new]), shape=(*outer, floordiv(last, count), count))
+    word = None
+    for k in range(count):
+        part = F.bitwise_and(F.select(parts, axis=len(outer) + 1, index=k), (1 << 8 * old) - 1)
+        part = F.bitwise_left_shift(part, 8 * old * k) if k else part
+        word = part if word is None else F.bitwise_or(word, part)
+    return F.bitcast(word, dtype=dtype)
+
+
+_view("view_dtype", "The same bytes as numbers of another dtype, without history.", compose=_other_dtype,
+      impl=lambda xp, x, dtype: x.view(dtype.np), spec=specs.other_dtype, vjp=NONDIFF, traits={"converts", "view"},
+      samples=_samples(((2, 8), {"dtype": dtypes.int64}), ((8,), {"dtype": dtypes.uint8}),
+                       ((0, 8), {"dtype": dtypes.float32})))
 
 
 def _diagonal(xp: Any, x: Any, offset: int, axis1: int, axis2: int) -> Any:

@@ -65,7 +65,11 @@ def _strided(xp: Any, x: Any, shape: tuple[int, ...], strides: tuple[int, ...], 
     if not all(shape):
         return x.reshape(-1)[:0].reshape(shape)
     line = xp.ascontiguousarray(x).reshape(-1)[offset:]  # a copy, not a view, of what lies in another order
-    return xp.lib.stride_tricks.as_strided(line, shape, tuple([s * x.itemsize for s in strides]))
+    view = xp.lib.stride_tricks.as_strided(line, shape, tuple([s * x.itemsize for s in strides]))
+    if xp is np and any(s == 0 and n > 1 for s, n in zip(strides, shape, strict=True)):
+        view = view[...]  # what is taken of it may be writable again, as with `expand`
+        view.flags.writeable = False
+    return view
 
 
 def _strided_places(F: Any, shape: tuple[Any, ...], strides: tuple[int, ...], offset: int) -> Any:

@@ -128,6 +128,7 @@ FORMS: dict[str, str | Callable[[Node], str]] = {
     **dict.fromkeys(("list.len", "seq.len"), "len({0})"),
     "arange": "jitgrad.arange({length}, dtype={dtype})",
     "cast": "{0}.to({dtype})",
+    **dict.fromkeys(("bitcast", "view_dtype"), "{0}.view({dtype})"),
     "cat": lambda node: f"jitgrad.cat(({', '.join(f'{{{k}}}' for k in range(len(node.inputs)))},), {{axis}})",
     "clamp": "{0}.clamp(min={1}, max={2})",
     "clamp_max": "{0}.clamp(max={1})",

@@ -20,7 +20,7 @@ BINARY = words("""
 add sub mul div true_divide multiply subtract divide rsub pow remainder fmod floor_divide atan2 arctan2 hypot maximum
 minimum fmax fmin eq ne lt le gt ge greater less not_equal logical_and logical_or logical_xor bitwise_and bitwise_or
 bitwise_xor bitwise_left_shift bitwise_right_shift copysign nextafter logaddexp logaddexp2 xlogy special.xlog1py
-float_power gcd lcm heaviside ldexp isclose
+float_power gcd heaviside ldexp isclose
 """)
 OPERATORS = words("""
 + - * / // % ** == != < <= > >= & | ^ << >>

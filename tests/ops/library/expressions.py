@@ -54,6 +54,8 @@ t.bitwise_not(b); t.bitwise_left_shift(i, 1); t.bitwise_right_shift(i, k)
 """
 
 REDUCTIONS = """
+t.linalg.vector_norm(h * 200, 3, 1); t.linalg.vector_norm(h * 300); t.norm(h * 200, 2.5); t.norm(h * 200, 0.5, 0)
+t.nansum(i, 0, dtype=t.complex64); t.nansum(b, 1); t.nansum(i, (0, -1)); t.nansum(n, dtype=t.float64)
 x.sum(); x.sum(0); x.sum(-1); x.sum((0, 1)); x.sum(dim=1, keepdim=True); i.sum(); i.sum(0); b.sum(); b.sum(1); k.sum()
 u.sum(); x.sum(dtype=t.float64); i.sum(dtype=t.float32); s.sum(); s.sum(0); t.sum(a3, (0, 2))
 t.sum(a3, [0, -1], True); t.sum(x, ()); x.mean(); x.mean(1); x.mean((0, 1), keepdim=True); i.mean(dtype=t.float32)
@@ -124,6 +126,10 @@ t.nn.functional.embedding(g, m, padding_idx=1); t.nn.functional.one_hot(g); t.nn
 """
 
 PRODUCTS = """
+t.einsum('ij->i', b); t.einsum('ij->', u[None]); t.einsum('ij->i', k[None]); t.einsum('ij,k->i', u[None], u)
+t.einsum('ij,ij->ij', k[None], x); t.einsum('ij,ij->ij', b, i)
+t.einsum('ij,ij->ij', u[None], x); t.einsum('ij,ij->i', i, j)
+t.cdist(h[:, :0], h[:, :0]); t.cdist(h[:0], h); t.cdist(h[:0], d)
 x.mm(m); x.matmul(m); x @ m; t.matmul(x, v); t.matmul(v, m); t.matmul(v, w); a3 @ m; t.matmul(a3, q); t.bmm(a3, q)
 v @ q; a3 @ v; t.mv(x, v); t.dot(v, w); t.outer(v, w); t.addmm(x, x, m[:, :4])
 t.addmm(v, x, m[:, :4], beta=0.5, alpha=2); t.baddbmm(a3, a3, q[:, :, :4]); t.addmv(v[:3], x, v)
@@ -159,6 +165,11 @@ x.contiguous() is x; x.T.contiguous() is x
 """
 
 LOSSES = """
+F.normalize(x, p=None); F.normalize(x, None, 0); F.normalize(x, p='fro')
+F.smooth_l1_loss(i, j, beta=0.0, reduction='sum')
+F.hinge_embedding_loss(u, t.sign(v), reduction='none'); F.hinge_embedding_loss(i, t.sign(y), 0.5, reduction='none')
+F.mse_loss(s, h); F.mse_loss(h, s); F.l1_loss(s, h); F.l1_loss(h, s); F.smooth_l1_loss(s, h); F.huber_loss(s, h)
+F.mse_loss(s, d); F.l1_loss(x, d); F.mse_loss(x, h, weight=p); F.l1_loss(i, x)
 F.mse_loss(x, y); F.mse_loss(x, y, reduction='sum'); F.mse_loss(x, y, reduction='none'); F.l1_loss(x, y)
 F.smooth_l1_loss(x, y); F.smooth_l1_loss(x, y, beta=0.3); F.smooth_l1_loss(x, y, beta=0.0); F.huber_loss(x, y)
 F.huber_loss(x, y, delta=0.3); F.cross_entropy(x, g[:, 0]); F.cross_entropy(x, g[:, 0], reduction='none')
@@ -210,6 +221,10 @@ t.unique_consecutive(i, return_inverse=True, return_counts=True); t.unique(i, Tr
 """
 
 COMBINE = """
+x[:0].index_add(0, g[:, 0], x); s.index_fill(0, t.tensor([0, 0]), x[0, 0]); t.take_along_dim(x, k % 3)
+t.view_as_real(t.corrcoef(x + 1j * y)); t.view_as_real(t.corrcoef(x[0] + 1j * y[0]))
+t.gather(s.long(), 0, t.tensor(0)).detach_()
+t.zeros(()).scatter_add_(0, t.tensor(0), v); t.zeros(3).scatter_(0, t.tensor(0), t.ones(3))
 t.kron(x, m); t.kron(v, w); t.kron(x, v); t.block_diag(x, v, s); t.diagflat(x, 1); t.heaviside(x, y)
 t.heaviside(x * 0, v); t.masked_scatter(x, b, y); t.masked_scatter(x, v > 0, y); t.put(x, g, t.ones(3, 2))
 t.put(x, g, t.ones(3, 2), accumulate=True); t.select_scatter(x, v, 0, 1); t.select_scatter(x, x[:, 0], 1, -1)

@@ -120,7 +120,7 @@ CASES = {
     "rnn": (rnn, (tensor(20, 4, D, grad=False), tensor(4, H), tensor(D, H), tensor(H, H), tensor(H)),
             20 * 4 * H * F32 + 4 * H * F32),  # 512 bytes per step, and the last state
     "attention": (attention, (tensor(2, N, D), tensor(2, N, D), tensor(2, N, D)), 2 * N * N * F32),
-    "newton": (newton, (jitgrad.full((D,), 2.0, requires_grad=True),), 6 * D * F32),  # 6 iterations
+    "newton": (newton, (jitgrad.full((D,), 2.0, requires_grad=True),), 3 * D * F32),  # x of 3 iterations
     "branch": (branch, (X, True), N * D * F32),
     "branch not taken": (branch, (X, False), N * D * F32),
     "embedding": (embedding, (tensor(50, D), jitgrad.randint(0, 50, (N,))), N),  # which of them are negative

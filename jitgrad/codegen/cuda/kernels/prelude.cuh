@@ -316,6 +316,12 @@ JG_DEVICE i64 jg_ipow(i64 base, i64 exponent) {
     }
     return (i64)result;
 }
+template <class T, class S> JG_DEVICE T jg_bits(S x) {
+    static_assert(sizeof(T) == sizeof(S), "as large");
+    T y;
+    memcpy(&y, &x, sizeof(T));
+    return y;
+}
 template <class T> JG_DEVICE T jg_shl(T a, T b) {
     return b < T(0) || (u64)b >= 8 * sizeof(T) ? T(0) : T((u64)a << (u64)b);
 }

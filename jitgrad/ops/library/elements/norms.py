@@ -7,9 +7,9 @@ from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import apply, as_operand, cast, expand_to, not_implemented
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.reduce import vector_norm
-from jitgrad.ops.library.shapes.gather import scatter_reduce
+from jitgrad.ops.library.shapes.gather import require_slices, scatter_reduce
 from jitgrad.ops.library.shapes.indexing import checked_indices
-from jitgrad.ops.library.sizes import axis, require, require_equal
+from jitgrad.ops.library.sizes import axis, require
 
 __library__ = True
 
@@ -49,13 +49,12 @@ def index_reduce(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], s
         raise RuntimeError(f"index_reduce(): self and source expected to have the same dtype, but got (self) "
                            f"{input.dtype} and (source) {source.dtype}")
     a = axis(dim, input.ndim)
+    require_slices("index_reduce_", a, index.shape[0] if index.ndim else 1, source)
     if input.dtype is bool_ or input.dtype.is_complex:
         raise not_implemented("index_reduce", input.dtype)
-    n, m = source.shape[a] if source.ndim else 1, index.shape[0] if index.ndim else 1
-    require_equal(m, n, lambda: f"index_reduce(): Number of indices ({m}) should be equal to source.size(dim): ({n}), "
-                                f"for dim: {a}")
     if input.ndim:
         index = checked_indices(index, input.shape[a], a, negative=False)
+    n = source.shape[a] if source.ndim else 1
     line = apply("reshape", index, shape=tuple(n if k == a else 1 for k in range(source.ndim)))
     return scatter_reduce(input, a, expand_to(line, tuple(source.shape)), source, reduce,
                           include_self=bool(include_self))

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from jitgrad.dtypes import int32, int64
+from jitgrad.dtypes import bool_, int32, int64
+from jitgrad.ops.autocast import mode
 from jitgrad.ops.backend import backend
 from jitgrad.ops.library.core import apply, as_operand, cast, create, expand_to, require_tensor, whole
 from jitgrad.ops.library.sizes import maximum, product, require, require_equal
@@ -111,3 +112,21 @@ def of_others(fn: str, a: Any, b: Any, argument: str) -> Any:
             return own[fn](a, b)
     require_tensor(fn, a)
     return require_tensor(fn, b, argument, 2)
+
+
+def require_same_dtype(a: Any, b: Any, other: Any = None) -> None:
+    """RuntimeError for factors of two dtypes, or what is added to their product has another (if autocast is off)."""
+    if other is not None and (mode.low is not None or a.dtype is b.dtype is other.dtype):
+        return
+    if a.dtype is not b.dtype or other is not None:
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {a.dtype.c_name} != {b.dtype.c_name}")
+
+
+def product_of(a: Any, b: Any) -> Any:
+    """The product of matrices, which bools do not have: NotImplementedError, after what is wrong with the sizes."""
+    if a.dtype is bool_:
+        sizes = a.shape[-2], a.shape[-1], b.shape[-2], b.shape[-1]
+        require_equal(sizes[1], sizes[2], lambda: "mat1 and mat2 shapes cannot be multiplied "
+                                                  f"({sizes[0]}x{sizes[1]} and {sizes[2]}x{sizes[3]})")
+        raise NotImplementedError('"addmm_impl_cpu_" not implemented for \'Bool\'')
+    return apply("matmul", a, b)

@@ -10,19 +10,12 @@ from jitgrad.ops.library.core import (Number, apply, as_operand, binary, cast, e
                                       result_dtype)
 from jitgrad.ops.library.elements.parts import conj
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.linear_algebra._checks import identity, of_others
+from jitgrad.ops.library.linear_algebra._checks import identity, of_others, product_of, require_same_dtype
 from jitgrad.ops.library.linear_algebra.decompositions import inv
 from jitgrad.ops.library.shapes.shape import clone
 from jitgrad.ops.library.sizes import axis, product, require, require_equal, static_int, text
 
 __library__ = True
-
-
-def _same_dtype(a: Any, b: Any) -> None:
-    if a.dtype is not b.dtype:
-        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {a.dtype.c_name} != {b.dtype.c_name}")
-    if a.dtype is bool_:
-        raise NotImplementedError('"addmm_impl_cpu_" not implemented for \'Bool\'')
 
 
 def mm(input: AnyTensor[Tensor], mat2: AnyTensor[Tensor]) -> Tensor:
@@ -33,8 +26,8 @@ def mm(input: AnyTensor[Tensor], mat2: AnyTensor[Tensor]) -> Tensor:
         raise RuntimeError("self must be a matrix" if input.ndim != 2 else "mat2 must be a matrix")
     if mode.low is not None:
         input, mat2 = lower(input), lower(mat2)
-    _same_dtype(input, mat2)
-    return apply("matmul", input, mat2)
+    require_same_dtype(input, mat2)
+    return product_of(input, mat2)
 
 
 def bmm(input: AnyTensor[Tensor], mat2: AnyTensor[Tensor]) -> Tensor:
@@ -44,11 +37,12 @@ def bmm(input: AnyTensor[Tensor], mat2: AnyTensor[Tensor]) -> Tensor:
         raise RuntimeError(f"{which} must be a 3D tensor, got {given.ndim}D")
     if mode.low is not None:
         input, mat2 = lower(input), lower(mat2)
-    _same_dtype(input, mat2)
+    if input.dtype is not bool_:
+        require_same_dtype(input, mat2)
     a, b = input.shape, mat2.shape
     require_equal(a[0], b[0], lambda: "Expected size for first two dimensions of batch2 tensor to be: "
                                       f"[{a[0]}, {a[2]}] but got: [{b[0]}, {b[1]}].")
-    return apply("matmul", input, mat2)
+    return product_of(input, mat2)
 
 
 def matmul(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
@@ -62,17 +56,17 @@ def _matmul(a: Any, b: Any) -> Any:
     if a.ndim == 0 or b.ndim == 0:
         raise RuntimeError("both arguments to matmul need to be at least 1D, but they are "
                            f"{a.ndim}D and {b.ndim}D")
-    _same_dtype(a, b)
+    require_same_dtype(a, b)
     if a.ndim > 1 and b.ndim > 1:
-        return apply("matmul", a, b)
+        return product_of(a, b)
     if a.ndim == 1 and b.ndim == 1:
         return dot(a, b)
     if b.ndim == 1:
         require_equal(a.shape[-1], b.shape[0], lambda: f"size mismatch, got input ({a.shape[-2]}), mat "
                                                        f"({a.shape[-2]}x{a.shape[-1]}), vec ({b.shape[0]})")
-        result = apply("matmul", a, apply("unsqueeze", b, axis=1))
+        result = product_of(a, apply("unsqueeze", b, axis=1))
         return own(apply("squeeze", result, axis=a.ndim - 1))
-    result = apply("matmul", apply("unsqueeze", a, axis=0), b)
+    result = product_of(apply("unsqueeze", a, axis=0), b)
     return own(apply("squeeze", result, axis=b.ndim - 2))
 
 
@@ -84,14 +78,12 @@ def dot(input: AnyTensor[Tensor], tensor: AnyTensor[Tensor]) -> Tensor:
     if input.dtype is not tensor.dtype:
         raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {input.dtype.word} and "
                            f"{tensor.dtype.word}")
-    if input.dtype is bool_:
-        raise NotImplementedError("\"dot\" not implemented for 'Bool'")
     require_equal(input.shape[0], tensor.shape[0], lambda: "inconsistent tensor size, expected tensor "
                   f"{text(input.shape)} and src {text(tensor.shape)} to have the same number of elements, but got "
                   f"{input.shape[0]} and {tensor.shape[0]} elements respectively")
     n = input.shape[0]
     row, column = apply("reshape", input, shape=(1, n)), apply("reshape", tensor, shape=(n, 1))
-    return own(apply("reshape", apply("matmul", row, column), shape=()))
+    return own(apply("reshape", product_of(row, column), shape=()))
 
 
 def vdot(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
@@ -148,12 +140,15 @@ def added(input: Any, beta: Number, product: Any, alpha: Number) -> Any:
 def addmm(input: AnyTensor[Tensor], mat1: AnyTensor[Tensor], mat2: AnyTensor[Tensor], *, beta: Number = 1,
           alpha: Number = 1) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)."""
+    if mat1.dtype is bool_:
+        require_same_dtype(mat1, mat2, input)
     return added(lower(input), beta, mm(mat1, mat2), alpha)
 
 
 def addmv(input: AnyTensor[Tensor], mat: AnyTensor[Tensor], vec: AnyTensor[Tensor], *, beta: Number = 1,
           alpha: Number = 1) -> Tensor:
-    """beta * input + alpha * (mat @ vec)."""
+    """beta * input + alpha * (mat @ vec). RuntimeError where their dtypes differ."""
+    require_same_dtype(mat, vec, input)
     return apply("add", _scaled(mv(mat, vec), alpha), _scaled(lower(input, "cuda"), beta))
 
 
@@ -170,7 +165,8 @@ def addr(input: AnyTensor[Tensor], vec1: AnyTensor[Tensor], vec2: AnyTensor[Tens
 
 def baddbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTensor[Tensor], *, beta: Number = 1,
             alpha: Number = 1) -> Tensor:
-    """beta * input + alpha * bmm(batch1, batch2)."""
+    """beta * input + alpha * bmm(batch1, batch2). RuntimeError where their dtypes differ."""
+    require_same_dtype(batch1, batch2, input)
     return added(lower(input), beta, bmm(batch1, batch2), alpha)
 
 
@@ -185,7 +181,7 @@ def tensordot(a: AnyTensor[Tensor], b: AnyTensor[Tensor], dims: Any = 2) -> Tens
             f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second has size "
             f"{b.shape[j]} in dim {j}"))
     a, b = widest("cuda", lower(a, "cpu"), lower(b, "cpu"))
-    _same_dtype(a, b)
+    require_same_dtype(a, b)
     free_a = [i for i in range(a.ndim) if i not in over_a]
     free_b = [j for j in range(b.ndim) if j not in over_b]
     shared = product([a.shape[i] for i in over_a])
@@ -280,10 +276,12 @@ def cdist(x1: AnyTensor[Tensor], x2: AnyTensor[Tensor], p: Number = 2.0, compute
         if not x.dtype.is_floating_point:
             raise RuntimeError(f"cdist only supports floating-point dtypes, X{k} got: {x.dtype.word}")
     x1, x2 = widen(x1), widen(x2)
+    if any(isinstance(n, int) and n == 0 for n in (*x1.shape, *x2.shape)):
+        x2 = cast(x2, x1.dtype)  # there is nothing to compute, and no kernel is asked
+    elif x1.dtype.is_half and not x1.is_cuda:
+        raise NotImplementedError(f"\"cdist\" not implemented for '{x1.dtype.word}'")
     if x1.dtype is not x2.dtype:
         raise RuntimeError(f"expected scalar type {x1.dtype.word} but found {x2.dtype.word}")
-    if x1.dtype.is_half and not x1.is_cuda:
-        raise NotImplementedError(f"\"cdist\" not implemented for '{x1.dtype.word}'")
     if compute_mode not in (None, "use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",
                             "donot_use_mm_for_euclid_dist"):
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
@@ -314,9 +312,11 @@ class _Term:
 
     def sum_out(self, kept: set[str]) -> None:
         """Letters that nothing else has are summed."""
+        from jitgrad.ops.library.reduce import sum
+
         gone = tuple([i for i, c in enumerate(self.letters) if c not in kept])
         if gone:
-            self.x = apply("sum", self.x, axes=gone, keepdim=False)
+            self.x = sum(self.x, gone)
             self.letters = [c for c in self.letters if c in kept]
 
     def arrange(self, letters: list[str]) -> Any:
@@ -351,10 +351,10 @@ def _contract(a: _Term, b: _Term, kept: set[str], lowered: bool) -> _Term:
     free_b = [c for c in b.letters if c not in a.letters]
     if not summed:
         letters = batch + free_a + free_b
-        return _Term(apply("mul", a.arrange(letters), b.arrange(letters)), letters)
+        return _Term(binary("mul", a.arrange(letters), b.arrange(letters)), letters)
     if lowered:
         a.x, b.x = lower(a.x), lower(b.x)
-    _same_dtype(a.x, b.x)
+    require_same_dtype(a.x, b.x)
     batch_shape = tuple([_size((a, b), c) for c in batch])
     shared = [_size((a, b), c) for c in summed]
 
@@ -366,7 +366,7 @@ def _contract(a: _Term, b: _Term, kept: set[str], lowered: bool) -> _Term:
         n = len(batch)
         return apply("reshape", x, shape=(*batch_shape, product(full[n:n + len(rows)]), product(full[n + len(rows):])))
 
-    y = apply("matmul", folded(a, free_a, summed), folded(b, summed, free_b))
+    y = product_of(folded(a, free_a, summed), folded(b, summed, free_b))
     shape = (*batch_shape, *[_size((a,), c) for c in free_a], *[_size((b,), c) for c in free_b])
     return _Term(apply("reshape", y, shape=shape), batch + free_a + free_b)
 

@@ -206,7 +206,10 @@ def nuclear_norm(input: AnyTensor[Tensor], dim: Any = None, keepdim: bool = Fals
     """The sum of the singular values of matrices in two axes."""
     if isinstance(dim, bool):
         dim, keepdim = None, dim
-    return norms.matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
+    if isinstance(dim, str):
+        raise TypeError("nuclear_norm(): argument 'dim' (position 2) must be tuple of ints, not str")
+    dim = (-2, -1) if dim is None else (dim, dim) if isinstance(dim, int) else dim
+    return norms.matrix_norm(input, "nuc", dim, flag(keepdim))
 
 
 def frobenius_norm(input: AnyTensor[Tensor], dim: Any, keepdim: bool = False) -> Tensor:

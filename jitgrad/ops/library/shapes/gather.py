@@ -7,12 +7,13 @@ from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.autocast import widest
 from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend, own
 from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, expand_to, not_implemented,
-                                      require_tensor, wrapped, written_operand)
+                                      require_tensor, written_operand)
+from jitgrad.ops.library.elements.filling import filling, wrapped
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.indexing import checked_indices, index_put_value, mask_indices
 from jitgrad.ops.library.shapes.shape import take_slice
-from jitgrad.ops.library.sizes import (axis, joined, maximum, product, require, require_equal, same_shape, same_size,
-                                       size_of, text)
+from jitgrad.ops.library.sizes import (axis, joined, maximum, minimum, product, require, require_equal, same_shape,
+                                       same_size, size_of, text)
 
 __library__ = True
 
@@ -42,7 +43,7 @@ def gather(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], *, spar
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
     x, i = _at_least_vector(input), _at_least_vector(index)
     taken = apply("gather", x, checked_indices(i, x.shape[a], a, negative=False, error=RuntimeError), axis=a)
-    return apply("reshape", taken, shape=()) if index.ndim == 0 else taken
+    return own(apply("reshape", taken, shape=())) if index.ndim == 0 else taken
 
 
 def _repeated(value: Any, like: Any, shape: tuple[Any, ...]) -> Any:
@@ -55,11 +56,16 @@ def _repeated(value: Any, like: Any, shape: tuple[Any, ...]) -> Any:
 
 def _require_fitting(name: str, input: Any, a: int, index: Any, src: Any) -> None:
     """RuntimeError unless src has input's dtype, and the index fits into src and, but along axis a, into input."""
-    for what, x in (("self", input), ("src", src)):
-        if x.ndim != index.ndim:
-            raise RuntimeError(f"Index tensor must have the same number of dimensions as {what} tensor")
     if src.dtype is not input.dtype:
         raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
+    if index.ndim != input.ndim:
+        raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
+    for k, n in enumerate(index.shape if src.ndim < index.ndim else ()):  # torch looks as far as sizes fit
+        m = src.shape[axis(k, src.ndim)]
+        if isinstance(n, int) and isinstance(m, int) and n > m:
+            break
+    if index.ndim != src.ndim:
+        raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
     for k, n in enumerate(index.shape):
         limits = (src.shape[k],) if k == a else (input.shape[k], src.shape[k])
         for m in limits:
@@ -73,15 +79,12 @@ def _scatter(name: str, input: Any, dim: Any, index: Any, src: Any) -> Any:
     a = axis(dim, input.ndim)
     _index(name, index)
     s: Any = src if isinstance(src, AnyTensor) else _repeated(src, input, tuple(index.shape))
-    _require_fitting(name, input, a, index, s)
-    for k, n in enumerate(index.shape):  # src may be larger than index
+    x, i, s = (_at_least_vector(v) for v in (input, index, s))
+    _require_fitting(name, x, a, i, s)
+    for k, n in enumerate(i.shape):  # src may be larger than index
         s = take_slice(s, k, 0, n)
-    if input.ndim == 0:
-        x, i, s = (_at_least_vector(v) for v in (input, index, s))
-        return apply("reshape", apply(name, x, checked_indices(i, 1, 0, negative=False, error=RuntimeError), s, axis=0),
-                     shape=())
-    i = checked_indices(index, input.shape[a], a, negative=False, error=RuntimeError)
-    return apply(name, input, i, s, axis=a)
+    result = apply(name, x, checked_indices(i, x.shape[a], a, negative=False, error=RuntimeError), s, axis=a)
+    return result if input.ndim else own(apply("reshape", result, shape=()))
 
 
 def scatter(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], src: AnyTensor[Tensor] | Number | None = None,
@@ -141,14 +144,18 @@ def scatter_reduce(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor],
 
 
 def take_along_dim(input: AnyTensor[Tensor], indices: AnyTensor[Tensor], dim: int | None = None) -> Tensor:
-    """`gather` with broadcasting, and negative indices; flattened without dim. RuntimeError unless they are int64."""
-    if indices.dtype is not int64:
-        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype.word}")
+    """`gather` with broadcasting, and negative indices; flattened without dim.
+
+    RuntimeError unless they are int64, or int32 without dim.
+    """
     if dim is None:
+        _index("gather", indices)
         count = product(input.shape)
         i = apply("reshape", indices, shape=(product(indices.shape),))
         i = checked_indices(i, count, 0, error=RuntimeError)
         return apply("gather", apply("reshape", input, shape=(count,)), i, axis=0)
+    if indices.dtype is not int64:
+        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype.word}")
     if input.ndim != indices.ndim:
         raise RuntimeError("torch.take_along_dim(): input and indices should have the same number of dimensions, but "
                            f"got {input.ndim} dimensions for input, and {indices.ndim} dimensions for indices")
@@ -197,20 +204,30 @@ def _put_slices(fn: str, input: Any, a: int, index: Any, source: Any, accumulate
     return put if input.ndim else apply("reshape", put, shape=())
 
 
+def require_slices(fn: str, a: int, count: Any, source: Any) -> None:
+    """torch's errors where the source of a function has not so many slices along axis `a`."""
+    if a >= maximum(source.ndim, 1):
+        raise RuntimeError(f"{fn}(): Indexing dim {a} is out of bounds of the source tensor with dim {source.ndim}")
+    n = source.shape[a] if source.ndim else 1
+    require_equal(count, n, lambda: (
+        f"{fn}(): Number of indices ({count}) should be equal to source.size(dim): ({n}), for dim: {a}" if source.ndim
+        else f"Dimension specified as {a} but tensor has no dimensions"), RuntimeError if source.ndim else IndexError)
+
+
 def index_add(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], source: AnyTensor[Tensor], *,
               alpha: Number = 1) -> Tensor:
     """input with alpha times the slices of source added at the index vector, along dim."""
     a, i = axis(dim, input.ndim), _vector("index_add", index)
+    require_slices("index_add_", a, i.shape[0], source)
     if source.ndim != input.ndim:
         raise RuntimeError("source tensor shape must match self tensor shape, excluding the specified dimension. Got "
                            f"self.shape = {text(input.shape)} source.shape = {text(source.shape)}")
-    n, m = (source.shape[a] if source.ndim else 1), i.shape[0]
-    require_equal(n, m, lambda: f"index_add_(): Number of indices ({m}) should be equal to source.size(dim): ({n}), "
-                                f"for dim: {a}")
     for k, (p, q) in enumerate(zip(source.shape, input.shape, strict=False)):
         if k != a:
             require_equal(p, q, lambda: "source tensor shape must match self tensor shape, excluding the specified "
                                         "dimension.")
+    if any(isinstance(n, int) and n == 0 for n in input.shape):  # nothing is looked up
+        i, source = take_slice(i, 0, 0, 0), take_slice(source, a, 0, 0)
     if not isinstance(alpha, int) or alpha != 1:
         source = apply("mul", source, written_operand(alpha, source.dtype))
     return _put_slices("index_add", input, a, i, source, True)
@@ -237,7 +254,7 @@ def index_copy(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], sou
     if source.dtype is not input.dtype:
         raise RuntimeError("index_copy_(): self and source expected to have the same dtype, but got (self) "
                            f"{input.dtype.word} and (source) {source.dtype.word}")
-    if not input.ndim and source.ndim > 1:
+    if (not input.ndim and source.ndim > 1) or (not source.ndim and input.ndim > 1):
         raise RuntimeError("index_copy_(): Source/destination tensor must have same slice shapes.")
     for k, (p, q) in enumerate(zip(source.shape, input.shape, strict=False)):
         if k != a:
@@ -260,11 +277,12 @@ def index_fill(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor],
     size = input.shape[a] if input.ndim else 1
     i = checked_indices(i, size, a)
     if not isinstance(value, AnyTensor) or not input.ndim:
-        return _put_slices("index_fill", input, a, i, written_operand(value, input.dtype), False)
+        i = i if input.ndim else take_slice(i, 0, 0, minimum(i.shape[0], 1))
+        return _put_slices("index_fill", input, a, i, filling(value, input.dtype), False)
     line = create("full", input, value=0, shape=(size,), dtype=bool_)  # of an index given twice the gradient comes once
     line = apply("index_put", line, as_operand(True, bool_), i, axes=(0,), accumulate=False)
     chosen = apply("reshape", line, shape=tuple(size if k == a else 1 for k in range(input.ndim)))
-    return apply("where", chosen, written_operand(value, input.dtype), input)
+    return apply("where", chosen, filling(value, input.dtype), input)
 
 
 def index_put(input: AnyTensor[Tensor], indices: Sequence[AnyTensor[Tensor]], values: AnyTensor[Tensor],

@@ -302,7 +302,8 @@ def as_value(value: Any, like: Any) -> Any:
     if isinstance(value, AnyTensor):
         return converted(value, like.dtype)
     if isinstance(value, OPERAND):
-        return written_operand(value, like.dtype)
+        # half types get numbers by way of float32: what is too large becomes infinite
+        return as_operand(value, like.dtype) if like.dtype.is_half else written_operand(value, like.dtype)
     return backend().from_data(value, like.dtype, like)
 
 

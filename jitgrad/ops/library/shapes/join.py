@@ -37,13 +37,15 @@ def cat(tensors: Sequence[AnyTensor[Tensor]], dim: int = 0) -> Tensor:
     for i, x in enumerate(kept):
         if x.ndim == 0:
             raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
+    a = axis(dim, rank)
+    for x in kept:
         if x.ndim != rank:
             raise RuntimeError(f"Tensors must have same number of dimensions: got {rank} and {x.ndim}")
     skipped = [x for x in xs if kept is not xs and x.requires_grad and not any(x is k for k in kept)]
     if skipped:
-        nothing = [_of_rank(x, kept[0], axis(dim, rank)) for x in skipped]
+        nothing = [_of_rank(x, kept[0], a) for x in skipped]
         kept = [*kept, *nothing]  # for the history
-    return apply("cat", *[cast(x, d) for x in kept], axis=axis(dim, rank))
+    return apply("cat", *[cast(x, d) for x in kept], axis=a)
 
 
 def _of_rank(x: Any, like: Any, a: int) -> Any:

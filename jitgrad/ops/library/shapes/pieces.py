@@ -8,7 +8,7 @@ from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, select_number
 from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, require_tensor, written_operand
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes import shape as _shape
-from jitgrad.ops.library.shapes.shape import chunk, clone, narrow, split, tensor_split
+from jitgrad.ops.library.shapes.shape import chunk, clone, part_of, split, tensor_split
 from jitgrad.ops.library.sizes import (Size, axis, maximum, minimum, require, require_equal, require_slice, same_shape,
                                        size_list, size_of, static_int, text)
 from jitgrad.ops.specs import broadcast_shapes as _broadcast
@@ -68,7 +68,7 @@ def unsafe_split_with_sizes(input: AnyTensor[Tensor], split_sizes: Any, dim: int
 
 def narrow_copy(input: AnyTensor[Tensor], dim: int, start: Any, length: Any) -> Tensor:
     """`narrow` into memory of its own."""
-    return clone(narrow(input, dim, start, length))
+    return clone(part_of(input, dim, start, length))
 
 
 # --- writing a piece -----------------------------------------------------------------------------------------------

@@ -17,8 +17,8 @@ __library__ = True
 
 def flip(input: AnyTensor[Tensor], dims: Sequence[int]) -> Tensor:
     """A copy with the axes in dims reversed."""
-    if isinstance(dims, int):
-        raise TypeError("flip(): argument 'dims' (position 2) must be tuple of ints, not int")
+    if dims is None or isinstance(dims, int):
+        raise TypeError(f"flip(): argument 'dims' (position 2) must be tuple of ints, not {type(dims).__name__}")
     found = axes(tuple(dims), input.ndim) if dims else ()
     return apply("flip", input, axes=found)
 

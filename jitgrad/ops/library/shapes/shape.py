@@ -305,16 +305,23 @@ def narrow(input: AnyTensor[Tensor], dim: int, start: Any, length: Any) -> Tenso
     """`length` elements of axis dim from `start` on. RuntimeError out of range."""
     if input.ndim == 0:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    require(size_of(length) >= 0, RuntimeError, "narrow(): length must be non-negative.")
+    return part_of(input, dim, start, length)
+
+
+def part_of(input: AnyTensor[Tensor], dim: int, start: Any, length: Any) -> Tensor:
+    """`narrow` which looks at the start first: torch's two forms do not agree which of two faults they name."""
+    if input.ndim == 0:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     start, length = size_of(start), size_of(length)
-    require(length >= 0, RuntimeError, "narrow(): length must be non-negative.")
     a = axis(dim, input.ndim)
     n = input.shape[a]
     first = select_number(start < 0, start + n, start)
     for inside in (first >= 0, first <= n):
         require(inside, IndexError, "start out of range (expected to be in range of [-", n, ", ", n, "], but got ",
                 start, ")")
-    require(first + length <= n, RuntimeError, "start (", first, ") + length (", length, ") exceeds dimension size (",
-            n, ").")
+    for inside in (first + length <= n, length >= 0):
+        require(inside, RuntimeError, "start (", first, ") + length (", length, ") exceeds dimension size (", n, ").")
     return _part(input, a, first, length)
 
 

@@ -61,12 +61,6 @@ class _Call:
             raise RuntimeError("non-positive stride is not supported")
         if any(d <= 0 for d in self.dilation):
             raise RuntimeError("non-positive dilation is not supported")
-        if input.dtype is not weight.dtype:
-            if input.dtype is bool_ or transposed:
-                self.require_kernel(input, transposed)
-            a, b = (f"torch.{x.dtype.word}Tensor" for x in (input, weight))
-            raise RuntimeError(f"Input type ({a}) and weight type ({b}) should be the same or input should be a MKLDNN "
-                               "tensor and weight is a dense tensor")
         for size in tuple(weight.shape)[2:]:
             _fixed(size)
         if self.groups > 1 and isinstance(weight.shape[1], int):  # depthwise: `groups` says how many channels there are
@@ -78,6 +72,12 @@ class _Call:
             require(weight.shape[0] % self.groups == 0, RuntimeError, f"Given groups={self.groups}, expected weight to "
                     f"be divisible by {self.groups} at dimension 0, but got weight of size [{text(weight.shape)}] "
                     "instead")
+        if input.dtype is not weight.dtype:
+            if input.dtype is bool_ or transposed or any(n != 1 for n in self.dilation):
+                self.require_kernel(input, transposed)
+            a, b = (f"torch.{x.dtype.word}Tensor" for x in (input, weight))
+            raise RuntimeError(f"Input type ({a}) and weight type ({b}) should be the same or input should be a MKLDNN "
+                               "tensor and weight is a dense tensor")
         self.bias = self._bias(fn, input, weight, bias, transposed)
         self.batched = input.ndim == rank + 2
         if not transposed:

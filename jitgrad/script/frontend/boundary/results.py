@@ -25,7 +25,7 @@ from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import is_dynamic, kind_of, kind_of_class, type_word
 from jitgrad.script.frontend.values.values import (Container, Part, Pool, RunItems, RunPairs, Storage, SymDict,
                                                    SymTensor, SymTuple, is_held)
-from jitgrad.script.graph.ir import Value, attr_symbols
+from jitgrad.script.graph.ir import Value, attr_symbols, map_attr
 
 
 class Results:
@@ -258,8 +258,7 @@ class Results:
         used: set[Symbol] = set()
         path = []
         for op, attrs in value.source[1]:
-            known = {k: context.sizes.canonical(a) if not isinstance(a, tuple) else tuple(
-                context.sizes.canonical(x) if not isinstance(x, tuple) else x for x in a) for k, a in attrs.items()}
+            known = {k: map_attr(a, context.sizes.canonical) for k, a in attrs.items()}
             path.append((op, known))
             for a in known.values():
                 used |= attr_symbols(a)

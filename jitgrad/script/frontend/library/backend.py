@@ -19,8 +19,8 @@ from jitgrad.errors import TypeMismatch, UnsupportedCall
 from jitgrad.ops.backend import Batched
 from jitgrad.ops.batching.backend import ESCAPED, ITEM as NUMBER
 from jitgrad.ops.complex.pairs import makes_pair
-from jitgrad.ops.library.sizes import require_equal, text
-from jitgrad.ops.opdef import OPS, POINTWISE, OpDef, backward_name
+from jitgrad.ops.library.sizes import require, require_equal, text
+from jitgrad.ops.opdef import OPS, POINTWISE, OpDef, backward_name, has_trait
 from jitgrad.ops.types import TensorType
 from jitgrad.random import default_generator
 from jitgrad.script.call import signature as sig
@@ -214,8 +214,11 @@ class SymbolicBackend:
 
     @staticmethod
     def apart(target: SymTensor, operands: Sequence[SymTensor]) -> bool:
-        """Whether none is the target; two views of one tensor are taken to be apart."""
-        return not any(x.storage is target.storage and x.path == target.path for x in operands)
+        """Whether none is the target, or all of its memory; other views of one tensor are taken to be apart."""
+        def steps(x: SymTensor) -> list[Any]:
+            return [step for step in x.path if not has_trait(step[0], "in_order")]
+
+        return not any(x.storage is target.storage and steps(x) == steps(target) for x in operands)
 
     def _is_own(self, target: SymTensor) -> bool:
         """Whether the script made a tensor, and no loop around this place goes on with it."""
@@ -224,13 +227,33 @@ class SymbolicBackend:
             return False
         return not any(b in self.context.bodies_open for b in path[path.index(storage.block) + 1:])
 
-    def reinterpret(self, tensor: SymTensor, to: Any) -> SymTensor:
-        """A script does not look at bytes."""
-        raise UnsupportedCall(f"view({to.name})", self.context.span(), hint="`to(dtype)` converts the numbers")
+    def reinterpret(self, tensor: SymTensor, to: dtype) -> SymTensor:
+        """A view without history; the last axis of numbers of another size must be in order, as layouts say it is."""
+        if tensor.dtype.is_complex or to.is_complex:
+            raise UnsupportedCall(f"view({to.name}) of {tensor.dtype.name}", self.context.span(),
+                                  hint="write `torch.view_as_real` or `torch.view_as_complex`")
+        old, new = tensor.dtype.itemsize, to.itemsize
+        if old != new:
+            about = f"to view {tensor.dtype.word} as {to.word} (different element sizes), but got "
+            if not tensor.ndim:
+                raise RuntimeError(f"self.dim() cannot be 0 {about}0")
+            if not tensor.is_contiguous():
+                raise UnsupportedCall(f"view({to.name}) of numbers of another size that are not in row order",
+                                      self.context.span(), hint="write `.contiguous()` first")
+            if new > old and any(not has_trait(op, "in_order") and op != "view_dtype" for op, _ in tensor.path):
+                raise UnsupportedCall(f"view({to.name}) of a part of a tensor of smaller numbers", self.context.span(),
+                                      hint="write `.clone()` first: where the part begins decides whether there is one")
+            if new > old:
+                ratio, last = new // old, tensor.shape[-1]
+                require(last % ratio == 0, RuntimeError, f"self.size(-1) must be divisible by {ratio} {about}", last)
+        made: SymTensor = self.apply(OPS["view_dtype"], (tensor.detach(),), {"dtype": to})
+        return made
 
-    @staticmethod
-    def require_writable(target: SymTensor) -> None:
-        """Nothing to say yet: `assign` refuses what may not be written."""
+    def require_writable(self, target: SymTensor) -> None:
+        """What `assign` says of leaves."""
+        storage = target.storage
+        if self.context.grad and not target.is_detached and (storage.requires_grad or storage.of_leaf):
+            raise writing.leaf_written(self.context, bool(target.path))
 
     def become(self, target: SymTensor, view: Callable[[], SymTensor]) -> SymTensor:
         """Every name of a tensor of the script has another shape from here on; its views stay what they are."""

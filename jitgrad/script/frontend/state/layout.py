@@ -13,6 +13,8 @@ from jitgrad.classes import dataclass, field
 from jitgrad.dims import Size, Symbol, call, dim, is_not_one, product, substitute, symbols
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.opdef import has_trait
+from jitgrad.ops.specs import other_dtype
+from jitgrad.ops.types import TensorType
 from jitgrad.script.call.sources import APART, BEHIND, REPEATED
 from jitgrad.script.frontend.state import copies
 from jitgrad.script.frontend.state.context import LAYOUT, REFERENCES, Context, Restart
@@ -132,10 +134,16 @@ def shares(context: Context, tensor: Any, shape: Sequence[Size]) -> bool | None:
 
 def strides_of(context: Context, tensor: Any) -> Strides | None:
     """A tensor's strides, in elements; None where they are not known."""
-    shape, strides = tensor.storage.type.dims, _of_storage(context, tensor.storage)
+    type_, strides = tensor.storage.type, _of_storage(context, tensor.storage)
+    shape, d = type_.dims, type_.dtype
     for op, attrs in tensor.path:
         if strides is None:
             return None
+        if op == "view_dtype":
+            shape, d, same = other_dtype(TensorType(d, shape), **attrs).dims, attrs["dtype"], (
+                d.itemsize == attrs["dtype"].itemsize)
+            strides = strides if same else _row_order(shape)  # numbers of another size: only where they were in order
+            continue
         shape, strides = _viewed(context, shape, strides, op, attrs)
     return strides
 

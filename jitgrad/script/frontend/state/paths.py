@@ -80,6 +80,8 @@ def put(context: Context, x: Value, path: Path, value: Value) -> Value:
         return context.one("permute", value, axes=tuple(axes.index(i) for i in range(len(axes))))
     if op in ("squeeze", "unsqueeze"):
         return context.one("unsqueeze" if op == "squeeze" else "squeeze", value, axis=attrs["axis"])
+    if op == "view_dtype":  # every bit is in the view: the way back is one, too
+        return context.one("view_dtype", value, dtype=x.type.dtype)
     if op in ("alias", "detach"):
         return value
     return context.one(f"{op}_scatter", x, value, **attrs)
