@@ -251,9 +251,7 @@ class SymbolicBackend:
 
     def require_writable(self, target: SymTensor) -> None:
         """What `assign` says of leaves."""
-        storage = target.storage
-        if self.context.grad and not target.is_detached and (storage.requires_grad or storage.of_leaf):
-            raise writing.leaf_written(self.context, bool(target.path))
+        writing.require_no_leaf(self.context, target)
 
     def become(self, target: SymTensor, view: Callable[[], SymTensor]) -> SymTensor:
         """Every name of a tensor of the script has another shape from here on; its views stay what they are."""

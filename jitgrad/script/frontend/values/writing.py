@@ -45,9 +45,7 @@ def write(context: Context, tensor: SymTensor, value: Value, lacks: Any = None) 
         cut = any(op == "detach" and attrs is not UNRECORDED for op, attrs in path)
         _require_no_history(context, (value, lacks), (
             current_value(context, held), 1 if cut else versions.lacks(context, context.state, held)))
-    recorded = context.grad and all(op != "detach" for op, _ in path)
-    if recorded and (held.requires_grad or held.of_leaf):
-        raise leaf_written(context, bool(path))
+    recorded = require_no_leaf(context, tensor)
     if context.grad and not recorded and context.has_history(value):
         steps = 1 + max(k for k, (op, _) in enumerate(tensor.path) if op == "detach")
         root = SymTensor(storage, tensor.path[:steps], tensor.type_)
@@ -261,8 +259,13 @@ def renamed(context: Context, tensor: SymTensor, other: SymTensor, views: bool =
     return elsewhere
 
 
-def leaf_written(context: Context, view_of: bool) -> Exception:
-    """torch's refusal of an in-place write to a leaf that asks for a gradient, for the caller to raise."""
-    what = "a view of a leaf" if view_of else "a leaf"
-    text = f"{what} Variable that requires grad is being used in an in-place operation."
-    return raise_now(context, RuntimeError, (text,))
+def require_no_leaf(context: Context, tensor: SymTensor) -> bool:
+    """Whether a write to a tensor is recorded. Raises torch's refusal where that would be a leaf that asks for a
+    gradient."""
+    held, path = tensor.source
+    recorded = context.grad and all(op != "detach" for op, _ in path)
+    if recorded and (held.requires_grad or held.of_leaf):
+        what = "a view of a leaf" if path else "a leaf"
+        text = f"{what} Variable that requires grad is being used in an in-place operation."
+        raise raise_now(context, RuntimeError, (text,))
+    return recorded
