@@ -327,7 +327,7 @@ def in_float32(fn: Callable[..., Any], d: dtype, *operands: Any, **numbers: Any)
 
 def class_word(x: Any) -> str:
     """The name of an object's class in a message; another library's `Tensor` is not ours."""
-    cls = type(x)
+    cls = x.number_type if isinstance(x, SymNumber) else type(x)
     return "Tensor" if isinstance(x, AnyTensor) else f"{cls.__module__}.Tensor" if cls.__name__ == "Tensor" else (
         cls.__name__)
 

@@ -335,3 +335,9 @@ def a_finally_that_raises_on_the_way_out(n: int, flag: bool):
         except ValueError:
             log.append("v")
     return search(), log
+
+
+@nasty(lambda: (torch.ones(2, 2), 0.5), lambda: (torch.ones(2, 2), 2))
+def a_number_where_a_tensor_is_wanted(w, s):
+    """The message has its type."""
+    return torch.matmul(s, w)
