@@ -12,8 +12,8 @@ took: never for somebody to show up. A second caller meanwhile runs its chunks o
 exchanging one word, the job's number above that of the next chunk, so that who comes late takes none of another job.
 Who takes one computes floating-point numbers as the owner does (`modes.py`).
 Who finds nothing to do looks `SPINS` times, then sleeps. Threads are made by the first job that could use them.
-To wake one takes longer than a small job: that is for jobs of work `WORTH`, or of less if with what was done alone just
-before it is as much.
+To wake one takes longer than a small job: that is for jobs of which the others' share is `WORTH`, or less if with what
+was done alone just before it is as much.
 
 Where other processes need the processors, a thread may lose its own in the middle of a chunk, and the owner waits for
 it. So after a job whose owner waited for longer than chunks take, it does the next one alone, after another such job
@@ -34,9 +34,9 @@ SPINS = 2000
 GRAIN = 1 << 19
 #: a wait is long from so many times what a chunk takes on, and so many nanoseconds
 LONG, WAIT = 4, 150_000
-#: work that is worth waking others, some 0.3 ms: they come 0.04 ms later, and find what they need in another core's
-#: caches (`benchmarks.peers`: the GRU); and nanoseconds between jobs whose work adds up
-WORTH, PAUSE = 10 << 20, 40_000
+#: work that others must do for it to be worth waking them, some 0.15 ms: they come 0.04 ms later, and find what they
+#: need in another core's caches (`benchmarks.peers`: the GRU); and nanoseconds between jobs whose work adds up
+WORTH, PAUSE = 5 << 20, 40_000
 #: jobs that an owner does alone at most, after long waits
 ALONE = 64
 #: work from which a kernel is cut
@@ -163,7 +163,8 @@ def jg_parallel(f: Native, function: V, context: V, count: V, length: V, work: V
         _set(f, EPOCH, job)
         begun = _now(f)
         total = (begun - _get(f, ENDED) < PAUSE).where(work + _get(f, ALONE_FOR), work)
-        with f.when((_get(f, SLEEPERS) > 0) & (total > WORTH)):
+        wanted = _get(f, WANTED)
+        with f.when((_get(f, SLEEPERS) > 0) & (total * (wanted - 1) > wanted * WORTH)):
             _wake(f, WORKERS, chunks - 1)
         mine = f.call("jg_work", "i64", 1, job)
         ended = _now(f)
