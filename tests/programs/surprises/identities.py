@@ -138,7 +138,7 @@ def a_reshape_that_is_a_view_and_one_that_copies(x):
 def rows_of_a_matrix_in_a_loop_are_views(x):
     y = x.clone()
     for row in y:
-        row /= row.abs().sum()
+        row /= row.detach().abs().sum()
     return y
 
 
