@@ -4,11 +4,15 @@ by Python, called back.
 
 import inspect
 import logging
+import random
 import sys
+import time
 import types
 import typing
 import warnings
 from typing import Any
+
+import numpy as np
 
 from jitgrad.device import device
 from jitgrad.dims import Size, Symbol, dim
@@ -290,3 +294,33 @@ def _logged(level: int | None) -> Handler:
 HANDLERS.update({getattr(logging.Logger, name): _logged(level) for name, level in (
     ("debug", logging.DEBUG), ("info", logging.INFO), ("warning", logging.WARNING), ("warn", logging.WARNING),
     ("error", logging.ERROR), ("critical", logging.CRITICAL), ("log", None))})
+
+
+# --- numbers that Python alone has: its clocks and random numbers, NumPy's too ---------------------------------------
+
+_CLOCKS = ("time", "monotonic", "perf_counter", "process_time")
+#: what is asked for each time, by the type of the answer
+_ASKED: dict[Any, tuple[Any, ...]] = {
+    float: (*(getattr(time, name) for name in _CLOCKS), *(getattr(random.Random, name) for name in (
+        "random", "uniform", "gauss", "normalvariate", "expovariate", "betavariate", "triangular"))),
+    int: (*(getattr(time, f"{name}_ns") for name in _CLOCKS), random.Random.randint, random.Random.randrange,
+          random.Random.getrandbits),
+    None: (random.Random.seed, np.random.seed)}
+#: NumPy's that give a number: the type, and how many arguments say which; more, or a size, make an array
+_DRAWN: dict[Any, tuple[type, int]] = {
+    np.random.rand: (float, 0), np.random.randn: (float, 0), np.random.random: (float, 0),
+    np.random.random_sample: (float, 0), np.random.uniform: (float, 2), np.random.normal: (float, 2),
+    np.random.randint: (int, 2)}
+
+
+def _answered(function: Any, kind: Any, most: int | None = None) -> Handler:
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        if most is not None and (len(args) > most or not kwargs.keys() <= {"low", "high", "loc", "scale"}):
+            raise UnsupportedCall(f"an array of `numpy.random.{function.__name__}`", context.span(),
+                                  hint="draw one number, or a tensor: `torch.rand(...)`")
+        return marked(context, function, Mark("ignore", kind), args, kwargs)
+    return handler
+
+
+HANDLERS.update({function: _answered(function, kind) for kind, functions in _ASKED.items() for function in functions})
+HANDLERS.update({function: _answered(function, *what) for function, what in _DRAWN.items()})

@@ -19,7 +19,7 @@ from jitgrad.script.frontend.source.syntax import check_source
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.state.frames import Frame
-from jitgrad.script.frontend.state.handlers import Args
+from jitgrad.script.frontend.state.handlers import Args, handler_of
 from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values import heap
@@ -175,6 +175,9 @@ class BuiltinKind(ObjectKind):
 
     def call(self, context: Context, obj: Any, args: Args, kwargs: dict[str, Any]) -> Any:
         owner = getattr(obj, "__self__", None)
+        handler = handler_of(getattr(type(owner), obj.__name__, None))
+        if handler is not None:
+            return handler(context, (owner, *args), kwargs)
         if isinstance(owner, set) and not hasattr(frozenset, obj.__name__):
             contents.set_changes(context)
         if any(is_dynamic(a) for a in (*args, *kwargs.values())):
