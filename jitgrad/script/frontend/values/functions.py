@@ -175,7 +175,7 @@ class BuiltinKind(ObjectKind):
 
     def call(self, context: Context, obj: Any, args: Args, kwargs: dict[str, Any]) -> Any:
         owner = getattr(obj, "__self__", None)
-        handler = handler_of(getattr(type(owner), obj.__name__, None))
+        handler = None if _pure(obj) else handler_of(getattr(type(owner), obj.__name__, None))
         if handler is not None:
             return handler(context, (owner, *args), kwargs)
         if isinstance(owner, set) and not hasattr(frozenset, obj.__name__):
