@@ -316,7 +316,7 @@ JG_DEVICE i64 jg_ipow(i64 base, i64 exponent) {
     }
     return (i64)result;
 }
-template <class T, class S> JG_DEVICE T jg_bits(S x) {
+template <class T, class S> JG_DEVICE T jg_bits_as(S x) {
     static_assert(sizeof(T) == sizeof(S), "as large");
     T y;
     memcpy(&y, &x, sizeof(T));

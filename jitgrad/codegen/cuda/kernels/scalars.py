@@ -156,7 +156,7 @@ EXPRESSIONS: Mapping[str, Row] = {
     "bitwise_right_shift": lambda xs, s, d, a: f"jg_shr({xs[0]}, {xs[1]})",
     "cast": lambda xs, s, d, a: convert(xs[0], s, d), "contiguous": lambda xs, s, d, a: xs[0],
     "bitcast": lambda xs, s, d, a: (f"({xs[0]} != 0)" if d.name == "bool" else
-                                    widen(f"jg_bits<{STORED[d.name]}>({narrow(xs[0], s)})", d)),
+                                    widen(f"jg_bits_as<{STORED[d.name]}>({narrow(xs[0], s)})", d)),
     "erf": lambda xs, s, d, a: f"jg_erf({xs[0]})",
     "digamma": _in_double("jg_digamma"), "sqrt": _math("sqrt"),
     "polygamma": lambda xs, s, d, a: f"({COMPUTED[d.name]})jg_polygamma({int(a)}, (double){xs[0]})",
