@@ -314,3 +314,36 @@ def an_item_of_one_of_two_lists_grows(n: int):
         xs = ys
     xs[-1].append(1)
     return xs, ys
+
+
+@nasty(*[lambda n=n: (torch.tensor([2.0, 3.0], requires_grad=True), n) for n in (0, 1, 3)])
+def matrices_of_rows_that_grew(x, n: int):
+    """`tensor` of lists of which only the run knows the length, in a list and in a tuple."""
+    row = [1.0]
+    for _ in range(n):
+        row.append(x[0].item())
+    return torch.tensor([row, [v + 1 for v in row]]) * x[0], torch.tensor((row, row), dtype=torch.int64)
+
+
+@nasty(*[lambda n=n: (n,) for n in (0, 1, 3)])
+def rows_of_two_lengths(n: int):
+    """Which lengths they have is part of the message."""
+    row = [1]
+    for k in range(n):
+        row.append(k)
+    return torch.tensor([row, [1, 2]])
+
+
+@nasty(lambda: (torch.tensor([2.0, 0.5]),), lambda: (torch.tensor([1.0, -0.5]),))
+def a_beam_of_sequences(x):
+    """Of each sequence the likeliest ends, of all these the best two."""
+    beams = [([int(x[0])], 0.0)]
+    for _ in range(3):
+        found = []
+        for sequence, score in beams:
+            scores = torch.tensor([sequence]).float().mean() * x[1] * torch.arange(3.0)
+            values, places = scores.log_softmax(-1).topk(2)
+            for v, k in zip(values.tolist(), places.tolist()):  # noqa: B905
+                found.append(([*sequence, k], score + v))
+        beams = sorted(found, key=lambda b: -b[1])[:2]
+    return [sequence for sequence, _ in beams]

@@ -319,9 +319,16 @@ def with_every(items: Any, index: slice, values: Any) -> Any:
 
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
            pin_memory: bool = False) -> Any:
-    """Numbers as a vector."""
+    """Numbers as a vector, rows of them as a matrix."""
     if len(data) == 0:
         raise RuntimeError("tensor() of an empty list: a script must know its dtype; use `torch.zeros(0, dtype=...)`")
+    if isinstance(data[0], (list, tuple)):
+        rows = [creation.tensor(row, dtype=dtype, device=device) for row in data]
+        for row in rows:
+            if len(row) != len(rows[0]):
+                raise ValueError(f"expected sequence of length {len(rows[0])} at dim 1 (got {len(row)})")
+        out = join.stack(rows)
+        return out.requires_grad_() if requires_grad else out
     out = creation.tensor(data[0], dtype=dtype, device=device).new_zeros(len(data))
     for k in range(len(data)):
         out[k] = data[k]

@@ -45,6 +45,13 @@ def run_items(context: Context, value: Any) -> RunItems | None:
     return found if isinstance(found, RunItems) else None
 
 
+def in_it(context: Context, value: Any) -> bool:
+    """Whether a list of known length, or a tuple, has a list of run-time length in it."""
+    items = content(context, value) if isinstance(value, SymList) else value
+    return isinstance(items, (list, tuple)) and any(
+        run_items(context, v) is not None or in_it(context, v) for v in items)
+
+
 def not_static(context: Context) -> NotStatic:
     """The refusal of a use that needs the length."""
     return NotStatic("the length of this list is known only at run time", context.span(),

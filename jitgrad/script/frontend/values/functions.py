@@ -200,8 +200,9 @@ def _pure(fn: Any) -> bool:
 
 def library(context: Context, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A function of the library, on symbolic tensors and numbers."""
-    if any(run_lists.run_items(context, a) is not None for a in (*args, *kwargs.values())):
-        special = list_methods.FUNCTIONS.get(fn)
+    special = list_methods.FUNCTIONS.get(fn)
+    if any(run_lists.run_items(context, a) is not None or (special and run_lists.in_it(context, a))
+           for a in (*args, *kwargs.values())):
         if special is None:
             raise run_lists.not_static(context)
         return call(context, special, *args, **kwargs)
