@@ -22,11 +22,11 @@ from jitgrad.ops.complex.pairs import makes_pair
 from jitgrad.ops.library.sizes import require, require_equal, text
 from jitgrad.ops.opdef import OPS, POINTWISE, OpDef, backward_name, has_trait
 from jitgrad.ops.types import TensorType
-from jitgrad.random import default_generator
+from jitgrad.random import Generator, default_generator
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.batches import complex
 from jitgrad.script.frontend.batches.complex import SymComplex, complex_of
-from jitgrad.script.frontend.boundary import placement
+from jitgrad.script.frontend.boundary import placement, streams
 from jitgrad.script.frontend.gradients import tape
 from jitgrad.script.frontend.state import copies, layout, versions
 from jitgrad.script.frontend.state.context import NUMBERS, RANDOM, Context, Restart
@@ -336,40 +336,32 @@ class SymbolicBackend:
 
     def draw(self, kind: str, shape: tuple[Any, ...], d: dtype, where: Any, generator: Any = None,
              **params: Any) -> Any:
-        if generator is not None and generator is not default_generator:
-            raise UnsupportedCall("a random function with a `generator` of its own inside a script",
-                                  self.context.span(),
-                                  hint="draw outside the script and pass the tensor, or call `manual_seed` in it")
+        generator = default_generator if generator is None else generator
         sizes = tuple(self.attribute(s) for s in shape)
         if kind == "uniform":
-            made = self._words("random.uniform", sizes, d, 2 if d.name == "float64" else 1)
+            made = self._words(generator, "random.uniform", sizes, d, 2 if d.name == "float64" else 1)
             return placement.put(self.context, made, where)
         if kind == "bits":
-            return placement.put(self.context, self._words("random.bits", sizes, None, 1), where)
+            return placement.put(self.context, self._words(generator, "random.bits", sizes, None, 1), where)
         from jitgrad.ops.library import random
 
-        return random.compose(kind, shape, d, where, **params)
+        return random.compose(kind, shape, d, where, generator, **params)
 
-    def _words(self, op: str, shape: tuple[Size, ...], d: dtype | None, per_element: int) -> SymTensor:
+    def _words(self, generator: Generator, op: str, shape: tuple[Size, ...], d: dtype | None, per_element: int,
+               ) -> SymTensor:
         """Draw from the stream, which advances by a block for every four words."""
         context = self.context
         self.checker.made(shape, ())
         if context.called_back and RANDOM not in context.decisions:
             raise Restart(RANDOM, "ignored functions may draw random numbers between those of the script")
-        inputs = context.inputs
-        seed = context.state.values.get(("rng", "seed"))
-        if seed is None:
-            seed = inputs.random_state("seed")
-        offset = context.state.values.get(("rng",))
-        if offset is None:
-            offset = inputs.random_state("offset")
+        seed, offset = (streams.read(context, generator, part) for part in ("key", "offset"))
         attrs = {"shape": shape} if d is None else {"shape": shape, "dtype": d}
         value = context.one(op, seed.value, offset.value, **attrs)
         words = dims.product(shape) * per_element
         blocks = dims.floordiv(words + 3, 4)
         count = numbers.value_of(context, size_number(blocks))
         after = numbers.wrap(context, context.one("num.add", offset.value, count))
-        inputs.write_random_state("offset", after)
+        streams.write(context, generator, "offset", after)
         return heap.new_tensor(context, value)
 
     # --- checks ----------------------------------------------------------------------------------------------------

@@ -13,14 +13,19 @@ from jitgrad.eager.tensor import Tensor
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops import autocast
 from jitgrad.ops.library import creation
+from jitgrad.script.call import signature as sig
+from jitgrad.script.frontend.boundary import streams
 from jitgrad.script.frontend.gradients import backward, customs
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, by_parameters, handles, refused
+from jitgrad.script.frontend.state.handlers import (CONSTRUCTORS, HANDLERS, Args, Handler, by_parameters, handles,
+                                                    refused)
+from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates import unions
-from jitgrad.script.frontend.values import functions, numbers
-from jitgrad.script.frontend.values.protocol import call
-from jitgrad.script.frontend.values.values import Number, SymTensor
+from jitgrad.script.frontend.values import functions
+from jitgrad.script.frontend.values.objects import ObjectKind
+from jitgrad.script.frontend.values.protocol import call, register
+from jitgrad.script.frontend.values.values import SymTensor
 from jitgrad.script.graph.marks import is_scripting, refuse
 from jitgrad.utils.checkpoint import checkpoint
 
@@ -122,12 +127,40 @@ HANDLERS[Tensor] = _made_of(creation.made_of)
 def _manual_seed(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     """`manual_seed(seed)`: the generator's state is the script's own until it leaves."""
     (given,) = (*args, *kwargs.values())
-    seed = call(context, int, given)
-    if not isinstance(seed, Number):
-        seed = numbers.wrap(context, context.constant(random.Generator(seed).key))
-    context.inputs.write_random_state("seed", seed)
-    context.inputs.write_random_state("offset", numbers.wrap(context, context.constant(0)))
-    return random.default_generator
+    return streams.seeded(context, random.default_generator, call(context, int, given))
+
+
+@handles(random.Generator.manual_seed)
+def _manual_seed_of(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    generator, given = (*args, *kwargs.values())
+    return streams.seeded(context, generator, call(context, int, given))
+
+
+@handles(random.Generator.initial_seed)
+def _initial_seed(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return streams.read(context, args[0], "key")
+
+
+HANDLERS.update({getattr(random.Generator, name): refused(f"Generator.{name}", "call it outside the script")
+                 for name in ("seed", "get_state", "set_state", "clone_state")})
+
+
+def _generator(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> random.Generator:
+    return streams.made(context, effects.guarded(context, lambda: cls(*args, **kwargs)))
+
+
+CONSTRUCTORS[random.Generator] = _generator
+
+
+@register(random.Generator)
+class GeneratorKind(ObjectKind):
+    """A generator of random numbers."""
+
+    def result(self, results: Leaving, obj: random.Generator) -> sig.Result:
+        if results.context.inputs.source(obj) is None and obj is not random.default_generator:
+            raise UnsupportedCall("a generator that the script made as its result", results.context.span(),
+                                  hint="make it outside and pass it")
+        return super().result(results, obj)
 
 
 @handles(refuse)
