@@ -145,9 +145,11 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     _classes.require_classes(target)
     _classes.require_floats("nll_loss_out_frame", input)
     _classes.require_class_weights(weight, input)
-    weight = None if weight is None else _widen(weight)
-    if weight is not None and weight.dtype is not input.dtype:
-        raise RuntimeError(f"expected scalar type {input.dtype.word} but found {weight.dtype.word}")
+    if weight is not None:
+        widened: Tensor = _widen(weight)
+        if widened.dtype is not input.dtype:
+            raise RuntimeError(f"expected scalar type {input.dtype.word} but found {weight.dtype.word}")
+        weight = widened
     if _classes.all_count(input, target, ignore_index):
         picked = -_classes.pick(input, target, known=True)
         if weight is None:
