@@ -64,7 +64,8 @@ def construct(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -
     if hasattr(cls, "_parameters") or any(c.__name__ == "Module" for c in cls.__mro__):
         raise UnsupportedCall(f"making a module (`{cls.__name__}`) inside a script", context.span(),
                               hint="make modules outside the script")
-    if any(is_dynamic(a) or isinstance(a, Iterable) for a in (*args, *kwargs.values())) or not cls.__module__.startswith(("jitgrad", "builtins")):
+    if any(is_dynamic(a) or isinstance(a, Iterable) for a in (*args, *kwargs.values())) or (
+            not cls.__module__.startswith(("jitgrad", "builtins"))):
         raise UnsupportedCall(f"making a `{cls.__name__}` inside a script", context.span(),
                               hint="make the object outside and pass it, or keep it in a closure")
     return guarded(context, lambda: cls(*args, **kwargs))
