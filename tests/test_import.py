@@ -64,6 +64,14 @@ def test_import_loads_no_compiler() -> None:
         assert name not in loaded, name
 
 
+def test_a_first_script_loads_nothing_that_few_need() -> None:
+    assert run("""
+import sys, jitgrad
+jitgrad.script(lambda x: x * 2)(jitgrad.ones(2))
+print([name for name in ("logging", "numpy.random") if name in sys.modules])
+""") == "[]\n"
+
+
 def test_random_numbers_are_our_own() -> None:
     """NumPy's take a tenth of the time in which all of eager is imported."""
     assert "numpy.random" not in run("import sys, jitgrad; jitgrad.randn(2); print(' '.join(sys.modules))").split()

@@ -24,9 +24,10 @@ from jitgrad.script.frontend.boundary.results import Results
 from jitgrad.script.frontend.containers import deques, mappings, ordered_lists, sequences, texts
 from jitgrad.script.frontend.evaluate import attempts, expressions, merge, raised, statements
 from jitgrad.script.frontend.gradients import carried_leaves, carried_losses, record, requires_grad, tape
-from jitgrad.script.frontend.library import (addresses, builtins, callbacks, complexes, copying, dictionaries,
-                                             iterators, jitgrad_functions, numpylib, sets, stdlib)
+from jitgrad.script.frontend.library import (addresses, builtins, complexes, copying, dictionaries, iterators,
+                                             jitgrad_functions, numpylib, sets, stdlib)
 from jitgrad.script.frontend.library.backend import SymbolicBackend
+from jitgrad.script.frontend.library.outside import callbacks
 from jitgrad.script.frontend.source.annotations import check as check_annotations
 from jitgrad.script.frontend.source.source import source_of
 from jitgrad.script.frontend.state import dispatch, effects, pooling, unrolling, versions
@@ -46,10 +47,13 @@ REGISTERED = (deques, mappings, ordered_lists, sequences, texts, addresses, buil
               instances, numeric, raised, tensors, unions)
 
 _FUNCTIONALS = "jitgrad.script.frontend.library.functionals"
+_OUTSIDE = "jitgrad.script.frontend.library.outside"
 LATE.update({
     "jitgrad.func": lambda: (import_module(f"{_FUNCTIONALS}.transforms"), import_module(f"{_FUNCTIONALS}.mapping")),
     "jitgrad.autograd.functional": lambda: import_module(f"{_FUNCTIONALS}.transforms"),
-    "jitgrad.nn": lambda: import_module("jitgrad.script.frontend.library.modules")})
+    "jitgrad.nn": lambda: import_module("jitgrad.script.frontend.library.modules"),
+    "logging": lambda: import_module(f"{_OUTSIDE}.logs"),
+    **dict.fromkeys(("random", "numpy.random"), lambda: import_module(f"{_OUTSIDE}.draws"))})
 
 dispatch.evaluate.fill(expressions.evaluate)
 dispatch.run_block.fill(statements.run_block)

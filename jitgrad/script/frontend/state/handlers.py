@@ -7,7 +7,7 @@ need to know the evaluation.
 import functools
 import inspect
 from collections.abc import Callable
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
@@ -19,6 +19,8 @@ Handler = Callable[[Context, Args, dict[str, Any]], Any]
 HANDLERS: dict[Any, Handler] = {}
 #: a package of functions -> what imports their handlers, once a script calls the first of them: few need any of these
 LATE: dict[str, Callable[[], object]] = {}
+_OF_MODULES = (FunctionType, MethodType, BuiltinFunctionType)
+_SEEN: set[str] = set()  # modules of functions that were called
 #: a class -> how it and its subclasses are called, which the handler is given before the arguments
 CONSTRUCTORS: dict[type, Callable[[Context, type, Args, dict[str, Any]], Any]] = {}
 
@@ -74,10 +76,12 @@ def check_arguments(context: Context, fn: Any, args: Args, kwargs: dict[str, Any
 
 def handler_of(fn: Any) -> Handler | None:
     """The handler of a function, if it has one."""
-    if LATE and isinstance(fn, FunctionType):
-        module = f"{fn.__module__}."
-        for package in [p for p in LATE if module.startswith(f"{p}.")]:
-            LATE.pop(package)()
+    if LATE and isinstance(fn, _OF_MODULES):
+        module = fn.__module__ or type(getattr(fn, "__self__", None)).__module__
+        if module not in _SEEN:
+            _SEEN.add(module)
+            for package in [p for p in LATE if f"{module}.".startswith(f"{p}.")]:
+                LATE.pop(package)()
     try:
         return HANDLERS.get(fn)
     except TypeError:  # it has no hash

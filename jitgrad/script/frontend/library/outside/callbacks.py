@@ -1,18 +1,14 @@
-"""Calls of marked functions: `@ignore` becomes a `callback` node, `@unused` a raise. Warnings and log records are made
-by Python, called back.
+"""Calls of marked functions: `@ignore` becomes a `callback` node, `@unused` a raise. Python is called back for warnings
+and its clocks, too.
 """
 
 import inspect
-import logging
-import random
 import sys
 import time
 import types
 import typing
 import warnings
 from typing import Any
-
-import numpy as np
 
 from jitgrad.device import device
 from jitgrad.dims import Size, Symbol, dim
@@ -42,8 +38,8 @@ _TYPES: dict[type, Type] = {bool: BOOL, int: INT, float: FLOAT}
 _RETURNS = "say what it returns: `@jitgrad.ignore(returns=lambda ...: a tensor like it)`"
 
 
-def marked(context: Context, fn: types.FunctionType, mark: Mark, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The call of a function with a mark, other than `export`."""
+def marked(context: Context, fn: Any, mark: Mark, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The call of a function with a mark, other than `export`; of one of Python's as if it had that."""
     if mark.kind == "unused":
         raise effects.raise_now(context, RuntimeError, (
             f"`{fn.__qualname__}` is marked `@jit.unused`: a script cannot call it",))
@@ -100,7 +96,7 @@ class _Arguments(Results):
 class _Emission:
     """One call of an ignored function."""
 
-    def __init__(self, context: Context, fn: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]):
+    def __init__(self, context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]):
         self.context, self.fn, self.args, self.kwargs = context, fn, args, kwargs
         self.name = fn.__qualname__
         self.types: list[Type] = []
@@ -239,7 +235,7 @@ def _return_annotation(fn: types.FunctionType) -> Any:
     return annotation
 
 
-# --- what Python says to people --------------------------------------------------------------------------------------
+# --- what Python is asked for and told by its own functions -----------------------------------------------------------
 
 
 def warn_at(message: str, category: type[Warning], file: str, line: int, module: str) -> None:
@@ -248,15 +244,9 @@ def warn_at(message: str, category: type[Warning], file: str, line: int, module:
     warnings.warn_explicit(message, category, file, line, module, registry)
 
 
-def log_at(logger: logging.Logger, level: int, file: str, line: int, function: str, message: object,
-           *args: Any) -> None:
-    """The record of `logger.log(level, message, *args)` in a function."""
-    if logger.isEnabledFor(level):
-        logger.handle(logger.makeRecord(logger.name, level, file, line, message, args, None, function))
-
-
-def _said(context: Context, function: Any, *args: Any) -> None:
-    marked(context, function, Mark("ignore", None), args, {})
+def asked(function: Any, kind: Any) -> Handler:
+    """The handler of a function of Python's that gives a number of that kind, or None."""
+    return lambda context, args, kwargs: marked(context, function, Mark("ignore", kind), args, kwargs)
 
 
 @handles(warnings.warn)
@@ -273,54 +263,10 @@ def _warn(context: Context, args: Args, kwargs: dict[str, Any]) -> None:
     assert span is not None
     for _ in range(1, static(context, given.get("stacklevel", 1), "the `stacklevel`")):
         span = span.caller or span
-    _said(context, warn_at, message, category or UserWarning, span.file, span.line, frame.function.__module__)
+    marked(context, warn_at, Mark("ignore", None),
+           (message, category or UserWarning, span.file, span.line, frame.function.__module__), {})
 
 
-def _logged(level: int | None) -> Handler:
-    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> None:
-        logger, *rest = args
-        rest = [*rest, *([kwargs.pop("msg")] if "msg" in kwargs else [])]
-        if kwargs:
-            raise UnsupportedCall(f"a log record with `{next(iter(kwargs))}`", context.span(),
-                                  hint="give the message and its arguments alone")
-        span = context.span()
-        assert span is not None
-        if level is None:
-            at, *rest = rest
-        _said(context, log_at, logger, at if level is None else level, span.file, span.line, span.function, *rest)
-    return handler
-
-
-HANDLERS.update({getattr(logging.Logger, name): _logged(level) for name, level in (
-    ("debug", logging.DEBUG), ("info", logging.INFO), ("warning", logging.WARNING), ("warn", logging.WARNING),
-    ("error", logging.ERROR), ("critical", logging.CRITICAL), ("log", None))})
-
-
-# --- numbers that Python alone has: its clocks and random numbers, NumPy's too ---------------------------------------
-
-_CLOCKS = ("time", "monotonic", "perf_counter", "process_time")
-#: what is asked for each time, by the type of the answer
-_ASKED: dict[Any, tuple[Any, ...]] = {
-    float: (*(getattr(time, name) for name in _CLOCKS), *(getattr(random.Random, name) for name in (
-        "random", "uniform", "gauss", "normalvariate", "expovariate", "betavariate", "triangular"))),
-    int: (*(getattr(time, f"{name}_ns") for name in _CLOCKS), random.Random.randint, random.Random.randrange,
-          random.Random.getrandbits),
-    None: (random.Random.seed, np.random.seed)}
-#: NumPy's that give a number: the type, and how many arguments say which; more, or a size, make an array
-_DRAWN: dict[Any, tuple[type, int]] = {
-    np.random.rand: (float, 0), np.random.randn: (float, 0), np.random.random: (float, 0),
-    np.random.random_sample: (float, 0), np.random.uniform: (float, 2), np.random.normal: (float, 2),
-    np.random.randint: (int, 2)}
-
-
-def _answered(function: Any, kind: Any, most: int | None = None) -> Handler:
-    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        if most is not None and (len(args) > most or not kwargs.keys() <= {"low", "high", "loc", "scale"}):
-            raise UnsupportedCall(f"an array of `numpy.random.{function.__name__}`", context.span(),
-                                  hint="draw one number, or a tensor: `torch.rand(...)`")
-        return marked(context, function, Mark("ignore", kind), args, kwargs)
-    return handler
-
-
-HANDLERS.update({function: _answered(function, kind) for kind, functions in _ASKED.items() for function in functions})
-HANDLERS.update({function: _answered(function, *what) for function, what in _DRAWN.items()})
+for _name in ("time", "monotonic", "perf_counter", "process_time"):
+    HANDLERS[getattr(time, _name)] = asked(getattr(time, _name), float)
+    HANDLERS[getattr(time, f"{_name}_ns")] = asked(getattr(time, f"{_name}_ns"), int)
