@@ -20,6 +20,11 @@ def expand(B: Operands, x: Any, *, shape: tuple[Any, ...]) -> Any:
     return B.F.expand(lifted(B.F, x, len(shape) + 1), shape=(B.size, *shape))
 
 
+def view_dtype(B: Operands, x: Any, *, dtype: Any) -> Any:
+    """Of numbers of another size the last axis must lie in order, whichever the batch's is."""
+    return B.F.view_dtype(x if x.dtype.itemsize == dtype.itemsize else B.F.contiguous(x), dtype=dtype)
+
+
 def sum_to(B: Operands, x: Any, *, shape: tuple[Any, ...]) -> Any:
     ones = (1,) * (B.rank(0) - len(shape))
     return B.F.reshape(B.F.sum_to(x, shape=(B.size, *ones, *shape)), shape=(B.size, *shape))

@@ -123,7 +123,8 @@ def _other_dtype(F: Any, x: Any, dtype: Any) -> Any:
 
 
 _view("view_dtype", "The same bytes as numbers of another dtype, without history.", compose=_other_dtype,
-      impl=lambda xp, x, dtype: x.view(dtype.np), spec=specs.other_dtype, vjp=NONDIFF, traits={"converts", "view"},
+      impl=lambda xp, x, dtype: x.view(dtype.np), spec=specs.other_dtype, vjp=NONDIFF, batch=batching.view_dtype,
+      traits={"converts", "view"},
       samples=_samples(((2, 8), {"dtype": dtypes.int64}), ((8,), {"dtype": dtypes.uint8}),
                        ((0, 8), {"dtype": dtypes.float32})))
 
