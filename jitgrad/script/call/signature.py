@@ -77,7 +77,7 @@ class RngState(HashedOnce):
 
     @property
     def attribute(self) -> str:
-        """Where the generator has it as a signed number."""
+        """Where a generator has it as a signed number."""
         return "key" if self.part == "seed" else self.part
 
 

@@ -354,7 +354,7 @@ class SymbolicBackend:
         self.checker.made(shape, ())
         if context.called_back and RANDOM not in context.decisions:
             raise Restart(RANDOM, "ignored functions may draw random numbers between those of the script")
-        seed, offset = (streams.read(context, generator, part) for part in ("key", "offset"))
+        seed, offset = (streams.read(context, generator, part) for part in ("seed", "offset"))
         attrs = {"shape": shape} if d is None else {"shape": shape, "dtype": d}
         value = context.one(op, seed.value, offset.value, **attrs)
         words = dims.product(shape) * per_element

@@ -138,7 +138,7 @@ def _manual_seed_of(context: Context, args: Args, kwargs: dict[str, Any]) -> Any
 
 @handles(random.Generator.initial_seed)
 def _initial_seed(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return streams.read(context, args[0], "key")
+    return streams.initial_seed(context, args[0])
 
 
 HANDLERS.update({getattr(random.Generator, name): refused(f"Generator.{name}", "call it outside the script")

@@ -1,5 +1,6 @@
 """Generators of random numbers in scripts: given, captured, made there; their streams go on as they do eagerly."""
 
+import functools
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 import jitgrad as torch
 
 SHARED = torch.Generator()
+HIDDEN = functools.partial(torch.rand, generator=torch.Generator())
 
 
 def drawn(x: Any, n: int, g: Any) -> Any:
@@ -94,7 +96,26 @@ def test_what_scripts_do_not_do_with_generators() -> None:
     def state(x: Any) -> Any:
         return SHARED.get_state()
 
+    def unreachable(x: Any) -> Any:
+        return x + HIDDEN(2)
+
     for function, reason in ((result, "a generator that the script made as its result"),
-                             (state, "Generator.get_state")):
+                             (state, "Generator.get_state"),
+                             (unreachable, "a generator that the script cannot reach again")):
         with pytest.raises(torch.errors.UnsupportedCall, match=reason):
             torch.script(function)(torch.ones(2))
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+def test_initial_seeds_are_exact_or_raise(interpret: bool) -> None:
+    """Eagerly a negative seed is that plus 2 ** 64, which a script's ints do not hold."""
+    def seeds(n: int, g: Any) -> Any:
+        torch.manual_seed(n + 1)
+        return torch.initial_seed(), g.initial_seed(), torch.Generator().manual_seed(n).initial_seed()
+
+    script = torch.script(seeds)
+    with torch.config.override(interpret=interpret):
+        assert script(5, torch.Generator().manual_seed(7)) == seeds(5, torch.Generator().manual_seed(7)) == (6, 7, 5)
+        for n, seed in ((5, -7), (-3, 7), (-1, 7)):
+            with pytest.raises(OverflowError, match="too large"):
+                script(n, torch.Generator().manual_seed(seed))
