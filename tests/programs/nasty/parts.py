@@ -35,14 +35,13 @@ def taken_in_two_loops(m, x):
     return total * x.sum(), name, [n for n, _ in parts], next(parts, None)
 
 
-@nasty(*CALLS)
-def two_models_side_by_side(m, x):
-    """A running mean of one's parameters and buffers in the other."""
-    other = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)) if False else m
+@nasty(lambda: (network(), network(), torch.ones(5, 3)), lambda: 2 * (network(),) + (torch.ones(2, 3),))
+def two_models_side_by_side(m, other, x):
+    """A running mean of one's parameters in the other's, which may be the same model."""
     with torch.no_grad():
         for p, q in zip(m.parameters(), other.parameters(), strict=True):
             p.mul_(0.5).add_(q, alpha=0.25)
-    return sum(b.sum() for b in m.buffers()) + x.sum()
+    return sum(b.sum() for b in m.buffers()) + m(x).sum()
 
 
 @nasty(*CALLS)
