@@ -3,7 +3,7 @@
     jg_flush(on)                # for the thread that calls, from now on; 1, or 0 where the machine cannot
     jg_compute_with(jg_modes()) # what a thread says of itself, and another takes over
 
-A processor that meets a subnormal number may take a hundred times as long for it.
+A processor that meets a subnormal number may leave its fast path for it.
 """
 
 from collections.abc import Callable

@@ -9,7 +9,7 @@ def set_flush_denormal(mode: bool, /) -> bool:
     """Let numbers too small for full precision count as zero, eagerly and in compiled functions, or not.
 
     For the thread that calls, and what others compute for it. In float32 these are numbers below 1.2e-38, as moments of
-    an optimizer come to be whose gradients vanish; a processor may take a hundred times as long for one.
+    an optimizer come to be whose gradients vanish, and a processor may leave its fast path for each.
 
     Returns:
         False where the machine cannot.
