@@ -24,10 +24,8 @@ def import_(context: Context, s: ast.Import) -> None:
 
 def import_from(context: Context, s: ast.ImportFrom) -> None:
     """`from a import b`, where `b` may be a module; a relative one is one of the function's package."""
-    frame: Any = context.frame
-    while frame.function is None:
-        frame = frame.outer
-    path = importlib.util.resolve_name("." * s.level + (s.module or ""), frame.function.__globals__.get("__package__"))
+    package = context.frame.real_function.__globals__.get("__package__")
+    path = importlib.util.resolve_name("." * s.level + (s.module or ""), package)
     module = _module(context, path)
     for alias in s.names:
         value = get_attribute(context, module, alias.name) if hasattr(module, alias.name) else _module(

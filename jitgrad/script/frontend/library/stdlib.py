@@ -159,4 +159,3 @@ def _cache(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     if args and isinstance(args[0], Function):
         return call(context, list_methods.cached, args[0])
     return Method("lru_cache", lambda cx, given, named: call(cx, list_methods.cached, *given))
-

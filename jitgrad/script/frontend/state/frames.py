@@ -41,6 +41,14 @@ class Frame:
         self.spans: dict[int, Span] = {}
         self.consumer: Any = None
 
+    @property
+    def real_function(self) -> Callable[..., Any]:
+        """The real Python function that this frame's code stands in."""
+        if self.function is not None:
+            return self.function
+        assert self.outer is not None, "only what is defined in a script has no function"
+        return self.outer.real_function
+
     def closed_over(self) -> Frame:
         """The frame as a function that is defined now closes over it: comprehensions keep their variables."""
         if not self.names:

@@ -256,15 +256,12 @@ def _warn(context: Context, args: Args, kwargs: dict[str, Any]) -> None:
     message, category = given["message"], static(context, given.get("category"), "the category of a warning")
     if isinstance(message, ExceptionValue):
         category, message = message.cls, call(context, str, message)
-    span, frame = context.span(), context.frame
-    while frame.function is None:  # defined in the script
-        assert frame.outer is not None
-        frame = frame.outer
+    span = context.span()
     assert span is not None
     for _ in range(1, static(context, given.get("stacklevel", 1), "the `stacklevel`")):
         span = span.caller or span
-    marked(context, warn_at, Mark("ignore", None),
-           (message, category or UserWarning, span.file, span.line, frame.function.__module__), {})
+    asked(warn_at, None)(context, (message, category or UserWarning, span.file, span.line,
+                                   context.frame.real_function.__module__), {})
 
 
 for _name in ("time", "monotonic", "perf_counter", "process_time"):

@@ -4,10 +4,9 @@ import logging
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
-from jitgrad.script.frontend.library.outside.callbacks import marked
+from jitgrad.script.frontend.library.outside.callbacks import asked
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler
-from jitgrad.script.graph.marks import Mark
 
 
 def log_at(logger: logging.Logger, level: int, file: str, line: int, function: str, message: object,
@@ -28,8 +27,8 @@ def _logged(level: int | None) -> Handler:
         assert span is not None
         if level is None:
             at, *rest = rest
-        marked(context, log_at, Mark("ignore", None),
-               (logger, at if level is None else level, span.file, span.line, span.function, *rest), {})
+        asked(log_at, None)(
+            context, (logger, at if level is None else level, span.file, span.line, span.function, *rest), {})
     return handler
 
 
