@@ -19,18 +19,18 @@ from jitgrad.kernels.native import Library, Native, Variable
 from jitgrad.kernels.values import V
 
 LIBRARY = Library()
-#: bits of `kind`, which has the bytes of an element above them; BY_TILES is found here
-TRANS_A, TRANS_B, ACCUMULATE, SHARED, BY_TILES, ITEMSIZE = 0, 1, 2, 3, 4, 8
-#: what the names of the functions begin with that make a product by tiles (`tiled/gemm.py`)
-TILED = "jg_tiled_"
+#: bits of `kind`, which has the bytes of an element above them; BY_TILES and PACKED are found here
+TRANS_A, TRANS_B, ACCUMULATE, SHARED, BY_TILES, PACKED, ITEMSIZE = 0, 1, 2, 3, 4, 5, 8
+#: what the names of the functions begin with that make a product by tiles, and pack a for it (`tiled/gemm.py`)
+TILED, PACK = "jg_tiled_", "jg_pack_"
 #: rows, columns and depth from which on tiles are faster than OpenBLAS: of larger products, and where b is transposed
 ROWS, COLUMNS, DEEP = 12, 8, 16
 #: multiplications up to which OpenBLAS never takes more than one thread for a product
 ALONE = 1 << 18
 #: multiplications of a piece at least
 PIECE = 1 << 20
-#: rows or columns of a piece, which costs the BLAS another look at all of the other matrix: 5 % at so many; and of the
-#: smaller of two pieces
+#: columns of a piece, which costs another look at all of a: 5 % at so many; of rows, which costs another copy of b to
+#: panels, twice as many; and the least of the smaller of two pieces
 USUAL, LEAST = 128, 32
 #: pieces of a product at most, and what their length is a multiple of
 MOST, ROUND = 16, 16
@@ -122,14 +122,14 @@ def _enter(real: str, integer: str) -> None:
     suffix = f"{real}_{integer[1:]}"
     kinds = {name: "ptr" if name in ("gemm", "axes") else "i64" for name in (
         "gemm", "kind", "a", "b", "c", "m", "n", "k", "lda", "ldb", "ldc", "rank", "axes")}
-    pieces, tiled = f"jg_pieces_{suffix}", TILED + {"float": "float32", "double": "float64"}[real]
+    pieces, name = f"jg_pieces_{suffix}", {"float": "float32", "double": "float64"}[real]
 
     def multiply(f: Native, gemm: V, kind: V, places: Sequence[V], sizes: Sequence[V]) -> None:
         trans_a, trans_b = (_bit(kind, bit).where(f.number(TRANS, "i32"), NO_TRANS) for bit in (TRANS_A, TRANS_B))
         m, n, k, lda, ldb, ldc = (v if integer == "i64" else v.cast("trunc", integer) for v in sizes)
         a, b, c = (place.cast("inttoptr", "ptr") for place in places)
         with f.when(_bit(kind, BY_TILES)):
-            f.do(tiled, a, b, c, *sizes, kind)
+            f.do(TILED + name, a, b, c, *sizes, kind)
         with f.unless(_bit(kind, BY_TILES)):
             beta = _bit(kind, ACCUMULATE).where(f.const(1.0, real, 1), 0.0)
             f.run(gemm, f.number(ROW_MAJOR, "i32"), trans_a, trans_b, m, n, k, f.const(1.0, real, 1), a, lda, b, ldb,
@@ -160,10 +160,23 @@ def _enter(real: str, integer: str) -> None:
         tiles, length = f.variable(f.number(1)), f.variable(f.number(0))
         with f.unless(alone):
             long = m.intrinsic("smax", n)
-            wanted = long.op("udiv", LEAST).intrinsic("smin", 2).intrinsic("smax", long.op("udiv", USUAL))
+            usual = (n >= m).where(f.number(USUAL), 2 * USUAL)
+            wanted = long.op("udiv", LEAST).intrinsic("smin", 2).intrinsic("smax", long.op("udiv", usual))
             wanted = wanted.intrinsic("smin", each.op("udiv", PIECE)).intrinsic("smin", MOST).intrinsic("smax", 1)
             length.value = ((long + wanted - 1).op("udiv", wanted) + (ROUND - 1)) & -ROUND
             tiles.value = (long + length.value - 1).op("udiv", length.value)
+        block = f.variable(f.null)
+        turned = by_tiles & _bit(kind, TRANS_A) & rank.eq(0) & (tiles.value > 1) & (n > USUAL)
+        with f.when(turned):  # each piece of columns goes over all of a
+            block.value = f.call("jg_block_new", "ptr", 1, f.number(0), m * k * kind.lshr(ITEMSIZE))
+        packed = block.value.compare("ne", f.null)
+        with f.when(packed):
+            words = f.room(4)
+            for number, v in enumerate((block.value, a, k, lda)):
+                f.store(v, words, number)
+            f.do("jg_parallel", V(f, f"@{PACK}{name}", "ptr", 1), words, m, f.number(USUAL), m * k)
+            f.store(kind | (1 << PACKED), context, 1)
+            f.store(block.value, context, 2)
         # what is added up for several items goes to one piece, in order
         inside, count = (repeats.value.where(x, y) for x, y in ((items.value, f.number(1)), (f.number(1), items.value)))
         count = count * tiles.value
@@ -176,6 +189,7 @@ def _enter(real: str, integer: str) -> None:
         together = (tiles.value * PIECE).op("udiv", (each * inside).intrinsic("smax", 1)).intrinsic("smax", 1)
         f.do("jg_parallel", V(f, f"@{pieces}", "ptr", 1), context, count, together, (each * items.value).lshr(1))
         f.do("jg_blas_users", f.number(-1))
+        f.do("jg_block_free", f.number(0), block.value, f.number(0))
 
     def compute(f: Native, context: V, begin: V, end: V) -> None:
         words = [f.load(context, number, kind) for number, kind in enumerate((*kinds.values(), *["i64"] * 3))]
@@ -204,7 +218,8 @@ def _enter(real: str, integer: str) -> None:
                 with f.when(n >= m):
                     cut(columns, n, places[1], _bit(kind, TRANS_B).where(ldb, 1), f.number(1))
                 with f.when(n < m):
-                    cut(rows, m, places[0], _bit(kind, TRANS_A).where(f.number(1), lda), ldc)
+                    by = _bit(kind, PACKED).where(k, _bit(kind, TRANS_A).where(f.number(1), lda))
+                    cut(rows, m, places[0], by, ldc)
             multiply(f, gemm, kind, [p.value for p in places], (rows.value, columns.value, k, lda, ldb, ldc))
 
     LIBRARY.function("void", name=f"jg_product_{suffix}", **kinds)(product)

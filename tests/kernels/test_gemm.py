@@ -16,7 +16,7 @@ DTYPES = {"float32": np.float32, "float64": np.float64}
 
 def compiled(name, vector_bytes, has_fma=True):
     text = Gemm(name, vector_bytes, has_fma, vector_bytes == 64).text()
-    loaded = engine.load(engine.compile_module(text), runtime.symbols(), [products.TILED + name])
+    loaded = engine.load(engine.compile_module(text), runtime.symbols(), [products.TILED + name, products.PACK + name])
     signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 7)
     return loaded, signature(loaded.address(products.TILED + name))
 
@@ -63,3 +63,22 @@ def test_bits_do_not_depend_on_the_cut():
         function(a.ctypes.data + 4 * i * k, b.ctypes.data + 4 * j, parts.ctypes.data + 4 * (i * n + j), rows, columns,
                  k, k, n, n, 0)
     assert whole.tobytes() == parts.tobytes()
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_a_packed_operand_gives_the_same_bits(name):
+    loaded, function = compiled(name, engine.host().vector_bytes)
+    m, n, k, lda = 45, 150, DEPTH + 40, 51
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(size=shape).astype(DTYPES[name]) for shape in ((k, lda), (k, n)))
+    packed, as_it_is, found = np.full(m * k, np.nan, a.dtype), np.empty((m, n), a.dtype), np.empty((m, n), a.dtype)
+    pack = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 2)(loaded.address(products.PACK + name))
+    words = np.array([packed.ctypes.data, a.ctypes.data, k, lda])
+    for begin, end in ((0, 16), (16, m)):
+        pack(words.ctypes.data, begin, end)
+    assert sorted(packed) == sorted(a[:, :m].ravel())
+    kind = 1 << products.TRANS_A
+    function(a.ctypes.data, b.ctypes.data, as_it_is.ctypes.data, m, n, k, lda, n, n, kind)
+    function(packed.ctypes.data, b.ctypes.data, found.ctypes.data, m, n, k, lda, n, n, kind | 1 << products.PACKED)
+    np.testing.assert_allclose(as_it_is, a[:, :m].T.astype(np.float64) @ b, rtol=1e-4, atol=1e-4)
+    assert as_it_is.tobytes() == found.tobytes()

@@ -57,6 +57,11 @@ class Tiles:
         f.declares[name] = f"declare void @{name}({value.type}, ptr, i32, {mask.type})"
         f.line(f"call void @{name}({value.type} {value.name}, ptr {at.name}, i32 {self.size}, {mask.type} {mask.name})")
 
+    def _ahead(self, f: Native, pointer: V, index: V | int) -> None:
+        """Ask the caches for what will be written."""
+        f.declares["llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+        f.line(f"call void @llvm.prefetch.p0(ptr {f.at(pointer, index, self.elem).name}, i32 1, i32 3, i32 1)")
+
     def _first(self, f: Native, count: V) -> V:
         """The mask of so many lanes."""
         return iota(f, "i64", self.lanes) < count.splat(self.lanes)
