@@ -7,7 +7,8 @@ maximum error on its two intervals.
 import math
 
 from jitgrad.kernels.functions import unary32
-from jitgrad.kernels.math.math64 import clamp, log1p_by, log_edges, polynomial, power_of_two, scale, split, to_int
+from jitgrad.kernels.math.math64 import (clamp, log1p_by, log_edges, polynomial, power_of_two, scale, split, to_int,
+                                         vanishing)
 from jitgrad.kernels.values import V
 
 LN2_HI, LN2_LO = 0.693359375, -2.12194440e-4  # the first has few bits: n * LN2_HI is exact
@@ -18,21 +19,21 @@ _EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.66
 
 @unary32
 def exp(x: V) -> V:
-    x = clamp(x, -105.0, 90.0)
+    gone, x = vanishing(x, -104.0, 90.0)
     n = (x * (1 / math.log(2))).intrinsic("roundeven")
     r = n.mad(-LN2_LO, n.mad(-LN2_HI, x))
     y = (r * r).mad(polynomial(r, _EXP), r) + 1.0
-    return scale(y, n)
+    return gone.where(0.0, scale(y, n))
 
 
 @unary32
 def exp2(x: V) -> V:
-    x = clamp(x, -152.0, 130.0)
+    gone, x = vanishing(x, -151.0, 130.0)
     n = x.intrinsic("roundeven")
     f = x - n
     r = f * math.log(2)
     y = (r * r).mad(polynomial(r, _EXP), f.mad(1.9046543e-09, r)) + 1.0
-    return scale(y, n)
+    return gone.where(0.0, scale(y, n))
 
 
 @unary32

@@ -57,6 +57,16 @@ def clamp(x: V, low: float, high: float) -> V:
     return (x > high).where(high, x)
 
 
+def vanishing(x: V, low: float, high: float) -> tuple[V, V]:
+    """Where x is below `low`, and x up to `high` with 0 there; NaN stays.
+
+    There the value is zero. To compute it as an underflow takes some processors thirty times as long as any other value.
+    """
+    gone = x < low
+    x = gone.where(0.0, x)
+    return gone, (x > high).where(high, x)
+
+
 # --- exponentials ---
 
 _EXPM1_TAIL = [1 / math.factorial(k) for k in range(13, 1, -1)]  # (e^r - 1 - r) / r^2 for |r| <= ln2 / 2
@@ -74,14 +84,14 @@ def _reduce_exp(x: V) -> tuple[V, V, V]:
 @unary64
 def exp(x: V, shift: int = 0, low: V | None = None) -> V:
     """e^(x + low) * 2^shift."""
-    x = clamp(x, -760.0, 720.0)
+    gone, x = vanishing(x, -746.0, 720.0)
     n, r, lost = _reduce_exp(x)
     tail = polynomial(r, _EXPM1_TAIL)
     e = (r * r).mad(tail, lost) + r
     if low is not None:
         e = e + (low * e + low)
     y = e + 1.0
-    return scale(y, n + float(shift) if shift else n)
+    return gone.where(0.0, scale(y, n + float(shift) if shift else n))
 
 
 @unary64
@@ -99,13 +109,13 @@ def expm1(x: V) -> V:
 
 @unary64
 def exp2(x: V) -> V:
-    x = clamp(x, -1080.0, 1030.0)
+    gone, x = vanishing(x, -1076.0, 1030.0)
     n = x.intrinsic("roundeven")
     f = x - n
     r = f * LN2
     lost = f.fma(LN2, -r) + f * 2.3190468138462996e-17
     tail = polynomial(r, _EXPM1_TAIL)
-    return scale(((r * r).mad(tail, lost) + r) + 1.0, n)
+    return gone.where(0.0, scale(((r * r).mad(tail, lost) + r) + 1.0, n))
 
 
 # --- logarithms ---
