@@ -33,11 +33,11 @@ def best_us(runs: list[Callable[[], Any]], rounds: int = 15) -> list[float]:
 
 def ours(x: Any, w: Any, g: Any, stride: int, padding: int) -> list[Callable[[], Any]]:
     """Results and the two gradients by native code."""
-    from jitgrad.codegen.run.convolutions import made
+    from jitgrad.codegen.run.tiled import convolved
 
     how = (stride, stride), (padding, padding), (1, 1), 1
-    return [lambda: made("y", x, w, g.shape, *how), lambda: made("w", x, g, w.shape, *how),
-            lambda: made("x", w, g, x.shape, *how)]
+    return [lambda: convolved("y", x, w, g.shape, *how), lambda: convolved("w", x, g, w.shape, *how),
+            lambda: convolved("x", w, g, x.shape, *how)]
 
 
 def theirs(x: Any, w: Any, g: Any, stride: int, padding: int) -> list[Callable[[], Any]]:

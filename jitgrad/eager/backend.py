@@ -178,6 +178,8 @@ class EagerBackend:
         """Never: nothing is compiled here."""
         return False
 
+    on_host = on_device
+
     @staticmethod
     def take_equal(pairs: Sequence[tuple[int, int]]) -> bool:
         return all(a == b for a, b in pairs)

@@ -184,7 +184,11 @@ def _attention(e: Emitter, node: Node, q: str, k: str, v: str, mask: str = "") -
     wide, rank = np.float32 if dtype(node).char in HALF_CHARS else dtype(node), len(dims(node))
     order = [*range(rank - 3), rank - 2, rank - 3, rank - 1]
     q, k, v = (e("Transpose", e.cast(x, wide), perm=order) for x in (q, k, v))
-    q = e("Mul", q, e.constant(node.attrs["scale"], np.dtype(wide)))
+    scale = node.attrs["scale"]
+    if scale is None:
+        q = e("Div", q, e("Sqrt", e.cast(e.size(dims(node)[-1]), wide)))
+    else:
+        q = e("Mul", q, e.constant(scale, np.dtype(wide)))
     scores = e("MatMul", q, e("Transpose", k, perm=[*range(rank - 2), rank - 1, rank - 2]))
     infinity, causal = e.constant(-math.inf, np.dtype(wide)), node.attrs.get("causal")
     if causal:

@@ -185,6 +185,9 @@ class Backend(Protocol):
     def on_device(self, tensor: Any) -> bool:
         """Whether a script runs on a GPU and has the tensor there, for a choice between two ways of one result."""
 
+    def on_host(self, tensor: Any) -> bool:
+        """Whether a script runs on the CPU, where the tensor is, for a choice between two ways of one result."""
+
     def take_equal(self, pairs: Sequence[tuple[Any, Any]]) -> bool:
         """Whether sizes are equal, pair by pair: guarded in a script, for a choice between two ways of one result."""
 

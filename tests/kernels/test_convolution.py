@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 import jitgrad
 from jitgrad.codegen.llvm import engine
-from jitgrad.codegen.run import convolutions, runtime
+from jitgrad.codegen.run import runtime, tiled
 from jitgrad.kernels.tiled import convolution
 from jitgrad.kernels.tiled.convolution import NAMES, Layout
 from jitgrad.kernels.tiled.convolution_native import Convolution
@@ -59,9 +59,9 @@ def test_results_and_gradients(case, dtype):
     rng = np.random.default_rng(0)
     x, w = rng.normal(size=xs).astype(dtype), rng.normal(size=ws).astype(dtype)
     y, g, gx, gw = by_columns(x, w, *how)
-    agree(convolutions.made("y", x, w, y.shape, *how), y)
-    agree(convolutions.made("x", w, g.astype(dtype), xs, *how), gx)
-    agree(convolutions.made("w", x, g.astype(dtype), ws, *how), gw)
+    agree(tiled.convolved("y", x, w, y.shape, *how), y)
+    agree(tiled.convolved("x", w, g.astype(dtype), xs, *how), gx)
+    agree(tiled.convolved("w", x, g.astype(dtype), ws, *how), gw)
 
 
 @given(st.data())
@@ -77,9 +77,9 @@ def test_any_sizes(data):
     x, w = rng.normal(size=(n, c * groups, *spatial)), rng.normal(size=(o * groups, c, *kernel))
     how = stride, padding, dilation, groups
     y, g, gx, gw = by_columns(x, w, *how)
-    agree(convolutions.made("y", x, w, y.shape, *how), y)
-    agree(convolutions.made("x", w, g, x.shape, *how), gx)
-    agree(convolutions.made("w", x, g, w.shape, *how), gw)
+    agree(tiled.convolved("y", x, w, y.shape, *how), y)
+    agree(tiled.convolved("x", w, g, x.shape, *how), gx)
+    agree(tiled.convolved("w", x, g, w.shape, *how), gw)
 
 
 @pytest.mark.parametrize(("vector_bytes", "lanes512"), [(16, False), (32, False), (64, True)])
@@ -116,7 +116,7 @@ def test_images_a_block_at_a_time(monkeypatch):
     y, g, _, gw = by_columns(x, w, *how)
     for block, (outputs, slopes) in itertools.product((1, 1400, 1 << 20), ((20, g), (3, g[:, :3]))):
         monkeypatch.setattr(convolution, "BLOCK", block)
-        agree(convolutions.made("w", x, slopes, (outputs, 3, 3, 3), *how), gw[:outputs])
+        agree(tiled.convolved("w", x, slopes, (outputs, 3, 3, 3), *how), gw[:outputs])
     assert y.shape == (7, 20, 4, 4)
 
 
@@ -125,7 +125,7 @@ def test_what_no_window_reads_spoils_no_gradient_of_weights(bad):
     x, w = np.ones((1, 1, 4, 5), np.float32), np.ones((1, 1, 1, 2), np.float32)
     x[0, 0, :, 4] = bad
     g = np.ones((1, 1, 4, 2), np.float32)  # windows of stride 2 end before the last column
-    found = convolutions.made("w", x, g, w.shape, (1, 2), (0, 0), (1, 1), 1)
+    found = tiled.convolved("w", x, g, w.shape, (1, 2), (0, 0), (1, 1), 1)
     np.testing.assert_array_equal(found, np.full((1, 1, 1, 2), 8.0, np.float32))
 
 
@@ -134,10 +134,10 @@ def test_strided_and_empty_arrays():
     x, w = rng.normal(size=(2, 6, 5, 3)).transpose(0, 3, 1, 2), rng.normal(size=(4, 3, 3, 2))[:, :, ::-1]
     how = (1, 1), (1, 0), (1, 1), 1
     y, _, _, _ = by_columns(x, w, *how)
-    agree(convolutions.made("y", x, w, y.shape, *how), y)
-    assert convolutions.made("y", x[:0], w, (0, *y.shape[1:]), *how).shape == (0, *y.shape[1:])
-    assert convolutions.is_symbol("jg_conv_y_float32")
-    assert not convolutions.is_symbol("jg_gemm_float32")
+    agree(tiled.convolved("y", x, w, y.shape, *how), y)
+    assert tiled.convolved("y", x[:0], w, (0, *y.shape[1:]), *how).shape == (0, *y.shape[1:])
+    assert tiled.is_symbol("jg_conv_y_float32")
+    assert not tiled.is_symbol("jg_gemm_float32")
 
 
 @pytest.mark.parametrize("case", [
@@ -154,9 +154,9 @@ def test_the_same_bits_on_any_number_of_threads(case):
     before, found = jitgrad.get_num_threads(), []
     for count in (1, 2, 3):
         jitgrad.set_num_threads(count)
-        found.append([convolutions.made("y", x, w, y.shape, *how),
-                      convolutions.made("x", w, g.astype("float32"), xs, *how),
-                      convolutions.made("w", x, g.astype("float32"), ws, *how)])
+        found.append([tiled.convolved("y", x, w, y.shape, *how),
+                      tiled.convolved("x", w, g.astype("float32"), xs, *how),
+                      tiled.convolved("w", x, g.astype("float32"), ws, *how)])
     jitgrad.set_num_threads(before)
     for expected, *several in zip((y, gx, gw), *found, strict=True):
         agree(several[0], expected)

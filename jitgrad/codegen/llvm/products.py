@@ -1,14 +1,16 @@
-"""Matrix products and convolutions as calls of functions."""
+"""Matrix products, convolutions and attention as calls of functions."""
 
 from collections.abc import Sequence
 
 from jitgrad import dtypes
 from jitgrad.codegen.llvm.printer import Printer
-from jitgrad.codegen.program.steps import ConvolutionStep, GemmStep
+from jitgrad.codegen.program.step import Ref
+from jitgrad.codegen.program.steps import AttentionStep, ConvolutionStep, GemmStep
+from jitgrad.dims import Size
 from jitgrad.kernels.blas import gemm_symbol
 from jitgrad.kernels.native import Native
 from jitgrad.kernels.products import ACCUMULATE, ITEMSIZE, SHARED, TRANS_A, TRANS_B
-from jitgrad.kernels.tiled.convolution import PREFIX
+from jitgrad.kernels.tiled import attention, convolution
 from jitgrad.kernels.values import V
 
 
@@ -52,10 +54,28 @@ def _batched(p: Printer, name: str, given: Sequence[V], rank: int) -> str:
 
 def convolution_step(p: Printer, step: ConvolutionStep) -> None:
     """The call, its numbers in the payload."""
-    d = step.made.dtype
-    symbol = f"{PREFIX}{step.role}_{d.name}"
+    _tiled(p, f"{convolution.PREFIX}{step.role}_", step.made.dtype, step.words, step.places)
+
+
+def attention_step(p: Printer, step: AttentionStep) -> None:
+    """The same."""
+    places: dict[str, Ref] = dict(zip(("mask",), step.mask, strict=False))
+    q, k, v, *more = step.reads
+    places |= {"q": q, "k": k, "v": v}
+    if step.kind == "forward":
+        (places["y"],), (places["lse"],) = step.makes, step.counted
+    else:
+        (places["y"], places["g"]), (places["lse"],) = more, step.given
+        places |= zip(("dq", "dk", "dv"), step.makes, strict=True)
+    order = [places.get(name) for name in attention.ROLES[step.kind]]
+    _tiled(p, f"{attention.PREFIX}{step.kind}_", q.dtype, step.words, order)
+
+
+def _tiled(p: Printer, name: str, d: dtypes.dtype, words: Sequence[Size], places: Sequence[Ref | None]) -> None:
+    """A call of a function of `kernels/tiled/`: where the numbers are, and the operands, null where there is none."""
+    symbol = f"{name}{d.name}"
     p.module.externals[symbol] = d
-    p.module.declares[symbol] = f"declare void @{symbol}(ptr, ptr, ptr, ptr, ptr)"
-    starts = [p.address(r.buffer, r.offset) for r in step.places]
-    p.pass_values(step.words)
+    p.module.declares[symbol] = f"declare void @{symbol}({', '.join(['ptr'] * (1 + len(places)))})"
+    starts = ["null" if r is None else p.address(r.buffer, r.offset) for r in places]
+    p.pass_values(words)
     p.line(f"call void @{symbol}({', '.join(f'ptr {s}' for s in (p.word(p.layout.payload), *starts))})")

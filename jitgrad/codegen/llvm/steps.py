@@ -10,13 +10,14 @@ from typing import Any
 from jitgrad.codegen.llvm import chunks
 from jitgrad.codegen.llvm.conversions import part_types
 from jitgrad.codegen.llvm.printer import Printer
-from jitgrad.codegen.llvm.products import convolution_step, gemm_step
+from jitgrad.codegen.llvm.products import attention_step, convolution_step, gemm_step
 from jitgrad.codegen.llvm.scalars import COMPUTED, EMIT, STORED, narrow, widen
 from jitgrad.codegen.lower.kernels import constant
 from jitgrad.codegen.program.layout import Status, Word
 from jitgrad.codegen.program.step import Ref
-from jitgrad.codegen.program.steps import (Allocate, Assign, CallStep, CommitSlot, ConvolutionStep, GemmStep, IfStep,
-                                           KernelStep, LoadScalar, LoopStep, Point, ScalarStep, StoreScalar)
+from jitgrad.codegen.program.steps import (Allocate, Assign, AttentionStep, CallStep, CommitSlot, ConvolutionStep,
+                                           GemmStep, IfStep, KernelStep, LoadScalar, LoopStep, Point, ScalarStep,
+                                           StoreScalar)
 from jitgrad.dtypes import float32
 from jitgrad.kernels.values import V
 from jitgrad.ops.opdef import has_trait
@@ -168,7 +169,8 @@ def commit_slot(p: Printer, step: CommitSlot) -> None:
 
 
 PRINT: Mapping[type, Callable[[Any, Any], None]] = {
-    KernelStep: kernel_step, GemmStep: gemm_step, ConvolutionStep: convolution_step, ScalarStep: scalar_step,
+    KernelStep: kernel_step, GemmStep: gemm_step, ConvolutionStep: convolution_step,
+    AttentionStep: attention_step, ScalarStep: scalar_step,
     LoadScalar: load_scalar, StoreScalar: store_scalar, Allocate: allocate, Point: point, Assign: assign,
     IfStep: if_step, LoopStep: loop_step, CallStep: call_step, CommitSlot: commit_slot,
 }

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 
 from jitgrad.codegen.lower import commits, deferred_stores
 from jitgrad.codegen.lower.classify import classify
-from jitgrad.codegen.lower.device import attention
 from jitgrad.codegen.lower.device.epilogues import Epilogues
 from jitgrad.codegen.lower.device.narrowed import narrowed
 from jitgrad.codegen.lower.device.padded import unpadded
@@ -12,7 +11,7 @@ from jitgrad.codegen.lower.device.parts import aim_parts, also_written
 from jitgrad.codegen.lower.fuse import Fusion, Group
 from jitgrad.codegen.lower.fusing import fused
 from jitgrad.codegen.lower.groups import GroupBuilder
-from jitgrad.codegen.lower.rules import control, conv, effects, ops, products, sequences, windows
+from jitgrad.codegen.lower.rules import attention, control, conv, effects, ops, products, sequences, windows
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.steps import NumberStep, ScalarStep
 from jitgrad.ops.numbers import is_exact
@@ -43,8 +42,8 @@ def lower_block(state: Lowering, block: Block) -> None:
     around = state.origin
     ordered = units.ordered(groups)
     commits.aim_commits(units, ordered)
+    aim_parts(units, ordered)
     if state.device:
-        aim_parts(units, ordered)
         units.rows = also_written(units)
     for unit in ordered:
         if isinstance(unit, Group):

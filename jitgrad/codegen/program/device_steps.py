@@ -1,17 +1,14 @@
 """Steps of a device's program: launches of several kernels at once, regions that one kernel runs, what is in them."""
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.sequence_steps import SeqGrow
-from jitgrad.codegen.program.step import Buffer, Ref, Step, Touched, Use, uses_in
+from jitgrad.codegen.program.step import Buffer, Step, Touched, Use, uses_in
 from jitgrad.codegen.program.steps import Point, of_kernel
-from jitgrad.dims import Size, Symbol, product
+from jitgrad.dims import Size, Symbol
 from jitgrad.script.graph.ir import Value
-
-#: the kernels of attention: it, the gradient of queries, those of keys and values
-Attention = Literal["forward", "dq", "dkv"]
 
 
 class EachStep(Step):
@@ -40,46 +37,6 @@ class EachPut(Step):
     @property
     def memory(self) -> Touched:
         return of_kernel(self.each.kernel, self.starts)  # of a list inside: its group runs there
-
-
-class AttentionStep(Step):
-    """Attention of heads, or a part of its gradient: `cuda/kernels/attention.py` says what its kinds read and make.
-
-    `sizes`: batches, heads, queries, keys; `reads`, `makes`: (batches, rows, heads, width), the last axis contiguous;
-    `given`, `counted`: a number for each query, (batches, heads, queries), which it reads, or makes; `mask`: what is
-    added to the scores, or whether they count, (batches, heads, queries, keys), each of these or 1.
-    """
-
-    kind: Attention
-    width: int
-    causal: bool
-    scale: float
-    sizes: tuple[Size, ...]
-    reads: tuple[Ref, ...]
-    makes: tuple[Ref, ...]
-    given: tuple[Ref, ...]
-    counted: tuple[Ref, ...]
-    mask: tuple[Ref, ...] = ()
-
-    @property
-    def memory(self) -> Touched:
-        read, made = ([r.buffer for r in refs] for refs in self._refs)
-        return read, made
-
-    @property
-    def traffic(self) -> tuple[list[Size], list[Size]]:
-        """The bytes of what is read and made, each once: rows that several blocks read are in a cache."""
-        read, made = ([product((r.dtype.itemsize, *r.dims)) for r in refs] for refs in self._refs)
-        return read, made
-
-    @property
-    def _refs(self) -> tuple[tuple[Ref, ...], tuple[Ref, ...]]:
-        return (*self.reads, *self.given, *self.mask), (*self.makes, *self.counted)
-
-    @property
-    def name(self) -> str:
-        """For people."""
-        return "jg_attention" if self.kind == "forward" else f"jg_attention_{self.kind}"
 
 
 class PoisonStep(Step):

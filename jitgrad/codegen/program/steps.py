@@ -10,6 +10,7 @@ from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.step import Buffer, Leaving, Ref, Step, Touched, Use, node_uses, words_of
 from jitgrad.dims import Size, Symbol, product
 from jitgrad.dtypes import dtype
+from jitgrad.kernels.tiled.attention import ADDED, FLAGS, NAMES, NO_MASK, words
 from jitgrad.script.graph.ir import Node, Value
 
 
@@ -130,6 +131,70 @@ class ConvolutionStep(Step):
     @property
     def payload(self) -> int:
         return len(self.words)
+
+
+#: attention, and its gradient; a device's: the gradient of queries, those of keys and values
+Attention = Literal["forward", "backward", "dq", "dkv"]
+
+
+class AttentionStep(Step):
+    """Attention of heads, or a part of its gradient: `kernels/tiled/attention.py`, and for a device
+    `cuda/kernels/attention.py`, say what its kinds read and make.
+
+    `sizes`: batches, heads, queries, keys; `reads`, `makes`: (batches, rows, heads, width), the last axis contiguous;
+    `given`, `counted`: a number for each query, (batches, heads, queries), which it reads, or makes; `mask`: what is
+    added to the scores, or whether they count, (batches, heads, queries, keys), each of these or 1.
+    """
+
+    kind: Attention
+    width: int
+    causal: bool
+    scale: float | None
+    sizes: tuple[Size, ...]
+    reads: tuple[Ref, ...]
+    makes: tuple[Ref, ...]
+    given: tuple[Ref, ...]
+    counted: tuple[Ref, ...]
+    mask: tuple[Ref, ...] = ()
+
+    @property
+    def memory(self) -> Touched:
+        read, made = ([r.buffer for r in refs] for refs in self._refs)
+        return read, made
+
+    @property
+    def traffic(self) -> tuple[list[Size], list[Size]]:
+        """The bytes of what is read and made, each once: rows that several blocks read are in a cache."""
+        read, made = ([product((r.dtype.itemsize, *r.dims)) for r in refs] for refs in self._refs)
+        return read, made
+
+    @property
+    def _refs(self) -> tuple[tuple[Ref, ...], tuple[Ref, ...]]:
+        return (*self.reads, *self.given, *self.mask), (*self.makes, *self.counted)
+
+    @property
+    def loops(self) -> tuple[Size, ...]:
+        """The loops around one multiplication, without a causal mask; the first is over products."""
+        return 2 if self.kind == "forward" else 5, *self.sizes, self.reads[0].dims[-1]
+
+    @property
+    def words(self) -> tuple[Size, ...]:
+        """What the functions of `kernels/tiled/attention.py` are given, but for addresses."""
+        wide = ("q", "k", "v", "y") if self.kind == "forward" else ("q", "k", "v", "y", "g", "dq", "dk", "dv")
+        moves = {name: r.strides[:3] for name, r in zip(wide, (*self.reads, *self.makes), strict=True)}
+        how = NO_MASK
+        for ref in self.mask:
+            how, moves["mask"] = FLAGS if ref.dtype.itemsize == 1 else ADDED, ref.strides
+        return words((*self.sizes, self.reads[0].dims[-1]), self.causal, how, self.scale, moves)
+
+    @property
+    def payload(self) -> int:
+        return len(NAMES)
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return "jg_attention" if self.kind == "forward" else f"jg_attention_{self.kind}"
 
 
 class ScalarStep(Step):

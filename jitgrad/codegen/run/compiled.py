@@ -17,7 +17,7 @@ import numpy as np
 from jitgrad import config, dtypes
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.program.layout import native_name
-from jitgrad.codegen.run import convolutions, launch, runtime, serial, threads
+from jitgrad.codegen.run import launch, runtime, serial, threads, tiled
 from jitgrad.codegen.run.launch import Interface, Launcher
 from jitgrad.kernels.blas import gemm_symbol
 
@@ -67,7 +67,7 @@ class Compiled:
     def to_bytes(self) -> bytes:
         """Everything that is needed to run it. Raises ValueError unless `storable`."""
         bits = {name: gemm_symbol(dtypes.by_name(d)).int_bits for name, d in self.externals.items()
-                if not convolutions.is_symbol(name)}
+                if not tiled.is_symbol(name)}
         return self._to_bytes(self.externals, bits)
 
     def _to_bytes(self, *more: Any) -> bytes:
@@ -98,8 +98,8 @@ def symbols(externals: Mapping[str, str]) -> dict[str, int]:
     """Addresses of everything that a module may leave undefined."""
     found = {**runtime.symbols(), **launch.callback_symbols()}
     for name, d in externals.items():
-        if convolutions.is_symbol(name):
-            found[name] = convolutions.address(name)
+        if tiled.is_symbol(name):
+            found[name] = tiled.address(name)
         else:
             found[name] = gemm_symbol(dtypes.by_name(d)).address
             threads.manage_blas(found)

@@ -22,7 +22,7 @@ from jitgrad.codegen.llvm.program import ProgramPrinter
 from jitgrad.codegen.lower.driver import lower
 from jitgrad.codegen.program.layout import Word, native_name
 from jitgrad.codegen.program.program import Program
-from jitgrad.codegen.program.steps import CallStep, ConvolutionStep, GemmStep, KernelStep
+from jitgrad.codegen.program.steps import AttentionStep, CallStep, ConvolutionStep, GemmStep, KernelStep
 from jitgrad.codegen.run import compile, compiled
 from jitgrad.codegen.run.launch import Interface, Launcher, Workspace
 from jitgrad.dims import Size, product
@@ -34,7 +34,7 @@ WORDS = 5
 #: how long the cycle counter is compared with the clock at least, in seconds
 CALIBRATION = 0.02
 #: steps whose multiplications are counted
-PRODUCTS = (GemmStep, ConvolutionStep)
+PRODUCTS = (GemmStep, ConvolutionStep, AttentionStep)
 CLOCK = f"""
 define i64 @{native_name("clock")}(ptr %block, ptr %items) nounwind {{
 entry:
@@ -48,7 +48,7 @@ entry:
 class Probe:
     """A step that is timed: what kind, the kernel's symbol or the op, the nodes that it computes."""
 
-    kind: Literal["kernel", "product", "convolution", "library"]
+    kind: Literal["kernel", "product", "convolution", "attention", "library"]
     name: str
     nodes: tuple[Node, ...]
 
@@ -100,7 +100,8 @@ class Printer(ProgramPrinter):
         read, written = self.traffic(step)
         self.add(place, taken)
         self.add(place + 1, self.const(1))
-        flops = [product((2, *step.sizes))] if isinstance(step, PRODUCTS) else []  # nothing is counted for kernels
+        loops = step.loops if isinstance(step, AttentionStep) else step.sizes
+        flops = [product((2, *loops))] if isinstance(step, PRODUCTS) else []  # nothing is counted for kernels
         for word, sizes in ((place + 2, read), (place + 3, written), (place + 4, flops)):
             for size in sizes:
                 self.add(word, self.size(size))
@@ -124,6 +125,8 @@ class Printer(ProgramPrinter):
             return Probe("product", step.name, nodes)
         if isinstance(step, ConvolutionStep):
             return Probe("convolution", f"convolution of {step.role}", nodes)
+        if isinstance(step, AttentionStep):
+            return Probe("attention", f"attention {step.kind}", nodes)
         return Probe("library", nodes[0].op if nodes else "library", nodes)
 
 

@@ -58,7 +58,7 @@ def compiled() -> tuple[bytes, list[str]]:
         thread_modes = modes.library(machine.triple)
         libraries = (helpers.LIBRARY, native_blocks.LIBRARY, thread_modes, pool.LIBRARY, products.LIBRARY,
                      transposes.LIBRARY)
-        names = [*exports, *[name for library in libraries for name in library.exports]]
+        names = [*exports, *[name for library in libraries for name in library.exports], *gemm.EXPORTS]
         texts = [text, helpers.LIBRARY.text(), native_blocks.text(), thread_modes.text(), pool.text(machine.triple),
                  products.text(), transposes.LIBRARY.text(), gemm.text(*vectors)]
         return ",".join(names).encode() + b"\n" + engine.compile_module(_joined(texts))

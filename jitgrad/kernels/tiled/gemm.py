@@ -29,8 +29,10 @@ DEPTH = 256
 PANELS, MANY = 3, 64
 #: elements of k in a turn of the largest tile's loop: their places are parts of instructions
 UNROLLED = 4
-#: bytes of a line of the cache, at which a panel begins
-LINE = 64
+
+
+#: the functions that others call
+EXPORTS = tuple([f"{TILED}{name}" for name in ELEMENTS])
 
 
 class Gemm(Tiles):
@@ -163,11 +165,6 @@ class Gemm(Tiles):
                         with f.when(own.eq(vs) & trans_a.eq(way) if r == largest else own.eq(vs)):
                             f.do(self._name(r, vs, way), *given)
         self._finish(f)
-
-    def _room(self, f: Native, count: int) -> V:
-        """Memory of the function's own for so many elements, from the beginning of a line."""
-        memory = f.room(count + LINE // self.size, self.elem).cast("ptrtoint", "i64")
-        return ((memory + (LINE - 1)) & -LINE).cast("inttoptr", "ptr")
 
     def _copied(self, f: Native, panel: V, b: V, count: V, last: V, wide: V, ldb: V) -> None:
         """A panel of columns of b from a place on; zeros beside the last."""

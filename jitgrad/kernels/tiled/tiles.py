@@ -8,6 +8,8 @@ from jitgrad.kernels.native import Native
 from jitgrad.kernels.values import V, iota
 
 ELEMENTS = {"float32": ("float", 4), "float64": ("double", 8)}
+#: bytes of a line of the cache, at which memory of a function's own begins
+LINE = 64
 
 
 class Tiles:
@@ -31,6 +33,11 @@ class Tiles:
         f.leave()
         self.texts += f.defined(self._head, self._parameters, attributes)
         self.declares.update(f.declares)
+
+    def _room(self, f: Native, count: int) -> V:
+        """Memory of the function's own for so many elements, from the beginning of a line."""
+        memory = f.room(count + LINE // self.size, self.elem).cast("ptrtoint", "i64")
+        return ((memory + (LINE - 1)) & -LINE).cast("inttoptr", "ptr")
 
     def _read(self, f: Native, pointer: V, index: V | int) -> V:
         """A vector, however it is aligned."""

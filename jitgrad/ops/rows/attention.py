@@ -1,13 +1,13 @@
-"""Attention as one op, where a device has a kernel for it: y = softmax(q k^T * scale) v, without the matrix of weights.
+"""Attention as one op: y = softmax(q k^T * scale) v, without the matrix of weights.
 
-The library composes attention of products and a softmax; scripts on a GPU have these rows where kernels take the types
-and sizes (`ops/library/linear_algebra/attention.py`). q, y, g are (..., L, H, E), k and v (..., S, H, E): heads behind
-positions, as projections give them. The gradient computes the weights again; kernels do it from q, k and lse, the
-logarithms of the sums of exp(scores), (..., H, L).
+The library composes attention of products and a softmax; scripts have these rows where there are functions or kernels
+for the types and sizes (`ops/library/linear_algebra/attention.py`). q, y, g are (..., L, H, E), k and v (..., S, H, E):
+heads behind positions, as projections give them. The gradient computes the weights again; kernels do it from q, k and
+lse, the logarithms of the sums of exp(scores), (..., H, L).
 
 A mask is (..., H, L, S), each of these or 1: added to the scores, or bool: True where a key is seen. A query that it
-leaves nothing gives 0 and has no gradient; its lse is infinity. `width` is E as a number, where the shapes have it as
-an expression that is known to be that.
+leaves nothing gives 0 and has no gradient; its lse is infinity. A scale of None is 1 / sqrt(E). `width` is E as a
+number where a device's kernels need it, though the shapes have it as an expression that is known to be that, else 0.
 
 Source: Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning", 2023.
 """
@@ -26,15 +26,19 @@ from jitgrad.ops.opdef import CONTRACT, OPAQUE, register
 from jitgrad.ops.rules import transposed
 from jitgrad.ops.types import TensorType
 
-#: the features of a head for which there are kernels
+#: the features of a head for which a device has kernels
 WIDTHS = (32, 64, 128)
 
 # --- on arrays -----------------------------------------------------------------------------------------------------
 
 
-def _weights(xp: Any, q: Any, k: Any, scale: float, causal: bool, mask: Any) -> tuple[Any, Any, Any]:
+def _number(q: Any, scale: float | None) -> float:
+    return 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
+
+
+def _weights(xp: Any, q: Any, k: Any, scale: float | None, causal: bool, mask: Any) -> tuple[Any, Any, Any]:
     """exp(scores - their maximum), the sums of these along rows (1 where a mask leaves nothing), and lse."""
-    scores = xp.matmul(q * scale, k.swapaxes(-1, -2))
+    scores = xp.matmul(q * _number(q, scale), k.swapaxes(-1, -2))
     if causal:
         scores = xp.where(xp.arange(k.shape[-2]) > xp.arange(q.shape[-2])[:, None], -math.inf, scores)
     if mask is not None:
@@ -52,7 +56,7 @@ def _heads_first(xp: Any, *arrays: Any) -> list[Any]:
     return [widened(x).swapaxes(-2, -3) for x in arrays]
 
 
-def _attention(xp: Any, q: Any, k: Any, v: Any, mask: Any = None, *, scale: float, width: int,
+def _attention(xp: Any, q: Any, k: Any, v: Any, mask: Any = None, *, scale: float | None, width: int,
                causal: bool = False) -> tuple[Any, Any]:
     d = q.dtype
     q, k, v = _heads_first(xp, q, k, v)
@@ -62,13 +66,13 @@ def _attention(xp: Any, q: Any, k: Any, v: Any, mask: Any = None, *, scale: floa
     return rounded(y.astype(q.dtype, copy=False), d), lse
 
 
-def _attention_backward(xp: Any, q: Any, k: Any, v: Any, y: Any, lse: Any, g: Any, mask: Any = None, *, scale: float,
-                        width: int, causal: bool = False) -> Any:
+def _attention_backward(xp: Any, q: Any, k: Any, v: Any, y: Any, lse: Any, g: Any, mask: Any = None, *,
+                        scale: float | None, width: int, causal: bool = False) -> Any:
     d = q.dtype
     q, k, v, g = _heads_first(xp, q, k, v, g)
     e, total, _ = _weights(xp, q, k, scale, causal, mask)
     p, slopes = e / total, xp.matmul(g, v.swapaxes(-1, -2))
-    s = p * (slopes - (slopes * p).sum(axis=-1, keepdims=True)) * scale
+    s = p * (slopes - (slopes * p).sum(axis=-1, keepdims=True)) * _number(q, scale)
     found = xp.matmul(s, k), xp.matmul(s.swapaxes(-1, -2), q), xp.matmul(p.swapaxes(-1, -2), g)
     return tuple([rounded(x.astype(q.dtype, copy=False), d) for x in _heads_first(xp, *found)])
 
@@ -82,7 +86,12 @@ def _swapped(F: Any, x: Any) -> Any:
     return F.permute(x, axes=(*range(n - 3), n - 2, n - 3, n - 1))
 
 
-def _softmax(F: Any, q: Any, k: Any, scale: float, causal: bool, mask: Any) -> Any:
+def _factor(F: Any, q: Any, scale: float | None) -> Any:
+    """What scores are multiplied by."""
+    return 1.0 / F.sqrt(F.count(q, (q.ndim - 1,))) if scale is None else scale
+
+
+def _softmax(F: Any, q: Any, k: Any, scale: Any, causal: bool, mask: Any) -> Any:
     scores = F.matmul(q * scale, transposed(F, k))
     if causal:
         rows = F.unsqueeze(F.arange(length=q.shape[-2], dtype=int64), axis=1)
@@ -111,35 +120,36 @@ def _added(a: Any, b: Any) -> Any:
     return b if a is None else a if b is None else a + b
 
 
-def _attention_vjp(F: Any, g: Any, y: Any, q: Any, k: Any, v: Any, *mask: Any, scale: float, width: int,
+def _attention_vjp(F: Any, g: Any, y: Any, q: Any, k: Any, v: Any, *mask: Any, scale: Any, width: int,
                    causal: bool = False) -> tuple[Any, ...]:
     gy, gl = g
     how = {"scale": scale, "width": width, **({} if mask else {"causal": causal})}
     of_mask = next(iter(mask), None)
     dq = dk = dv = dm = None
-    a, b = _swapped(F, q), _swapped(F, k)
+    a, b, factor = _swapped(F, q), _swapped(F, k), _factor(F, q, scale)
     if gy is not None:
         backward = F.masked_attention_backward if mask else F.attention_backward
         dq, dk, dv = backward(q, k, v, *y, gy, *mask, **how)
         if mask:
-            p = _softmax(F, a, b, scale, causal, of_mask)
+            p = _softmax(F, a, b, factor, causal, of_mask)
             d = F.matmul(_swapped(F, gy), transposed(F, _swapped(F, v)))
             dm = _of_mask(F, of_mask, p * (d - _rows(F, d * p)))
     if gl is not None:  # where somebody asks for lse, which no half type's attention is asked for
-        s = _softmax(F, a, b, scale, causal, of_mask) * F.unsqueeze(gl, axis=gl.ndim)
+        s = _softmax(F, a, b, factor, causal, of_mask) * F.unsqueeze(gl, axis=gl.ndim)
         dm = _added(dm, _of_mask(F, of_mask, s))
-        more = [_swapped(F, x) for x in (F.matmul(s * scale, b), F.matmul(transposed(F, s * scale), a))]
+        more = [_swapped(F, x) for x in (F.matmul(s * factor, b), F.matmul(transposed(F, s * factor), a))]
         dq, dk = _added(dq, more[0]), _added(dk, more[1])
     return dq, dk, dv, *([dm] if mask else [])
 
 
 def _backward_vjp(F: Any, h: Any, made: Any, q: Any, k: Any, v: Any, y: Any, lse: Any, g: Any, *mask: Any,
-                  scale: float, width: int, causal: bool = False) -> tuple[Any, ...]:
+                  scale: Any, width: int, causal: bool = False) -> tuple[Any, ...]:
     """Of what it computes of q, k, v, g and the mask alone: y and lse are made of these.
 
     With p = softmax(s), d = g v^T and r the sums along rows, dq = scale (p * (d - r(d p))) k, and so on.
     """
     of_mask = next(iter(mask), None)
+    scale = _factor(F, q, scale)
     a, b, c = (None if x is None else _swapped(F, x) for x in h)
     q, k, v, g = (_swapped(F, x) for x in (q, k, v, g))
     p = _softmax(F, q, k, scale, causal, of_mask)

@@ -3,8 +3,8 @@
     slice_add(slice_add(zeros, a){start=0}, b){start=n}     becomes     cat(a, b)      where that is all of it
 
 So the cotangent of what is cut into pieces, as the projections of attention are, is written once. The sum with zero
-makes 0 of a part's -0: so does adding 0 to the parts, which is done in the kernels that make them. On devices it is not
-done, since attention has none: a part's -0 stays -0 there.
+makes 0 of a part's -0: so does adding 0 to the parts, which is done in the kernels that make them. It is not done to
+the gradients of attention, which have none; nor on devices: a part's -0 stays -0 there.
 """
 
 from collections.abc import Sequence
@@ -59,5 +59,11 @@ class _Joined(Rewriter):
             return None
         if whole.dtype.is_floating_point and not self.bare:
             zero = self.emit("full", value=0.0, shape=(), dtype=whole.dtype)
-            found = [self.emit("add", v, zero) for v in found]
+            found = [v if self._is_sum(v) else self.emit("add", v, zero) for v in found]
         return (found[0] if len(found) == 1 else self.emit("cat", *found, axis=axis),)
+
+    def _is_sum(self, value: Value) -> bool:
+        """Whether elements are sums that began with 0, which never are -0."""
+        while (node := self.source(value, "reshape")) is not None:
+            value = node.inputs[0]
+        return any(self.source(value, op) is not None for op in ("attention_backward", "masked_attention_backward"))

@@ -5,6 +5,7 @@ branches and loops are computed as on the CPU. Nothing here reads the device's m
 it.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -14,9 +15,9 @@ from jitgrad.codegen.cuda.host.printer import DevicePrinter, poison_memory
 from jitgrad.codegen.cuda.kernels import attention, each
 from jitgrad.codegen.llvm.scalars import STORED, widen
 from jitgrad.codegen.llvm.steps import kernel_arguments, load_scalar
-from jitgrad.codegen.program.device_steps import AttentionStep, Barrier, EachPut, EachStep, PoisonStep, ResidentStep
+from jitgrad.codegen.program.device_steps import Barrier, EachPut, EachStep, PoisonStep, ResidentStep
 from jitgrad.codegen.program.layout import Word
-from jitgrad.codegen.program.steps import GemmStep, KernelStep, LoadScalar
+from jitgrad.codegen.program.steps import AttentionStep, GemmStep, KernelStep, LoadScalar
 from jitgrad.kernels.values import V
 
 
@@ -52,7 +53,8 @@ def attend(p: DevicePrinter, step: AttentionStep) -> None:
     arguments += [("i64", p.size(r.strides[axis]).name) for r in heads for axis in (0, 2, 1)]
     arguments += [("i64", p.size(0 if size == 1 else stride).name) for r in step.mask
                   for size, stride in zip(r.dims, r.strides, strict=True)]
-    arguments.append(("float", p.code.const(step.scale, "float", 1).name))
+    scale = 1.0 / math.sqrt(step.width) if step.scale is None else step.scale
+    arguments.append(("float", p.code.const(scale, "float", 1).name))
     batches, count, n_q, n_k = sizes
     rows = attention.shape(step.kind, step.width).rows
     parts = ((n_k if step.kind == "dkv" else n_q) + (rows - 1)).op("sdiv", p.const(rows))

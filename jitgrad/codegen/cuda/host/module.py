@@ -11,11 +11,11 @@ from jitgrad.codegen.cuda.schedule.passes import prepared
 from jitgrad.codegen.cuda.schedule.regions import region_name
 from jitgrad.codegen.llvm import kernel as llvm_kernel
 from jitgrad.codegen.llvm.module import ModuleText
-from jitgrad.codegen.program.device_steps import AttentionStep, EachStep, ResidentStep
+from jitgrad.codegen.program.device_steps import EachStep, ResidentStep
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.program import Program
 from jitgrad.codegen.program.step import every
-from jitgrad.codegen.program.steps import KernelStep
+from jitgrad.codegen.program.steps import AttentionStep, KernelStep
 from jitgrad.script.graph.ir import Graph
 
 

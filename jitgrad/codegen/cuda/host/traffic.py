@@ -24,12 +24,12 @@ from jitgrad.codegen.cuda.schedule import launches
 from jitgrad.codegen.cuda.schedule.regions import region_name
 from jitgrad.codegen.lower.column_sums import PARTS
 from jitgrad.codegen.lower.rules.products import mask_bytes
-from jitgrad.codegen.program.device_steps import AttentionStep, EachStep, ResidentStep
+from jitgrad.codegen.program.device_steps import EachStep, ResidentStep
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.plan import STORES, is_reloaded, needed
 from jitgrad.codegen.program.program import Program
 from jitgrad.codegen.program.step import every
-from jitgrad.codegen.program.steps import CallStep, GemmStep, IfStep, KernelStep, LoadScalar, LoopStep
+from jitgrad.codegen.program.steps import AttentionStep, CallStep, GemmStep, IfStep, KernelStep, LoadScalar, LoopStep
 from jitgrad.dims import Size, Symbol, evaluate, product
 from jitgrad.script.graph.ir import Node
 

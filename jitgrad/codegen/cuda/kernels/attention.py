@@ -14,7 +14,7 @@ from importlib import resources
 
 from jitgrad.classes import dataclass
 from jitgrad.codegen.cuda.kernels.geometry import ANY, Form, Launch
-from jitgrad.codegen.program.device_steps import Attention as Kind
+from jitgrad.codegen.program.steps import Attention as Kind
 from jitgrad.dtypes import dtype
 
 TYPES = {"float16": "jg_half", "bfloat16": "jg_bfloat", "bool": "bool"}

@@ -17,8 +17,8 @@ may leave the program before.
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.codegen.lower.device import attention
 from jitgrad.codegen.lower.fuse import Group, Item
+from jitgrad.codegen.lower.rules import attention
 from jitgrad.codegen.lower.rules.joins import aim
 from jitgrad.codegen.lower.rules.ops import parts_of
 from jitgrad.codegen.lower.state import Lowering, tensor

@@ -409,6 +409,9 @@ class SymbolicBackend:
     def on_device(self, tensor: SymTensor) -> bool:
         return not isinstance(tensor, Batched) and (tensor.is_cuda or self.context.late_checks)
 
+    def on_host(self, tensor: SymTensor) -> bool:
+        return not isinstance(tensor, Batched) and not self.on_device(tensor)
+
     def take_equal(self, pairs: Sequence[tuple[Any, Any]]) -> bool:
         """Where they are at the first call; of sizes that the arguments do not decide, where that is known."""
         sizes = self.context.sizes

@@ -1,4 +1,4 @@
-"""Attention on a device: one kernel, and two for its gradient; the library runs what they do not take.
+"""Attention: one call, and one for its gradient; on a device one kernel, and two. The library runs the rest.
 
 Operands and results are (N, L, H, E), E contiguous, with any other strides; masks (N, H, L, S), each of these or 1.
 """
@@ -10,9 +10,10 @@ from jitgrad.codegen.lower.rules import ops
 from jitgrad.codegen.lower.rules.windows import copy
 from jitgrad.codegen.lower.state import Lowering, tensor
 from jitgrad.codegen.program.access import is_contiguous
-from jitgrad.codegen.program.device_steps import Attention, AttentionStep
 from jitgrad.codegen.program.step import Ref
+from jitgrad.codegen.program.steps import Attention, AttentionStep
 from jitgrad.dtypes import float32
+from jitgrad.kernels.tiled.tiles import ELEMENTS
 from jitgrad.ops.rows.attention import WIDTHS
 from jitgrad.script.graph.ir import Node, Value
 
@@ -37,18 +38,23 @@ def backward(state: Lowering, node: Node) -> None:
     (*given, of_lse, of_g), mask = node.inputs[:6], node.inputs[6:]
     q, k, v, y, g = (_read(state, x) for x in (*given, of_g))
     lse = state.contiguous(of_lse)
-    delta = state.allocate(float32, lse.dims)
     made = [_made(state, x) for x in node.outputs]
     dq, dk, dv = [ref for ref, _ in made]
-    _emit(state, node, "dq", (q, k, v, y, g), (dq,), (lse,), (delta,), mask)
-    _emit(state, node, "dkv", (q, k, v, g), (dk, dv), (lse, delta), (), mask)
+    if state.device:
+        delta = state.allocate(float32, lse.dims)
+        _emit(state, node, "dq", (q, k, v, y, g), (dq,), (lse,), (delta,), mask)
+        _emit(state, node, "dkv", (q, k, v, g), (dk, dv), (lse, delta), (), mask)
+    else:
+        _emit(state, node, "backward", (q, k, v, y, g), (dq, dk, dv), (lse,), (), mask)
     for _, done in made:
         done()
 
 
 def _has_kernels(state: Lowering, node: Node) -> bool:
     first = tensor(node.inputs[0])
-    return state.device and first.dtype.is_half and len(first.dims) == 4 and node.attrs["width"] in WIDTHS
+    if len(first.dims) != 4:
+        return False
+    return (first.dtype.is_half and node.attrs["width"] in WIDTHS) if state.device else first.dtype.name in ELEMENTS
 
 
 def _emit(state: Lowering, node: Node, kind: Attention, reads: Sequence[Ref], makes: Sequence[Ref],
@@ -56,7 +62,18 @@ def _emit(state: Lowering, node: Node, kind: Attention, reads: Sequence[Ref], ma
     (batches, n_q, heads, _), n_k = reads[0].dims, reads[1].dims[1]
     state.emit(AttentionStep(kind, node.attrs["width"], node.attrs.get("causal", False), node.attrs["scale"],
                              (batches, heads, n_q, n_k), tuple(reads), tuple(makes), tuple(given), tuple(counted),
-                             tuple([state.ref(x) for x in mask])))
+                             tuple([_mask(state, x) for x in mask])))
+
+
+def _mask(state: Lowering, value: Value) -> Ref:
+    """A mask, with stride 0 where it has one for all; what a device reads has any strides, else the last is 0 or 1."""
+    ref = state.ref(value)
+    if state.device:
+        return ref
+    if ref.dims[-1] != 1 and ref.strides[-1] != 1:
+        ref = state.contiguous(value)
+    return Ref(ref.buffer, ref.offset, ref.dims, tuple([0 if n == 1 else s for n, s in zip(
+        ref.dims, ref.strides, strict=True)]))
 
 
 def _read(state: Lowering, value: Value) -> Ref:
