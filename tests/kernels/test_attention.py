@@ -91,7 +91,8 @@ def check(functions, sizes, dtype, causal, how, scale=None):
     np.testing.assert_allclose(forward["y"], y, rtol=tolerance, atol=tolerance)
     if k.shape[1]:
         np.testing.assert_allclose(forward["lse"], lse, rtol=tolerance, atol=tolerance)
-    backward = run(functions, "backward", sizes, arrays | {"y": forward["y"], "lse": forward["lse"]}, causal, mask, scale)
+    arrays |= {n: forward[n] for n in ("y", "lse")}
+    backward = run(functions, "backward", sizes, arrays, causal, mask, scale)
     for name, x in zip(("dq", "dk", "dv"), wanted, strict=True):
         np.testing.assert_allclose(backward[name], x, rtol=4 * tolerance, atol=4 * tolerance, err_msg=name)
 
