@@ -10,6 +10,7 @@ of the graph decides cost nothing.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from jitgrad.ops.types import BOOL, INT, ListType, Type
 from jitgrad.script.autodiff.amend import generic
@@ -30,7 +31,7 @@ def requires_grad(path: Sequence[Block], values: Sequence[Value], root: Callable
         values: what can be read at the end of `path`.
         root: whether a leaf, or a value that no node of `path` makes, requires one; with `operations`, whether what an
             operation makes is a root.
-        flow: facts about `path` and `values`, if they are known.
+        flow: facts about `path` and `values`, if they are known; they hold as long as all answers are True or False.
     """
     history = _history(path, values, root, operations, flow)
     return [history.answer(v) for v in values]
@@ -46,18 +47,15 @@ def _history(path: Sequence[Block], values: Sequence[Value], root: Callable[[Val
              flow: Flow | None) -> "_History":
     if flow is None:
         flow = flow_of([n for b in path for n in b.nodes], values)
-    behind = reachable(values, flow.backward)
-    blocks = [b for outer in path for b in (outer, *(c for n in walk(outer) for c in n.blocks))]
-    places = {v: b for b in blocks for v in (*b.params, *(v for n in b.nodes for v in n.outputs))}
-    return _History(flow, behind, places, root, operations)
+    return _History(flow, reachable(values, flow.backward), path, root, operations)
 
 
 class _History:
     """The answers for the values in `behind`."""
 
-    def __init__(self, flow: Flow, behind: set[Value], places: dict[Value, Block], root: Callable[[Value], bool],
+    def __init__(self, flow: Flow, behind: set[Value], path: Sequence[Block], root: Callable[[Value], bool],
                  operations: bool):
-        self.flow, self.places = flow, places
+        self.flow, self.path = flow, path
         self.parts: dict[Value, tuple[Value, ...]] = {}  # result of a branch, or what a loop carries -> what it may be
         self.loops: dict[Value, tuple[Node, int]] = {}  # its parameters and results -> the loop, and which carry it is
         self.sequences: set[Value] = set()  # taken to require a gradient if any element does
@@ -82,6 +80,12 @@ class _History:
         self.may = reachable(sources, flow.forward) & behind
         self.must = self._must(sources)
         self.known: dict[Value, Value] = {}
+
+    @cached_property
+    def places(self) -> dict[Value, Block]:
+        """The blocks that values stand in, for what is added beside them."""
+        blocks = [b for outer in self.path for b in (outer, *(c for n in walk(outer) for c in n.blocks))]
+        return {v: b for b in blocks for v in (*b.params, *(v for n in b.nodes for v in n.outputs))}
 
     def _carried(self, v: Value, node: Node) -> None:
         """Note what a loop carries."""

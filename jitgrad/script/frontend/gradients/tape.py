@@ -157,7 +157,11 @@ def overwritten(context: Context, path: Sequence[Block], outputs: Sequence[Value
     replaced = [(s, w) for s, w in known.replaced() if freed.get(s.result.id) is not s.path[-1]]
     if not spoiling and not replaced:
         return [[] for _ in outputs]
-    flow = inner.flow_of([n for b in path for n in b.nodes], outputs)
+
+    def facts() -> Flow:
+        return inner.flow_of([n for b in path for n in b.nodes], outputs)
+
+    flow = facts()
     reached = {v for output in outputs for v in reachable([output], flow.backward)}
     for s, w in replaced:
         if s.result in reached:
@@ -170,12 +174,16 @@ def overwritten(context: Context, path: Sequence[Block], outputs: Sequence[Value
         if s.result not in reached:
             continue
         if counted:
-            _spoil(context, path, outputs, _chance(context, s, flow), spoiled)
+            chance = _chance(context, s, flow)
         elif counts is not None and (versions.certain(context, s.varied) or any(
                 versions.certain(context, [v]) for v in s.alone())):
-            _spoil(context, path, outputs, Chance(s, True, *counts), spoiled)
+            chance = Chance(s, True, *counts)
         elif VERSIONS not in context.decisions:
             raise Restart(VERSIONS, "a branch or loop may write what a gradient needs: writes are counted")
+        else:
+            continue
+        if _spoil(context, path, outputs, chance, flow, spoiled):
+            flow = facts()
     return spoiled
 
 
@@ -216,13 +224,16 @@ def _used_again(body: Block) -> set[Value]:
     return set().union(*(used.get(v, set()) for v in body.results))
 
 
-def _spoil(context: Context, path: Sequence[Block], outputs: Sequence[Value], chance: Chance,
-           spoiled: Sequence[Spoiled]) -> None:
-    """Add to what is spoiled of each output what a save is of which the memory was overwritten, or may have been."""
+def _spoil(context: Context, path: Sequence[Block], outputs: Sequence[Value], chance: Chance, flow: Flow,
+           spoiled: Sequence[Spoiled]) -> bool:
+    """Add to what is spoiled of each output what a save is of which the memory was overwritten, or may have been.
+
+    Whether the run says of an output if it depends on the save: the graph has nodes then that `flow` does not know.
+    """
     s, written, *counts = chance
     if written is False:
-        return
-    answers = history.requires_grad(path, outputs, lambda v: v is s.result, operations=True)
+        return False
+    answers = history.requires_grad(path, outputs, lambda v: v is s.result, operations=True, flow=flow)
     for found, reaches in zip(spoiled, answers, strict=True):
         if reaches is False or any(before is True for before, _ in found):
             continue
@@ -232,6 +243,7 @@ def _spoil(context: Context, path: Sequence[Block], outputs: Sequence[Value], ch
             answer = _both(context, answer, reaches) if isinstance(reaches, Value) else answer
         found.append((answer, _message(s, *(n if isinstance(n, int) else numbers.value_of(context, n)
                                             for n in counts))))
+    return any(isinstance(answer, Value) for answer in answers)
 
 
 def _both(context: Context, written: Value, reaches: Value) -> Value:
