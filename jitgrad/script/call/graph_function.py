@@ -122,6 +122,11 @@ class GraphFunction(Interface):
         """Whether native code runs, not the interpreter."""
         return bool(self._compiled)
 
+    @property
+    def is_total(self) -> bool:
+        """Whether a call ends well but where memory is lacking: nothing in the native code asks Python."""
+        return bool(self._compiled) and not any(face.sites for face in self._compiled[0].faces)
+
     @functools.cached_property
     def reads(self) -> set[int]:
         """The inputs whose elements the graph reads."""

@@ -63,7 +63,12 @@ class Specialisation:
                                              script.on_host)
         self.function = function
         self.enter = self._write_enter(params, values)
-        self.leave = leave_writer(params, values, script.inputs, script.result, script.stores)
+        self.leave = leave_writer(params, values, script.inputs, script.result, script.stores, script.guards)
+        #: inputs of whose `.grad` the program makes a new one, whatever it was: it goes first, and leaves its memory
+        self.outdated = [i for i, s in enumerate(script.inputs) if function.is_total
+                         and sig.Attr(s, "grad") not in script.inputs and any(
+                             place == sig.Attr(s, "grad") and isinstance(what, sig.Output)
+                             for place, what in script.stores) and isinstance(resolve(s, values), type_of_tensor())]
         #: what stores changes when the program raises or calls back, by the recipes that it follows, or the call
         self.left: dict[Any, Leave] = {}
         self.commit = commit_writer(params, values, script.commits) if script.commits else None
@@ -190,6 +195,8 @@ class Specialisation:
 
     def run(self, params: Sequence[Any], entered: tuple[Any, list[Any]]) -> Any:
         """Execute with what `enter` returned."""
+        for i in self.outdated:
+            entered[0][i]._grad = None
         try:
             if self.is_plain:
                 return self.leave(params, entered[0], self.function(*entered))
@@ -260,7 +267,8 @@ class Specialisation:
             values = dict(zip(script.parameters, params, strict=True))
             leave = self.left[followed] = leave_writer(
                 script.parameters, values, script.inputs, sig.Static(None),
-                [(place, result) for place, (result, _) in stores.items()], [part for _, part in stores.values()])
+                [(place, result) for place, (result, _) in stores.items()],
+                parts=[part for _, part in stores.values()])
         leave(params, objects, outputs)
 
     def _run_writing(self, objects: Sequence[Any], arrays: list[Any], on_commit: Callable[[int, Any], None] | None

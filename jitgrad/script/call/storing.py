@@ -27,14 +27,17 @@ Commit = Callable[[Sequence[Any], int, Any], None]
 
 
 def leave_writer(params: Sequence[str], values: dict[str, Any], inputs: Sequence[sig.Source], result: sig.Result,
-                 stores: Sequence[tuple[sig.Place, sig.Result]], parts: Sequence[tuple[int, int]] = ()) -> Leave:
+                 stores: Sequence[tuple[sig.Place, sig.Result]], guards: Sequence[sig.Guard] = (),
+                 parts: Sequence[tuple[int, int]] = ()) -> Leave:
     """`leave(p, i, o)`: assign what is stored, return the result; of parameters `p`, objects `i` and outputs `o`.
 
     All paths are read, and all that is stored and returned is made, before the first assignment: two attributes may
-    change places, and one object may go to several. `parts`: of each store, `first` and `part` (see `ResultWriter`).
+    change places, and one object may go to several. `guards`: what is known of the objects. `parts`: of each store,
+    `first` and `part` (see `ResultWriter`).
     """
     reader = EntryWriter(params, values, {source: f"i[{k}]" for k, source in enumerate(inputs)})
     writer = ResultWriter(reader)
+    plain = {guard.source for guard in guards if guard.kind == "unhooked"}  # tensors with no `grad_dtype`
     made = writer.expression(writer.within_pools(result))
     assignments: list[str] = []
     for k, (place, what) in enumerate(stores):
@@ -49,7 +52,10 @@ def leave_writer(params: Sequence[str], values: dict[str, Any], inputs: Sequence
             store = writer.constant(list.extend if isinstance(place, sig.Tail) else _replace)
             assignments.append(f"{store}({reader.read(place.base)}, {value})")
         else:
-            assignment = f"{reader.place(place)} = {value}"
+            target = reader.place(place)
+            if isinstance(place, sig.Attr) and place.name == "grad" and place.base in plain:  # checked when compiled
+                target = f"{reader.read(place.base)}._grad"
+            assignment = f"{target} = {value}"
             if isinstance(what, sig.OneOf) and sig.Nothing() in what.results:
                 assignment = f"if {value} is not {writer.constant(NOTHING)}: {assignment}"
             assignments.append(assignment)

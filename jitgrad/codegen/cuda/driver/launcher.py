@@ -199,8 +199,7 @@ class DeviceLauncher(Launcher):
         lines.append("    if not w.tried:\n        w.watch()")
         lines.append("    if w.given:\n        back(w, inputs)")
         lines.append("    if status:\n        failed(status, w, on_commit)")
-        if face.commits:
-            lines.append("    commits(w, on_commit)")
+        lines += [f"    {line}" for line in self.committing()]
         *ending, back_to_pool, leave = self.ending()
         forget = "    w.given = {}  # only now: results may have been copies of these"
         return "\n".join([*lines, *ending, forget, back_to_pool, leave])
