@@ -6,7 +6,7 @@ few attribute reads and comparisons, not an interpretation of the guards.
 """
 
 import operator
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -147,15 +147,16 @@ class EntryWriter:
         """By variable: the class of the tensor in it, and what guards say of it."""
         return self._tensors
 
-    def tensors(self, shapes: Mapping[str, tuple[int, ...]], own: bool = True, arrays: bool = True) -> None:
+    def tensors(self, shapes: Mapping[str, tuple[int, ...]], own: bool = True, arrays: bool = True,
+                among: Container[str] | None = None) -> None:
         """Emit the guards of tensors: after all others, so that equal ones share a loop.
 
         `shapes`: of the tensors in these variables, every size is known. `own`: what tensors are themselves; `arrays`:
-        what they hold.
+        what they hold. `among`: of which variables, if not of all.
         """
         kinds: dict[tuple[type, bool | None, sig.TensorKey | None, tuple[int, ...] | None], list[str]] = {}
         for name, (cls, keys) in self._tensors.items():
-            for key in keys:
+            for key in keys if among is None or name in among else ():
                 kind = (cls, key.requires_grad if own else None, key if arrays else None,
                         shapes.get(name) if arrays else None)
                 kinds.setdefault(kind, []).append(name)
@@ -351,18 +352,29 @@ def separate(written: Sequence[Any], others: Sequence[Any]) -> bool:
     Arrays of different owners are separate; only for arrays of an owner met before, or not known to own its memory, are
     addresses compared.
     """
-    owners = [id(a) if (base := a.base) is None else _owner(a, base) for a in written]
+    owners = owners_of(written)
     taken = set(owners)
     if len(taken) != len(owners) or None in taken:
         for i, owner in enumerate(owners):
             if (owner is None or owner in owners[:i]) and any(
                     overlap(written[i], other) for other in (*written[:i], *written[i + 1:], *others)):
                 return False
+    return apart(taken, written, others)
+
+
+def apart(owners: Set[int | None], written: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Whether no array in `others` shares memory with one in `written`, whose owners are known."""
+    unknown = None in owners
     for array in others:
         owner = id(array) if (base := array.base) is None else _owner(array, base)
-        if (owner is None or owner in taken) and any(overlap(array, other) for other in written):
+        if (unknown or owner is None or owner in owners) and any(overlap(array, other) for other in written):
             return False
     return True
+
+
+def owners_of(arrays: Sequence[Any]) -> list[int | None]:
+    """The arrays that own the memory of some, by number."""
+    return [id(a) if (base := a.base) is None else _owner(a, base) for a in arrays]
 
 
 def _owner(array: Any, base: Any) -> int | None:

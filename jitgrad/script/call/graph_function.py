@@ -118,14 +118,9 @@ class GraphFunction(Interface):
         return self._graph
 
     @property
-    def is_native(self) -> bool:
-        """Whether native code runs, not the interpreter."""
-        return bool(self._compiled)
-
-    @property
-    def is_total(self) -> bool:
-        """Whether a call ends well but where memory is lacking: nothing in the native code asks Python."""
-        return bool(self._compiled) and not any(face.sites for face in self._compiled[0].faces)
+    def faces(self) -> Sequence[Any]:
+        """What launching native code needs to know of it; nothing where the interpreter runs."""
+        return self._compiled[0].faces if self._compiled else ()
 
     @functools.cached_property
     def reads(self) -> set[int]:

@@ -64,11 +64,13 @@ class Specialisation:
         self.function = function
         self.enter = self._write_enter(params, values)
         self.leave = leave_writer(params, values, script.inputs, script.result, script.stores, script.guards)
-        #: inputs of whose `.grad` the program makes a new one, whatever it was: it goes first, and leaves its memory
-        self.outdated = [i for i, s in enumerate(script.inputs) if function.is_total
-                         and sig.Attr(s, "grad") not in script.inputs and any(
-                             place == sig.Attr(s, "grad") and isinstance(what, sig.Output)
-                             for place, what in script.stores) and isinstance(resolve(s, values), type_of_tensor())]
+        new_grads = {place.base for place, made in script.stores if isinstance(place, sig.Attr) and place.name == "grad"
+                     and isinstance(made, sig.Output)}.difference(
+                         s.base for s in script.inputs if isinstance(s, sig.Attr) and s.name == "grad")
+        #: tensors whose `.grad` the program makes anew, surely and whatever it was: it goes first, with its memory
+        self.outdated = [i for i, s in enumerate(script.inputs) if s in new_grads
+                         and function.faces and not any(face.sites for face in function.faces)
+                         and isinstance(resolve(s, values), type_of_tensor())]
         #: what stores changes when the program raises or calls back, by the recipes that it follows, or the call
         self.left: dict[Any, Leave] = {}
         self.commit = commit_writer(params, values, script.commits) if script.commits else None
@@ -141,11 +143,17 @@ class Specialisation:
             writer.require(self._distinction(writer, names, tensors, lists))
         self.may_share = bool(written) and len(tensors) + len(lists) > 1
         quick = None
-        if self.function.is_native and self.function.device.type == "cpu":
+        if self.function.faces and self.function.device.type == "cpu":
             known = self.may_share and not lists and len({names[i] for i in tensors}) == len(tensors)
             quick = arrayguards.plan(writer, script, names, shapes, size_guards,
                                      {names[i]: i in written for i in tensors} if known else {})
-        writer.tensors(shapes, arrays=quick is None)
+        held = None
+        if self.function.device.type != "cpu" and not (self.may_share and lists):
+            held = arrayguards.held(writer, script, names, tensors, size_guards, written if self.may_share else ())
+        if held is not None:
+            writer.tensors(shapes, arrays=False, among=held.names)
+        writer.tensors(shapes, arrays=quick is None,
+                       among=None if held is None else writer.guarded.keys() - set(held.names))
         raw = list(names)
         for i in tensors:
             raw[i] = f"{names[i]}._data"
@@ -163,6 +171,9 @@ class Specialisation:
                 if quick.separates:
                     writer.require(separation)
             size_guards = [guard for i, guard in enumerate(size_guards) if i not in quick.sizes]
+        if held is not None:
+            separation = held.emit(writer, script, shapes, size_guards)
+            size_guards = [guard for i, guard in enumerate(size_guards) if i not in held.sizes]
         numbers = {symbol: names[i] for symbol, i in script.int_symbols.items()}
         writer.sizes(script, size_guards)
         writer.sizes(script, script.trip_guards, numbers)

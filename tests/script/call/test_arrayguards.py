@@ -7,6 +7,8 @@ import pytest
 
 import jitgrad as torch
 from jitgrad.script.call import arrayguards
+from tests.codegen.cuda import host
+from tests.cuda.hosted import gpu
 
 NEVER = 1 << 30
 
@@ -172,3 +174,33 @@ def test_sizes_that_were_taken_to_be_equal(monkeypatch):
     with pytest.raises(RuntimeError):
         f(torch.ones(2, 3), torch.ones(4, 3), torch.ones(3, 2))
     assert f(torch.ones(2, 3), torch.ones(2, 3), torch.ones(3, 4)).shape == (2, 4)
+
+
+@host.needs_compiler
+@pytest.mark.parametrize("change", CHANGES)
+def test_on_a_device_what_was_asked_before_is_asked_again_where_it_changes(change, monkeypatch):
+    taken = []
+    for few in (1, NEVER):
+        monkeypatch.setattr(arrayguards, "FEW", few)
+        with gpu(), torch.device("cuda"):
+            model, optimizer, step = training(NEVER, monkeypatch)
+            for _ in range(4):
+                step(*batch())
+            CHANGES[change](model, optimizer)
+            taken += [step.specialisations[0].enter(batch()) is not None for _ in range(2)]
+    assert taken == taken[:1] * 4
+    assert taken[0] == (change in ("nothing", "another memory", "transposed", "another weight", "views of one memory",
+                                   "subclass"))
+
+
+@host.needs_compiler
+def test_a_batch_on_a_device_may_be_what_a_step_writes(monkeypatch):
+    with gpu(), torch.device("cuda"):
+        model, _, step = training(NEVER, monkeypatch)
+        for _ in range(4):
+            step(*batch())
+        enter, (x, y) = step.specialisations[0].enter, batch()
+        assert enter((x, y)) is not None
+        assert enter((model[0].weight.detach(), torch.ones(4, 1))) is None
+        assert enter((model[0].weight.detach()[1:], torch.ones(3, 1))) is None
+        assert enter((model[0].weight.detach().clone(), torch.ones(4, 1))) is not None

@@ -28,6 +28,7 @@ class DeviceWorkspace(Workspace):
     Attributes:
         slots: device memory by word of the block.
         chunks: device memory that grows.
+        axes: the axes of each input whose sizes the program reads, and the words where.
         seen: the arrays that were passed last, by input; None for one that is another at each call (`changing`), so
             that it is not kept alive.
         given: copies of arrays that were not on the device or not contiguous, by input.
@@ -37,7 +38,8 @@ class DeviceWorkspace(Workspace):
             called next may have to be loaded, for which the driver waits, and then no signal is seen.
     """
 
-    __slots__ = ("changing", "chunks", "device", "given", "memory", "replay", "retired", "seen", "slots", "tried")
+    __slots__ = ("axes", "changing", "chunks", "device", "given", "memory", "replay", "retired", "seen", "slots",
+                 "tried")
 
     def __init__(self, interface: Interface, device: Driver, stream: int):
         super().__init__(interface)
@@ -48,6 +50,9 @@ class DeviceWorkspace(Workspace):
         self.block[Word.SHARED] = self.device.shared
         self.block[Word.STOP] = self.device.stop_word(stream) if self.device.has_loops else 0
         self.tried = not self.device.has_loops
+        self.axes: list[list[tuple[int, int]]] = [[] for _ in interface.inputs]
+        for k, axis, word in interface.sizes:
+            self.axes[k].append((axis, word))
         self.slots: dict[int, Any] = {}
         self.chunks: list[Any] = []
         self.seen: dict[int, Any] = {}
@@ -102,7 +107,7 @@ class DeviceWorkspace(Workspace):
             return
         whole = self.device.contiguous(array)
         self.block[face.pointers[k]] = self.device.address(whole)
-        for axis, word in self.sizes(k):
+        for axis, word in self.axes[k]:
             self.block[word] = whole.shape[axis]
         if self.seen.get(k) is not None:
             self.changing.add(k)
@@ -116,12 +121,8 @@ class DeviceWorkspace(Workspace):
         """An Optional input that is None: of size 0."""
         self.seen[k] = None
         self.block[self.interface.pointers[k]] = 0
-        for _, word in self.sizes(k):
+        for _, word in self.axes[k]:
             self.block[word] = 0
-
-    def sizes(self, k: int) -> list[tuple[int, int]]:
-        """The axes of input `k` whose sizes the program reads, and the words where."""
-        return [(axis, word) for i, axis, word in self.interface.sizes if i == k]
 
 
 def _provide(address: int, word: int, size: int) -> int:

@@ -31,7 +31,7 @@ def explain(function: Dispatcher, params: tuple[Any, ...], backward: bool = True
                            "would repeat their effects")
     script.graph.name = function.__name__
     objects = [resolve(s, values) for s in script.inputs]
-    plain = chosen.function if chosen.function.is_native else None
+    plain = chosen.function if chosen.function.faces else None
     measured = measure(script.graph, objects, function.__name__, script.differentiable, plain, backward)
     code = function.eager.__code__
     home = Line(code.co_filename, code.co_firstlineno)
