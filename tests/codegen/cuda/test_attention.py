@@ -127,6 +127,30 @@ def compare(d, width, batches, count, n_q, n_k, causal, scale, padding, masked=N
         np.testing.assert_allclose(one.astype(np.float64), other, atol=2 * unit * size, rtol=2 * unit, err_msg=name)
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_warp_leaves_out_what_none_of_its_rows_sees(width):
+    """Nothing is multiplied by NaNs of keys, or of cotangents, that no row of the warp has to do with."""
+    rng, d = np.random.default_rng(5), dtypes.bfloat16
+    rows = attention.shape("forward", width).rows
+    q, k, v, g, y, dq, dk, dv = (heads(rng, 1, 1, rows, width, d, 0) for _ in range(8))
+    lse, delta = np.zeros((2, 1, 1, rows), np.float32)
+    sizes, of_warp = (1, 1, rows, rows), rows // 4
+    lost = d.np.type(np.nan)
+    late_k, late_v, early = k.copy(), v.copy(), g.copy()
+    late_v[..., 64:, :] = lost
+    run("forward", d, width, True, (q, k, late_v, y), (lse,), sizes, 0.125)
+    assert not np.isnan(y[..., :rows // 2, :].astype(np.float32)).any()
+    run("forward", d, width, True, (q, k, v, y), (lse,), sizes, 0.125)
+    late_k[..., max(of_warp, 32):, :] = late_v[..., max(of_warp, 32):, :] = lost
+    run("dq", d, width, True, (q, late_k, late_v, y, g, dq), (lse, delta), sizes, 0.125)
+    assert not np.isnan(dq[..., :of_warp, :].astype(np.float32)).any()
+    run("dq", d, width, True, (q, k, v, y, g, dq), (lse, delta), sizes, 0.125)
+    early[..., :32, :] = lost
+    run("dkv", d, width, True, (q, k, v, early, dk, dv), (lse, delta), sizes, 0.125)
+    assert not np.isnan(dk[..., max(of_warp, 32):, :].astype(np.float32)).any()
+    assert not np.isnan(dv[..., max(of_warp, 32):, :].astype(np.float32)).any()
+
+
 @machinecode.needs_cuda
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
 @pytest.mark.parametrize("mask", [None, dtypes.bool_, dtypes.bfloat16], ids=str)

@@ -353,11 +353,12 @@ JG_DEVICE void jg_attention_rows(const jg_head<const T>& q, const jg_head<const 
     u32 left[M][D / 16][4];
 
     jg_tile<64 * M, D>(0, q, first);
-    if (blocks) jg_tile<N, D>(K, k, 0);
+    if (blocks) {
+        jg_tile<N, D>(K, k, 0);
+        jg_tile<N, D>(V, v, 0);
+    }
     jg_commit();
-    if (blocks) jg_tile<N, D>(V, v, 0);
-    jg_commit();
-    jg_arrived<1>();
+    jg_arrived<0>();
     __syncthreads();
     #pragma unroll
     for (int m = 0; m < M; m++) {
@@ -375,11 +376,15 @@ JG_DEVICE void jg_attention_rows(const jg_head<const T>& q, const jg_head<const 
         const u32 here = (j & 1) * TILE, there = TILE - here;
         float s[M][N / 8][4];
         if (j) {
-            jg_arrived<1>();
+            jg_arrived<0>();
             __syncthreads();
         }
-        if (j + 1 < blocks) jg_tile<N, D>(K + there, k, (j + 1) * N);
+        if (j + 1 < blocks) {
+            jg_tile<N, D>(K + there, k, (j + 1) * N);
+            jg_tile<N, D>(V + there, v, (j + 1) * N);
+        }
         jg_commit();
+        if (CAUSAL && j * N >= row + 16 * M) continue;  // no row of the warp sees a key
         jg_clear(s);
         jg_by_rows<D, M, N / 8>(s, left, K + here, zero);
         jg_masked(s, mask, row, j * N, factor);
@@ -409,10 +414,6 @@ JG_DEVICE void jg_attention_rows(const jg_head<const T>& q, const jg_head<const 
                     sums[m][n][2 * h + 1] *= kept;
                 }
             }
-        jg_arrived<1>();
-        __syncthreads();
-        if (j + 1 < blocks) jg_tile<N, D>(V + there, v, (j + 1) * N);
-        jg_commit();
         jg_by_columns<D, M, N / 8>(sums, s, V + here, zero);
     }
     #pragma unroll
@@ -496,6 +497,7 @@ JG_DEVICE void jg_attention_dq(const jg_head<const T>& q, const jg_head<const T>
             jg_tile<N, D>(V + there, v, (j + 1) * N);
         }
         jg_commit();
+        if (CAUSAL && j * N >= row + 16 * M) continue;
         jg_clear(s);
         jg_clear(d);
         jg_by_rows<D, M, N / 8>(s, left, K + here, zero);
@@ -566,6 +568,7 @@ JG_DEVICE void jg_attention_dkv(const jg_head<const T>& q, const jg_head<const T
         }
         if (j + 1 < blocks) fetch(j + 1, 1 - place);
         jg_commit();
+        if (CAUSAL && (j + 1) * N <= row) continue;  // no query sees a key of the warp
         jg_clear(s);
         if constexpr (HELD) jg_by_rows<D, M, N / 8>(s, left_k, tile_q, zero);
         else jg_by_rows<D, M, N / 8>(s, 0u, inside, tile_q, zero);
