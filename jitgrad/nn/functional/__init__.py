@@ -290,8 +290,9 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | 
     _classes.require_one_dtype(input, weight, bias)
     _classes.require_floats("LayerNormKernelImpl", input)
     dims = tuple(range(-len(normalized_shape), 0))
-    _, centred, variance = _norms.moments(_norms.wide(input), dims)
-    y = centred * jitgrad.rsqrt(variance + eps)
+    x = _norms.wide(input)
+    centred = x - x.mean(dims, keepdim=True)  # kept, with the row, where kernels hold it (see `_norms.moments`)
+    y = centred * jitgrad.rsqrt((centred * centred).mean(dims, keepdim=True) + eps)
     if weight is not None:
         y = y * weight
     return _norms.like(y if bias is None else y + bias, input)

@@ -102,7 +102,8 @@ def _var(F: Any, x: Any, axes: tuple[int, ...], keepdim: bool, correction: float
 def _var_vjp(F: Any, g: Any, y: Any, x: Any, axes: tuple[int, ...], keepdim: bool, correction: float) -> tuple[Any]:
     d = x - F.mean(x, axes=axes, keepdim=True)
     divisor = _divisor(F, x, axes, correction)
-    d = F.where(F.eq(divisor, 0.0), F.abs(d), d)  # without degrees of freedom the slope is infinite, as in torch
+    if correction:  # without degrees of freedom the slope is infinite, as in torch
+        d = F.where(F.eq(divisor, 0.0), F.abs(d), d)
     return (F.unreduce(g * 2.0 / divisor, x, axes, keepdim) * d,)
 
 
