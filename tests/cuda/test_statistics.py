@@ -1,4 +1,4 @@
-"""Means and variances of rows that no block holds: numbers far from zero lose nothing but what a float of them cannot."""
+"""Means and variances of rows that no block holds: numbers far from zero lose no digits."""
 
 from __future__ import annotations
 

@@ -5,7 +5,9 @@
     api.made("cuStreamCreate", NON_BLOCKING)      # a function that stores one handle or number: what it stored
     api.address("cuLaunchKernel")                 # for generated code
 
-By ctypes, because generated code calls the addresses, and CuPy has neither nodes of graphs nor their updates.
+By ctypes, because generated code calls the addresses and changes the structures where they are (`graphs/replaying.py`):
+their layout has to be known here, and CuPy has neither nodes of graphs nor their updates. `cuda.bindings` would be one
+more package, for the same calls; that signatures, structures and constants are CUDA's, tests compare with its headers.
 """
 
 import ctypes
