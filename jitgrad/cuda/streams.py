@@ -12,6 +12,7 @@ from jitgrad.device import device as _device, patient, require_gpu, resolve
 
 T = TypeVar("T")
 _kept: WeakSet[OfStreams[Any]] = WeakSet()
+_followed: set[int] = set()  # handles
 
 
 class OfStreams(Generic[T]):
@@ -22,7 +23,21 @@ class OfStreams(Generic[T]):
         _kept.add(self)
 
 
+def followed(stream: Any) -> int:
+    """The handle of a stream of CuPy's, whoever made it; what is kept for it goes with it.
+
+    For one that others own, of which CuPy has but the handle, all is kept: nobody says when it is gone.
+    """
+    handle = int(stream.ptr)
+    if handle not in _followed:
+        _followed.add(handle)
+        if type(stream).__name__ != "ExternalStream":
+            finalize(stream, _is_gone, handle).atexit = False
+    return handle
+
+
 def _is_gone(handle: int) -> None:
+    _followed.discard(handle)
     for kept in list(_kept):
         kept.by_handle.pop(handle, None)
 
@@ -41,7 +56,6 @@ class Stream:
         if _stream is None:
             with cupy.cuda.Device(self.device.index):
                 _stream = cupy.cuda.Stream(non_blocking=True, priority=priority)
-            finalize(_stream, _is_gone, int(_stream.ptr)).atexit = False
         self._stream = _stream
         self._devices: list[Any] = []
         self.priority = priority

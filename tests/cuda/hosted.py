@@ -11,6 +11,7 @@ import numpy as np
 
 from jitgrad.codegen.cuda.driver import cudadriver
 from jitgrad.codegen.program import memory
+from jitgrad.cuda.streams import followed
 from jitgrad.dtypes import dtype
 from tests.codegen.cuda.fakedriver import HostDriver
 from tests.codegen.cuda.hostgraphs import GraphDriver
@@ -26,7 +27,7 @@ class StandinDriver(HostDriver):
         return standin.Device(self.device)
 
     def stream(self) -> int:
-        return standin.get_current_stream().ptr
+        return followed(standin.get_current_stream())
 
     def product(self, stream: Any, call: Any) -> int:
         return 400 if standin.current() != self.device else super().product(stream, call)

@@ -118,17 +118,18 @@ def test_a_training_step_never_waits(cuda: Any) -> None:
 
 
 @host.needs_compiler
+@pytest.mark.parametrize("made_by_cupy", [False, True])
 @pytest.mark.parametrize("replayed", [False, True])
-def test_the_workspaces_of_a_stream_go_with_it(replayed: bool) -> None:
+def test_the_workspaces_of_a_stream_go_with_it(replayed: bool, made_by_cupy: bool) -> None:
     """A handle that is only another name for the stream keeps nothing, and takes nothing away."""
     doubled = jitgrad.script(lambda x: (x * 2).sum())
     with gpu(replayed) as made, jitgrad.device("cuda"):
         x = jitgrad.ones(3)
         pools = weakref.WeakSet(cuda_streams._kept)
-        streams = [jitgrad.cuda.Stream(), jitgrad.cuda.Stream()]
-        handles = [s.cuda_stream for s in streams]
+        streams: list[Any] = [standin.Stream() if made_by_cupy else jitgrad.cuda.Stream() for _ in range(2)]
+        handles = [s.ptr if made_by_cupy else s.cuda_stream for s in streams]
         for s in streams * 3:
-            with jitgrad.cuda.stream(s):
+            with s:
                 assert doubled(x) == 6
         (pool,) = [p for p in cuda_streams._kept if p not in pools and p.by_handle]
         assert set(pool.by_handle) == set(handles)

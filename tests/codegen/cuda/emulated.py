@@ -18,6 +18,7 @@ from jitgrad.codegen.cuda.driver.cudadriver import CudaDriver
 from jitgrad.codegen.cuda.kernels import text
 from tests.codegen.cuda import fakegraphs, host
 from tests.codegen.cuda.fakeblas import FakeBlas
+from tests.codegen.cuda.fakecuda import Stream
 from tests.codegen.cuda.fakedriver import entries, parameter_bytes
 
 
@@ -38,7 +39,7 @@ class Cupy:
     RawModule: Any
 
     def __init__(self) -> None:
-        default = SimpleNamespace(ptr=0x55, synchronize=lambda: None)
+        default = Stream(ptr=0x55, synchronize=lambda: None)
         self.streams = [default]
         self.cuda = SimpleNamespace(
             Device=lambda k=0: contextlib.nullcontext(SimpleNamespace(id=k)),
@@ -48,7 +49,7 @@ class Cupy:
 
     @contextlib.contextmanager
     def stream(self, non_blocking: bool) -> Iterator[None]:
-        self.streams.append(SimpleNamespace(ptr=0x66, synchronize=lambda: None))
+        self.streams.append(Stream(ptr=0x66, synchronize=lambda: None))
         yield
         self.streams.pop()
 

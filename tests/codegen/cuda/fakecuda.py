@@ -5,11 +5,14 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 Handler = Callable[..., int | None]
 
 
+class Stream(SimpleNamespace):
+    """One that can be referred to weakly, as CuPy's."""
 
 
 class FakeLibrary:

@@ -16,7 +16,7 @@ from jitgrad.codegen.cuda.driver import cudadriver, driverapi, libraries, nvrtc
 from jitgrad.codegen.cuda.driver.blaslt import Call
 from jitgrad.codegen.cuda.driver.cudadriver import CudaDriver
 from tests.codegen.cuda.fakeblas import FakeBlas
-from tests.codegen.cuda.fakecuda import fake_driver
+from tests.codegen.cuda.fakecuda import Stream, fake_driver
 
 KERNELS = 'extern "C" __global__ void one() {}\nextern "C" __global__ void two() {}\n'
 
@@ -30,7 +30,7 @@ class Cupy:
         self.functions: dict[str, Any] = {}
         self.ndarray = self.array
         self.asarray = lambda a, order: SimpleNamespace(copied=a, order=order)
-        stream = SimpleNamespace(ptr=0x55, synchronize=lambda: self.log.append("wait"))
+        stream = Stream(ptr=0x55, synchronize=lambda: self.log.append("wait"))
         self.cuda = SimpleNamespace(
             Device=lambda k: self.device(k), runtime=SimpleNamespace(free=lambda p: self.log.append("bind")),
             get_current_stream=lambda: stream, alloc=self.alloc, UnownedMemory=lambda *a: a,

@@ -29,6 +29,7 @@ from jitgrad.codegen.cuda.driver.stopping import NOT_READY, Stops
 from jitgrad.codegen.cuda.graphs.shared import Graphs
 from jitgrad.codegen.cuda.kernels.geometry import STATIC
 from jitgrad.codegen.llvm import engine
+from jitgrad.cuda.streams import followed
 from jitgrad.device import patient
 from jitgrad.dtypes import dtype
 from jitgrad.kernels.native import Library, Native
@@ -104,8 +105,7 @@ class CudaDriver(Driver):
 
     def stream(self) -> int:
         self._here()
-        handle: int = self.xp.cuda.get_current_stream().ptr
-        return handle
+        return followed(self.xp.cuda.get_current_stream())
 
     # --- kernels ---
 
