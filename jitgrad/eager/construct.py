@@ -12,7 +12,7 @@ from jitgrad.eager.arrays import arrays, dlpack
 from jitgrad.eager.autograd.grad_mode import mode
 from jitgrad.eager.autograd.node import Array, Storage, TapedArray
 
-_ndarray = np.ndarray
+_ndarray, _met = np.ndarray, arrays.MET
 #: DLPack's numbers
 CPU_KIND, PINNED_KIND = 1, 3
 _new = object.__new__
@@ -28,7 +28,7 @@ def install(cls: type[TapedArray]) -> None:
 def wrap(array: Any, cls: type[Any] | None = None) -> Any:
     """A Tensor of an ndarray (or of a NumPy scalar), sharing memory, without history. The hot path: checks nothing."""
     t = _new(cls or Tensor)
-    t._data = array if type(array) is _ndarray else arrays.as_array(array)
+    t._data = array if type(array) is _ndarray or type(array) in _met else np.asarray(array)
     if mode.inference:
         t._storage = Storage(inference=True)
     return t

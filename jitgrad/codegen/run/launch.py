@@ -183,7 +183,12 @@ def _with_pending(error: BaseException, workspace: Workspace) -> BaseException:
 
 
 class Launcher:
-    """Makes the Python function of a program at a native address. `code` is what keeps the machine code loaded."""
+    """Makes the Python function of a program at a native address. `code` is what keeps the machine code loaded.
+
+    `keeps_large`: whether memory of large results is kept for others (`eager/arrays/blocks.py`).
+    """
+
+    keeps_large = True
 
     def __init__(self, interface: Interface, address: int, code: Any = None):
         self.interface = interface
@@ -248,8 +253,8 @@ class Launcher:
                 shape = ", ".join(output.shape) + ("," if output.shape else "")
                 make, least = "empty", -(-blocks.LEAST // d.itemsize)
                 if all(size.isdecimal() for size in output.shape):
-                    make = "large" if math.prod(map(int, output.shape)) >= least else make
-                elif output.shape:
+                    make = "large" if self.keeps_large and math.prod(map(int, output.shape)) >= least else make
+                elif output.shape and self.keeps_large:
                     make = f"(large if {' * '.join(f'({size})' for size in output.shape)} >= {least} else empty)"
                 lines.append(f"    o{k} = {make}(({shape}), t{k})")
                 again.append(f"    o{k} = empty(tuple([max(n, 0) for n in ({shape})]), t{k})")

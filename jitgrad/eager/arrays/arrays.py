@@ -70,11 +70,6 @@ def filled_like(array: Any, name: str) -> Any:
         return getattr(library(array).xp, name)(array)
 
 
-def as_array(array: Any) -> Any:
-    """A NumPy scalar or number as an ndarray; arrays of any library as they are."""
-    return array if type(array) in MET else np.asarray(array)
-
-
 def copy(array: Any) -> Any:
     """A copy in row order; a NumPy scalar becomes an array."""
     found = MET.get(type(array))

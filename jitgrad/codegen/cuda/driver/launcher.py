@@ -149,11 +149,13 @@ def symbols(driver: Driver) -> dict[str, int]:
 class DeviceLauncher(Launcher):
     """Makes the Python function of a device program."""
 
+    keeps_large = False  # a device's pool does
+
     def __init__(self, interface: Interface, address: int, code: Any, driver: Driver):
         super().__init__(interface, address, code)
         self.driver = driver
         self.pools: OfStreams[list[DeviceWorkspace]] = OfStreams()
-        self.scope.update(take=self.take, empty=driver.empty, large=driver.empty, address=driver.address,
+        self.scope.update(take=self.take, empty=driver.empty, address=driver.address,
                           back=self.back, memory=driver)
 
     def build(self) -> Callable[..., list[Any]]:

@@ -125,10 +125,11 @@ class Replay:
 
     def _open(self, expected: Variant | None) -> None:
         self._records = []
-        self.state.mode, self.state.next = RECORD, 0
-        self._current = None
         if expected is not None and expected in self._variants:
             self._compare_with(expected, 0)
+            return
+        self.state.mode, self.state.next = RECORD, 0
+        self._current = None
 
     def _compare_with(self, variant: Variant, position: int) -> None:
         self._current, state = variant, self.state
