@@ -34,9 +34,9 @@ SPINS = 2000
 GRAIN = 1 << 19
 #: a wait is long from so many times what a chunk takes on, and so many nanoseconds
 LONG, WAIT = 4, 150_000
-#: work that others must do for it to be worth waking them, some 0.15 ms: they come 0.04 ms later, and find what they
+#: work that others must do for it to be worth waking them, some 0.12 ms: they come 0.04 ms later, and find what they
 #: need in another core's caches (`benchmarks.peers`: the GRU); and nanoseconds between jobs whose work adds up
-WORTH, PAUSE = 5 << 20, 40_000
+WORTH, PAUSE = 4 << 20, 40_000
 #: jobs that an owner does alone at most, after long waits
 ALONE = 64
 #: work from which a kernel is cut

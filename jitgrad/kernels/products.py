@@ -23,8 +23,9 @@ LIBRARY = Library()
 TRANS_A, TRANS_B, ACCUMULATE, SHARED, BY_TILES, PACKED, ITEMSIZE = 0, 1, 2, 3, 4, 5, 8
 #: what the names of the functions begin with that make a product by tiles, and pack a for it (`tiled/gemm.py`)
 TILED, PACK = "jg_tiled_", "jg_pack_"
-#: rows, columns and depth from which on tiles are faster than OpenBLAS: of larger products, and where b is transposed
-ROWS, COLUMNS, DEEP = 12, 8, 16
+#: rows, columns and depth from which on tiles are faster than OpenBLAS: of larger products, and where b is transposed,
+#: which takes more rows to be worth a copy
+ROWS, TURNED_ROWS, COLUMNS, DEEP = 8, 12, 8, 16
 #: multiplications up to which OpenBLAS never takes more than one thread for a product
 ALONE = 1 << 18
 #: multiplications of a piece at least
@@ -142,7 +143,8 @@ def _enter(real: str, integer: str) -> None:
         lda, ldb, ldc = (v.intrinsic("smax", least).intrinsic("smax", 1) for v, least in (
             (lda, _bit(kind, TRANS_A).where(m, k)), (ldb, _bit(kind, TRANS_B).where(k, n)), (ldc, n)))
         each = m * n * k
-        by_tiles = ((m >= ROWS) & (n >= COLUMNS) & (k >= DEEP) & ((each > ALONE) | _bit(kind, TRANS_B))
+        rows = _bit(kind, TRANS_B).where(f.number(TURNED_ROWS), ROWS)
+        by_tiles = ((m >= rows) & (n >= COLUMNS) & (k >= DEEP) & ((each > ALONE) | _bit(kind, TRANS_B))
                     & _bit(kind, SHARED))
         kind = by_tiles.where(kind | (1 << BY_TILES), kind)
         with f.when(rank.eq(0) & ((each <= ALONE) | ~_bit(kind, SHARED))):

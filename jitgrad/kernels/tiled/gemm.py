@@ -4,9 +4,9 @@
     jg_pack_float32(words, begin, end)      # words: target, a, k, lda; the rows begin .. end of a transposed a
 
 c[m, n] = a[m, k] @ b[k, n] (+ c); `kind` as there. A tile is some rows of some vectors of c. What it reads of b lies in
-a panel, a copy of those columns. A transposed a is read as it is, a line of the cache for each k, or packed: the rows
-of a tile side by side, those beyond the last whole tile one after the other. Each element is summed in the order of k:
-the same bits however c is cut.
+a panel, a copy of those columns, unless hardly anybody would read it again. A transposed a is read as it is, a line of
+the cache for each k, or packed: the rows of a tile side by side, those beyond the last whole tile one after the other.
+Each element is summed in the order of k: the same bits however c is cut.
 
 Goto, van de Geijn: Anatomy of High-Performance Matrix Multiplication, ACM TOMS 34 (2008), has the reasons.
 """
@@ -27,6 +27,8 @@ DEPTH = 256
 #: panels at a time where many rows go over them, and how many rows are many: fewer read a panel while the first cache
 #: has it
 PANELS, MANY = 3, 64
+#: rows up to which b is read where it is, if it has whole vectors
+FEW = 16
 #: elements of k in a turn of the largest tile's loop: their places are parts of instructions
 UNROLLED = 4
 
@@ -60,23 +62,24 @@ class Gemm(Tiles):
         return f"jg_tile{rows}x{vectors}{'_turned' * turned}_{self.name}"
 
     def _tile(self, rows: int, vectors: int, turned: bool = False) -> None:
-        """c[r, :] = the sum over k of a[r * by + k] * panel[k, :], on top of c where `more`; of the last vector `last`
-        lanes. Where a is turned it is a[k * by + r].
+        """c[r, :] = the sum over k of a[r * by + k] * panel[k * wide, :], on top of c where `more`; of the last vector
+        `last` lanes. Where a is turned it is a[k * by + r].
         """
-        f, (a, by, panel, count, c, ldc, last, more) = self._function(
+        f, (a, by, panel, wide, count, c, ldc, last, more) = self._function(
             f"internal void @{self._name(rows, vectors, turned)}",
-            ["ptr %a", "i64 %by", "ptr %panel", "i64 %count", "ptr %c", "i64 %ldc", "i64 %last", "i1 %more"])
+            ["ptr %a", "i64 %by", "ptr %panel", "i64 %wide", "i64 %count", "ptr %c", "i64 %ldc", "i64 %last",
+             "i1 %more"])
         targets = [f.at(c, ldc * r, self.elem) for r in range(rows)]
         for to, v in itertools.product(targets, range(vectors)):
             self._ahead(f, to, v * self.lanes)
         sums = [[f.variable(f.const(0.0, self.elem, self.lanes)) for _ in range(vectors)] for _ in targets]
 
         def steps(begin: V, times: int) -> None:
-            here = f.at(panel, begin * (vectors * self.lanes), self.elem)
             starts = [f.at(a, by * k + begin * by if turned else by * k + begin, self.elem)
                       for k in range(times if turned else rows)]
             for k in range(times):
-                given = [self._read(f, here, (k * vectors + v) * self.lanes) for v in range(vectors)]
+                here = f.at(panel, (begin + k) * wide, self.elem)
+                given = [self._read(f, here, v * self.lanes) for v in range(vectors)]
                 for r in range(rows):
                     start, place = (starts[k], r) if turned else (starts[r], k)
                     x = f.load(start, place, self.elem).splat(self.lanes)
@@ -128,25 +131,28 @@ class Gemm(Tiles):
         depth, vectors = _parts(k, blocks), _parts(n, self.lanes)
         wide = _parts(vectors, _parts(vectors, most))
         together = (m < MANY).where(wide, wide * PANELS)
+        in_place = (m <= FEW) & (n & (self.lanes - 1)).eq(0) & ~trans_b
         with f.each(blocks) as block, f.each(_parts(vectors, together)) as group:
             begin, before = block * depth, group * together
             count, again = (k - begin).intrinsic("smin", depth), more | (block > 0)
             panels = _parts((vectors - before).intrinsic("smin", together), wide)
 
             @contextmanager
-            def each_panel() -> Iterator[tuple[V, V, V, V]]:
-                """Its memory, its first column, how many vectors it has, and how many lanes the last of them."""
+            def each_panel() -> Iterator[tuple[V, V, V, V, V]]:
+                """Where it is, how far apart its rows are, its first column, its vectors, and the last one's lanes."""
                 with f.each(panels) as number:
                     first = before + number * wide
                     own, column = (vectors - first).intrinsic("smin", wide), first * self.lanes
-                    yield (f.at(memory, number * wide * count * self.lanes, self.elem), column, own,
+                    place = in_place.where(f.at(b, begin * ldb + column, self.elem),
+                                           f.at(memory, number * wide * count * self.lanes, self.elem))
+                    yield (place, in_place.where(ldb, own * self.lanes), column, own,
                            (n - column - (own - 1) * self.lanes).intrinsic("smin", self.lanes))
 
-            with each_panel() as (panel, column, own, last):
+            with each_panel() as (panel, _, column, own, last):
                 with f.when(trans_b):
                     self._transposed(f, panel, f.at(b, column * ldb + begin, self.elem), count,
                                      (own - 1) * self.lanes + last, own, ldb)
-                with f.unless(trans_b):
+                with f.unless(trans_b | in_place):
                     self._copied(f, panel, f.at(b, begin * ldb + column, self.elem), count, last, own, ldb)
             for r, first in self._tiles(f, m, self.rows):
                 straight, across = (f.at(a, at, self.elem) for at in (first * lda + begin, begin * lda + first))
@@ -159,8 +165,8 @@ class Gemm(Tiles):
                     place, ready = trans_a.where(turned, straight), begin
                     by = trans_a.where(packed.where(k, count), lda)
                 place = packed.where(f.at(a, first * k + ready, self.elem), place)
-                with each_panel() as (panel, column, own, last):
-                    given = place, by, panel, count, f.at(c, first * ldc + column, self.elem), ldc, last, again
+                with each_panel() as (panel, apart, column, own, last):
+                    given = place, by, panel, apart, count, f.at(c, first * ldc + column, self.elem), ldc, last, again
                     for vs, way in itertools.product(self.vectors, (False, True) if r == largest else (False,)):
                         with f.when(own.eq(vs) & trans_a.eq(way) if r == largest else own.eq(vs)):
                             f.do(self._name(r, vs, way), *given)
