@@ -66,7 +66,7 @@ class Adam(Optimizer):
     def _update(self, group: Group) -> None:
         lr, weight_decay, eps = group["lr"], group["weight_decay"], group["eps"]
         beta1, beta2 = group["betas"]
-        new1, new2 = 1 - beta1, 1 - beta2
+        new1, new2, down = 1 - beta1, 1 - beta2, -lr
         shrink = 1 - lr * weight_decay if is_on(weight_decay) and group["decoupled_weight_decay"] else None
         for p in group["params"]:
             grad = p.grad
@@ -75,7 +75,7 @@ class Adam(Optimizer):
                 state["step"].add_(1)
                 t = state["step"].item()
                 scale = (1 - beta2 ** t) ** 0.5  # of sqrt(v), moved to the other side of the quotient
-                rate = lr * scale / (1 - beta1 ** t)
+                rate = down * scale / (1 - beta1 ** t)
                 if group["maximize"]:
                     grad = -grad
                 if shrink is not None:
@@ -94,9 +94,9 @@ class Adam(Optimizer):
                     square = largest
                 divisor = square.sqrt().add_(eps * scale)
                 if isinstance(lr, Tensor):
-                    p.sub_(mean / divisor * rate)
+                    p.add_(mean / divisor * rate)
                 else:
-                    p.addcdiv_(mean, divisor, value=-rate)
+                    p.addcdiv_(mean, divisor, value=rate)
 
 
 def _as_reals(*tensors: Tensor) -> tuple[Tensor, ...]:

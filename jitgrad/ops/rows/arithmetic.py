@@ -193,7 +193,13 @@ pointwise("contiguous", 1, "A copy of x whose memory is in the order of its indi
           lambda xp, x: xp.array(x, order="C"), dtypes="any", pair=PARTS, ref="numpy.array",
           traits={"barebones", "cheap", "passes", "exact", "converts", "copies", "in_rows"},
           vjp=lambda F, g, y, x: (g,))
-pointwise("lerp", 3, "a + w * (b - a), computed from the nearer end.",
-          compose=lambda F, a, b, w: F.where(F.lt(F.abs(w), 0.5), a + w * (b - a), b - (b - a) * (1.0 - w)),
+
+
+def _lerp(F: Any, a: Any, b: Any, w: Any) -> Any:
+    near = F.lt(F.abs(w), 0.5)  # the weights decide, before they meet the many numbers
+    return F.where(near, a, b) + F.where(near, w, -(1.0 - w)) * (b - a)
+
+
+pointwise("lerp", 3, "a + w * (b - a), computed from the nearer end.", compose=_lerp,
           vjp=each(lambda F, g, y, a, b, w: g * (1.0 - w), lambda F, g, y, a, b, w: g * w,
                    lambda F, g, y, a, b, w: g * (b - a)))

@@ -142,12 +142,12 @@ class SymbolicBackend:
             parts = (number, 0) if isinstance(number, Number) else (number.real, number.imag)
             made: SymTensor = self.apply(OPS["complex"], tuple([self.lift(x, d.to_real()) for x in parts]), {})
             return made
-        if isinstance(number, Number):
-            return heap.new_tensor(context, context.one("fill", number.value, shape=(), dtype=d))
-        key = ("lift", type(number), repr(number), d)
+        at_run_time = isinstance(number, Number)
+        key = ("lift", number.value if at_run_time else (type(number), repr(number)), d)
         value = context.recall(key)
         if value is None:
-            value = context.remember(key, context.one("full", value=number, shape=(), dtype=d))
+            value = context.remember(key, context.one("fill", number.value, shape=(), dtype=d) if at_run_time else
+                                     context.one("full", value=number, shape=(), dtype=d))
         return heap.new_tensor(context, value)
 
     def from_data(self, data: Any, d: dtype | None, where: Any = None) -> SymTensor:
