@@ -4,7 +4,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad import Tensor
-from jitgrad.optim.optimizer import Group, Optimizer, Params, is_on, options, require_options
+from jitgrad.optim.optimizer import Group, Optimizer, Params, count_step, is_on, options, require_options
 
 Betas = tuple[float | Tensor, float | Tensor]
 
@@ -72,7 +72,7 @@ class Adam(Optimizer):
             grad = p.grad
             if grad is not None:
                 state = self._state_of(p, group)
-                state["step"].add_(1)
+                count_step(state["step"])
                 t = state["step"].item()
                 scale = (1 - beta2 ** t) ** 0.5  # of sqrt(v), moved to the other side of the quotient
                 rate = down * scale / (1 - beta1 ** t)

@@ -5,7 +5,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad import Tensor
-from jitgrad.optim.optimizer import Group, Optimizer, Params, is_on, options
+from jitgrad.optim.optimizer import Group, Optimizer, Params, count_step, is_on, options
 
 State = dict[str, Any]
 Coefficients = tuple[float, float, float]
@@ -147,7 +147,7 @@ class Adafactor(Optimizer):
             grad = p.grad
             if grad is not None:
                 state = self._state_of(p, group)
-                state["step"].add_(1)
+                count_step(state["step"])
                 t = state["step"].item()
                 smallest = jitgrad.finfo(p.dtype).eps if eps1 is None else eps1
                 rate = max(eps2, p.norm(2).item() / p.numel() ** 0.5) * min(lr, 1 / t ** 0.5)

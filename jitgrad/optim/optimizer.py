@@ -41,6 +41,12 @@ def require_at_least_zero(what: str, value: Any) -> None:
         raise ValueError(f"Invalid {what}: {value}")
 
 
+def count_step(step: Tensor) -> None:
+    """Add 1 to the number of a parameter's steps. In a script those that are equal when it is called are one number, of
+    which the rest follows once for all; a call that finds them different is another program."""
+    step.add_(1)
+
+
 def is_on(option: Any) -> bool:
     """Whether an option of a group takes part. A float always does: it may be scheduled, and a compiled step, which
     reads it at run time, has no branch then."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad import Tensor
-from jitgrad.optim.optimizer import Group, Optimizer, Params, is_on, require_options
+from jitgrad.optim.optimizer import Group, Optimizer, Params, count_step, is_on, require_options
 
 State = dict[str, Any]
 
@@ -40,7 +40,7 @@ class PerParameter(Optimizer):
             grad = p.grad
             if grad is not None:
                 state = self._state_of(p, group)
-                state["step"].add_(1)
+                count_step(state["step"])
                 if group["maximize"]:
                     grad = -grad
                 if is_on(decay):

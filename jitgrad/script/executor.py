@@ -194,10 +194,10 @@ class Dispatcher:
         if self.specialisations or self._objects:
             lists = self._lists(values)
         if self.specialisations:
-            from jitgrad.script.call.mismatch import SIZES, mismatch, other_grads
+            from jitgrad.script.call.mismatch import mismatch, other_grads, was_equal
 
             reason = mismatch(self.specialisations[0], values)
-            optimistic = not any(mismatch(s, values).startswith(SIZES) for s in self.specialisations)
+            optimistic = not any(was_equal(mismatch(s, values)) for s in self.specialisations)
             any_grads = any(other_grads(s, values) for s in self.specialisations)
         self._misses += 1
         started = time.perf_counter()

@@ -103,3 +103,106 @@ def test_lbfgs_state_goes_on():
     other.load_state_dict(saved)
     assert [step() for _ in range(4)] == [again() for _ in range(4)]
     assert w.tolist() == v.tolist()
+
+
+# --- counts of steps -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def uncached():
+    """A program on disk that takes any counts takes equal ones, too."""
+    with config.override(cache=""):
+        yield
+
+
+def make_step(name, between=None, twice=False):
+    """Two parameters under an optimizer: a call that first calls `between`, then makes one step, or two."""
+    a, b = (jitgrad.tensor(v, requires_grad=True) for v in ([1.0, -2.0], [[0.5], [3.0]]))
+    optimizer = getattr(optim, name)([a, b], lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        (((a * x) ** 2).sum() + (b ** 2).sum()).backward()
+        optimizer.step()
+
+    def call(x):
+        if between is not None:
+            between(optimizer)
+        step(x)
+        if twice:
+            step(x)
+
+    return (a, b), optimizer, call
+
+
+def count(optimizer, *steps):
+    for own, n in zip(optimizer.state.values(), steps, strict=True):
+        own["step"].fill_(n)
+
+
+@pytest.mark.usefixtures("uncached")
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "NAdam", "RAdam", "Adamax"])
+def test_what_follows_from_equal_counts_is_computed_once(name):
+    _, _, step = make_step(name)
+    scripted = jitgrad.script(step)
+    x = jitgrad.tensor([1.0, 2.0])
+    scripted(x)
+    found = [node.op for node in scripted.specialisations[0].script.graph.block.nodes]
+    assert found.count("num.pow") <= {"Adam": 3, "AdamW": 3}.get(name, 4)
+    assert found.count("commit") > 2  # each has a count of its own all the same
+    scripted(x)
+    assert scripted.cache_info().compilations == 1
+
+
+@pytest.mark.usefixtures("uncached")
+@pytest.mark.parametrize("name", ["Adam", "RAdam"])
+@pytest.mark.parametrize("twice", [False, True])
+def test_counts_that_part(name, twice):
+    """Counts that are not equal any more are another program; it serves whatever they are."""
+    x = jitgrad.tensor([1.0, 2.0])
+    found = []
+    for scripted in (False, True):
+        params, optimizer, step = make_step(name, twice=twice)
+        call = jitgrad.script(step) if scripted else step
+        for before in ((0, 0), None, (7, 7), (2, 9), None, (4, 4), (1, 3)):
+            if before is not None:
+                count(optimizer, *before)
+            call(x)
+        found.append([*(p.tolist() for p in params), *(s["step"].item() for s in optimizer.state.values())])
+        if scripted:
+            assert call.cache_info().compilations == 2
+            assert "holds another number than `" in call.recompilations[0]
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-5)
+    assert found[1][-2:] == ([3, 5] if twice else [2, 4])
+
+
+@pytest.mark.parametrize("start", [(0, 3), (float("nan"), float("nan"))])
+def test_counts_that_are_not_equal_at_first(start):
+    x = jitgrad.tensor([1.0, 2.0])
+    found = []
+    for scripted in (False, True):
+        params, optimizer, step = make_step("Adam")
+        count(optimizer, *start)
+        call = jitgrad.script(step) if scripted else step
+        for _ in range(3):
+            call(x)
+        found.append([p.tolist() for p in params])
+        if scripted:
+            assert call.cache_info().compilations == 1
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-5)
+
+
+@pytest.mark.usefixtures("uncached")
+def test_after_a_call_back_nothing_is_assumed_of_counts():
+    """It may have changed one of them where nobody sees that: in the memory of an array."""
+    @jitgrad.ignore
+    def between(optimizer) -> None:
+        pass
+
+    for function in (None, between):
+        _, _, step = make_step("Adam", function)
+        scripted = jitgrad.script(step)
+        scripted(jitgrad.tensor([1.0, 2.0]))
+        assert any(g.kind == "alike" for g in scripted.specialisations[0].script.guards) is (function is None)

@@ -41,6 +41,7 @@ class EntryWriter:
         self._shapes: dict[str, str] = {}
         self._arrays: dict[str, str] = {}
         self._guarded: set[tuple[Any, ...]] = set()
+        self._alike: dict[str, list[str]] = {}  # tensors, by the one that holds the same number
         self._tensors: dict[str, tuple[type, dict[sig.TensorKey, None]]] = {}  # variable -> class, guards
 
     def constant(self, value: Any) -> str:
@@ -103,6 +104,8 @@ class EntryWriter:
         self._guarded.add(key)
         if guard.kind == "absent":
             self.require(self._absent(guard.source))
+        elif guard.kind == "alike":
+            self._alike.setdefault(self.read(guard.value), []).append(self.read(guard.source))
         elif guard.kind == "tensor":
             cls = type(resolve(guard.source, self.values))
             self._tensors.setdefault(self.read(guard.source), (cls, {}))[1][guard.value] = None
@@ -116,6 +119,12 @@ class EntryWriter:
                       for (owner, name), found in definitions.items()]
         if conditions:
             self.require(" and ".join(dict.fromkeys(conditions)))
+
+    def numbers(self) -> None:
+        """Emit the guards of numbers in tensors: when it is known that these are some."""
+        for one, names in self._alike.items():
+            self.lines += [f"n = {one}._data.item()", f"for t in ({', '.join(names)},):",
+                           "    if t._data.item() != n: return None"]
 
     def _equal(self, name: str, value: Any) -> str:
         text = self.literal(value)

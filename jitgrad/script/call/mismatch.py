@@ -10,7 +10,7 @@ from jitgrad.eager.autograd.grad_mode import is_grad_enabled
 from jitgrad.ops import autocast
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.entering import distinct, separate
-from jitgrad.script.call.sources import Unreadable, broken, elem_of, first_broken, resolve, type_of_tensor
+from jitgrad.script.call.sources import OTHER_NUMBER, Unreadable, broken, elem_of, first_broken, resolve, type_of_tensor
 from jitgrad.script.call.specialisation import Specialisation
 from jitgrad.script.graph.ir import symbol_axes
 
@@ -18,6 +18,11 @@ from jitgrad.script.graph.ir import symbol_axes
 SIZES = "sizes that were equal at the"
 SHARED = "a tensor that is written shares memory with another, and did not at the first call"
 TWICE = "a tensor is found on two paths, and gradients are taken; at the first call it was not"
+
+
+def was_equal(reason: str) -> bool:
+    """Whether such a reason is that sizes, or numbers in tensors, were equal and are not: better not assumed again."""
+    return reason.startswith(SIZES) or OTHER_NUMBER in reason
 
 
 def other_modes(before: Any, grad_mode: bool = True) -> str:

@@ -150,13 +150,13 @@ class Guard:
     """What was assumed of the object at `source`.
 
     kind: "is" (identity with `value`), "equal" (== and same type: ints, bools, strings, devices, tuples of these),
-    "type" (exact type `value`), "len" (a container's length), "keys" (a dict's keys in order), "tensor" (a
-    `TensorKey`: dtype, rank, sizes of one, needs-gradient), "contiguous" (a tensor's memory is in row order, or is
-    not), "order" (of the axes in a tensor's memory, see `sources.memory_order`), "optional" (None, or a tensor of dtype
-    `value` without history), "absent" (attribute or key is not there), "same" (the very object that is at the source
-    `value`), "other" (not that object), "unhooked" (a tensor without hooks or a `grad_dtype`), "inherited" (an object
-    without an attribute `value` of its own), "items" (a list or tuple of any length whose items are of the kind
-    `value`, see `list_kinds.py`).
+    "type" (exact type `value`), "len" (a container's length), "keys" (a dict's keys in order), "tensor" (a `TensorKey`:
+    dtype, rank, sizes of one, needs-gradient), "contiguous" (a tensor's memory is in row order, or is not), "order" (of
+    the axes in a tensor's memory, see `sources.memory_order`), "optional" (None, or a tensor of dtype `value` without
+    history), "absent" (attribute or key is not there), "same" (the very object that is at the source `value`), "other"
+    (not that object), "alike" (a tensor with the one number of that one), "unhooked" (a tensor without hooks or a
+    `grad_dtype`), "inherited" (an object without an attribute `value` of its own), "items" (a list or tuple of any
+    length whose items are of the kind `value`, see `list_kinds.py`).
     """
 
     source: Source

@@ -5,6 +5,7 @@
 
 import collections
 import inspect
+import operator
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -225,13 +226,12 @@ def problem(guard: sig.Guard, values: dict[str, Any], broken: Callable[[sig.Guar
     """How a call breaks a guard, in words; "" where it keeps it."""
     try:
         found = resolve(guard.source, values)
-        other = resolve(guard.value, values) if guard.kind in ("same", "other") else None
+        other = resolve(guard.value, values) if guard.kind in _RELATIONS else None
     except Unreadable as missing:
         return "" if guard.kind == "absent" else f"{missing}"
-    if guard.kind == "same":
-        words = "" if found is other else f"is another object than `{describe(guard.value)}`"
-    elif guard.kind == "other":
-        words = "" if found is not other else f"is the same object as `{describe(guard.value)}`"
+    if guard.kind in _RELATIONS:
+        holds, says = _RELATIONS[guard.kind]
+        words = "" if holds(found, other) else f"{says} `{describe(guard.value)}`"
     else:
         words = broken(guard, found)
     if not words:
@@ -276,6 +276,16 @@ def _other_tensor(key: sig.TensorKey, found: Any) -> str:
     return ""
 
 
+def _alike(tensor: Any, other: Any) -> bool:
+    return all(isinstance(x, type_of_tensor()) for x in (tensor, other)) and bool(tensor.item() == other.item())
+
+
+#: how a call breaks a guard that two tensors hold one number
+OTHER_NUMBER = "holds another number than"
+#: what a guard of two objects asks of them, and how that is broken
+_RELATIONS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
+    "same": (operator.is_, "is another object than"), "other": (operator.is_not, "is the same object as"),
+    "alike": (_alike, OTHER_NUMBER)}
 #: how an object breaks a guard of a kind, by what that assumes
 _BROKEN: dict[str, Callable[[Any, Any], str]] = {
     "is": lambda value, found: "" if found is value else "is another object",

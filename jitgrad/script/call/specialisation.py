@@ -179,6 +179,7 @@ class Specialisation:
         writer.sizes(script, script.trip_guards, numbers)
         if separation and (quick is None or not quick.separates):
             writer.require(separation)
+        writer.numbers()
         return writer.finish(f"(({''.join(n + ', ' for n in names)}), r)")
 
     def _distinction(self, writer: EntryWriter, names: Sequence[str], tensors: Sequence[int],

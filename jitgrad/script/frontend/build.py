@@ -51,6 +51,7 @@ _OUTSIDE = "jitgrad.script.frontend.library.outside"
 LATE.update({
     "jitgrad.func": lambda: (import_module(f"{_FUNCTIONALS}.transforms"), import_module(f"{_FUNCTIONALS}.mapping")),
     "jitgrad.autograd.functional": lambda: import_module(f"{_FUNCTIONALS}.transforms"),
+    "jitgrad.optim": lambda: import_module("jitgrad.script.frontend.library.optimizers"),
     "jitgrad.nn": lambda: import_module("jitgrad.script.frontend.library.modules"),
     "logging": lambda: import_module(f"{_OUTSIDE}.logs"),
     **dict.fromkeys(("random", "numpy.random"), lambda: import_module(f"{_OUTSIDE}.draws"))})

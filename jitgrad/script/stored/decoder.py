@@ -132,7 +132,7 @@ class Decoder(ABC):
                 found = tuple(boolean(o) for o in items(ones, integer(ndim, 0, 65)))
                 return sig.TensorKey(dtype_of(name), ndim, found, boolean(requires_grad),
                                      device_of(items(where, 1)[0]) if where else CPU)
-            case "same" | "other":
+            case "same" | "other" | "alike":
                 return self.source(value)
             case "equal" | "order":
                 return from_plain(value)

@@ -86,7 +86,7 @@ class Encoder(ABC):
             case "tensor":
                 where = [] if value.device.type == "cpu" else [str(value.device)]
                 return [value.dtype.name, value.ndim, list(value.ones), value.requires_grad, *where]
-            case "same" | "other":
+            case "same" | "other" | "alike":
                 return self.source(value)
             case "equal" | "optional" | "order":
                 return to_plain(value)

@@ -9,7 +9,7 @@ from jitgrad.dims import Symbol, dim
 from jitgrad.ops.types import INT, OptionalType, TensorType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.mismatch import SIZES, mismatch, other_grads, other_sizes
-from jitgrad.script.call.sources import broken, tensor_key
+from jitgrad.script.call.sources import broken, problem, tensor_key
 
 HERE = sig.Arg("x")
 MATRIX = jitgrad.zeros(2, 3)
@@ -35,6 +35,18 @@ MATRIX = jitgrad.zeros(2, 3)
 def test_every_kind_of_guard(kind, value, kept, changed, words):
     assert broken(sig.Guard(HERE, kind, value), kept) == ""
     assert broken(sig.Guard(HERE, kind, value), changed) == words
+
+
+@pytest.mark.parametrize(("kind", "kept", "changed", "words"), [
+    ("same", MATRIX, MATRIX.clone(), "`x` is another object than `y`"),
+    ("other", MATRIX.clone(), MATRIX, "`x` is the same object as `y`"),
+    ("alike", jitgrad.tensor(2.0), jitgrad.tensor(3.0), "`x` holds another number than `y`"),
+    ("alike", jitgrad.tensor(2.0), 2.0, "`x` holds another number than `y`"),
+])
+def test_guards_of_two_objects(kind, kept, changed, words):
+    guard, other = sig.Guard(HERE, kind, sig.Arg("y")), jitgrad.tensor(2.0) if kind == "alike" else MATRIX
+    assert problem(guard, {"x": kept, "y": other}, broken) == ""
+    assert problem(guard, {"x": changed, "y": other}, broken) == words
 
 
 def test_what_should_be_absent():

@@ -60,6 +60,7 @@ class Entries:
         self.definitions: dict[tuple[Any, str], Any] = {}
         self.modules: dict[sig.Source, types.ModuleType] = {}
         self.found: dict[sig.Source, Any] = {}  # what has been read, as the script sees it
+        self._alike: dict[tuple[Any, Any], int] = {}  # dtype and number of a tensor -> the first graph input like that
         self._numbers: dict[Value, tuple[int, Any]] = {}  # numbers at entry -> graph input, value at the first call
 
     def guard(self, source: sig.Source, kind: str, value: Any) -> None:
@@ -149,6 +150,14 @@ class Entries:
         one = self.tensors[a.input] is self.tensors[b.input]
         self.guard(self.sources[a.input], "same" if one else "other", self.sources[b.input])
         return one
+
+    def one_number(self, storage: Storage) -> Value:
+        """What a tensor input of one number holds at entry: of those that hold the same, the first, guarded."""
+        index, tensor = storage.input, self.tensors[storage.input]
+        first = self._alike.setdefault((tensor.dtype, tensor.item()), index)
+        if first != index:
+            self.guard(self.sources[index], "alike", self.sources[first])
+        return self.values[first]
 
     def contiguous(self, storage: Storage) -> bool:
         """Whether a tensor input lies in row order, guarded: a reshape of it shares memory only then."""

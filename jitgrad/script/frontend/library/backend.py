@@ -330,7 +330,8 @@ class SymbolicBackend:
         value = heap.read(context, tensor)
         if type_.dims:
             value = context.one("reshape", value, shape=())
-        return numbers.wrap(context, context.one("item", value))
+        known = ("item", value)
+        return numbers.wrap(context, context.recall(known) or context.remember(known, context.one("item", value)))
 
     # --- random numbers --------------------------------------------------------------------------------------------
 

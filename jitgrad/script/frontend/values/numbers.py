@@ -144,11 +144,11 @@ def _on_sizes(op: str, a: Any, b: Any) -> Any:
 
 def _emit(context: Context, op: str, *operands: Any, checked: bool) -> Number:
     values = [value_of(context, x) for x in operands]
-    if checked:
-        (value,) = effects.emit(context, op, *values, checked=True)
-    else:
-        value = context.one(op, *values)
-    return wrap(context, value)
+    known = ("number", op, checked, *values)  # what was computed before is so again, and did not fail
+    value = None if context.tries else context.recall(known)
+    if value is None:
+        (value,) = effects.emit(context, op, *values, checked=True) if checked else (context.one(op, *values),)
+    return wrap(context, context.remember(known, value))
 
 
 def unary(context: Context, op: str, a: Any) -> Any:

@@ -65,6 +65,7 @@ _WORDS: dict[str, Callable[[str, Any], str]] = {
                                  f"{', '.join(str(axis) for axis, _ in value)}",
     "same": lambda name, value: f"{name} is the very object `{describe(value)}`",
     "other": lambda name, value: f"{name} is another object than `{describe(value)}`",
+    "alike": lambda name, value: f"{name} holds the number that `{describe(value)}` holds",
     "optional": lambda name, value: f"{name} is None, or {_dtype(value)} without history",
     "tensor": lambda name, value: f"{name} is {_tensor(value)}",
 }

@@ -124,4 +124,4 @@ def still_holds(snapshot: Snapshot, guards: Sequence[sig.Guard]) -> bool:
     """
     return not any(problem(guard, snapshot.values, broken) for guard in guards
                    if not snapshot.is_argument(guard.source)
-                   and guard.kind not in ("equal", "tensor", "contiguous", "order", "optional"))
+                   and guard.kind not in ("equal", "alike", "tensor", "contiguous", "order", "optional"))
