@@ -51,12 +51,14 @@ def aim_commits(units: Units, ordered: Sequence[Group | Node]) -> None:
         old = inputs[target]
         others = [u for u in readers.get(old, ()) if u is not unit]
         last = max([place[units.group_of[u] if isinstance(u, Item) else u] for u in others], default=-1)
-        if left < place[group] and last <= place[group] and _same_elements(units, group, item, old):
+        own = [u for u in others if isinstance(u, Item) and units.group_of[u] is group]
+        if left < place[group] and last <= place[group] and _same_elements(units, group, item, old, own):
             aim(state, value, state.refs[old])
 
 
-def _same_elements(units: Units, group: Group, item: Item, old: Value) -> bool:
-    """Whether a group reads `old` only where, and at the level at which, it makes the result of `item`."""
+def _same_elements(units: Units, group: Group, item: Item, old: Value, readers: Sequence[Item]) -> bool:
+    """Whether a group's `readers` of `old` read it only where, and at the level at which, it makes the result of
+    `item`."""
     def places(axes: Sequence[int], owner: Item) -> list[int]:
         mapped = group.maps[owner]
         return [mapped[a] if a >= 0 else -1 for a in axes]
@@ -66,7 +68,7 @@ def _same_elements(units: Units, group: Group, item: Item, old: Value) -> bool:
         return False
     if not group.inner.isdisjoint(group.maps[item]):
         return False
-    for other in group.items:
+    for other in readers:
         for operand in other.operands:
             if old not in units.leaves(units.state.base(operand.base)):
                 continue

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from jitgrad.classes import dataclass
 from jitgrad.codegen.program.access import NOWHERE, IndexMap
 from jitgrad.dims import Size
+from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Node, Value
 
 #: limits of one kernel: distinct memory operands, and nodes
@@ -336,7 +337,7 @@ class Fusion:
             for other in groups[1:]:
                 small = (len(current.items) + len(other.items) <= MAX_ITEMS
                          and len(current.sources | other.sources) <= MAX_OPERANDS)
-                room = self.unrelated(current, other) if small and current.sources & other.sources else None
+                room = self.unrelated(current, other) if small and _share_memory(current, other) else None
                 if room is not None:
                     self.absorb(current, other, tuple(range(len(current.space))), room)
                     current = self.group[current.items[0]]
@@ -370,6 +371,11 @@ class Fusion:
                     if found is not None:
                         return found
         return None
+
+
+def _share_memory(a: Group, b: Group) -> bool:
+    """Whether two groups read the same memory, more than a number: the updates of all parameters read one rate."""
+    return any(isinstance(v.type, TensorType) and any(n != 1 for n in v.type.dims) for v in a.sources & b.sources)
 
 
 def _moved(maps: dict[Item, tuple[int, ...]], axes: tuple[int, ...]) -> dict[Item, tuple[int, ...]]:

@@ -66,6 +66,15 @@ def test_several_reductions_and_a_store_share_a_kernel():
     assert len(agree(g, [normal(4, 33)]).kernels) == 1
 
 
+def test_siblings_read_the_same_memory_not_the_same_number():
+    """The updates of all parameters by one rate would else be a few kernels that read dozens of tensors."""
+    N, M = sizes("N M")
+    shared = graph(lambda F, x, y, z: (F.mul(x, z), F.add(y, z)), *[tensor(N, M)] * 3)
+    assert len(agree(shared, [normal(4, 33) for _ in range(3)]).kernels) == 1
+    rate = graph(lambda F, x, y, r: (F.mul(x, r), F.add(y, r)), tensor(N, M), tensor(N, M), tensor())
+    assert len(agree(rate, [normal(4, 33), normal(4, 33), normal()]).kernels) == 2
+
+
 def test_what_reduces_other_axes_is_another_kernel_with_a_reason():
     N, D = sizes("N D")
     g = graph(lambda F, x, y: (F.amax(F.mul(x, y), axes=(0,), keepdim=False),
