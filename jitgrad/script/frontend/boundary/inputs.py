@@ -320,7 +320,7 @@ class Inputs(Entries):
         source = self.source(obj)
         if source is None:
             return self.constant(value)
-        for other in [o for o in values if isinstance(o, tuple) and o[:2] == slot[:2]] if name in HOLDERS else ():
+        for other in [o for o in self._before if o[:2] == slot[:2]] if name in HOLDERS else ():
             if holder_of(obj, other[2]) == name and self.is_new(other, sig.Attr(source, other[2])):
                 raise UnsupportedCall(f"`{name}` of an object after its `{other[2]}` is assigned", self.context.span(),
                                       hint="read its attributes by name")

@@ -19,7 +19,8 @@ class Sizes:
         signed: symbols bound to ints that may be negative.
     """
 
-    __slots__ = ("_canonical", "_guarded", "_parts", "_replaced", "guards", "hints", "optimistic", "signed", "trips")
+    __slots__ = ("_canonical", "_guarded", "_has", "_parts", "_replaced", "guards", "hints", "optimistic", "signed",
+                 "trips")
 
     def __init__(self, optimistic: bool):
         self.optimistic = optimistic
@@ -28,7 +29,8 @@ class Sizes:
         self.trips: list[tuple[Size, Size]] = []
         self.signed: set[Symbol] = set()
         self._replaced: dict[Symbol, Size] = {}
-        self._canonical: dict[Size, Size] = {}  # what `canonical` found since a symbol was last replaced
+        self._canonical: dict[Size, Size] = {}  # what `canonical` found, while none of its symbols was replaced
+        self._has: dict[Symbol, list[Size]] = {}  # sizes among those, by the symbols in what was found
         self._guarded: set[tuple[Size, Size]] = set()  # the guards again, to search
         self._parts: list[tuple[Symbol, Size, int]] = []  # (s, q, n): s == n * q where q is a quotient of s
 
@@ -56,20 +58,21 @@ class Sizes:
             while not isinstance(found, int) and not replaced.keys().isdisjoint(symbols(found)):
                 found = substitute(found, replaced)  # what a symbol stands for may have been replaced since
             self._canonical[size] = found
+            for symbol in symbols(found):
+                self._has.setdefault(symbol, []).append(size)
         return found
 
     def _replace(self, symbol: Symbol, size: Size) -> None:
         self._replaced[symbol] = size
-        self._canonical.clear()
+        for known in self._has.pop(symbol, ()):
+            self._canonical.pop(known, None)
 
     def canonical_type(self, type_: Type) -> Type:
         """A type with unified symbols replaced."""
         if not self._replaced:
             return type_
         if isinstance(type_, TensorType):
-            if all(isinstance(d, int) or self.canonical(d) is d for d in type_.dims):
-                return type_
-            dims = tuple([self.canonical(d) for d in type_.dims])
+            dims = tuple([d if isinstance(d, int) else self.canonical(d) for d in type_.dims])
             return type_ if dims == type_.dims else TensorType(type_.dtype, dims)
         return map_dims(type_, self.canonical)
 
@@ -187,6 +190,7 @@ class Sizes:
             symbol = next((s for s, size in self._replaced.items() if self.canonical(size) in equal), None)
             if symbol is not None:
                 del self._replaced[symbol]
+                self._canonical.clear()
                 self._replace(whole, dim(symbol) * n)
 
     def _stronger(self, a: Size, b: Size) -> list[tuple[Size, Size]]:
