@@ -86,8 +86,9 @@ class Rematerialisation:
 
     def is_read(self, group: Group, base: Value, where: IndexMap) -> bool:
         """Whether a group reads `base` there as it is."""
+        readers = min(group.items, self.units.consumers.get(base, []), key=len)
         return any(operand.base is base and not operand.stored and moved(operand.entries, group.maps[i]) == where
-                   for i in group.items for operand in i.operands)
+                   for i in readers if self.fusion.group[i] is group for operand in i.operands)
 
     def is_kept(self, base: Value) -> bool:
         """Whether what no kernel of this block makes is there until the block ends, as it is."""
