@@ -31,6 +31,38 @@ def test_slopes(name: str, scripted: bool) -> None:
     np.testing.assert_allclose(x.grad.numpy(), wanted, rtol=1e-12)
 
 
+def cofactors(a: Any) -> Any:
+    n = len(a)
+    return np.array([[(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(a, i, 0), j, 1)) for j in range(n)]
+                     for i in range(n)])
+
+
+def slope_of_det(x: Any) -> Any:
+    return torch.autograd.grad(torch.linalg.det(x), x, torch.ones((), dtype=x.dtype), create_graph=True)[0]
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+@pytest.mark.parametrize("kind", [float, complex])
+@pytest.mark.parametrize("rank", range(5))
+def test_determinants_of_singular_matrices_have_slopes(rank: int, kind: type, scripted: bool) -> None:
+    rng = np.random.default_rng(rank)
+    tall, wide, h = [rng.normal(size=s) + (1j * rng.normal(size=s) if kind is complex else 0)
+                     for s in ((4, rank), (rank, 4), (4, 4))]
+    a = tall @ wide
+    x = torch.tensor(a, requires_grad=True)
+    run: Any = torch.script(slope_of_det) if scripted and kind is float else slope_of_det
+    first = run(x)
+    np.testing.assert_allclose(first.detach().numpy(), cofactors(a).conj(), atol=1e-10)
+    second, = torch.autograd.grad(first, x, torch.tensor(h))
+    along = (cofactors(a + 1e-5 * h) - cofactors(a - 1e-5 * h)) / 2e-5
+    np.testing.assert_allclose(second.numpy(), along.conj(), atol=1e-6)
+
+
+def test_determinants_have_slopes_of_third_order() -> None:
+    x = torch.tensor(np.random.default_rng(0).normal(size=(3, 3)), requires_grad=True)
+    assert torch.autograd.gradgradcheck(slope_of_det, (x,))
+
+
 def filled(x: Any, i: Any, value: Any) -> Any:
     return x.index_fill(0, i, value)
 

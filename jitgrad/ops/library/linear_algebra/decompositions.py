@@ -85,9 +85,8 @@ def slogdet(A: AnyTensor[Tensor]) -> slogdet_result:
 
 
 def det(A: AnyTensor[Tensor]) -> Tensor:
-    """Determinants. Their slopes need regular matrices."""
-    sign, size = apply("slogdet", square("linalg.det", A))
-    return sign * apply("exp", size)
+    """Determinants."""
+    return apply("det", square("linalg.det", A))
 
 
 def logdet(input: AnyTensor[Tensor]) -> Tensor:

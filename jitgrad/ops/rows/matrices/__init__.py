@@ -1,8 +1,8 @@
-"""Inverses, factors and functions of matrices: call-backs into NumPy in every backend.
+"""Inverses, determinants, factors and functions of matrices: call-backs into NumPy in every backend.
 
 What is singular, not positive definite or not finite gives NaN here; the library's checks raise.
 """
 
-from . import factors, functions, indefinite, solving, spectral
+from . import determinants, factors, functions, indefinite, solving, spectral
 
-__all__ = ["factors", "functions", "indefinite", "solving", "spectral"]
+__all__ = ["determinants", "factors", "functions", "indefinite", "solving", "spectral"]

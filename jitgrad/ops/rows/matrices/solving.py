@@ -1,4 +1,4 @@
-"""Inverses, solutions, determinants and LU factors of matrices.
+"""Inverses, solutions and LU factors of matrices.
 
 Derivatives: Giles, "Collected Matrix Derivative Results for Forward and Reverse Mode Algorithmic Differentiation",
 2008; of LU factors: de Hoog, Anderssen, Lukas, "Differentiation of matrix functionals using triangular factorization",
@@ -16,9 +16,9 @@ from jitgrad.dtypes import int32, int64
 from jitgrad.ops.complex.joined import joined
 from jitgrad.ops.opdef import NONDIFF, OPAQUE
 from jitgrad.ops.rows.matrices import _algorithms as algorithms
-from jitgrad.ops.rows.matrices._rules import (adjoint, alike, columns, diagonal_mask, divided, oblong_samples, rows,
-                                              square_samples, triangle, well)
-from jitgrad.ops.rules import is_complex, transposed
+from jitgrad.ops.rows.matrices._rules import (columns, diagonal_mask, divided, oblong_samples, rows, square_samples,
+                                              triangle, well)
+from jitgrad.ops.rules import transposed
 from jitgrad.ops.types import TensorType
 
 
@@ -34,25 +34,6 @@ def _solve_vjp(F: Any, g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
 def _inv_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:
     back = transposed(F, y)
     return (-F.matmul(F.matmul(back, g), back),)
-
-
-def _slogdet(xp: Any, x: Any) -> Any:
-    sign, size = xp.linalg.slogdet(x)
-    return algorithms.precise(sign, x.dtype), algorithms.precise(size, x.dtype)
-
-
-def _slogdet_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:
-    """Of log(det) = log|det| + i times the angle of the sign, which real numbers have not, nor is it saved of them."""
-    to_sign, to_size = g
-    along = None if to_size is None else alike(F, to_size, x)
-    if is_complex(x) and to_sign is not None:
-        turn = F.imag(to_sign * F.conj(F.slogdet(x)[0]))
-        turned = F.complex(F.zeros_like(turn), turn)
-        along = turned if along is None else along + turned
-    if along is None:
-        return (F.zeros_like(x),)
-    n = x.ndim - 2
-    return (F.unsqueeze(F.unsqueeze(along, axis=n), axis=n + 1) * adjoint(F, F.inv(x)),)
 
 
 def _triangular_vjp(F: Any, g: Any, y: Any, a: Any, b: Any, upper: bool, unit: bool) -> tuple[Any, Any]:
@@ -120,9 +101,6 @@ joined("solve_triangular", 2, OPAQUE, "The x of a @ x = b, of a triangle of a; b
        spec=lambda a, b, **attrs: b, samples=lambda rng: [
            sample for upper in (False, True) for unit in (False, True)
            for sample in _pairs(rng, upper=upper, unit=unit)])
-joined("slogdet", 1, OPAQUE, "Sign of the determinant, and the logarithm of its size.", impl=_slogdet, vjp=_slogdet_vjp,
-       spec=lambda x: (TensorType(x.dtype, x.dims[:-2]), TensorType(x.dtype.to_real(), x.dims[:-2])),
-       traits={"wirtinger"}, samples=square_samples)
 joined("lu_factor", 1, OPAQUE, "L and U in one matrix, LAPACK's pivots, and the order of rows that they give.",
        impl=_lu_factor, vjp=_lu_factor_vjp, spec=_lu_factor_spec, samples=lambda rng: [
            ((x + 3 * np.eye(*x.shape[-2:]),), attrs) for (x,), attrs in oblong_samples(rng)])
