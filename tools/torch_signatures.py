@@ -31,6 +31,8 @@ NAMES_HEAD = """\
 # results that have one, by a call of `tests/calls`.
 # Written by `python -m tools.torch_signatures names`; read by `tools/api_coverage.py`.
 """
+#: functions of numbers or tensors in one form, of which only those of numbers refuse an `out` of another dtype
+BOUNDED = {"clamp", "clamp_max", "clamp_min", "clip"}
 #: what other libraries read the parameters of, not people
 PRIVATE = re.compile(r"_|.*(backward|_copy$|_out$|cudnn|miopen|mkldnn|quantize|fbgemm|nested|to_sparse|batch_norm_\w+)"
                      r"|native_")
@@ -38,7 +40,7 @@ PRIVATE = re.compile(r"_|.*(backward|_copy$|_out$|cudnn|miopen|mkldnn|quantize|f
 HEAD = """\
 # How PyTorch {version}'s functions are called: parameters by name, `=` behind one that may be left out, `*` before
 # those that are given by name only, `|` between forms. `def`: in Python there, where it takes none of NumPy's names.
-# `out!=`: only of the result's dtype.
+# `out!=`: only of the result's dtype; `out?=`: so where no other operand is a tensor.
 # Written by `python -m tools.torch_signatures`; read by `jitgrad/ops/library/keywords.py`.
 """
 
@@ -169,9 +171,15 @@ def signatures() -> Iterator[str]:
                 forms = functions.get(name) or nn.get(name) or []
             else:
                 called = getattr(fn, "__name__", "")
-                forms = [of_schema(s) for s in schemas.get(called, ())]
+                forms = [of_schema(s) for s in schemas.get(called, ()) if not _generated(torch, s)]
             if forms:
                 yield f"{name}({' | '.join(merged(forms))})"
+
+
+def _generated(torch: Any, schema: Any) -> bool:
+    """Whether an operator is one that PyTorch makes for its own compilers: no function takes its `out`."""
+    op = getattr(getattr(torch.ops.aten, schema.name.partition("::")[2]), schema.overload_name or "default")
+    return torch.Tag.generated in op.tags
 
 
 def with_exact_outs(lines: list[str]) -> Iterator[str]:
@@ -197,6 +205,8 @@ def with_exact_outs(lines: list[str]) -> Iterator[str]:
                 parts[i] = parts[i].replace("out=", "out!=")
         for i in untried if any("out!=" in p for p in parts) else ():
             parts[i] = parts[i].replace("out=", "out!=")
+        if name in BOUNDED:
+            parts = [re.sub("out!?=", "out?=", part) for part in parts]
         yield f"{line.partition('(')[0]}({' | '.join(parts)})"
 
 

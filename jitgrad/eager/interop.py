@@ -24,7 +24,7 @@ _warn_always = False
 
 
 @library
-def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Any:
+def as_tensor(data: Any, *, dtype: dtype | None = None, device: Any = None) -> Any:
     """`data` as a tensor: a tensor, ndarray or what exports itself by DLPack (PyTorch's, CuPy's, JAX's arrays) shares
     its memory where the dtype fits, anything else is copied."""
     if isinstance(data, AnyTensor):

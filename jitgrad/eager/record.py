@@ -149,6 +149,7 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  
     if plan.lacks:
         for a in arrays:
             if a.dtype.char in plan.lacks:
+                explain(op, operands, attrs)  # torch looks at shapes first
                 raise _refused(op, a)
     if tracked and plan.node is None:
         if plan.decompose:

@@ -47,8 +47,8 @@ class Methods(AnyTensor[Tensor]):
     square, round = elementary.square, elementary.round
     frac, logaddexp, xlogy = pointwise.frac, pointwise.logaddexp, pointwise.xlogy
     atan2 = arctan2 = pointwise.atan2
-    hypot, copysign, deg2rad, rad2deg = pointwise.hypot, pointwise.copysign, pointwise.deg2rad, pointwise.rad2deg
-    sinc, logit, nan_to_num, maximum = pointwise.sinc, activation.logit, pointwise.nan_to_num, pointwise.maximum
+    hypot, copysign, deg2rad, rad2deg = pointwise.hypot, floats.copysign, pointwise.deg2rad, pointwise.rad2deg
+    sinc, logit, nan_to_num, maximum = pointwise.sinc, activation.logit, floats.nan_to_num, pointwise.maximum
     minimum, fmax, fmin = pointwise.minimum, pointwise.fmax, pointwise.fmin
     clamp = clip = pointwise.clamp
     clamp_min, clamp_max, neg_ = pointwise.clamp_min, pointwise.clamp_max, pointwise.neg_
@@ -124,7 +124,7 @@ class Methods(AnyTensor[Tensor]):
     dot, vdot = linalg.dot, linalg.vdot
     mv = linalg.mv
     outer = ger = linalg.outer
-    inner, addmm, addmv, addr, baddbmm = linalg.inner, linalg.addmm, linalg.addmv, linalg.addr, linalg.baddbmm
+    inner, addmm, addmv, addr, baddbmm = linalg.inner, linalg.addmm, linalg.addmv, linalg.addr, combine.baddbmm
     trace, cross, matrix_power = linalg.trace, linalg.cross, linalg.matrix_power
     new_zeros, new_ones = creation.new_zeros, creation.new_ones
     new = new_empty = creation.new_empty
@@ -152,8 +152,8 @@ class Methods(AnyTensor[Tensor]):
     mul_, div_, fmod_ = inplace(pointwise.mul), inplace(pointwise.div), inplace(pointwise.fmod)
     floor_divide_, remainder_ = inplace(pointwise.floor_divide), inplace(pointwise.remainder)
     addcmul_, addcdiv_ = inplace(pointwise.addcmul, broadcasts=True), inplace(pointwise.addcdiv, broadcasts=True)
-    lerp_ = inplace(pointwise.lerp, broadcasts=True)
-    frac_, logit_, nan_to_num_ = inplace(pointwise.frac), inplace(activation.logit), inplace(pointwise.nan_to_num)
+    lerp_, copysign_ = inplace(pointwise.lerp, broadcasts=True), inplace(floats.copysign, broadcasts=True)
+    frac_, logit_, nan_to_num_ = inplace(pointwise.frac), inplace(activation.logit), inplace(floats.nan_to_num)
     clamp_min_, clamp_max_ = inplace(pointwise.clamp_min), inplace(pointwise.clamp_max)
     sign_, trunc_, reciprocal_ = inplace(elementary.sign), inplace(elementary.trunc), inplace(elementary.reciprocal)
     exp2_, expm1_, rsqrt_ = inplace(elementary.exp2), inplace(elementary.expm1), inplace(elementary.rsqrt)
@@ -179,4 +179,4 @@ class Methods(AnyTensor[Tensor]):
     index_add_, index_copy_ = inplace(gathering.index_add, apart=True), inplace(gathering.index_copy, apart=True)
     index_fill_ = inplace(gathering.index_fill)
     index_reduce_, fill_diagonal_ = inplace(norms.index_reduce, apart=True), inplace(pieces.fill_diagonal)
-    addmm_, baddbmm_ = inplace(linalg.addmm), inplace(linalg.baddbmm)
+    addmm_, baddbmm_ = inplace(linalg.addmm), inplace(combine.baddbmm)

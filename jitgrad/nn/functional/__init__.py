@@ -344,6 +344,8 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
         if vector is not None:
             _classes.require_channels(input, vector, name)
     if not training and (running_mean is None or running_var is None):
+        if input.numel() == 0:  # there is nothing to normalise
+            return _norms.scaled(input.clone(), weight, bias, input)
         raise RuntimeError(f"{'running_mean' if running_mean is None else 'running_var'} must be defined in evaluation "
                            "mode")
     input.size(1)  # IndexError of a vector

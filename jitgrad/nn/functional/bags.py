@@ -10,9 +10,10 @@ Number = bool | int | float
 
 def _bound_norms(weight: Tensor, input: Tensor, max_norm: Number, norm_type: Number) -> None:
     """Scale the rows that are read down to max_norm, in place."""
+    _classes.require_indices(input)
     with jitgrad.no_grad():
         rows = jitgrad.zeros(weight.shape[0], dtype=jitgrad.bool, device=weight.device)
-        read = rows.index_fill(0, input.reshape(-1), True).unsqueeze(1)
+        read = rows.index_fill(0, input.reshape(-1).long(), True).unsqueeze(1)
         norm = p_norm(weight, norm_type, 1, True)
         weight.copy_(jitgrad.where(read & (norm > max_norm), weight * (max_norm / (norm + 1e-7)), weight))
 

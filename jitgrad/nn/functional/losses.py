@@ -143,8 +143,9 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     if input.dim() == 1 and target.dim() == 1:
         target = target.reshape(())
     _classes.require_classes(target)
-    _classes.require_floats("nll_loss_out_frame", input)
+    _classes.require_places(input, target)
     _classes.require_class_weights(weight, input)
+    _classes.require_floats("nll_loss_out_frame", input)
     if weight is not None:
         widened: Tensor = _widen(weight)
         if widened.dtype is not input.dtype:
@@ -221,6 +222,7 @@ def _smoothing(logp: Tensor, target: Tensor, weight: Tensor | None, ignore_index
 
 def _soft_cross_entropy(logp: Tensor, target: Tensor, weight: Tensor | None, reduction: str, label_smoothing: Number,
                         axis: int) -> Tensor:
+    _classes.require_class_weights(weight, logp)
     n = logp.shape[axis]
     smoothed = target * (1.0 - label_smoothing) + label_smoothing / n
     terms = logp * smoothed

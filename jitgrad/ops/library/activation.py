@@ -107,7 +107,8 @@ def logit(input: AnyTensor[Tensor], eps: Number | None = None) -> Tensor:
         require_floating("logit", input.dtype)
     x = cast(input, floating(input.dtype))
     if eps is not None:
-        x = clamp(x, eps, 1.0 - eps)  # type: ignore[operator]
+        inside = clamp(x, eps, 1.0 - eps)  # type: ignore[operator]
+        x = apply("where", apply("ne", x, x), x, inside)  # NaN has a slope, which is NaN
     return apply("logit", x)
 
 

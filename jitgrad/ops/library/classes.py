@@ -33,11 +33,16 @@ def require_class_weights(weight: AnyTensor[Tensor] | None, input: AnyTensor[Ten
     require_equal(w.shape[0], n, message)
 
 
-def lookup(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], error: type[Exception] = IndexError) -> Tensor:
-    """Rows of weight at integer indices. `error` where they are out of range, RuntimeError for other dtypes."""
+def require_indices(input: AnyTensor[Tensor]) -> None:
+    """RuntimeError for indices of rows that are not int64 or int32."""
     if input.dtype not in (int64, int32):
         raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
                            f"Int; but got torch.{input.dtype.word}Tensor instead")
+
+
+def lookup(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], error: type[Exception] = IndexError) -> Tensor:
+    """Rows of weight at integer indices. `error` where they are out of range, RuntimeError for other dtypes."""
+    require_indices(input)
     i = checked_indices(input, weight.shape[0], 0, negative=False, error=error)
     return apply("index", weight, i, axes=(0,))
 
@@ -60,16 +65,21 @@ def pick(input: AnyTensor[Tensor], classes: AnyTensor[Tensor], known: bool = Fal
     axis = 0 if input.ndim == 1 else 1
     if classes.dtype is not int64 and classes.dtype.name != "uint8":
         raise RuntimeError(f"expected scalar type Long but found {text([classes.dtype.name])[1:-1]}")
-    if classes.ndim != input.ndim - 1:
-        raise RuntimeError(f"input of {input.ndim} axes goes with a target of {input.ndim - 1} axes, got one of "
-                           f"{classes.ndim}")
-    for n, m in zip(tuple(input.shape)[2:], tuple(classes.shape)[1:], strict=True) if axis else ():
-        require_equal(n, m, lambda: f"size mismatch (got input: {text(input.shape)}, target: {text(classes.shape)})")
+    require_places(input, classes)
     i = cast(classes, int64)
     if not known:
         i = _valid(i, input.shape[axis])
     taken = apply("gather", input, apply("unsqueeze", i, axis=axis), axis=axis)
     return apply("squeeze", taken, axis=axis)
+
+
+def require_places(input: AnyTensor[Tensor], classes: AnyTensor[Tensor]) -> None:
+    """RuntimeError unless (C,), (N, C) or (N, C, d1, ...) goes with (), (N,) or (N, d1, ...)."""
+    if classes.ndim != input.ndim - 1:
+        raise RuntimeError(f"input of {input.ndim} axes goes with a target of {input.ndim - 1} axes, got one of "
+                           f"{classes.ndim}")
+    for n, m in zip(tuple(input.shape)[2:], tuple(classes.shape)[1:], strict=True) if input.ndim > 1 else ():
+        require_equal(n, m, lambda: f"size mismatch (got input: {text(input.shape)}, target: {text(classes.shape)})")
 
 
 def require_batch(input: AnyTensor[Tensor], classes: AnyTensor[Tensor]) -> None:

@@ -5,12 +5,13 @@ from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.dtypes import bool_, int64
-from jitgrad.ops.autocast import lower, widen
+from jitgrad.ops.autocast import lower, mode, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend, own
-from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, expand_to, floating, require_broadcast,
-                                      require_tensor, result_dtype)
+from jitgrad.ops.library.core import (Number, apply, as_operand, cast, converted, create, expand_to, floating,
+                                      require_broadcast, require_tensor, result_dtype)
 from jitgrad.ops.library.elements.parts import complex, conj, imag, real
 from jitgrad.ops.library.keywords import complete
+from jitgrad.ops.library.linear_algebra._checks import require_same_dtype
 from jitgrad.ops.library.linear_algebra.linalg import added, bmm
 from jitgrad.ops.library.order import to_end
 from jitgrad.ops.library.shapes.indexing import checked_indices
@@ -117,7 +118,7 @@ def select_scatter(input: AnyTensor[Tensor], src: AnyTensor[Tensor], dim: int, i
     a = axis(dim, input.ndim)
     index = wrap_index(index, input.shape[a], a)
     require_slice(src, (*input.shape[:a], *input.shape[a + 1:]))
-    return apply("select_scatter", input, cast(src, input.dtype), axis=a, index=index)
+    return apply("select_scatter", input, converted(src, input.dtype), axis=a, index=index)
 
 
 def diagonal_scatter(input: AnyTensor[Tensor], src: AnyTensor[Tensor], offset: int = 0, dim1: int = 0,
@@ -125,7 +126,16 @@ def diagonal_scatter(input: AnyTensor[Tensor], src: AnyTensor[Tensor], offset: i
     """input with src written to a diagonal. RuntimeError where src has not its shape."""
     where = {"offset": static_int(offset), "axis1": axis(dim1, input.ndim), "axis2": axis(dim2, input.ndim)}
     require_slice(src, apply("diagonal", input, **where).shape)
-    return apply("diagonal_scatter", input, cast(src, input.dtype), **where)
+    return apply("diagonal_scatter", input, converted(src, input.dtype), **where)
+
+
+def baddbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTensor[Tensor], *, beta: Number = 1,
+            alpha: Number = 1) -> Tensor:
+    """beta * input + alpha * bmm(batch1, batch2). RuntimeError where their dtypes differ."""
+    if mode.low is None and batch1.dtype is input.dtype is bool_:
+        batch2 = cast(batch2, bool_)  # torch looks for a kernel before it looks at its dtype
+    require_same_dtype(batch1, batch2, input)
+    return added(lower(input), beta, bmm(batch1, batch2), alpha)
 
 
 def addbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTensor[Tensor], *, beta: Number = 1,
@@ -281,5 +291,5 @@ def _extreme_in(input: Any, a: int, index: Any, src: Any, reduce: str, include_s
 
 complete(globals())
 
-__all__ = ["addbmm", "block_diag", "corrcoef", "cov", "diagflat", "diagonal_scatter", "heaviside", "kron",
+__all__ = ["addbmm", "baddbmm", "block_diag", "corrcoef", "cov", "diagflat", "diagonal_scatter", "heaviside", "kron",
            "masked_scatter", "put", "select_scatter", "trapezoid", "vander"]

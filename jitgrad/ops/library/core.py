@@ -399,7 +399,8 @@ def require_taken(name: str, target: Any, operands: Sequence[Any], broadcasts: b
     if arity < 2:
         return
     given = [target, *(x for x in operands if isinstance(x, OPERAND if arity == 2 else AnyTensor))]
-    require_castable(given, (target,))
+    if op is None or op.spec is not specs.predicate:  # bools can be written anywhere
+        require_castable(given, (target,))
     shape = require_broadcast(*given)
     if shape is not None and not same_shape(shape, target.shape):
         raise RuntimeError(f"output with shape {text(target.shape)} doesn't match the broadcast shape {text(shape)}")

@@ -48,6 +48,7 @@ class Form:
         positional: the parameters that may be given by position, in order; `starred` ones take all that is left.
         only: those that are given by name.
         exact: whether `out` must have the result's dtype; else it may have one to which the result can be cast.
+        exact_of_numbers: whether it must where no other operand is a tensor.
         required: those of either that have no default.
         aliases: whether NumPy's names are taken.
     """
@@ -55,12 +56,12 @@ class Form:
     def __init__(self, text: str, aliases: bool):
         parts = [p for p in text.strip().split(", ") if p]
         star = next((i for i, p in enumerate(parts) if p.startswith("*")), len(parts))
-        names = [p.rstrip("!=") for p in parts]
+        names = [p.rstrip("!?=") for p in parts]
         self.positional = tuple(names[:star])
         self.starred = names[star].strip("*") if star < len(parts) else ""
         self.only = tuple(names[star + 1:])
         self.required = frozenset(p for p in (*parts[:star], *parts[star + 1:]) if not p.endswith("="))
-        self.exact = "out!=" in parts
+        self.exact, self.exact_of_numbers = "out!=" in parts, "out?=" in parts
         self.aliases = aliases
 
     def named(self, keyword: str) -> str:
@@ -319,12 +320,14 @@ class Completed:
     def _by_form(self, given: dict[str, Any], rest: tuple[Any, ...], more: dict[str, Any], error: str) -> Any:
         """A call whose names are those of one form in which other parameters come first: `arange(end=5)`."""
         for form, _ in self._forms:
-            names = dict(given)
-            for key, value in more.items():
-                name = key if key in form.positional else form.named(key)
-                if name in names:
-                    raise TypeError(f"{self.name}() {error}")
-                names[name] = value
+            places = dict(zip(self.own.positional, form.positional, strict=False))
+            names = {p if p in form.positional else places.get(p, p): v for p, v in given.items()}
+            extra = {key if key in form.positional else form.named(key): value for key, value in more.items()}
+            if len(extra) < len(more) or extra.keys() & names.keys():
+                continue
+            names |= extra
+            if any(p.startswith("scalar") and is_tensor(v) for p, v in names.items()):
+                continue
             needed = [p for p in form.positional if p in names]
             if rest or form.required - names.keys() or needed != list(form.positional[:len(needed)]) or (
                     names.keys() - {*form.positional, *form.only}) or len(needed) > len(self.own.positional):
@@ -342,7 +345,9 @@ class Completed:
             targets = _targets(self.name, out)
             fitting = [form for form, _ in self._forms if "out" in form.only and given.keys() <= {
                 *self.own.positional, *form.positional, *form.only}]
-            exact = any(form.exact for form in (fitting[:1] if len(targets) == 1 else fitting))
+            alone = sum([isinstance(v, AnyTensor) for v in given.values()]) < 2
+            exact = any(form.exact or (form.exact_of_numbers and alone)
+                        for form in (fitting[:1] if len(targets) == 1 else fitting))
             if "dtype" in self.own.only and "dtype" not in given and not exact:
                 d = given["dtype"] = targets[0].dtype
                 kernel, x = self.fn.__dict__.get("__kernel__"), next(iter(given.values()), None)
@@ -350,8 +355,7 @@ class Completed:
                     _require_no_gradient(self.name, (*targets, x))
                     raise NotImplementedError(f'"{kernel}_cpu" not implemented for \'{d.word}\'')
             elif isinstance(given.get("dtype"), dtype_) and given["dtype"] is not targets[0].dtype:
-                raise RuntimeError(f"Expected out tensor to have dtype {given['dtype'].name}, but got "
-                                   f"{targets[0].dtype.name} instead")
+                exact = True  # an error, but first come those of the call
         before = [given.pop(p, self.own.defaults.get(p)) for p in self.own.positional] if rest else []
         try:
             result = self.fn(*before, *rest, **given)

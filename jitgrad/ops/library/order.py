@@ -80,8 +80,20 @@ def logcumsumexp(input: AnyTensor[Tensor], dim: int) -> Tensor:
         return clone(x)
     seen = _seen(to_end(x, a), -math.inf)
     if x.dtype.is_complex:
-        return own(_back(complex_sums.logsumexp(seen, (seen.ndim - 1,), False), a))
+        return own(_back(_running_logsumexp(seen), a))
     return own(_back(apply("logsumexp", seen, axes=(seen.ndim - 1,), keepdim=False), a))
+
+
+def _running_logsumexp(seen: Any) -> Any:
+    """`logsumexp` along the last axis of complex numbers: its angle is near that of the largest, not within pi of 0."""
+    last = seen.ndim - 1
+    place = apply("argmax", apply("real", seen), axes=(last,), keepdim=True)
+    largest = apply("detach", apply("gather", seen, place, axis=last))
+    size = apply("real", largest)
+    finite = apply("eq", apply("sub", size, size), as_operand(0, size.dtype))
+    largest = apply("where", finite, largest, as_operand(0, seen.dtype))
+    rest = complex_sums.logsumexp(apply("sub", seen, largest), (last,), False)
+    return apply("add", rest, apply("squeeze", largest, axis=last))
 
 
 def _require_order(fn: str, x: Any) -> None:
@@ -144,7 +156,7 @@ def _quantile(input: AnyTensor[Tensor], q: Any, dim: int | None, keepdim: bool, 
         for inside in (q >= 0, q <= 1):
             require(inside, RuntimeError, "quantile() q must be in the range [0, 1] but got ", q)
     rank = input.ndim
-    a = 0 if dim is None or not rank else axis(dim, rank)
+    a = 0 if dim is None else axis(dim, rank)
     x: Any = apply("reshape", input, shape=(product(input.shape),)) if dim is None or not rank else to_end(input, a)
     values = apply("sort", x, axis=x.ndim - 1, descending=False, stable=True)[0]
     at = backend().move(as_operand(q, x.dtype), input.device)

@@ -313,16 +313,6 @@ def hypot(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     return apply("hypot", as_operand(input, d), as_operand(other, d))
 
 
-def copysign(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
-    """The magnitude of input with the sign of other (that of a negative zero too)."""
-    d = floating(result_dtype(input, other))
-    a, b, zero = abs(as_operand(input, d)), as_operand(other, d), as_operand(0, d)
-    negative_zero = apply("lt", apply("reciprocal", b), zero)  # 1 / -0.0 is -inf
-    negative = apply("where", apply("eq", b, zero), negative_zero, apply("lt", b, zero))
-    a = apply("where", apply("lt", a, zero), b, a)  # a is never below 0: the gradient of `other` is 0, not absent
-    return apply("where", negative, apply("neg", a), a)
-
-
 _DEGREES = {"deg2rad": 0.017453292519943295, "rad2deg": 57.29577951308232}
 
 
@@ -343,23 +333,6 @@ def sinc(input: AnyTensor[Tensor]) -> Tensor:
     at_zero = apply("eq", x, zero)
     scaled = mul(apply("where", at_zero, one, x), 3.141592653589793)
     return apply("where", at_zero, one, div(sin(scaled), scaled))
-
-
-def nan_to_num(input: AnyTensor[Tensor], nan: Number | None = None, posinf: Number | None = None,
-               neginf: Number | None = None) -> Tensor:
-    """NaN and infinities replaced: by 0 and the dtype's extremes unless given."""
-    d = input.dtype
-    if d.is_complex:
-        return apply("complex", *[nan_to_num(apply(part, input), nan, posinf, neginf) for part in ("real", "imag")])
-    if not d.is_floating_point:
-        return apply("cast", input, dtype=d)
-    limits = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38,
-              "float64": 1.7976931348623157e308}[d.name]
-    x = apply("where", apply("ne", input, input), as_operand(0.0 if nan is None else nan, d), input)
-    high = as_operand(limits if posinf is None else posinf, d)
-    low = as_operand(-limits if neginf is None else neginf, d)
-    x = apply("where", apply("eq", x, as_operand(float("inf"), d)), high, x)
-    return apply("where", apply("eq", x, as_operand(float("-inf"), d)), low, x)
 
 
 # --- minima, maxima, choice ----------------------------------------------------------------------------------------
@@ -445,6 +418,6 @@ subtract = sub
 complete(globals())
 
 __all__ = ["add", "addcdiv", "addcmul", "arctan2", "atan2", "clamp", "clamp_", "clamp_max", "clamp_min", "clip",
-           "copysign", "deg2rad", "div", "divide", "floor_divide", "fmax", "fmin", "fmod", "frac", "hypot", "lerp",
-           "logaddexp", "maximum", "minimum", "mul", "multiply", "nan_to_num", "neg", "neg_", "negative", "polygamma",
+           "deg2rad", "div", "divide", "floor_divide", "fmax", "fmin", "fmod", "frac", "hypot", "lerp",
+           "logaddexp", "maximum", "minimum", "mul", "multiply", "neg", "neg_", "negative", "polygamma",
            "positive", "pow", "rad2deg", "remainder", "rsub", "sinc", "sub", "subtract", "true_divide", "xlogy"]

@@ -17,7 +17,8 @@ from jitgrad.ops.library.elements import complex_sums
 from jitgrad.ops.library.keywords import SPACES, complete, completed
 from jitgrad.ops.library.shapes.join import cat
 from jitgrad.ops.library.shapes.shape import clone, take_slice
-from jitgrad.ops.library.sizes import axes, axis, flag, maximum, one_axis, product, require, static_int, static_number
+from jitgrad.ops.library.sizes import (EVERY, axes, axis, flag, maximum, one_axis, product, require, require_axes,
+                                       static_int, static_number)
 
 __library__ = True
 
@@ -91,6 +92,7 @@ def mean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
          dtype: dtypes.dtype | None = None) -> Tensor:
     """The mean over dim. RuntimeError for integers without a floating dtype."""
     keepdim = flag(keepdim)
+    require_axes(dim)
     x = converted(require_tensor("mean", input), dtypes.given(dtype)) if dtype is not None else input
     if not x.dtype.is_inexact:
         raise RuntimeError("mean(): could not infer output dtype. Input dtype must be either a floating point or "
@@ -102,6 +104,7 @@ def mean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
 def nanmean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
             dtype: dtypes.dtype | None = None) -> Tensor:
     """The mean over dim of what is not NaN. RuntimeError for integers."""
+    require_axes(dim)
     if not require_tensor("nanmean", input).dtype.is_floating_point:
         raise RuntimeError("nanmean(): expected input to have floating point or complex dtype but got "
                            + input.dtype.word)
@@ -110,12 +113,13 @@ def nanmean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *
     return apply("div", nansum(input, dim, keepdim, dtype=dtype), count)
 
 
-def prod(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False, *,
+def prod(input: AnyTensor[Tensor], dim: int = EVERY, keepdim: bool = False, *,
          dtype: dtypes.dtype | None = None) -> Tensor:
     """The product over one axis, or over all. Integers and bools are multiplied as int64."""
+    one_axis("prod", dim)
     x = _accumulated(widen(require_tensor("prod", input)), dtype)
-    along = None if dim is None else axis(one_axis("prod", dim), x.ndim)
-    return apply("prod", x, axes=axes(along, x.ndim), keepdim=flag(keepdim))
+    along = axes(None if dim is EVERY else axis(dim, x.ndim), x.ndim)
+    return apply("prod", x, axes=along, keepdim=flag(keepdim))
 
 
 def count_nonzero(input: AnyTensor[Tensor], dim: Dims = None) -> Tensor:
@@ -135,6 +139,7 @@ def _split_unbiased(dim: Any, unbiased: bool) -> tuple[Any, bool]:
 def var(input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,
         correction: Number | None = None) -> Tensor:
     """The variance over dim; the divisor is the count less `correction` (1, or 0 with unbiased=False)."""
+    require_axes(dim)
     if input.dtype.is_complex:
         re, im = [var(apply(part, input), dim, unbiased, keepdim, correction=correction) for part in ("real", "imag")]
         return apply("add", re, im)

@@ -12,6 +12,9 @@ import numpy as np
 
 from jitgrad.ops.backend import AnyTensor, SymNumber, backend, select_number
 
+#: no axis was given, where torch does not take None for that
+EVERY: Any = type("Every", (), {"__repr__": lambda self: "<every axis>"})()
+
 # --- static arguments ----------------------------------------------------------------------------------------------
 
 
@@ -57,6 +60,13 @@ def one_axis(fn: str, dim: Any) -> Any:
     if isinstance(dim, (tuple, list)):
         raise TypeError(f"{fn}(): argument 'dim' must be int, not {type(dim).__name__}")
     return dim
+
+
+def require_axes(dim: Any) -> None:
+    """TypeError for what is no int, no sequence of such and not None: torch looks at types before all else."""
+    if dim is not None:
+        for d in dim if isinstance(dim, (tuple, list)) else (dim,):
+            static_int(d)
 
 
 def axes(dim: Any, ndim: int) -> tuple[int, ...]:

@@ -66,11 +66,21 @@ def _cumprod_slope_at_zeros(F: Any, g: Any, x: Any, axis: int, zero: Any) -> Any
     return at(first, first, 1) + first_zero * at(second, F.logical_or(first, second), 2)
 
 
+_products = _scan("cumprod")
+
+
+def _cumprod(xp: Any, x: Any, axis: int) -> Any:
+    """From one on: of complex numbers the first product too may have a NaN for an infinity."""
+    if x.dtype.kind == "c" and x.shape[axis]:
+        x = xp.concatenate([xp.take(x, [0], axis) * x.dtype.type(1), xp.delete(x, 0, axis)], axis=axis)
+    return _products(xp, x, axis)
+
+
 register("cumsum", 1, SCAN, "Running sums along an axis.", impl=_scan("cumsum"), spec=specs.same,
          dtypes="number", pair=PARTS, traits={"in_library", "total"},
          vjp=lambda F, g, y, x, axis: (_reverse_cumsum(F, g, axis),),
          ref="numpy.cumsum", samples=_samples)
-joined("cumprod", 1, SCAN, "Running products along an axis.", impl=_scan("cumprod"), spec=specs.same,
+joined("cumprod", 1, SCAN, "Running products along an axis.", impl=_cumprod, spec=specs.same,
        dtypes="number", traits={"in_library", "total"}, vjp=_cumprod_vjp, ref="numpy.cumprod", samples=_samples)
 
 # --- sorting: NaN counts as the largest value, as in torch ---------------------------------------------------------

@@ -15,7 +15,7 @@ NAN, INF = math.nan, math.inf
 #: function of x, x, the gradient of its sum
 SLOPES = {
     "logit": (torch.logit, [-0.5, 0.0, -0.0, 0.25, 1.0, 1.5, NAN], [NAN, INF, INF, 16 / 3, INF, NAN, NAN]),
-    "logit_eps": (lambda x: torch.logit(x, 0.3), [-0.5, 0.25, 0.5, 0.9], [0.0, 0.0, 4.0, 0.0]),
+    "logit_eps": (lambda x: torch.logit(x, 0.3), [-0.5, 0.25, 0.5, 0.9, NAN], [0.0, 0.0, 4.0, 0.0, NAN]),
     "norm_of_negative_order": (lambda x: torch.linalg.vector_norm(x, -2), [1.0, 0.0, 3.0], [0.0, 0.0, 0.0]),
     "hardshrink": (F.hardshrink, [NAN, 0.5, INF, 0.25, 1.0], [0.0, 0.0, 1.0, 0.0, 1.0]),
     "squeeze_of_no_axes": (lambda x: x.unsqueeze(0).squeeze([])[0] * 2, [1.0, 2.0], [2.0, 2.0])}

@@ -1,12 +1,13 @@
-"""Powers of 2, neighbours and common divisors: what is exact."""
+"""Powers of 2, neighbours, signs, what is finite, and common divisors: what is exact."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from jitgrad.dtypes import bool_, complex128, float64
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
-from jitgrad.ops.library.core import (Number, apply, as_operand, cast, named, not_implemented, require_floating,
-                                      require_tensor, result_dtype, write)
+from jitgrad.ops.library.core import (Number, apply, as_operand, cast, floating, named, not_implemented, number_type,
+                                      require_floating, require_tensor, result_dtype, write)
+from jitgrad.ops.library.elementary import abs
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.pointwise import mul, pow
 
@@ -38,6 +39,38 @@ def ldexp(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     exponent = cast(other, float64)
     half = apply("floor", exponent * 0.5)  # the power may be too large where the product is not
     return cast(cast(input, float64) * pow(2.0, half) * pow(2.0, exponent - half), input.dtype)
+
+
+def copysign(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
+    """The magnitude of input with the sign of other (that of a negative zero too)."""
+    d = floating(result_dtype(input, other))
+    if d.is_complex:
+        raise not_implemented("copysign", d, input, other)
+    a, b, zero = abs(as_operand(input, d)), as_operand(other, d), as_operand(0, d)
+    negative_zero = apply("lt", apply("reciprocal", b), zero)  # 1 / -0.0 is -inf
+    negative = apply("where", apply("eq", b, zero), negative_zero, apply("lt", b, zero))
+    a = apply("where", apply("lt", a, zero), b, a)  # a is never below 0: the gradient of `other` is 0, not absent
+    return apply("where", negative, apply("neg", a), a)
+
+
+def nan_to_num(input: AnyTensor[Tensor], nan: Number | None = None, posinf: Number | None = None,
+               neginf: Number | None = None) -> Tensor:
+    """NaN and infinities replaced: by 0 and the dtype's extremes unless given."""
+    d = input.dtype
+    for name, number in (("nan", nan), ("posinf", posinf), ("neginf", neginf)):
+        if number is not None and number_type(number) is complex:
+            raise TypeError(f"nan_to_num(): argument '{name}' must be float, not complex")
+    if d.is_complex:
+        return apply("complex", *[nan_to_num(apply(part, input), nan, posinf, neginf) for part in ("real", "imag")])
+    if not d.is_floating_point:
+        return apply("cast", input, dtype=d)
+    limits = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38,
+              "float64": 1.7976931348623157e308}[d.name]
+    x = apply("where", apply("ne", input, input), as_operand(0.0 if nan is None else nan, d), input)
+    high = as_operand(limits if posinf is None else posinf, d)
+    low = as_operand(-limits if neginf is None else neginf, d)
+    x = apply("where", apply("eq", x, as_operand(float("inf"), d)), high, x)
+    return apply("where", apply("eq", x, as_operand(float("-inf"), d)), low, x)
 
 
 def float_power(input: AnyTensor[Tensor] | Number, exponent: AnyTensor[Tensor] | Number) -> Any:
@@ -78,4 +111,4 @@ lcm = _of_integers("lcm", "The least common multiple; NotImplementedError for fl
 
 complete(globals())
 
-__all__ = ["float_power", "frexp", "gcd", "lcm", "ldexp", "nextafter"]
+__all__ = ["copysign", "float_power", "frexp", "gcd", "lcm", "ldexp", "nan_to_num", "nextafter"]

@@ -6,7 +6,7 @@ from jitgrad.dtypes import bool_, int32, int64
 from jitgrad.ops.autocast import mode
 from jitgrad.ops.backend import backend
 from jitgrad.ops.library.core import apply, as_operand, cast, create, expand_to, require_tensor, whole
-from jitgrad.ops.library.sizes import maximum, product, require, require_equal
+from jitgrad.ops.library.sizes import maximum, product, require, require_equal, same_size
 
 __library__ = True
 
@@ -34,6 +34,12 @@ def square(fn: str, A: Any) -> Any:
     m, n = A.shape[-2], A.shape[-1]
     require_equal(m, n, lambda: f"{fn}: A must be batches of square matrices, but they are {m} by {n} matrices")
     return A
+
+
+def require_kernel(kernel: str, A: Any) -> None:
+    """NotImplementedError for square matrices of integers or bools, where torch finds only then that it has none."""
+    if not A.dtype.is_inexact and A.ndim > 1 and same_size(A.shape[-1], A.shape[-2]):
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{A.dtype.word}'")
 
 
 def spoiled(x: Any) -> Any:

@@ -6,8 +6,8 @@ from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor, own
 from jitgrad.ops.library.core import apply
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.linear_algebra._checks import broadcast_batches, finite, found, square
-from jitgrad.ops.library.sizes import require_equal, same_shape, same_size
+from jitgrad.ops.library.linear_algebra._checks import broadcast_batches, finite, found, require_kernel, square
+from jitgrad.ops.library.sizes import require_equal, same_shape
 
 __library__ = True
 
@@ -102,8 +102,7 @@ def eigh(A: AnyTensor[Tensor], UPLO: str = "L") -> eigh_result:
     """
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    if not A.dtype.is_inexact and A.ndim > 1 and same_size(A.shape[-1], A.shape[-2]):
-        raise NotImplementedError(f"\"linalg_eigh_cpu\" not implemented for '{A.dtype.word}'")
+    require_kernel("linalg_eigh_cpu", A)
     whole: Any = square("linalg.eigh", widen(A, "cpu"))
     return eigh_result(*apply("eigh", whole if UPLO.upper() == "L" else whole.mH))
 

@@ -33,17 +33,18 @@ def lobpcg(A: AnyTensor[Tensor], k: int | None = None, B: AnyTensor[Tensor] | No
 
     Raises:
         ValueError: fewer than 3 k rows, or another method.
+        ZeroDivisionError: k is 0.
     """
-    A = square("lobpcg", A)
     count = static_int(X.shape[-1] if k is None and X is not None else 1 if k is None else k)
     rows = A.shape[-1]
     if method not in (None, "basic", "ortho"):
         raise ValueError(f"unknown method: {method}")
     if B is not None and B.ndim != A.ndim:
         raise AssertionError(f"A and B are of the same size, got {A.ndim} and {B.ndim} axes")
-    require(count >= 1, ValueError, "LOBPCG needs at least one eigenpair, got k=", count)
+    require(count >= 1, ZeroDivisionError, "LOBPCG needs at least one eigenpair, got k=", count)
     require(rows >= 3 * count, ValueError, "LOBPCG algorithm is not applicable when the number of A rows (=", rows,
             ") is smaller than 3 x the number of requested eigenpairs (=", count, ")")
+    A = square("lobpcg", A)
     if B is None:
         values, vectors = decompositions.eigh(A)
     else:  # with B = L L^T, the eigenvalues of L^-1 A L^-T

@@ -56,6 +56,8 @@ def _matmul(a: Any, b: Any) -> Any:
     if a.ndim == 0 or b.ndim == 0:
         raise RuntimeError("both arguments to matmul need to be at least 1D, but they are "
                            f"{a.ndim}D and {b.ndim}D")
+    if b.ndim > 2 and a.dtype is bool_:
+        product_of(a if a.ndim > 1 else apply("unsqueeze", a, axis=0), b)  # of batches torch looks for a kernel first
     require_same_dtype(a, b)
     if a.ndim > 1 and b.ndim > 1:
         return product_of(a, b)
@@ -163,13 +165,6 @@ def addr(input: AnyTensor[Tensor], vec1: AnyTensor[Tensor], vec2: AnyTensor[Tens
     return binary("add", _scaled(cast(product, d), alpha), _scaled(cast(input, d), beta))
 
 
-def baddbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTensor[Tensor], *, beta: Number = 1,
-            alpha: Number = 1) -> Tensor:
-    """beta * input + alpha * bmm(batch1, batch2). RuntimeError where their dtypes differ."""
-    require_same_dtype(batch1, batch2, input)
-    return added(lower(input), beta, bmm(batch1, batch2), alpha)
-
-
 def tensordot(a: AnyTensor[Tensor], b: AnyTensor[Tensor], dims: Any = 2) -> Tensor:
     """Sums of products over the last `dims` axes of a and the first of b, or over two lists of axes."""
     if isinstance(dims, int):
@@ -190,7 +185,8 @@ def tensordot(a: AnyTensor[Tensor], b: AnyTensor[Tensor], dims: Any = 2) -> Tens
     right = apply("reshape", apply("permute", b, axes=(*over_b, *free_b)),
                   shape=(shared, product([b.shape[j] for j in free_b])))
     shape = (*[a.shape[i] for i in free_a], *[b.shape[j] for j in free_b])
-    return apply("reshape", apply("matmul", left, right), shape=shape)
+    one = isinstance(shared, int) and shared == 1  # a product of elements, which bools have too
+    return apply("reshape", apply("matmul", left, right) if one else product_of(left, right), shape=shape)
 
 
 def trace(input: AnyTensor[Tensor]) -> Tensor:
@@ -446,5 +442,5 @@ def _einsum(equation: str, xs: Sequence[Any], lowered: bool) -> Any:
 
 complete(globals())
 
-__all__ = ["addmm", "addmv", "addr", "baddbmm", "bmm", "cdist", "cross", "dot", "einsum", "ger", "inner", "matmul",
+__all__ = ["addmm", "addmv", "addr", "bmm", "cdist", "cross", "dot", "einsum", "ger", "inner", "matmul",
            "matrix_power", "mm", "mv", "outer", "tensordot", "trace", "vdot"]

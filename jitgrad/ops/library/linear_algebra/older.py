@@ -11,7 +11,7 @@ from jitgrad.ops.library.core import Number, apply, create, require_floating
 from jitgrad.ops.library.elements.parts import conj
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra import decompositions, factors, norms, solutions
-from jitgrad.ops.library.linear_algebra._checks import broadcast_batches, identity, matrices, square
+from jitgrad.ops.library.linear_algebra._checks import broadcast_batches, identity, matrices, require_kernel, square
 from jitgrad.ops.library.linear_algebra.linalg import matmul
 from jitgrad.ops.library.shapes.shape import clone
 from jitgrad.ops.library.sizes import flag, minimum, require_equal, text
@@ -122,13 +122,15 @@ def _require_rows(fn: str, a: Any, b: Any) -> None:
 def cholesky(input: AnyTensor[Tensor], upper: bool = False) -> Tensor:
     """`linalg.cholesky`; nothing of matrices without elements."""
     empty = any(isinstance(n, int) and n == 0 for n in input.shape)
-    return clone(input) if empty else decompositions.cholesky(input, upper)
+    if empty:
+        return clone(input)
+    require_kernel("cholesky_cpu", input)
+    return decompositions.cholesky(input, upper)
 
 
 def cholesky_inverse(input: AnyTensor[Tensor], upper: bool = False) -> Tensor:
     """The inverse of A, of which `input` is the lower (or upper) Cholesky factor."""
-    if not input.dtype.is_inexact and input.ndim > 1 and input.shape[-1] == input.shape[-2]:
-        raise NotImplementedError(f"\"cholesky_inverse_out_cpu\" not implemented for '{input.dtype.word}'")
+    require_kernel("cholesky_inverse_out_cpu", input)
     a = square("cholesky_inverse", widen(input, "cpu"))
     return cholesky_solve(identity(a, a.shape[-1]), a, upper)
 

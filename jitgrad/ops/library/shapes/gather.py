@@ -54,13 +54,16 @@ def _repeated(value: Any, like: Any, shape: tuple[Any, ...]) -> Any:
     return create("full", like, value=wrapped(value, like.dtype), shape=shape, dtype=like.dtype)
 
 
-def _require_fitting(name: str, input: Any, a: int, index: Any, src: Any) -> None:
-    """RuntimeError unless src has input's dtype, and the index fits into src and, but along axis a, into input."""
+def _require_fitting(name: str, input: Any, a: int, index: Any, src: Any, one: bool = False) -> None:
+    """RuntimeError unless src has input's dtype, and the index fits into src and, but along axis a, into input.
+
+    `one`: src was a tensor without axes, of which torch takes any size to be one.
+    """
     if src.dtype is not input.dtype:
         raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
     if index.ndim != input.ndim:
         raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
-    for k, n in enumerate(index.shape if src.ndim < index.ndim else ()):  # torch looks as far as sizes fit
+    for k, n in enumerate(index.shape if src.ndim < index.ndim and not one else ()):  # torch looks as far as sizes fit
         m = src.shape[axis(k, src.ndim)]
         if isinstance(n, int) and isinstance(m, int) and n > m:
             break
@@ -80,7 +83,7 @@ def _scatter(name: str, input: Any, dim: Any, index: Any, src: Any) -> Any:
     _index(name, index)
     s: Any = src if isinstance(src, AnyTensor) else _repeated(src, input, tuple(index.shape))
     x, i, s = (_at_least_vector(v) for v in (input, index, s))
-    _require_fitting(name, x, a, i, s)
+    _require_fitting(name, x, a, i, s, isinstance(src, AnyTensor) and not src.ndim)
     for k, n in enumerate(i.shape):  # src may be larger than index
         s = take_slice(s, k, 0, n)
     result = apply(name, x, checked_indices(i, x.shape[a], a, negative=False, error=RuntimeError), s, axis=a)
@@ -292,6 +295,9 @@ def index_put(input: AnyTensor[Tensor], indices: Sequence[AnyTensor[Tensor]], va
     if sum([i.ndim if i.dtype in (bool_, uint8) else 1 for i in indices]) > input.ndim:
         raise IndexError(f"too many indices for tensor of dimension {input.ndim} (got {len(indices)})")
     if values.dtype is not input.dtype:
+        for i, n in zip(indices, input.shape, strict=False):
+            if isinstance(n, int) and n == 0 and i.dtype not in (bool_, uint8) and product(i.shape) > 0:
+                raise IndexError("index is out of bounds for dimension with size 0")
         raise RuntimeError(f"Index put requires the source and destination dtypes match, got {input.dtype.word} for "
                            f"the destination and {values.dtype.word} for the source.")
     found: list[Any] = []

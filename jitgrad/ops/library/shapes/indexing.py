@@ -335,7 +335,8 @@ def setitem(x: AnyTensor[Tensor], key: Any, value: Any) -> None:
                                f"number of dimensions in the tensor ({value.ndim})")
         backend().assign(view, expand_to(value, tuple(view.shape)))
         return
-    if advanced.mask is not None and value.ndim == 0 and len(advanced.axes) == advanced.mask[0].ndim:
+    masked = advanced.mask is not None and len(advanced.axes) == advanced.mask[0].ndim
+    if masked and value.ndim == 0:
         mask, a = advanced.mask
         trailing = view.ndim - a - mask.ndim
         if trailing:
@@ -343,7 +344,7 @@ def setitem(x: AnyTensor[Tensor], key: Any, value: Any) -> None:
         backend().assign(view, apply("where", mask, value, view))
         return
     if isinstance(given, AnyTensor):
-        if given.dtype is not x.dtype and mode.low is None and not (advanced.mask is not None and one_element(given)):
+        if given.dtype is not x.dtype and mode.low is None and not (masked and one_element(given)):
             raise RuntimeError(f"Index put requires the source and destination dtypes match, got {x.dtype.word} for "
                                f"the destination and {given.dtype.word} for the source.")
         if not backend().apart(view, [given]):

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.dtypes import bool_
+from jitgrad.dtypes import bool_, uint8
 from jitgrad.ops.autocast import widest
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, own
-from jitgrad.ops.library.core import (Number, apply, as_operand, bind, cast, class_word, expand_to, require_tensor,
-                                      result_dtype)
+from jitgrad.ops.library.core import (Number, apply, bind, cast, class_word, expand_to, require_tensor, result_dtype,
+                                      written_operand)
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import axis, product, require, require_equal, size_of, text
@@ -193,11 +193,14 @@ def pad_constant(input: Any, pad: Sequence[Any], value: Number | None) -> Any:
         pads[a] = (0 if cut_before else before, 0 if cut_after else after)
     fill = 0 if value is None else value
     if not isinstance(fill, SymNumber):
+        if input.dtype is uint8 and isinstance(fill, (int, float)) and fill < 0:  # elsewhere it wraps
+            raise RuntimeError("value cannot be converted to type uint8_t without overflow")
+        written_operand(fill, input.dtype)  # an error where the dtype does not hold it
         return apply("pad", input, pads=tuple(pads), value=fill)
     inside = apply("pad", apply("eq", input, input) if not input.dtype.is_floating_point else apply(
         "logical_or", apply("eq", input, input), apply("ne", input, input)), pads=tuple(pads), value=False)
     padded = apply("pad", input, pads=tuple(pads), value=0)
-    return apply("where", inside, padded, as_operand(fill, input.dtype))
+    return apply("where", inside, padded, written_operand(fill, input.dtype))
 
 complete(globals())
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from jitgrad.dtypes import int32, int64
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, select_number
-from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, require_tensor, written_operand
+from jitgrad.ops.library.core import Number, apply, as_operand, cast, converted, create, require_tensor, written_operand
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes import shape as _shape
 from jitgrad.ops.library.shapes.shape import chunk, clone, part_of, split, tensor_split
@@ -84,7 +84,7 @@ def slice_scatter(input: AnyTensor[Tensor], src: AnyTensor[Tensor], dim: int = 0
     length = maximum((last - first + step - 1) // step, 0)
     shape = tuple(length if k == a else m for k, m in enumerate(input.shape))
     require_slice(src, shape)
-    return apply("slice_scatter", input, cast(src, input.dtype), axis=a, start=first, length=length, step=step)
+    return apply("slice_scatter", input, converted(src, input.dtype), axis=a, start=first, length=length, step=step)
 
 
 def _bound(b: Any, n: Any, default: Any) -> Any:

@@ -8,7 +8,7 @@ from jitgrad.dtypes import int64
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, own, select_number
 from jitgrad.ops.library.core import alias, apply, create, expand_to, require_tensor
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.sizes import (axes, axis, ceil_div, is_one, joined, maximum, minimum, product, require,
+from jitgrad.ops.library.sizes import (EVERY, axes, axis, ceil_div, is_one, joined, maximum, minimum, product, require,
                                        require_equal, same_shape, same_size, size_list, size_of, static_int, text)
 
 __library__ = True
@@ -91,9 +91,11 @@ def _has_size_one(size: Any) -> bool:
     return size.is_one() if isinstance(size, SymNumber) else size == 1
 
 
-def squeeze(input: AnyTensor[Tensor], dim: int | Sequence[int] | None = None) -> Tensor:
+def squeeze(input: AnyTensor[Tensor], dim: int | Sequence[int] = EVERY) -> Tensor:
     """Without the axes of size one: all, or those among dim."""
-    found = () if isinstance(dim, (tuple, list)) and not dim else axes(dim, input.ndim)
+    if dim is None:
+        raise TypeError("squeeze(): argument 'dim' must be int, not NoneType")
+    found = () if isinstance(dim, (tuple, list)) and not dim else axes(None if dim is EVERY else dim, input.ndim)
     s: Any = input.shape
     result: Any = input
     for a in reversed(found):

@@ -1,0 +1,105 @@
+"""Of two faults in a call PyTorch names one: which, is part of what a program may catch."""
+
+from __future__ import annotations
+
+import cmath
+import math
+import warnings
+from typing import Any
+
+import pytest
+
+import jitgrad as t
+import jitgrad.nn.functional as F
+
+#: the exception -> calls that have it, one a line
+FIRST = {
+    TypeError: """
+        t.nan_to_num(x, 0.5, posinf=2j)
+        t.nan_to_num(x, 1j)
+        x.squeeze(None)
+        t.squeeze(x, dim=None)
+        x.prod(None)
+        t.prod(x, None, out=None)
+        x.requires_grad_().prod((0,), dtype=t.bool)
+        t.nansum(x, dim=0, keepdim=1, dtype=t.float64, out=t.zeros(3))
+        t.zeros(dtype=t.float64, out=t.zeros(2, dtype=t.int64))
+        t.nanmean(i, 1.5)
+        t.mean(i, 1.5)
+        t.var(i, 1.5)
+        t.as_tensor([1], t.float32)
+        t.result_type(x, tensor=x)
+        t.linalg.matrix_exp(t.eye(2), nonsense=1)""",
+    RuntimeError: """
+        t.zeros(3, 3, 2, dtype=t.int64).__setitem__((2, t.tensor([True, False, True]), [0, 1]), t.tensor([True]))
+        t.less(z, t.ones(2))
+        x.copysign_(z)
+        i.copysign_(z)
+        t.clip(i, max=1, out=t.empty(0))
+        t.clamp(x, 1, 2, out=t.empty(0, dtype=t.float64))
+        F.pad(u, (1, 1), value=-1)
+        F.pad(u, (1, 1), value=256)
+        F.pad(x.half(), (1, 1), value=1e6)
+        F.nll_loss(t.ones(3, 5, 2, 3, dtype=t.int32), t.ones(3, 2, 2, dtype=t.int64))
+        F.nll_loss(t.ones(3, 5, dtype=t.int32), t.ones(3, dtype=t.int64), weight=x)
+        F.cross_entropy(t.ones(3, 5), t.ones(3, 5), weight=t.tensor(1.0))
+        F.embedding(x, t.ones(5, 4), max_norm=1.0)
+        t.baddbmm(t.ones(2, 3, 2).bool(), t.ones(2, 3, 4).bool(), t.ones(2, 5, 2))
+        t.ones(2, 3).scatter_(0, t.zeros(1, 3, dtype=t.int64), t.tensor(1.0))
+        t.matmul(t.ones(2, 3, 4).bool(), t.ones(4, 5))""",
+    NotImplementedError: """
+        t.tensor(1.0).lt_(t.tensor(1j))
+        t.ones(2, 2, dtype=t.int64).cholesky()
+        t.copysign(x, z)
+        t.matmul(t.ones(3, 4).bool(), t.ones(1, 4, 5))
+        t.matmul(t.ones(4).bool(), t.ones(1, 4, 5))
+        t.baddbmm(t.ones(2, 3, 2).bool(), t.ones(2, 3, 4).bool(), t.ones(2, 4, 2), beta=0)
+        t.inner(x.bool(), x.bool())
+        t.tensordot(t.ones(3, 4).bool(), t.ones(4, 3).bool(), 1)""",
+    IndexError: """
+        t.quantile(t.tensor(1.0), t.tensor([0.25, 0.5]), 7)
+        t.ones(0, 2).index_put_((t.tensor([0]),), x.double())""",
+    ValueError: "t.lobpcg(t.ones(2, 2, dtype=t.int64), 2)", ZeroDivisionError: "t.lobpcg(t.ones(2, 2), 0)"}
+
+
+@pytest.mark.parametrize(("error", "call"), [(e, line.strip()) for e, lines in FIRST.items()
+                                             for line in lines.strip().splitlines()])
+def test_the_first_fault_is_named(error: type[Exception], call: str) -> None:
+    x = t.ones(3)
+    names = {"t": t, "F": F, "x": x, "z": x * 1j, "i": x.to(t.int8), "u": x.to(t.uint8)}
+    with pytest.raises(Exception) as info:  # noqa: PT011  (the type is what the test compares)
+        eval(call, names)
+    assert next(c for c in type(info.value).__mro__ if c.__module__ == "builtins") is error, info.value
+
+
+def test_what_other_checks_refused() -> None:
+    assert t.result_type(1, tensor=t.ones(2)) is t.float32
+    assert t.clamp(t.ones(3), max=t.ones(3), out=t.empty(0, dtype=t.float64)).dtype is t.float64
+    assert F.batch_norm(t.ones(0, 4), None, None, weight=t.ones(4)).shape == (0, 4)
+    assert F.embedding(t.ones(2, dtype=t.int32), t.ones(5, 4), max_norm=1.0).norm(dim=1).tolist() == pytest.approx(
+        [1.0, 1.0])
+
+
+@pytest.mark.parametrize("call", ["t.select_scatter(x, z[0], 0, 1)", "t.slice_scatter(x, z)",
+                                  "t.diagonal_scatter(x, z.diagonal())"])
+def test_complex_numbers_are_scattered_by_their_real_parts(call: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found: Any = eval(call, {"t": t, "x": t.ones(2, 2), "z": t.full((2, 2), 3 + 1j)})
+    assert found.dtype is t.float32
+    assert found.max().item() == 3.0
+
+
+def test_running_sums_of_complex_exponentials_keep_their_angle() -> None:
+    numbers = [-1.75 - 3.25j, 2 + 5j, -3.1 + 9j]
+    found: Any = t.logcumsumexp(t.tensor(numbers, dtype=t.complex128), 0)
+    assert found[0].item() == numbers[0]
+    for k, y in enumerate(found.tolist()):
+        assert cmath.exp(y) == pytest.approx(sum(map(cmath.exp, numbers[:k + 1])))
+    assert found[1].imag.item() == pytest.approx(5, abs=0.1)
+
+
+def test_running_products_begin_with_one() -> None:
+    first = t.cumprod(t.tensor([complex(math.inf, 1), 2]), 0)[0].item()
+    assert first.real == math.inf
+    assert math.isnan(first.imag)
