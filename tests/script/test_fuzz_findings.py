@@ -14,6 +14,15 @@ PROGRAMS = {
         (y * box.p).mean().backward()
         return x + y * box.p.grad
     """,
+    "a tensor with a history changes its own shape, and is detached in place": """
+        m = x * y
+        m.t_()
+        m.mul_(3)
+        k = m * 2
+        k.unsqueeze_(0)
+        k.detach_()
+        return (m * y.t()).sum() + (k * m).sum()
+    """,
     "what is overwritten gets a gradient of zeros": """
         m = x * y
         m.zero_()

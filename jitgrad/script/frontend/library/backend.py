@@ -30,6 +30,7 @@ from jitgrad.script.frontend.boundary import placement, streams
 from jitgrad.script.frontend.gradients import tape
 from jitgrad.script.frontend.state import copies, layout, versions
 from jitgrad.script.frontend.state.context import NUMBERS, RANDOM, Context, Restart
+from jitgrad.script.frontend.state.paths import paths_equal
 from jitgrad.script.frontend.values import checks, heap, numbers, writing
 from jitgrad.script.frontend.values.values import Number, SymTensor, size_number
 from jitgrad.script.graph.ir import Value
@@ -255,10 +256,12 @@ class SymbolicBackend:
 
     def become(self, target: SymTensor, view: Callable[[], SymTensor]) -> SymTensor:
         """Every name of a tensor of the script has another shape from here on; its views stay what they are."""
-        if self._is_own(target) and not target.requires_grad:
+        if self._is_own(target) and not (target.requires_grad and (target.is_leaf or target.storage.retains_grad)):
             copies.identify(self.context, target)
-            found = view()
-            writing.renamed(self.context, target, found)
+            found, storage = view(), target.storage
+            writing.renamed(self.context, target, found, one=True)
+            if paths_equal(target.path, storage.seen):
+                storage.seen = found.path
             return found
         raise UnsupportedCall("a tensor that changes its own shape", self.context.span(),
                               hint="assign the view to a name: `x = x.unsqueeze(0)` instead of `x.unsqueeze_(0)`")

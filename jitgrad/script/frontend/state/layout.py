@@ -176,7 +176,8 @@ def _of_storage(context: Context, storage: Any) -> Strides | None:
 
 
 def _row_order(shape: Sequence[Size]) -> Strides:
-    return tuple([product(shape[i + 1:]) for i in range(len(shape))])
+    behind = [max(n, 1) if isinstance(n, int) else n for n in shape]  # an axis of nothing counts as one, as in torch
+    return tuple([product(behind[i + 1:]) for i in range(len(shape))])
 
 
 def _viewed(context: Context, shape: Strides, strides: Strides, op: str, attrs: Mapping[str, Any]

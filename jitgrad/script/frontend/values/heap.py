@@ -39,11 +39,12 @@ class Storage:
         unknown: it may be one of them, and nothing says which.
         inference: the script made it in inference mode.
         faces: what is held apart of it somewhere, the longest path first; the state says which of these there are.
+        seen: the path by which its own tensor shows it, no view of it: one that changed its shape.
         device: where eager would have it; None: made of numbers, where the script's other tensors are.
     """
 
     __slots__ = ("alias", "block", "device", "faces", "inference", "input", "made", "of_leaf", "ordered", "origin",
-                 "requires_grad", "retains_grad", "root", "type", "unknown", "was_leaf")
+                 "requires_grad", "retains_grad", "root", "seen", "type", "unknown", "was_leaf")
 
     def __init__(self, type_: TensorType, input_: int = -1, alias: str = "", requires_grad: bool = False):
         if type_.dtype.is_barebones:
@@ -57,6 +58,7 @@ class Storage:
         self.block: Block | None = None
         self.origin: tuple[Value, ...] = ()
         self.device: Device | None = None
+        self.seen: Path = ()
         self.faces: list[Face] = []
 
 

@@ -233,10 +233,10 @@ def require_grad(context: Context, tensor: SymTensor, requires_grad: bool) -> Sy
     return tensor
 
 
-def renamed(context: Context, tensor: SymTensor, other: SymTensor, views: bool = False) -> bool:
+def renamed(context: Context, tensor: SymTensor, other: SymTensor, views: bool = False, one: bool = False) -> bool:
     """Put `other` in place of `tensor` wherever that is; whether its memory is shown in another way somewhere.
 
-    `views`: its views become those of `other`.
+    `views`: its views become those of `other`. `one`: refused where another view shows the same, which is not renamed.
     """
     elsewhere, length = False, len(tensor.path)
 
@@ -246,6 +246,9 @@ def renamed(context: Context, tensor: SymTensor, other: SymTensor, views: bool =
             return value
         if is_tensor(value.path[:length], tensor.path):
             if len(value.path) == length and value.copied is tensor.copied:
+                if one and value is not tensor and length and value.path[-1][1] is not tensor.path[-1][1]:
+                    raise UnsupportedCall("a view that changes its shape, where another shows the same",
+                                          context.span(), hint="assign the new view to a name of its own")
                 return other
             if views:
                 path = (*other.path, *value.path[length:])
