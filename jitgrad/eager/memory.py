@@ -21,12 +21,21 @@ from jitgrad.ops.library.keywords import complete_methods
 
 
 def _root(x: TapedArray) -> TapedArray:
-    """The tensor whose memory this is a part of. RuntimeError where its elements do not lie in order."""
+    """The tensor whose memory this is a part of."""
     root = x._base if x._base is not None else x._origin if x._origin is not None else x
     whole = whole_of(root)
     if whole is not root._data:  # of which it is a detached part
         root, part = wrap(whole), root
         root._storage = part._storage
+    return root
+
+
+def _in_row_order(root: TapedArray) -> TapedArray:
+    """A tensor with its axes as they lie in memory, the largest stride first. RuntimeError where there are gaps."""
+    strides = root._data.strides
+    if not root._data.flags.c_contiguous:
+        order = sorted(range(len(strides)), key=lambda a: -strides[a])
+        root = record.apply(OPS["permute"], (root,), {"axes": tuple(order)})
     if not root._data.flags.c_contiguous:
         raise RuntimeError("the elements of this tensor's memory do not lie in order: use contiguous() first")
     return root
@@ -101,7 +110,8 @@ class Memory(TapedArray):
                 raise RuntimeError("as_strided: a leaf that requires grad has gradients of its own elements in order "
                                    "alone: make the view of the tensor whose memory it is a part of")
             root, offset = self, offset - start
-        return record.apply(OPS["as_strided"], (root,), {"shape": shape, "strides": strides, "offset": offset})
+        where = {"shape": shape, "strides": strides, "offset": offset}
+        return record.apply(OPS["as_strided"], (_in_row_order(root),), where)
 
     def as_strided_(self: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Any:
         """This tensor itself becomes `as_strided` of it."""

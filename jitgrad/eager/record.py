@@ -189,7 +189,7 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  
             result._storage = storage_of(operands[0])
         elif base is not None and (base is arrays[0] or base is arrays[0].base or _made_by_hand(base, arrays[0])):
             _link(result, operands[0], op, attrs)
-    elif plan.ordered and not (result._data.flags.c_contiguous and result._data.size):  # of nothing, for its strides
+    elif plan.ordered and not result._data.flags.c_contiguous:
         result._data = result._data.copy()
     if tracked and result._data.dtype.kind in INEXACT_KINDS:
         record(plan, operands, arrays, attrs, (result,))

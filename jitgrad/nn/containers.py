@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from jitgrad.eager.tensor import Tensor
@@ -244,18 +245,23 @@ class ParameterList(Module):
         return self
 
     def extra_repr(self) -> str:
-        lines = []
-        for i, value in enumerate(self):
-            if isinstance(value, Tensor):
-                kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-                size = "x".join(str(s) for s in value.shape)
-                lines.append(f"  ({i}): {kind} containing: [{value.dtype} of size {size}]")
-            else:
-                lines.append(f"  ({i}): Object of type: {type(value).__name__}")
-        return "\n".join(lines)
+        return _listed(enumerate(self), lambda value: value.dtype)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterList should not be called.")
+
+
+def _listed(items: Iterable[tuple[Any, Any]], kind: Callable[[Tensor], object]) -> str:
+    """Values with their names, one a line; of a tensor, what `kind` says of it and its size."""
+    lines = []
+    for name, value in items:
+        if isinstance(value, Tensor):
+            word = "Parameter" if isinstance(value, Parameter) else "Tensor"
+            size = "x".join(str(s) for s in value.shape)
+            lines.append(f"  ({name}): {word} containing: [{kind(value)} of size {size}]")
+        else:
+            lines.append(f"  ({name}): Object of type: {type(value).__name__}")
+    return "\n".join(lines)
 
 
 class ParameterDict(Module):
@@ -299,10 +305,48 @@ class ParameterDict(Module):
         """The values."""
         return (self[k] for k in self._keys)
 
-    def update(self, parameters: Mapping[str, Any]) -> None:
-        """Add or replace values."""
-        for key, value in parameters.items():
+    def update(self, parameters: Mapping[str, Any] | ParameterDict | Iterable[tuple[str, Any]]) -> None:
+        """Add or replace values; those of a plain dict in the order of their names."""
+        if isinstance(parameters, (ParameterDict, OrderedDict)):
+            parameters = parameters.items()
+        elif isinstance(parameters, Mapping):
+            parameters = sorted(parameters.items())
+        for key, value in parameters:
             self[key] = value
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a name, or `default`."""
+        return getattr(self, key) if key in self._keys else default
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The value of a name, which gets `default` where it has none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def pop(self, key: str) -> Any:
+        """A value, which is taken out."""
+        value = self[key]
+        del self[key]
+        return value
+
+    def popitem(self) -> tuple[str, Any]:
+        """The last name and value, which are taken out."""
+        key, _ = self._keys.popitem()
+        self._keys[key] = None
+        return key, self.pop(key)
+
+    def clear(self) -> None:
+        """Take all out."""
+        for key in list(self._keys):
+            del self[key]
+
+    def copy(self) -> ParameterDict:
+        """Another dict of the same values."""
+        return ParameterDict(OrderedDict(self.items()))
+
+    def extra_repr(self) -> str:
+        return _listed(self.items(), lambda value: value.type())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterDict should not be called.")

@@ -27,7 +27,26 @@ def test_strided_views_share_memory() -> None:
     with pytest.raises(RuntimeError, match="mismatch in length of strides and shape"):
         x.as_strided((2, 2), (12,))
     with pytest.raises(RuntimeError, match="do not lie in order"):
-        jitgrad.from_numpy(np.zeros((3, 4)).T).as_strided((2,), (1,))
+        jitgrad.from_numpy(np.zeros((3, 4))[:, ::2]).as_strided((2,), (1,))
+
+
+def test_axes_of_nothing_count_as_one_in_strides() -> None:
+    def f(x: Any) -> Any:
+        none = x.tile([1, 2, 0])
+        return none.stride(), none.flip(0).stride(), x.repeat([1, 0, 1, 1]).stride()
+
+    x = jitgrad.ones(3, 3, 2)
+    assert f(x) == jitgrad.script(f)(x) == ((6, 1, 1), (6, 1, 1), (6, 6, 2, 1))
+
+
+def test_strided_views_of_permuted_memory() -> None:
+    x = jitgrad.arange(6.0).reshape(2, 3).t().contiguous().t()
+    assert x.as_strided((2, 2), (1, 2), 1).tolist() == [[3.0, 4.0], [1.0, 2.0]]
+    x.as_strided((2,), (2,), 1).mul_(10)
+    assert x.tolist() == [[0.0, 1.0, 2.0], [30.0, 40.0, 5.0]]
+    w = jitgrad.arange(6.0, requires_grad=True)
+    (g,) = jitgrad.autograd.grad((w.reshape(2, 3).t().contiguous().t() * 2).as_strided((2,), (2,), 1).sum(), w)
+    assert g.tolist() == [0.0, 0.0, 0.0, 2.0, 2.0, 0.0]
 
 
 def test_strided_views_have_gradients_of_both_orders() -> None:

@@ -415,7 +415,15 @@ def test_parameter_list_and_dict():
     table["b"] = jitgrad.zeros(1)
     assert [n for n, _ in table.named_parameters()] == ["w", "b"]
     assert ("w" in table, len(table), list(table), [k for k, _ in table.items()]) == (True, 2, ["w", "b"], ["w", "b"])
+    assert "(b): Parameter containing: [torch.FloatTensor of size 1]" in repr(table)
     del table["w"]
     assert list(table.keys()) == ["b"]
+    assert list(nn.ParameterDict({"v": jitgrad.ones(1), "a": jitgrad.ones(2)})) == ["a", "v"]  # as torch sorts a dict
+    table.update([("z", jitgrad.ones(1)), ("c", 3)])
+    assert (list(table), table.get("d"), table.setdefault("c", 4), table.pop("c")) == (["b", "z", "c"], None, 3, 3)
+    assert list(table.copy()) == ["b", "z"]
+    assert table.popitem()[0] == "z"
+    table.clear()
+    assert not list(table.parameters())
     with pytest.raises(RuntimeError, match="ParameterList should not be called"):
         values()

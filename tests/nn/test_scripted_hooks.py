@@ -20,3 +20,25 @@ def test_forward_hooks_of_a_scripted_module():
     for handle in handles:
         handle.remove()
     assert jitgrad.allclose(scripted(x), plain)
+
+
+def test_a_hook_that_stores_by_the_name_of_an_operator():
+    model, seen, lengths = nn.Linear(3, 4), {}, []
+    model.register_forward_hook(lambda module, args, result: seen.__setitem__("mean", result.mean()))
+
+    def f(x):
+        y = model(x)
+        rows = [y, x]
+        rows.__setitem__(0, y * 2)
+        rows.__delitem__(1)
+        lengths.append(rows.__len__())
+        return rows.__getitem__(0), seen.__contains__("mean")
+
+    x = jitgrad.ones(2, 3)
+    plain = f(x)
+    mean = seen.pop("mean")
+    scripted = jitgrad.script(f)(x)
+    assert jitgrad.allclose(scripted[0], plain[0])
+    assert jitgrad.allclose(seen["mean"], mean)
+    assert scripted[1] is plain[1] is True
+    assert lengths == [1, 1]

@@ -125,7 +125,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     if rounds(d, other):
         return in_float32(div, d, input, other, rounding_mode="trunc")
     if d.is_floating_point:
-        return apply("trunc", apply("div", a, b))
+        return apply("div_trunc", a, b)
     return apply("floor_divide", apply("sub", a, fmod(a, other)), b)
 
 

@@ -61,6 +61,8 @@ def _pow_exponent(F: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
 pointwise("floor_divide", 2, "The largest integer not above a / b.", "floor_divide", dtypes="number",
           domain=(0.3, 4.0), traits={"expensive"},
           vjp=each(lambda F, g, y, a, b: F.zeros_like(a), lambda F, g, y, a, b: F.zeros_like(b)))
+pointwise("div_trunc", 2, "a / b without its fraction.", compose=lambda F, a, b: F.trunc(a / b), domain=(0.3, 4.0),
+          vjp=each(lambda F, g, y, a, b: F.zeros_like(a), lambda F, g, y, a, b: F.zeros_like(b)))
 pointwise("remainder", 2, "a - b * floor(a / b): has b's sign.", "remainder", dtypes="number", domain=(0.3, 4.0),
           traits={"expensive"},
           vjp=each(lambda F, g, y, a, b: g, lambda F, g, y, a, b: -(g * F.floor_divide(a, b))))

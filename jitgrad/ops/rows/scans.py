@@ -49,21 +49,28 @@ def _cumprod_vjp(F: Any, g: Any, y: Any, x: Any, axis: int) -> tuple[Any]:
     but with the right slope, so that second derivatives are exact too.
     """
     zero = F.eq(x, 0)
-    usual = _reverse_cumsum(F, g * y, axis)
-    return (F.only_where(zero, lambda: _cumprod_slope_at_zeros(F, g, x, axis, zero), usual / F.where(zero, 1.0, x)),)
+    usual = _reverse_cumsum(F, g * y, axis) / F.where(zero, 1.0, x)
+    return (F.only_where(F.expand_like(F.any(zero, axes=(axis,), keepdim=True), x),
+                         lambda: _cumprod_slope_at_zeros(F, g, y, x, axis, zero), usual),)
 
 
-def _cumprod_slope_at_zeros(F: Any, g: Any, x: Any, axis: int, zero: Any) -> Any:
+def _cumprod_slope_at_zeros(F: Any, g: Any, y: Any, x: Any, axis: int, zero: Any) -> Any:
+    """Of rows with a zero. Zero times what is infinite later in the row is zero, as in torch."""
     rank = F.cumsum(F.cast(zero, dtype=part_dtype(x)), axis=axis)
     first, second = F.logical_and(zero, F.eq(rank, 1)), F.logical_and(zero, F.eq(rank, 2))
 
+    def finite(t: Any, number: int) -> Any:
+        return F.where(F.logical_and(F.ge(rank, number), F.ne(t - t, 0)), 0.0, t)
+
     def at(place: Any, replaced: Any, number: int) -> Any:
         around = F.cumprod(F.where(replaced, 1.0, x), axis=axis)
-        total = _reverse_cumsum(F, F.where(F.ge(rank, number), g * around, 0.0), axis)
+        total = _reverse_cumsum(F, F.where(F.ge(rank, number), finite(g * around, number + 1), 0.0), axis)
         return F.where(place, total, 0.0)
 
+    usual = finite(_reverse_cumsum(F, finite(g * y, 1), axis) / F.where(zero, 1.0, x), 1)
     first_zero = F.sum(F.where(first, x, 0.0), axes=(axis,), keepdim=True)
-    return at(first, first, 1) + first_zero * at(second, F.logical_or(first, second), 2)
+    of_zeros = at(first, first, 1) + finite(first_zero * at(second, F.logical_or(first, second), 2), 1)
+    return F.where(zero, of_zeros, usual)
 
 
 _products = _scan("cumprod")

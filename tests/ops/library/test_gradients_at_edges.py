@@ -18,6 +18,9 @@ SLOPES = {
     "logit_eps": (lambda x: torch.logit(x, 0.3), [-0.5, 0.25, 0.5, 0.9, NAN], [0.0, 0.0, 4.0, 0.0, NAN]),
     "norm_of_negative_order": (lambda x: torch.linalg.vector_norm(x, -2), [1.0, 0.0, 3.0], [0.0, 0.0, 0.0]),
     "hardshrink": (F.hardshrink, [NAN, 0.5, INF, 0.25, 1.0], [0.0, 0.0, 1.0, 0.0, 1.0]),
+    "cumprod": (lambda x: torch.cumprod(x, 0), [1.0, INF, 0.0, 3.0], [INF, NAN, INF, 0.0]),
+    "cumprod_of_two_zeros": (lambda x: torch.cumprod(x, 0), [2.0, 0.0, 2.0, 0.0, INF], [1.0, 6.0, 0.0, 0.0, 0.0]),
+    "div_trunc": (lambda x: torch.div(x, 0.0, rounding_mode="trunc"), [INF, 1.0, 0.0, NAN], [0.0, 0.0, 0.0, 0.0]),
     "squeeze_of_no_axes": (lambda x: x.unsqueeze(0).squeeze([])[0] * 2, [1.0, 2.0], [2.0, 2.0])}
 
 

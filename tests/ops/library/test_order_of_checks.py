@@ -32,6 +32,7 @@ FIRST = {
         t.linalg.matrix_exp(t.eye(2), nonsense=1)""",
     RuntimeError: """
         t.zeros(3, 3, 2, dtype=t.int64).__setitem__((2, t.tensor([True, False, True]), [0, 1]), t.tensor([True]))
+        t.ones(5, 4, 3).requires_grad_().__setitem__((t.tensor([3, 2]), slice(2), t.tensor([True] * 4)), 2)
         t.less(z, t.ones(2))
         x.copysign_(z)
         i.copysign_(z)

@@ -75,12 +75,18 @@ def mask_indices(mask: Any) -> list[Any]:
 class _Advanced:
     """What a key leaves for the end: index tensors at axes of the view; `mask` where a single mask is all of it."""
 
-    __slots__ = ("axes", "indices", "mask")
+    __slots__ = ("axes", "fits", "indices", "mask")
 
     def __init__(self) -> None:
+        self.fits: list[Callable[[], None]] = []  # torch looks at the shapes of masks at the end
         self.axes: list[int] = []
         self.indices: list[Callable[[], Any]] = []  # thunks: a write through a mask needs no positions
         self.mask: Any = None
+
+    def require_fit(self) -> None:
+        """IndexError where a mask has not the shape of the axes that it takes."""
+        for fit in self.fits:
+            fit()
 
 
 def _is_index_sequence(item: Any) -> bool:
@@ -206,10 +212,13 @@ def _tensor_item(view: Any, a: int, original: int, item: Any, advanced: _Advance
         advanced.axes.append(a)
         advanced.indices.append(lambda: mask_indices(apply("unsqueeze", mask, axis=0))[0])
         return apply("unsqueeze", view, axis=a), a + 1, original
-    for k, m in enumerate(mask.shape):
-        require_equal(m, view.shape[a + k], lambda k=k: (  # type: ignore[misc]
-            f"The shape of the mask {text(mask.shape)} at index {k} does not match the shape of the indexed tensor "
-            f"{text(view.shape)} at index {a + k}"), IndexError)
+    def fit() -> None:
+        for k, m in enumerate(mask.shape):
+            require_equal(m, view.shape[a + k], lambda k=k: (  # type: ignore[misc]
+                f"The shape of the mask {text(mask.shape)} at index {k} does not match the shape of the indexed tensor "
+                f"{text(view.shape)} at index {a + k}"), IndexError)
+
+    advanced.fits.append(fit)
     if not advanced.axes:
         advanced.mask = (mask, a)
     advanced.axes.extend(range(a, a + mask.ndim))
@@ -291,6 +300,7 @@ def getitem(x: AnyTensor[Tensor], key: Any) -> Tensor:
     view, advanced = _view(x, key)
     if not advanced.axes:
         return alias(x) if view is x else view
+    advanced.require_fit()
     return apply("index", view, *[i() for i in advanced.indices], axes=tuple(advanced.axes))
 
 
@@ -335,6 +345,11 @@ def setitem(x: AnyTensor[Tensor], key: Any, value: Any) -> None:
                                f"number of dimensions in the tensor ({value.ndim})")
         backend().assign(view, expand_to(value, tuple(view.shape)))
         return
+    try:
+        advanced.require_fit()
+    except IndexError:
+        backend().require_writable(x)
+        raise
     masked = advanced.mask is not None and len(advanced.axes) == advanced.mask[0].ndim
     if masked and value.ndim == 0:
         mask, a = advanced.mask

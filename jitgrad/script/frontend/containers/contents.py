@@ -9,8 +9,14 @@ from jitgrad.script.frontend.state.context import SETS, Context, Restart
 from jitgrad.script.frontend.state.handlers import Args, handles
 from jitgrad.script.frontend.templates import locations, run_lists, unions
 from jitgrad.script.frontend.values import numbers, protocol
-from jitgrad.script.frontend.values.protocol import type_word
+from jitgrad.script.frontend.values.protocol import Methods, type_word
 from jitgrad.script.frontend.values.values import Number, RunPairs, SymDict, SymList, SymTensor, is_entry
+
+
+#: what a class calls its operators: `seen.__setitem__("loss", x)`, where a lambda has no assignment
+OPERATORS: Methods = {
+    "__getitem__": protocol.get_item, "__setitem__": protocol.set_item, "__delitem__": protocol.delete_item,
+    "__len__": protocol.length, "__contains__": protocol.contains}
 
 
 def new_list(context: Context, items: list[Any]) -> SymList:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import list_methods, lists, sequences
-from jitgrad.script.frontend.containers.contents import same
+from jitgrad.script.frontend.containers.contents import OPERATORS, same
 from jitgrad.script.frontend.containers.sequences import ListKind
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
@@ -172,7 +172,7 @@ class DequeKind(ListKind):
 
     rank = 4
     methods: ClassVar[Methods] = {
-        "append": _append, "appendleft": lambda cx, obj, value: _append(cx, obj, value, True),
+        **OPERATORS, "append": _append, "appendleft": lambda cx, obj, value: _append(cx, obj, value, True),
         "pop": _pop, "popleft": lambda cx, obj: _pop(cx, obj, True),
         "extend": _extend, "extendleft": lambda cx, obj, values: call(cx, _appended_left, obj, values),
         "insert": _insert, "remove": _remove, "index": _index, "rotate": _rotate, "copy": _copy,

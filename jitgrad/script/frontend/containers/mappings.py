@@ -177,8 +177,8 @@ class DictKind(SizedKind):
 
     rank = 1
 
-    methods: ClassVar[Methods] = {"get": _get, "keys": _keys, "values": _view(_VALUES, dict.values),
-               "items": _view(type({}.items()), dict.items), "update": _update,
+    methods: ClassVar[Methods] = {**contents.OPERATORS, "get": _get, "keys": _keys,
+               "values": _view(_VALUES, dict.values), "items": _view(type({}.items()), dict.items), "update": _update,
                "copy": _copy_dict, "setdefault": _setdefault, "pop": _pop_key, "popitem": _pop_item,
                "clear": _clear_dict}
 

@@ -179,7 +179,8 @@ class ListKind(_SequenceKind):
     """A list of the script, or one that it was given."""
 
     methods: ClassVar[Methods] = {
-        "append": append, "extend": extend, "insert": _insert, "pop": _pop, "reverse": _reverse, "clear": _clear,
+        **contents.OPERATORS, "append": append, "extend": extend, "insert": _insert, "pop": _pop, "reverse": _reverse,
+        "clear": _clear,
         "copy": _copy_list, "index": _index, "count": _count, "remove": _remove, "sort": _sort}
 
     def class_of(self, obj: SymList) -> type:
