@@ -12,7 +12,6 @@ from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.protocol import Methods, type_word
 from jitgrad.script.frontend.values.values import Number, RunPairs, SymDict, SymList, SymTensor, is_entry
 
-
 #: what a class calls its operators: `seen.__setitem__("loss", x)`, where a lambda has no assignment
 OPERATORS: Methods = {
     "__getitem__": protocol.get_item, "__setitem__": protocol.set_item, "__delitem__": protocol.delete_item,
