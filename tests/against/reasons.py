@@ -50,7 +50,6 @@ RAISED_HERE = {
 }
 #: jitgrad raises where PyTorch gives tensors without elements: it looked at nothing
 EMPTY_THERE = {
-    r"index -?\d+ is out of bounds": "indices of which no element is taken are checked",
     r"not implemented for '|without overflow|expected m1 and m2 to have the same dtype":
         "types are checked where there is nothing to compute",
 }
@@ -133,6 +132,7 @@ SEEN = {
     ("gradient", r"cholesky_inverse"): "PyTorch's gradient has also the triangle that is not read",
     ("gradient", r"std\w*\(.*(\(\)|\[\])"): "PyTorch's gradient of deviations over `()` has no number of elements",
     ("values", r"\.masked_scatter_\(.*, r\d+\)"): "PyTorch reads what it has just written",
+    ("values", r"(\w+)\.copy_\(\1\."): "PyTorch reads what it has just written",
     ("error: RuntimeError (Number of elements of source", r"(\w+)\.masked_scatter_\(.*, \1\)"):
         "PyTorch reads what it has just written",
     ("gradient", r"expand\((?s:.*)linalg\.det\("): "PyTorch's first slope of determinants of singular matrices is zero",

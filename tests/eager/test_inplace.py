@@ -724,3 +724,18 @@ def test_a_quotient_may_be_written_to(name: str, scripted: bool) -> None:
         f(x, y).backward()
         found.append([g if g is None else g.tolist() for g in (x.grad, y.grad)])
     assert found[0] == [g if g is None else pytest.approx(g) for g in found[1]]
+
+
+@pytest.mark.parametrize("exponent", [0.5, -0.5, -1, -1.0, 1.5, 2, 3, 0.25])
+def test_a_power_may_be_written_to_and_its_operand_not(exponent: float) -> None:
+    """The slope of every power reads the operand, as PyTorch's: that of a root is no matter of the root."""
+    x = jitgrad.tensor([1.0, 2.0, 3.0], dtype=jitgrad.float64, requires_grad=True)
+    y = (x * 1).pow(exponent)
+    y.add_(1)
+    y.sum().backward()
+    assert x.grad.tolist() == pytest.approx([exponent * v ** (exponent - 1) for v in (1.0, 2.0, 3.0)])
+    a = x * 1
+    y = a ** exponent
+    a.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()

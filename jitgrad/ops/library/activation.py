@@ -184,7 +184,7 @@ def threshold(input: AnyTensor[Tensor], threshold: Number, value: Number) -> Ten
     for x in (threshold, value):
         number_type(x)  # TypeError for what is none
     if _dynamic(threshold, value) or not input.dtype.is_floating_point:
-        return _choose(input, "le", threshold, as_operand(value, input.dtype), input)
+        return _choose(input, "le", threshold, written_operand(value, input.dtype), input)
     return apply("threshold", input, threshold=threshold, value=value)
 
 

@@ -8,14 +8,14 @@ from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, mode, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend, own
 from jitgrad.ops.library.core import (Number, apply, as_operand, cast, converted, create, expand_to, floating,
-                                      require_broadcast, require_tensor, result_dtype)
+                                      not_implemented, require_broadcast, require_tensor, result_dtype)
 from jitgrad.ops.library.elements.parts import complex, conj, imag, real
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra._checks import require_same_dtype
 from jitgrad.ops.library.linear_algebra.linalg import added, bmm
 from jitgrad.ops.library.order import to_end
 from jitgrad.ops.library.shapes.indexing import checked_indices
-from jitgrad.ops.library.shapes.shape import take_slice
+from jitgrad.ops.library.shapes.shape import clone, take_slice
 from jitgrad.ops.library.sizes import (axis, is_one, maximum, product, require, require_equal, require_slice,
                                        static_int, wrap_index)
 
@@ -271,6 +271,10 @@ def extreme_scatter(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor]
 
 def _extreme_in(input: Any, a: int, index: Any, src: Any, reduce: str, include_self: bool) -> Any:
     """`extreme_scatter` where input has the sizes of index and src but along axis a."""
+    if input.dtype.is_complex and reduce != "prod":
+        if any(isinstance(n, int) and n == 0 for n in index.shape):
+            return clone(input)
+        raise not_implemented(f"scatter_gather_tensor_cpu_reduce_{reduce}", input.dtype)
     i = checked_indices(index, input.shape[a], a, negative=False, error=RuntimeError)
     places = apply("reshape", create("arange", input, length=input.shape[a], dtype=int64),
                    shape=tuple(input.shape[a] if k == a else 1 for k in range(input.ndim + 1)))

@@ -57,10 +57,10 @@ def _running(made: type[ValuesAndIndices], input: AnyTensor[Tensor], dim: int) -
         return made(clone(input), only_place(input))
     if input.dtype.is_complex:
         raise not_implemented(made.__name__.removesuffix("_result"), input.dtype)
-    a, down = axis(dim, input.ndim), made is cummin_result
-    if isinstance(input.shape[a], int) and input.shape[a] == 0:
+    if any(isinstance(n, int) and n == 0 for n in input.shape):  # torch does not look at the axis either
         return made(clone(input), create("full", input, value=0, shape=tuple(input.shape), dtype=int64))
-    place = apply("extreme_place", input, axis=a, least=down)
+    a = axis(dim, input.ndim)
+    place = apply("extreme_place", input, axis=a, least=made is cummin_result)
     return made(apply("gather", input, place, axis=a), place)
 
 
@@ -80,20 +80,8 @@ def logcumsumexp(input: AnyTensor[Tensor], dim: int) -> Tensor:
         return clone(x)
     seen = _seen(to_end(x, a), -math.inf)
     if x.dtype.is_complex:
-        return own(_back(_running_logsumexp(seen), a))
+        return own(_back(complex_sums.logsumexp_of_rows(seen), a))
     return own(_back(apply("logsumexp", seen, axes=(seen.ndim - 1,), keepdim=False), a))
-
-
-def _running_logsumexp(seen: Any) -> Any:
-    """`logsumexp` along the last axis of complex numbers: its angle is near that of the largest, not within pi of 0."""
-    last = seen.ndim - 1
-    place = apply("argmax", apply("real", seen), axes=(last,), keepdim=True)
-    largest = apply("detach", apply("gather", seen, place, axis=last))
-    size = apply("real", largest)
-    finite = apply("eq", apply("sub", size, size), as_operand(0, size.dtype))
-    largest = apply("where", finite, largest, as_operand(0, seen.dtype))
-    rest = complex_sums.logsumexp(apply("sub", seen, largest), (last,), False)
-    return apply("add", rest, apply("squeeze", largest, axis=last))
 
 
 def _require_order(fn: str, x: Any) -> None:
@@ -346,6 +334,8 @@ def _middle(name: str, input: Any, dim: int | None, keepdim: bool, place: Callab
         a = axis(dim, input.ndim)
         require(input.shape[a] > 0, IndexError, f"{name}(): Expected reduction dim {a} to have non-zero size.")
     _require_order("median_cpu", input)
+    if input.dtype.is_complex:
+        raise not_implemented("median_out", input.dtype)
     if dim is None:
         least = math.nan if input.dtype.is_inexact else int(dtypes.bounds(input.dtype)[0])
         flat = some(apply("reshape", input, shape=(product(input.shape),)), 0, least)

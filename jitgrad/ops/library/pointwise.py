@@ -203,7 +203,7 @@ def pow(input: Any, exponent: Any) -> Any:
             if exponent in (2, 3):
                 return apply("square", x) if exponent == 2 else _cube(x)
             if d.is_inexact and exponent in _ROOTS:
-                return apply(_ROOTS[exponent], x)
+                return apply("root", x, exponent=float(exponent))
     if d is bool_:  # a ** b is a >= b there
         if isinstance(input, AnyTensor) and isinstance(exponent, AnyTensor):
             raise not_implemented("pow", d, input, exponent)
@@ -216,7 +216,7 @@ def _cube(x: Any) -> Any:
     return apply("mul", apply("square", x), x)
 
 
-_ROOTS = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
+_ROOTS = (0.5, -0.5, -1)
 
 
 def addcmul(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTensor[Tensor], *,

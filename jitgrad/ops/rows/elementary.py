@@ -5,6 +5,7 @@ from typing import Any
 
 from jitgrad.device import cpu_kernels
 from jitgrad.ops.complex import pairs
+from jitgrad.ops.opdef import EXPRESSION
 from jitgrad.ops.rows._pointwise import attr_samples, pointwise
 from jitgrad.ops.rules import each, is_complex
 
@@ -46,6 +47,21 @@ pointwise("safe_sqrt", 1, "The square root, whose slope at 0 counts as 0: a norm
           vjp=_safe_sqrt_vjp, ref="numpy.sqrt", domain=(0.1, 3.0))
 pointwise("rsqrt", 1, "1 / sqrt(x).", lambda xp, x: 1 / xp.sqrt(x), domain=(0.1, 3.0),
           pair=lambda F, x: 1.0 / F.sqrt(x), vjp=lambda F, g, y, x: (g * -0.5 * (y * y * y),))
+
+
+#: exponent -> the row that is this power
+_ROOTS = {0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
+
+
+def _root_vjp(F: Any, g: Any, y: Any, x: Any, exponent: float) -> tuple[Any]:
+    r = F.reciprocal(x) if exponent == -1.0 else F.rsqrt(x)
+    return (g * ((r if exponent == 0.5 else r * r if exponent == -1.0 else r * r * r) * exponent),)
+
+
+pointwise("root", 1, "x to the power 0.5, -0.5 or -1, of which the slope reads x, as that of every power does.",
+          compose=lambda F, x, exponent: getattr(F, _ROOTS[exponent])(x), pair=EXPRESSION, vjp=_root_vjp,
+          domain=(0.1, 3.0), samples=lambda rng: [
+              ((rng.uniform(0.1, 3.0, (3, 4)),), {"exponent": exponent}) for exponent in _ROOTS])
 
 
 def _logaddexp(F: Any, a: Any, b: Any) -> Any:

@@ -39,6 +39,7 @@ FIRST = {
         t.clip(i, max=1, out=t.empty(0))
         t.clamp(x, 1, 2, out=t.empty(0, dtype=t.float64))
         F.pad(u, (1, 1), value=-1)
+        t.threshold(u, 0, -0.5)
         F.pad(u, (1, 1), value=256)
         F.pad(x.half(), (1, 1), value=1e6)
         F.nll_loss(t.ones(3, 5, 2, 3, dtype=t.int32), t.ones(3, 2, 2, dtype=t.int64))
@@ -52,12 +53,15 @@ FIRST = {
         t.tensor(1.0).lt_(t.tensor(1j))
         t.ones(2, 2, dtype=t.int64).cholesky()
         t.copysign(x, z)
+        t.median(z, 0)
+        z.scatter_reduce(0, t.zeros(3, dtype=t.int64), z, "amin")
         t.matmul(t.ones(3, 4).bool(), t.ones(1, 4, 5))
         t.matmul(t.ones(4).bool(), t.ones(1, 4, 5))
         t.baddbmm(t.ones(2, 3, 2).bool(), t.ones(2, 3, 4).bool(), t.ones(2, 4, 2), beta=0)
         t.inner(x.bool(), x.bool())
         t.tensordot(t.ones(3, 4).bool(), t.ones(4, 3).bool(), 1)""",
     IndexError: """
+        t.ones(4, 2, 2).bool().__setitem__(([2, 1], slice(2), t.tensor([False, False])), x[0])
         t.quantile(t.tensor(1.0), t.tensor([0.25, 0.5]), 7)
         t.ones(0, 2).index_put_((t.tensor([0]),), x.double())""",
     ValueError: "t.lobpcg(t.ones(2, 2, dtype=t.int64), 2)", ZeroDivisionError: "t.lobpcg(t.ones(2, 2), 0)"}
@@ -71,6 +75,16 @@ def test_the_first_fault_is_named(error: type[Exception], call: str) -> None:
     with pytest.raises(Exception) as info:  # noqa: PT011  (the type is what the test compares)
         eval(call, names)
     assert next(c for c in type(info.value).__mro__ if c.__module__ == "builtins") is error, info.value
+
+
+def test_indices_that_choose_nothing_are_not_looked_at() -> None:
+    x = t.ones(2, 3)
+    assert x[:0, t.tensor([5])].shape == (0, 1)
+    x[:0, True, t.tensor([5])] = 2
+    assert x.sum() == 6
+    assert t.cummax(t.ones(3, 0), 4).values.shape == (3, 0)
+    none = t.ones(3, 0, dtype=t.complex64)
+    assert t.ones(3, 1, dtype=t.complex64).scatter_reduce(1, t.zeros(3, 0, dtype=t.int64), none, "amin").shape == (3, 1)
 
 
 def test_what_other_checks_refused() -> None:
@@ -98,6 +112,8 @@ def test_running_sums_of_complex_exponentials_keep_their_angle() -> None:
     for k, y in enumerate(found.tolist()):
         assert cmath.exp(y) == pytest.approx(sum(map(cmath.exp, numbers[:k + 1])))
     assert found[1].imag.item() == pytest.approx(5, abs=0.1)
+    a, b = t.tensor(numbers)[:2]
+    assert t.logaddexp(a, b).imag.item() == pytest.approx(4.978, abs=1e-3)
 
 
 def test_running_products_begin_with_one() -> None:

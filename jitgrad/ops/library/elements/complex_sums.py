@@ -1,4 +1,7 @@
-"""Logarithms of sums of exponentials of complex numbers: by the largest real part, as of real numbers."""
+"""Logarithms of sums of exponentials of complex numbers: by the largest real part, as of real numbers.
+
+Sums of two, and running ones, have an angle near that of the largest, as in torch; others one within pi of 0.
+"""
 
 from typing import Any
 
@@ -9,14 +12,15 @@ __library__ = True
 
 
 def _scale(top: Any, d: dtype) -> Any:
-    """The largest real part of complex numbers, as what their exponentials are divided by: 0 where it is infinite."""
+    """The largest of complex numbers, or its real part, as what exponentials are divided by: 0 where it is infinite."""
     top = apply("detach", top)
-    return cast(apply("where", apply("isfinite", top), top, as_operand(0, top.dtype)), d)
+    part = apply("real", top) if top.dtype.is_complex else top
+    return cast(apply("where", apply("isfinite", part), top, as_operand(0, top.dtype)), d)
 
 
 def logaddexp(a: Any, b: Any) -> Any:
     """log(exp(a) + exp(b)) of complex numbers."""
-    top = _scale(apply("maximum", apply("real", a), apply("real", b)), a.dtype)
+    top = _scale(apply("where", apply("ge", apply("real", a), apply("real", b)), a, b), a.dtype)
     return apply("add", apply("log", apply("add", *[apply("exp", apply("sub", x, top)) for x in (a, b)])), top)
 
 
@@ -30,4 +34,13 @@ def logsumexp(x: Any, along: tuple[int, ...], keepdim: bool) -> Any:
     return apply("add", apply("log", total), top if keepdim else apply("sum", top, axes=along, keepdim=False))
 
 
-__all__ = ["logaddexp", "logsumexp"]
+def logsumexp_of_rows(x: Any) -> Any:
+    """log(sum(exp(x))) of complex numbers along the last axis."""
+    last = x.ndim - 1
+    place = apply("argmax", apply("real", x), axes=(last,), keepdim=True)
+    top = _scale(apply("gather", x, place, axis=last), x.dtype)
+    total = apply("sum", apply("exp", apply("sub", x, top)), axes=(last,), keepdim=False)
+    return apply("add", apply("log", total), apply("squeeze", top, axis=last))
+
+
+__all__ = ["logaddexp", "logsumexp", "logsumexp_of_rows"]

@@ -6,6 +6,7 @@ int first, and the result's axes are torch's (NumPy, which counts ints among the
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from jitgrad.dtypes import bool_, int32, int64, uint8
 from jitgrad.ops.autocast import mode
 from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend, select_number
 from jitgrad.ops.library.core import (OPERAND, SHARED, alias, apply, as_operand, cast, converted, create, expand_to,
-                                      whole, written_operand)
+                                      require_broadcast, whole, written_operand)
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import (ceil_div, is_one, maximum, minimum, product, require, require_equal, text,
                                        wrap_index)
@@ -80,8 +81,26 @@ class _Advanced:
     def __init__(self) -> None:
         self.fits: list[Callable[[], None]] = []  # torch looks at the shapes of masks at the end
         self.axes: list[int] = []
-        self.indices: list[Callable[[], Any]] = []  # thunks: a write through a mask needs no positions
+        #: thunks, as a write through a mask needs no positions; and below what elements must be, on which axis
+        self.indices: list[tuple[Callable[[], Any], Any, int]] = []
         self.mask: Any = None
+
+    def tensors(self, view: Any) -> list[Any]:
+        """The index tensors, of which elements are looked at where they choose any."""
+        found = [(i(), n, axis) for i, n, axis in self.indices]
+        if any(isinstance(m, int) and m == 0 for k, m in enumerate(view.shape) if k not in self.axes):
+            return [i if n is None else create("full", i, value=0, shape=tuple(i.shape), dtype=int64)
+                    for i, n, _ in found]
+        return [i if n is None else checked_indices(i, n, axis) for i, n, axis in found]
+
+    def require_one_shape(self) -> None:
+        """IndexError where the index tensors do not broadcast."""
+        found = [i() for i, _, _ in self.indices]
+        try:
+            require_broadcast(*found)
+        except RuntimeError:
+            raise IndexError("shape mismatch: indexing tensors could not be broadcast together with shapes "
+                             + ", ".join([text(i.shape) for i in found])) from None
 
     def require_fit(self) -> None:
         """IndexError where a mask has not the shape of the axes that it takes."""
@@ -188,7 +207,7 @@ def _view(x: Any, key: Any) -> tuple[Any, _Advanced]:
 def _flag(view: Any, a: int, flag: bool, advanced: _Advanced) -> Any:
     """A bool as an index: a new axis of size one, kept (True) or emptied (False)."""
     advanced.axes.append(a)
-    advanced.indices.append(lambda: create("full", view, value=0, shape=(1 if flag else 0,), dtype=int64))
+    advanced.indices.append((lambda: create("full", view, value=0, shape=(1 if flag else 0,), dtype=int64), None, a))
     return apply("unsqueeze", view, axis=a)
 
 
@@ -205,12 +224,12 @@ def _tensor_item(view: Any, a: int, original: int, item: Any, advanced: _Advance
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         n = view.shape[a]
         advanced.axes.append(a)
-        advanced.indices.append(lambda: checked_indices(item, n, original))
+        advanced.indices.append((lambda: item, n, original))
         return view, a + 1, original + 1
     mask = cast(item, bool_)
     if item.ndim == 0:
         advanced.axes.append(a)
-        advanced.indices.append(lambda: mask_indices(apply("unsqueeze", mask, axis=0))[0])
+        advanced.indices.append((lambda: mask_indices(apply("unsqueeze", mask, axis=0))[0], None, a))
         return apply("unsqueeze", view, axis=a), a + 1, original
     def fit() -> None:
         for k, m in enumerate(mask.shape):
@@ -229,7 +248,7 @@ def _tensor_item(view: Any, a: int, original: int, item: Any, advanced: _Advance
             found.extend(mask_indices(mask))
         return found[k]
 
-    advanced.indices.extend([lambda k=k: positions(k) for k in range(mask.ndim)])  # type: ignore[misc]
+    advanced.indices.extend([(partial(positions, k), None, a) for k in range(mask.ndim)])
     return view, a + mask.ndim, original + mask.ndim
 
 
@@ -301,7 +320,7 @@ def getitem(x: AnyTensor[Tensor], key: Any) -> Tensor:
     if not advanced.axes:
         return alias(x) if view is x else view
     advanced.require_fit()
-    return apply("index", view, *[i() for i in advanced.indices], axes=tuple(advanced.axes))
+    return apply("index", view, *advanced.tensors(view), axes=tuple(advanced.axes))
 
 
 # --- x[key] = value ------------------------------------------------------------------------------------------------
@@ -360,12 +379,13 @@ def setitem(x: AnyTensor[Tensor], key: Any, value: Any) -> None:
         return
     if isinstance(given, AnyTensor):
         if given.dtype is not x.dtype and mode.low is None and not (masked and one_element(given)):
+            advanced.require_one_shape()
             raise RuntimeError(f"Index put requires the source and destination dtypes match, got {x.dtype.word} for "
                                f"the destination and {given.dtype.word} for the source.")
         if not backend().apart(view, [given]):
             raise RuntimeError(SHARED)
     try:
-        indices = [i() for i in advanced.indices]
+        indices = advanced.tensors(view)
     except IndexError:
         backend().require_writable(x)
         raise
