@@ -120,7 +120,7 @@ def _make_writable(array: np.ndarray[Any, Any]) -> None:
 def apart(target: TapedArray, operands: Sequence[TapedArray]) -> bool:
     """Whether no operand is the target or lies in its memory; as torch's, the answer for arrays with gaps is yes."""
     array = target._data
-    if any(x is target for x in operands):
+    if array.size and any(x is target for x in operands):
         return False
     home = library(array)
     if not _dense(array):
@@ -128,7 +128,7 @@ def apart(target: TapedArray, operands: Sequence[TapedArray]) -> bool:
     begin = home.address(array)
     for x in operands:
         other = x._data
-        if type(other) is type(array) and _dense(other):
+        if type(other) is type(array) and other.size and _dense(other):
             start = home.address(other)
             if begin < start + other.nbytes and start < begin + array.nbytes:
                 return False

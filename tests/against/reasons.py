@@ -78,6 +78,7 @@ BOTH = {
         "PyTorch counts before it looks at the target",
     ("more than one element of the written-to", "clamp is not supported for complex"):
         "PyTorch looks for a kernel before it looks at memory",
+    ("LOBPCG algorithm is not applicable", "cannot be raised to a negative power"): "two faults in one call",
     ("nonzero.* must be tuple of Tensors", "does not support the out kwarg"): "two faults in one call",
     ("Expected out tensor to have dtype", "argument 'dim' must be tuple of ints"): "two faults in one call",
     ("not implemented for", "Mismatch of parameter numbers"): "two faults in one call",
@@ -131,7 +132,8 @@ SEEN = {
         "PyTorch claims a history for what has no derivative",
     ("gradient", r"cholesky_inverse"): "PyTorch's gradient has also the triangle that is not read",
     ("gradient", r"std\w*\(.*(\(\)|\[\])"): "PyTorch's gradient of deviations over `()` has no number of elements",
-    ("values", r"\.masked_scatter_\(.*, r\d+\)"): "PyTorch reads what it has just written",
+    ("values", r"(\w+)\.masked_scatter_\(.*, (r\d+|\1)\)"): "PyTorch reads what it has just written",
+    ("values", r"complex(?s:.*)(add_\(|\+= )float\('nan'\)"): "PyTorch multiplies the number by one first",
     ("values", r"(\w+)\.copy_\(\1\."): "PyTorch reads what it has just written",
     ("error: RuntimeError (Number of elements of source", r"(\w+)\.masked_scatter_\(.*, \1\)"):
         "PyTorch reads what it has just written",

@@ -144,6 +144,8 @@ def addbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTenso
     for batch in (batch1, batch2):
         if batch.ndim < 3:
             axis(2, batch.ndim)  # torch's IndexError
+    if mode.low is None and batch1.dtype is batch2.dtype is bool_ is not input.dtype:
+        raise RuntimeError(f"self and mat2 must have the same dtype, but got {input.dtype.word} and Bool")
     total: Any = apply("sum", bmm(batch1, batch2), axes=(0,), keepdim=False)
     return added(expand_to(lower(input), tuple(total.shape)), beta, total, alpha)
 

@@ -15,7 +15,7 @@ from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.reduce import ValuesAndIndices, result_of
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.shapes.shape import clone, some, take_slice
-from jitgrad.ops.library.sizes import axis, flag, product, require, require_equal, size_of, text
+from jitgrad.ops.library.sizes import EVERY, axis, flag, product, require, require_equal, size_of, text
 
 __library__ = True
 
@@ -312,12 +312,12 @@ def topk(input: AnyTensor[Tensor], k: Any, dim: int = -1, largest: bool = True,
     return topk_result(*apply("topk", input, k=k, axis=a, largest=bool(largest), sorted=bool(sorted)))
 
 
-def median(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False) -> Any:
+def median(input: AnyTensor[Tensor], dim: int = EVERY, keepdim: bool = False) -> Any:
     """The lower median: of all elements, or named (values, indices) along dim. NaN where there is one."""
     return _middle("median", input, dim, keepdim, _median_place, median_result)
 
 
-def nanmedian(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False) -> Any:
+def nanmedian(input: AnyTensor[Tensor], dim: int = EVERY, keepdim: bool = False) -> Any:
     """The lower median of the elements that are not NaN: of all, or named (values, indices) along dim.
 
     NaN where there are none.
@@ -326,17 +326,17 @@ def nanmedian(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = 
     return _middle("nanmedian", input, dim, keepdim, place, nanmedian_result)
 
 
-def _middle(name: str, input: Any, dim: int | None, keepdim: bool, place: Callable[[Any, int], Any],
+def _middle(name: str, input: Any, dim: Any, keepdim: bool, place: Callable[[Any, int], Any],
             result: Callable[[Any, Any], Any]) -> Any:
     """The element that `place` finds; of nothing, NaN or IndexError."""
     keepdim = flag(keepdim)
-    if dim is not None and input.ndim:
+    if dim is not EVERY and input.ndim:
         a = axis(dim, input.ndim)
         require(input.shape[a] > 0, IndexError, f"{name}(): Expected reduction dim {a} to have non-zero size.")
     _require_order("median_cpu", input)
     if input.dtype.is_complex:
         raise not_implemented("median_out", input.dtype)
-    if dim is None:
+    if dim is EVERY:
         least = math.nan if input.dtype.is_inexact else int(dtypes.bounds(input.dtype)[0])
         flat = some(apply("reshape", input, shape=(product(input.shape),)), 0, least)
         return own(apply("squeeze", apply("gather", flat, place(flat, 0), axis=0), axis=0))

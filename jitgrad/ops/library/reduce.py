@@ -104,7 +104,7 @@ def mean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
 def nanmean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
             dtype: dtypes.dtype | None = None) -> Tensor:
     """The mean over dim of what is not NaN. RuntimeError for integers."""
-    require_axes(dim)
+    require_axes(dim, keepdim)
     if not require_tensor("nanmean", input).dtype.is_floating_point:
         raise RuntimeError("nanmean(): expected input to have floating point or complex dtype but got "
                            + input.dtype.word)
@@ -139,7 +139,7 @@ def _split_unbiased(dim: Any, unbiased: bool) -> tuple[Any, bool]:
 def var(input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,
         correction: Number | None = None) -> Tensor:
     """The variance over dim; the divisor is the count less `correction` (1, or 0 with unbiased=False)."""
-    require_axes(dim)
+    require_axes(dim, keepdim)
     if input.dtype.is_complex:
         re, im = [var(apply(part, input), dim, unbiased, keepdim, correction=correction) for part in ("real", "imag")]
         return apply("add", re, im)
@@ -181,6 +181,7 @@ def _require_elements(name: str, x: Any, a: int) -> None:
 
 
 def _amax(name: str, input: AnyTensor[Tensor], dim: Dims = (), keepdim: bool = False) -> Tensor:
+    require_axes(dim, keepdim)
     if input.ndim and (dim is None or (isinstance(dim, (tuple, list)) and not dim)):
         require(product(input.shape) > 0, RuntimeError, f"{name}(): Expected reduction dim to be specified for "
                                                         "input.numel() == 0. Specify the reduction dim with the 'dim' "
@@ -270,6 +271,7 @@ argmin = bind(_arg, "argmin", "argmin", "The position of the (first) minimum alo
 
 
 def _any(name: str, input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False) -> Tensor:
+    require_axes(dim, keepdim)
     if isinstance(dim, (tuple, list)) and not dim:  # over no axes, unlike other reductions
         every = apply("ne", input, as_operand(0, input.dtype))
         return cast(every, uint8) if input.dtype is uint8 else every

@@ -62,8 +62,9 @@ def one_axis(fn: str, dim: Any) -> Any:
     return dim
 
 
-def require_axes(dim: Any) -> None:
-    """TypeError for what is no int, no sequence of such and not None: torch looks at types before all else."""
+def require_axes(dim: Any, keepdim: Any = False) -> None:
+    """TypeError for what is no int, no sequence of such and not None, or no flag: torch looks at types first."""
+    flag(keepdim)
     if dim is not None:
         for d in dim if isinstance(dim, (tuple, list)) else (dim,):
             static_int(d)

@@ -52,6 +52,8 @@ def solved(fn: str, A: Any, B: Any, left: bool, checked: bool = False) -> Any:
         raise RuntimeError(f"{fn}: Expected A and B to have the same dtype, but found A of type "
                            f"{a.dtype.word} and B of type {b.dtype.word} instead")
     vector = b.ndim == 1 or (b.ndim == a.ndim - 1 and same_shape(b.shape, a.shape[:-1]))
+    if not b.ndim:
+        raise RuntimeError(f"{fn}: The input tensor B must have at least 2 dimensions.")
     if vector:
         b = apply("unsqueeze", b, axis=b.ndim)
     if not left:

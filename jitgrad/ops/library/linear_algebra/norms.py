@@ -13,7 +13,7 @@ from jitgrad.ops.library.linear_algebra.factors import svdvals
 from jitgrad.ops.library.linear_algebra.solutions import inv_ex
 from jitgrad.ops.library.reduce import amax, amin, vector_norm
 from jitgrad.ops.library.shapes.shape import some
-from jitgrad.ops.library.sizes import axis
+from jitgrad.ops.library.sizes import axis, require_axes
 
 __library__ = True
 
@@ -25,6 +25,7 @@ def norm(A: AnyTensor[Tensor], ord: Any = None, dim: Any = None, keepdim: bool =
          dtype: dtype | None = None) -> Tensor:
     """A vector norm, or with two axes (or a matrix and an `ord`) a matrix norm; without `ord` the 2-norm of all
     elements."""
+    require_axes(dim, keepdim)
     if dim is None and ord is not None and A.ndim not in (1, 2):
         raise RuntimeError("linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
                            f"{A.ndim}D.")

@@ -14,7 +14,7 @@ from jitgrad.ops.library.linear_algebra import decompositions, factors, norms, s
 from jitgrad.ops.library.linear_algebra._checks import broadcast_batches, identity, matrices, require_kernel, square
 from jitgrad.ops.library.linear_algebra.linalg import matmul
 from jitgrad.ops.library.shapes.shape import clone
-from jitgrad.ops.library.sizes import flag, minimum, require_equal, text
+from jitgrad.ops.library.sizes import flag, minimum, require_axes, require_equal, text
 
 __library__ = True
 
@@ -218,7 +218,8 @@ def frobenius_norm(input: AnyTensor[Tensor], dim: Any, keepdim: bool = False) ->
     """The root of the sum of squares over dim."""
     if dim is None:
         raise TypeError("frobenius_norm(): argument 'dim' (position 2) must be tuple of ints, not NoneType")
-    return reduce.vector_norm(input, 2, dim, flag(keepdim))
+    require_axes(dim, keepdim)
+    return reduce.vector_norm(input, 2, dim, keepdim)
 
 
 complete(globals(), "torch", "Tensor")

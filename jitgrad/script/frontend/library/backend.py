@@ -93,14 +93,22 @@ class SymbolicBackend:
         if len(results) > 1:
             return results
         (result,) = results
-        if (compose is not None or op.kind is POINTWISE) and result.ndim > 1 and "in_rows" not in op.traits:
-            result.storage.ordered = layout.joined_order(*[layout.keeps_order(context, x) for x in operands])
+        return self._ordered(op, operands, result)
+
+    def _ordered(self, op: OpDef, operands: tuple[Any, ...], result: SymTensor) -> SymTensor:
+        """A result, noted whether in eager's memory it lies in row order, as what is computed of each element may not.
+        """
+        each = op.kind is POINTWISE or (op.compose is not None and op.spec is None)
+        if each and result.ndim > 1 and "in_rows" not in op.traits:
+            *given, made = [x.value if isinstance(x, SymComplex) else x for x in (*operands, result)]
+            made.storage.ordered = layout.joined_order(*[layout.keeps_order(self.context, x) for x in given])
         return result
 
     def _of_pairs(self, op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-        """One operation of eager's, made of several on the parts of complex numbers."""
+        """One operation of eager's on complex numbers, of several on their parts."""
         with tape.one_operation(self.context):
-            return complex.apply(self, op, operands, attrs)
+            found = complex.apply(self, op, operands, attrs)
+        return found if isinstance(found, tuple) else self._ordered(op, operands, found)
 
     def attribute(self, value: Any) -> Any:
         """An attr with symbolic ints as sizes, canonical."""
