@@ -116,3 +116,14 @@ def test_two_softmaxes_that_both_leave_the_kernel() -> None:
         results = jitgrad.script(both)(x, y)
     for a, b in zip(results, both(x, y), strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6)
+
+
+def test_sizes_to_which_nothing_sums() -> None:
+    def f(x: Any) -> Any:
+        return x.sum_to_size([3, 4])
+
+    script = jitgrad.script(f)
+    assert script(jitgrad.ones(2, 3, 4)).tolist() == [[2.0] * 4] * 3
+    for run in (f, script):
+        with pytest.raises(RuntimeError, match="is not expandable to size"):
+            run(jitgrad.ones(3, 3, 2, 4))

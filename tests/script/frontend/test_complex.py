@@ -535,3 +535,17 @@ def test_complex_numbers_as_reals() -> None:
         with pytest.warns(UserWarning, match="discards the imaginary part"):
             found = run(z, torch.zeros(2))
         assert [y.tolist() for y in found] == [[1.0, 1.0], [3.0, 3.0], [1.0, 3.0]]
+
+
+def detached_in_place(z: Any) -> Any:
+    y = z * 2
+    y.detach_()
+    return y
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_complex_numbers_are_detached_in_place(grad: bool) -> None:
+    z = torch.ones(3, requires_grad=grad) * 1j
+    found: Any = torch.script(detached_in_place)(z)
+    assert found.tolist() == detached_in_place(z).tolist() == [2j, 2j, 2j]
+    assert not found.requires_grad

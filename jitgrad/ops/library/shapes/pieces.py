@@ -131,10 +131,12 @@ def sum_to_size(input: AnyTensor[Tensor], *size: Any) -> Tensor:
     """The sum over the axes along which `size` would be repeated to input's shape. RuntimeError where it cannot."""
     shape = size_list(size)
     lead = input.ndim - len(shape)
-    fits = lead >= 0 and all(not (isinstance(m, int) and isinstance(n, int)) or m in (n, 1)
-                             for m, n in zip(shape, input.shape[lead:], strict=True))
-    if not fits:
-        raise RuntimeError(f"size {{{text(shape)}}} is not expandable to size {{{text(input.shape)}}}.")
+    message = f"size {{{text(shape)}}} is not expandable to size {{{text(input.shape)}}}."
+    if lead < 0:
+        raise RuntimeError(message)
+    for m, n in zip(shape, input.shape[lead:], strict=True):
+        if isinstance(m, int) and m != 1:
+            require_equal(m, n, lambda: message)
     x: Any = input
     if not shape:  # torch's sum of all
         return apply("sum", x if x.dtype.is_inexact else cast(x, int64), axes=tuple(range(x.ndim)), keepdim=False)

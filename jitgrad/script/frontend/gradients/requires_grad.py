@@ -11,7 +11,7 @@ from jitgrad.script.autodiff import history
 from jitgrad.script.frontend.gradients import record, tape
 from jitgrad.script.frontend.state import copies, dispatch, effects
 from jitgrad.script.frontend.state.context import Context, current
-from jitgrad.script.frontend.state.paths import paths_equal
+from jitgrad.script.frontend.state.paths import ITEM, paths_equal
 from jitgrad.script.frontend.values import heap, numbers, writing
 from jitgrad.script.frontend.values.protocol import Kind, register
 from jitgrad.script.frontend.values.tensors import getter, method
@@ -93,7 +93,7 @@ class HistoryKind(Kind):
 @method("detach_")
 def detach_in_place(context: Context, tensor: SymTensor) -> SymTensor:
     """`tensor.detach_()`: its names show it without history, views that were made of it before keep theirs."""
-    storage, path = tensor.storage, tensor.path
+    storage, path = tensor.storage, tuple([step for step in tensor.path if ITEM not in step[1]])
     if path and not paths_equal(path, storage.seen) and (path[-1][0] != "detach" or tensor.unrecorded):
         if tensor.copied:
             writing.writable(context, tensor)
