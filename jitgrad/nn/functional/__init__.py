@@ -232,7 +232,13 @@ def feature_alpha_dropout(input: Tensor, p: Number = 0.5, training: bool = False
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input1 @ weight[k] @ input2 for each k: (..., n), (..., m), (out, n, m) give (..., out)."""
-    input1, input2, weight = _widest("cuda", input1, input2, weight)
+    if bias is None:
+        input1, input2, weight = _widest("cuda", input1, input2, weight)
+    else:
+        input1, input2, weight, bias = _widest("cuda", input1, input2, weight, bias)
+        if bias.dtype is not input1.dtype:
+            raise RuntimeError("All tensors must have the same dtype, got input1: "
+                               f"{input1.dtype.word}, bias: {bias.dtype.word}")
     if input1.dim() != input2.dim():
         raise RuntimeError(f"bilinear(): input dimensions do not match: got {input1.dim()} and {input2.dim()}")
     if bias is not None and not bias.dim():

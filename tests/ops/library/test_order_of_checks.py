@@ -50,6 +50,7 @@ FIRST = {
         t.clamp(x, 1, 2, out=t.empty(0, dtype=t.float64))
         F.pad(u, (1, 1), value=-1)
         t.threshold(u, 0, -0.5)
+        F.bilinear(t.ones(3, 4), t.ones(3, 5), t.ones(3, 4, 5), x.double())
         F.pad(u, (1, 1), value=256)
         F.pad(x.half(), (1, 1), value=1e6)
         F.nll_loss(t.ones(3, 5, 2, 3, dtype=t.int32), t.ones(3, 2, 2, dtype=t.int64))
