@@ -18,8 +18,8 @@ Number = bool | int | float
 
 #: the text of the OverflowError of an int that needs more than 64 bits
 OVERFLOW = "Python int too large to convert to C long"
-COMPLEX = ("a negative number to the power of a fraction is complex, and a script's numbers are real: take the power "
-           "of a tensor with a complex dtype")
+COMPLEX = ("a negative number to the power of a fraction is complex, and the type of a script's number is known before "
+           "it runs: write `complex(a) ** b`")
 _LOW, _HIGH = -(1 << 63), (1 << 63) - 1
 
 

@@ -68,6 +68,24 @@ def divided_by_zero(a: float, b: float):
 
 
 @nasty(*REAL)
+def powers(a: float, b: float):
+    """By counts, fractions and complex numbers."""
+    z = complex(a, b)
+    w = z
+    w **= 3
+    return z**2, z**-3, pow(z, 0), complex(a) ** 0.5, 2**z, z ** (1 - z), (1 + 1j) ** b, w
+
+
+@nasty(lambda: (2.0, 3), lambda: (-0.5, -3), lambda: (0.0, -1), lambda: (1.5, 4000))
+def powers_beyond_floats(a: float, n: int):
+    """Of zero, and infinite: Python's words, handled too."""
+    try:
+        return complex(a, a) ** n
+    except (OverflowError, ZeroDivisionError) as e:
+        return str(e)
+
+
+@nasty(*REAL)
 def in_containers(a: float, b: float):
     """In lists and dicts, summed."""
     return [complex(a, k) for k in range(3)], {"z": 1j * b}, sum([1j * a, complex(b)])

@@ -452,7 +452,7 @@ def test_refusals(function: Any, words: str) -> None:
 
 
 def test_a_list_of_run_time_length_is_refused() -> None:
-    with pytest.raises(ScriptError, match="complex tensors"):
+    with pytest.raises(ScriptError, match=r"complex tensors"):
         torch.script(listed)(torch.tensor([1j, 2]), 3)
 
 
@@ -549,3 +549,13 @@ def test_complex_numbers_are_detached_in_place(grad: bool) -> None:
     found: Any = torch.script(detached_in_place)(z)
     assert found.tolist() == detached_in_place(z).tolist() == [2j, 2j, 2j]
     assert not found.requires_grad
+
+
+@pytest.mark.parametrize("interpret", [True, False])
+def test_a_complex_power_of_real_numbers_says_what_to_write(interpret: bool) -> None:
+    @torch.script
+    def power(a: float, b: float):
+        return a**b
+
+    with config.override(interpret=interpret), pytest.raises(TypeError, match=r"complex\(a\) \*\* b"):
+        power(-2.0, 0.5)

@@ -6,7 +6,6 @@ import sys
 import numpy as np
 import pytest
 
-import jitgrad
 from jitgrad import dtypes
 from jitgrad.errors import Span
 from jitgrad.ops.types import BOOL, FLOAT, INT
@@ -374,14 +373,3 @@ def test_float16_composites_compute_in_float32():
     x = np.linspace(-5, 5, 11).astype(np.float16)
     expected = (1 / (1 + np.exp(-x.astype(np.float32)))).astype(np.float16)
     assert (run(text, x)[0] == expected).all()
-
-
-
-@pytest.mark.parametrize("interpret", [True, False])
-def test_a_complex_power_of_numbers_is_refused_as_such(interpret: bool) -> None:
-    @jitgrad.script
-    def power(a: float, b: float):
-        return a**b
-
-    with jitgrad.config.override(interpret=interpret), pytest.raises(TypeError, match="a script's numbers are real"):
-        power(-2.0, 0.5)

@@ -8,6 +8,7 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args, handles
+from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.instances import instance, stood_for
 from jitgrad.script.frontend.values.plain import PlainKind
 from jitgrad.script.frontend.values.protocol import binary, class_of, compare, is_dynamic, register, type_word
@@ -48,6 +49,28 @@ class Complex:
             return Complex((self.real * ratio + self.imag) / down, (self.imag * ratio - self.real) / down)
         return Complex(math.nan, math.nan)
 
+    def __pow__(self, other: Any) -> Any:
+        z = _of(other)
+        if z.imag == 0 and abs(z.real) <= 100 and z.real == math.floor(z.real):
+            whole = _multiplied(self, abs(int(z.real)))
+            if z.real > 0:
+                return _finite(whole)
+            if not whole:
+                raise ZeroDivisionError(POWER)
+            return _finite(Complex(1.0) / whole)
+        if not self:
+            if z.imag != 0 or z.real < 0:
+                raise ZeroDivisionError(POWER)
+            return Complex()
+        size, angle = _ieee("hypot", self.real, self.imag), _ieee("atan2", self.imag, self.real)
+        length, phase = _ieee("pow", size, z.real), angle * z.real
+        if z.imag != 0:
+            length *= _ieee("exp", -angle * z.imag)
+            phase += z.imag * _ieee("log", size)
+        if math.isinf(phase):  # which has no cosine
+            raise ZeroDivisionError(POWER)
+        return _finite(Complex(length * _ieee("cos", phase), length * _ieee("sin", phase)))
+
     def __radd__(self, other: Any) -> Any:
         return _of(other) + self
 
@@ -59,6 +82,9 @@ class Complex:
 
     def __rtruediv__(self, other: Any) -> Any:
         return _of(other) / self
+
+    def __rpow__(self, other: Any) -> Any:
+        return _of(other) ** self
 
     def __neg__(self) -> Any:
         return Complex(-self.real, -self.imag)
@@ -86,10 +112,43 @@ class Complex:
         return Complex(self.real, -self.imag)
 
 
-try:
-    _ = 1j / 0
-except ZeroDivisionError as _error:
-    DIVISION = str(_error)
+def _multiplied(z: Any, n: int) -> Any:
+    """`z` to the power of a count, in Python's order of products."""
+    power = Complex(1.0)
+    while n > 0:
+        if n % 2 == 1:
+            power = power * z
+        n //= 2
+        if n > 0:
+            z = z * z
+    return power
+
+
+def _ieee(name: str, *args: float) -> Any:
+    """The function of `math`; infinite where Python raises an OverflowError."""
+
+
+@handles(_ieee)
+def _ieee_of(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    name, *given = args
+    return numbers.wrap(context, context.one("num.math", *[numbers.value_of(context, x) for x in given], fn=name))
+
+
+def _finite(z: Any) -> Any:
+    if math.isinf(z.real) or math.isinf(z.imag):
+        raise OverflowError("complex exponentiation")
+    return z
+
+
+def _said(of: Callable[[], Any]) -> str:
+    """Python's words for a division by zero."""
+    try:
+        return str(of())
+    except ZeroDivisionError as error:
+        return str(error)
+
+
+DIVISION, POWER = _said(lambda: 1j / 0), _said(lambda: 0j**-1)
 
 
 def _of(value: Any) -> Any:
