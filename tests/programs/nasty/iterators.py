@@ -106,3 +106,81 @@ def tensors_of_several_generators(x):
     for h, r in zip(halves(x), x):
         s = s + h * r
     return s, [a + b for a, b in zip(halves(x), halves(x * 2))]
+
+
+class Halving:
+    """An iterator of its own: of a tensor, and how often it was asked."""
+
+    def __init__(self, x, n):
+        self.x, self.n, self.asked = x, n, 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.asked += 1
+        if self.asked > self.n:
+            raise StopIteration
+        self.x = self.x / 2
+        return self.x
+
+
+class Countdown:
+    """What makes an iterator of another class."""
+
+    def __init__(self, x, n):
+        self.x, self.n = x, n
+
+    def __iter__(self):
+        return Halving(self.x, self.n)
+
+
+OWN = (lambda: (v(1, 2, 3).requires_grad_(), 3), lambda: (v(1, 2).requires_grad_(), 1),
+       lambda: (v(4).requires_grad_(), 0))
+
+
+@nasty(*OWN)
+def iterators_of_own_classes(x, n: int):
+    """`for`, `next` with a default, `list`, `zip` and `sum` of them; one that is used up."""
+    it = Halving(x, n)
+    first = next(it, None)
+    for y in it:
+        if y.sum() < 1:
+            break
+    total = sum(h.sum() for h in Countdown(x, n))
+    return first, it.asked, list(it), it.asked, total, list(zip(Countdown(x, n), range(2), strict=False))
+
+
+@nasty(*OWN)
+def asked_until_it_ends(x, n: int):
+    """`next` in a loop that its StopIteration ends."""
+    x, it = x * 1, iter(Countdown(x, n))
+    try:
+        while True:
+            x = x + next(it)
+    except StopIteration:
+        print("ended")
+    return x, it.asked
+
+
+def counted():
+    if False:
+        k = 0
+
+    def step(n):
+        nonlocal k
+        if n == 0:
+            k = 0
+        k += 1
+        return k
+
+    return step
+
+
+@nasty(lambda: (3,), lambda: (0,))
+def bound_by_a_function_that_was_returned(n: int):
+    """A variable of a call that has ended, bound by an iteration and read by the next."""
+    step, s = counted(), 0
+    for i in range(n):
+        s += step(i)
+    return s

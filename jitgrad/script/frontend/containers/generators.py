@@ -17,7 +17,7 @@ from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.handlers import Args, handles
 from jitgrad.script.frontend.values import numbers
-from jitgrad.script.frontend.values.protocol import Kind, call, iterate, register
+from jitgrad.script.frontend.values.protocol import Kind, call, class_of, iterate, register
 from jitgrad.script.frontend.values.values import Iterable, Number
 from jitgrad.script.graph.nodes import within
 
@@ -62,6 +62,46 @@ def _collected(context: Context, generator: Generator) -> Any:
         raise UnsupportedCall("a generator with effects is consumed elsewhere than by a `for` loop", context.span(),
                               hint="loop over it with `for`")
     return items
+
+
+def opened(context: Context, value: Any) -> Any:
+    """What a loop takes the items of an object from that says by `__iter__` what gives them; other values as they are.
+
+    What gives them by `__next__` is a generator here.
+    """
+    found = iterator_of(context, value)
+    return call(context, taken, found) if gives_items(found) else found
+
+
+def iterator_of(context: Context, value: Any) -> Any:
+    """`iter(value)` of an object with `__iter__` in Python; other values as they are."""
+    cls: Any = class_of(value)
+    ours = (cls.__module__.startswith("jitgrad") or hasattr(cls, "_modules")) and not gives_items(value)
+    says = hasattr(getattr(cls, "__iter__", None), "__code__") and not ours
+    return call(context, cls.__iter__, value) if says else value
+
+
+def gives_items(value: Any) -> bool:
+    """Whether an object is an iterator by a `__next__` written in Python."""
+    return hasattr(getattr(class_of(value), "__next__", None), "__code__")
+
+
+def taken(iterator: Any) -> Any:
+    """The items of an object with `__next__`."""
+    while True:
+        try:
+            item = iterator.__next__()
+        except StopIteration:
+            return
+        yield item
+
+
+def following(iterator: Any, default: Any) -> Any:
+    """`next(iterator, default)` of such an object."""
+    try:
+        return iterator.__next__()
+    except StopIteration:
+        return default
 
 
 def numbered(items: Any, k: Any) -> Any:

@@ -9,7 +9,7 @@ from jitgrad.errors import NotStatic
 from jitgrad.ops.library.sizes import product
 from jitgrad.ops.numbers import operator_of
 from jitgrad.script.call import signature as sig
-from jitgrad.script.frontend.containers import contents, list_methods, lists, open_dicts
+from jitgrad.script.frontend.containers import contents, generators, list_methods, lists, open_dicts
 from jitgrad.script.frontend.containers.indexing import assign_at, is_empty, pick
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
@@ -34,7 +34,7 @@ def gone_over(context: Context, value: Any) -> Any:
         return call(context, list_methods.live, value)
     if open_dicts.is_open(context, value):
         return open_dicts.gone_over(context, value) or value
-    return value
+    return generators.opened(context, value)
 
 
 def _change(context: Context, target: SymList, items: list[Any]) -> None:

@@ -91,7 +91,10 @@ def _reversed(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(iter)
 def _iter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return args[0] if isinstance(args[0], it.Iterator) else it.Iterator(context, _iterable(context, args[0]))
+    source = generators.iterator_of(context, args[0])
+    if isinstance(source, it.Iterator) or generators.gives_items(source):
+        return source
+    return it.Iterator(context, _iterable(context, source))
 
 
 @handles(next)
@@ -105,13 +108,13 @@ def _next(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
                                    "`iter(list(...))`")
     if isinstance(source, it.Iterator):
         return source.next(context, *default)
-    following = getattr(class_of(source), "__next__", None)
-    if following is None:
-        raise effects.raise_now(context, TypeError, (f"'{type_name(source)}' object is not an iterator",))
-    if default or not isinstance(following, types.FunctionType):
-        raise UnsupportedCall(f"`next` of {type_word(source)}" + " with a default" * bool(default), context.span(),
+    if generators.gives_items(source):
+        return call(context, generators.following, source, *default) if default else call(
+            context, get_attribute(context, source, "__next__"))
+    if hasattr(class_of(source), "__next__"):
+        raise UnsupportedCall(f"`next` of {type_word(source)}", context.span(),
                               hint="write a `for` loop that is left with `break`")
-    return call(context, get_attribute(context, source, "__next__"))
+    raise effects.raise_now(context, TypeError, (f"'{type_name(source)}' object is not an iterator",))
 
 
 def _iterable(context: Context, value: Any) -> Iterable:
@@ -373,6 +376,16 @@ def _map(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     joined = it.zipped(context, parts, False)
     return it.Iterator(context, Iterable(
         joined.length, lambda cx, k: call(cx, args[0], *joined.item(cx, k)), joined.unrolled, joined.now))
+
+
+def _of_items(handler: Handler, others: int) -> Handler:
+    """The handler of what goes over all its arguments but the first few: objects are asked for what gives items."""
+    return lambda context, args, kwargs: handler(
+        context, (*args[:others], *[generators.opened(context, a) for a in args[others:]]), kwargs)
+
+
+HANDLERS.update({f: _of_items(HANDLERS[f], 0) for f in (enumerate, zip, sum, any, all, list)})
+HANDLERS.update({f: _of_items(HANDLERS[f], 1) for f in (map, filter)})
 
 
 def _unbound(name: str) -> Handler:

@@ -26,7 +26,7 @@ from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.objects import ObjectKind
 from jitgrad.script.frontend.values.plain import PLAIN
 from jitgrad.script.frontend.values.protocol import Kind, argument, call, class_of, is_dynamic, register
-from jitgrad.script.frontend.values.values import Function, Method, SymList, SymTensor, Union
+from jitgrad.script.frontend.values.values import UNBOUND, Function, Method, SymList, SymTensor, Union
 from jitgrad.script.graph.irops import Effect, effect
 from jitgrad.script.graph.marks import mark_of
 
@@ -301,6 +301,8 @@ def _inline(context: Context, node: Any, source: Any, fn: Any, outer: Frame | No
         values = context.state.values
         for name in frame.scope.local - frame.scope.captured:
             values.pop((frame.id, name), None)
+        for name in frame.scope.captured:  # functions in it may bind it yet
+            values.setdefault((frame.id, name), UNBOUND)
         return dispatch.after_call(context, result, consumer is not None) if context.tries else result
 
     return Generator(context, run) if frame.scope.yields else run(context)

@@ -13,6 +13,7 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.numbers import NUMBERS, operator_of
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import REGISTRIES, is_inherited
+from jitgrad.script.frontend.containers import generators
 from jitgrad.script.frontend.containers.indexing import pick
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
@@ -170,9 +171,10 @@ class ObjectKind(Kind):
         if type(obj).__name__ in ("dict_values", "dict_keys", "dict_items"):
             return sequence(list(obj))
         cls = self.class_of(obj)
-        own = hasattr(getattr(cls, "__iter__", None), "__code__") and not hasattr(cls, "_modules") and (
-            not cls.__module__.startswith("jitgrad"))
-        if hasattr(cls, "__len__") and hasattr(cls, "__getitem__") and not hasattr(cls, "keys") and not own:
+        opened = generators.opened(context, obj)
+        if opened is not obj:
+            return protocol.iterate(context, opened)
+        if hasattr(cls, "__len__") and hasattr(cls, "__getitem__") and not hasattr(cls, "keys"):
             n = static(context, self.length(context, obj), "a length")
             return sequence([self.get_item(context, obj, k) for k in range(n)])
         if hasattr(getattr(cls, "__iter__", None), "__code__"):
