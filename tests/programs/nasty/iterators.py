@@ -184,3 +184,123 @@ def bound_by_a_function_that_was_returned(n: int):
     for i in range(n):
         s += step(i)
     return s
+
+
+def rows(x, n):
+    h = x
+    for _ in range(n):
+        h = torch.tanh(h * 2)
+        yield h
+
+
+def labelled(xs, labels):
+    for k, (x, label) in enumerate(zip(xs, labels, strict=False), 1):
+        if k == 2:
+            continue
+        yield k, x * label
+
+
+def windows(xs, k):
+    held = []
+    for x in xs:
+        held.append(x)
+        if len(held) == k:
+            yield sum(held)
+            held.pop(0)
+
+
+class Loader:
+    def __init__(self, x, size):
+        self.x, self.size = x, size
+
+    def __iter__(self):
+        for k in range(0, self.x.shape[0], self.size):
+            yield self.x[k:k + self.size]
+
+
+ASKED = (lambda: (v(1, 2, 3).requires_grad_(), 3), lambda: (v(1, 2, 3).requires_grad_(), 5), lambda: (v(1, 2, 3), 0))
+
+
+@nasty(*ASKED)
+def generators_asked_by_hand(x, n: int):
+    """`next`, a loop that is left and gone on with, `list` of the rest, one that is used up."""
+    g = rows(x, n)
+    a = next(g, None)
+    for y in g:
+        print("asked")
+        if y.sum() < 2.88:
+            break
+    return a, list(g), next(g, None), sum(y.sum() for y in g)
+
+
+@nasty(*ASKED)
+def endless_generators_asked(x, n: int):
+    """In loops, branches and functions."""
+    numbers, made = naturals(), []
+
+    def take(k):
+        return [next(numbers) for _ in range(k)]
+
+    for i in range(n):
+        if i % 2:
+            made.append(next(numbers) * 10)
+    return take(2), made, take(1), next(numbers)
+
+
+@nasty(*ASKED)
+def a_loader_begun_again(x, n: int):
+    """What people write for a given number of steps."""
+    batches, total = iter(Loader(x, 2)), 0.0
+    for k in range(n):
+        try:
+            batch = next(batches)
+        except StopIteration:
+            batches = iter(Loader(x, 2))
+            batch = next(batches)
+        total = total + batch.sum() * k
+    return total
+
+
+@nasty(*ASKED)
+def pairs_of_one_generator(x, n: int):
+    """`zip` of one with itself, and beside a range that ends first: what is taken is gone."""
+    g, h = rows(x, n), rows(x, n)
+    return list(zip(g, g, strict=False)), [(k, y.sum()) for k, y in zip(range(2), h, strict=False)], next(h, None)
+
+
+@nasty(*ASKED)
+def generators_of_pairs(x, n: int):
+    """`enumerate` and `zip` gone over inside."""
+    g = labelled(x, [1.0, 2.0, 3.0])
+    return next(g), list(g), n
+
+
+@nasty(*ASKED)
+def generators_of_generators(x, n: int):
+    """One that goes over another, and a generator expression of one."""
+    w, g = windows(rows(x, n), 2), rows(x, n)
+    h = (y * 2 for y in g)
+    return next(w, None), [y.sum() for y in w], next(h, None), next(g, None), list(h)
+
+
+@nasty(lambda: (3,), lambda: (1,))
+def ended_by_an_error(n: int):
+    """A generator that has raised is used up; its variables are its own, `nonlocal` ones those around it."""
+    total = 0
+
+    def counted(k):
+        nonlocal total
+        while k > 0:
+            total += k
+            k -= 1
+            yield total
+        raise ValueError("below zero")
+
+    g = counted(n)
+    first = next(g)
+    try:
+        for t in g:
+            first += t
+    except ValueError as e:
+        print(e, first)
+    return first, total, next(g, "none")

@@ -9,15 +9,18 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from jitgrad.classes import replace
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.containers import list_methods
 from jitgrad.script.frontend.containers.iteration import item_at
+from jitgrad.script.frontend.source.resumption import Walk
 from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.handlers import Args, handles
 from jitgrad.script.frontend.values import numbers
-from jitgrad.script.frontend.values.protocol import Kind, call, class_of, iterate, register
+from jitgrad.script.frontend.values.protocol import (Kind, call, class_of, get_attribute, iterate, register, truth,
+                                                     type_word)
 from jitgrad.script.frontend.values.values import Iterable, Number
 from jitgrad.script.graph.nodes import within
 
@@ -28,18 +31,55 @@ Consumer = Callable[[Any], Any]
 class Generator:
     """The call of a generator function, or a generator expression: evaluated when it is consumed, once."""
 
-    __slots__ = ("_consumed", "_loops", "_produce")
+    __slots__ = ("_consumed", "_loops", "_produce", "asked")
 
-    def __init__(self, context: Context, produce: Callable[[Context, Consumer], None]):
+    def __init__(self, context: Context, produce: Callable[[Context, Consumer], None], asked: Callable[[], Exception]):
+        """`asked`: what to raise where its items are taken one by one, or in several places."""
         self._produce, self._consumed, self._loops = produce, False, len(context.bodies_open)
+        self.asked = asked
 
     def run(self, context: Context, consumer: Consumer) -> None:
         """Produce the items."""
         if self._consumed or len(context.bodies_open) > self._loops:
-            raise UnsupportedCall("a generator that may have been used already", context.span(),
-                                  hint="make a list of it, `list(...)`, or make the generator where it is used")
+            raise self.asked()
         self._consumed = True
         self._produce(context, consumer)
+
+
+class Steps:
+    """A generator that is asked item by item (resumption.py): `step` goes on to the next `yield` and says whether there
+    is one, `last` gives what came there."""
+
+    stands_for, instead = types.GeneratorType, "loop over it with `for`, or call `next`"
+
+    def __init__(self, functions: Any):
+        self.step, self.last = functions
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        there = self.step()  # which may do more, so that it is no part of the statement that raises
+        if not there:
+            raise StopIteration
+        return self.last()
+
+
+class Asked:
+    """An iterator of an own class as such a generator."""
+
+    def __init__(self, iterator: Any):
+        self.iterator, self.item = iterator, None
+
+    def step(self) -> Any:
+        try:
+            self.item = self.iterator.__next__()
+        except StopIteration:
+            return False
+        return True
+
+    def last(self) -> Any:
+        return self.item
 
 
 @register(Generator)
@@ -70,7 +110,9 @@ def opened(context: Context, value: Any) -> Any:
     What gives them by `__next__` is a generator here.
     """
     found = iterator_of(context, value)
-    return call(context, taken, found) if gives_items(found) else found
+    if not gives_items(found):
+        return found
+    return call(context, stepped if class_of(found) is Steps else taken, found)
 
 
 def iterator_of(context: Context, value: Any) -> Any:
@@ -86,6 +128,11 @@ def gives_items(value: Any) -> bool:
     return hasattr(getattr(class_of(value), "__next__", None), "__code__")
 
 
+def steps_of(context: Context, iterator: Any) -> Any:
+    """Of such an object what has `step` and `last`."""
+    return iterator if class_of(iterator) is Steps else call(context, Asked, iterator)
+
+
 def taken(iterator: Any) -> Any:
     """The items of an object with `__next__`."""
     while True:
@@ -96,12 +143,56 @@ def taken(iterator: Any) -> Any:
         yield item
 
 
-def following(iterator: Any, default: Any) -> Any:
-    """`next(iterator, default)` of such an object."""
-    try:
-        return iterator.__next__()
-    except StopIteration:
-        return default
+def stepped(steps: Any) -> Any:
+    """Those of a generator that is asked item by item."""
+    while True:
+        there = steps.step()
+        if not there:
+            return
+        yield steps.last()
+
+
+def following(steps: Any, default: Any) -> Any:
+    """`next` of an iterator, with a default."""
+    return steps.last() if steps.step() else default
+
+
+# --- loops of generators that are asked item by item -----------------------------------------------------------------
+
+
+def _begin(items: Any) -> Any:
+    """What such a loop goes over: what has items at places, or has `step` and `last`."""
+
+
+def _more(items: Any, k: Any) -> Any:
+    """Whether that has an item k."""
+    return items.step() if hasattr(items, "step") else k < len(items)
+
+
+def _item(items: Any, k: Any) -> Any:
+    """Its item k, which is the next one."""
+    return items.last() if hasattr(items, "step") else items[k]
+
+
+@handles(_begin)
+def _begun(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    (items,) = args
+    if isinstance(items, Generator):
+        raise items.asked()
+    items = iterator_of(context, items)
+    cls, place = class_of(items), context.span()
+    if cls is Steps and get_attribute(context, items, "step").frame.id > context.frame.id:
+        raise UnsupportedCall("a generator that one makes which is asked item by item",
+                              place and replace(place, caller=None), hint="make it outside and pass it")
+    if gives_items(items):
+        return steps_of(context, items)
+    if isinstance(items, Iterable) or hasattr(cls, "keys") or not hasattr(cls, "__getitem__"):
+        raise UnsupportedCall(f"a loop over {type_word(items)} in a generator that is asked item by item",
+                              place and replace(place, caller=None), hint="make a list of it, `list(...)`")
+    return items
+
+
+WALK = Walk(_begin, _more, _item)
 
 
 def numbered(items: Any, k: Any) -> Any:
@@ -145,6 +236,11 @@ def _turn(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         if len(row) == len(iterators):
             return row
         one = iterators[len(row)]
+        if gives_items(one):
+            steps = steps_of(cx, one)
+            there = truth(cx, call(cx, get_attribute(cx, steps, "step")))
+            return dispatch.branch(cx, there, lambda: after(
+                cx, (*row, call(cx, get_attribute(cx, steps, "last")))), lambda: None)
         return dispatch.branch(cx, one.more(cx), lambda: after(cx, (*row, one.take(cx))), lambda: None)
 
     return after(context, ())

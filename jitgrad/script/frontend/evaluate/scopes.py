@@ -72,7 +72,7 @@ def _in_mode(context: Context, scope: GradScope, generator: Generator) -> Genera
         generator.run(cx, take)
         cx.modes = outside
 
-    return Generator(context, produce)
+    return Generator(context, produce, generator.asked)
 
 
 def _enter(context: Context, scope: GradScope) -> None:

@@ -17,7 +17,8 @@ from jitgrad.script.frontend.library.printing import print_
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
-from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, by_parameters, handles, refused
+from jitgrad.script.frontend.state.handlers import (CONSTRUCTORS, HANDLERS, Args, Handler, by_parameters, handles,
+                                                    refused)
 from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values import functions, instances, numbers, protocol, strings
 from jitgrad.script.frontend.values.checks import emit_check
@@ -65,11 +66,15 @@ def _enumerate(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(zip)
 def _zip(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    args = tuple([generators.iterator_of(context, a) for a in args])
+    asked = any(map(generators.gives_items, args))
     at = next((k for k, a in enumerate(args) if isinstance(a, Generator)), None)
+    if asked and at is not None:
+        raise args[at].asked()
     if at is not None and not kwargs.get("strict"):
         before, after = [[_iterable(context, a) for a in part] for part in (args[:at], args[at + 1:])]
         return call(context, generators.beside, tuple(before), args[at], tuple(after))
-    if any(isinstance(a, it.Iterator) and (a.counted or args.count(a) > 1) for a in args):
+    if asked or any(isinstance(a, it.Iterator) and (a.counted or args.count(a) > 1) for a in args):
         if kwargs.get("strict"):
             raise UnsupportedCall("`zip(strict=True)` of an iterator that is used again", context.span())
         return call(context, generators.by_turns, tuple([_iter(context, (a,), {}) for a in args]))
@@ -103,18 +108,19 @@ def _next(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     if isinstance(source, Union):
         return unions.switch(context, source, lambda one: _next(context, (one, *default), kwargs))
     if isinstance(source, Generator):
-        raise UnsupportedCall("`next` of a generator", context.span(),
-                              hint="write a `for` loop that is left with `break`, or make an iterator of its items: "
-                                   "`iter(list(...))`")
+        raise source.asked()
     if isinstance(source, it.Iterator):
         return source.next(context, *default)
     if generators.gives_items(source):
-        return call(context, generators.following, source, *default) if default else call(
+        return call(context, generators.following, generators.steps_of(context, source), *default) if default else call(
             context, get_attribute(context, source, "__next__"))
     if hasattr(class_of(source), "__next__"):
         raise UnsupportedCall(f"`next` of {type_word(source)}", context.span(),
                               hint="write a `for` loop that is left with `break`")
     raise effects.raise_now(context, TypeError, (f"'{type_name(source)}' object is not an iterator",))
+
+
+CONSTRUCTORS.update(dict.fromkeys((generators.Steps, generators.Asked), instances.instance))
 
 
 def _iterable(context: Context, value: Any) -> Iterable:
@@ -384,7 +390,7 @@ def _of_items(handler: Handler, others: int) -> Handler:
         context, (*args[:others], *[generators.opened(context, a) for a in args[others:]]), kwargs)
 
 
-HANDLERS.update({f: _of_items(HANDLERS[f], 0) for f in (enumerate, zip, sum, any, all, list)})
+HANDLERS.update({f: _of_items(HANDLERS[f], 0) for f in (enumerate, sum, any, all, list)})
 HANDLERS.update({f: _of_items(HANDLERS[f], 1) for f in (map, filter)})
 
 

@@ -13,35 +13,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from jitgrad.classes import dataclass, field
+from jitgrad.script.frontend.source.blocks import (BLOCK, ITEMS, PLACE, START, VALUE, Block, Lowering, NotALoop, named,
+                                                   placed, set_)
 from jitgrad.script.frontend.source.liveness import Pass, Scope, bound_after, names_bound, names_read, parameters_of
-from jitgrad.script.frontend.source.source import Source, own_nodes
+from jitgrad.script.frontend.source.source import Source
 
 #: names that no program has
-RESULT, RETURNS, BLOCK, RUNNING = "the result", "the way back", "the block", "running"
-VALUE, ITEMS, START, PLACE = "the value", "the items", "the start", "the place"  # with a number each
-
-#: iterables that have no length to count to
-WITHOUT_LENGTH = ("enumerate", "zip", "map", "filter", "reversed", "iter")
-
-
-class NotALoop(Exception):
-    """A function calls itself where that cannot be a jump, in a generator expression, `try` or `with`."""
-
-
-@dataclass(eq=False)
-class _Block:
-    """Statements, and how control goes on: ("go", block), ("if", test, block, block), ("call", function, call, target,
-    block) or ("return", value)."""
-
-    statements: list[ast.stmt] = field(default_factory=list)
-    end: tuple[Any, ...] = ("return", None)
-    target: str | None = None  # of one that a call comes back to: the variable for its result
-    saved: list[str] = field(default_factory=list)  # ... and what it finds on the stacks
-    live: frozenset[str] = frozenset()
-
-    def next(self) -> list["_Block"]:
-        return [part for part in self.end[1:] if isinstance(part, _Block)]
+RESULT, RETURNS, RUNNING = "the result", "the way back", "running"
 
 
 def as_loop(sources: Sequence[Source]) -> Source:
@@ -57,16 +35,8 @@ def surely_bound(name: str) -> bool:
     return name.startswith((RESULT, VALUE, ITEMS, START, PLACE))
 
 
-def _name(name: str, store: bool = False) -> ast.Name:
-    return ast.Name(name, ast.Store() if store else ast.Load())
-
-
-def _set(name: str, value: Any) -> ast.Assign:
-    return ast.Assign([_name(name, True)], value if isinstance(value, ast.expr) else ast.Constant(value))
-
-
 def _method(name: str, method: str, *args: Any) -> ast.Call:
-    return ast.Call(ast.Attribute(_name(name), method, ast.Load()),
+    return ast.Call(ast.Attribute(named(name), method, ast.Load()),
                     [a if isinstance(a, ast.expr) else ast.Constant(a) for a in args], [])
 
 
@@ -90,22 +60,22 @@ class _Renamed(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-class _Machine:
+class _Machine(Lowering):
     """The blocks of all functions."""
 
     def __init__(self, sources: Sequence[Source]):
+        super().__init__()
         self.function, self.first = 0, sources[0]
         self.nodes: list[Any] = [s.node for s in sources]
         self.index = {n.name: k for k, n in enumerate(self.nodes)}
         self.parameters = [list(parameters_of(n)) for n in self.nodes]
-        self.made = 0
         self.shared: list[str] = []  # lists that all calls fill, each of them the end
         bodies = [self._own(s, k) for k, s in enumerate(sources)]
-        self.entries = [_Block() for _ in sources]
+        self.entries = [Block() for _ in sources]
         for self.function, body in enumerate(bodies):
-            self.loops: list[tuple[_Block, _Block]] = []
-            self._lower(body, self.entries[self.function])
-        self.blocks = self._reached()
+            self.loops = []
+            self.lower(body, self.entries[self.function])
+        self.blocks = self.reached()
         self.same = self._unchanged()
         self._live()
 
@@ -127,13 +97,7 @@ class _Machine:
         self.parameters[index] = [f"{p} of {node.name}" for p in self.parameters[index]]
         return [rename.visit(copy.deepcopy(s)) for s in node.body]
 
-    # --- statements to blocks --------------------------------------------------------------------------------------
-
-    def _fresh(self, what: str) -> str:
-        self.made += 1
-        return f"{what} {self.made}"
-
-    def _calls(self, node: ast.AST) -> bool:
+    def leaves(self, node: ast.AST) -> bool:
         return any(self._callee(n) is not None for n in ast.walk(node))
 
     def _callee(self, node: ast.AST) -> int | None:
@@ -145,93 +109,11 @@ class _Machine:
             return self.index.get(f.attr) if f.value.id in self.parameters[self.function][:1] else None
         return self.index.get(f.id) if isinstance(f, ast.Name) else None
 
-    def _breaks(self, s: ast.stmt) -> bool:
-        """Whether a statement cannot stay one: it calls, returns, or leaves a loop that is blocks by now."""
-        if self._calls(s) or any(isinstance(n, ast.Return) for n in own_nodes(s)):
-            return True
-        return bool(self.loops) and any(isinstance(n, (ast.Break, ast.Continue)) for n in _outside_loops(s))
-
-    def _lower(self, statements: Sequence[ast.stmt], block: _Block | None) -> _Block | None:
-        """Put statements into blocks; the block where control is afterwards, if it gets there."""
-        for s in statements:
-            if block is None:
-                return None
-            if self._breaks(s):
-                block = self._statement(s, block)
-            else:
-                block.statements.append(s)
-        return block
-
-    def _statement(self, s: ast.stmt, block: _Block) -> _Block | None:
-        if isinstance(s, ast.Return):
-            block, value = self._hoist(s.value, block) if s.value is not None else (block, None)
-            block.end = ("return", value)
-            return None
-        if isinstance(s, (ast.Break, ast.Continue)):
-            block.end = ("go", self.loops[-1][isinstance(s, ast.Break)])
-            return None
-        if isinstance(s, ast.If):
-            block, test = self._hoist(s.test, block)
-            return self._branch(block, test, s.body, s.orelse)
-        if isinstance(s, ast.While):
-            return self._loop(block, s.test, [], s)
-        if isinstance(s, ast.For):
-            return self._for(s, block)
-        if isinstance(s, (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign)) and s.value is not None:
-            if any(self._calls(t) for t in getattr(s, "targets", ())):
-                raise NotALoop
-            new = copy.copy(s)
-            block, new.value = self._hoist(s.value, block)
-            block.statements.append(new)
-            return block
-        raise NotALoop
-
-    def _branch(self, block: _Block, test: ast.expr, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt]
-                ) -> _Block | None:
-        yes, no, after = _Block(), _Block(), _Block()
-        block.end = ("if", test, yes, no)
-        ends = [self._lower(body, yes), self._lower(orelse, no)]
-        for end in ends:
-            if end is not None:
-                end.end = ("go", after)
-        return after if any(ends) else None
-
-    def _loop(self, block: _Block, test: ast.expr, first: list[ast.stmt], s: ast.While | ast.For) -> _Block | None:
-        head, body, other, after = _Block(), _Block(first), _Block(), _Block()
-        block.end = ("go", head)
-        end, test = self._hoist(test, head)
-        end.end = ("if", test, body, other)
-        self.loops.append((head, after))
-        back = self._lower(s.body, body)
-        self.loops.pop()
-        if back is not None:
-            back.end = ("go", head)
-        done = self._lower(s.orelse, other)
-        if done is not None:
-            done.end = ("go", after)
-        return after
-
-    def _for(self, s: ast.For, block: _Block) -> _Block | None:
-        """A loop over what has a length and items."""
-        if isinstance(s.iter, ast.Call) and ast.unparse(s.iter.func) in WITHOUT_LENGTH:
-            raise NotALoop
-        block, over = self._hoist(s.iter, block)
-        items, k = self._fresh(ITEMS), self._fresh(PLACE)
-        start: ast.expr = ast.Constant(0)
-        end: ast.expr = ast.Call(_name("len"), [_name(items)], [])
-        item: ast.expr = ast.Subscript(_name(items), _name(k), ast.Load())
-        if isinstance(over, ast.Call) and ast.unparse(over.func) == "range" and len(over.args) < 3:
-            *first, over = over.args  # numbers are saved, a range would not be
-            start, end, item = first[0] if first else start, _name(items), _name(k)
-        block.statements += [_set(k, start), _set(items, over)]
-        step = ast.AugAssign(_name(k, True), ast.Add(), ast.Constant(1))
-        return self._loop(block, ast.Compare(_name(k), [ast.Lt()], [end]), [ast.Assign([s.target], item), step], s)
-
     # --- expressions -----------------------------------------------------------------------------------------------
 
-    def _hoist(self, e: Any, block: _Block) -> tuple[_Block, Any]:
+    def hoist(self, e: Any, block: Block) -> tuple[Block, Any]:
         """An expression without the calls in it, which are made before; the block where it is evaluated."""
-        if not self._calls(e):
+        if not self.leaves(e):
             return block, e
         if isinstance(e, (ast.Lambda, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.NamedExpr)) or (
                 isinstance(e, ast.Compare) and len(e.ops) > 1):
@@ -249,16 +131,16 @@ class _Machine:
                 slots += [(copied, k, x) for k, x in enumerate(copied) if isinstance(x, ast.AST)]
             elif isinstance(value, ast.AST) and not (callee is not None and name == "func"):
                 slots.append((new.__dict__, name, value))
-        last = max([i for i, (_, _, x) in enumerate(slots) if self._calls(x)], default=-1)
+        last = max([i for i, (_, _, x) in enumerate(slots) if self.leaves(x)], default=-1)
         for i, (holder, key, x) in enumerate(slots[:last + 1]):
-            block, holder[key] = self._hoist(x, block) if i == last or self._calls(x) else self._kept(x, block)
+            block, holder[key] = self.hoist(x, block) if i == last or self.leaves(x) else self._kept(x, block)
         if callee is None:
             return block, new
-        after = _Block(target=self._fresh(VALUE))
+        after = Block(target=self.fresh(VALUE))
         block.end = ("call", callee, new, after)
-        return after, ast.copy_location(_name(str(after.target)), e)
+        return after, ast.copy_location(named(str(after.target)), e)
 
-    def _kept(self, x: Any, block: _Block) -> tuple[_Block, Any]:
+    def _kept(self, x: Any, block: Block) -> tuple[Block, Any]:
         """An operand as it is before a later one is evaluated."""
         if _simple(x):
             return block, x
@@ -268,38 +150,38 @@ class _Machine:
             return block, new
         if not isinstance(x, ast.expr) or isinstance(x, ast.Slice):
             raise NotALoop
-        target = self._fresh(VALUE)
-        block.statements.append(ast.copy_location(_set(target, x), x))
-        return block, ast.copy_location(_name(target), x)
+        target = self.fresh(VALUE)
+        block.statements.append(ast.copy_location(set_(target, x), x))
+        return block, ast.copy_location(named(target), x)
 
-    def _chosen(self, e: ast.IfExp | ast.BoolOp, block: _Block) -> tuple[_Block, Any]:
+    def _chosen(self, e: ast.IfExp | ast.BoolOp, block: Block) -> tuple[Block, Any]:
         """`a if c else b`, `a and b`, `a or b`, as a branch that sets a variable."""
-        target = self._fresh(VALUE)
+        target = self.fresh(VALUE)
 
         def into(value: ast.expr) -> list[ast.stmt]:
-            return [ast.copy_location(_set(target, value), value)]
+            return [ast.copy_location(set_(target, value), value)]
 
         if isinstance(e, ast.IfExp):
-            block, test = self._hoist(e.test, block)
-            after = self._branch(block, test, into(e.body), into(e.orelse))
+            block, test = self.hoist(e.test, block)
+            after = self.branch(block, test, into(e.body), into(e.orelse))
         else:
             first, *others = e.values
-            start = self._lower(into(first), block)
+            start = self.lower(into(first), block)
             assert start is not None
             rest = into(others[0] if len(others) == 1 else ast.copy_location(ast.BoolOp(e.op, others), others[0]))
             sides = (rest, []) if isinstance(e.op, ast.And) else ([], rest)
-            after = self._branch(start, _name(target), *sides)
+            after = self.branch(start, named(target), *sides)
         assert after is not None
-        return after, ast.copy_location(_name(target), e)
+        return after, ast.copy_location(named(target), e)
 
-    def _collected(self, e: ast.ListComp, block: _Block) -> tuple[_Block, Any]:
+    def _collected(self, e: ast.ListComp, block: Block) -> tuple[Block, Any]:
         """A comprehension as loops, its variables by names of their own. The list that is being filled is the end of
         one that all calls share: what a call inside puts there is taken away before it returns.
         """
         if any(isinstance(n, (ast.Lambda, ast.GeneratorExp, ast.NamedExpr)) for n in ast.walk(e)) or any(
                 g.is_async for g in e.generators):
             raise NotALoop
-        shared, start, target = self._fresh(ITEMS), self._fresh(START), self._fresh(VALUE)
+        shared, start, target = self.fresh(ITEMS), self.fresh(START), self.fresh(VALUE)
         self.shared.append(shared)
         steps: list[ast.stmt] = [ast.Expr(_method(shared, "append", e.elt))]
         for g in reversed(e.generators):
@@ -308,32 +190,21 @@ class _Machine:
             steps = [ast.For(g.target, g.iter, steps, [])]
         loop: Any = copy.deepcopy(steps[0])
         first, loop.iter = loop.iter, ast.Constant(None)  # which is evaluated outside
-        own = {n.id: self._fresh(n.id) for g in e.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+        own = {n.id: self.fresh(n.id) for g in e.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
         for n in (n for n in ast.walk(loop) if isinstance(n, ast.Name)):
             n.id = own.get(n.id, n.id)
         loop.iter = first
-        mine = ast.Slice(_name(start))
-        made = [_set(start, ast.Call(_name("len"), [_name(shared)], [])), loop,
-                _set(target, ast.Subscript(_name(shared), mine, ast.Load())),
-                ast.Delete([ast.Subscript(_name(shared), mine, ast.Del())])]
+        mine = ast.Slice(named(start))
+        made = [set_(start, ast.Call(named("len"), [named(shared)], [])), loop,
+                set_(target, ast.Subscript(named(shared), mine, ast.Load())),
+                ast.Delete([ast.Subscript(named(shared), mine, ast.Del())])]
         for part in (p for s in made for p in ast.walk(s) if isinstance(p, (ast.stmt, ast.expr))):
             ast.copy_location(part, part if hasattr(part, "lineno") else e)
-        after = self._lower(made, block)
+        after = self.lower(made, block)
         assert after is not None
-        return after, ast.copy_location(_name(target), e)
+        return after, ast.copy_location(named(target), e)
 
     # --- what is saved ---------------------------------------------------------------------------------------------
-
-    def _reached(self) -> list[_Block]:
-        """All blocks, each once; a call's callee comes by its entry."""
-        found: dict[_Block, None] = {}
-        waiting = list(reversed(self.entries))
-        while waiting:
-            block = waiting.pop()
-            if block not in found:
-                found[block] = None
-                waiting += block.next()
-        return list(found)
 
     def _live(self) -> None:
         """Which variables are read from each block on, and so what calls save; NotALoop where one may be unbound."""
@@ -368,56 +239,42 @@ class _Machine:
 
     def body(self) -> list[ast.stmt]:
         """The function's body: stacks, and a loop in which each iteration is a block."""
-        before = [n for b in self.blocks for n in b.next()]
-        self.apart = [b for b in self.blocks if b in self.entries or b.target or before.count(b) > 1]
-        lists = [_set(self._stack(b, v), ast.List([], ast.Load())) for b in self.apart for v in b.saved]
-        lists += [_set(name, ast.List([], ast.Load())) for name in self.shared]
-        steps: list[ast.stmt] = []
-        for k, b in reversed([*enumerate(self.apart)]):
-            test = ast.Compare(_name(BLOCK), [ast.Eq()], [ast.Constant(k)])
-            steps = self._code(b) if not steps else [ast.If(test, self._code(b), steps)]
-        made = [*lists, _set(RETURNS, ast.List([], ast.Load())), _set(BLOCK, 0), _set(RUNNING, True),
-                ast.While(_name(RUNNING), steps, []), ast.Return(_name(RESULT))]
-        for s in made:
-            for n in ast.walk(s):
-                if not hasattr(n, "lineno") and isinstance(n, (ast.stmt, ast.expr)):
-                    ast.copy_location(n, self.nodes[0])
-        return made
+        self.number([b for b in self.blocks if b in self.entries or b.target])
+        lists = [set_(self._stack(b, v), ast.List([], ast.Load())) for b in self.apart for v in b.saved]
+        lists += [set_(name, ast.List([], ast.Load())) for name in self.shared]
+        made = [*lists, set_(RETURNS, ast.List([], ast.Load())), set_(BLOCK, 0), set_(RUNNING, True),
+                ast.While(named(RUNNING), self.chain(), []), ast.Return(named(RESULT))]
+        return placed(made, self.nodes[0])
 
-    def _stack(self, block: _Block, name: str) -> str:
+    def _stack(self, block: Block, name: str) -> str:
         return f"{name} at {self.apart.index(block)}"
 
-    def _code(self, b: _Block) -> list[ast.stmt]:
-        came: list[ast.stmt] = [_set(b.target, _name(RESULT))] if b.target else []
-        came += [_set(v, _method(self._stack(b, v), "pop")) for v in b.saved]
-        return [*came, *b.statements, *self._end(b)]
+    def code(self, b: Block) -> list[ast.stmt]:
+        came: list[ast.stmt] = [set_(b.target, named(RESULT))] if b.target else []
+        came += [set_(v, _method(self._stack(b, v), "pop")) for v in b.saved]
+        return [*came, *super().code(b)]
 
-    def _go(self, b: _Block) -> list[ast.stmt]:
-        return [_set(BLOCK, self.apart.index(b))] if b in self.apart else self._code(b)
-
-    def _end(self, b: _Block) -> Iterator[ast.stmt]:
+    def end(self, b: Block) -> Iterator[ast.stmt]:
         kind, *parts = b.end
-        if kind == "go":
-            yield from self._go(parts[0])
-        elif kind == "if":
-            yield ast.copy_location(ast.If(parts[0], self._go(parts[1]), self._go(parts[2])), parts[0])
-        elif kind == "return":
-            yield _set(RESULT, parts[0])
-            left = ast.Compare(ast.Call(_name("len"), [_name(RETURNS)], []), [ast.Eq()], [ast.Constant(0)])
-            yield ast.If(left, [_set(RUNNING, False)], [_set(BLOCK, _method(RETURNS, "pop"))])
+        if kind == "return":
+            yield set_(RESULT, parts[0])
+            left = ast.Compare(ast.Call(named("len"), [named(RETURNS)], []), [ast.Eq()], [ast.Constant(0)])
+            yield ast.If(left, [set_(RUNNING, False)], [set_(BLOCK, _method(RETURNS, "pop"))])
+        elif kind != "call":
+            yield from super().end(b)
         else:
             callee, call, after = parts
-            deep = ast.Compare(ast.Call(_name("len"), [_name(RETURNS)], []), [ast.Gt()],
+            deep = ast.Compare(ast.Call(named("len"), [named(RETURNS)], []), [ast.Gt()],
                                [ast.Constant(sys.getrecursionlimit())])
-            raised = ast.Call(_name("RecursionError"), [ast.Constant("maximum recursion depth exceeded")], [])
+            raised = ast.Call(named("RecursionError"), [ast.Constant("maximum recursion depth exceeded")], [])
             yield ast.copy_location(ast.If(deep, [ast.Raise(raised, None)], []), call)
             given = {p: value for p, value in self._bound(callee, call).items() if p not in self.same}
             for v in after.saved:
-                yield ast.Expr(_method(self._stack(after, v), "append", _name(v)))
+                yield ast.Expr(_method(self._stack(after, v), "append", named(v)))
             yield ast.Expr(_method(RETURNS, "append", self.apart.index(after)))
-            places = ast.Tuple([_name(p, True) for p in given], ast.Store())
+            places = ast.Tuple([named(p, True) for p in given], ast.Store())
             yield ast.copy_location(ast.Assign([places], ast.Tuple(list(given.values()), ast.Load())), call)
-            yield _set(BLOCK, self.apart.index(self.entries[callee]))
+            yield set_(BLOCK, self.apart.index(self.entries[callee]))
 
     def _bound(self, callee: int, call: ast.Call) -> Mapping[str, ast.expr]:
         """Parameter -> argument of a call; defaults where they are constants."""
@@ -436,12 +293,3 @@ class _Machine:
         if set(bound) != set(plain):
             raise NotALoop
         return {name: bound[p] for name, p in zip(names, plain, strict=True)}
-
-
-def _outside_loops(s: ast.stmt) -> Iterator[ast.AST]:
-    """The nodes of a statement that are in none of its loops."""
-    yield s
-    if not isinstance(s, (ast.For, ast.While)):
-        for child in ast.iter_child_nodes(s):
-            if isinstance(child, ast.stmt):
-                yield from _outside_loops(child)

@@ -12,8 +12,11 @@ from jitgrad.errors import NotStatic, ScriptError, SourceUnavailable, Unsupporte
 from jitgrad.ops.library.core import COMPOSITE, is_library
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents, list_methods
-from jitgrad.script.frontend.containers.generators import Consumer, Generator
-from jitgrad.script.frontend.source import recursion
+from jitgrad.script.frontend.containers.generators import WALK, Consumer, Generator, Steps
+from jitgrad.script.frontend.source.blocks import NotALoop
+from jitgrad.script.frontend.source.liveness import scope_of
+from jitgrad.script.frontend.source.recursion import as_loop
+from jitgrad.script.frontend.source.resumption import as_steps
 from jitgrad.script.frontend.source.source import Source, source_of
 from jitgrad.script.frontend.source.syntax import check_source
 from jitgrad.script.frontend.state import dispatch, effects
@@ -277,9 +280,10 @@ def _inline(context: Context, node: Any, source: Any, fn: Any, outer: Frame | No
             kwargs: dict[str, Any], defaults: tuple[Any, ...], kw_defaults: dict[str, Any]) -> Any:
     if len(context.calls) > DEPTH:
         raise _too_deep(context, source, fn, outer)
+    original = source
     for decision in context.decisions:
-        if isinstance(decision, Recursion) and decision.node is node:
-            source, node = decision.loop, decision.loop.node
+        if isinstance(decision, Instead) and decision.node is node:
+            source, node = decision.source, decision.source.node
     if source.scope is None:
         check_source(source, inlined=True)
     bound = effects.guarded(context, lambda: bind(context, node, _qualified(source, fn, outer), args, kwargs, defaults,
@@ -305,7 +309,10 @@ def _inline(context: Context, node: Any, source: Any, fn: Any, outer: Frame | No
             values.setdefault((frame.id, name), UNBOUND)
         return dispatch.after_call(context, result, consumer is not None) if context.tries else result
 
-    return Generator(context, run) if frame.scope.yields else run(context)
+    if frame.scope.yields:
+        return Generator(context, run, lambda: _asked(context, source))
+    found = run(context)
+    return call(context, Steps, found) if source is not original and scope_of(original).yields else found
 
 
 def _qualified(source: Source, fn: Any, outer: Frame | None) -> str:
@@ -316,11 +323,23 @@ def _qualified(source: Source, fn: Any, outer: Frame | None) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Recursion:
-    """The decision that a function which calls itself, perhaps by way of others, is a loop."""
+class Instead:
+    """The decision that a function is another: one which calls itself, perhaps by way of others, is a loop; a generator
+    function gives what is asked for item by item."""
 
     node: Any
-    loop: Source
+    source: Source
+
+
+def _asked(context: Context, source: Source) -> Exception:
+    """The evaluation in which a generator is asked item by item, or the refusal."""
+    try:
+        steps = Instead(source.node, as_steps(source, WALK))
+        return Restart(steps, f"the generator `{source.name}` is asked item by item")
+    except NotALoop:
+        return UnsupportedCall("a generator that is asked item by item, with a `yield` in a `try` or `with`, or a loop "
+                               "over what has no length", context.span(),
+                               hint="loop over it with `for`, once, or make a list of it: `list(...)`")
 
 
 def _too_deep(context: Context, source: Source, fn: Any, outer: Frame | None) -> Exception:
@@ -331,10 +350,10 @@ def _too_deep(context: Context, source: Source, fn: Any, outer: Frame | None) ->
     begins = max((k for k in range(last) if nodes[k] is nodes[last]), default=last)
     group = {s.node: s for s, _, _ in chain[begins:last]}
     where = {(None if f is None else id(f.__globals__), o) for _, f, o in chain[begins:last]}
-    with contextlib.suppress(recursion.NotALoop):
+    with contextlib.suppress(NotALoop):
         if len(group) == 1 or len(where) == 1:
-            found = Recursion(nodes[last], recursion.as_loop(list(group.values())))
-            return Restart(found, f"`{found.loop.name}` calls itself as often as the run says")
+            found = Instead(nodes[last], as_loop(list(group.values())))
+            return Restart(found, f"`{found.source.name}` calls itself as often as the run says")
     place = context.span()
     return UnsupportedCall(f"the calls are more than {DEPTH} deep", place and replace(place, caller=None),
                            hint="a function may call itself in statements, branches, loops and lists; where it does so "
