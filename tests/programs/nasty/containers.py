@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import itertools
+from collections import Counter
 
 import jitgrad as torch
 from tests.programs.nasty.harness import nasty
@@ -347,3 +348,30 @@ def a_beam_of_sequences(x):
                 found.append(([*sequence, k], score + v))
         beams = sorted(found, key=lambda b: -b[1])[:2]
     return [sequence for sequence, _ in beams]
+
+
+COUNTED = (lambda: (3,), lambda: (7,), lambda: (0,))
+
+
+@nasty(*COUNTED)
+def counters_added(n: int):
+    """What is not positive is dropped, but in `subtract`; what only one counts is 0 in the other."""
+    a, b = Counter(k * k % 3 for k in range(n)), Counter([1, 1, 2])
+    c = a.copy()
+    c.subtract(b)
+    c.subtract({2: n})
+    return a + b, a - b, a | b, a & b, c, +c, -c, c.total(), list(b.elements()), a == b, a <= a + b, a < a, b >= a
+
+
+@nasty(*COUNTED)
+def counters_changed_in_place(n: int):
+    """By operators, which keep the object; in a loop."""
+    a, total = Counter("abca"), Counter()
+    b = a
+    a += Counter(a=n, b=-5)
+    a -= Counter("a")
+    a |= Counter(z=2)
+    a &= Counter(a=9, z=1, q=3)
+    for i in range(n):
+        total += Counter([i % 2, i % 3])
+    return a, a is b, total, total.most_common(1), total == Counter({0: 0}), a == {"a": 1}

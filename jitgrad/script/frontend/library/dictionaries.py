@@ -92,20 +92,114 @@ class Counter(_Held):
         self.held.pop(key, None)
 
     def update(self, given: Any = (), **named: int) -> None:
+        self._count(given, 1)
+        self._count(named, 1)
+
+    def subtract(self, given: Any = (), **named: int) -> None:
+        self._count(given, -1)
+        self._count(named, -1)
+
+    def _count(self, given: Any, sign: int) -> None:
         if hasattr(given, "keys"):
             for key, n in given.items():
-                self.held[key] = n + self.held.get(key, 0)
+                self.held[key] = self.held.get(key, 0) + n * sign
         else:
             for key in given:
-                self.held[key] = self.held.get(key, 0) + 1
-        for key, n in named.items():
-            self.held[key] = n + self.held.get(key, 0)
+                self.held[key] = self.held.get(key, 0) + sign
 
     def total(self) -> Any:
         return sum(self.held.values())
 
     def most_common(self, n: Any = None) -> Any:
         return sorted(self.held.items(), key=lambda pair: pair[1], reverse=True)[:n]
+
+    def elements(self) -> Any:
+        return iter([key for key, n in self.held.items() for _ in range(n)])
+
+    def copy(self) -> Any:
+        return collections.Counter(self.held)
+
+    def __repr__(self) -> str:
+        return f"Counter({dict(self.most_common())!r})" if self.held else "Counter()"
+
+    def __eq__(self, other: Any) -> bool:
+        if isinstance(other, collections.Counter):
+            return _everywhere(self, other, lambda m, n: m == n)
+        return super().__eq__(other)
+
+    def __le__(self, other: Any) -> Any:
+        if not isinstance(other, collections.Counter):
+            return NotImplemented
+        return _everywhere(self, other, lambda m, n: m <= n)
+
+    def __lt__(self, other: Any) -> Any:
+        return self <= other and self != other if isinstance(other, collections.Counter) else NotImplemented
+
+    def __ge__(self, other: Any) -> Any:
+        return other <= self if isinstance(other, collections.Counter) else NotImplemented
+
+    def __gt__(self, other: Any) -> Any:
+        return other < self if isinstance(other, collections.Counter) else NotImplemented
+
+    def __add__(self, other: Any) -> Any:
+        return _positive(self, other, lambda m, n: m + n)
+
+    def __sub__(self, other: Any) -> Any:
+        return _positive(self, other, lambda m, n: m - n)
+
+    def __or__(self, other: Any) -> Any:
+        return _positive(self, other, max)
+
+    def __and__(self, other: Any) -> Any:
+        return _positive(self, other, min)
+
+    def __pos__(self) -> Any:
+        return self + collections.Counter()
+
+    def __neg__(self) -> Any:
+        return _positive(collections.Counter(), self, lambda m, n: m - n)
+
+    def __iadd__(self, other: Any) -> Any:
+        self.update(other)
+        return self._kept()
+
+    def __isub__(self, other: Any) -> Any:
+        self.subtract(other)
+        return self._kept()
+
+    def __ior__(self, other: Any) -> Any:
+        for key, n in other.items():
+            self.held[key] = max(n, self[key])
+        return self._kept()
+
+    def __iand__(self, other: Any) -> Any:
+        for key in list(self.held):
+            self.held[key] = min(self[key], other[key])
+        return self._kept()
+
+    def _kept(self) -> Any:
+        """Without what is not counted any more."""
+        for key, n in list(self.held.items()):
+            if not n > 0:
+                del self.held[key]
+        return self
+
+
+def _everywhere(a: Any, b: Any, test: Any) -> bool:
+    """Whether a test of two counts holds for all that either counts."""
+    return all(test(a[key], b[key]) for key in [*a, *b])
+
+
+def _positive(a: Any, b: Any, function: Any) -> Any:
+    """A counter of what a function of two counts makes, where that is positive."""
+    if not isinstance(b, collections.Counter):
+        return NotImplemented
+    found: Any = collections.Counter()
+    for key in [*a, *[key for key in b if key not in a]]:
+        n = function(a[key], b[key])
+        if n > 0:
+            found[key] = n
+    return found
 
 
 class OrderedDict(_Held):
