@@ -141,7 +141,8 @@ def is_itself(container: Any) -> bool:
     """Whether a container of a class of its own is taken as the object that it is, not by its items."""
     kind = type(container)
     if isinstance(container, dict):
-        return hasattr(kind, "__missing__")
+        missing = getattr(kind, "__missing__", None)
+        return missing is not None and not hasattr(missing, "__code__")
     return not isinstance(container, tuple) and kind not in SEQUENCES
 
 

@@ -375,3 +375,59 @@ def counters_changed_in_place(n: int):
     for i in range(n):
         total += Counter([i % 2, i % 3])
     return a, a is b, total, total.most_common(1), total == Counter({0: 0}), a == {"a": 1}
+
+
+class Config(dict):
+    """Items that are attributes, too."""
+
+    def __getattr__(self, name):
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def scaled(self, x):
+        return x * self.rate
+
+    def __repr__(self):
+        return f"Config of {len(self)}"
+
+
+class Lengths(dict):
+    def __missing__(self, key):
+        return len(key)
+
+
+CONFIG, LENGTHS = Config(rate=0.5, name="a"), Lengths(ab=7)
+WORDS, ORDER = Counter("hello"), collections.OrderedDict(a=1, b=2)
+
+
+@nasty(lambda: (v(1, 2), Config(rate=2.0)), lambda: (v(3), Config(rate=3.0)))
+def dicts_of_own_classes(x, config):
+    """Given: what their class says is what they say."""
+    print(CONFIG, type(config).__name__, isinstance(CONFIG, Config), LENGTHS["abc"], LENGTHS["ab"])
+    config["seen"] = 1
+    config["rate"] += 1
+    return CONFIG.scaled(x) * config.rate, config, config == {"rate": 2.0}, config.get("b", 4), {**config}
+
+
+@nasty(lambda: (3, Counter("abca")), lambda: (4, Counter("b")))
+def counters_that_were_given(n: int, counter):
+    """What is not counted is 0, and their operators are theirs."""
+    counter["a"] += n
+    return WORDS["z"], WORDS.total(), WORDS + WORDS, counter["z"], counter, Counter(WORDS)["l"], type(ORDER) is dict
+
+
+@nasty(lambda: ({"a": 1}, 3), lambda: ({"b": 1, "c": 2}, 5))
+def dicts_updated_by_an_operator(given, n: int):
+    """`|=` keeps the dict, under all its names, the caller's too."""
+    made, counts, grown = {"a": n}, collections.defaultdict(int), {}
+    same, kept = made, grown
+    made |= {"b": n + 1}
+    if n > 3:
+        made |= [("c", n)]
+    given |= made
+    counts |= {"a": n}
+    for i in range(n):
+        grown |= {i: i * n}
+    return made, same, given, counts, grown, grown is kept

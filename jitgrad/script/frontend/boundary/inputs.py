@@ -26,8 +26,8 @@ from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values.protocol import kind_of
-from jitgrad.script.frontend.values.values import (UNBOUND, Borrowed, Number, Storage, SymDict, SymList, SymTuple, Tail,
-                                                   TensorMap)
+from jitgrad.script.frontend.values.values import (UNBOUND, Borrowed, Number, OwnDict, Storage, SymDict, SymList,
+                                                   SymTuple, Tail, TensorMap)
 from jitgrad.script.graph.ir import Value
 
 _PLAIN = (bool, int, str, bytes, type(None), complex, range, slice, type(Ellipsis), device)
@@ -189,6 +189,8 @@ class Inputs(Entries):
             if is_tensor_map(value):
                 self.guard(source, "type", kind)
                 return self._containers.setdefault(id(value), TensorMap(value, source))
+            if kind is not dict:
+                self.guard(source, "type", kind)
             self.guard(source, "keys", tuple(value))
             return self._dict(value, source, lambda v, s, k: self.read(v, s, ("item", id(value), k)))
         elif isinstance(value, types.MethodType):
@@ -249,7 +251,8 @@ class Inputs(Entries):
     def _dict(self, value: Any, source: sig.Source, item: Callable[[Any, sig.Source, Any], Any]) -> Any:
         found = self._containers.get(id(value))
         if found is None:
-            found = self._containers[id(value)] = SymDict(source)
+            kind = type(value)
+            found = self._containers[id(value)] = SymDict(source) if kind is dict else OwnDict(source, kind)
             self.objects[id(value)] = (value, source)
             self._initial[found] = {k: item(v, sig.Item(source, k), k) for k, v in value.items()}
         elif found.source != source:

@@ -269,6 +269,12 @@ class DictKind(SizedKind):
             return contents.new_dict(context, {**contents.dict_of(context, a), **contents.dict_of(context, b)})
         return NotImplemented
 
+    def in_place(self, context: Context, op: str, obj: Any, value: Any) -> Any:
+        if op != "or":
+            return super().in_place(context, op, obj, value)
+        call(context, self.get_attribute(context, obj, "update"), value)
+        return obj
+
     def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
         if not (isinstance(a, SymDict) and isinstance(b, SymDict)) or op not in ("eq", "ne"):
             return NotImplemented

@@ -57,6 +57,13 @@ class _Held:
     def clear(self) -> None:
         self.held.clear()
 
+    def __ior__(self, other: Any) -> Any:
+        self.update(other)
+        return self
+
+    def update(self, *given: Any, **named: Any) -> None:
+        self.held.update(*given, **named)
+
 
 class DefaultDict(_Held):
     stands_for, parts = collections.defaultdict, ("default_factory", "held")
@@ -73,9 +80,6 @@ class DefaultDict(_Held):
 
     def __repr__(self) -> str:
         return f"defaultdict({self.default_factory!r}, {self.held!r})"
-
-    def update(self, *given: Any, **named: Any) -> None:
-        self.held.update(*given, **named)
 
 
 class Counter(_Held):
@@ -218,9 +222,6 @@ class OrderedDict(_Held):
         if isinstance(other, collections.OrderedDict):
             return list(self.held.items()) == list(other.items())
         return hasattr(other, "keys") and bool(self.held == dict(other))
-
-    def update(self, *given: Any, **named: Any) -> None:
-        self.held.update(*given, **named)
 
     def copy(self) -> Any:
         return collections.OrderedDict(self.held)

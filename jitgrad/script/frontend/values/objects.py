@@ -25,7 +25,8 @@ from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.plain import python_binary, static
 from jitgrad.script.frontend.values.protocol import (Kind, call, class_of, is_dynamic, kind_of, register, set_attribute,
                                                      truth)
-from jitgrad.script.frontend.values.values import UNBOUND, Borrowed, Instance, Iterable, Method, Number, Super, sequence
+from jitgrad.script.frontend.values.values import (UNBOUND, Borrowed, Instance, Iterable, Method, Number, Super,
+                                                   SymDict, sequence)
 
 MISSING = object()
 #: (a module, a name) -> what stands for that in a script
@@ -432,6 +433,8 @@ class SuperKind(Kind):
                     return Method(name, lambda cx, args, kwargs: set_attribute(cx, instance, "args", args))
                 if isinstance(instance, Instance):
                     return Method(name, lambda cx, args, kwargs: None)  # `object.__init__` and kin
+                if isinstance(instance, SymDict):
+                    raise UnsupportedCall(f"`super().{name}` of a dict that was given", context.span())
                 found = getattr(super(obj.owner, instance), name)
                 known = context.inputs.class_of(instance.real if isinstance(instance, Borrowed) else instance)
                 source = context.inputs.source(known)

@@ -203,6 +203,16 @@ class SymDict(Container):
     __slots__ = ()
 
 
+class OwnDict(SymDict):
+    """A dict of another class that was given."""
+
+    __slots__ = ("cls",)
+
+    def __init__(self, source: Any, cls: type):
+        super().__init__(source)
+        self.cls = cls
+
+
 class TensorMap:
     """A dict that the script did not make, keyed by tensors; its items are found one by one (`mappings.py`)."""
 
