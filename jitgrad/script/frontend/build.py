@@ -24,10 +24,11 @@ from jitgrad.script.frontend.boundary.results import Results
 from jitgrad.script.frontend.containers import deques, mappings, ordered_lists, sequences, texts
 from jitgrad.script.frontend.evaluate import attempts, expressions, merge, raised, statements
 from jitgrad.script.frontend.gradients import carried_leaves, carried_losses, record, requires_grad, tape
-from jitgrad.script.frontend.library import (addresses, builtins, complexes, copying, dictionaries, iterators,
-                                             jitgrad_functions, numpylib, own_dicts, sets, stdlib)
+from jitgrad.script.frontend.library import (addresses, builtins, copying, iterators, jitgrad_functions, numpylib,
+                                             own_dicts, sets, stdlib)
 from jitgrad.script.frontend.library.backend import SymbolicBackend
-from jitgrad.script.frontend.library.outside import callbacks
+from jitgrad.script.frontend.library.outside import callbacks, environment
+from jitgrad.script.frontend.library.written import complexes, dictionaries, stacks
 from jitgrad.script.frontend.source.annotations import check as check_annotations
 from jitgrad.script.frontend.source.source import source_of
 from jitgrad.script.frontend.state import dispatch, effects, pooling, unrolling, versions
@@ -43,8 +44,8 @@ from jitgrad.script.graph.ir import Block, Graph, Value
 
 #: loaded for the kinds and handlers that they register
 REGISTERED = (deques, mappings, ordered_lists, sequences, texts, addresses, builtins, complexes, copying, dictionaries,
-              iterators, jitgrad_functions, numpylib, own_dicts, sets, stdlib, complex_kind, kind, functions,
-              instances, numeric, raised, tensors, unions)
+              environment, iterators, jitgrad_functions, numpylib, own_dicts, sets, stacks, stdlib, complex_kind, kind,
+              functions, instances, numeric, raised, tensors, unions)
 
 _FUNCTIONALS = "jitgrad.script.frontend.library.functionals"
 _OUTSIDE = "jitgrad.script.frontend.library.outside"

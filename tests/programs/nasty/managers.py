@@ -237,3 +237,56 @@ def nothing_suppressed(x, n: int):
     with contextlib.suppress():
         x = x * 2
     return x
+
+
+class Named:
+    """Says when it is entered and left, and with what."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __enter__(self):
+        print("in", self.name)
+        return self.name
+
+    def __exit__(self, kind, error, trace):
+        print("out", self.name, kind)
+
+
+def fails():
+    raise ValueError("left badly")
+
+
+@nasty(lambda: (leaf(1.0), 2), lambda: (leaf(2.0), 3))
+def stacks_of_managers(x, n: int):
+    """`ExitStack`: some entered under a condition, callbacks of a loop, what is kept for later."""
+    with contextlib.ExitStack() as stack:
+        a = stack.enter_context(Named(4))
+        if n > 2:
+            stack.enter_context(Named(n))
+        x = x * a
+    with contextlib.ExitStack() as stack:
+        for k in range(n):
+            stack.callback(print, "k", k)
+    with contextlib.ExitStack() as stack:
+        stack.callback(print, "kept", sep="-")
+        kept = stack.pop_all()
+    print("later")
+    kept.close()
+    kept.close()
+    return x
+
+
+@nasty(lambda: (leaf(1.0), 2), lambda: (leaf(2.0), 3))
+def a_stack_that_fails_while_it_is_left(x, n: int):
+    """Those entered before are told, and may take it."""
+    for taker in (Named(1), Swallow(ValueError)):
+        try:
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(taker)
+                stack.callback(fails)
+                stack.enter_context(Named(2))
+            print("taken")
+        except ValueError as e:
+            print("got", e)
+    return x * n

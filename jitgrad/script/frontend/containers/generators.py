@@ -50,7 +50,7 @@ class Steps:
     """A generator that is asked item by item (resumption.py): `step` goes on to the next `yield` and says whether there
     is one, `last` gives what came there."""
 
-    stands_for, instead = types.GeneratorType, "loop over it with `for`, or call `next`"
+    stands_for, parts, instead = types.GeneratorType, None, "loop over it with `for`, or call `next`"
 
     def __init__(self, functions: Any):
         self.step, self.last = functions

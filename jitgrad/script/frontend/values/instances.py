@@ -214,6 +214,8 @@ class InstanceKind(ObjectKind):
         pools.write(context, obj, {k: v for k, v in items.items() if k != name})
 
     def result(self, results: Leaving, obj: Instance) -> sig.Result:
+        if getattr(obj.cls, "parts", ()) is None:  # what it stands for is not made of parts
+            raise results.refusal(obj)
         found = {k: v for k, v in items_of(results.context, obj).items() if v is not UNBOUND}
         return sig.object_of(obj.cls, {k: results.tree(v) for k, v in found.items()}, results.identity(obj))
 

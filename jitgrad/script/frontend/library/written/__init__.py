@@ -1,0 +1,1 @@
+"""Classes in Python that stand for some of Python's, of which scripts make objects."""
