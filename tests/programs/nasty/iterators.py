@@ -304,3 +304,26 @@ def ended_by_an_error(n: int):
     except ValueError as e:
         print(e, first)
     return first, total, next(g, "none")
+
+
+def doubled(x, n):
+    for k in range(n):
+        x.mul_(2)
+        print("doubled", k)
+        yield x
+
+
+def growing(n):
+    held = []
+    for k in range(n):
+        held.append(k)
+        yield held
+
+
+@nasty(lambda: (v(1, 2), 3), lambda: (v(1), 1), lambda: (v(1, 2), 0))
+def items_of_one_memory(x, n: int):
+    """An item is looked at before the next is asked for: it may be the same object, changed."""
+    a = [y.sum() for y in doubled(x.clone(), n)]
+    b = {k: y.sum() for k, y in enumerate(doubled(x.clone(), n)) if k % 2 == 0}
+    return a, b, sum(doubled(x.clone(), n)), [len(h) for h in growing(n)], sum(len(h) for h in growing(n)), [
+        i + j for i in range(n) for j in map(len, growing(i))], sum(growing(n), [])

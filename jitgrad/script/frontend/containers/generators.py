@@ -195,6 +195,13 @@ def _begun(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 WALK = Walk(_begin, _more, _item)
 
 
+def added(items: Any, total: Any) -> Any:
+    """`sum(items, total)`."""
+    for v in items:
+        total = total + v
+    return total
+
+
 def numbered(items: Any, k: Any) -> Any:
     """`enumerate(items, k)`."""
     for v in items:

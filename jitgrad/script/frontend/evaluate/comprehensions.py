@@ -8,11 +8,13 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.containers import contents, sequences
+from jitgrad.script.frontend.containers.generators import Generator, opened
 from jitgrad.script.frontend.evaluate import conditions, loops, merge, targets
+from jitgrad.script.frontend.source.liveness import names_read
 from jitgrad.script.frontend.state import dispatch, effects, unrolling
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values.protocol import call, iterate, set_item
-from jitgrad.script.frontend.values.values import Function, Iterable, Number
+from jitgrad.script.frontend.values.values import Function, Iterable, Number, sequence
 
 
 def list_comprehension(context: Context, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Any:
@@ -120,8 +122,9 @@ def _generate(context: Context, node: ast.expr, generators: list[ast.comprehensi
     frame = context.frame
     bound = frozenset(n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr))
     generator = generators[0]
-    source = dispatch.evaluate(context, generator.iter)
-    iterable = effects.guarded(context, lambda: iterate(context, source))
+    source = opened(context, dispatch.evaluate(context, generator.iter))
+    by_turns = isinstance(source, Generator)
+    iterable = sequence([]) if by_turns else effects.guarded(context, lambda: iterate(context, source))
     assert iterable is not None
     length = iterable.length
     trips = _trips(context, iterable)
@@ -134,8 +137,14 @@ def _generate(context: Context, node: ast.expr, generators: list[ast.comprehensi
     frame.inside += apart
 
     def item(k: Any) -> None:
-        targets.assign(context, generator.target, iterable.item(context, k))
+        take(iterable.item(context, k))
+
+    def take(value: Any) -> Any:
+        """At a `yield` of a generator that is gone over, or in an iteration."""
+        context.frame, context.node = frame, node
+        targets.assign(context, generator.target, value)
         tested(generator.ifs)
+        return False
 
     def tested(tests: list[ast.expr]) -> None:
         if not tests:
@@ -157,7 +166,14 @@ def _generate(context: Context, node: ast.expr, generators: list[ast.comprehensi
         merge.branch(context, value, taken, lambda: None)
 
     try:
-        if trips is not None:
+        if by_turns:
+            context.waiting.append((frame.id, frozenset(names_read(node))))
+            try:
+                source.run(context, take)
+            finally:
+                context.waiting.pop()
+            context.frame, context.node = frame, node
+        elif trips is not None:
             with unrolling.repeated(context, trips):
                 taken = iterable if iterable.unrolled else Iterable(trips, iterable.item, True)
                 k = 0

@@ -274,7 +274,9 @@ HANDLERS[min], HANDLERS[max] = _extreme(False), _extreme(True)
 @handles(sum)
 def _sum(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     result: Any = kwargs.get("start", args[1] if len(args) > 1 else 0)
-    items = call(context, list_methods.collected, args[0]) if isinstance(args[0], Generator) else args[0]
+    items = args[0]
+    if isinstance(items, Generator):  # an item may be another one's memory by the time that the next is there
+        return call(context, generators.added, items, result)
     whole = lists.of_run_time_length(context, items)
     if whole is not None:
         if not lists.holds_tensors(context, whole):
