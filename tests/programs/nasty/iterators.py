@@ -327,3 +327,14 @@ def items_of_one_memory(x, n: int):
     b = {k: y.sum() for k, y in enumerate(doubled(x.clone(), n)) if k % 2 == 0}
     return a, b, sum(doubled(x.clone(), n)), [len(h) for h in growing(n)], sum(len(h) for h in growing(n)), [
         i + j for i in range(n) for j in map(len, growing(i))], sum(growing(n), [])
+
+
+@nasty(lambda: (v(1, 2), 7), lambda: (v(1).requires_grad_(), 3), lambda: (v(1, 2), 0))
+def groups_of_neighbours(x, n: int):
+    """`groupby`: of what is known and what the run knows, by a key; groups that are passed are empty."""
+    total, passed = 0.0, [g for _, g in itertools.groupby("aab")]
+    for k, g in itertools.groupby([(1, x), (1, x * 2), (2, x * 3)], key=lambda pair: pair[0]):
+        for _, y in g:
+            total = total + y * k
+    sums = [sum(g) * k for k, g in itertools.groupby(range(n), key=lambda i: i // 3)]
+    return [(c, len(list(g))) for c, g in itertools.groupby("aabbba")], sums, total, [list(g) for g in passed]

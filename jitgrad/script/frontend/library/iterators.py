@@ -6,13 +6,16 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.script.frontend.containers import list_methods
+from jitgrad.script.frontend.containers.generators import Generator, opened
 from jitgrad.script.frontend.containers.iteration import Iterator
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, HANDLERS, Args
 from jitgrad.script.frontend.values import numbers, protocol
+from jitgrad.script.frontend.values.instances import instance
 from jitgrad.script.frontend.values.protocol import call, class_of, items_of, iterate, type_word
 from jitgrad.script.frontend.values.values import Iterable, sequence
+from jitgrad.script.graph.nodes import within
 
 #: more items than any loop takes
 ENDLESS = 2**62
@@ -119,6 +122,65 @@ def _longest(*parts: Any, fillvalue: Any = None) -> Any:
             for k in range(max([len(items) for items in lists], default=0))]
 
 
+class _Groups:
+    """Which group a `groupby` has come to: those before it have no items any more."""
+
+    def __init__(self) -> None:
+        self.at = -1
+
+
+class _Group:
+    def __init__(self, groups: Any, rows: Any):
+        self.groups, self.rows, self.number, self.given = groups, rows, groups.at, 0
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        if self.number != self.groups.at or self.given >= len(self.rows):
+            raise StopIteration
+        self.given += 1
+        return self.rows[self.given - 1]
+
+
+def _runs(items: Any, key: Any) -> Any:
+    """The items in lists: neighbours of one key; and the keys."""
+    keys: list[Any] = []
+    runs: list[list[Any]] = []
+    for v in items:
+        k = v if key is None else key(v)
+        if len(keys) == 0 or keys[-1] != k:
+            keys.append(k)
+            runs.append([v])
+        else:
+            runs[-1].append(v)
+    return keys, runs
+
+
+def _grouped(keys: Any, runs: Any) -> Any:
+    groups = _Groups()
+    for k in range(len(keys)):
+        groups.at = k
+        yield keys[k], _Group(groups, runs[k])
+    groups.at = -1
+
+
+def _groupby_of(iterable: Any, key: Any = None) -> tuple[Any, Any]:
+    return iterable, key
+
+
+def _groupby(context: Context, cls: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    items, key = guarded(context, lambda: _groupby_of(*args, **kwargs))
+    block = context.builder.block
+    begin = len(block.nodes)
+    items = opened(context, items)
+    keys, runs = (None, None) if isinstance(items, Generator) else call(context, _runs, items, key)
+    if keys is None or any(n.op in ("print", "commit", "callback") for n in within(block.nodes[begin:])):
+        raise UnsupportedCall("`groupby` of a generator, or by a key with effects", context.span(),
+                              hint="make a list of the items and of their keys before")
+    return call(context, _grouped, keys, runs)
+
+
 _SLICES = {"Indices": "Indices for islice() must be None or an integer: 0 <= x <= sys.maxsize.",
            "Stop argument": "Stop argument for islice() must be None or an integer: 0 <= x <= sys.maxsize.",
            "Step": "Step for islice() must be a positive integer or None."}
@@ -189,7 +251,8 @@ def _known(context: Context, cls: Any, args: Args, kwargs: dict[str, Any]) -> An
     return Iterator(context, sequence(guarded(context, lambda: list(cls(*given, **kwargs)))))
 
 
-CONSTRUCTORS.update({itertools.islice: _slice, itertools.count: _count, itertools.repeat: _repeat,
-                     itertools.cycle: _cycle, **dict.fromkeys(_PYTHON, _inlined)})
+CONSTRUCTORS.update(dict.fromkeys((_Groups, _Group), instance))
+CONSTRUCTORS.update({itertools.islice: _slice, itertools.groupby: _groupby, itertools.count: _count,
+                     itertools.repeat: _repeat, itertools.cycle: _cycle, **dict.fromkeys(_PYTHON, _inlined)})
 CONSTRUCTORS.update(dict.fromkeys(_UNKNOWN, _known))
 HANDLERS[itertools.chain.from_iterable] = lambda cx, args, kwargs: Iterator(cx, iterate(cx, call(cx, _chained, *args)))
