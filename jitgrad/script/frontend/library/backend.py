@@ -425,15 +425,8 @@ class SymbolicBackend:
         return not isinstance(tensor, Batched) and not self.on_device(tensor)
 
     def take_equal(self, pairs: Sequence[tuple[Any, Any]]) -> bool:
-        """Where they are at the first call; of sizes that the arguments do not decide, where that is known."""
-        sizes = self.context.sizes
-        known = [(numbers.bind_size(self.context, a), numbers.bind_size(self.context, b)) for a, b in pairs]
-        hints = [(sizes.hint(a), sizes.hint(b)) for a, b in known]
-        if any(m != n or (m is None and not sizes.equal(a, b)) for (a, b), (m, n) in zip(known, hints, strict=True)):
-            return False
-        equal = all(sizes.assume_equal(a, b) for a, b in known)
-        sizes.sharpen()
-        return equal
+        return self.context.sizes.take_equal([
+            (numbers.bind_size(self.context, a), numbers.bind_size(self.context, b)) for a, b in pairs])
 
     def take_zero(self, number: Any) -> bool:
         return self.context.inputs.is_zero(number) if isinstance(number, Number) else bool(number == 0)

@@ -2,6 +2,7 @@
 
 import functools
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.dims import Call, Dim, Size, Symbol, dim, evaluate, product, substitute, symbols
@@ -122,6 +123,17 @@ class Sizes:
         if all(s in self.hints for s in symbols(size)):
             return evaluate(size, self.hints)
         return None
+
+    def take_equal(self, pairs: Sequence[tuple[Size, Size]]) -> bool:
+        """Assume that sizes are equal, pair by pair, where all are at the first call; where the arguments do not decide
+        one, where that is known.
+        """
+        hints = [(self.hint(a), self.hint(b)) for a, b in pairs]
+        if any(m != n or (m is None and not self.equal(a, b)) for (a, b), (m, n) in zip(pairs, hints, strict=True)):
+            return False
+        equal = all(self.assume_equal(a, b) for a, b in pairs)
+        self.sharpen()
+        return equal
 
     def assume_equal(self, a: Size, b: Size) -> bool:
         """Unify two sizes over argument symbols that are equal at the first call; False where that cannot be."""
