@@ -338,3 +338,31 @@ def groups_of_neighbours(x, n: int):
             total = total + y * k
     sums = [sum(g) * k for k, g in itertools.groupby(range(n), key=lambda i: i // 3)]
     return [(c, len(list(g))) for c, g in itertools.groupby("aabbba")], sums, total, [list(g) for g in passed]
+
+
+@nasty(lambda: (v(1, 2), 3), lambda: (v(1), 1), lambda: (v(1, 2), 0))
+def two_generators_that_take_turns(x, n: int):
+    """Of those that are gone over together each gives an item when its turn comes: the other has changed something."""
+    held = [x]
+
+    def writes():
+        for k in range(n):
+            held.append(held[-1] * 2)
+            yield k
+
+    def reads():
+        while True:
+            yield held[-1].sum()
+
+    return [(k, y) for k, y in zip(writes(), reads())], len(held)
+
+
+@nasty(lambda: ({5: v(1, 2), 0: v(3)}, 2), lambda: ({1: v(1), 0: v(2, 3)}, 3), lambda: ({}, 2))
+def keys_in_a_function_that_calls_itself(named, n: int):
+    """A loop over a dict goes over its keys, also where a call of the same function is inside it."""
+    total = torch.zeros(())
+    for k in named:
+        total = total + named[k].sum() * (k + 1)
+        if n > 0:
+            total = total + keys_in_a_function_that_calls_itself(named, n - 1)
+    return total

@@ -21,7 +21,7 @@ from jitgrad.script.frontend.state.handlers import Args, handles
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.protocol import (Kind, call, class_of, get_attribute, iterate, register, truth,
                                                      type_word)
-from jitgrad.script.frontend.values.values import Iterable, Number
+from jitgrad.script.frontend.values.values import Iterable, Number, Union
 from jitgrad.script.graph.nodes import within
 
 #: takes an item; whether the consumer is done (False, True or a run-time bool)
@@ -116,7 +116,9 @@ def opened(context: Context, value: Any) -> Any:
 
 
 def iterator_of(context: Context, value: Any) -> Any:
-    """`iter(value)` of an object with `__iter__` in Python; other values as they are."""
+    """`iter(value)` of an object with `__iter__` in Python; other values as they are, one of several kinds too."""
+    if isinstance(value, Union):
+        return value
     cls: Any = class_of(value)
     ours = (cls.__module__.startswith("jitgrad") or hasattr(cls, "_modules")) and not gives_items(value)
     says = hasattr(getattr(cls, "__iter__", None), "__code__") and not ours
@@ -125,7 +127,7 @@ def iterator_of(context: Context, value: Any) -> Any:
 
 def gives_items(value: Any) -> bool:
     """Whether an object is an iterator by a `__next__` written in Python."""
-    return hasattr(getattr(class_of(value), "__next__", None), "__code__")
+    return not isinstance(value, Union) and hasattr(getattr(class_of(value), "__next__", None), "__code__")
 
 
 def steps_of(context: Context, iterator: Any) -> Any:
@@ -192,7 +194,18 @@ def _begun(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return items
 
 
-WALK = Walk(_begin, _more, _item)
+def _at_places(items: Any) -> Any:
+    """What a loop goes over, or a list of its items where these have no places: of a dict the keys."""
+
+
+@handles(_at_places)
+def _placed(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    (items,) = args
+    return call(context, list, items) if hasattr(class_of(items), "keys") or not hasattr(
+        class_of(items), "__getitem__") else items
+
+
+WALK = Walk(_at_places, _begin, _more, _item)
 
 
 def added(items: Any, total: Any) -> Any:

@@ -68,9 +68,10 @@ def _enumerate(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 def _zip(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     args = tuple([generators.iterator_of(context, a) for a in args])
     asked = any(map(generators.gives_items, args))
-    at = next((k for k, a in enumerate(args) if isinstance(a, Generator)), None)
-    if asked and at is not None:
-        raise args[at].asked()
+    plain = [k for k, a in enumerate(args) if isinstance(a, Generator)]
+    if plain and (asked or len(plain) > 1):  # each gives an item when its turn comes
+        raise args[plain[0]].asked()
+    at = next(iter(plain), None)
     if at is not None and not kwargs.get("strict"):
         before, after = [[_iterable(context, a) for a in part] for part in (args[:at], args[at + 1:])]
         return call(context, generators.beside, tuple(before), args[at], tuple(after))

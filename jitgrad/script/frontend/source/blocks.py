@@ -6,7 +6,7 @@ one for each block (`recursion.py`: calls of itself; `resumption.py`: `yield`).
 
 import ast
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from jitgrad.classes import dataclass, field
@@ -57,8 +57,8 @@ def placed(statements: list[ast.stmt], at: ast.AST) -> list[ast.stmt]:
 class Lowering:
     """The blocks of functions. A subclass says where control leaves, and what the ends of its blocks are."""
 
-    def __init__(self) -> None:
-        self.made = 0
+    def __init__(self, at_places: Callable[..., Any]):
+        self.made, self.at_places = 0, at_places  # gives of what a loop goes over what has items at places
         self.loops: list[tuple[Block, Block]] = []  # the head and what comes after it, of those around
         self.entries: list[Block] = []
         self.apart: list[Block] = []  # blocks with a number; the others follow what goes to them
@@ -179,6 +179,8 @@ class Lowering:
         if isinstance(over, ast.Call) and ast.unparse(over.func) == "range" and len(over.args) < 3:
             *first, over = over.args  # numbers are saved, a range would not be
             start, end, item = first[0] if first else start, named(items), named(k)
+        else:
+            over = ast.copy_location(ast.Call(ast.Constant(self.at_places), [over], []), s.iter)
         block.statements += [set_(k, start), set_(items, over)]
         step = ast.AugAssign(named(k, True), ast.Add(), ast.Constant(1))
         return self.loop(block, ast.Compare(named(k), [ast.Lt()], [end]), [ast.Assign([s.target], item), step], s)

@@ -10,7 +10,7 @@ Source: J. C. Reynolds, Definitional interpreters for higher-order programming l
 import ast
 import copy
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jitgrad.script.frontend.source.blocks import (BLOCK, ITEMS, PLACE, START, VALUE, Block, Lowering, NotALoop, named,
@@ -22,9 +22,12 @@ from jitgrad.script.frontend.source.source import Source
 RESULT, RETURNS, RUNNING = "the result", "the way back", "running"
 
 
-def as_loop(sources: Sequence[Source]) -> Source:
-    """The first of some functions that call one another, as a function with a loop. Raises NotALoop."""
-    machine = _Machine(sources)
+def as_loop(sources: Sequence[Source], at_places: Callable[..., Any]) -> Source:
+    """The first of some functions that call one another, as a function with a loop. Raises NotALoop.
+
+    `at_places` gives of what a `for` goes over what has items at places.
+    """
+    machine = _Machine(sources, at_places)
     node = copy.copy(sources[0].node)
     node.body = machine.body()
     return sources[0].nested(node)
@@ -63,8 +66,8 @@ class _Renamed(ast.NodeTransformer):
 class _Machine(Lowering):
     """The blocks of all functions."""
 
-    def __init__(self, sources: Sequence[Source]):
-        super().__init__()
+    def __init__(self, sources: Sequence[Source], at_places: Callable[..., Any]):
+        super().__init__(at_places)
         self.function, self.first = 0, sources[0]
         self.nodes: list[Any] = [s.node for s in sources]
         self.index = {n.name: k for k, n in enumerate(self.nodes)}

@@ -29,9 +29,11 @@ NEXT, ITEM = "the next block", f"{VALUE} that came"
 
 @dataclass(frozen=True)
 class Walk:
-    """Functions for a loop over what is no range: `begin(iterable)` gives what it goes over, of which `more(it, k)`
-    says whether there is an item k, and `item(it, k)` gives it."""
+    """Functions for loops: `at_places(iterable)` is that, or a list of its items; over what is no range
+    `begin(iterable)` gives what it goes over, of which `more(it, k)` says whether there is an item k, and `item(it, k)`
+    gives it."""
 
+    at_places: Callable[..., Any]
     begin: Callable[..., Any]
     more: Callable[..., Any]
     item: Callable[..., Any]
@@ -48,7 +50,7 @@ class _Steps(Lowering):
     """The blocks of a generator function."""
 
     def __init__(self, source: Source, walk: Walk):
-        super().__init__()
+        super().__init__(walk.at_places)
         node: Any = source.node
         self.node, self.walk = node, walk
         self.done = Block()

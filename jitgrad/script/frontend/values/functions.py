@@ -352,7 +352,7 @@ def _too_deep(context: Context, source: Source, fn: Any, outer: Frame | None) ->
     where = {(None if f is None else id(f.__globals__), o) for _, f, o in chain[begins:last]}
     with contextlib.suppress(NotALoop):
         if len(group) == 1 or len(where) == 1:
-            found = Instead(nodes[last], as_loop(list(group.values())))
+            found = Instead(nodes[last], as_loop(list(group.values()), WALK.at_places))
             return Restart(found, f"`{found.source.name}` calls itself as often as the run says")
     place = context.span()
     return UnsupportedCall(f"the calls are more than {DEPTH} deep", place and replace(place, caller=None),
