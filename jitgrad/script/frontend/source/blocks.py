@@ -46,6 +46,11 @@ def set_(target: str, value: Any) -> ast.Assign:
     return ast.Assign([named(target, True)], value if isinstance(value, ast.expr) else ast.Constant(value))
 
 
+def called(function: Any, *args: ast.expr) -> ast.Call:
+    """A call of a function that is no name's."""
+    return ast.Call(ast.Constant(function), list(args), [])
+
+
 def placed(statements: list[ast.stmt], at: ast.AST) -> list[ast.stmt]:
     """Statements, those parts of them that have no place at that of a node."""
     for n in (n for s in statements for n in ast.walk(s)):
@@ -180,7 +185,7 @@ class Lowering:
             *first, over = over.args  # numbers are saved, a range would not be
             start, end, item = first[0] if first else start, named(items), named(k)
         else:
-            over = ast.copy_location(ast.Call(ast.Constant(self.at_places), [over], []), s.iter)
+            over = ast.copy_location(called(self.at_places, over), s.iter)
         block.statements += [set_(k, start), set_(items, over)]
         step = ast.AugAssign(named(k, True), ast.Add(), ast.Constant(1))
         return self.loop(block, ast.Compare(named(k), [ast.Lt()], [end]), [ast.Assign([s.target], item), step], s)

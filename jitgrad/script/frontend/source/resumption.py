@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from jitgrad.classes import dataclass
-from jitgrad.script.frontend.source.blocks import (BLOCK, ITEMS, PLACE, START, VALUE, Block, Lowering, named, placed,
-                                                   set_)
+from jitgrad.script.frontend.source.blocks import (BLOCK, ITEMS, PLACE, START, VALUE, Block, Lowering, called,
+                                                   named, placed, set_)
 from jitgrad.script.frontend.source.liveness import names_bound, parameters_of
 from jitgrad.script.frontend.source.source import Source, own_nodes
 
@@ -104,8 +104,8 @@ class _Steps(Lowering):
             block.statements.append(set_(start, first))
             return more, ast.Tuple([ast.BinOp(named(start), ast.Add(), named(k)), item], ast.Load())
         items_ = self.fresh(ITEMS)
-        block.statements.append(ast.copy_location(set_(items_, _call(self.walk.begin, e)), e))
-        return _call(self.walk.more, named(items_), named(k)), _call(self.walk.item, named(items_), named(k))
+        block.statements.append(ast.copy_location(set_(items_, called(self.walk.begin, e)), e))
+        return called(self.walk.more, named(items_), named(k)), called(self.walk.item, named(items_), named(k))
 
     def end(self, b: Block) -> Iterator[ast.stmt]:
         if b is self.done:
@@ -145,7 +145,3 @@ def _function(name: str) -> Any:
 
 def _calls(e: ast.expr, function: str) -> bool:
     return isinstance(e, ast.Call) and ast.unparse(e.func) == function
-
-
-def _call(function: Any, *args: ast.expr) -> ast.expr:
-    return ast.Call(ast.Constant(function), list(args), [])
