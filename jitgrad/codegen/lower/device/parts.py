@@ -1,6 +1,6 @@
-"""What a device computes is written where it belongs, not copied there: parts of a `cat`, what results are views of.
+"""What is computed is written where it belongs, not copied there: parts of a `cat`, what results are views of.
 
-    aim_parts(units, ordered)       # before the units of a block are emitted
+    aim_parts(units, ordered)       # before the units of a block are emitted, on the CPU too
     also_written(units)             # value -> the writes into memory that a loop keeps, which its kernel may do, too
 
     %k, %l = attention(...);  %y = permute(%k){axes=(0, 2, 1, 3)};  return %y      %k is made with the strides of y
