@@ -27,6 +27,11 @@ from jitgrad.ops.specs import Shape, reduced_shape
 Number = bool | int | float
 
 
+def _is_literal(x: Any) -> bool:
+    """Whether an operand is a number of Python's: NumPy's are arrays without axes."""
+    return isinstance(x, (int, float)) and not isinstance(x, np.generic)
+
+
 class Namespace:
     """Ops as functions on handles. `F.<op>(*operands, **attrs)` for every row of the table."""
 
@@ -66,13 +71,13 @@ class Namespace:
     def lift_literals(self, op: OpDef, xs: tuple[Any, ...]) -> tuple[Any, ...]:
         """Python numbers among the operands as constants of the other operands' dtype."""
         for x in xs:
-            if isinstance(x, (int, float)):
+            if _is_literal(x):
                 break
         else:
             return xs
         typed = xs[1:] if op.name == "where" else xs
-        d = next(x.dtype for x in typed if not isinstance(x, (int, float)))
-        return tuple(self.lift(x, d) if isinstance(x, (int, float)) else x for x in xs)
+        d = next(x.dtype for x in typed if not _is_literal(x))
+        return tuple(self.lift(x, d) if _is_literal(x) else x for x in xs)
 
     # --- helpers of rules ------------------------------------------------------------------------------------------
 

@@ -100,8 +100,9 @@ class Printer(ProgramPrinter):
         read, written = self.traffic(step)
         self.add(place, taken)
         self.add(place + 1, self.const(1))
-        loops = step.loops if isinstance(step, AttentionStep) else step.sizes
-        flops = [product((2, *loops))] if isinstance(step, PRODUCTS) else []  # nothing is counted for kernels
+        flops = []  # nothing is counted for kernels
+        if isinstance(step, PRODUCTS):
+            flops = [product((2, *(step.loops if isinstance(step, AttentionStep) else step.sizes)))]
         for word, sizes in ((place + 2, read), (place + 3, written), (place + 4, flops)):
             for size in sizes:
                 self.add(word, self.size(size))

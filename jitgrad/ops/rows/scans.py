@@ -79,7 +79,8 @@ _products = _scan("cumprod")
 def _cumprod(xp: Any, x: Any, axis: int) -> Any:
     """From one on: of complex numbers the first product too may have a NaN for an infinity."""
     if x.dtype.kind == "c" and x.shape[axis]:
-        x = xp.concatenate([xp.take(x, [0], axis) * x.dtype.type(1), xp.delete(x, 0, axis)], axis=axis)
+        first, others = ((slice(None),) * axis + (part,) for part in (slice(0, 1), slice(1, None)))
+        x = xp.concatenate([x[first] * x.dtype.type(1), x[others]], axis=axis)
     return _products(xp, x, axis)
 
 

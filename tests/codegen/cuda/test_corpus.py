@@ -91,9 +91,10 @@ def test_kernels_of_programs_compile_without_spills(part: int, arch: str) -> Non
     used = machinecode.compiled("\n".join([text.prelude(), *renamed]), arch)
     stacks = {symbol: facts.stack for symbol, facts in used.items() if facts.stack}
     texts = list(found)
+    usual = {symbol: kernel for symbol in used if not ANGLES.search(kernel := texts[int(symbol[1:].partition("_")[0])])}
     for symbol, stack in stacks.items():
         kernel = texts[int(symbol[1:].partition("_")[0])]
-        most = machinecode.BARRIER + (ARRAY if ANGLES.search(kernel) else 0)
+        most = machinecode.BARRIER + (ARRAY if symbol not in usual else 0)
         assert stack <= most, f"{stack} bytes of stack in a kernel of {found[kernel]}, {arch}:\n{kernel}"
-    assert len(stacks) * 10 <= len(used)
+    assert sum(symbol in usual for symbol in stacks) * 10 <= len(usual)  # a program of angles has one in most kernels
     assert max(facts.registers for facts in used.values()) <= 255

@@ -366,3 +366,15 @@ def keys_in_a_function_that_calls_itself(named, n: int):
         if n > 0:
             total = total + keys_in_a_function_that_calls_itself(named, n - 1)
     return total
+
+
+@nasty(lambda: (v(1, 2), 2), lambda: (v(1), 5), lambda: (v(), 0))
+def generator_expressions_item_by_item(x, n: int):
+    """A range has a `step` of its own, which is none of a generator's."""
+    it, total = (k * 2 for k in range(n)), 0
+    while (k := next(it, None)) is not None:
+        total += k
+        if total > 8:
+            break
+    known = (k for k in range(3))
+    return x * total, next(it, -1), next(known), [next(known, 7) for _ in range(3)]
