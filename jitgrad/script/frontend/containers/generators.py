@@ -168,12 +168,12 @@ def _begin(items: Any) -> Any:
 
 def _more(items: Any, k: Any) -> Any:
     """Whether that has an item k."""
-    return items.step() if isinstance(items, (Steps, Asked)) else k < len(items)
+    return items.step() if hasattr(items, "last") else k < len(items)
 
 
 def _item(items: Any, k: Any) -> Any:
     """Its item k, which is the next one."""
-    return items.last() if isinstance(items, (Steps, Asked)) else items[k]
+    return items.last() if hasattr(items, "last") else items[k]
 
 
 @handles(_begin)
