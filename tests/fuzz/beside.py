@@ -88,9 +88,7 @@ class _Run:
         The others are for a backward, which reads of them only what a run has reached; what it has not is anything.
         """
         memory = [v for v in self.memory if isinstance(v, np.ndarray)]
-        # views ahead of a check cost native code nothing; the interpreter looks there, and NumPy complains in its words
-        error = f"{type(self.error).__name__}: {self.error}".replace(" for axis ", " for dimension ")
-        return {"exception": error, "printed": unsigned(self.printed),
+        return {"exception": f"{type(self.error).__name__}: {self.error}", "printed": unsigned(self.printed),
                 "commits": sorted(self.committed.items()), "memory": memory,
                 **{f"output {i}": v for i, v in enumerate(self.outputs[:results])}}
 
