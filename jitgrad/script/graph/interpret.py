@@ -248,6 +248,16 @@ class _Run:
         assert isinstance(type_, TensorType)
         return (np.full([self.size(s) for s in type_.dims], np.asarray(inputs[0]).astype(type_.dtype.np)),)
 
+    def select(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        """Views cost native code nothing, so one may stand ahead of the check that its place exists: of none it shows
+        NaNs (zeros), which nobody reads.
+        """
+        attrs = self.attrs(node.attrs)
+        if -(size := inputs[0].shape[attrs["axis"]]) <= attrs["index"] < size:
+            return self.table_op("select", inputs, attrs)
+        rest = np.delete(inputs[0].shape, attrs["axis"])
+        return (np.full(rest, np.nan if inputs[0].dtype.kind in "fc" else 0).astype(inputs[0].dtype),)
+
     def opt_get(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         if inputs[0] is None:
             raise InterpretError(f"`opt.get` of `{node.inputs[0]!r}`, which is absent")
@@ -314,7 +324,8 @@ class _Run:
 
 _SPECIAL: dict[str, Callable[[_Run, Node, list[Any]], Sequence[Any]]] = {
     "dim.value": lambda run, node, inputs: (run.size(node.attrs["dim"]),),
-    "dim.bind": _Run.dim_bind, "fill": _Run.fill, "opt.get": _Run.opt_get, "seq.get": _Run.seq_get,
+    "dim.bind": _Run.dim_bind, "fill": _Run.fill, "select": _Run.select, "opt.get": _Run.opt_get,
+    "seq.get": _Run.seq_get,
     "item": lambda run, node, inputs: (inputs[0].item(),),
     "opt.some": lambda run, node, inputs: (Some(inputs[0]),),
     "opt.none": lambda run, node, inputs: (None,),

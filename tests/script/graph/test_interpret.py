@@ -185,6 +185,18 @@ def test_check_without_a_text():
     assert error.value.args == ()
 
 
+def test_a_view_may_stand_ahead_of_the_check_of_its_place(capsys):
+    text = """graph f(%x: f32[N, 2], %c: bool) -> f32[2]:
+  %0: f32[2] = select(%x){axis=0, index=-1}
+  print(){template=('before',)}
+  check(%c){error=$IndexError, template='no place'}
+  return %0"""
+    with pytest.raises(IndexError, match="no place"):
+        run(text, np.zeros((0, 2), np.float32), False)
+    assert capsys.readouterr().out == "before"
+    assert run(text, np.ones((3, 2), np.float32), True)[0].tolist() == [1, 1]
+
+
 def test_prints_keep_their_order(capsys):
     text = """graph f(%n: int) -> ():
   scan(%n){n_carries=0}:
