@@ -62,7 +62,7 @@ def placed(statements: list[ast.stmt], at: ast.AST) -> list[ast.stmt]:
 class Lowering:
     """The blocks of functions. A subclass says where control leaves, and what the ends of its blocks are."""
 
-    def __init__(self, at_places: Callable[..., Any]):
+    def __init__(self, at_places: Callable[..., Any] | None):
         self.made, self.at_places = 0, at_places  # gives of what a loop goes over what has items at places
         self.loops: list[tuple[Block, Block]] = []  # the head and what comes after it, of those around
         self.entries: list[Block] = []
@@ -184,7 +184,7 @@ class Lowering:
         if isinstance(over, ast.Call) and ast.unparse(over.func) == "range" and len(over.args) < 3:
             *first, over = over.args  # numbers are saved, a range would not be
             start, end, item = first[0] if first else start, named(items), named(k)
-        else:
+        elif self.at_places is not None:
             over = ast.copy_location(called(self.at_places, over), s.iter)
         block.statements += [set_(k, start), set_(items, over)]
         step = ast.AugAssign(named(k, True), ast.Add(), ast.Constant(1))

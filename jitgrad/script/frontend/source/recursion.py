@@ -22,10 +22,10 @@ from jitgrad.script.frontend.source.source import Source
 RESULT, RETURNS, RUNNING = "the result", "the way back", "running"
 
 
-def as_loop(sources: Sequence[Source], at_places: Callable[..., Any]) -> Source:
+def as_loop(sources: Sequence[Source], at_places: Callable[..., Any] | None = None) -> Source:
     """The first of some functions that call one another, as a function with a loop. Raises NotALoop.
 
-    `at_places` gives of what a `for` goes over what has items at places.
+    `at_places` gives of what a `for` goes over what has items at places; without it all has.
     """
     machine = _Machine(sources, at_places)
     node = copy.copy(sources[0].node)
@@ -66,7 +66,7 @@ class _Renamed(ast.NodeTransformer):
 class _Machine(Lowering):
     """The blocks of all functions."""
 
-    def __init__(self, sources: Sequence[Source], at_places: Callable[..., Any]):
+    def __init__(self, sources: Sequence[Source], at_places: Callable[..., Any] | None):
         super().__init__(at_places)
         self.function, self.first = 0, sources[0]
         self.nodes: list[Any] = [s.node for s in sources]
