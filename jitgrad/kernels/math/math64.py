@@ -60,7 +60,7 @@ def clamp(x: V, low: float, high: float) -> V:
 def vanishing(x: V, low: float, high: float) -> tuple[V, V]:
     """Where x is below `low`, and x up to `high` with 0 there; NaN stays.
 
-    There the value is zero. Computed as an underflow it takes some processors thirty times as long as any other value.
+    There the value is zero. Computed as an underflow it would be an assist of the microcode on some processors.
     """
     gone = x < low
     x = gone.where(0.0, x)

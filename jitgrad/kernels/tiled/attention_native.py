@@ -12,7 +12,7 @@ from jitgrad.kernels.math import math32, math64
 from jitgrad.kernels.native import Native
 from jitgrad.kernels.products import ACCUMULATE, TILED, TRANS_A, TRANS_B
 from jitgrad.kernels.tiled.attention import ADDED, FLAGS, NAMES, NO_MASK, PREFIX, ROLES
-from jitgrad.kernels.tiled.tiles import Tiles
+from jitgrad.kernels.tiled.tiles import Tiles, parts
 from jitgrad.kernels.values import V, iota
 
 #: queries, and keys, that meet at a time: rows of tiles, and two panels of theirs
@@ -49,9 +49,9 @@ class Attention(Tiles):
         g = self._numbers(f, given[0])
         items = g["batches"] * g["heads"]
         each = g["queries"] * g["keys"] * g["width"]
-        parts = self._blocks(g) if role == "forward" else f.number(1)
-        length = (parts * CHUNK).op("udiv", each.intrinsic("smax", 1)).intrinsic("smax", 1)
-        f.do("jg_parallel", V(f, f"@{inner}", "ptr", 1), context, items * parts, length, items * each * 2)
+        shares = self._blocks(g) if role == "forward" else f.number(1)
+        length = (shares * CHUNK).op("udiv", each.intrinsic("smax", 1)).intrinsic("smax", 1)
+        f.do("jg_parallel", V(f, f"@{inner}", "ptr", 1), context, items * shares, length, items * each * 2)
         self._finish(f)
 
     def _numbers(self, f: Native, words: V) -> Numbers:
@@ -64,7 +64,7 @@ class Attention(Tiles):
 
     def _blocks(self, g: Numbers) -> V:
         """How many blocks the queries are."""
-        return (g["queries"] + (ROWS - 1)).op("udiv", ROWS)
+        return parts(g["queries"], ROWS)
 
     def _place(self, f: Native, g: Numbers, places: dict[str, V], name: str, item: V, row: V) -> V:
         """Where a row of an operand is, of a head's number among all."""
@@ -82,7 +82,7 @@ class Attention(Tiles):
     @contextmanager
     def _vectors(self, f: Native, count: V) -> Iterator[tuple[V, V]]:
         """A loop over the vectors of so many elements: where one begins, and which of its lanes are there."""
-        with f.each((count + (self.lanes - 1)).op("udiv", self.lanes)) as number:
+        with f.each(parts(count, self.lanes)) as number:
             at = number * self.lanes
             yield at, self._first(f, count - at)
 
@@ -153,7 +153,7 @@ class Attention(Tiles):
             factor.value = f.const(1.0, self.elem, 1)
         seen = g["causal"].ne(0).where((row + 1 - key).intrinsic("smin", count), count).cast("trunc", "i32")
         lanes, times = iota(f, "i32", self.lanes), factor.value.splat(self.lanes)
-        with f.each((count + (self.lanes - 1)).op("udiv", self.lanes)) as number:
+        with f.each(parts(count, self.lanes)) as number:
             at = number * self.lanes
             there = lanes < (seen - at.cast("trunc", "i32")).splat(self.lanes)
             yield at, there.where(self._read(f, line, at) * times, -math.inf)
@@ -164,8 +164,8 @@ class Attention(Tiles):
     def _each_block(self, f: Native, g: Numbers, first: V, limit: V) -> Iterator[tuple[V, V, V]]:
         """A loop over blocks of keys: the first of one, how many, and how many of the queries from `first` on see none.
         """
-        blocks = (limit + (KEYS - 1)).op("udiv", KEYS)
-        length = ((limit + (blocks - 1)).op("udiv", blocks.intrinsic("smax", 1)) + (self.lanes - 1)) & -self.lanes
+        blocks = parts(limit, KEYS)
+        length = parts(parts(limit, blocks.intrinsic("smax", 1)), self.lanes) * self.lanes
         with f.each(blocks) as number:
             key = number * length
             none = (key - first).intrinsic("smax", 0) & -self.rows
@@ -228,7 +228,7 @@ class Attention(Tiles):
         line, new = f.at(scores, r * KEYS, self.elem), f.load(most, r, self.elem)
         used = new.eq(-math.inf).where(0.0, new)
         sums = f.variable(self._constant(f, 0.0))
-        with f.each((count + (self.lanes - 1)).op("udiv", self.lanes)) as number:
+        with f.each(parts(count, self.lanes)) as number:
             weight = self._exp(self._read(f, line, number * self.lanes) - used.splat(self.lanes))
             self._write(f, weight, line, number * self.lanes)
             sums.value = sums.value + weight

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 
 from jitgrad.kernels.native import Native
 from jitgrad.kernels.products import ACCUMULATE, PACK, PACKED, TILED, TRANS_A, TRANS_B
-from jitgrad.kernels.tiled.tiles import ELEMENTS, Tiles
+from jitgrad.kernels.tiled.tiles import ELEMENTS, Tiles, parts
 from jitgrad.kernels.values import V
 
 #: rows of a panel: it stays in the second cache, the rows of a that go with it in the first
@@ -31,8 +31,6 @@ PANELS, MANY = 3, 64
 FEW = 16
 #: elements of k in a turn of the largest tile's loop: their places are parts of instructions
 UNROLLED = 4
-
-
 #: the functions that others call
 EXPORTS = tuple([f"{TILED}{name}" for name in ELEMENTS])
 
@@ -127,15 +125,15 @@ class Gemm(Tiles):
         trans_a, trans_b, more, packed = [(kind & (1 << bit)).ne(0) for bit in (TRANS_A, TRANS_B, ACCUMULATE, PACKED)]
         most, largest = self.vectors[0], self.rows[0]
         memory, turned = self._room(f, PANELS * DEPTH * most * self.lanes), self._room(f, largest * DEPTH)
-        blocks = _parts(k, DEPTH)
-        depth, vectors = _parts(k, blocks), _parts(n, self.lanes)
-        wide = _parts(vectors, _parts(vectors, most))
+        blocks = parts(k, DEPTH)
+        depth, vectors = parts(k, blocks), parts(n, self.lanes)
+        wide = parts(vectors, parts(vectors, most))
         together = (m < MANY).where(wide, wide * PANELS)
         in_place = (m <= FEW) & (n & (self.lanes - 1)).eq(0) & ~trans_b
-        with f.each(blocks) as block, f.each(_parts(vectors, together)) as group:
+        with f.each(blocks) as block, f.each(parts(vectors, together)) as group:
             begin, before = block * depth, group * together
             count, again = (k - begin).intrinsic("smin", depth), more | (block > 0)
-            panels = _parts((vectors - before).intrinsic("smin", together), wide)
+            panels = parts((vectors - before).intrinsic("smin", together), wide)
 
             @contextmanager
             def each_panel() -> Iterator[tuple[V, V, V, V, V]]:
@@ -187,11 +185,6 @@ class Gemm(Tiles):
         f.do(f"jg_transpose_{8 * self.size}", panel, b, count, columns, to, ldb)
         with f.each(to - columns) as j, f.each(count) as i:
             f.store(f.const(0.0, self.elem, 1), panel, i * to + columns + j)
-
-
-def _parts(whole: V, part: V | int) -> V:
-    """How many parts a whole has, the last one perhaps smaller."""
-    return (whole + part - 1).op("udiv", part)
 
 
 def text(vector_bytes: int, has_fma: bool, has_avx512: bool) -> str:

@@ -83,3 +83,8 @@ class Tiles:
                     finished()
                 yield size, first
                 done.value = first + size
+
+
+def parts(whole: V, part: V | int) -> V:
+    """How many parts a whole has, the last one perhaps smaller."""
+    return (whole + part - 1).op("udiv", part)
