@@ -188,7 +188,7 @@ def _begun(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
                               place and replace(place, caller=None), hint="make it outside and pass it")
     if gives_items(items):
         return steps_of(context, items)
-    if isinstance(items, Iterable) or hasattr(cls, "keys") or not hasattr(cls, "__getitem__"):
+    if isinstance(items, Iterable) or not _has_places(cls):
         raise UnsupportedCall(f"a loop over {type_word(items)} in a generator that is asked item by item",
                               place and replace(place, caller=None), hint="make a list of it, `list(...)`")
     return items
@@ -201,8 +201,12 @@ def _at_places(items: Any) -> Any:
 @handles(_at_places)
 def _placed(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     (items,) = args
-    return call(context, list, items) if hasattr(class_of(items), "keys") or not hasattr(
-        class_of(items), "__getitem__") else items
+    return items if _has_places(class_of(items)) else call(context, list, items)
+
+
+def _has_places(cls: type) -> bool:
+    """Whether objects of a class give their items by numbers, as dicts, sets and iterators do not."""
+    return hasattr(cls, "__getitem__") and not hasattr(cls, "keys")
 
 
 WALK = Walk(_at_places, _begin, _more, _item)

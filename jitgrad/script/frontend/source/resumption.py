@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from jitgrad.classes import dataclass
-from jitgrad.script.frontend.source.blocks import (BLOCK, ITEMS, PLACE, START, VALUE, Block, Lowering, called,
-                                                   named, placed, set_)
+from jitgrad.script.frontend.source.blocks import (BLOCK, ITEMS, PLACE, START, VALUE, Block, Lowering, called, named,
+                                                   placed, set_)
 from jitgrad.script.frontend.source.liveness import names_bound, parameters_of
 from jitgrad.script.frontend.source.source import Source, own_nodes
 
