@@ -201,7 +201,7 @@ def _at_places(items: Any) -> Any:
 @handles(_at_places)
 def _placed(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     (items,) = args
-    return items if _has_places(class_of(items)) else call(context, list, items)
+    return items if isinstance(items, Union) or _has_places(class_of(items)) else call(context, list, items)
 
 
 def _has_places(cls: type) -> bool:
