@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.dtypes import BAREBONES_CHARS, HALF_CHARS
+from jitgrad.eager.arrays.arrays import MANY
 from jitgrad.eager.arrays.errstate import SILENT, restore, silence
 from jitgrad.eager.autograd.grad_mode import mode
 from jitgrad.eager.autograd.node import Array, Storage, TapedArray
@@ -181,6 +182,41 @@ def _lerp(target: Array, end: Any, weight: Any) -> None:
     _in_pieces(steps, target, end)
 
 
+def _mean(square: bool) -> Callable[..., Any]:
+    """target = keep * target + new * b, or b * b; as the rows `mean_towards` and `mean_square_towards`."""
+    def rule(target: Array, b: Any, keep: Any, new: Any) -> None:
+        b, keep, new = _array(b, target), _number(keep, target), _number(new, target)
+        _few(target)
+
+        def steps(t: Array, x: Array, scratch: Array | None) -> None:
+            z = np.multiply(x, x if square else new, scratch)
+            np.add(np.multiply(t, keep, t), _times(z, new) if square else z, t)
+
+        _in_pieces(steps, target, b)
+
+    return rule
+
+
+def _adam(target: Array, mean: Any, square: Any, shrink: Any, rate: Any, eps: Any) -> None:
+    """target = shrink * target + mean / (sqrt(square) + eps) * rate, as the row `adam`."""
+    m, v = _array(mean, target), _array(square, target)
+    shrink, rate, eps = [_number(x, target) for x in (shrink, rate, eps)]
+    _few(target)
+
+    def steps(t: Array, x: Array, y: Array, scratch: Array | None) -> None:
+        z = np.add(np.sqrt(y, scratch), eps, scratch)
+        z = _times(np.divide(x, z, scratch), rate)
+        np.add(np.multiply(t, shrink, t), z, t)
+
+    _in_pieces(steps, target, m, v)
+
+
+def _few(target: Array) -> None:
+    """Decline what native code does in one pass, and what is computed in a wider dtype."""
+    if target.size >= MANY or target.dtype.kind != "f" or target.itemsize < 4 or not target.ndim:
+        raise _Declined
+
+
 # --- rules without -------------------------------------------------------------------------------------------------
 
 
@@ -227,6 +263,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     "add": _scaled(np.add), "sub": _scaled(np.subtract), "div": _div,
     "mul": lambda target, other: np.multiply(target, _plain(other, target), target),
     "addcmul": _with_pair(np.multiply), "addcdiv": _with_pair(np.true_divide), "lerp": _lerp,
+    "mean_towards": _mean(False), "mean_square_towards": _mean(True), "adam": _adam,
     "clamp": _clamp, "clamp_min": lambda target, min: _clamp(target, min),
     "clamp_max": lambda target, max: _clamp(target, None, max),
     "fill": _fill, "zero": lambda target: _fill(target, 0), "copy": _copy,

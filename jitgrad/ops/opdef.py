@@ -91,6 +91,7 @@ TRAITS: Mapping[str, str] = {
     # costs
     "cheap": "computing it again costs no more than reading it (autodiff, codegen/lower)",
     "expensive": "computing it again costs more than a trip to the cache (codegen/program)",
+    "whole": "a composite of each element that stays one node: its kernel has the expression (passes, codegen/lower)",
     "elementary": "each target's math library has it by this name (codegen/llvm, codegen/cuda)",
     "in_library": "has no native form, or one that compares all pairs: compiled code for the CPU calls back and NumPy "
                   "runs the impl (passes, codegen/lower)",
@@ -120,7 +121,8 @@ class OpDef:
             then differentiate); NONDIFF.
         impl: `(xp, *arrays, **attrs)` -> array or tuple of arrays; never chooses a dtype (operands are already cast).
             Half types it sees as float32 (`halves.py`), if it is of a kind in `COMPUTING`.
-        compose: `(F, *xs, **attrs)` -> the op as an expression in other ops; no backend ever hears of such a row.
+        compose: `(F, *xs, **attrs)` -> the op as an expression in other ops; no backend ever hears of such a row, but
+            of those that are "whole" the lowering does.
         spec: `(*types, **attrs)` -> TensorType or tuple of them; works on symbolic sizes.
         check: `(C, *specs, **attrs)`, the preconditions on sizes: calls `C.equal(a, b, message)` and kin.
         batch: how it is applied to a batch of operands, where its kind does not say it (`batching/rules.py`); DYNAMIC
@@ -200,9 +202,9 @@ def is_kind(name: str, kind: Kind) -> bool:
 
 
 def is_scalar(name: str) -> bool:
-    """Whether the op `name` is a scalar primitive: what the bodies of kernels are made of."""
+    """Whether the op `name` is a scalar primitive, what the bodies of kernels are made of, or stands for several."""
     op = OPS.get(name)
-    return op is not None and op.kind is POINTWISE and op.compose is None and has_kernels(op)
+    return op is not None and op.kind is POINTWISE and (op.compose is None or "whole" in op.traits) and has_kernels(op)
 
 
 def lacks(op: OpDef) -> str:

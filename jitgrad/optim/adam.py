@@ -4,6 +4,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad import Tensor
+from jitgrad.ops.library.foreach import adam_
 from jitgrad.optim.optimizer import Group, Optimizer, Params, count_step, is_on, options, require_options
 
 Betas = tuple[float | Tensor, float | Tensor]
@@ -64,43 +65,26 @@ class Adam(Optimizer):
         return state
 
     def _update(self, group: Group) -> None:
-        lr, weight_decay, eps = group["lr"], group["weight_decay"], group["eps"]
-        beta1, beta2 = group["betas"]
-        new1, new2, down = 1 - beta1, 1 - beta2, -lr
-        shrink = 1 - lr * weight_decay if is_on(weight_decay) and group["decoupled_weight_decay"] else None
+        lr, weight_decay = group["lr"], group["weight_decay"]
+        decays, apart = is_on(weight_decay), group["decoupled_weight_decay"]
+        shrink = 1 - lr * weight_decay if decays and apart else 1.0
+        params, grads, means, squares, largest, counts = [], [], [], [], [], []
         for p in group["params"]:
             grad = p.grad
             if grad is not None:
                 state = self._state_of(p, group)
                 count_step(state["step"])
-                t = state["step"].item()
-                scale = (1 - beta2 ** t) ** 0.5  # of sqrt(v), moved to the other side of the quotient
-                rate = down * scale / (1 - beta1 ** t)
+                counts.append(state["step"].item())
                 if group["maximize"]:
                     grad = -grad
-                if shrink is not None:
-                    p.mul_(shrink)
-                elif is_on(weight_decay):
-                    grad = grad.add(p, alpha=weight_decay)
-                mean, square = state["exp_avg"], state["exp_avg_sq"]
-                if p.is_complex():  # two real numbers each
-                    p, grad, mean, square = _as_reals(p, grad, mean, square)
-                mean.lerp_(grad, new1)
-                square.mul_(beta2).addcmul_(grad, grad, value=new2)
+                params.append(p)
+                grads.append(grad)
+                means.append(state["exp_avg"])
+                squares.append(state["exp_avg_sq"])
                 if group["amsgrad"]:
-                    largest = state["max_exp_avg_sq"]
-                    largest = jitgrad.view_as_real(largest) if largest.is_complex() else largest
-                    largest.copy_(jitgrad.maximum(largest, square))
-                    square = largest
-                divisor = square.sqrt().add_(eps * scale)
-                if isinstance(lr, Tensor):
-                    p.add_(mean / divisor * rate)
-                else:
-                    p.addcdiv_(mean, divisor, value=rate)
-
-
-def _as_reals(*tensors: Tensor) -> tuple[Tensor, ...]:
-    return tuple([jitgrad.view_as_real(x) for x in tensors])
+                    largest.append(state["max_exp_avg_sq"])
+        adam_(params, grads, means, squares, largest, counts, lr, group["betas"], group["eps"], shrink,
+              weight_decay if decays and not apart else None)
 
 
 class AdamW(Adam):

@@ -1,5 +1,7 @@
 """Whole steps with every optimizer in one script: eager's parameters after ten steps."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -206,3 +208,22 @@ def test_after_a_call_back_nothing_is_assumed_of_counts():
         scripted = jitgrad.script(step)
         scripted(jitgrad.tensor([1.0, 2.0]))
         assert any(g.kind == "alike" for g in scripted.specialisations[0].script.guards) is (function is None)
+
+
+def test_the_step_of_a_parameter_is_three_nodes_and_one_kernel() -> None:
+    """Passes and fusion see of Adam what it writes; the kernel has the expressions."""
+    jitgrad.manual_seed(0)
+    layer = jitgrad.nn.Linear(3, 4)
+    optimizer = jitgrad.optim.AdamW(layer.parameters(), lr=1e-3)
+
+    @jitgrad.script
+    def step(x: Any) -> None:
+        optimizer.zero_grad()
+        layer(x).sum().backward()
+        optimizer.step()
+
+    for _ in range(3):
+        step(jitgrad.randn(2, 3))
+    text = str(step.graph)
+    assert text.count(" adam(") == text.count(" mean_towards(") == text.count(" mean_square_towards(") == 2
+    assert sum("adam" in kernel for kernel in step.kernels()) <= 2

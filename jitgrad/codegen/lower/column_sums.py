@@ -19,6 +19,8 @@ from jitgrad.script.graph.ir import Node, Value
 #: blocks that add up columns on devices, two for each of 132 multiprocessors; where there are fewer rows, others' sums
 #: are zero
 PARTS = 264
+#: ends of sums in one kernel: enough to make its start cheap, few enough that those of equal layers are equal kernels
+TOGETHER = 8
 
 
 class ColumnSums:
@@ -102,13 +104,14 @@ class ColumnSums:
         return PARTS if self.device else floordiv(rows + (ROWS - 1), ROWS)
 
     def together(self, ends: list[Item]) -> None:
-        """The ends of sums over equally many columns are one kernel, which waits for the last of those."""
+        """The ends of sums over equally many columns are one kernel, which waits for the last of those, or a few."""
         fusion = self.fusion
         for k, end in enumerate(ends):
             own = fusion.group[end]
             for other in dict.fromkeys(fusion.group[item] for item in ends[:k]):
-                room = fusion.unrelated(other, own) if other is not own and (
-                    other.space, other.inner) == (own.space, own.inner) else None
+                fits = other is not own and (other.space, other.inner) == (own.space, own.inner) and (
+                    len(other.items) < TOGETHER)
+                room = fusion.unrelated(other, own) if fits else None
                 if room is not None:
                     fusion.absorb(other, own, tuple(range(len(own.space))), room)
                     break

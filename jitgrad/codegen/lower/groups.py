@@ -13,7 +13,7 @@ from jitgrad.codegen.program.step import Ref
 from jitgrad.codegen.program.steps import KernelStep
 from jitgrad.dims import Size, symbols
 from jitgrad.dtypes import dtype
-from jitgrad.ops.opdef import fold_of, has_trait
+from jitgrad.ops.opdef import OPS, fold_of, has_trait
 from jitgrad.script.graph.ir import Value
 
 
@@ -76,6 +76,8 @@ class GroupBuilder:
             return self.reduction(item, args[0], d)
         if has_trait(node.op, "copies"):
             return args[0]
+        if has_trait(node.op, "whole"):
+            return self.builder.expression(OPS[node.op], args, node.attrs)
         return self.builder.compute(Stmt(node.op, args, d, value=node.attrs.get("n", 0)))
 
     def read(self, operand: Operand, axes: Sequence[int]) -> int:

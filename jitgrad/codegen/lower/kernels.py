@@ -4,7 +4,7 @@ Statements are made once per value; loads once per window. Adjacent axes along w
 joined, so a pointwise kernel over contiguous operands has one axis. Sizes and strides other than 0 and 1 are arguments.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +16,10 @@ from jitgrad.codegen.program.kernel import Kernel, Operand as KernelOperand, Stm
 from jitgrad.codegen.program.step import Buffer, Ref
 from jitgrad.codegen.program.steps import KernelStep
 from jitgrad.dims import Size, Symbol, dim, product
-from jitgrad.dtypes import dtype
-from jitgrad.ops.opdef import has_trait
+from jitgrad.dtypes import bool_, dtype
+from jitgrad.ops import specs
+from jitgrad.ops.namespaces import Handle, Namespace
+from jitgrad.ops.opdef import OpDef, has_trait
 from jitgrad.script.graph.ir import Value
 
 #: stands for every size and stride that is an argument
@@ -60,6 +62,11 @@ class KernelBuilder:
         if d is None or not d.is_half or stmt.fn in _EXACT_FOLDS or has_trait(stmt.op, "exact"):
             return self.add(stmt)
         return self.add(Stmt("cast", (self.add(replace(stmt, dtype=dtypes.float32)),), d))
+
+    def expression(self, op: OpDef, values: Sequence[int], attrs: Mapping[str, Any]) -> int:
+        """The position of what a composite row is of statements."""
+        F = _Expression(self)
+        return F.apply(op, tuple([_Statement(F, v) for v in values]), dict(attrs)).number  # type: ignore[no-any-return]
 
     def operand(self, buffer: Buffer, offset: Size, strides: Sequence[Size], role: str = "in") -> int:
         """The number of a memory operand."""
@@ -160,6 +167,32 @@ class KernelBuilder:
             return False
         size = self.space[b]
         return all(strides[a] == strides[b] * size for _, _, strides, _ in self.operands)
+
+
+class _Expression(Namespace):
+    """`F` for a composite of each element: its ops are statements."""
+
+    def __init__(self, builder: KernelBuilder):
+        self.builder = builder
+
+    def apply(self, op: OpDef, xs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        if op.compose is not None:
+            return self.expand_composite(op, xs, attrs)
+        if op.name == "full":
+            return _Statement(self, self.builder.const(attrs["value"], attrs["dtype"]))
+        d = attrs["dtype"] if op.name == "cast" else bool_ if op.spec is specs.predicate else xs[-1].dtype
+        return _Statement(self, self.builder.compute(Stmt(op.name, tuple([x.number for x in xs]), d)))
+
+
+class _Statement(Handle):
+    """A statement's value, of one element."""
+
+    __slots__ = ("F", "dtype", "number")
+    shape, ndim = (), 0
+
+    def __init__(self, F: _Expression, number: int):
+        self.F, self.number = F, number
+        self.dtype = F.builder.body[number].dtype
 
 
 def _form(stride: Size) -> Size:

@@ -1,10 +1,15 @@
-"""torch's `_foreach_add` and kin, as optimizers written for torch call them: a function of each tensor in a list."""
+"""Functions of each tensor in a list: torch's `_foreach_add` and kin, as optimizers written for torch call them, and
+the step of Adam, which writes what belongs to a parameter in three operations.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitgrad.ops.library.core import named
+from jitgrad.dtypes import dtype, float32
+from jitgrad.ops.backend import backend
+from jitgrad.ops.library.core import apply, as_operand, cast, named, write
 from jitgrad.ops.library.elementary import abs as abs_of
+from jitgrad.ops.library.elements.parts import view_as_real
 from jitgrad.ops.library.reduce import max as largest, sum as sum_of, vector_norm
 from jitgrad.ops.methods import Methods
 
@@ -60,3 +65,42 @@ _FUNCTIONS |= {f"{name}_": _in_place(name) for name in _BOTH.split() if hasattr(
 _FUNCTIONS |= _ONE
 globals().update({f"_foreach_{name}": _for_each(name, fn) for name, fn in _FUNCTIONS.items()})
 globals()["__all__"] = [f"_foreach_{name}" for name in _FUNCTIONS]
+
+
+def adam_(parameters: Sequence[Any], gradients: Sequence[Any], means: Sequence[Any], squares: Sequence[Any],
+          largest: Sequence[Any], counts: Sequence[Any], rate: Any, betas: tuple[Any, Any], eps: Any, shrink: Any,
+          decay: Any = None) -> None:
+    """A step of Adam's for each parameter, in place: `jitgrad.optim.Adam` says what it computes.
+
+    Args:
+        largest: the largest squares so far, of amsgrad; empty without it.
+        counts: the numbers of steps, this one included.
+        rate: the learning rate, a number or a tensor of one element.
+        shrink: by what parameters are multiplied before.
+        decay: how much of the parameters is added to the gradients; None: nothing.
+    """
+    keep1, keep2 = betas
+    new1, new2, down = 1 - keep1, 1 - keep2, -rate
+    for i, p in enumerate(parameters):
+        t = counts[i]
+        scale = (1 - keep2 ** t) ** 0.5  # of sqrt(v), moved to the other side of the quotient
+        change, least = down * scale / (1 - keep1 ** t), eps * scale
+        grad = gradients[i] if decay is None else Methods.add(gradients[i], p, alpha=decay)
+        own = [p, grad, means[i], squares[i], *largest[i:i + 1]]
+        p, grad, mean, square, *most = [view_as_real(x) for x in own] if p.dtype.is_complex else own
+        d = p.dtype
+        wide = float32 if d.is_half else d
+        grad = cast(grad, wide)
+        _written(mean, "mean_towards", wide, grad, keep1, new1)
+        _written(square, "mean_square_towards", wide, grad, keep2, new2)
+        if most:
+            _written(most[0], "maximum", wide, square)
+            square = most[0]
+        _written(p, "adam", wide, mean, square, shrink, change, least)
+
+
+def _written(target: Any, name: str, d: dtype, *operands: Any) -> None:
+    """Write to `target` what an op gives of it and of operands, which it takes as `d`."""
+    if backend().update(name, target, operands, {}) is NotImplemented:
+        since = backend().mark()
+        write(target, apply(name, *[as_operand(x, d) for x in (target, *operands)]), since)

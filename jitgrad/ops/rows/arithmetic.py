@@ -205,3 +205,30 @@ def _lerp(F: Any, a: Any, b: Any, w: Any) -> Any:
 pointwise("lerp", 3, "a + w * (b - a), computed from the nearer end.", compose=_lerp,
           vjp=each(lambda F, g, y, a, b, w: g * (1.0 - w), lambda F, g, y, a, b, w: g * w,
                    lambda F, g, y, a, b, w: g * (b - a)))
+
+
+# --- steps of optimizers: one node for each thing that they write --------------------------------------------------
+
+
+def _adam(F: Any, p: Any, m: Any, v: Any, shrink: Any, rate: Any, eps: Any) -> Any:
+    return p * shrink + m / (F.sqrt(v) + eps) * rate
+
+
+def _adam_vjp(F: Any, g: Any, y: Any, p: Any, m: Any, v: Any, shrink: Any, rate: Any, eps: Any) -> Any:
+    root = F.sqrt(v)
+    below = root + eps
+    through = g / below
+    to_below = -(through * m * rate / below)
+    return g * shrink, through * rate, to_below / (root * 2.0), g * p, through * m, to_below
+
+
+pointwise("mean_towards", 4, "a * keep + b * new.", compose=lambda F, a, b, keep, new: a * keep + b * new,
+          traits={"whole"}, vjp=each(
+              lambda F, g, y, a, b, keep, new: g * keep, lambda F, g, y, a, b, keep, new: g * new,
+              lambda F, g, y, a, b, keep, new: g * a, lambda F, g, y, a, b, keep, new: g * b))
+pointwise("mean_square_towards", 4, "a * keep + b * b * new.", traits={"whole"},
+          compose=lambda F, a, b, keep, new: a * keep + b * b * new, vjp=each(
+              lambda F, g, y, a, b, keep, new: g * keep, lambda F, g, y, a, b, keep, new: g * (2.0 * b * new),
+              lambda F, g, y, a, b, keep, new: g * a, lambda F, g, y, a, b, keep, new: g * (b * b)))
+pointwise("adam", 6, "p * shrink + m / (sqrt(v) + eps) * rate.", compose=_adam, vjp=_adam_vjp, traits={"whole"},
+          domain=(0.2, 3.0))

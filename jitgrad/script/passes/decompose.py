@@ -7,18 +7,20 @@ becomes
     %0: f32[N] = sigmoid(%x)          and then   neg, exp, add, div
     %1: f32[N] = mul(%x, %0)
 
-Before differentiation a row that has a derivative of its own (softmax, relu) stays: `keep_vjp`. Does not handle:
-control flow, which no row composes.
+Before differentiation a row that has a derivative of its own (softmax, relu) stays: `keep_vjp`. One that is "whole"
+(a step of Adam's) stays in any case, unless it is of a single element, which is no kernel's. Does not handle: control
+flow, which no row composes.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+from jitgrad.dims import Size
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import OpDef
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Builder, Graph, Node, Value
-from jitgrad.script.graph.namespace import GraphNamespace
+from jitgrad.script.graph.namespace import GraphHandle, GraphNamespace
 from jitgrad.script.passes.rewrite import Rewriter
 
 
@@ -34,11 +36,13 @@ class _Namespace(GraphNamespace):
         super().__init__(builder)
         self.keep_vjp, self.keep = keep_vjp, keep
 
-    def is_expanded(self, op: OpDef) -> bool:
-        return op.compose is not None and op.name not in self.keep and not (self.keep_vjp and op.vjp is not None)
+    def is_expanded(self, op: OpDef, shapes: Iterable[tuple[Size, ...]]) -> bool:
+        if op.compose is None or op.name in self.keep or (self.keep_vjp and op.vjp is not None):
+            return False
+        return "whole" not in op.traits or all(n == 1 for shape in shapes for n in shape)
 
     def apply(self, op: OpDef, xs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-        if not self.is_expanded(op):
+        if not self.is_expanded(op, [x.shape for x in xs if isinstance(x, GraphHandle)]):
             return super().apply(op, xs, attrs)
         return self.expand_composite(op, xs, attrs)
 
@@ -54,7 +58,8 @@ class _Decompose(Rewriter):
         if node.op == "custom" and not self.namespace.keep_vjp:
             return node.inputs[:len(node.outputs)]
         op = OPS.get(node.op)
-        if op is None or op.compose is None or not self.namespace.is_expanded(op):
+        if op is None or op.compose is None or not self.namespace.is_expanded(
+                op, [v.type.dims for v in node.inputs if isinstance(v.type, TensorType)]):
             return None
         result = self.namespace.apply(op, tuple([self.namespace.wrap(v) for v in node.inputs]), dict(node.attrs))
         values = [h.value for h in (result if isinstance(result, tuple) else (result,))]

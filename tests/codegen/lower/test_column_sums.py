@@ -10,6 +10,7 @@ import pytest
 import jitgrad
 from jitgrad import config, dtypes
 from jitgrad.codegen.llvm import kernel as llvm_kernel
+from jitgrad.codegen.lower.column_sums import TOGETHER
 from jitgrad.codegen.program.kernel import ROWS
 from jitgrad.codegen.program.plan import make_plan
 from tests.codegen.programs import agree, graph, sizes, tensor
@@ -116,3 +117,19 @@ def test_threads_change_no_bit(shape: tuple[int, ...]) -> None:
     normalised.eager(x, gain, shift).backward()
     for got, v in zip(found[0][1:], (x, gain, shift), strict=True):
         np.testing.assert_allclose(got, v.grad, rtol=1e-3, atol=1e-3)
+
+
+def test_many_ends_are_several_equal_kernels() -> None:
+    """A kernel that ended the sums of all layers would grow with their number, and compile for half a second."""
+    N, D = sizes("N D")
+    layers = 2 * TOGETHER
+
+    def sums(F: Any, *xs: Any) -> tuple[Any, ...]:
+        found = []
+        for x in xs:
+            z = F.sub(x, F.amax(x, axes=(1,), keepdim=True))
+            found += [F.sum(z, axes=(1,), keepdim=False), F.sum(z, axes=(0,), keepdim=False)]
+        return tuple(found)
+
+    c = agree(graph(sums, *[tensor(N, D)] * layers), [normal(3, 5) + k for k in range(layers)])
+    assert len(set(c.kernels)) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import jitgrad as torch
@@ -61,3 +62,45 @@ def test_arguments() -> None:
         torch._foreach_exp([])
     with pytest.raises(RuntimeError, match="same number of tensors, got 2 and 1"):
         torch._foreach_add(x, x[:1])
+
+
+# --- the step of Adam ------------------------------------------------------------------------------------------------
+
+
+def by_hand(p: Any, g: Any, m: Any, v: Any, t: int, decay: float) -> Any:
+    """The parameter, in float64, as the paper has it."""
+    p, g, m, v = (np.asarray(x.tolist()) for x in (p, g, m, v))
+    g = g + decay * p
+    m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g
+    return 0.5 * p - 0.01 * (m / (1 - 0.9 ** t)) / (np.sqrt(v / (1 - 0.99 ** t)) + 1e-8)
+
+
+@pytest.mark.parametrize("d", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("shape", [(), (1,), (3, 2), (70000,), (0, 2)])
+@pytest.mark.parametrize("scripted", [False, True])
+def test_adam(d: str, shape: tuple[int, ...], scripted: bool) -> None:
+    """Small ones by NumPy in place, large ones by native code, in a script by kernels; of halves rounded at the end."""
+    if scripted and shape == (70000,):
+        shape = (70,)
+    torch.manual_seed(0)
+    p, g, m, v = (torch.rand(shape).to(getattr(torch, d)) for _ in range(4))
+    m = m.t() if m.ndim == 2 and m.numel() else m
+    g = g.t() if g.ndim == 2 and g.numel() else g
+    p, v = (x.t() if x.ndim == 2 and x.numel() else x for x in (p, v))
+    wanted = by_hand(p, g, m, v, 3, 0.1)
+
+    def step(p: Any, g: Any, m: Any, v: Any, rate: float, t: float) -> None:
+        foreach.adam_([p], [g], [m], [v], [], [t], rate, (0.9, 0.99), 1e-8, 0.5, 0.1)
+
+    (torch.script(step) if scripted else step)(p, g, m, v, 0.01, 3.0)
+    rtol, atol = {"float32": (1e-5, 1e-7), "float64": (1e-12, 0), "bfloat16": (2e-2, 1e-2)}[d]
+    np.testing.assert_allclose(np.asarray(p.tolist()), wanted, rtol=rtol, atol=atol)
+
+
+def test_a_parameter_given_twice_is_stepped_twice() -> None:
+    p, m, v = torch.ones(3), torch.zeros(3), torch.zeros(3)
+    once = torch.ones(3), torch.zeros(3), torch.zeros(3)
+    foreach.adam_([p, p], [torch.ones(3)] * 2, [m, m], [v, v], [], [1.0, 2.0], 0.1, (0.9, 0.99), 1e-8, 0.5, 0.1)
+    for t in (1.0, 2.0):
+        foreach.adam_([once[0]], [torch.ones(3)], [once[1]], [once[2]], [], [t], 0.1, (0.9, 0.99), 1e-8, 0.5, 0.1)
+    assert [p.tolist(), m.tolist(), v.tolist()] == [x.tolist() for x in once]
