@@ -68,23 +68,15 @@ class Adam(Optimizer):
         lr, weight_decay = group["lr"], group["weight_decay"]
         decays, apart = is_on(weight_decay), group["decoupled_weight_decay"]
         shrink = 1 - lr * weight_decay if decays and apart else 1.0
-        params, grads, means, squares, largest, counts = [], [], [], [], [], []
+        decay = weight_decay if decays and not apart else None
         for p in group["params"]:
             grad = p.grad
             if grad is not None:
                 state = self._state_of(p, group)
                 count_step(state["step"])
-                counts.append(state["step"].item())
-                if group["maximize"]:
-                    grad = -grad
-                params.append(p)
-                grads.append(grad)
-                means.append(state["exp_avg"])
-                squares.append(state["exp_avg_sq"])
-                if group["amsgrad"]:
-                    largest.append(state["max_exp_avg_sq"])
-        adam_(params, grads, means, squares, largest, counts, lr, group["betas"], group["eps"], shrink,
-              weight_decay if decays and not apart else None)
+                adam_(p, -grad if group["maximize"] else grad, state["exp_avg"], state["exp_avg_sq"],
+                      state["max_exp_avg_sq"] if group["amsgrad"] else None, state["step"].item(), lr, group["betas"],
+                      group["eps"], shrink, decay)
 
 
 class AdamW(Adam):

@@ -1,5 +1,5 @@
-"""Functions of each tensor in a list: torch's `_foreach_add` and kin, as optimizers written for torch call them, and
-the step of Adam, which writes what belongs to a parameter in three operations.
+"""What optimizers call: torch's `_foreach_add` and kin, functions of each tensor in a list, and the step of Adam, which
+writes what belongs to a parameter in three operations.
 """
 
 from collections.abc import Callable, Sequence
@@ -67,36 +67,33 @@ globals().update({f"_foreach_{name}": _for_each(name, fn) for name, fn in _FUNCT
 globals()["__all__"] = [f"_foreach_{name}" for name in _FUNCTIONS]
 
 
-def adam_(parameters: Sequence[Any], gradients: Sequence[Any], means: Sequence[Any], squares: Sequence[Any],
-          largest: Sequence[Any], counts: Sequence[Any], rate: Any, betas: tuple[Any, Any], eps: Any, shrink: Any,
-          decay: Any = None) -> None:
-    """A step of Adam's for each parameter, in place: `jitgrad.optim.Adam` says what it computes.
+def adam_(p: Any, grad: Any, mean: Any, square: Any, largest: Any, t: Any, rate: Any, betas: tuple[Any, Any], eps: Any,
+          shrink: Any, decay: Any = None) -> None:
+    """The t-th step of Adam's for a parameter, in place: `jitgrad.optim.Adam` says what it computes.
 
     Args:
-        largest: the largest squares so far, of amsgrad; empty without it.
-        counts: the numbers of steps, this one included.
+        largest: the largest square so far, of amsgrad; None without it.
         rate: the learning rate, a number or a tensor of one element.
-        shrink: by what parameters are multiplied before.
-        decay: how much of the parameters is added to the gradients; None: nothing.
+        shrink: by what the parameter is multiplied before.
+        decay: how much of the parameter is added to the gradient; None: nothing.
     """
     keep1, keep2 = betas
-    new1, new2, down = 1 - keep1, 1 - keep2, -rate
-    for i, p in enumerate(parameters):
-        t = counts[i]
-        scale = (1 - keep2 ** t) ** 0.5  # of sqrt(v), moved to the other side of the quotient
-        change, least = down * scale / (1 - keep1 ** t), eps * scale
-        grad = gradients[i] if decay is None else Methods.add(gradients[i], p, alpha=decay)
-        own = [p, grad, means[i], squares[i], *largest[i:i + 1]]
-        p, grad, mean, square, *most = [view_as_real(x) for x in own] if p.dtype.is_complex else own
-        d = p.dtype
-        wide = float32 if d.is_half else d
-        grad = cast(grad, wide)
-        _written(mean, "mean_towards", wide, grad, keep1, new1)
-        _written(square, "mean_square_towards", wide, grad, keep2, new2)
-        if most:
-            _written(most[0], "maximum", wide, square)
-            square = most[0]
-        _written(p, "adam", wide, mean, square, shrink, change, least)
+    scale = (1 - keep2 ** t) ** 0.5  # of sqrt(v), moved to the other side of the quotient
+    change, least = -rate * scale / (1 - keep1 ** t), eps * scale
+    if decay is not None:
+        grad = Methods.add(grad, p, alpha=decay)
+    if p.dtype.is_complex:  # two real numbers each
+        p, grad, mean, square = [view_as_real(x) for x in (p, grad, mean, square)]
+        largest = None if largest is None else view_as_real(largest)
+    d = p.dtype
+    wide = float32 if d.is_half else d
+    grad = cast(grad, wide)
+    _written(mean, "mean_towards", wide, grad, keep1, 1 - keep1)
+    _written(square, "mean_square_towards", wide, grad, keep2, 1 - keep2)
+    if largest is not None:
+        _written(largest, "maximum", wide, square)
+        square = largest
+    _written(p, "adam", wide, mean, square, shrink, change, least)
 
 
 def _written(target: Any, name: str, d: dtype, *operands: Any) -> None:
