@@ -83,6 +83,20 @@ def test_cache_shows_and_clears(own_cache, capsys):
     assert capsys.readouterr().out == "removed 0 entries\n"
 
 
+def test_clearing_may_keep_what_no_program_changes(own_cache):
+    import jitgrad
+    from jitgrad.codegen.run import tiled
+
+    tiled._loaded.cache_clear()
+    images, weights = jitgrad.ones(1, 1, 4, 4), jitgrad.ones(1, 1, 3, 3)
+    jitgrad.script(lambda x, w: jitgrad.nn.functional.conv2d(x, w) * 3)(images, weights)
+    assert main(["cache", "--clear", "--keep-runtime"]) == 0
+    kept = [path.name for path in own_cache.iterdir()]
+    assert any(key in name for name in kept for key in tiled.keys())
+    assert main(["cache", "--clear"]) == 0
+    assert list(own_cache.iterdir()) == []
+
+
 def test_cache_that_is_off(capsys):
     with config.override(cache=""):
         assert main(["cache"]) == 0

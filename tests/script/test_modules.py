@@ -335,3 +335,41 @@ def test_a_module_returns_distributions():
         model.zero_grad()
     assert found[0][:2] == found[1][:2]
     assert found[0][2] == pytest.approx(found[1][2], abs=1e-5)
+
+
+# --- containers ------------------------------------------------------------------------------------------------------
+
+
+class Backwards(nn.ModuleList):
+    """A loop over it is what `__iter__` says, not what indices find."""
+
+    def __iter__(self):
+        return reversed(list(self._modules.values()))
+
+
+class InTurn(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = kind([nn.Linear(3, 3) for _ in range(3)])
+        self.scales = nn.ParameterList([nn.Parameter(torch.tensor(float(k))) for k in range(3)])
+
+    def forward(self, x):
+        for k, (layer, scale) in enumerate(zip(self.layers, self.scales)):  # noqa: B905
+            x = torch.tanh(layer(x)) * scale + k
+        return x, [type(m).__name__ for m in self.layers], len(self.layers)
+
+
+@pytest.mark.parametrize("kind", [nn.ModuleList, Backwards, lambda layers: nn.Sequential(*layers)])
+def test_a_loop_over_a_container_is_what_its_class_says(kind):
+    net = InTurn(kind)
+    expected = net(X)
+    fast = torch.script(net)
+    for _ in range(2):
+        got = fast(X)
+        assert torch.allclose(got[0], expected[0], atol=1e-6)
+        assert got[1:] == expected[1:]
+    net.layers.append(nn.Identity())
+    assert torch.allclose(fast(X)[0], net(X)[0], atol=1e-6)
+    net.layers[0] = nn.Linear(3, 3)
+    assert torch.allclose(fast(X)[0], net(X)[0], atol=1e-6)

@@ -7,6 +7,7 @@ be stored only for that, are fewer bytes. A number for each row costs next to no
 How that is counted is said in `script/autodiff/rematerialise.py`, which does the same between programs.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 
 from jitgrad.codegen.lower.fuse import MAX_ITEMS, MAX_OPERANDS, Fusion, Group, Item, Operand
@@ -57,8 +58,8 @@ class Rematerialisation:
         chains: list[Chain] = []
         left = width * (len(readers) + (0 if self.is_stored(item.out) else 1))  # bytes that the others may move
         for group, (axes,) in zip(readers, readers.values(), strict=True):
-            chain = _InGroup(self, group, len(item.space)).again((item, axes))
-            if chain is None or chain.cost >= left:
+            chain = _InGroup(self, group, len(item.space)).again((item, axes), most=left - 1)
+            if chain is None:
                 return
             left -= chain.cost
             chains.append(chain)
@@ -182,10 +183,10 @@ class _InGroup(CostModel[Read, Placed, tuple[Value, IndexMap]]):
     def __init__(self, block: Rematerialisation, group: Group, rank: int):
         self.block, self.fusion, self.group, self.rank = block, block.fusion, group, rank
 
-    def again(self, maker: Placed, depth: int = DEPTH) -> Chain | None:
+    def again(self, maker: Placed, depth: int = DEPTH, most: float = math.inf) -> Chain | None:
         if (self.group, *maker) in self.block.copies:
             return Way()
-        return super().again(maker, depth) if is_repeatable(maker[0]) else None
+        return super().again(maker, depth, most) if is_repeatable(maker[0]) else None
 
     def stored(self, x: Read) -> dict[tuple[Value, IndexMap], int] | None:
         (operand, axes), block = x, self.block

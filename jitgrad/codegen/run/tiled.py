@@ -35,6 +35,11 @@ def address(name: str) -> int:
         return _loaded(next(filter(name.startswith, FAMILIES)), name.rpartition("_")[2]).address(name)
 
 
+def keys() -> set[str]:
+    """The keys in the disk cache of all that may be there of these."""
+    return {runtime.key(family, dtype) for family, _ in FAMILIES.values() for dtype in ELEMENTS}
+
+
 @lru_cache(maxsize=len(ELEMENTS) * len(FAMILIES))
 def _loaded(prefix: str, dtype: str) -> engine.Loaded:
     family, roles = FAMILIES[prefix]
@@ -74,4 +79,4 @@ def convolved(role: str, a: Any, b: Any, shape: Sequence[int], stride: Sequence[
     return target
 
 
-__all__ = ["address", "convolved", "is_symbol"]
+__all__ = ["address", "convolved", "is_symbol", "keys"]

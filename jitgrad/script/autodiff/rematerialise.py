@@ -10,6 +10,7 @@ A `log_softmax` is `x - m - l` with two numbers for each row.
 both are one program, of what flows from one kernel to others (`codegen/lower/rematerialise.py`).
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
@@ -57,8 +58,8 @@ class CostModel(ABC, Generic[X, M, K]):
     def operands(self, maker: M) -> Iterable[X]:
         """What that reads."""
 
-    def again(self, maker: M, depth: int = DEPTH) -> Way[M, K] | None:
-        """The cheapest way to compute a value again."""
+    def again(self, maker: M, depth: int = DEPTH, most: float = math.inf) -> Way[M, K] | None:
+        """The cheapest way to compute a value again; None where it costs more than `most`, or there is none."""
         found: Way[M, K] = Way()
         for x in self.operands(maker):
             way = self.cheapest(x, depth)
@@ -66,6 +67,8 @@ class CostModel(ABC, Generic[X, M, K]):
                 return None
             found.makers |= way.makers
             found.reads |= way.reads
+            if found.cost > most:
+                return None
         found.makers[maker] = None
         return found
 
@@ -76,8 +79,8 @@ class CostModel(ABC, Generic[X, M, K]):
             return None
         read: Way[M, K] = Way({}, reads)
         maker = self.maker(x) if read.cost and depth > 0 else None
-        made = self.again(maker, depth - 1) if maker is not None else None
-        return made if made is not None and made.cost <= read.cost else read
+        made = self.again(maker, depth - 1, read.cost) if maker is not None else None
+        return read if made is None else made
 
 
 def with_rows(graph: Graph) -> tuple[Graph, dict[Value, Value]]:

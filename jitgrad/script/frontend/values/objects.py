@@ -168,18 +168,18 @@ class ObjectKind(Kind):
         return super().length(context, obj) if self.method(obj, "__len__") else guarded(context, lambda: len(obj))
 
     def iterate(self, context: Context, obj: Any) -> Iterable:
-        """Modules in a ModuleList, anything with `__len__` and `__getitem__`, plain iterators."""
+        """What `__iter__` gives, as of a ModuleList; anything with `__len__` and `__getitem__`; plain iterators."""
         if type(obj).__name__ in ("dict_values", "dict_keys", "dict_items"):
             return sequence(list(obj))
         cls = self.class_of(obj)
         opened = generators.opened(context, obj)
         if opened is not obj:
             return protocol.iterate(context, opened)
+        if hasattr(getattr(cls, "__iter__", None), "__code__"):
+            return protocol.iterate(context, call(context, cls.__iter__, obj))  # type: ignore[attr-defined]
         if hasattr(cls, "__len__") and hasattr(cls, "__getitem__") and not hasattr(cls, "keys"):
             n = static(context, self.length(context, obj), "a length")
             return sequence([self.get_item(context, obj, k) for k in range(n)])
-        if hasattr(getattr(cls, "__iter__", None), "__code__"):
-            return protocol.iterate(context, call(context, cls.__iter__, obj))  # type: ignore[attr-defined]
         raise self.not_iterable(context, obj)
 
     def contains(self, context: Context, obj: Any, item: Any) -> Any:
