@@ -175,7 +175,7 @@ def main(argv: list[str] | None = None) -> int:
     add("info", info, "versions, machine, BLAS, CUDA, disk cache, and how long a compile takes here")
     cache_command = add("cache", cache, "show or clear the disk cache of compiled programs")
     cache_command.add_argument("--clear", action="store_true", help="remove every entry")
-    cache_command.add_argument("--keep-runtime", action="store_true", help="with --clear: keep the run-time library, which no program changes")
+    cache_command.add_argument("--keep-runtime", action="store_true", help="with --clear: keep the run-time library")
     run_command = add("run", run, about_run)
     run_command.add_argument("--as-torch", action="store_true", help="let `import torch` mean jitgrad")
     run_command.add_argument("--check", action="store_true", help="run nothing: list the names of torch, with "
