@@ -13,6 +13,7 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from enum import IntEnum
 from typing import Union
 
 _numbering = itertools.count()
@@ -354,3 +355,12 @@ def substitute(size: Size, mapping: Mapping[Symbol, Size]) -> Size:
             term = factor * term if isinstance(term, int) else term * factor
         total = term + total if isinstance(total, int) else total + term
     return total
+
+
+class Assumed(IntEnum):
+    """What a program takes sizes to be at every call: nothing; those that were equal at the first call, equal; those of
+    parameters, which a model has for life, the constants that they are, too."""
+
+    NOTHING = 0
+    EQUAL = 1
+    PARAMETERS = 2

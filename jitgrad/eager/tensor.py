@@ -37,6 +37,7 @@ class Tensor(Memory, TensorBase["Tensor"]):
     """
 
     _grad: Tensor | None = None
+    _is_param = False
 
     __hash__ = object.__hash__
 

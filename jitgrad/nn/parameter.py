@@ -18,6 +18,8 @@ class Parameter(Tensor):
         requires_grad: whether the parameter needs a gradient.
     """
 
+    _is_param = True
+
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         values: Tensor = jitgrad.empty(0) if data is None else data
         made: Parameter = Tensor._make_subclass(cls, values.detach(), requires_grad)

@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from jitgrad import config, locks
+from jitgrad.dims import Assumed
 from jitgrad.eager import profiling
 from jitgrad.eager.autograd.grad_mode import is_grad_enabled
 from jitgrad.errors import ScriptError
@@ -189,30 +190,30 @@ class Dispatcher:
         """A new specialisation, from disk or from source."""
         values = self.values_of(params)
         reason = ""
-        optimistic, any_grads = True, False
+        assumed, any_grads = Assumed.PARAMETERS, False
         lists: dict[sig.Source, list_kinds.Kind] = {}
         if self.specialisations or self._objects:
             lists = self._lists(values)
         if self.specialisations:
-            from jitgrad.script.call.mismatch import mismatch, other_grads, was_equal
+            from jitgrad.script.call.mismatch import mismatch, other_grads, still_assumed
 
-            reason = mismatch(self.specialisations[0], values)
-            optimistic = not any(was_equal(mismatch(s, values)) for s in self.specialisations)
+            reasons = [mismatch(s, values) for s in self.specialisations]
+            reason, assumed = reasons[0], min(map(still_assumed, reasons))
             any_grads = any(other_grads(s, values) for s in self.specialisations)
         self._misses += 1
         started = time.perf_counter()
-        mode = optimistic, any_grads, self.remat
+        mode = assumed, any_grads, self.remat
         key = diskcache.key(self.eager, values, mode, lists)
         specialisation = self._stored(key, params, values)
         from_disk = specialisation is not None
         decided = self._decided.setdefault(frozenset(lists), {})
         if specialisation is None:
-            script = self.build(values, optimistic, any_grads, lists, decided)
+            script = self.build(values, assumed, any_grads, lists, decided)
             specialisation = Specialisation(script, self.parameters, values, self.__name__)
             if script.lists.keys() != lists.keys():  # some are separate objects after all
                 key = diskcache.key(self.eager, values, mode, script.lists)
             diskcache.save(key, self.eager, values, script, specialisation.function)
-        specialisation.options = optimistic, any_grads, specialisation.script.lists, dict(decided)
+        specialisation.options = assumed, any_grads, specialisation.script.lists, dict(decided)
         specialisation.timing = 1e3 * (time.perf_counter() - started)
         specialisation.owner = self.specialisations
         for guard in specialisation.assumptions:
@@ -241,7 +242,7 @@ class Dispatcher:
         bound = inspect.BoundArguments(self._signature, OrderedDict(values))
         return bound.args, bound.kwargs
 
-    def build(self, values: dict[str, Any], optimistic: bool, any_grads: bool,
+    def build(self, values: dict[str, Any], assumed: Assumed, any_grads: bool,
               lists: Mapping[sig.Source, list_kinds.Kind] = list_kinds.NOTHING,
               decided: dict[Any, str] | None = None, late_checks: bool = False) -> sig.ScriptGraph:
         """The graph for parameters with these values, from source; see `frontend.build`. Raises ScriptError."""
@@ -254,10 +255,10 @@ class Dispatcher:
         for slots, kinds in [(numbers, lists), *both]:
             if slots or kinds or decided:
                 with suppress(ScriptError):  # one of them is needed as a constant, a list as separate objects
-                    return self._finished(build(self.eager, args, kwargs, optimistic, any_grads, slots, kinds,
+                    return self._finished(build(self.eager, args, kwargs, assumed, any_grads, slots, kinds,
                                                 late_checks, decided))
         decided.clear()
-        return self._finished(build(self.eager, args, kwargs, optimistic, any_grads, late_checks=late_checks,
+        return self._finished(build(self.eager, args, kwargs, assumed, any_grads, late_checks=late_checks,
                                     decided=decided))
 
     def _varying(self, values: dict[str, Any]) -> frozenset[Any]:

@@ -373,3 +373,61 @@ def test_a_loop_over_a_container_is_what_its_class_says(kind):
     assert torch.allclose(fast(X)[0], net(X)[0], atol=1e-6)
     net.layers[0] = nn.Linear(3, 3)
     assert torch.allclose(fast(X)[0], net(X)[0], atol=1e-6)
+
+
+# --- sizes of parameters ---------------------------------------------------------------------------------------------
+
+
+def test_sizes_of_parameters_are_constants_until_one_changes():
+    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    fast = torch.script(net)
+    agree(net, fast)
+    assert "f32[4, 3]" in str(fast.graph)
+    for width in (5, 6, 4, 7):
+        net[0].weight, net[0].bias = nn.Parameter(torch.randn(width, 3)), nn.Parameter(torch.randn(width))
+        net[2].weight = nn.Parameter(torch.randn(2, width))
+        agree(net, fast)
+    assert fast.recompilations == ["the size of a parameter that was 4 at the first call is 5"]
+    net[2].weight = nn.Parameter(torch.randn(2, 9))
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        fast(X)
+
+
+def test_a_parameter_given_as_an_argument_may_have_any_size():
+    def f(x, w):
+        return x @ w
+
+    fast = torch.script(f)
+    for width in (2, 3, 5):
+        w = nn.Parameter(torch.randn(3, width))
+        assert torch.allclose(fast(X, w), X @ w, atol=1e-6)
+    assert fast.cache_info().compilations == 1
+
+
+def test_a_step_goes_on_when_a_parameter_has_grown():
+    net = nn.Linear(3, 4)
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = (net(x) ** 2).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    fast = torch.script(step)
+    losses = [fast(X).item() for _ in range(3)]
+    assert losses[2] < losses[0]
+    net.weight, net.bias = nn.Parameter(torch.ones(6, 3)), nn.Parameter(torch.zeros(6))
+    optimizer.param_groups.clear()
+    optimizer.state.clear()
+    optimizer.add_param_group({"params": [net.weight, net.bias]})
+    plain = nn.Linear(3, 6)
+    plain.load_state_dict(net.state_dict())
+    other = torch.optim.Adam(plain.parameters(), lr=0.1)
+    for _ in range(3):
+        other.zero_grad()
+        loss = (plain(X) ** 2).sum()
+        loss.backward()
+        other.step()
+        assert torch.allclose(fast(X), loss, rtol=1e-5)

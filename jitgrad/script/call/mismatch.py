@@ -4,7 +4,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.dims import Symbol, evaluate
+from jitgrad.dims import Assumed, Symbol, evaluate, symbols
 from jitgrad.dtypes import get_default_dtype
 from jitgrad.eager.autograd.grad_mode import is_grad_enabled
 from jitgrad.ops import autocast
@@ -16,13 +16,16 @@ from jitgrad.script.graph.ir import symbol_axes
 
 #: reasons to compile again that no single guard has: how they begin
 SIZES = "sizes that were equal at the"
+SIZE = "the size of a parameter that was"
 SHARED = "a tensor that is written shares memory with another, and did not at the first call"
 TWICE = "a tensor is found on two paths, and gradients are taken; at the first call it was not"
 
 
-def was_equal(reason: str) -> bool:
-    """Whether such a reason is that sizes, or numbers in tensors, were equal and are not: better not assumed again."""
-    return reason.startswith(SIZES) or OTHER_NUMBER in reason
+def still_assumed(reason: str) -> Assumed:
+    """What is better assumed of sizes from then on: not again what such a reason says is not so."""
+    if reason.startswith(SIZES) or OTHER_NUMBER in reason:
+        return Assumed.NOTHING
+    return Assumed.EQUAL if reason.startswith(SIZE) else Assumed.PARAMETERS
 
 
 def other_modes(before: Any, grad_mode: bool = True) -> str:
@@ -77,12 +80,17 @@ def other_grads(specialisation: Specialisation, values: dict[str, Any]) -> bool:
 def other_sizes(script: sig.ScriptGraph, objects: Sequence[Any], call: str) -> str:
     """How the sizes of a call's inputs break what the first, or saved, call let assume, in words."""
     sizes: dict[Symbol, int] = {}
+    constant: set[Symbol] = set()
     for found, type_ in zip(objects, script.input_types, strict=True):
         type_, found = (elem_of(type_), found[0]) if type(found) is list and found else (type_, found)
-        sizes.update((symbol, found.shape[axis]) for axis, symbol in symbol_axes(type_))
+        own = {symbol: found.shape[axis] for axis, symbol in symbol_axes(type_)}
+        sizes.update(own)
+        constant.update(own if getattr(found, "_is_param", False) else ())
     for a, b in script.size_guards:
-        if evaluate(a, sizes) != evaluate(b, sizes):
-            return f"{SIZES} {call} call are {evaluate(a, sizes)} and {evaluate(b, sizes)}"
+        now, then = evaluate(a, sizes), evaluate(b, sizes)
+        if now != then:
+            held = isinstance(b, int) and symbols(a) <= constant
+            return f"{SIZE} {then} at the {call} call is {now}" if held else f"{SIZES} {call} call are {now} and {then}"
     sizes |= {symbol: objects[i] for symbol, i in script.int_symbols.items()}
     if any(evaluate(a, sizes) != evaluate(b, sizes) for a, b in script.trip_guards):
         return f"whether a loop runs at all decides the type of a variable, and it differs from the {call} call"

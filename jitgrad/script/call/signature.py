@@ -382,7 +382,7 @@ class ScriptGraph:
         inputs: one source per graph input.
         input_types: their types before sizes were unified: every size of a tensor is 1 or a symbol of its own.
         guards: assumptions on what was read besides the arguments (arguments are the caller's key).
-        size_guards: pairs of sizes over input symbols that were taken to be equal (optimistic sizes).
+        size_guards: pairs of sizes over input symbols that were taken to be equal.
         trip_guards: pairs of sizes over input symbols that say whether a loop runs, where that decides types.
         int_symbols: symbols in them that stand for the value of an int input.
         result: how to rebuild the Python result.

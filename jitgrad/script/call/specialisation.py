@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from jitgrad import config, dtypes
+from jitgrad.dims import Assumed
 from jitgrad.dtypes import get_default_dtype
 from jitgrad.eager.arrays.arrays import library
 from jitgrad.eager.autograd.grad_mode import is_grad_enabled, mode as grad_mode
@@ -87,8 +88,9 @@ class Specialisation:
         self.rebased = {i: (j, script.recorded.get(j)) for i, j in script.written.items() if i in function.writes}
         self.counted = picker([i for i in function.writes if i not in script.written])
         self.timing = 0.0
-        #: `optimistic`, `any_grads` and `lists` of the frontend
-        self.options: tuple[bool, bool, Mapping[sig.Source, Any], dict[Any, str]] = True, False, {}, {}
+        #: `assumed`, `any_grads` and `lists` of the frontend
+        self.options: tuple[Assumed, bool, Mapping[sig.Source, Any], dict[Any, str]] = (
+            Assumed.PARAMETERS, False, {}, {})
         #: tangent programs, by the inputs that have directions (see `pushforward`)
         self.tangents: dict[Any, tuple[GraphFunction, tuple[int, ...]]] = {}
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from jitgrad import locks
 from jitgrad.device import FACTS, asked
+from jitgrad.dims import Assumed
 from jitgrad.errors import NotStatic, ScriptError, SourceUnavailable, TypeMismatch, UnsupportedCall
 from jitgrad.ops import autocast
 from jitgrad.ops.backend import backend, using
@@ -106,7 +107,7 @@ _deep_stack = _DeepStack()
 
 
 def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-          optimistic: bool = True, any_grads: bool = False, numbers: frozenset[Any] = frozenset(),
+          assumed: Assumed = Assumed.PARAMETERS, any_grads: bool = False, numbers: frozenset[Any] = frozenset(),
           lists: Mapping[sig.Source, Kind] = NOTHING, late_checks: bool = False,
           decided: dict[Any, str] | None = None) -> sig.ScriptGraph:
     """Specialise `function` for arguments like these; nothing is executed and no object is changed.
@@ -114,7 +115,7 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     Args:
         function: a plain Python function.
         args, kwargs: the first call's objects.
-        optimistic: whether sizes that are equal now may be assumed equal (guarded); else they are checked at run time.
+        assumed: what may be assumed of sizes (guarded); the rest is checked at run time.
         numbers: slots of ints (attributes, globals, closure variables) that are read at run time from the start.
         lists: lists and tuples that are taken with any length, and the kind of their items.
         any_grads: whether each call may find a `.grad` or None on each tensor; else they are as at the first call.
@@ -140,7 +141,7 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     with _deep_stack:
         for _ in range(RESTARTS):
             try:
-                script = _evaluate(function, bound.arguments, decisions, log, optimistic, any_grads, lists, late_checks)
+                script = _evaluate(function, bound.arguments, decisions, log, assumed, any_grads, lists, late_checks)
                 if decided is not None:
                     decided.update(found)
                 return script
@@ -174,9 +175,9 @@ def _takes_gradients(function: Callable[..., Any]) -> bool:
 
 
 def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions: set[Any], log: list[str],
-              optimistic: bool, any_grads: bool, lists: Mapping[sig.Source, Kind],
+              assumed: Assumed, any_grads: bool, lists: Mapping[sig.Source, Kind],
               late_checks: bool) -> sig.ScriptGraph:
-    context = Context(Sizes(optimistic), set(decisions), backend().is_grad_enabled())
+    context = Context(Sizes(assumed), set(decisions), backend().is_grad_enabled())
     inputs = context.inputs = Inputs(context, any_grads, lists)
     context.late_checks = late_checks
     try:
@@ -245,7 +246,7 @@ def _graph_of(context: Context, inputs: Inputs, function: Callable[..., Any], ar
         list_arguments.bind_sizes(context)
         graph = Graph(Block(tuple(inputs.values), context.builder.block.nodes, tuple(results.outputs)),
                       source.name)
-        input_types = [v.type for v in graph.inputs]
+        input_types = [inputs.entry_types.get(i, v.type) for i, v in enumerate(graph.inputs)]
         _bind_inputs(context, graph)
         if context.sizes.changed:
             context.sizes.rewrite(graph.block)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import jitgrad
+from jitgrad.dims import Assumed
 from jitgrad.eager.construct import wrap
 from jitgrad.eager.tensor import Tensor
 from jitgrad.script.call import signature as sig
@@ -27,7 +28,7 @@ def run_scripted(function: Any, args: tuple[Any, ...], optimistic: bool = True, 
     """What the compiled function would do, interpreted: entry, run, commits, result."""
     import inspect
 
-    script = script or build(function, args, {}, optimistic=optimistic)
+    script = script or build(function, args, {}, Assumed.PARAMETERS if optimistic else Assumed.NOTHING)
     verify(script.graph)
     bound = inspect.signature(function).bind(*args)
     bound.apply_defaults()

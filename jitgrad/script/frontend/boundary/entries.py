@@ -6,7 +6,7 @@ Ints and bools at entry are known by what they are in the first call, for what h
 import types
 from typing import Any
 
-from jitgrad.dims import Size, Symbol, dim
+from jitgrad.dims import Assumed, Size, Symbol, dim
 from jitgrad.ops.numbers import NUMBERS
 from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
 from jitgrad.script.call import signature as sig
@@ -60,6 +60,7 @@ class Entries:
         self.definitions: dict[tuple[Any, str], Any] = {}
         self.modules: dict[sig.Source, types.ModuleType] = {}
         self.found: dict[sig.Source, Any] = {}  # what has been read, as the script sees it
+        self.entry_types: dict[int, TensorType] = {}  # of inputs whose sizes are constants: symbols for these
         self._alike: dict[tuple[Any, Any], int] = {}  # dtype and number of a tensor -> the first graph input like that
         self._numbers: dict[Value, tuple[int, Any]] = {}  # numbers at entry -> graph input, value at the first call
 
@@ -103,8 +104,12 @@ class Entries:
             context = self.context
             placement.see(context, tensor.device)
             shape = tuple(tensor.shape)
-            type_ = TensorType(tensor.dtype, tuple(context.sizes.argument(n) for n in shape))
+            entry = type_ = TensorType(tensor.dtype, tuple(context.sizes.argument(n) for n in shape))
             index = len(self.values)
+            if context.sizes.assumed is Assumed.PARAMETERS and not guarded and tensor._is_param:
+                context.sizes.hold(entry.dims, shape)
+                type_ = TensorType(tensor.dtype, shape)
+                self.entry_types[index] = entry
             value = self.add(type_, source, name)
             self.tensors[index] = tensor
             self.memory.add(index)

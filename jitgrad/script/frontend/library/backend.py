@@ -1,7 +1,7 @@
 """The executor that emits: library functions run on symbolic tensors append nodes to the graph.
 
 Preconditions on sizes (`check` of the rows) are proven by form, assumed for the whole graph where the first call's
-arguments satisfy them (optimistic sizes), or become `check` nodes in front of the op.
+arguments satisfy them (what is assumed of sizes), or become `check` nodes in front of the op.
 """
 
 import builtins

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from jitgrad.dims import Assumed
 from jitgrad.optim.optimizer import count_step
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import handles
@@ -32,6 +33,6 @@ def _number(context: Context, step: SymTensor) -> Any:
     if storage.input < 0 or value is not inputs.values[storage.input]:
         return value
     is_plain = not (step.type_.dims or step.dtype.is_complex or step.is_cuda or step.requires_grad)
-    if is_plain and context.sizes.optimistic and not context.depth and not context.called_back:
+    if is_plain and context.sizes.assumed is not Assumed.NOTHING and not context.depth and not context.called_back:
         return inputs.one_number(storage)
     return value

@@ -1,11 +1,11 @@
-"""What is known of sizes: optimistic equalities between argument symbols, lower bounds, first-call hints."""
+"""What is known of sizes: what is assumed of argument symbols, lower bounds, first-call hints."""
 
 import functools
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.dims import Call, Dim, Size, Symbol, dim, evaluate, product, substitute, symbols
+from jitgrad.dims import Assumed, Call, Dim, Size, Symbol, dim, evaluate, product, substitute, symbols
 from jitgrad.ops.types import TensorType, Type, map_dims
 from jitgrad.script.graph.ir import Block, Node, Value, map_attr
 
@@ -14,17 +14,20 @@ class Sizes:
     """Facts that hold for the whole graph.
 
     Attributes:
+        assumed: what is taken to be at other calls as at the first.
         hints: argument symbol -> its size at the first call.
         guards: pairs of sizes over argument symbols that were taken to be equal.
+        held: sizes of parameters, each with the constant that it is taken to be.
         trips: pairs of sizes at entry that are equal where a loop runs (or does not) as at the first call.
         signed: symbols bound to ints that may be negative.
     """
 
-    __slots__ = ("_canonical", "_guarded", "_has", "_parts", "_replaced", "guards", "hints", "optimistic", "signed",
-                 "trips")
+    __slots__ = ("_canonical", "_guarded", "_has", "_parts", "_replaced", "assumed", "guards", "held",
+                 "hints", "signed", "trips")
 
-    def __init__(self, optimistic: bool):
-        self.optimistic = optimistic
+    def __init__(self, assumed: Assumed):
+        self.assumed = assumed
+        self.held: list[tuple[Size, Size]] = []
         self.hints: dict[Symbol, int] = {}
         self.guards: list[tuple[Size, Size]] = []
         self.trips: list[tuple[Size, Size]] = []
@@ -42,6 +45,10 @@ class Sizes:
         symbol = Symbol(not_one=True)
         self.hints[symbol] = hint
         return dim(symbol)
+
+    def hold(self, sizes: Sequence[Size], values: Sequence[int]) -> None:
+        """Guard that sizes of arguments, which nothing knows by their symbols, are these constants."""
+        self.held += [(size, n) for size, n in zip(sizes, values, strict=True) if size != n]
 
     @property
     def changed(self) -> bool:
@@ -109,7 +116,7 @@ class Sizes:
 
     def needed_guards(self) -> list[tuple[Size, Size]]:
         """The guards without those that follow from others: what a symbol turned out to be may prove them."""
-        return [(a, b) for a, b in self.guards
+        return self.held + [(a, b) for a, b in self.guards
                 if _is_symbol(a) or _is_symbol(b) or self.canonical(a) != self.canonical(b)]
 
     def equal(self, a: Size, b: Size) -> bool:
@@ -140,7 +147,7 @@ class Sizes:
         a, b = self.canonical(a), self.canonical(b)
         if a == b:
             return True
-        if not self.optimistic:
+        if self.assumed is Assumed.NOTHING:
             return False
         hint = self.hint(a)
         if hint is None or hint != self.hint(b):

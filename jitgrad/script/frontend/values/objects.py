@@ -175,6 +175,8 @@ class ObjectKind(Kind):
         opened = generators.opened(context, obj)
         if opened is not obj:
             return protocol.iterate(context, opened)
+        if "_modules" in getattr(obj, "__dict__", ()) and context.inputs.source(obj) is None:
+            return sequence(guarded(context, lambda: list(obj)))  # a slice, whose modules are known
         if hasattr(getattr(cls, "__iter__", None), "__code__"):
             return protocol.iterate(context, call(context, cls.__iter__, obj))  # type: ignore[attr-defined]
         if hasattr(cls, "__len__") and hasattr(cls, "__getitem__") and not hasattr(cls, "keys"):

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 import jitgrad
-from jitgrad.dims import Size, call, floordiv
+from jitgrad.dims import Assumed, Size, call, floordiv
 from jitgrad.script.frontend.state.sizes import Sizes
 from jitgrad.script.graph.ir import walk
 
 
 def sizes(*hints: int) -> tuple[Sizes, list[Size]]:
-    known = Sizes(optimistic=True)
+    known = Sizes(Assumed.EQUAL)
     return known, [known.argument(h) for h in hints]
 
 
