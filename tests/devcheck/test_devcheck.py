@@ -143,6 +143,27 @@ def test_running_within_a_budget(tmp_path, capsys):
     assert "  1/1     0 s of 2  skipped  s.late (0.0 s) no time left" in capsys.readouterr().out
 
 
+MEASURED = ('print("RESULT " + __import__("json").dumps({"check": "s.fine", "status": "ok", "seconds": 0.5, "facts": '
+            '{"rows": [{"name": "copy", "us": 200.0, "floor_us": 150.0}]}}))')
+
+
+def test_whoever_is_cut_off_has_what_was_measured(monkeypatch, tmp_path, capsys):
+    """The rows are printed, and the table and the page are written, as they come."""
+    found = []
+
+    def told(results):
+        found.append(capsys.readouterr().out)
+        __main__.written(results, tmp_path)
+        if len(results) == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        runner.run([a_check("one"), a_check("two")], tmp_path, 100, python(MEASURED), told)
+    assert "        copy | 200.0 | 150.0 | 75\n" in found[0]
+    assert "copy | 200.0 | 150.0 |         75 |" in (tmp_path / "table.txt").read_text()
+    assert "| copy | 200.0 | 150.0 | 75 |" in (tmp_path / "results.md").read_text()
+
+
 class Clock:
     """Time that passes as checks say."""
 
@@ -196,7 +217,8 @@ def test_the_command_writes_results_and_a_table(monkeypatch, tmp_path, capsys):
     assert (tmp_path / "results.md").read_text().startswith("# GPU, 2")
     assert capsys.readouterr().out.endswith(text)
     monkeypatch.setattr(runner, "command", python(OK))
-    monkeypatch.setattr(runner, "run", lambda *_: [{"check": "s.x", "status": "failed", "seconds": 1.0, "error": "!"}])
+    monkeypatch.setattr(runner, "run", lambda *_, **more: [
+        {"check": "s.x", "status": "failed", "seconds": 1.0, "error": "!"}])
     assert __main__.main(["--out", str(tmp_path), "--stage", "environment"]) == 1
 
 

@@ -6,6 +6,7 @@ import argparse
 import datetime
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from jitgrad.codegen.cuda.driver import driverapi
@@ -20,6 +21,13 @@ def without_gpu() -> str:
         return "" if driverapi.driver().made("cuDeviceGetCount") else "the driver knows no device"
     except RuntimeError as error:
         return str(error)
+
+
+def written(results: Sequence[runner.Result], folder: Path) -> None:
+    """The table and the page."""
+    (folder / "table.txt").write_text(table.summary(results) + "\n", encoding="utf-8")
+    page = table.markdown(results, datetime.date.today().isoformat())
+    (folder / "results.md").write_text(page + "\n", encoding="utf-8")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -61,12 +69,8 @@ def main(argv: list[str] | None = None) -> int:
     if why:
         print(f"devcheck needs a GPU: {why}", file=sys.stderr)
         return NO_GPU
-    results = runner.run(chosen, asked.out, asked.budget)
-    text = table.summary(results)
-    (asked.out / "table.txt").write_text(text + "\n", encoding="utf-8")
-    page = table.markdown(results, datetime.date.today().isoformat())
-    (asked.out / "results.md").write_text(page + "\n", encoding="utf-8")
-    print("\n" + text)
+    results = runner.run(chosen, asked.out, asked.budget, told=lambda some: written(some, asked.out))
+    print("\n" + table.summary(results))
     return int(any(r["status"] in ("failed", "crashed", "timeout") for r in results))
 
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from jitgrad.codegen.cuda.driver.libraries import LibraryError
+from tools.devcheck import table
 from tools.devcheck.checks import PART, RESULT, Check, Lost, Wrong
 
 #: characters of a failed check's output that are kept
@@ -143,8 +144,13 @@ def groups(checks: Sequence[Check]) -> Iterator[list[Check]]:
             yield list(some)
 
 
-def run(checks: Sequence[Check], folder: Path, budget: Budget | float, how: How = command) -> list[Result]:
-    """Run checks within a budget, in seconds; their results in order, also in `folder/results.jsonl`."""
+def run(checks: Sequence[Check], folder: Path, budget: Budget | float, how: How = command,
+        told: Callable[[Sequence[Result]], None] = lambda results: None) -> list[Result]:
+    """Run checks within a budget, in seconds; their results in order, also in `folder/results.jsonl`.
+
+    What a check measured is printed when it ends, and `told` is called with all results until then: whoever is cut off
+    has them.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     time_left = budget if isinstance(budget, Budget) else Budget(budget)
     results: list[Result] = []
@@ -167,6 +173,9 @@ def run(checks: Sequence[Check], folder: Path, budget: Budget | float, how: How 
                     error = str(result.get("error", "")).partition("\n")[0]
                     print(f"{len(results):>3}/{len(checks)} {time_left.used:>5.0f} s of {time_left.seconds:.0f}  "
                           f"{result['status']:<8} {check.title} ({result['seconds']} s) {error}".rstrip(), flush=True)
+                    for row in table.measured([result]):
+                        print(" " * 8 + " | ".join(table.cells(row)).rstrip(" |"), flush=True)
+                    told(results)
     return results
 
 
