@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
+from threading import get_ident
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet, finalize
@@ -13,14 +15,33 @@ from jitgrad.device import device as _device, patient, require_gpu, resolve
 T = TypeVar("T")
 _kept: WeakSet[OfStreams[Any]] = WeakSet()
 _followed: set[int] = set()  # handles
+#: the handle of each thread's own default stream: CuPy's `Stream.ptds`
+PER_THREAD = 2
 
 
 class OfStreams(Generic[T]):
-    """What is kept for each stream, by its handle, until the stream is gone."""
+    """What is kept for each stream, by its handle, until the stream is gone. `make` makes it.
 
-    def __init__(self) -> None:
+    One handle means another stream in each thread: what is kept for these is by thread, as a number below zero.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self.make = make
         self.by_handle: dict[int, T] = {}
         _kept.add(self)
+
+    def of(self, handle: int) -> T:
+        """What is kept for a stream that this thread knows by a handle; made at the first time."""
+        found = self.get(handle)
+        return self.by_handle.setdefault(_key(handle), self.make()) if found is None else found
+
+    def get(self, handle: int) -> T | None:
+        """The same, if it was made."""
+        return self.by_handle.get(_key(handle))
+
+
+def _key(handle: int) -> int:
+    return -get_ident() if handle == PER_THREAD else handle
 
 
 def followed(stream: Any) -> int:

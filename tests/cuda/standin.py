@@ -104,7 +104,7 @@ class Stream:
 
     def __init__(self, null: bool = False, non_blocking: bool = False, ptds: bool = False,
                  priority: int | None = None) -> None:
-        self.ptr = 0 if null else id(self)
+        self.ptr = 0 if null else 2 if ptds else id(self)
         self.non_blocking, self.priority = non_blocking, priority or 0
         self.device_id = -1 if null else _current[-1]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -139,3 +141,25 @@ def test_the_workspaces_of_a_stream_go_with_it(replayed: bool, made_by_cupy: boo
         gc.collect()
         assert set(pool.by_handle) == {handles[1]}
         assert made.stream() == 0
+
+
+@host.needs_compiler
+@pytest.mark.parametrize("replayed", [False, True])
+def test_threads_own_streams_share_a_handle_and_no_workspace(replayed: bool) -> None:
+    """Two calls that run at once would write over each other's memory."""
+    doubled = jitgrad.script(lambda x: (x * 2).sum())
+    with gpu(replayed), jitgrad.device("cuda"):
+        x = jitgrad.ones(3)
+        pools = weakref.WeakSet(cuda_streams._kept)
+        turn, both = threading.Lock(), threading.Barrier(2, timeout=60)
+
+        def call() -> None:
+            with turn, standin.Stream(ptds=True):
+                assert doubled(x) == 6
+            both.wait()  # a thread that is gone may give its number to the next
+
+        with ThreadPoolExecutor(2) as threads:
+            for done in [threads.submit(call) for _ in range(2)]:
+                done.result()
+        (pool,) = [p for p in cuda_streams._kept if p not in pools and p.by_handle]
+        assert [len(workspaces) for workspaces in pool.by_handle.values()] == [1, 1]

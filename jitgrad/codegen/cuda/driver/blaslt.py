@@ -178,7 +178,7 @@ class BlasLt(Functions):
         self._lock = threading.RLock()
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._ready: dict[tuple[bytes, bool], tuple[Plan | Parts | None, Call]] = {}
-        self._workspaces: OfStreams[Any] = OfStreams()
+        self._workspaces: OfStreams[Any] = OfStreams(lambda: allocate(WORKSPACE))
         self._handle = self.made("cublasLtCreate")
 
     def told(self, code: int) -> tuple[str, str]:
@@ -277,11 +277,7 @@ class BlasLt(Functions):
 
     def workspace(self, stream: int) -> int:
         """The address of a stream's workspace."""
-        workspaces = self._workspaces.by_handle
-        found = workspaces.get(stream)
-        if found is None:
-            found = workspaces[stream] = self.allocate(WORKSPACE)
-        address: int = found.ptr
+        address: int = self._workspaces.of(stream).ptr
         return address
 
     def prepare(self, stream: int, call: Call) -> None:

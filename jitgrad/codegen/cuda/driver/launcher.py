@@ -154,7 +154,7 @@ class DeviceLauncher(Launcher):
     def __init__(self, interface: Interface, address: int, code: Any, driver: Driver):
         super().__init__(interface, address, code)
         self.driver = driver
-        self.pools: OfStreams[list[DeviceWorkspace]] = OfStreams()
+        self.pools: OfStreams[list[DeviceWorkspace]] = OfStreams(list)
         self.scope.update(take=self.take, empty=driver.empty, address=driver.address,
                           back=self.back, memory=driver)
 
@@ -172,7 +172,7 @@ class DeviceLauncher(Launcher):
     def take(self) -> tuple[DeviceWorkspace, list[DeviceWorkspace]]:
         """A workspace of the current stream, and where it goes afterwards."""
         stream = self.driver.stream()
-        pool = self.pools.by_handle.setdefault(stream, [])
+        pool = self.pools.of(stream)
         try:
             found = pool.pop()
         except IndexError:

@@ -16,7 +16,7 @@ from ctypes import byref, c_uint
 from typing import Any
 
 from jitgrad.codegen.cuda.driver.driverapi import NON_BLOCKING, DriverApi
-from jitgrad.cuda.streams import OfStreams
+from jitgrad.cuda.streams import PER_THREAD, OfStreams
 
 #: what `cuStreamQuery` gives while there is work
 NOT_READY = 600
@@ -31,8 +31,7 @@ class Stops:
 
     def __init__(self, api: DriverApi, allocate: Callable[[int], Any]):
         self.api, self.allocate = api, allocate
-        self._of_streams: OfStreams[Any] = OfStreams()  # those of streams that are gone are forgotten
-        self._words = self._of_streams.by_handle
+        self._words: OfStreams[Any] = OfStreams(self._word)  # those of streams that are gone are forgotten
         self._blocks: list[Any] = []  # for good: a kernel may look after its stream is gone
         self._lock = threading.Lock()
         self._stream = 0
@@ -40,20 +39,20 @@ class Stops:
     def word(self, stream: int) -> int:
         """The address of a stream's word."""
         with self._lock:
-            found = self._words.get(stream)
-            if found is None:
-                found = self.allocate(_ROOM)
-                self._set(found.ptr, 0)
-                self._words[stream] = found
-                self._blocks.append(found)
-        address: int = found.ptr
+            address: int = self._words.of(stream).ptr
         return address
+
+    def _word(self) -> Any:
+        found = self.allocate(_ROOM)
+        self._set(found.ptr, 0)
+        self._blocks.append(found)
+        return found
 
     def wait(self, stream: int | None) -> None:
         """Until a stream's work is done; None: that of all streams with words."""
         if stream is None:
-            for one in list(self._words):
-                self.wait(one)
+            for one in {handle if handle >= 0 else PER_THREAD for handle in list(self._words.by_handle)}:
+                self.wait(one)  # of streams that are threads' own, this one's
             return
         begun = time.perf_counter()
         try:
