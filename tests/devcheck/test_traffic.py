@@ -54,7 +54,7 @@ LIMITS = {
     "attention": Limit(4, 1.01, lambda b, heads, t, d: 18.2 * b * heads * t * d * 2),
     "softmax_1024": Limit(2, 1.01, lambda m, n: 5 * m * n * 2),
     "softmax_50257": Limit(2, 1.01, lambda m, n: 7 * m * n * 2),
-    "batch_norm": Limit(5, 1.01, lambda n, c, h: 9 * n * c * h * h * 4),
+    "batch_norm": Limit(4, 1.01, lambda n, c, h: 8 * n * c * h * h * 4),
     "transposed": Limit(1, 1.0, lambda n: 2 * n * n * 4),
     "call": Limit(1, 1.0, lambda n: 8 * n),
 }

@@ -31,6 +31,8 @@ from jitgrad.ops.opdef import has_trait
 RANDOM_WORD = "random.word"
 #: rows of which the CPU adds up columns in one place: few enough for several threads, and for short chains of additions
 ROWS = 32
+#: a reduction to squared distances from a number that is known after it
+SPREAD = "spread"
 #: stores of kernels that do nothing else
 ORDERED = frozenset({"ordered_add", "ordered_put"})
 
@@ -59,7 +61,9 @@ class Stmt:
         "scalar"   number: index of a scalar argument, of `dtype`
         "index"    axis: the index along a space axis, int64
         "reduce"   args=(value,), fn: sum prod max min any all argmax argmin ("max" inside softmax may drop NaN:
-                   "fastmax"; "max"/"min" keep NaN); args=(value, value2) for a fused multiply-add "dot"
+                   "fastmax"; "max"/"min" keep NaN); args=(value, value2) for a fused multiply-add "dot";
+                   args=(value, number) for "spread" (CUDA only): the sum of squares of how far values are from a
+                   number of the row, which need not be known before the values have been gone over
         "gather"   operand, args = one int64 index per entry of `strides`: loads at start + sum(index * stride)
                    + the operand's own strides over the space. fn "where" (CUDA only): the first of args is a
                    condition; where it does not hold nothing is read, and the value is 0

@@ -7,7 +7,7 @@ stage, and what needs its result at element level belongs to a later one.
 
 from jitgrad import dtypes
 from jitgrad.classes import dataclass
-from jitgrad.codegen.program.kernel import ORDERED, ROWS, Kernel, Stmt, is_expensive
+from jitgrad.codegen.program.kernel import ORDERED, ROWS, SPREAD, Kernel, Stmt, is_expensive
 
 #: elements in lanes, of which neighbouring chunks share no cache line
 LINE = 64
@@ -178,7 +178,8 @@ def _place(plan: Plan, n_outer: int) -> None:
         for a in args:
             sweep = max(sweep, plan.stage[a] if plan.element[a] == element or plan.element[a] else plan.stage[a] + 1)
         if is_reduce and kernel.inner:
-            sweep = max([0, *[plan.stage[a] if plan.element[a] else plan.stage[a] + 1 for a in args]])
+            after = args[1:] if stmt.fn == SPREAD else ()
+            sweep = max([0, *[plan.stage[a] + (a not in after and not plan.element[a]) for a in args]])
         elif element:
             sweep = max(sweep, 0)
         late = (is_reduce and bool(kernel.inner)) or (not element and any(after_reduce[a] for a in args))

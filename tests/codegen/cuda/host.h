@@ -20,6 +20,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __grid_constant__
+#define __fdividef(a, b) ((a) / (b))
 #define __shared__ static thread_local
 #define __restrict__
 

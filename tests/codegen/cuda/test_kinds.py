@@ -133,7 +133,7 @@ def test_softmax_rows(n, shift, pitch, d):
     space.operand(y, "out")
     kernel = execute(space, softmax_body(d))
     np.testing.assert_allclose(y, softmax(x), 2e-3 if d is f16 else 2e-6, 1e-6)
-    assert ends(kernel) == [*["group"] * 4, "block", "shared", "sweeps"]
+    assert ends(kernel) == [*["group"] * 4, "block", "shared", "phase0", "sweeps"]
     forms = text.forms(kernel, "x")
     bounds = [form.bound for form in forms]
     assert bounds[:5] == [512, 1024, 2048, 4096, 8192]
@@ -319,6 +319,56 @@ def mixed(rows, n, d, shift=0, pitch=0):
     np.testing.assert_allclose(parts[1].sum(0), (exact * centred).sum(0), rough, 0.1)
     assert not parts[0][rows:].any()
     return kernel
+
+
+@pytest.mark.parametrize(("sizes", "d"), [((3, 2, 2), f32), ((3, 5, 7), f32), ((2, 40, 129), f32), ((300, 3, 4), f32),
+                                          ((2, 40, 129), f16), ((2, 40, 129), f64)], ids=str)
+@pytest.mark.parametrize("fn", ["sum", "max"])
+def test_squared_distances_take_no_pass_of_their_own(sizes, d, fn):
+    """From the mean, or from any number of the row; what is far from zero, or from the first, is as exact."""
+    x = np.random.default_rng(0).standard_normal(sizes)
+    x[0] += 1000
+    x[-1, 0, 0] = -500
+    x = x.astype(d.np)
+    y = np.full((sizes[0], 1, 1), np.nan, f64.np if d is f64 else f32.np)
+    space = Space(sizes[:1], sizes[1:])
+    space.operand(x)
+    space.operand(y, "out")
+    w = f64 if d is f64 else f32
+    body = [S("load", operand=0), S("cast", 0, dtype=w), S("reduce", 1, dtype=w, fn=fn), S("scalar", number=0, dtype=w),
+            S("div", 2, 3, dtype=w), S("sub", 4, 1, dtype=w), S("mul", 5, 5, dtype=w),
+            S("reduce", 6, dtype=w, fn="sum"), S("store", 7, operand=1)]
+    kernel = execute(space, body, (float(sizes[1] * sizes[2]) if fn == "sum" else 2.0,), (w,))
+    exact = x.astype(np.float64)
+    number = exact.mean((1, 2), keepdims=True) if fn == "sum" else exact.max((1, 2), keepdims=True) / 2
+    np.testing.assert_allclose(y.ravel(), ((exact - number) ** 2).sum((1, 2)), 1e-13 if d is f64 else 2e-6)
+    assert ends(kernel) == ["x"]
+    assert "jg_moments" in text.source(kernel, "x")
+
+
+def test_of_what_is_not_finite_squared_distances_are_not_a_number():
+    x = np.ones((4, 5, 300), np.float32)
+    x[1, 2, 3], x[2, 0, 0], x[3, 4, 299] = np.nan, np.inf, -np.inf
+    y = np.zeros((4, 1, 1), np.float32)
+    space = Space((4,), (5, 300))
+    space.operand(x)
+    space.operand(y, "out")
+    execute(space, [S("load", operand=0), S("reduce", 0, dtype=f32, fn="sum"), S("scalar", number=0, dtype=f32),
+                    S("div", 1, 2, dtype=f32), S("sub", 0, 3, dtype=f32), S("mul", 4, 4, dtype=f32),
+                    S("reduce", 5, dtype=f32, fn="sum"), S("store", 6, operand=1)], (1500.0,), (f32,))
+    np.testing.assert_array_equal(y.ravel(), [0, np.nan, np.nan, np.nan])
+
+
+def test_what_is_no_square_of_a_distance_keeps_its_pass():
+    for last in (S("mul", 3, 0, dtype=f32), S("add", 3, 3, dtype=f32), S("abs", 3, dtype=f32)):
+        space = Space((2,), (3, 4))
+        space.operand(np.zeros((2, 3, 4), np.float32))
+        space.operand(np.zeros((2, 1, 1), np.float32), "out")
+        body = [S("load", operand=0), S("reduce", 0, dtype=f32, fn="sum"), S("neg", 1, dtype=f32),
+                S("sub", 0, 2, dtype=f32), last, S("reduce", 4, dtype=f32, fn="sum"), S("store", 5, operand=1)]
+        kernel = Kernel(space.outer, space.inner, tuple(space.operands), (), tuple(body))
+        assert "jg_moments" not in text.source(kernel, "x")
+        assert ends(kernel) == ["sweeps", "phase0", "sweeps"]
 
 
 @pytest.mark.parametrize(("n", "d"), [*[(n, f32) for n in SIZES[1:]], (33, f16), (1000, f16), (257, f64)], ids=str)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from jitgrad import dtypes
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, STORED, literal
 from jitgrad.codegen.llvm.scalars import FOLDS
-from jitgrad.codegen.program.kernel import Kernel
+from jitgrad.codegen.program.kernel import SPREAD, Kernel
 from jitgrad.codegen.program.plan import make_plan
 from jitgrad.dims import Size
 
@@ -20,6 +20,8 @@ LARGEST = (1 << 63) - 1
 #: reductions: the operator of `prelude.cuh` that joins two parts, where it is not `jg_<name>`
 _JOINS = {"dot": "jg_sum", "max": "jg_maximum", "min": "jg_minimum", "fastmax": "jg_fastmaximum", "any": "jg_or",
           "all": "jg_and"}
+#: what a reduction has in hand that is more than its value
+_WHOLES = {"argmax": "jg_best", "argmin": "jg_best", SPREAD: "jg_moments"}
 #: the most elements of a vector, and the most bytes that a thread reads and writes at once
 MOST_LANES, MOST_BYTES = 8, 192
 
@@ -217,15 +219,19 @@ class Folding(Addresses):
 
     def accumulator(self, i: int) -> str:
         kind = COMPUTED[self.source_of(i).name]
-        return f"jg_best<{kind}>" if self.kernel.body[i].fn in ("argmax", "argmin") else kind
+        whole = _WHOLES.get(self.kernel.body[i].fn)
+        return f"{whole}<{kind}>" if whole else kind
 
     def slot_bytes(self, i: int) -> int:
         """The size of the accumulator in the scratch memory."""
         size = 4 if self.source_of(i).is_half else self.source_of(i).itemsize
-        return 16 if self.kernel.body[i].fn in ("argmax", "argmin") else max(4, size)
+        whole = _WHOLES.get(self.kernel.body[i].fn)
+        return 16 if whole == "jg_best" else 4 * size if whole else max(4, size)
 
     def identity(self, i: int) -> str:
         fn = self.kernel.body[i].fn
+        if fn == SPREAD:
+            return "{}"
         value = literal(FOLDS[fn].identity(self.kernel.dtype_of(self.kernel.body[i].args[0])), self.source_of(i))
         return f"{{{value}, {literal(LARGEST, dtypes.int64)}}}" if fn in ("argmax", "argmin") else value
 

@@ -599,6 +599,37 @@ template <class T, bool MAX> JG_DEVICE jg_best<T> jg_better(jg_best<T> a, jg_bes
 template <class T> struct jg_argmax { JG_DEVICE jg_best<T> of(jg_best<T> a, jg_best<T> b) { return jg_better<T, true>(a, b); } };
 template <class T> struct jg_argmin { JG_DEVICE jg_best<T> of(jg_best<T> a, jg_best<T> b) { return jg_better<T, false>(a, b); } };
 
+// Of a sum of squared distances from a number that is known later: how many values, the first of them, how far their
+// mean is from that, and the sum of squared distances from their mean. Far from zero no digit is lost: all but `first`
+// is as large as the values are apart. Source: Chan, Golub and LeVeque, "Updating formulae", 1979; for one value Welford.
+template <class T> struct jg_moments { T count, first, mean, squares; };
+JG_DEVICE float jg_part(float x, float n) { return __fdividef(x, n); }  // what it rounds off is the next value's to mend
+JG_DEVICE double jg_part(double x, double n) { return x / n; }
+template <class T> struct jg_spread {
+    JG_DEVICE jg_moments<T> of(jg_moments<T> a, T x) {
+        if (a.count == T(0)) a.first = x;
+        x -= a.first;
+        T away = x - a.mean;
+        a.count += T(1);
+        a.mean += jg_part(away, a.count);
+        a.squares += away * (x - a.mean);
+        return a;
+    }
+    JG_DEVICE jg_moments<T> of(jg_moments<T> a, const jg_moments<T>& b) {
+        if (b.count == T(0)) return a;
+        if (a.count == T(0)) return b;
+        T away = b.first - a.first + (b.mean - a.mean), count = a.count + b.count, part = b.count / count;
+        a.mean += away * part;
+        a.squares += b.squares + away * (away * (a.count * part));
+        a.count = count;
+        return a;
+    }
+    JG_DEVICE T from(const jg_moments<T>& a, T number) {
+        T away = a.first - number + a.mean;
+        return a.count == T(0) ? T(0) : a.squares + away * (away * a.count);
+    }
+};
+
 template <class T> JG_DEVICE T jg_down(T v, int by, int lanes) { return __shfl_down_sync(0xffffffffu, v, by, lanes); }
 template <class T> JG_DEVICE T jg_first(T v, int lanes) { return __shfl_sync(0xffffffffu, v, 0, lanes); }
 #define JG_SHUFFLE_AS_INT(T) \
@@ -613,6 +644,13 @@ template <class T> JG_DEVICE jg_best<T> jg_down(jg_best<T> v, int by, int lanes)
 }
 template <class T> JG_DEVICE jg_best<T> jg_first(jg_best<T> v, int lanes) {
     return {jg_first(v.value, lanes), jg_first(v.at, lanes)};
+}
+template <class T> JG_DEVICE jg_moments<T> jg_down(jg_moments<T> v, int by, int lanes) {
+    return {jg_down(v.count, by, lanes), jg_down(v.first, by, lanes), jg_down(v.mean, by, lanes),
+            jg_down(v.squares, by, lanes)};
+}
+template <class T> JG_DEVICE jg_moments<T> jg_first(jg_moments<T> v, int lanes) {
+    return {jg_first(v.count, lanes), jg_first(v.first, lanes), jg_first(v.mean, lanes), jg_first(v.squares, lanes)};
 }
 
 // over groups of `lanes` neighbours; whole warps come here

@@ -9,18 +9,21 @@ earlier phases wait in the scratch memory.
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 from jitgrad.codegen.cuda.kernels.geometry import ANY, TICKETS, Form, Launch
 from jitgrad.codegen.cuda.kernels.writer import Writer
-from jitgrad.codegen.program.kernel import Kernel, is_expensive
-from jitgrad.codegen.program.plan import STORES, Plan, needed
+from jitgrad.codegen.program.kernel import SPREAD, Kernel, is_expensive
+from jitgrad.codegen.program.plan import STORES, Plan, make_plan, needed
+from jitgrad.dtypes import float32, float64
 
 #: the most blocks that share rows: each of 132 multiprocessors holds eight of 256 threads
 SHARING = 132 * 8
-#: bytes of a result that waits for a later phase, and the most rows whose results do: so many blocks of a sweep, a row
-#: each, keep a large device half busy
-WAITING, FEW_ROWS = 16, 132
+#: bytes of a result that waits for a later phase, and the most rows whose results do: blocks of a sweep, a row each,
+#: would be less than two for each of 132 multiprocessors
+WAITING, FEW_ROWS = 32, 2 * 132 - 1
 
 
 class Reducing(Writer):
@@ -89,16 +92,22 @@ class Reducing(Writer):
         for stage in range(plan.stages):
             after = [i for i in of_row if plan.stage[i] == stage and body[i].op != "reduce"]
             if self.phase > stage:
-                self.recall([i for i in self.reductions if plan.stage[i] == stage])
-                self.at_row([i for i in after if body[i].op not in STORES])
+                ended = [i for i in self.reductions if plan.stage[i] == stage]
+                self.recall(ended)
+                self.at_row(sorted([*ended, *[i for i in after if body[i].op not in STORES]]))
             elif self.phase in (-1, stage):
                 self.sweep(stage, after)
 
     def at_row(self, indices: Sequence[int], shared: bool = False) -> None:
-        """Statements of one value per row: all threads compute, one stores. `shared`: all blocks along y are here."""
+        """Statements of one value per row, results of reductions among them: all threads compute, one stores.
+
+        `shared`: all blocks along y are here.
+        """
         stores = [i for i in indices if self.kernel.body[i].op in STORES]
         for i in indices:
-            if i not in stores:
+            if self.kernel.body[i].op == "reduce":
+                self.result(i)
+            elif i not in stores:
                 self.statement(i, self.plan.stages)
         if stores:
             if any(o.role == "inout" for o in self.kernel.operands):
@@ -142,9 +151,7 @@ class Reducing(Writer):
 
     def finished(self, ending: Iterable[int], after: Sequence[int]) -> None:
         """The results of reductions, and what of the row needs them."""
-        for i in ending:
-            self.result(i)
-        self.at_row(after)
+        self.at_row(sorted([*ending, *after]))
 
     def exchange(self, ending: Sequence[int]) -> None:
         """Write this block's parts; the last block joins all."""
@@ -183,7 +190,46 @@ class Reducing(Writer):
     def recall(self, reductions: Sequence[int]) -> None:
         for i in reductions:
             self.line(f"const {self.accumulator(i)} r{i} = jg_fresh({self.waiting(i)});")
-            self.result(i)
+
+
+# --- one pass for two ---
+
+def with_spreads(kernel: Kernel) -> Kernel:
+    """The kernel whose sums of squared distances from a number of the row, its mean say, need no pass of their own.
+
+    They are made while the number is: see `jg_moments`. For a kernel of which no row is kept, so that a pass costs
+    what reading does.
+    """
+    plan, body = make_plan(kernel, 0), list(kernel.body)
+    for i in range(len(body)):
+        distance = _squared(plan, i)
+        if distance:
+            body[i] = replace(body[i], fn=SPREAD, args=distance)
+    wanted = [s.op in STORES for s in body]
+    for i in range(len(body) - 1, -1, -1):
+        if wanted[i]:
+            for a in body[i].args:
+                wanted[a] = True
+    place = list(accumulate(wanted, initial=0))
+    return replace(kernel, body=tuple([replace(s, args=tuple([place[a] for a in s.args]))
+                                       for s, w in zip(body, wanted, strict=True) if w]))
+
+
+def _squared(plan: Plan, i: int) -> tuple[int, ...]:
+    """The value and the number of the row of whose distance statement i sums the squares; () if it does not, or if the
+    number is known before anyway.
+    """
+    body, stmt = plan.kernel.body, plan.kernel.body[i]
+    if stmt.op != "reduce" or stmt.fn != "sum" or stmt.dtype not in (float32, float64):
+        return ()
+    square = body[stmt.args[0]]
+    distance = body[square.args[0]] if square.op == "mul" and square.args[0] == square.args[1] else None
+    if distance is None or distance.op != "sub" or any(
+            plan.kernel.dtype_of(a) is not stmt.dtype for a in (*stmt.args, *distance.args)):
+        return ()
+    value, number = sorted(distance.args, key=lambda a: not plan.element[a])
+    found = plan.element[value] and not plan.element[number]
+    return (value, number) if found and max(plan.stage[value], plan.stage[number]) < plan.stage[i] else ()
 
 
 # --- what waits for later stages ---

@@ -8,6 +8,8 @@ By the length of a row, with several stages (softmax, layer norm), so that a row
     _sweeps   512 threads a row; later stages read memory again
     _phase<k> of few long rows, or one, all threads of the device share rows: a launch for each stage
 
+The last two make a variance in the pass in which they make the mean.
+
 With one stage: `_warp`, whose rows any number of lanes shares, and `_split`, where several blocks share a row.
 
 A kernel that adds up columns besides (the kind `mix`) has these but for `_block`, and at most `PARTS` blocks. A thread
@@ -23,10 +25,12 @@ from contextlib import contextmanager
 from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.geometry import ANY, MOST_SHARED, Form, Launch
 from jitgrad.codegen.cuda.kernels.mixing import Mixing
-from jitgrad.codegen.cuda.kernels.reducing import SHARING, frontier, is_own, keep, last_stage, most_alive, places
+from jitgrad.codegen.cuda.kernels.reducing import (SHARING, frontier, is_own, keep, last_stage, most_alive, places,
+                                                   with_spreads)
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, STORED
 from jitgrad.codegen.lower.column_sums import PARTS
 from jitgrad.codegen.program.kernel import Kernel, is_expensive
+from jitgrad.codegen.program.plan import make_plan
 from jitgrad.dtypes import float64
 
 THREADS, MANY, MOST = 256, 1024, 1 << 16
@@ -395,32 +399,38 @@ def is_wide(kernel: Kernel) -> bool:
 
 def functions(kernel: Kernel) -> list[list[tuple[str, Rows]]]:
     """The functions of a kernel, with what their names end in: of those that are launched together a list."""
-    stages = Rows(kernel, "sweeps").plan.stages
     single, alone = len(kernel.inner) == 1, not kernel.outer
+    mixes = any(s.op == "column" for s in kernel.body)
     found: list[list[tuple[str, Rows]]] = []
 
     def add(suffix: str, writer: Rows) -> None:
         if not found or writer.longest > found[-1][0][1].longest:
             found.append([(suffix, writer)])
 
-    if stages <= 1 and not any(s.op == "column" for s in kernel.body):
-        if single and not alone:
-            add("_warp", Rows(kernel, "warp"))
-        add("_split" if found else "", Rows(kernel, "split"))
-        return found
-    mixes = any(s.op == "column" for s in kernel.body)
-    if single and (mixes or Rows(kernel, "group", "registers").kept):
+    if single and not mixes and not alone and stages_of(kernel) <= 1:
+        add("_warp", Rows(kernel, "warp"))
+    elif single and (mixes or Rows(kernel, "group", "registers").kept):
         add("_group", Rows(kernel, "group", "registers"))
         if not alone and not mixes:
             add("_block", Rows(kernel, "block", "shared", most=HELD_ROW))
         if not alone:
             add("_shared", Rows(kernel, "block", "shared"))
+    kernel = with_spreads(kernel)
+    stages = stages_of(kernel)
+    if stages <= 1 and not mixes:
+        add("_split" if found else "", Rows(kernel, "split"))
+        return found
     phases = [(f"_phase{s}", Rows(kernel, "split", phase=s)) for s in range(stages)]
-    divided = all(o.role != "inout" for o in kernel.operands)
-    if alone and divided:
+    divided = not mixes and all(o.role != "inout" for o in kernel.operands)
+    if not alone and not single and divided:
+        add("_sweeps", Rows(kernel, "sweeps", most=SHORT))
+    if divided:
         found.append(phases)
-    elif divided and not single:
-        found += [[("_sweeps", Rows(kernel, "sweeps", most=SHORT))], phases, [("_sweeps", Rows(kernel, "sweeps"))]]
-    else:
-        add("_sweeps" if found else "", Rows(kernel, "sweeps"))
+    if not alone or not divided:
+        found.append([("_sweeps" if found else "", Rows(kernel, "sweeps"))])
     return found
+
+
+def stages_of(kernel: Kernel) -> int:
+    """How many passes over its inner space a kernel takes."""
+    return make_plan(kernel, 0).stages

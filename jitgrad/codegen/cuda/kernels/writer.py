@@ -16,7 +16,7 @@ from jitgrad.codegen.cuda.kernels.addresses import Folding
 from jitgrad.codegen.cuda.kernels.draws import step_of
 from jitgrad.codegen.cuda.kernels.scalars import (COMPUTED, EXPRESSIONS, STORED, Comparison, convert, literal, narrow,
                                                   widen)
-from jitgrad.codegen.program.kernel import RANDOM_WORD, Kernel
+from jitgrad.codegen.program.kernel import RANDOM_WORD, SPREAD, Kernel
 from jitgrad.codegen.program.plan import STORES, Plan, dependencies, is_reloaded, make_plan
 
 
@@ -439,5 +439,7 @@ class Writer(Folding):
         part = self.part_of(i)
         if stmt.fn in ("argmax", "argmin"):
             self.define(i, dtypes.int64, f"{part}.at")
+        elif stmt.fn == SPREAD:
+            self.define(i, source, f"{self.join(i)}::from({part}, v{stmt.args[1]})")
         else:
             self.define(i, stmt.dtype or source, convert(part, source, stmt.dtype or source))

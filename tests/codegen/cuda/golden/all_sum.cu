@@ -31,7 +31,7 @@ jg_all_abs_sum_0(i64 n0, const float* __restrict__ p0, float* __restrict__ p1, c
         r2 = jg_block<jg_sum<float>>(r2);
         bool mine = true;  // whether this block has all of the row's parts
         if (gridDim.y > 1) {
-            jg_slot<float>* const parts2 = (jg_slot<float>*)(scratch + 4112);
+            jg_slot<float>* const parts2 = (jg_slot<float>*)(scratch + 4128);
             if (threadIdx.x == 0) {
                 parts2[(i64)blockIdx.x * gridDim.y + blockIdx.y].value = r2;
             }

@@ -60,7 +60,7 @@ jg_col_sum_mul_0(i64 n0, i64 n1, const float* __restrict__ p0, float* __restrict
         }
         bool mine = true;  // whether this block has all of the row's parts
         if (gridDim.y > 1) {
-            jg_slot<float>* const parts1 = (jg_slot<float>*)(scratch + 4112);
+            jg_slot<float>* const parts1 = (jg_slot<float>*)(scratch + 4128);
             if (group == 0 && live) {
                 #pragma unroll
                 for (int k = 0; k < 4; k++) {

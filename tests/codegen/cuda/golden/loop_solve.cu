@@ -131,7 +131,7 @@ jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<11> table, char* scratch)
                         }
                     }
                     r2 = jg_block<jg_maximum<float>>(r2);
-                    jg_slot<float>* const parts2 = (jg_slot<float>*)(scratch + 8336 + turn * 4224);
+                    jg_slot<float>* const parts2 = (jg_slot<float>*)(scratch + 8352 + turn * 4224);
                     turn ^= 1;
                     if (threadIdx.x == 0) {
                         parts2[blockIdx.y].value = r2;

@@ -80,7 +80,7 @@ jg_row_exp_sum_0_split(i64 n0, i64 n1, const jg_half* __restrict__ p0, jg_half* 
         r3 = jg_block<jg_sum<float>>(r3);
         bool mine = true;  // whether this block has all of the row's parts
         if (gridDim.y > 1) {
-            jg_slot<float>* const parts3 = (jg_slot<float>*)(scratch + 4112);
+            jg_slot<float>* const parts3 = (jg_slot<float>*)(scratch + 4128);
             if (threadIdx.x == 0) {
                 parts3[(i64)blockIdx.x * gridDim.y + blockIdx.y].value = r3;
             }
@@ -95,7 +95,6 @@ jg_row_exp_sum_0_split(i64 n0, i64 n1, const jg_half* __restrict__ p0, jg_half* 
         }
         if (mine) {
             const float v3 = (float)(r3);
-            const float v4 = jg_widen(jg_narrow((float)(v3)));
             if (threadIdx.x == 0) {
                 q1[0] = jg_narrow(v3);
             }

@@ -75,7 +75,7 @@ jg_row_argmax_0_split(i64 n0, i64 n1, const float* __restrict__ p0, i64* __restr
         r1 = jg_block<jg_argmax<float>>(r1);
         bool mine = true;  // whether this block has all of the row's parts
         if (gridDim.y > 1) {
-            jg_slot<jg_best<float>>* const parts1 = (jg_slot<jg_best<float>>*)(scratch + 4112);
+            jg_slot<jg_best<float>>* const parts1 = (jg_slot<jg_best<float>>*)(scratch + 4128);
             if (threadIdx.x == 0) {
                 parts1[(i64)blockIdx.x * gridDim.y + blockIdx.y].value = r1;
             }

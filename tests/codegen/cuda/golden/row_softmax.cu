@@ -2,7 +2,7 @@
 //     return x.softmax(1)
 
 extern "C" __global__ void __launch_bounds__(256, 3)
-jg_row_amax_sub_exp_sum_div_0_group(i64 n0, i64 n1, const float* __restrict__ p0, float* __restrict__ p1, i64 s0, i64 s1) {
+jg_row_amax_sub_exp_sum_div_0_group(i64 n0, i64 n1, const float* __restrict__ p0, float* __restrict__ p1, i64 s0, i64 s1, char* scratch) {
     // n0 results, each of n1 elements
     // p0: float32, in, at i0 * s0 + i1
     // p1: float32, out, at i0 * s1 + i1
@@ -119,7 +119,7 @@ jg_row_amax_sub_exp_sum_div_0_group(i64 n0, i64 n1, const float* __restrict__ p0
 }
 
 extern "C" __global__ void __launch_bounds__(256, 3)
-jg_row_amax_sub_exp_sum_div_0_block(i64 n0, i64 n1, const float* __restrict__ p0, float* __restrict__ p1, i64 s0, i64 s1) {
+jg_row_amax_sub_exp_sum_div_0_block(i64 n0, i64 n1, const float* __restrict__ p0, float* __restrict__ p1, i64 s0, i64 s1, char* scratch) {
     // n0 results, each of n1 elements
     // p0: float32, in, at i0 * s0 + i1
     // p1: float32, out, at i0 * s1 + i1
@@ -217,7 +217,7 @@ jg_row_amax_sub_exp_sum_div_0_block(i64 n0, i64 n1, const float* __restrict__ p0
 }
 
 extern "C" __global__ void __launch_bounds__(1024)
-jg_row_amax_sub_exp_sum_div_0_shared(i64 n0, i64 n1, const float* __restrict__ p0, float* __restrict__ p1, i64 s0, i64 s1) {
+jg_row_amax_sub_exp_sum_div_0_shared(i64 n0, i64 n1, const float* __restrict__ p0, float* __restrict__ p1, i64 s0, i64 s1, char* scratch) {
     // n0 results, each of n1 elements
     // p0: float32, in, at i0 * s0 + i1
     // p1: float32, out, at i0 * s1 + i1
@@ -314,8 +314,171 @@ jg_row_amax_sub_exp_sum_div_0_shared(i64 n0, i64 n1, const float* __restrict__ p
     }
 }
 
+extern "C" __global__ void __launch_bounds__(256)
+jg_row_amax_sub_exp_sum_div_0_phase0(i64 n0, i64 n1, const float* __restrict__ p0, float* __restrict__ p1, i64 s0, i64 s1, char* scratch) {
+    // n0 results, each of n1 elements
+    // p0: float32, in, at i0 * s0 + i1
+    // p1: float32, out, at i0 * s1 + i1
+    const bool aligned = jg_aligned<4>(p0) && s0 % 4 == 0 && jg_aligned<4>(p1) && s1 % 4 == 0;
+    const i64 rows = n0, columns = n1;
+    for (i64 row = blockIdx.x; row < rows; row += gridDim.x) {
+        const i64 length = columns;
+        const i64 i0 = row;
+        const float* __restrict__ const q0 = p0 + i0 * s0;
+        float* __restrict__ const q1 = p1 + i0 * s1;
+        float r1 = (-(float)JG_INF);
+        for (i64 e = ((i64)blockIdx.y * 256 + threadIdx.x) * 4; e < length; e += (i64)gridDim.y * 1024) {
+            const bool full = aligned && e + 4 <= length;
+            const int m = jg_rest<4>(length - e);
+            jg_pack<float, 4> x0;
+            if (full) {
+                x0 = jg_read<4>(q0 + e);
+            }
+            else {
+                x0 = jg_read_some<4>(q0 + e, m);
+            }
+            #pragma unroll
+            for (int k = 0; k < 4; k++) {
+                const float v0 = x0.at[k];
+                r1 = k < m ? jg_fastmaximum<float>::of(r1, v0) : r1;
+            }
+        }
+        r1 = jg_block<jg_fastmaximum<float>>(r1);
+        bool mine = true;  // whether this block has all of the row's parts
+        if (gridDim.y > 1) {
+            jg_slot<float>* const parts1 = (jg_slot<float>*)(scratch + 20928);
+            if (threadIdx.x == 0) {
+                parts1[(i64)blockIdx.x * gridDim.y + blockIdx.y].value = r1;
+            }
+            mine = jg_last((u32*)scratch + blockIdx.x, gridDim.y);
+            if (mine) {
+                r1 = (-(float)JG_INF);
+                for (u32 b = threadIdx.x; b < gridDim.y; b += blockDim.x) {
+                    r1 = jg_fastmaximum<float>::of(r1, jg_fresh(parts1 + ((i64)blockIdx.x * gridDim.y + b)));
+                }
+                r1 = jg_block<jg_fastmaximum<float>>(r1);
+            }
+        }
+        if (mine) {
+            const float v1 = r1;
+            if (threadIdx.x == 0) {
+                ((jg_slot<float>*)(scratch + 4096 + 32 * row))->value = r1;
+            }
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+jg_row_amax_sub_exp_sum_div_0_phase1(i64 n0, i64 n1, const float* __restrict__ p0, float* __restrict__ p1, i64 s0, i64 s1, char* scratch) {
+    // n0 results, each of n1 elements
+    // p0: float32, in, at i0 * s0 + i1
+    // p1: float32, out, at i0 * s1 + i1
+    const bool aligned = jg_aligned<4>(p0) && s0 % 4 == 0 && jg_aligned<4>(p1) && s1 % 4 == 0;
+    const i64 rows = n0, columns = n1;
+    for (i64 row = blockIdx.x; row < rows; row += gridDim.x) {
+        const i64 length = columns;
+        const i64 i0 = row;
+        const float* __restrict__ const q0 = p0 + i0 * s0;
+        float* __restrict__ const q1 = p1 + i0 * s1;
+        const float r1 = jg_fresh(((jg_slot<float>*)(scratch + 4096 + 32 * row)));
+        const float v1 = r1;
+        float r4 = 0.0f;
+        for (i64 e = ((i64)blockIdx.y * 256 + threadIdx.x) * 4; e < length; e += (i64)gridDim.y * 1024) {
+            const bool full = aligned && e + 4 <= length;
+            const int m = jg_rest<4>(length - e);
+            jg_pack<float, 4> x0;
+            if (full) {
+                x0 = jg_read<4>(q0 + e);
+            }
+            else {
+                x0 = jg_read_some<4>(q0 + e, m);
+            }
+            jg_pack<float, 4> y3;
+            #pragma unroll
+            for (int k = 0; k < 4; k++) {
+                const float v0 = x0.at[k];
+                const float v2 = (v0 - v1);
+                const float v3 = expf(v2);
+                y3.at[k] = v3;
+                r4 = k < m ? jg_sum<float>::of(r4, v3) : r4;
+            }
+            if (full) {
+                jg_write<4>(q1 + e, y3);
+            }
+            else {
+                jg_write_some<4>(q1 + e, y3, m);
+            }
+        }
+        r4 = jg_block<jg_sum<float>>(r4);
+        bool mine = true;  // whether this block has all of the row's parts
+        if (gridDim.y > 1) {
+            jg_slot<float>* const parts4 = (jg_slot<float>*)(scratch + 25152);
+            if (threadIdx.x == 0) {
+                parts4[(i64)blockIdx.x * gridDim.y + blockIdx.y].value = r4;
+            }
+            mine = jg_last((u32*)scratch + blockIdx.x, gridDim.y);
+            if (mine) {
+                r4 = 0.0f;
+                for (u32 b = threadIdx.x; b < gridDim.y; b += blockDim.x) {
+                    r4 = jg_sum<float>::of(r4, jg_fresh(parts4 + ((i64)blockIdx.x * gridDim.y + b)));
+                }
+                r4 = jg_block<jg_sum<float>>(r4);
+            }
+        }
+        if (mine) {
+            const float v4 = r4;
+            if (threadIdx.x == 0) {
+                ((jg_slot<float>*)(scratch + 12512 + 32 * row))->value = r4;
+            }
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+jg_row_amax_sub_exp_sum_div_0_phase2(i64 n0, i64 n1, const float* __restrict__ p0, float* __restrict__ p1, i64 s0, i64 s1, char* scratch) {
+    // n0 results, each of n1 elements
+    // p0: float32, in, at i0 * s0 + i1
+    // p1: float32, out, at i0 * s1 + i1
+    const bool aligned = jg_aligned<4>(p0) && s0 % 4 == 0 && jg_aligned<4>(p1) && s1 % 4 == 0;
+    const i64 rows = n0, columns = n1;
+    for (i64 row = blockIdx.x; row < rows; row += gridDim.x) {
+        const i64 length = columns;
+        const i64 i0 = row;
+        const float* __restrict__ const q0 = p0 + i0 * s0;
+        float* __restrict__ const q1 = p1 + i0 * s1;
+        const float r1 = jg_fresh(((jg_slot<float>*)(scratch + 4096 + 32 * row)));
+        const float v1 = r1;
+        const float r4 = jg_fresh(((jg_slot<float>*)(scratch + 12512 + 32 * row)));
+        const float v4 = r4;
+        for (i64 e = ((i64)blockIdx.y * 256 + threadIdx.x) * 4; e < length; e += (i64)gridDim.y * 1024) {
+            const bool full = aligned && e + 4 <= length;
+            const int m = jg_rest<4>(length - e);
+            jg_pack<float, 4> x3;
+            if (full) {
+                x3 = jg_read<4>(q1 + e);
+            }
+            else {
+                x3 = jg_read_some<4>(q1 + e, m);
+            }
+            jg_pack<float, 4> y6;
+            #pragma unroll
+            for (int k = 0; k < 4; k++) {
+                const float v3 = x3.at[k];
+                const float v5 = (v3 / v4);
+                y6.at[k] = v5;
+            }
+            if (full) {
+                jg_write<4>(q1 + e, y6);
+            }
+            else {
+                jg_write_some<4>(q1 + e, y6, m);
+            }
+        }
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(512)
-jg_row_amax_sub_exp_sum_div_0_sweeps(i64 n0, i64 n1, const float* __restrict__ p0, float* __restrict__ p1, i64 s0, i64 s1) {
+jg_row_amax_sub_exp_sum_div_0_sweeps(i64 n0, i64 n1, const float* __restrict__ p0, float* __restrict__ p1, i64 s0, i64 s1, char* scratch) {
     // n0 results, each of n1 elements
     // p0: float32, in, at i0 * s0 + i1
     // p1: float32, out, at i0 * s1 + i1

@@ -77,7 +77,7 @@ jg_row_mul_sum_0_split(i64 n0, i64 n1, const float* __restrict__ p0, float* __re
         r2 = jg_block<jg_sum<float>>(r2);
         bool mine = true;  // whether this block has all of the row's parts
         if (gridDim.y > 1) {
-            jg_slot<float>* const parts2 = (jg_slot<float>*)(scratch + 4112);
+            jg_slot<float>* const parts2 = (jg_slot<float>*)(scratch + 4128);
             if (threadIdx.x == 0) {
                 parts2[(i64)blockIdx.x * gridDim.y + blockIdx.y].value = r2;
             }
