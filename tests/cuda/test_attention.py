@@ -135,6 +135,20 @@ def test_padding_of_a_module(device):
     assert f.cache_info().compilations <= 2
 
 
+def test_a_device_with_too_little_shared_memory_is_an_error(device, monkeypatch):
+    """As before Ampere: no block has room for a head's gradient, and what has no form to be launched says so."""
+    monkeypatch.setattr(type(device), "shared", 61 << 10)
+
+    @jitgrad.script
+    def f(q):
+        y = F.scaled_dot_product_attention(q, q, q)
+        y.sum().backward()
+        return q.grad
+
+    with pytest.raises(RuntimeError, match="701"):
+        f(tensor(jitgrad.float16, 1, 1, 5, 128))
+
+
 def test_what_is_composed(device):
     """Other widths and types: as in eager."""
     @jitgrad.script

@@ -17,6 +17,8 @@ from jitgrad.codegen.run import store
 from jitgrad.kernels.native import Library, Native
 from jitgrad.kernels.values import V
 
+#: the driver's error for a kernel that takes more than the device has; here, more shared memory, in all its forms
+OUT_OF_RESOURCES = 701
 #: bytes of which pieces of chunks are multiples
 ALIGNMENT = 256
 
@@ -32,7 +34,7 @@ LAUNCH_WORDS = 8
 
 
 def table(name: str, forms: Sequence[Form], numbers: Mapping[str, int]) -> str:
-    """A kernel's forms as a constant that `jg_launch` reads; `numbers`: handles by symbol."""
+    """A kernel's forms as a constant that `jg_launch` reads, up to one of no launches; `numbers`: handles by symbol."""
     words: list[int | str] = []
     for form in forms:
         words += [form.bound, form.rows, len(form.launches)]
@@ -40,6 +42,7 @@ def table(name: str, forms: Sequence[Form], numbers: Mapping[str, int]) -> str:
             slot = f"ptrtoint (ptr getelementptr (ptr, ptr @jg_handles, i64 {numbers[launch.symbol]}) to i64)"
             words += [slot, launch.threads, launch.each, launch.most, launch.split, launch.blocks, launch.shared,
                       launch.unit]
+    words += [0, 0, 0]
     return f"@{name} = internal constant [{len(words)} x i64] [{', '.join(f'i64 {w}' for w in words)}]"
 
 
@@ -49,9 +52,14 @@ LIBRARY = Library()
 def called(f: Native, block: V, function: str, *arguments: V) -> V:
     """Call the driver; its first error is kept."""
     status = f.call(function, "i32", 1, *arguments)
+    kept(f, block, status)
+    return status
+
+
+def kept(f: Native, block: V, status: V) -> None:
+    """Keep the first error."""
     before = f.load(block, Word.ERROR)
     f.store(before.eq(0).where(status.cast("zext", "i64"), before), block, Word.ERROR)
-    return status
 
 
 def launched(f: Native, block: V, function: str, kernel: V, grid: Sequence[V | int], arguments: V) -> None:
@@ -78,6 +86,9 @@ def jg_launch(f: Native, block: V, table: V, outer: V, inner: V, arguments: V) -
     with f.loop():
         bound, rows, count = [f.load(form.value, k) for k in range(3)]
         first = f.at(form.value, 3)
+        with f.when(count.eq(0)):
+            kept(f, block, f.number(OUT_OF_RESOURCES, "i32"))
+            f.leave()
         with f.when((inner <= bound) & (outer <= rows) & (shared_bytes(f, first, inner) <= f.load(block, Word.SHARED))):
             with f.each(count) as k:
                 launch_one(f, block, f.at(first, k * LAUNCH_WORDS), outer, inner, arguments)
