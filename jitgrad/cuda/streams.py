@@ -32,12 +32,14 @@ class OfStreams(Generic[T]):
 
     def of(self, handle: int) -> T:
         """What is kept for a stream that this thread knows by a handle; made at the first time."""
-        found = self.get(handle)
-        return self.by_handle.setdefault(_key(handle), self.make()) if found is None else found
+        key = _key(handle)
+        try:
+            return self.by_handle[key]
+        except KeyError:
+            return self.by_handle.setdefault(key, self.make())
 
-    def get(self, handle: int) -> T | None:
-        """The same, if it was made."""
-        return self.by_handle.get(_key(handle))
+    def __contains__(self, handle: int) -> bool:
+        return _key(handle) in self.by_handle
 
 
 def _key(handle: int) -> int:

@@ -65,9 +65,9 @@ class Stops:
 
     def _stop(self, stream: int) -> None:
         """Let what is in a stream leave its loops, and wait for that."""
-        word = self._words.get(stream)
-        if word is None:
+        if stream not in self._words:
             return
+        word = self._words.of(stream)
         with self._lock:
             self._set(word.ptr, 1)
             try:
