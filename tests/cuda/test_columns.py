@@ -89,3 +89,46 @@ def test_sums_of_several_norms_end_in_one_kernel() -> None:
         np.testing.assert_allclose(x.grad.cpu().numpy(), y.grad.numpy(), rtol=1e-3, atol=1e-3)
     told = str(f.traffic(*given))
     assert [told.count(kind) for kind in ("jg_mix", "jg_col")] == [2, 1]
+
+
+def normalised(x: Any, b: Any) -> Any:
+    y = (x - x.mean(-2, keepdim=True)) / (x.var(-2, correction=0, keepdim=True) + 1e-3).sqrt()
+    return y * b, (y * y).tanh().sum(-2)
+
+
+def weighted(x: Any, b: Any) -> Any:
+    return x.softmax(-2) * b, x.log_softmax(-2)
+
+
+@pytest.mark.parametrize("d", [jitgrad.bfloat16, jitgrad.float32, jitgrad.float64], ids=str)
+@pytest.mark.parametrize("shape", [(600, 3), (700, 130), (3, 521, 7), (2, 530, 64)], ids=str)
+@pytest.mark.parametrize("f", [normalised, weighted], ids=lambda f: f.__name__)
+def test_long_columns_are_shared_by_all_blocks(f: Callable[..., Any], shape: tuple[int, ...], d: Any) -> None:
+    """A launch for each stage, with values and gradients as of eager code."""
+    rng = np.random.default_rng(0)
+    arrays = (rng.normal(size=shape) + 3).astype(np.float32), rng.normal(size=shape[-1:]).astype(np.float32)
+
+    def run(f: Callable[..., Any], where: str) -> list[np.ndarray[Any, Any]]:
+        given = [jitgrad.tensor(a).to(where).to(d).detach().requires_grad_() for a in arrays]
+        found = f(*given)
+        sum((y.float() * y.float()).sum() for y in found).backward()
+        return [t.to("cpu").double().detach().numpy() for t in (*found, *[x.grad for x in given])]
+
+    script = jitgrad.script(f)
+    assert "_phase0" in str(script.traffic(*[jitgrad.tensor(a).to(d) for a in arrays]))
+    rough = {jitgrad.bfloat16: 3e-2, jitgrad.float32: 2e-5, jitgrad.float64: 1e-12}[d]
+    for a, b in zip(run(script, "cuda"), run(f, "cpu"), strict=True):
+        np.testing.assert_allclose(a, b, rough, rough * (1 + np.abs(b).max()))
+
+
+def test_a_batch_of_rows_is_normalised_in_two_launches() -> None:
+    """Of which the first makes mean and variance; short columns, and many, have blocks of their own."""
+    def norm(x: Any) -> Any:
+        return F.batch_norm(x, None, None, training=True)
+
+    for shape, form, times in (((40000, 256), "_phase0", 2), ((200, 256), "more", 3), ((600, 40000), "more", 3)):
+        found = jitgrad.script(norm).traffic(jitgrad.empty(*shape))
+        (step,) = found.steps
+        assert step.name.endswith(form)
+        size = 4 * shape[0] * shape[1]
+        assert times * size <= step.read < (times + 0.1) * size

@@ -1,18 +1,19 @@
 """Reductions over inner axes where operands are contiguous along an outer one, as the gradient of a bias.
 
 Threads side by side take neighbouring vectors of E results each, up to 32 of them; the other threads of a block take
-other parts of the inner space, and with one stage the blocks along y do, too. Of each of its results a thread has a
-part `r<i>[k]`; what is of a result and later needed for its elements is in `g<i>[k]`.
+other parts of the inner space, and the blocks along y do, too: with one stage, and of few long ones with a launch for
+each (`_phase<k>`, see `reducing.py`). Of each of its results a thread has a part `r<i>[k]`; what is of a result and
+later needed for its elements is in `g<i>[k]`.
 """
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 
 from jitgrad.codegen.cuda.kernels.addresses import lane_of
-from jitgrad.codegen.cuda.kernels.geometry import Launch
-from jitgrad.codegen.cuda.kernels.reducing import SHARING, Reducing
+from jitgrad.codegen.cuda.kernels.geometry import ANY, Launch
+from jitgrad.codegen.cuda.kernels.reducing import FEW_ROWS, SHARING, Reducing, is_wide, stages_of, with_spreads
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED
-from jitgrad.codegen.program.kernel import Kernel, is_expensive
+from jitgrad.codegen.program.kernel import SPREAD, Kernel, is_expensive
 from jitgrad.codegen.program.plan import STORES, is_reloaded
 
 THREADS, MANY, MOST = 256, 1024, 1 << 16
@@ -24,6 +25,8 @@ REGISTERS = 24
 BUSY = 3
 #: vectors of a thread, at least, that are read at a time: twice as many take all registers a thread has
 FEW = 4
+#: the longest inner space of several stages for which launches for each are not worth it, however few results there are
+SHORT = 512
 
 
 class Columns(Reducing):
@@ -32,9 +35,9 @@ class Columns(Reducing):
     widens = True
     over_parts = "u32 b = group; b < gridDim.y; b += groups"
 
-    def __init__(self, kernel: Kernel):
-        super().__init__(kernel, lane_of(kernel))
-        self.split = self.plan.stages <= 1
+    def __init__(self, kernel: Kernel, phase: int = -1, most: int = ANY):
+        super().__init__(kernel, lane_of(kernel), phase=phase)
+        self.split, self.most = self.plan.stages <= 1 or phase >= 0, most
         self.threads = THREADS if self.split else MANY
         if not self.split:
             sizes = [max(4, kernel.dtype_of(i).itemsize) for i in (*self.reductions, *self.of_row())]
@@ -50,7 +53,22 @@ class Columns(Reducing):
             f"((i64)blockIdx.x * gridDim.y + {block}) * {self.parts} + lane{self.times} + k"
             for block in ("blockIdx.y", "b"))
         self.leader = "group == 0 && live"
+        self.counts = "if (k < m) " if self.width > 1 else ""
         self.busy = any(is_expensive(s.op) for s in kernel.body)
+        # fewer where the last one has much to join
+        self.blocks = SHARING // 4 if phase >= 0 or any(s.fn == SPREAD for s in kernel.body) else SHARING
+
+    @property
+    def longest(self) -> int:
+        return self.most
+
+    @property
+    def most_rows(self) -> int:
+        return super().most_rows if self.phase < 0 else FEW_ROWS * 32 * self.width
+
+    def waiting(self, i: int) -> str:
+        others = len(self.plan.order) - len(self.kernel.inner) > 1
+        return self.waits(i, f"(({f'line * n{self.lane} + ' if others else ''}e{' + k' if self.width > 1 else ''}))")
 
     def of_row(self) -> list[int]:
         """Values of a result, but for constants."""
@@ -62,7 +80,7 @@ class Columns(Reducing):
         each = 32 * self.width if self.n_outer == 1 else 32  # rows of vectors with a tail are more
         if not self.split:
             return Launch(symbol, self.threads, each, MOST)
-        return Launch(symbol, self.threads, each, MOST, self.threads // 32 * ELEMENTS, SHARING,
+        return Launch(symbol, self.threads, each, MOST, self.threads // 32 * ELEMENTS, self.blocks,
                       scratch=self.scratch_bytes())
 
     def source(self, symbol: str, scratch: bool) -> str:
@@ -114,7 +132,10 @@ class Columns(Reducing):
                 self.indexed(values)
                 self.recall_values(values, self.plan.stages)
                 for i in values:
-                    self.statement(i, self.plan.stages, vector=self.width > 1)
+                    if self.kernel.body[i].op == "reduce":
+                        self.result(i)
+                    else:
+                        self.statement(i, self.plan.stages, vector=self.width > 1)
                     self.line(f"g{i}[k] = v{i};")
         if not stores:
             return
@@ -157,8 +178,14 @@ class Columns(Reducing):
     def needed_values(self, indices: Iterable[int], stage: int) -> set[int]:
         """Values of a result that statements need, and do not make."""
         made = set(indices)
-        return {a for i in made if not is_reloaded(self.plan, i, stage) for a in self.kernel.body[i].args
+        return {a for i in made if not is_reloaded(self.plan, i, stage) for a in self.arguments(i, stage)
                 if a not in made and not self.plan.element[a]}
+
+    def arguments(self, i: int, stage: int) -> tuple[int, ...]:
+        """What statement i takes: a reduction its elements in a loop, behind it what is not known before."""
+        stmt = self.kernel.body[i]
+        elements = len(stmt.args) - (stmt.fn == SPREAD) if stmt.op == "reduce" else 0
+        return stmt.args[:elements] if elements and stage < self.plan.stages else stmt.args[elements:]
 
     def name_values(self, values: Iterable[int], stage: int, k: str) -> None:
         for a in sorted(values):
@@ -218,10 +245,12 @@ class Columns(Reducing):
             with self.neighbours():
                 self.line(f"{part} = jg_columns<{self.join(i)}>({part}, lanes);")
 
-    def finished(self, ending: Iterable[int], after: Sequence[int]) -> None:
-        for i in ending:
-            self.keep(i)
-            with self.neighbours():
-                self.result(i)
-                self.line(f"g{i}[k] = v{i};")
-        self.at_row(after)
+
+def functions(kernel: Kernel) -> list[list[tuple[str, Columns]]]:
+    """The functions of a kernel, with what their names end in: of those that are launched together a list."""
+    divided = kernel if is_wide(kernel) else with_spreads(kernel)  # parts of doubles, four words each, have no room
+    stages = stages_of(divided)
+    if stages <= 1 or any(o.role == "inout" for o in kernel.operands):
+        return [[("", Columns(divided if stages <= 1 else kernel))]]
+    phases = [(f"_phase{s}", Columns(divided, phase=s)) for s in range(stages)]
+    return [[("", Columns(kernel, most=SHORT))], phases, [("", Columns(kernel))]]

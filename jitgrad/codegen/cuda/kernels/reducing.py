@@ -38,6 +38,7 @@ class Reducing(Writer):
     part_b = "((i64)blockIdx.x * gridDim.y + b)"
     over_parts = "u32 b = threadIdx.x; b < gridDim.y; b += blockDim.x"
     sharing = "(u32*)scratch + blockIdx.x, gridDim.y"
+    counts = ""         # the condition in front of what is written for each of a thread's rows
     several, what_is_shared = "gridDim.y > 1", "of the row's parts"
 
     def __init__(self, kernel: Kernel, lane: int, vectors: bool = True, split: bool = False, phase: int = -1):
@@ -74,7 +75,7 @@ class Reducing(Writer):
     @property
     def waiting_bytes(self) -> int:
         """Where the results of one reduction wait."""
-        return WAITING * (FEW_ROWS if self.phase >= 0 and self.n_outer else 1)
+        return WAITING * (self.most_rows if self.phase >= 0 and self.n_outer else 1)
 
     @property
     def shares(self) -> int:
@@ -139,9 +140,9 @@ class Reducing(Writer):
         with self.block("if (mine)"):
             self.finished(ending, after)
             if self.phase >= 0:
-                with self.block(f"if ({self.leader})"):
+                with self.block(f"if ({self.leader})"), self.neighbours():
                     for i in ending:
-                        self.line(f"{self.waiting(i)}->value = r{i};")
+                        self.line(f"{self.counts}{self.waiting(i)}->value = {self.part_of(i)};")
 
     def join_threads(self, ending: Iterable[int]) -> None:
         """Join the parts of a block's threads."""
@@ -183,16 +184,33 @@ class Reducing(Writer):
 
     def waiting(self, i: int) -> str:
         """Where the result of a reduction is kept for later phases."""
-        own = f" + {WAITING} * row" if self.n_outer else ""
+        return self.waits(i, "row" if self.n_outer else "")
+
+    def waits(self, i: int, row: str) -> str:
+        """The same, of a row."""
+        own = f" + {WAITING} * {row}" if row else ""
         place = TICKETS + self.waiting_bytes * self.reductions.index(i)
         return f"((jg_slot<{self.accumulator(i)}>*)(scratch + {place}{own}))"
 
     def recall(self, reductions: Sequence[int]) -> None:
-        for i in reductions:
-            self.line(f"const {self.accumulator(i)} r{i} = jg_fresh({self.waiting(i)});")
+        """Read what was kept by earlier phases."""
+        self.start(reductions)
+        with self.neighbours():
+            for i in reductions:
+                self.line(f"{self.part_of(i)} = jg_fresh({self.waiting(i)});")
 
 
 # --- one pass for two ---
+
+def stages_of(kernel: Kernel) -> int:
+    """How many passes over its inner space a kernel takes."""
+    return make_plan(kernel, 0).stages
+
+
+def is_wide(kernel: Kernel) -> bool:
+    """Whether a kernel computes in float64, whose values take two registers."""
+    return any(d is float64 for d in (*[o.dtype for o in kernel.operands], *[s.dtype for s in kernel.body]))
+
 
 def with_spreads(kernel: Kernel) -> Kernel:
     """The kernel whose sums of squared distances from a number of the row, its mean say, need no pass of their own.

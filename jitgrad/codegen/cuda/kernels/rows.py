@@ -25,13 +25,11 @@ from contextlib import contextmanager
 from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.geometry import ANY, MOST_SHARED, Form, Launch
 from jitgrad.codegen.cuda.kernels.mixing import Mixing
-from jitgrad.codegen.cuda.kernels.reducing import (SHARING, frontier, is_own, keep, last_stage, most_alive, places,
-                                                   with_spreads)
+from jitgrad.codegen.cuda.kernels.reducing import (SHARING, frontier, is_own, is_wide, keep, last_stage, most_alive,
+                                                   places, stages_of, with_spreads)
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, STORED
 from jitgrad.codegen.lower.column_sums import PARTS
 from jitgrad.codegen.program.kernel import Kernel, is_expensive
-from jitgrad.codegen.program.plan import make_plan
-from jitgrad.dtypes import float64
 
 THREADS, MANY, MOST = 256, 1024, 1 << 16
 #: threads that share a row of the form `_group`; the last only with sums of columns: others would spill registers
@@ -392,11 +390,6 @@ class Rows(Mixing):
                 self.elements(indices, stage, f"n{self.lane}", position)
 
 
-def is_wide(kernel: Kernel) -> bool:
-    """Whether a kernel computes in float64, whose values take two registers."""
-    return any(d is float64 for d in (*[o.dtype for o in kernel.operands], *[s.dtype for s in kernel.body]))
-
-
 def functions(kernel: Kernel) -> list[list[tuple[str, Rows]]]:
     """The functions of a kernel, with what their names end in: of those that are launched together a list."""
     single, alone = len(kernel.inner) == 1, not kernel.outer
@@ -429,8 +422,3 @@ def functions(kernel: Kernel) -> list[list[tuple[str, Rows]]]:
     if not alone or not divided:
         found.append([("_sweeps" if found else "", Rows(kernel, "sweeps"))])
     return found
-
-
-def stages_of(kernel: Kernel) -> int:
-    """How many passes over its inner space a kernel takes."""
-    return make_plan(kernel, 0).stages

@@ -15,7 +15,7 @@ the order in which threads come; deterministic programs have `ordered_add` inste
 import re
 from importlib import resources
 
-from jitgrad.codegen.cuda.kernels import pointwise, rows
+from jitgrad.codegen.cuda.kernels import columns, pointwise, rows
 from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.columns import Columns
 from jitgrad.codegen.cuda.kernels.draws import simplified
@@ -79,4 +79,4 @@ def writers(kernel: Kernel) -> list[list[tuple[str, Rows]]] | list[list[tuple[st
     """What writes the functions of a kernel with inner axes, and the ends of their names: of those that are launched
     together a list.
     """
-    return [[("", Columns(kernel))]] if kind(kernel) == "col" else rows.functions(kernel)
+    return columns.functions(kernel) if kind(kernel) == "col" else rows.functions(kernel)

@@ -148,7 +148,8 @@ jg_all_mul_sum_div_0_phase1(i64 n0, const float* __restrict__ p0, float* __restr
     const i64 rows = 1, columns = n0;
     for (i64 row = blockIdx.x; row < rows; row += gridDim.x) {
         const i64 length = columns;
-        const float r2 = jg_fresh(((jg_slot<float>*)(scratch + 4096)));
+        float r2 = 0.0f;
+        r2 = jg_fresh(((jg_slot<float>*)(scratch + 4096)));
         const float v2 = r2;
         for (i64 e = ((i64)blockIdx.y * 256 + threadIdx.x) * 4; e < length; e += (i64)gridDim.y * 1024) {
             const bool full = aligned && e + 4 <= length;

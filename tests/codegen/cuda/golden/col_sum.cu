@@ -87,16 +87,12 @@ jg_col_sum_mul_0(i64 n0, i64 n1, const float* __restrict__ p0, float* __restrict
         }
         if (mine) {
             float g1[4];
-            #pragma unroll
-            for (int k = 0; k < 4; k++) {
-                const float v1 = r1[k];
-                g1[k] = v1;
-            }
             float g3[4];
             #pragma unroll
             for (int k = 0; k < 4; k++) {
-                const float v1 = g1[k];
                 const float v2 = 0.5f;
+                const float v1 = r1[k];
+                g1[k] = v1;
                 const float v3 = (v1 * v2);
                 g3[k] = v3;
             }

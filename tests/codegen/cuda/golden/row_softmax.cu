@@ -380,7 +380,8 @@ jg_row_amax_sub_exp_sum_div_0_phase1(i64 n0, i64 n1, const float* __restrict__ p
         const i64 i0 = row;
         const float* __restrict__ const q0 = p0 + i0 * s0;
         float* __restrict__ const q1 = p1 + i0 * s1;
-        const float r1 = jg_fresh(((jg_slot<float>*)(scratch + 4096 + 32 * row)));
+        float r1 = (-(float)JG_INF);
+        r1 = jg_fresh(((jg_slot<float>*)(scratch + 4096 + 32 * row)));
         const float v1 = r1;
         float r4 = 0.0f;
         for (i64 e = ((i64)blockIdx.y * 256 + threadIdx.x) * 4; e < length; e += (i64)gridDim.y * 1024) {
@@ -446,9 +447,11 @@ jg_row_amax_sub_exp_sum_div_0_phase2(i64 n0, i64 n1, const float* __restrict__ p
         const i64 i0 = row;
         const float* __restrict__ const q0 = p0 + i0 * s0;
         float* __restrict__ const q1 = p1 + i0 * s1;
-        const float r1 = jg_fresh(((jg_slot<float>*)(scratch + 4096 + 32 * row)));
+        float r1 = (-(float)JG_INF);
+        r1 = jg_fresh(((jg_slot<float>*)(scratch + 4096 + 32 * row)));
         const float v1 = r1;
-        const float r4 = jg_fresh(((jg_slot<float>*)(scratch + 12512 + 32 * row)));
+        float r4 = 0.0f;
+        r4 = jg_fresh(((jg_slot<float>*)(scratch + 12512 + 32 * row)));
         const float v4 = r4;
         for (i64 e = ((i64)blockIdx.y * 256 + threadIdx.x) * 4; e < length; e += (i64)gridDim.y * 1024) {
             const bool full = aligned && e + 4 <= length;
