@@ -1,6 +1,7 @@
 """CuPy as the rows of the op table call an array library: NumPy's functions, with its own where CuPy's differ."""
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -148,7 +149,7 @@ class CupyNamespace(ArrayNamespace):
 
             return on_host
         if op.infix == "@":
-            return lambda a, b: xp.matmul(a, b) if _is_half_product(a, b) else run(a, b)
+            return lambda a, b: _half_product(xp, a, b) if _is_half_product(a, b) else run(a, b)
         if op.name in _UNREDUCED and op.kind is REDUCE:
             unreduced = _UNREDUCED[op.name]
             return lambda x, axes, keepdim: unreduced(x) if axes == () else run(x, axes=axes, keepdim=keepdim)
@@ -171,10 +172,17 @@ def _by_numbers(of_reals: Callable[..., Any], of_all: Callable[..., Any]) -> Cal
 
 def _is_half_product(a: Any, b: Any) -> bool:
     """Whether CuPy multiplies matrices of a half type itself, by tensor cores: added up in float32 and rounded once, as
-    in float32 and then rounded. Batches of bfloat16 it does not.
+    in float32 and then rounded. Batches of bfloat16 it does not, but where one matrix multiplies all rows.
     """
     kind = a.dtype.char
-    return kind in HALF_CHARS and b.dtype.char == kind and (kind == "e" or a.ndim == b.ndim == 2)
+    return kind in HALF_CHARS and b.dtype.char == kind and (kind == "e" or b.ndim == 2)
+
+
+def _half_product(xp: Any, a: Any, b: Any) -> Any:
+    if a.ndim > 2 and b.ndim == 2:  # one product of all rows
+        rows = xp.matmul(a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), b)
+        return rows.reshape(*a.shape[:-1], b.shape[1])
+    return xp.matmul(a, b)
 
 
 def _uniform(draw: Callable[..., Any], seed: int, offset: int, shape: Sequence[int], dtype: Any) -> Any:
