@@ -304,6 +304,37 @@ def test_optionals_in_and_out():
     assert native([None, 3]) == [None, 3, None]
 
 
+def test_an_optional_result_is_computed_in_an_array_of_its_own():
+    """What it holds where it holds something is a tensor of known size: nothing is copied out of the workspace."""
+    N, = sizes("N")
+    optional = OptionalType(tensor(N, N))
+
+    def body(b, x, flag):
+        (y,) = b.emit("matmul", (x, x))
+        (zero,) = b.emit("full", (), value=0, shape=(), dtype=tensor(N).dtype)
+        (z,) = b.emit("add", (y, zero))
+        then, otherwise = Block(), Block()
+        with b.into(then):
+            then.results = b.emit("opt.some", (z,))
+        with b.into(otherwise):
+            otherwise.results = b.emit("opt.none", (), type=optional.elem, types=(optional,))
+        (r,) = b.emit("if", (flag,), blocks=(then, otherwise), types=(optional,))
+        return r, z, r, flag
+
+    compiled = compile({"f": numbers_graph([tensor(N, N), BOOL], body)})
+    assert [o.shape is not None for o in compiled.faces[0].outputs] == [True, True, True, False]
+    x = np.arange(9, dtype="f").reshape(3, 3)
+    for there in (True, False, True):
+        r, z, again, flag = compiled["f"]([x, there])
+        np.testing.assert_array_equal(z, x @ x)
+        assert flag is there
+        assert (r is None, again is None) == (not there, not there)
+        if there:
+            np.testing.assert_array_equal(r, z)
+            np.testing.assert_array_equal(again, z)
+            assert not any(np.shares_memory(a, b) for a, b in ((r, z), (r, again), (z, again)))
+
+
 def test_sequences_from_lists_and_back():
     N, = sizes("N")
     types = [SeqType(tensor(N, dtype=f64)), SeqType(OptionalType(FLOAT)), SeqType(SeqType(INT))]

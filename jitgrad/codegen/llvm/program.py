@@ -196,3 +196,6 @@ class ProgramPrinter(Printer):
             elif not output.fresh:
                 at = self.layout.outputs[k] = self.layout.take(len(output.flags) + 1 + len(output.shape))
                 self.pass_values((*output.flags, output.ref), at, strides=False)
+            elif output.flags:
+                at = self.layout.flags[k] = self.layout.take(len(output.flags))
+                self.pass_values(output.flags, at, strides=False)

@@ -1,16 +1,16 @@
 """Inputs and outputs of a program: the windows on their memory, the arrays in which results are computed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from jitgrad.codegen.lower.rules.joins import aim, opened, put_at, stored
-from jitgrad.codegen.lower.state import Lowering
+from jitgrad.codegen.lower.state import Lowering, tensor
 from jitgrad.codegen.program.access import contiguous_strides
 from jitgrad.codegen.program.program import NumberOutput, TensorOutput
 from jitgrad.codegen.program.step import Buffer, Ref
 from jitgrad.codegen.program.steps import LoadScalar
 from jitgrad.ops.opdef import has_trait
-from jitgrad.ops.types import OptionalType, TensorType, Type
-from jitgrad.script.graph.ir import Graph, Value, committed, walk
+from jitgrad.ops.types import OptionalType, TensorType
+from jitgrad.script.graph.ir import Graph, Node, Value, committed, walk
 
 
 def bind_inputs(state: Lowering) -> list[tuple[Value, ...]]:
@@ -76,29 +76,49 @@ def overwritten_early(graph: Graph, written: Sequence[int]) -> list[int]:
     return [i for i in written if i in nested or last_read.get(i, -1) >= first_write.get(i, never)]
 
 
-def plan_outputs(state: Lowering) -> list[TensorOutput | None]:
-    """Let results be computed in the arrays that the launcher makes for them."""
-    planned: list[TensorOutput | None] = []
+def plan_outputs(state: Lowering) -> list[tuple[Value, Ref] | None]:
+    """Let results be computed in the arrays that the launcher makes for them: the tensor of each, and where it goes."""
+    planned: list[tuple[Value, Ref] | None] = []
+    makers = {v: node for node in walk(state.graph.block) for v in node.outputs}
+    outside = {v for node in state.graph.block.nodes for v in node.outputs}.union(state.graph.inputs)
     for i, value in enumerate(state.graph.outputs):
-        if isinstance(value.type, TensorType) and state.known_at_entry(value.type.dims):
-            type_ = value.type
-            ref = Ref(Buffer(type_.dtype, 0, "output", i), 0, type_.dims, contiguous_strides(type_.dims))
-            aim(state, value, ref)
-            planned.append(TensorOutput(ref, True, type_.dims))
+        whole = held(makers, value)
+        if whole in outside and state.known_at_entry(tensor(whole).dims):
+            d, shape = tensor(whole).dtype, tensor(whole).dims
+            ref = Ref(Buffer(d, 0, "output", i), 0, shape, contiguous_strides(shape))
+            aim(state, whole, ref)
+            planned.append((whole, ref))
         else:
             planned.append(None)
     return planned
 
 
-def store_output(state: Lowering, value: Value, planned: TensorOutput | None) -> TensorOutput | NumberOutput:
+def held(makers: Mapping[Value, Node], value: Value) -> Value | None:
+    """The tensor that an Optional holds wherever it holds one, if that is always the same; a tensor itself."""
+    found: set[Value] = set()
+    pending = [value]
+    while pending:
+        v = pending.pop()
+        node = makers.get(v)
+        if isinstance(v.type, TensorType):
+            found.add(v)
+        elif node is not None and node.op == "opt.some":
+            pending += node.inputs
+        elif node is not None and node.op == "if":
+            pending += [block.results[node.outputs.index(v)] for block in node.blocks]
+        elif node is None or node.op != "opt.none":
+            return None
+    return found.pop() if len(found) == 1 else None
+
+
+def store_output(state: Lowering, value: Value, planned: tuple[Value, Ref] | None) -> TensorOutput | NumberOutput:
     """An output; a result that was not computed in place is copied."""
-    type_: Type = value.type
-    if isinstance(type_, TensorType):
-        if planned is None:
-            return TensorOutput(state.contiguous(value), False, type_.dims)
-        put_at(state, value, planned.ref)
-        return planned
     flags, inner, type_ = opened(state, value)
+    if planned is not None:
+        put_at(state, *planned)
+        return TensorOutput(planned[1], True, planned[1].dims, tuple(flags))
+    if isinstance(value.type, TensorType):
+        return TensorOutput(state.contiguous(value), False, value.type.dims)
     result = stored(state, inner, type_)
     if isinstance(result, Ref):
         return TensorOutput(result, False, result.dims, tuple(flags))

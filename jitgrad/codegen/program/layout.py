@@ -35,6 +35,7 @@ class Layout:
 
     numbers: dict[int, int] = field(default_factory=dict)   # input -> first word (Number: tag, bits)
     outputs: dict[int, int] = field(default_factory=dict)   # output -> first word
+    flags: dict[int, int] = field(default_factory=dict)     # output that Python makes -> first word of its flags
     commits: dict[int, int] = field(default_factory=dict)   # input -> first word (written?, then the value)
     growable: dict[int, int] = field(default_factory=dict)  # slot -> word of (pointer, capacity)
     payload: int = Word.FIRST_FREE

@@ -27,7 +27,7 @@ class CallSite:
 class TensorOutput:
     """An array: made by the launcher and written in place (`fresh`) where its sizes are known at entry, else copied.
 
-    `flag`: whether it is there, for an Optional.
+    `flags`: whether it is there, for an Optional.
     """
 
     ref: Ref

@@ -77,7 +77,8 @@ def interface(program: Program, layout: Layout) -> Interface:
             shape = tuple(python_size(s, program.input_symbols) for s in output.shape) if output.fresh else None
             for _ in output.flags:
                 kind = ("optional", kind)
-            outputs.append(OutputPlan(kind, shape, layout.outputs.get(k, -1)))
+            flags = [layout.flags[k] + j for j in range(len(output.flags))] if output.fresh else []
+            outputs.append(OutputPlan(kind, shape, layout.outputs.get(k, -1), flags))
         else:
             outputs.append(OutputPlan(kind_of(output.type), None, layout.outputs[k]))
     steps = (part for step in every(program.steps) for part in (step, *every(step.before)))

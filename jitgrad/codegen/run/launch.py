@@ -31,15 +31,20 @@ from jitgrad.eager.inplace import put_back
 #: how a value travels: see `memory.kind_of`
 Kind = Any
 _FORMAT = {"int": "q", "bool": "q", "float": "d"}
+#: what makes a word a number
+_WORDS = {"int": "", "bool": " != 0"}
 
 
 @dataclass(slots=True)
 class OutputPlan:
-    """One result. `shape`: Python expressions over `s<input>_<axis>` where the launcher makes the array."""
+    """One result. `shape`: Python expressions over `s<input>_<axis>` where the launcher makes the array; `flags`: the
+    words that say whether it is there, if it is an Optional.
+    """
 
     kind: Kind
     shape: tuple[str, ...] | None = None
     word: int = -1
+    flags: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -248,7 +253,7 @@ class Launcher:
         lines, again = [], []
         for k, output in enumerate(self.interface.outputs):
             if output.shape is not None:
-                d = tensor_kind(output.kind)[0]
+                d = tensor_kind(payload(output.kind))[0]
                 self.scope[f"t{k}"] = d.np
                 shape = ", ".join(output.shape) + ("," if output.shape else "")
                 make, least = "empty", -(-blocks.LEAST // d.itemsize)
@@ -272,9 +277,14 @@ class Launcher:
         """From the program's end to the function's."""
         face, lines = self.interface, []
         for k, output in enumerate(face.outputs):
-            if output.shape is None:
+            if output.shape is None and output.kind in _WORDS:
+                lines.append(f"    o{k} = w.block[{output.word}]{_WORDS[output.kind]}")
+            elif output.shape is None:
                 self.scope[f"k{k}"] = output
                 lines.append(f"    o{k} = decode(w.block, {output.word}, k{k}.kind, memory)[0]")
+            elif output.flags:
+                there = " and ".join([f"w.block[{word}]" for word in output.flags])
+                lines.append(f"    if not ({there}):\n        o{k} = None")
         seqs = [k for k, o in enumerate(face.outputs) if has_sequence(o.kind)]
         if seqs:
             found = ", ".join(f"o{k}" for k in seqs)

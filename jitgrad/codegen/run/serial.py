@@ -72,7 +72,7 @@ def dump(face: Interface) -> Json:
     """An interface as JSON. Raises NotStorable."""
     sites = [[s.kind, s.op, {k: encode(a) for k, a in s.attrs.items()}, encode(s.types), encode(s.result), s.n_inputs,
               _span(s.span)] for s in face.sites]
-    outputs = [[encode(o.kind), encode(o.shape), o.word] for o in face.outputs]
+    outputs = [[encode(o.kind), encode(o.shape), o.word, o.flags] for o in face.outputs]
     return [face.name, encode(face.inputs), list(face.numbers.items()), outputs, list(face.commits.items()),
             face.written, face.growable, face.words, sites, list(face.pointers.items()), face.sizes,
             face.hosted]
@@ -83,7 +83,8 @@ def load(data: Json) -> Interface:
     name, inputs, numbers, outputs, commits, written, growable, words, sites, pointers, sizes, hosted = data
     return Interface(
         name, list(decode(inputs)), dict(numbers),
-        [OutputPlan(decode(k), decode(s), w) for k, s, w in outputs], dict(commits), written, growable, words,
+        [OutputPlan(decode(k), decode(s), w, flags) for k, s, w, flags in outputs], dict(commits), written,
+        growable, words,
         [Site(kind, op, {k: decode(a) for k, a in attrs.items()}, list(decode(types)), decode(result), n,
               _read_span(span)) for kind, op, attrs, types, result, n, span in sites],
         dict(pointers), [(i, axis, word) for i, axis, word in sizes], hosted)
