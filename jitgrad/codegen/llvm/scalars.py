@@ -233,7 +233,7 @@ def _right_shift(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
 # --- the run-time library ---
 
 #: functions short enough to stand in the kernel: in vectors they save the call and its spilled registers
-INLINE: dict[str, Callable[[V], V]] = {"exp": math32.exp}
+INLINE: dict[str, Callable[[V], V]] = {"exp": math32.exp, "tanh": math32.tanh}
 
 
 def library(name: str, xs: list[V]) -> V:
