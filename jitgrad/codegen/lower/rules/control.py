@@ -2,7 +2,8 @@
 
 A carried tensor has two buffers: the body writes the one while it reads the other, and nothing is copied unless the
 result is not made in the body. One to which the body only adds a matrix product has one buffer. A result that a `scan`
-also collects is made in the sequence's own memory.
+also collects is made in the sequence's own memory, and so is one that it collects an iteration later, as what a
+gradient needs; one that it reads from a sequence stays there.
 """
 
 from collections.abc import Callable
@@ -55,6 +56,7 @@ class LoopSteps(Loop):
         self.other: dict[int, Buffer] = {}
         self.own: dict[int, Ref] = {}    # carry -> its only buffer, to which the body adds products
         self.filled: dict[int, Node] = {}  # carry -> what writes a row of it
+        self.late: dict[int, int] = {}   # carry -> the sequence that collects it as each iteration finds it
         self.k = Value(INT)              # iterations done
         self.position = self.k           # of the element read and written
 
@@ -66,17 +68,22 @@ class LoopSteps(Loop):
         start = Transfer(state, self.body.binds)
         start.values.append((self.k, zero))
         sums = Sums(state, self.body)
+        self.begin_sequences(trips)
         for j, (param, init) in enumerate(zip(self.carry_params, self.carries, strict=True)):
             way = self.updates(j, sums)
             if way or self.is_sum(j, sums):
                 self.begin_sum(j, way, self.is_filled(j, trips, sums))
+            elif j in self.late:
+                make_variable(state, param)
+                first = self.place_in(self.late[j], zero)
+                state.copy_into(init, first)
+                start.point(param, first)
             else:
                 make_variable(state, param)
                 start.add(param, init)
         if not state.device:
             for value in transposed(state, self.body):
                 state.set_ref(value, state.contiguous(value))
-        self.begin_sequences(trips)
         self.begin_buffers()
         start.values.append((condition, number(state, "num.lt", zero, trips) if self.scan else trips))
         start.emit()
@@ -146,18 +153,42 @@ class LoopSteps(Loop):
     # --- sequences of results ---
 
     def begin_sequences(self, trips: Value) -> None:
+        state = self.state
         self.columns: list[tuple[Column, ...]] = []
-        for seq in self.y_outputs:
+        for i, seq in enumerate(self.y_outputs):
             assert isinstance(seq.type, SeqType)
-            columns = tuple(columns_of(seq.type.elem, lambda t: not type_unknown(self.state, t, self.inner)))
+            columns = tuple(columns_of(seq.type.elem, lambda t: not type_unknown(state, t, self.inner)))
             self.columns.append(columns)
-            self.state.emit(SeqStart(seq, columns, trips if self.scan else None))
+            capacity = trips if self.scan else None
+            if self.is_late(i):
+                self.late[self.carry_params.index(self.y_results[i])] = i
+                capacity = number(state, "num.add", number(state, "num.max", trips, constant(state, 0)),
+                                  constant(state, 1))
+            state.emit(SeqStart(seq, columns, capacity))
+
+    def is_late(self, i: int) -> bool:
+        """Whether a sequence collects a carry as each iteration finds it: each result is the element after that, and
+        the first element is what the carry begins with.
+        """
+        y, (column, *_) = self.y_results[i], self.columns[i]
+        if self.state.device or not self.scan or self.node.attrs.get("reverse") or y not in self.carry_params:
+            return False
+        result = self.carry_results[self.carry_params.index(y)]
+        return (isinstance(y.type, TensorType) and column.dims is not None and not self.state.holds(y)
+                and result.type == y.type and result is not y and result not in self.y_results
+                and self.y_results.count(y) == 1)
+
+    def place_in(self, i: int, k: Value) -> Ref:
+        """The storage of element k of a sequence of equal tensors."""
+        return element_place(self.state, self.y_outputs[i], self.columns[i], 0, k)
 
     def begin_buffers(self) -> None:
         """Two buffers per carried tensor of fixed size, unless the body returns the carry as it is."""
         state = self.state
         for j, (param, result) in enumerate(zip(self.carry_params, self.carry_results, strict=True)):
             if j in self.own or state.holds(param) or result is param or not self.fixed(result.type):
+                continue
+            if j in self.late or self.is_read(j):
                 continue
             kept = self.y_results.index(result) if self.scan and result in self.y_results else -1
             if kept >= 0 and self.columns[kept][0].dims is not None:
@@ -182,6 +213,9 @@ class LoopSteps(Loop):
             binds = set(self.body.binds)
             for seq, param in zip(self.seqs, self.seq_params, strict=True):
                 read_element(state, seq, self.position, param, binds)
+        if self.late:
+            following = number(state, "num.add", self.k, constant(state, 1))
+            self.next |= {j: self.place_in(i, following) for j, i in self.late.items()}
         for j, ref in (*self.next.items(), *self.own.items()):
             aim(state, self.carry_results[j], ref)
         known = self.body.nodes[0].binds if self.body.nodes else ()
@@ -189,12 +223,12 @@ class LoopSteps(Loop):
             if symbols(maker.attrs["index"]).issubset(known):
                 aim(state, maker.inputs[1], part_of(maker, self.own[j]))
         self.places: list[Ref | None] = []
-        for seq, columns, y in zip(self.y_outputs, self.columns, self.y_results, strict=True):
+        for i, (seq, columns, y) in enumerate(zip(self.y_outputs, self.columns, self.y_results, strict=True)):
             if not self.scan:
                 state.emit(SeqGrow(seq, columns, self.k))
             place = None
-            if isinstance(y.type, TensorType) and columns[0].dims is not None:
-                place = element_place(state, seq, columns, 0, self.position)
+            if i not in self.late.values() and isinstance(y.type, TensorType) and columns[0].dims is not None:
+                place = self.place_in(i, self.position)
                 if y not in state.dest and (self.scan or y not in self.carry_results):
                     aim(state, y, place)
             self.places.append(place)
@@ -202,10 +236,11 @@ class LoopSteps(Loop):
     def end_iteration(self, trips: Value, condition: Value) -> None:
         """Store the ys, then let the results become the carries."""
         state = self.state
-        for seq, columns, y, place in zip(self.y_outputs, self.columns, self.y_results, self.places, strict=True):
+        for i, (seq, columns, y, place) in enumerate(zip(self.y_outputs, self.columns, self.y_results, self.places,
+                                                         strict=True)):
             if place is not None:
                 put_at(state, y, place)
-            else:
+            elif i not in self.late.values():
                 write_element(state, seq, columns, 0, self.position, y)
         staged = [self.stage(j) for j in range(len(self.carry_params))]
         ready = [self.settle(j, value) for j, value in enumerate(staged)]
@@ -217,9 +252,10 @@ class LoopSteps(Loop):
                     transfer.bind(param, param.type.dims)
                 continue
             if j in self.next:
-                following, other = self.next[j].buffer, self.other[j]
                 transfer.point(param, self.next[j])
-                moves += [(following, other, 0), (other, following, 0)]
+                if j in self.other:
+                    following, other = self.next[j].buffer, self.other[j]
+                    moves += [(following, other, 0), (other, following, 0)]
             else:
                 transfer.add(param, ready[j])
         transfer.points += moves
@@ -233,7 +269,7 @@ class LoopSteps(Loop):
     def stage(self, j: int) -> Value:
         """Bring a result out of the way of what the carries are set to."""
         state, param, result = self.state, self.carry_params[j], self.carry_results[j]
-        if result is param or j in self.own:
+        if result is param or j in self.own or self.is_read(j):
             return result
         if j in self.next:
             put_at(state, result, self.next[j])
@@ -245,6 +281,12 @@ class LoopSteps(Loop):
             return kept
         return self.copied(result, temporary=True)
 
+    def is_read(self, j: int) -> bool:
+        """Whether a result is an element of a sequence that the loop reads: its memory outlives the iteration."""
+        result = self.carry_results[j]
+        return self.scan and result in self.seq_params and isinstance(result.type, TensorType) and (
+            not self.state.holds(result))
+
     def in_sequence(self, j: int) -> Ref | None:
         """Where a sequence keeps a result that is behind a pointer."""
         result = self.carry_results[j]
@@ -254,7 +296,7 @@ class LoopSteps(Loop):
 
     def settle(self, j: int, value: Value) -> Value:
         """Where a staged result waits for the next iteration."""
-        stays = j in self.next or j in self.own or self.carry_results[j] is self.carry_params[j]
+        stays = j in self.next or j in self.own or self.is_read(j) or self.carry_results[j] is self.carry_params[j]
         return value if stays or self.in_sequence(j) is not None else self.copied(value, temporary=False)
 
     def copied(self, value: Value, temporary: bool) -> Value:
