@@ -1,10 +1,10 @@
 """Training programs beside PyTorch and JAX: the best peer's time over ours.
 
-    python -m benchmarks.peers [--quick] [--only RNN] [--json FILE] [--compile]
+    python -m benchmarks.peers [--quick] [--only RNN] [--json FILE] [--compile] [--floors]
 
 All systems take turns in one process, so that a noisy moment hits all alike; what each computes is compared before it
 is measured. Ours is the faster of a scripted loss and a scripted step. Figures are medians over rounds; x is the median
-of each round's best peer over ours.
+of each round's best peer over ours. `--floors` puts beside them what this machine takes at least (`floors.py`).
 """
 
 from __future__ import annotations
@@ -20,20 +20,23 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import floors
 from benchmarks.machine import alternate, tell
 from benchmarks.programs import Program, programs
+from jitgrad.script.inspect.explain.ceilings import Ceilings
 
 #: one step; gives the loss and a gradient (or an updated weight) to compare
 Run = Callable[[], tuple[Any, Any]]
 FUSED = ("Adam", "AdamW")  # PyTorch's optimizers whose fused form is the best of theirs on the CPU
 
 
-def torch_like(torch: Any, program: Program, script: Callable[[Any], Any], whole: bool = False) -> Run:
-    """A step of a program for a torch-like module; `whole`: all of it is what `script` compiles."""
+def torch_step(torch: Any, program: Program, script: Callable[[Any], Any], whole: bool
+               ) -> tuple[Callable[..., Any], list[Any], list[tuple[Any, ...]]]:
+    """A step of a program for a torch-like module, its weights, and its arguments in turn; `whole`: see `torch_like`.
+    """
     def given(a: Any) -> Any:
         return torch.from_numpy(a.copy()) if isinstance(a, np.ndarray) else a
 
-    turns = itertools.cycle([tuple(map(given, data)) for data in program.data])
     weights = [torch.from_numpy(a.copy()).requires_grad_() for a in program.weights]
     loss_of = program.loss(torch)
     optimizer = None
@@ -58,10 +61,17 @@ def torch_like(torch: Any, program: Program, script: Callable[[Any], Any], whole
         step = script(step)
     else:
         loss_of = script(loss_of)
+    return step, weights, [(loss_of, optimizer, *map(given, data)) for data in program.data]
+
+
+def torch_like(torch: Any, program: Program, script: Callable[[Any], Any], whole: bool = False) -> Run:
+    """A step of a program for a torch-like module; `whole`: all of it is what `script` compiles."""
+    step, weights, arguments = torch_step(torch, program, script, whole)
+    turns = itertools.cycle(arguments)
 
     def run() -> tuple[Any, Any]:
-        loss = step(loss_of, optimizer, *next(turns)).detach()
-        return loss, weights[0].grad if optimizer is None else weights[0].detach()
+        loss = step(*next(turns)).detach()
+        return loss, weights[0].grad if program.optimizer is None else weights[0].detach()
 
     return run
 
@@ -200,15 +210,26 @@ def measure(program: Program, rounds: int, seconds: float, compiled: bool = Fals
     return found
 
 
+def floor(program: Program, rates: Ceilings) -> float:
+    """Microseconds that a whole step of ours takes at least."""
+    import jitgrad
+
+    step, _, arguments = torch_step(jitgrad, program, jitgrad.script, whole=True)
+    step(*arguments[0])  # an optimizer makes its state
+    return floors.floor([step.explain(*given) for given in arguments], rates)
+
+
 def table(results: dict[str, dict[str, Any]]) -> str:
     """Markdown."""
-    lines = ["| program | ours µs | eager µs | best peer | its µs | x | x wanted |",
-             "| --- | ---: | ---: | --- | ---: | ---: | ---: |"]
+    beside = any("floor" in r for r in results.values())
+    lines = ["| program | ours µs | eager µs | best peer | its µs | x | x wanted |" + " floor µs | of it |" * beside,
+             "| --- | ---: | ---: | --- | ---: | ---: | ---: |" + " ---: | ---: |" * beside]
     for name, r in results.items():
         us = r["us"]
         ours = min(v for n, v in us.items() if n in ("jitgrad loss", "jitgrad step"))
         peer = f"{r['peer']} | {us[r['peer']]:.0f} | {r['x']:.2f}" if r["peer"] else "none | |"
-        lines.append(f"| {name} | {ours:.0f} | {us['jitgrad eager']:.0f} | {peer} | {r['wanted']} |")
+        least = f" {r['floor']:.0f} | {ours / r['floor']:.2f} |" if "floor" in r else ""
+        lines.append(f"| {name} | {ours:.0f} | {us['jitgrad eager']:.0f} | {peer} | {r['wanted']} |{least}")
     xs = [r["x"] for r in results.values() if r["x"]]
     if xs:
         lines.append(f"| **geometric mean** | | | | | **{statistics.geometric_mean(xs):.2f}** | 2.2 |")
@@ -222,7 +243,9 @@ def main() -> int:
     parser.add_argument("--only", default="", help="programs whose name contains this")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     parser.add_argument("--compile", action="store_true", help="with torch.compile, which needs a C++ compiler")
+    parser.add_argument("--floors", action="store_true", help="what this machine takes at least beside each program")
     args = parser.parse_args()
+    rates = floors.best() if args.floors else None
     results: dict[str, dict[str, Any]] = {}
     for program in programs():
         if args.only not in program.name:
@@ -230,6 +253,8 @@ def main() -> int:
         print(f"measuring {program.name} ...", file=sys.stderr, flush=True)
         results[program.name] = measure(program, 3 if args.quick else 9, 0.03 if args.quick else 0.15, args.compile)
         results[program.name]["wanted"] = program.wanted
+        if rates is not None:
+            results[program.name]["floor"] = floor(program, rates)
         for name, why in results[program.name]["lost"].items():
             print(f"  {name} cannot run: {why}", file=sys.stderr)
     tell(results, table(results), args.json)

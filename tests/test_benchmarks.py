@@ -9,6 +9,7 @@ import jitgrad
 from benchmarks import compiling, convolutions, curves, eager, first, machine, models, peers, threads
 from benchmarks.programs import programs
 from jitgrad.ops.rows import convolutions as rows
+from jitgrad.script.inspect.explain.ceilings import Ceilings
 
 SMALL = [p for p in programs() if sum(a.size for a in p.weights) < 50_000 and "GRU" not in p.name]
 
@@ -34,6 +35,22 @@ def test_ways_of_ours_agree(program):
     assert set(found["lost"]) == {"jax.jit"}
     assert found["x"] is None
     assert program.name in peers.table({program.name: found | {"wanted": program.wanted}})
+
+
+def test_floors_are_products_and_bytes_at_given_rates():
+    """Of a net with an optimizer: three products forward and backward, the rest by its bytes, of whichever size."""
+    program = next(p for p in SMALL if p.name.startswith("MLP 64-32-10"))
+    rates = Ceilings({1 << 16: 1e9, 1 << 20: 4e9, 1 << 23: 2e9}, {"float32": 1e6, "float64": 1.0})
+    products = 2 * 8 * (2 * 64 * 32 + 3 * 32 * 10)
+    found = peers.floor(program, rates)
+    moved = peers.floor(program, Ceilings(rates.bytes, {"float32": float("inf")}))
+    assert found == pytest.approx(products + moved)
+    sizes = [a.nbytes for a in program.weights]
+    assert 5 * sum(sizes) / 4e9 < moved / 1e6 < 20 * sum(sizes) / 4e9
+    us = {"jitgrad step": 3.0, "jitgrad eager": 9.0}
+    text = peers.table({"one": {"us": us, "x": None, "peer": None, "wanted": 2.0, "floor": 2.0}})
+    assert "of it |" in text
+    assert text.endswith("| 2 | 1.50 |")
 
 
 def test_all_take_turns():
