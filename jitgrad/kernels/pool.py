@@ -8,9 +8,11 @@
 Chunks depend on sizes alone, never on the number of threads, and neither does what is computed of them.
 
 One job runs at a time. Its owner takes chunks like everybody else and, when none is left, waits for those that others
-took: never for somebody to show up. A second caller meanwhile runs its chunks one by one. Chunks are taken by
-exchanging one word, the job's number above that of the next chunk, so that who comes late takes none of another job.
-Who takes one computes floating-point numbers as the owner does (`modes.py`).
+took: never for somebody to show up. A second caller meanwhile runs its chunks one by one. Who takes a chunk computes
+floating-point numbers as the owner does (`modes.py`).
+Each thread has a range of the chunks, the same one in every job of as many: what one job wrote is in the caches of the
+core that reads it in the next. It takes its chunks from the front, and then those of others from their ends. A range is
+one word, which is exchanged: the job's number, the next chunk, the end. So who comes late takes none of another job.
 Who finds nothing to do looks `SPINS` times, then sleeps. Threads are made by the first job that could use them.
 To wake one takes longer than a small job: that is for jobs of which the others' share is `WORTH`, or less if with what
 was done alone just before it is as much.
@@ -45,8 +47,8 @@ WORK = 2 * GRAIN
 MOST = 128
 #: bytes at whose multiples accumulators lie: those of the widest vector
 ALIGNMENT = 64
-#: threads at most
-LIMIT = 256
+#: threads at most, and chunks of a job at most
+LIMIT, LARGEST = 256, (1 << 16) - 1
 #: numbers of arguments, besides its bounds, with which a kernel that is shared is called: it may have fewer
 ARITIES = (8, 16, 24, 32, 48, 64, 128)
 #: words of a job's context before the kernel's arguments
@@ -56,14 +58,16 @@ KERNEL, RANK, CUT, COST, UNIT, JOIN, PART, MOVES = range(8)
 MASK32 = (1 << 32) - 1
 
 # words of the state, those that are written together in a cache line of their own
-(CLAIM, FUNCTION, CONTEXT, COUNT, LENGTH, CHUNKS, MODES) = range(7)
+(RANGES, FUNCTION, CONTEXT, COUNT, LENGTH, CHUNKS, MODES) = range(7)
 (DONE, WAITING) = range(8, 10)
 (EPOCH, SLEEPERS, STOP) = range(16, 19)
 (BUSY, WANTED, STARTED, READY, SKIP, SKIPS, ALONE_FOR, ENDED) = range(24, 32)
-#: places of a mutex, two conditions and two sets of signals, each of at most 128 bytes; then of the threads
+#: places of a mutex, two conditions and two sets of signals, each of at most 128 bytes; then of the threads, and of
+#: their ranges, a cache line each
 MUTEX, WORKERS, OWNER, ALL_SIGNALS, SIGNALS = range(32, 112, 16)
-THREADS = 112
-WORDS = THREADS + LIMIT
+THREADS, LINE = 112, 8
+CLAIMS = THREADS + LIMIT
+WORDS = CLAIMS + LINE * LIMIT
 
 #: a hint that this is a loop that waits, by the beginning of the machine's triple: the intrinsic and its arguments
 _PAUSES = {"x86_64": ("llvm.x86.sse2.pause", ""), "aarch64": ("llvm.aarch64.hint", "i32 1"),
@@ -146,6 +150,7 @@ def jg_length(f: Native, count: V, row: V, cost: V, unit: V) -> V:
 @LIBRARY.function("void", function="ptr", context="ptr", count="i64", length="i64", work="i64")
 def jg_parallel(f: Native, function: V, context: V, count: V, length: V, work: V) -> None:
     """function(context, begin, end) for each chunk, `work` (see `plan.cost`) in all; returns when all are done."""
+    length = length.intrinsic("smax", (count + (LARGEST - 1)).op("udiv", LARGEST))
     chunks = (count + length - 1).op("udiv", length)
     with f.when((chunks > 1) & (_get(f, WANTED) > 1)), f.when(f.exchange(_word(f, BUSY), 0, 1)), f.part() as alone:
         skip = _get(f, SKIP)
@@ -154,19 +159,20 @@ def jg_parallel(f: Native, function: V, context: V, count: V, length: V, work: V
             _set(f, BUSY, 0)
             alone()
         f.do("jg_start_threads")
-        job = _get(f, EPOCH) + 1
-        _set(f, CLAIM, job.shl(32) | MASK32)  # who is late finds no chunk while the words change
-        for number, value in ((FUNCTION, function), (CONTEXT, context), (COUNT, count), (LENGTH, length),
-                              (CHUNKS, chunks), (MODES, f.call("jg_modes", "i64", 1)), (DONE, 0)):
+        job, wanted = _get(f, EPOCH) + 1, _get(f, WANTED)
+        ranges = wanted.intrinsic("smin", chunks)
+        for number, value in ((RANGES, ranges), (FUNCTION, function), (CONTEXT, context), (COUNT, count),
+                              (LENGTH, length), (CHUNKS, chunks), (MODES, f.call("jg_modes", "i64", 1)), (DONE, 0)):
             _set(f, number, value)
-        _set(f, CLAIM, job.shl(32))
+        with f.each(ranges) as k:
+            first, end = ((chunks * number).op("udiv", ranges) for number in (k, k + 1))
+            _set(f, k * LINE + CLAIMS, job.shl(32) | first.shl(16) | end)
         _set(f, EPOCH, job)
         begun = _now(f)
         total = (begun - _get(f, ENDED) < PAUSE).where(work + _get(f, ALONE_FOR), work)
-        wanted = _get(f, WANTED)
         with f.when((_get(f, SLEEPERS) > 0) & (total * (wanted - 1) > wanted * WORTH)):
             _wake(f, WORKERS, chunks - 1)
-        mine = f.call("jg_work", "i64", 1, job)
+        mine = f.call("jg_work", "i64", 1, job, f.number(0))
         ended = _now(f)
         _await(f, OWNER, WAITING, lambda: _get(f, DONE).eq(chunks))
         usual, waited = (ended - begun).op("udiv", mine.intrinsic("smax", 1)), _now(f) - ended
@@ -267,39 +273,42 @@ for _arity in ARITIES:
     _enter_shared(_arity)
 
 
-@LIBRARY.function("internal i64", job="i64")
-def jg_work(f: Native, job: V) -> V:
-    """Take chunks of a job until there are none; how many."""
+@LIBRARY.function("internal i64", job="i64", me="i64")
+def jg_work(f: Native, job: V, me: V) -> V:
+    """Take chunks of a job until there are none, those of thread `me` first; how many."""
     taken = f.variable(f.number(0))
-    with f.loop() as stop:
-        claim = _get(f, CLAIM)
-        chunk, chunks = claim & MASK32, _get(f, CHUNKS)
-        with f.when(claim.lshr(32).ne(job & MASK32) | (chunk >= chunks)):
-            stop()
-        # read before the chunk is taken, which succeeds if no other job has begun since
-        function, context = _get(f, FUNCTION, "ptr"), _get(f, CONTEXT, "ptr")
-        length, count, modes = _get(f, LENGTH), _get(f, COUNT), _get(f, MODES)
-        with f.when(f.exchange(_word(f, CLAIM), claim, claim + 1)):
-            f.do("jg_compute_with", modes)
-            begin = chunk * length
-            f.run(function, context, begin, (begin + length).intrinsic("smin", count))
-            taken.value = taken.value + 1
-            last = (f.atomic_add(_word(f, DONE), 1) + 1).eq(chunks)
-            with f.when(last), f.when(_get(f, WAITING) > 0):
-                _wake(f, OWNER)
+    with f.each(_get(f, RANGES)) as others:
+        whose = (me + others).op("urem", _get(f, RANGES).intrinsic("smax", 1))
+        own, place = whose.eq(me), _word(f, whose * LINE + CLAIMS)
+        with f.loop() as stop:
+            claim = f.atomic_load(place)
+            first, end = claim.lshr(16) & LARGEST, claim & LARGEST
+            with f.when(claim.lshr(32).ne(job & MASK32) | (first >= end)):
+                stop()
+            with f.when(f.exchange(place, claim, own.where(claim + (1 << 16), claim - 1))):
+                f.do("jg_compute_with", _get(f, MODES))
+                length, count, chunks = _get(f, LENGTH), _get(f, COUNT), _get(f, CHUNKS)
+                begin = own.where(first, end - 1) * length
+                function, context = _get(f, FUNCTION, "ptr"), _get(f, CONTEXT, "ptr")
+                f.run(function, context, begin, (begin + length).intrinsic("smin", count))
+                taken.value = taken.value + 1
+                last = (f.atomic_add(_word(f, DONE), 1) + 1).eq(chunks)
+                with f.when(last), f.when(_get(f, WAITING) > 0):
+                    _wake(f, OWNER)
     return taken.value
 
 
-@LIBRARY.function("internal ptr", seen="ptr")
-def jg_worker(f: Native, seen: V) -> V:
-    """What a thread does: works on jobs after the one numbered `seen` until it is stopped."""
-    last = f.variable(seen.cast("ptrtoint", "i64"))
+@LIBRARY.function("internal ptr", given="ptr")
+def jg_worker(f: Native, given: V) -> V:
+    """What a thread does, whose number is above that of the last job before it: works on jobs until it is stopped."""
+    words = given.cast("ptrtoint", "i64")
+    last = f.variable(words & MASK32)
     with f.loop() as stop:
-        _await(f, WORKERS, SLEEPERS, lambda: _get(f, EPOCH).ne(last.value))
-        last.value = _get(f, EPOCH)
+        _await(f, WORKERS, SLEEPERS, lambda: (_get(f, EPOCH) & MASK32).ne(last.value))
+        last.value = _get(f, EPOCH) & MASK32
         with f.when(_get(f, STOP).ne(0)):
             stop()
-        f.call("jg_work", "i64", 1, last.value)
+        f.call("jg_work", "i64", 1, last.value, words.lshr(32))
     return f.null
 
 
@@ -320,9 +329,9 @@ def jg_start_threads(f: Native) -> None:
         started = _get(f, STARTED)
         with f.when(started >= _get(f, WANTED) - 1):
             stop()
-        seen = _get(f, EPOCH).cast("inttoptr", "ptr")
+        given = ((started + 1).shl(32) | (_get(f, EPOCH) & MASK32)).cast("inttoptr", "ptr")
         failed = f.call("pthread_create", "i32", 1, _word(f, started + THREADS), f.null, V(f, "@jg_worker", "ptr", 1),
-                        seen).ne(0)
+                        given).ne(0)
         with f.when(failed):
             _set(f, WANTED, started + 1)
             stop()

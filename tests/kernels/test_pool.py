@@ -111,6 +111,50 @@ def test_each_chunk_once(threads, count, length):
         found.clear()
 
 
+def taken_by_two(function):
+    """Chunks in the order in which the owner took them, of eight, and those of another thread."""
+    jitgrad.set_num_threads(2)
+    owner, found = threading.get_ident(), {True: [], False: []}
+
+    def run(_, begin, end):
+        mine = threading.get_ident() == owner
+        found[mine].append(begin)
+        function(mine)
+
+    parallel(run, 8, 1)
+    return found[True], found[False]
+
+
+def test_each_thread_has_chunks_of_its_own():
+    together = threading.Barrier(2)
+    assert taken_by_two(lambda mine: together.wait(60)) == ([0, 1, 2, 3], [4, 5, 6, 7])
+
+
+def test_who_has_none_left_takes_the_last_of_another():
+    came, done, left = threading.Event(), threading.Event(), iter(range(7))
+
+    def run(mine):
+        if not mine:
+            came.set()
+            done.wait(60)
+        else:
+            came.wait(60)
+            if next(left) == 6:
+                done.set()
+
+    assert taken_by_two(run) == ([0, 1, 2, 3, 7, 6, 5], [4])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_no_more_chunks_than_a_word_tells(threads):
+    jitgrad.set_num_threads(threads)
+    found = []
+    parallel(lambda _, begin, end: found.append((begin, end)), 70_000, 1)
+    found.sort()
+    assert (found[0][0], found[-1][1]) == (0, 70_000)
+    assert [end for _, end in found[:-1]] == [begin for begin, _ in found[1:]]
+
+
 def test_chunks_within_chunks():
     jitgrad.set_num_threads(3)
     found = []
