@@ -10,13 +10,14 @@ import jitgrad
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.run import runtime, tiled
 from jitgrad.kernels.tiled import attention
-from jitgrad.kernels.tiled.attention_native import KEYS, ROWS, Attention
+from jitgrad.kernels.tiled.attention_native import HEADS, KEYS, ROWS, SHARE, Attention
 from jitgrad.ops.rows import attention as rows
 
 #: batches, heads, queries, keys, width
 SIZES = {"one": (1, 1, 1, 1, 1), "small": (2, 3, 5, 7, 4), "blocks": (1, 2, ROWS, KEYS, 16),
          "beyond": (1, 2, ROWS + 3, 2 * KEYS + 5, 33), "many keys": (1, 1, 3, 3 * KEYS, 8),
-         "many queries": (2, 1, 2 * ROWS + 1, 9, 8), "no keys": (1, 2, 3, 0, 4), "no queries": (1, 2, 0, 3, 4)}
+         "shares": (2, 1, ROWS + 70, 3 * SHARE + 9, 8), "many queries": (2, 1, 2 * ROWS + 1, 9, 8),
+         "no keys": (1, 2, 3, 0, 4), "no queries": (1, 2, 0, 3, 4)}
 MASKS = {"none": None, "added": (1, 1, 1, 1), "per key": (1, 0, 0, 1), "per query": (0, 1, 1, 0), "flags": (0, 0, 1, 1),
          "flags per key": (1, 0, 0, 1)}
 TOLERANCE = {np.dtype(np.float32): 2e-5, np.dtype(np.float64): 1e-12}
@@ -114,8 +115,9 @@ def test_every_size_and_mask(size, how):
     check(usual("float64"), SIZES[size], np.float64, False, how, scale=0.3)
 
 
-def test_the_same_bits_on_any_number_of_threads():
-    before, sizes, found = jitgrad.get_num_threads(), (2, 3, 150, 200, 24), []
+@pytest.mark.parametrize("sizes", [(2, 3, 150, 200, 24), (1, 1, 700, 900, 8), (2, HEADS // 2, 150, 200, 24)])
+def test_the_same_bits_on_any_number_of_threads(sizes):
+    before, found = jitgrad.get_num_threads(), []
     arrays = given(sizes, np.float32)
     try:
         for count in (1, 2, 3):

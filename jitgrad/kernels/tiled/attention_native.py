@@ -19,6 +19,8 @@ from jitgrad.kernels.values import V, iota
 ROWS, KEYS = 128, 96
 #: multiplications of what a thread takes at a time, at least
 CHUNK = 1 << 19
+#: heads of all batches from which on the gradient is shared by heads alone; keys of a share of fewer, at least
+HEADS, SHARE = 16, 4 * KEYS
 
 Numbers = dict[str, V]
 
@@ -35,23 +37,30 @@ class Attention(Tiles):
         return "\n".join([*self.declares.values(), *self.texts])
 
     def _whole(self, role: str, share: Callable[[Native, Numbers, dict[str, V], V, V], None]) -> None:
-        """The function, which shares blocks of queries, or, for the gradient, heads."""
+        """The function, which shares heads and blocks of queries, or, for the gradient, of keys."""
         inner = f"jg_attend_{role}_{self.name}"
-        names = ("words", *ROLES[role])
+        names = ("words", *ROLES[role], "sums")
         f, (context, begin, end) = self._function(f"internal void @{inner}", ["ptr %context", "i64 %begin", "i64 %end"])
         words, *places = [f.load(context, number, "ptr") for number in range(len(names))]
-        share(f, self._numbers(f, words), dict(zip(ROLES[role], places, strict=True)), begin, end)
+        share(f, self._numbers(f, words), dict(zip(names[1:], places, strict=True)), begin, end)
         self._finish(f)
-        f, given = self._function(f"void @{PREFIX}{role}_{self.name}", [f"ptr %{name}" for name in names])
+        f, given = self._function(f"void @{PREFIX}{role}_{self.name}", [f"ptr %{name}" for name in names[:-1]])
         context = f.room(len(names))
         for number, place in enumerate(given):
             f.store(place, context, number)
         g = self._numbers(f, given[0])
         items = g["batches"] * g["heads"]
         each = g["queries"] * g["keys"] * g["width"]
-        shares = self._blocks(g) if role == "forward" else f.number(1)
+        shares, sums = self._blocks(g), f.null
+        if role == "backward":
+            shares, sums = self._sums(f, g)
+        f.store(sums, context, len(given))
         length = (shares * CHUNK).op("udiv", each.intrinsic("smax", 1)).intrinsic("smax", 1)
         f.do("jg_parallel", V(f, f"@{inner}", "ptr", 1), context, items * shares, length, items * each * 2)
+        if role == "backward":
+            with f.when(sums.compare("ne", f.null)):
+                self._added(f, g, given[1 + ROLES[role].index("dq")], shares, sums)
+                f.do("jg_block_free", f.number(0), sums, f.number(0))
         self._finish(f)
 
     def _numbers(self, f: Native, words: V) -> Numbers:
@@ -65,6 +74,32 @@ class Attention(Tiles):
     def _blocks(self, g: Numbers) -> V:
         """How many blocks the queries are."""
         return parts(g["queries"], ROWS)
+
+    def _shares(self, g: Numbers) -> V:
+        """How many shares the keys of a head are for the gradient: the same whatever the number of threads."""
+        heads = (g["batches"] * g["heads"]).intrinsic("smax", 1)
+        most = (heads + (HEADS - 1)).op("udiv", heads)
+        return g["keys"].op("udiv", SHARE).intrinsic("smin", most).intrinsic("smax", 1)
+
+    def _sums(self, f: Native, g: Numbers) -> tuple[V, V]:
+        """The shares, and memory for what each adds to the gradient of the queries, zeros. Without it there is one."""
+        shares, sums = self._shares(g), f.variable(f.null)
+        with f.when(shares > 1):
+            count = shares * g["batches"] * g["heads"] * g["queries"] * g["width"]
+            sums.value = f.call("jg_block_zeros", "ptr", 1, f.number(0), count, f.number(self.size))
+        return sums.value.compare("ne", f.null).where(shares, 1), sums.value
+
+    def _added(self, f: Native, g: Numbers, dq: V, shares: V, sums: V) -> None:
+        """The gradient of the queries: what all shares add, in their order."""
+        items, width = g["batches"] * g["heads"], g["width"]
+        with f.each(items) as item, f.each(g["queries"]) as row:
+            line = self._place(f, g, {"dq": dq}, "dq", item, row)
+            with self._vectors(f, width) as (at, there):
+                total = f.variable(self._constant(f, 0.0))
+                with f.each(shares) as share:
+                    start = ((share * items + item) * g["queries"] + row) * width
+                    total.value = total.value + self._read_some(f, f.at(sums, start, self.elem), at, there)
+                self._write_some(f, total.value, line, at, there)
 
     def _place(self, f: Native, g: Numbers, places: dict[str, V], name: str, item: V, row: V) -> V:
         """Where a row of an operand is, of a head's number among all."""
@@ -161,13 +196,14 @@ class Attention(Tiles):
     # --- shares ------------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _each_block(self, f: Native, g: Numbers, first: V, limit: V) -> Iterator[tuple[V, V, V]]:
+    def _each_block(self, f: Native, g: Numbers, first: V, limit: V, start: V | int = 0) -> Iterator[tuple[V, V, V]]:
         """A loop over blocks of keys: the first of one, how many, and how many of the queries from `first` on see none.
         """
-        blocks = parts(limit, KEYS)
-        length = parts(parts(limit, blocks.intrinsic("smax", 1)), self.lanes) * self.lanes
+        count = (limit - start).intrinsic("smax", 0)
+        blocks = parts(count, KEYS)
+        length = parts(parts(count, blocks.intrinsic("smax", 1)), self.lanes) * self.lanes
         with f.each(blocks) as number:
-            key = number * length
+            key = number * length + start
             none = (key - first).intrinsic("smax", 0) & -self.rows
             yield key, (limit - key).intrinsic("smin", length), g["causal"].ne(0).where(none, 0)
 
@@ -242,17 +278,23 @@ class Attention(Tiles):
 
     def _backward(self, f: Native, g: Numbers, places: dict[str, V], begin: V, end: V) -> None:
         weights, slopes, delta = self._room(f, ROWS * KEYS), self._room(f, ROWS * KEYS), self._room(f, ROWS)
-        width = g["width"]
+        width, items, apart = g["width"], g["batches"] * g["heads"], places["sums"].compare("ne", f.null)
+        shares = apart.where(self._shares(g), 1)
+        length = parts(parts(g["keys"], shares), KEYS) * KEYS
         with f.each(end - begin) as done:
-            item = begin + done
-            with f.each(g["keys"]) as key:
+            number = begin + done
+            item, start = number.op("udiv", shares), number.op("urem", shares) * length
+            stop = (start + length).intrinsic("smin", g["keys"])
+            with f.each((stop - start).intrinsic("smax", 0)) as within:
                 for name in ("dk", "dv"):
-                    self._zeros(f, self._place(f, g, places, name, item, key), width)
+                    self._zeros(f, self._place(f, g, places, name, item, start + within), width)
             with f.each(self._blocks(g)) as block:
                 first = block * ROWS
                 rows = (g["queries"] - first).intrinsic("smin", ROWS)
                 q, y, dy, dq = (self._place(f, g, places, name, item, first) for name in ("q", "y", "g", "dq"))
-                limit = self._limit(g, first, rows)
+                own = ((number.op("urem", shares) * items + item) * g["queries"] + first) * width
+                dq, step = apart.where(f.at(places["sums"], own, self.elem), dq), apart.where(width, g["dq_row"])
+                limit = self._limit(g, first, rows).intrinsic("smin", stop)
                 lse = f.at(places["lse"], item * g["queries"] + first, self.elem)
                 with f.each(rows) as r:
                     total = f.variable(self._constant(f, 0.0))
@@ -262,11 +304,11 @@ class Attention(Tiles):
                         total.value = a.mad(b, total.value)
                     f.store(self._joined(total.value, operator.add), delta, r)
                     with f.when(limit.eq(0)):
-                        self._zeros(f, f.at(dq, r * g["dq_row"], self.elem), width)
-                with self._each_block(f, g, first, limit) as (key, count, none):
+                        self._zeros(f, f.at(dq, r * step, self.elem), width)
+                with self._each_block(f, g, first, limit, start) as (key, count, none):
                     k, v, dk, dv = (self._place(f, g, places, name, item, key) for name in ("k", "v", "dk", "dv"))
                     seeing, a, b, c, p, s = rows - none, *[f.at(x, none * by, self.elem) for x, by in (
-                        (q, g["q_row"]), (dy, g["g_row"]), (dq, g["dq_row"]), (weights, KEYS), (slopes, KEYS))]
+                        (q, g["q_row"]), (dy, g["g_row"]), (dq, step), (weights, KEYS), (slopes, KEYS))]
                     self._product(f, a, k, p, (seeing, count, width), (g["q_row"], g["k_row"], KEYS), 1 << TRANS_B)
                     self._product(f, b, v, s, (seeing, count, width), (g["g_row"], g["v_row"], KEYS), 1 << TRANS_B)
                     with f.each(seeing) as r:
@@ -274,8 +316,8 @@ class Attention(Tiles):
                     across = 1 << TRANS_A | 1 << ACCUMULATE
                     self._product(f, p, b, dv, (count, width, seeing), (KEYS, g["g_row"], g["dv_row"]), across)
                     self._product(f, s, a, dk, (count, width, seeing), (KEYS, g["q_row"], g["dk_row"]), across)
-                    self._product(f, s, k, c, (seeing, width, count), (KEYS, g["k_row"], g["dq_row"]),
-                                  (key > 0).where(f.number(1 << ACCUMULATE), 0))
+                    self._product(f, s, k, c, (seeing, width, count), (KEYS, g["k_row"], step),
+                                  (apart | (key > 0)).where(f.number(1 << ACCUMULATE), 0))
 
     def _slopes(self, f: Native, g: Numbers, places: dict[str, V], item: V, first: V, r: V, key: V, count: V,
                 weights: V, slopes: V, lse: V, delta: V) -> None:
