@@ -22,7 +22,7 @@ def exp(x: V) -> V:
     gone, x = vanishing(x, -104.0, 90.0)
     n = (x * (1 / math.log(2))).intrinsic("roundeven")
     r = n.mad(-LN2_LO, n.mad(-LN2_HI, x))
-    y = (r * r).mad(polynomial(r, _EXP), r) + 1.0
+    y = polynomial(r, (*_EXP, 1.0, 1.0))
     return gone.where(0.0, scale(y, n))
 
 
