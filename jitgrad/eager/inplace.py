@@ -215,7 +215,7 @@ def reinterpret(tensor: Any, to: dtypes.dtype) -> Any:
         about = f"to view {tensor.dtype.word} as {to.word} (different element sizes), but got "
         if not array.ndim:
             raise RuntimeError(f"self.dim() cannot be 0 {about}0")
-        if array.size and array.strides[-1] != old:
+        if array.size and array.strides[-1] not in (old, 0 if array.shape[-1] == 1 else old):  # 0: NumPy's new axis
             raise RuntimeError(f"self.stride(-1) must be 1 {about}{array.strides[-1] // old}")
         if new > old:
             ratio = new // old

@@ -66,6 +66,15 @@ def span(function: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> int
 class Memory(TapedArray):
     """Methods of eager tensors alone."""
 
+    def stride(self: Any, dim: int | None = None) -> Any:
+        """How many elements apart neighbours along each axis, or along one, are in memory."""
+        array = self._data
+        if not array.size and not any(array.strides):  # NumPy has none for nothing
+            found = in_order(tuple([max(n, 1) for n in array.shape]))
+        else:
+            found = tuple([s // array.itemsize for s in array.strides])
+        return found if dim is None else found[dim]
+
     def storage_offset(self: Any) -> int:
         """How many elements of the memory come before the first of this tensor."""
         array, root = self._data, _root(self)._data

@@ -58,10 +58,11 @@ class Plan:
         numbers: operands are Python numbers.
         lacks: see `opdef.lacks`.
         ordered: a result lies in row order whatever the operands' order, as torch's do (NumPy's may not).
+        follows: or as the first operand lies.
     """
 
-    __slots__ = ("decompose", "elsewhere", "lacks", "node", "numbers", "op", "ordered", "run", "silent", "usages",
-                 "view")
+    __slots__ = ("decompose", "elsewhere", "follows", "lacks", "node", "numbers", "op", "ordered", "run", "silent",
+                 "usages", "view")
 
     def __init__(self, op: OpDef):
         self.op = op
@@ -77,6 +78,7 @@ class Plan:
         self.view = op.kind is VIEW
         self.lacks = lacks(op)
         self.ordered = op.kind not in (VIEW, POINTWISE)
+        self.follows = "keeps_order" in op.traits
         self.silent = op.kind in (VIEW, JOIN, GATHER, CREATE, RANDOM)
         self.numbers = op.name == "fill" or op.kind is RANDOM
         self.usages: dict[Any, Usage] = {}
@@ -191,9 +193,18 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  
             _link(result, operands[0], op, attrs)
     elif plan.ordered and not result._data.flags.c_contiguous:
         result._data = result._data.copy()
+    if plan.follows and not arrays[0].flags.c_contiguous:
+        result._data = _as_it_lies(result._data, arrays[0])
     if tracked and result._data.dtype.kind in INEXACT_KINDS:
         record(plan, operands, arrays, attrs, (result,))
     return result
+
+
+def _as_it_lies(array: Any, operand: Any) -> Any:
+    """An array with its axes in memory in the order of an operand's."""
+    made = library(array).xp.empty_like(operand, array.dtype)
+    made[...] = array
+    return made
 
 
 def _made_by_hand(base: Any, array: Array) -> bool:
@@ -240,6 +251,8 @@ def _elsewhere(plan: Plan, operands: tuple[Any, ...], attrs: dict[str, Any]) -> 
         for y in outs:
             if not y._data.flags.c_contiguous:
                 y._data = libraries.copy(y._data)
+    if plan.follows and not arrays[0].flags.c_contiguous:
+        outs[0]._data = _as_it_lies(outs[0]._data, arrays[0])
     if tracked and (len(outs) > 1 or outs[0]._data.dtype.kind in INEXACT_KINDS):
         record(plan, operands, arrays, attrs, outs)
     return outs if type(out) is tuple else outs[0]

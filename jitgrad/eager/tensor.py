@@ -16,7 +16,7 @@ from jitgrad.eager.autograd.node import Array, RemovableHandle, retain, storage_
 from jitgrad.eager.construct import wrap
 from jitgrad.eager.format import to_text
 from jitgrad.eager.inplace import rebase, refresh
-from jitgrad.eager.memory import Memory, in_order
+from jitgrad.eager.memory import Memory
 from jitgrad.ops.library.core import class_word
 from jitgrad.ops.library.creation import made_of
 from jitgrad.ops.tensorbase import Size, TensorBase
@@ -331,15 +331,6 @@ class Tensor(Memory, TensorBase["Tensor"]):
                 return False
             expected *= n
         return True
-
-    def stride(self, dim: int | None = None) -> Any:
-        """How many elements apart neighbours along each axis, or along one, are in memory."""
-        array = self._data
-        if not array.size and not any(array.strides):  # NumPy has none for nothing
-            found = in_order(tuple([max(n, 1) for n in array.shape]))
-        else:
-            found = tuple([s // array.itemsize for s in array.strides])
-        return found if dim is None else found[dim]
 
     def data_ptr(self) -> int:
         """The address of the first element."""

@@ -100,6 +100,7 @@ TRAITS: Mapping[str, str] = {
     "affine": "an index map of its operand, reshape where shapes allow (codegen/lower)",
     "in_order": "a view of all elements in their order (frontend, passes)",
     "in_rows": "pointwise, its result in row order wherever its operands lie (frontend)",
+    "keeps_order": "no view, its result's axes lie in memory as its first operand's (eager, frontend)",
     "lossless": "the operand is no larger than the result and replaces it where one is saved (autodiff, frontend)",
     "stored": "the result is in memory in any case: no kernel takes it up (autodiff)",
     "reads_memory": "its step reads operands from memory, so that they are not repeated (codegen/lower)",

@@ -15,7 +15,7 @@ from jitgrad.ops.library.core import apply, named, write
 from jitgrad.ops.library.elements import parts
 from jitgrad.ops.library.keywords import complete_methods
 from jitgrad.ops.library.shapes import rearrange, shape
-from jitgrad.ops.library.sizes import Size as Size, product
+from jitgrad.ops.library.sizes import Size as Size, flag, product
 from jitgrad.ops.operators import Operators
 
 __library__ = True
@@ -76,6 +76,10 @@ class TensorBase(Operators[Tensor]):
 
     def to_dense(self: Any, dtype: Any = None, *, masked_grad: Any = None) -> Tensor:
         """Itself, or with a dtype converted."""
+        if dtype is not None and not isinstance(dtype, dtype_):
+            raise TypeError(f"to_dense(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
+        if masked_grad is not None:
+            flag(masked_grad, "masked_grad")
         return self if dtype is None else self.to(dtype)
 
     def element_size(self: Any) -> builtins.int:

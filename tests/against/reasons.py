@@ -141,6 +141,8 @@ SEEN = {
     ("values", r"float16(?s:.*)matrix_exp\("): "PyTorch's exponentials of matrices of half types overflow inside",
     ("values", r"expand\((?s:.*)F\.group_norm\("): "rounding of means of equal numbers, over the root of eps",
     ("gradient", r"expand\((?s:.*)F\.batch_norm\("): "rounding of means of equal numbers, over the root of eps",
+    ("error: none (), not RuntimeError (output with shape [] doesn't match the broadcast shape [1", r"logsumexp\(.*\(\)"):
+        "PyTorch fails to add the maxima over `()`, which are all axes",
     ("error: none (), not RuntimeError (a leaf Variable", r"\[(:|::1|\.\.\.)\] \S?= "):
         "PyTorch takes a view for a leaf when its base has just got a history",
     ("values", r"\b(i0|i1|bessel_\w+|modified_bessel_\w+)_?\("): "limits at infinity, where PyTorch has NaN",

@@ -247,3 +247,35 @@ def test_detached_parts_know_where_they_are() -> None:
     whole.data = jitgrad.zeros(2)
     assert whole.storage_offset() == 0
     assert whole.as_strided((2,), (1,)).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+@pytest.mark.parametrize("change", [lambda x: x.flip(0), lambda x: x.select_scatter(x[0] * 0, 0, 0),
+                                    lambda x: x.slice_scatter(x[:1] * 0, 0, 0, 1)])
+def test_copies_that_keep_the_order_of_axes_are_not_contiguous(change: Any, scripted: bool) -> None:
+    def f(x: Any) -> Any:
+        y = change(x.permute(2, 0, 1))
+        y.contiguous().zero_()
+        return y
+
+    x = jitgrad.arange(24.0).reshape(2, 4, 3)
+    found = (jitgrad.script(f) if scripted else f)(x)
+    assert found.abs().sum() > 0
+    assert scripted or found.stride() == x.permute(2, 0, 1).stride()
+
+
+def test_views_made_before_their_base_became_a_leaf_have_gradients_of_their_own() -> None:
+    base = jitgrad.ones(3, 2)
+    view = base[0]
+    base.requires_grad_()
+    assert view.requires_grad
+    assert view.grad_fn is None
+    (view * 2).sum().backward()
+    assert view.grad.tolist() == [2.0, 2.0]
+    assert base.grad is None
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+        view.add_(1)
+    with jitgrad.no_grad():
+        base.add_(1)
+    (view * 3).sum().backward()  # the memory was written: the view's history is its base's from there on
+    assert base.grad.tolist() == [[3.0, 3.0], [0.0, 0.0], [0.0, 0.0]]

@@ -329,13 +329,16 @@ class TapedArray:
 
 
 def edge_of(x: TapedArray) -> Edge | None:
-    """Where a cotangent of `x` goes; None if x needs none."""
+    """Where a cotangent of `x` goes; None if x needs none.
+
+    Of a view that was made before its base became a leaf that requires grad it is, as torch's, the view's own.
+    """
     base = x._base
-    if base is not None and base._needs and (x._node is None or x._seen != storage_of(x).version):
+    if base is not None and base._needs and x._seen != storage_of(x).version:
         x._refresh()
     if x._node is not None:
         return (x._node, x._slot)
-    return (x, 0) if x._needs else None
+    return (x, 0) if x.requires_grad else None
 
 
 def storage_of(x: TapedArray) -> Storage:

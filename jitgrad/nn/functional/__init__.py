@@ -386,6 +386,7 @@ def normalize(input: Tensor, p: Number | None = 2.0, dim: int = 1, eps: Number =
 
 
 @composite
+@_of_any_name
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: Number = 1e-8) -> Tensor:
     """x1 . x2 / (|x1| |x2|) along dim, the norms at least eps."""
     d = jitgrad.result_type(_widen(x1, "cuda"), _widen(x2, "cuda"))

@@ -94,6 +94,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
             raise ValueError("offsets has to be a 1D Tensor but got None")
         if offsets.dim() != 1:
             raise ValueError("offsets has to be a 1D Tensor")
+        input, offsets = (x.to(jitgrad.promote_types(input.dtype, offsets.dtype)) for x in (input, offsets))
         bags = offsets.shape[0] - 1 if include_last_offset else offsets.shape[0]
         bag = (jitgrad.arange(input.shape[0], device=input.device).unsqueeze(1) >= offsets[:bags]).sum(1) - 1
     else:

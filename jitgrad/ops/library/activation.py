@@ -4,9 +4,9 @@ import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from jitgrad.dtypes import bool_, uint8
+from jitgrad.dtypes import bool_
 from jitgrad.ops.autocast import lower, widen
-from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor
+from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, select_number
 from jitgrad.ops.library.core import (Number, apply, as_operand, cast, floating, inplace, named, not_implemented,
                                       number_type, require_floating, require_tensor, written_operand)
 from jitgrad.ops.library.elementary import abs, sigmoid, tanh
@@ -191,14 +191,18 @@ def threshold(input: AnyTensor[Tensor], threshold: Number, value: Number) -> Ten
 def hardtanh(input: AnyTensor[Tensor], min_val: Number = -1.0, max_val: Number = 1.0) -> Tensor:
     """input clamped to [min_val, max_val]. ValueError where min_val is above max_val."""
     low: Any = min_val
-    require(low <= max_val, ValueError, "min_val cannot be greater than max_val")
+    high: Any = max_val
+    require(select_number(low > high, False, True), ValueError, "min_val cannot be greater than max_val")
     x: Any = require_tensor("hardtanh", input)
     if x.dtype is bool_:
         raise RuntimeError("Bool inputs not supported for hardtanh")
-    if not x.dtype.is_floating_point:
-        if x.dtype is uint8 and not _dynamic(min_val, max_val) and low <= -1:
-            raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
-        return apply("clamp", x, *(written_operand(v, x.dtype) for v in (min_val, max_val)))
+    if x.dtype.is_complex:
+        raise NotImplementedError("clamp is not supported for complex types")
+    if not x.dtype.is_floating_point:  # bounds lose their fraction
+        bounds = [select_number(v < 0, -(-v // 1), v // 1) for v in (low, high)]
+        require(x.dtype.is_signed or bounds[0] >= 0, RuntimeError,
+                "cannot do hardtanh on an unsigned type with negative limits")
+        return apply("clamp", x, *(written_operand(v, x.dtype) for v in bounds))
     if not _dynamic(min_val, max_val):
         return apply("hardtanh", x, min_val=min_val, max_val=max_val)
     raised = _choose(x, "le", min_val, as_operand(min_val, x.dtype), x)

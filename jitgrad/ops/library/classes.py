@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.dtypes import float32, int32, int64
+from jitgrad.dtypes import float32, int32, int64, uint8
 from jitgrad.ops.backend import AnyTensor, Tensor, backend, own
 from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, not_implemented, require_broadcast,
                                       result_dtype, whole)
@@ -63,8 +63,8 @@ def pick(input: AnyTensor[Tensor], classes: AnyTensor[Tensor], known: bool = Fal
     """
     require_batch(input, classes)
     axis = 0 if input.ndim == 1 else 1
-    if classes.dtype is not int64 and classes.dtype.name != "uint8":
-        raise RuntimeError(f"expected scalar type Long but found {text([classes.dtype.name])[1:-1]}")
+    if classes.dtype is not int64 and (classes.dtype is not uint8 or input.ndim > 2):
+        raise RuntimeError(f"expected scalar type Long but found {classes.dtype.word}")
     require_places(input, classes)
     i = cast(classes, int64)
     if not known:
@@ -183,7 +183,7 @@ def require_factors(weight: AnyTensor[Tensor], input: AnyTensor[Tensor]) -> None
 
 def require_classes(target: AnyTensor[Tensor]) -> None:
     """RuntimeError for a target whose dtype is none of classes."""
-    if target.dtype is not int64 and target.dtype.name != "uint8":
+    if target.dtype is not int64 and target.dtype is not uint8:
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.word}")
 
 

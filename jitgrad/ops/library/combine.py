@@ -16,7 +16,7 @@ from jitgrad.ops.library.linear_algebra.linalg import added, bmm
 from jitgrad.ops.library.order import to_end
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.shapes.shape import clone, take_slice
-from jitgrad.ops.library.sizes import (axis, is_one, maximum, product, require, require_equal, require_slice,
+from jitgrad.ops.library.sizes import (axis, is_empty, is_one, maximum, product, require, require_equal, require_slice,
                                        static_int, wrap_index)
 
 __library__ = True
@@ -274,7 +274,7 @@ def extreme_scatter(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor]
 def _extreme_in(input: Any, a: int, index: Any, src: Any, reduce: str, include_self: bool) -> Any:
     """`extreme_scatter` where input has the sizes of index and src but along axis a."""
     if input.dtype.is_complex and reduce != "prod":
-        if any(isinstance(n, int) and n == 0 for n in index.shape):
+        if is_empty(index.shape):
             return clone(input)
         raise not_implemented(f"scatter_gather_tensor_cpu_reduce_{reduce}", input.dtype)
     i = checked_indices(index, input.shape[a], a, negative=False, error=RuntimeError)

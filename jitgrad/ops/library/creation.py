@@ -6,7 +6,7 @@ from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.device import CPU, device as Device, resolve
-from jitgrad.dtypes import dtype, float64, int32, int64
+from jitgrad.dtypes import bool_, dtype, float64, int32, int64
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend, own
 from jitgrad.ops.library.core import (Number, alias, apply, as_operand, bind, cast, class_word, create, expand_to,
                                       is_tensor, named, not_implemented, number_type, written_operand)
@@ -150,6 +150,8 @@ def linspace(start: Any, end: Any, steps: Any, *, dtype: dtype | None = None, de
     steps = size_of(steps)
     require(steps >= 0, RuntimeError, "number of steps must be non-negative")
     d = dtypes.given(dtype)
+    if d is bool_:
+        raise not_implemented("linspace", d)
     low, high = as_operand(start, float64), as_operand(end, float64)
     i = create("arange", resolve(device), length=steps, dtype=float64)
     last = as_operand(maximum(steps - 1, 1), float64)

@@ -348,9 +348,12 @@ class Completed:
             alone = sum([isinstance(v, AnyTensor) for v in given.values()]) < 2
             exact = any(form.exact or (form.exact_of_numbers and alone)
                         for form in (fitting[:1] if len(targets) == 1 else fitting))
-            if "dtype" in self.own.only and "dtype" not in given and not exact:
-                d = given["dtype"] = targets[0].dtype
-                kernel, x = self.fn.__dict__.get("__kernel__"), next(iter(given.values()), None)
+            x = next(iter(given.values()), None)
+            inexact = isinstance(x, AnyTensor) and x.dtype.is_inexact
+            if "dtype" in self.own.only and "dtype" not in given and not exact and (
+                    inexact or "__inexact__" not in self.fn.__dict__):
+                d, kernel = targets[0].dtype, self.fn.__dict__.get("__kernel__")
+                given["dtype"] = d
                 if kernel and not d.is_floating_point and isinstance(x, AnyTensor) and x.dtype.is_floating_point:
                     _require_no_gradient(self.name, (*targets, x))
                     raise NotImplementedError(f'"{kernel}_cpu" not implemented for \'{d.word}\'')
@@ -363,6 +366,10 @@ class Completed:
             if out is not None and str(error).startswith('"') and not (
                     self._asks or not {"dtype", "out_int32"}.isdisjoint(self.own.only)):
                 require_castable((*before, *rest, *given.values()), targets)
+            raise
+        except IndexError:
+            if out is not None:  # torch asks for gradients before it looks at axes
+                _require_no_gradient(self.name, (*targets, *before, *rest, *given.values()))
             raise
         if out is not None and isinstance(result, tuple) and not isinstance(out, (tuple, list)):
             raise TypeError(f"{self.name}(): argument 'out' must be tuple of Tensors, not {class_word(out)}")

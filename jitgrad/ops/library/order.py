@@ -15,7 +15,7 @@ from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.reduce import ValuesAndIndices, result_of
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.shapes.shape import clone, some, take_slice
-from jitgrad.ops.library.sizes import EVERY, axis, flag, product, require, require_equal, size_of, text
+from jitgrad.ops.library.sizes import EVERY, axis, flag, is_empty, product, require, require_equal, size_of, text
 
 __library__ = True
 
@@ -57,7 +57,7 @@ def _running(made: type[ValuesAndIndices], input: AnyTensor[Tensor], dim: int) -
         return made(clone(input), only_place(input))
     if input.dtype.is_complex:
         raise not_implemented(made.__name__.removesuffix("_result"), input.dtype)
-    if any(isinstance(n, int) and n == 0 for n in input.shape):  # torch does not look at the axis either
+    if is_empty(input.shape):  # torch does not look at the axis either
         return made(clone(input), create("full", input, value=0, shape=tuple(input.shape), dtype=int64))
     a = axis(dim, input.ndim)
     place = apply("extreme_place", input, axis=a, least=made is cummin_result)

@@ -100,6 +100,9 @@ def mean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
     return apply("mean", x, axes=axes(dim, x.ndim), keepdim=keepdim)
 
 
+mean.__dict__["__inexact__"] = True  # of integers no `out` says in which dtype
+
+
 @_of_floats
 def nanmean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
             dtype: dtypes.dtype | None = None) -> Tensor:
@@ -393,7 +396,7 @@ def in_place(scan: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """The in-place version of a scan: in its input's dtype. RuntimeError where another is asked for."""
     def own(input: AnyTensor[Tensor], dim: int, *, dtype: dtypes.dtype | None = None) -> Tensor:
         axis(dim, input.ndim)
-        if dtype is not None and dtype is not input.dtype:
+        if dtype is not None and dtypes.given(dtype) is not input.dtype:
             raise RuntimeError(f"Bad in-place call: input tensor dtype {input.dtype.name} and output tensor dtype "
                                f"{dtype.name} should match")
         return scan(input, dim, dtype=input.dtype)

@@ -133,6 +133,11 @@ def is_one(size: Any) -> bool:
     return isinstance(size, int) and size == 1
 
 
+def is_empty(sizes: Iterable[Any]) -> bool:
+    """Whether it is known that there are no elements."""
+    return any(isinstance(n, int) and n == 0 for n in sizes)
+
+
 def same_size(a: Any, b: Any) -> bool:
     """Whether two sizes are known to be equal."""
     if isinstance(a, SymNumber):

@@ -86,7 +86,7 @@ _view("slice", "Every step-th element of an axis, `length` of them from `start`.
                        ((3, 7), {"axis": 1, "start": 0, "length": 3, "step": 3}),
                        ((3, 4), {"axis": 1, "start": 4, "length": 0, "step": 1})))
 _view("flip", "Axes in reverse order (a copy).", lambda xp, x, axes: backwards(x, axes).copy(), spec=specs.same,
-      traits={"involution", "cheap", "affine", "lossless", "total"},
+      traits={"involution", "cheap", "affine", "lossless", "total", "keeps_order"},
       vjp=lambda F, g, y, x, axes: (F.flip(g, axes=axes),),
       samples=_samples(((2, 3, 4), {"axes": (0, 2)}), ((3,), {"axes": (0,)}), ((2,), {"axes": ()})))
 
@@ -176,11 +176,12 @@ def _written(view: str) -> Any:
 
 register("select_scatter", 2, GATHER, "x with src written at one index of an axis.", dtypes="any", spec=specs.same,
          impl=_write("select", False),
-         batch=batching.write_back(-1), traits={"updates"}, samples=_written("select"), check=checks.select,
-         vjp=each(lambda F, g, y, x, src, **where: F.select_scatter(g, F.zeros_like(src), **where),
+         batch=batching.write_back(-1), traits={"updates", "keeps_order"}, samples=_written("select"),
+         check=checks.select, vjp=each(lambda F, g, y, x, src, **where: F.select_scatter(g, F.zeros_like(src), **where),
                   lambda F, g, y, x, src, **where: F.select(g, **where)))
 register("slice_scatter", 2, GATHER, "x with src written to a slice of an axis.", dtypes="any", spec=specs.same,
-         impl=_write("slice", False), batch=batching.write_back(0), traits={"updates"}, samples=_written("slice"),
+         impl=_write("slice", False), batch=batching.write_back(0), traits={"updates", "keeps_order"},
+         samples=_written("slice"),
          vjp=each(lambda F, g, y, x, src, **where: F.slice_scatter(g, F.zeros_like(src), **where),
                   lambda F, g, y, x, src, **where: F.slice(g, **where)))
 register("select_add", 2, GATHER, "x with src added at one index of an axis.", dtypes="any", spec=specs.same,

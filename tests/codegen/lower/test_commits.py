@@ -180,3 +180,21 @@ def test_a_parameter_is_updated_without_a_copy():
     f(torch.ones(4, 4), torch.ones(4, 4), torch.ones(4, 4))
     (kernel,) = f.kernels(torch.ones(4, 4), torch.ones(4, 4), torch.ones(4, 4))
     assert kernel.count("store") == 2
+
+
+@pytest.mark.parametrize("write", [
+    lambda r: r.copy_(r.flip(0)), lambda r: r.copy_(r.flip(0, 1)), lambda r: r.copy_(r.flip(0) + 1)])
+@pytest.mark.parametrize("axes", [(0, 1), (1, 2), (0, 3)])
+def test_a_reshape_of_what_an_input_shows_in_another_order_is_read_before_it_is_written(write, axes):
+    def f(x):
+        r = x.flatten(*axes)
+        if r.dim() > 1:
+            write(r)
+        else:
+            r.copy_(r.flip(0))
+        return x + 0
+
+    x = torch.arange(24.0).reshape(3, 2, 2, 2)
+    expected, found = x.clone(), x.clone()
+    assert script(f)(found).tolist() == f(expected).tolist()
+    assert found.tolist() == expected.tolist()

@@ -37,7 +37,13 @@ FIRST = {
         t.var(i, 1.5)
         t.as_tensor([1], t.float32)
         t.result_type(x, tensor=x)
-        t.linalg.matrix_exp(t.eye(2), nonsense=1)""",
+        t.linalg.matrix_exp(t.eye(2), nonsense=1)
+        t.linalg.matrix_norm(t.ones(2, 3), 1, keepdim=1)
+        t.linalg.matrix_norm(t.ones(2, 3), None)
+        x.to_dense('float32')
+        x.cumprod_(dim=0, dtype='float32')
+        u.__setitem__(5, 'b')
+        u.__setitem__(False, 'b')""",
     RuntimeError: """
         t.zeros(3, 3, 2, dtype=t.int64).__setitem__((2, t.tensor([True, False, True]), [0, 1]), t.tensor([True]))
         t.ones(5, 4, 3).requires_grad_().__setitem__((t.tensor([3, 2]), slice(2), t.tensor([True] * 4)), 2)
@@ -59,7 +65,38 @@ FIRST = {
         F.embedding(x, t.ones(5, 4), max_norm=1.0)
         t.baddbmm(t.ones(2, 3, 2).bool(), t.ones(2, 3, 4).bool(), t.ones(2, 5, 2))
         t.ones(2, 3).scatter_(0, t.zeros(1, 3, dtype=t.int64), t.tensor(1.0))
-        t.matmul(t.ones(2, 3, 4).bool(), t.ones(4, 5))""",
+        t.matmul(t.ones(2, 3, 4).bool(), t.ones(4, 5))
+        t.stack([x.requires_grad_(), x], 5, out=t.empty(0))
+        t.sum(x.requires_grad_(), 5, out=t.empty(0))
+        t.mean(x.bool(), 0, out=t.zeros(()))
+        F.nll_loss(t.ones(3, 5, 2, 2), t.ones(3, 2, 2, dtype=t.uint8))
+        F.cross_entropy(t.ones(3, 5, 2), t.ones(3, 2, dtype=t.uint8))
+        F.pad(t.ones(2, 3, 4, 5).bool(), (0, 6, 0, 2), mode="reflect")
+        F.pad(t.ones(2, 3, 4).bool(), (0, -7), mode="replicate")
+        t.conv_tbc(t.ones(5, 1, 6).bool(), t.ones(1, 6, 2), t.ones(2), 1)
+        u.__setitem__(5, -0.5)
+        u.__setitem__((1, 1), -0.5)
+        u.__setitem__(slice(0, 3, -1), -0.5)
+        u.__setitem__(False, -0.5)
+        x.index_fill(5, t.tensor([0]), 1j)
+        x.index_fill(0, t.tensor([[0]]), 1)
+        x.index_fill(0, t.tensor([7]), t.tensor(1j))
+        u.index_fill(0, t.tensor([7]), math.inf)
+        u.index_fill(0, t.tensor([], dtype=t.int64), math.inf)
+        t.tensor(True).index_reduce(0, t.tensor([0]), x[:1].bool(), "prod")
+        t.ones(2, 3).index_reduce(0, t.tensor([0]), t.ones(1, 2), "prod")
+        t.addmm(t.ones(2, 3).bool(), t.ones(2, 0).bool(), t.ones(0, 3).bool())
+        F.hardtanh(u, math.nan, 1.0)
+        F.conv_transpose2d(t.ones(1, 2, 3, 3).bool(), t.ones(2, 2, 2, 2), None, 1, 1, 1)
+        F.conv_transpose2d(t.ones(1, 2, 3, 3).bool(), t.ones(2, 2, 2, 2), None, 1, -1)
+        F.conv_transpose2d(t.ones(1, 2, 3, 3).bool(), t.ones(3, 2, 2, 2))
+        F.conv_transpose2d(t.ones(1, 2, 3, 3).int(), t.ones(2, 2, 2, 2), None, 1, 7)
+        F.conv2d(t.ones(1, 2, 3, 3).bool(), t.ones(2, 2, 7, 7).bool())
+        F.conv2d(t.ones(1, 2, 3, 3).bool(), t.ones(2, 3, 2, 2).bool())
+        F.conv2d(t.ones(1, 2, 3, 3).bool(), t.ones(2, 2, 2, 2).bool(), padding=-1)
+        F.conv2d(t.ones(1, 2, 3, 3).bool(), t.ones(2, 2, 2, 2).bool(), stride=2, padding="same")
+        F.conv2d(t.ones(1, 2, 3, 3).bool(), t.ones(2, 2, 2, 2), t.ones(2))
+        F.embedding_bag(t.tensor([1, 2]), t.ones(3, 2), t.tensor([0.0, 1.0]))""",
     NotImplementedError: """
         t.tensor(1.0).lt_(t.tensor(1j))
         t.ones(2, 2, dtype=t.int64).cholesky()
@@ -70,11 +107,23 @@ FIRST = {
         t.matmul(t.ones(4).bool(), t.ones(1, 4, 5))
         t.baddbmm(t.ones(2, 3, 2).bool(), t.ones(2, 3, 4).bool(), t.ones(2, 4, 2), beta=0)
         t.inner(x.bool(), x.bool())
-        t.tensordot(t.ones(3, 4).bool(), t.ones(4, 3).bool(), 1)""",
+        t.tensordot(t.ones(3, 4).bool(), t.ones(4, 3).bool(), 1)
+        x[:0].bool() @ x[:0].bool()
+        t.range(5, 1, dtype=t.bool)
+        t.range(1, 5, dtype=t.complex64)
+        t.linspace(1, 5, 3, dtype=t.bool)
+        x.bool().index_reduce(0, t.tensor([0]), x[:1].bool(), "prod")
+        z.index_reduce(0, t.tensor([0]), z[:1], "mean")
+        t.ones(2, 2).bool().index_reduce(0, t.tensor([0]), t.ones(1, 2).bool(), "mean")
+        F.hardtanh(z, -1, 1)
+        F.conv2d(t.ones(1, 2, 3, 3).bool(), t.ones(2, 2, 2, 2))
+        F.pad(t.ones(2, 3, 4, 5).bool(), (0, 1, 0, 2), mode="reflect")
+        F.conv_transpose2d(t.ones(1, 2, 3, 3).bool(), t.ones(2, 2, 2, 2).bool(), t.ones(2))""",
     IndexError: """
         t.ones(4, 2, 2).bool().__setitem__(([2, 1], slice(2), t.tensor([False, False])), x[0])
         t.quantile(t.tensor(1.0), t.tensor([0.25, 0.5]), 7)
-        t.ones(0, 2).index_put_((t.tensor([0]),), x.double())""",
+        t.ones(0, 2).index_put_((t.tensor([0]),), x.double())
+        x.index_fill(5, t.tensor([0], dtype=t.int32), 1)""",
     ValueError: "t.lobpcg(t.ones(2, 2, dtype=t.int64), 2)", ZeroDivisionError: "t.lobpcg(t.ones(2, 2), 0)"}
 
 
@@ -82,10 +131,19 @@ FIRST = {
                                              for line in lines.strip().splitlines()])
 def test_the_first_fault_is_named(error: type[Exception], call: str) -> None:
     x = t.ones(3)
-    names = {"t": t, "F": F, "x": x, "z": x * 1j, "i": x.to(t.int8), "u": x.to(t.uint8)}
+    names = {"t": t, "F": F, "math": math, "x": x, "z": x * 1j, "i": x.to(t.int8), "u": x.to(t.uint8)}
     with pytest.raises(Exception) as info:  # noqa: PT011  (the type is what the test compares)
         eval(call, names)
     assert next(c for c in type(info.value).__mro__ if c.__module__ == "builtins") is error, info.value
+
+
+def test_scripts_too_ask_whether_memory_may_be_written_before_they_look_at_axes() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return x.expand(3, 3, 4).scatter_add_(-3, t.zeros(3, 3, 4, dtype=t.int64), y)
+
+    for run in (f, t.script(f)):
+        with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+            run(t.ones(1, 3, 4), t.ones(3, 4))
 
 
 def test_indices_that_choose_nothing_are_not_looked_at() -> None:
@@ -94,11 +152,26 @@ def test_indices_that_choose_nothing_are_not_looked_at() -> None:
     x[:0, True, t.tensor([5])] = 2
     assert x.sum() == 6
     assert t.cummax(t.ones(3, 0), 4).values.shape == (3, 0)
+    assert t.ones(0, 3).index_fill(1, t.tensor([7]), 5).shape == (0, 3)
+    assert x.scatter(0, t.ones(0, dtype=t.int64), t.ones(4, 2, 2)).equal(t.ones(2, 3) * x)
+    assert x.scatter_reduce(0, t.ones(0), t.ones(4), "amax").equal(x)
+    assert x.gather(1, t.ones(4, 0, 2)).shape == (4, 0, 2)
     none = t.ones(3, 0, dtype=t.complex64)
     assert t.ones(3, 1, dtype=t.complex64).scatter_reduce(1, t.zeros(3, 0, dtype=t.int64), none, "amin").shape == (3, 1)
 
 
 def test_what_other_checks_refused() -> None:
+    assert t.ones(2, 3).stride(axis=1) == 1
+    assert F.cosine_similarity(x1=t.ones(2, 3), x2=t.ones(2, 3), axis=1).tolist() == pytest.approx([1, 1])
+    assert (t.ones(2, 0).bool() @ t.ones(0, 3).bool()).tolist() == [[False] * 3] * 2
+    assert t.ones(2, 2).bool().index_reduce(0, t.tensor([0]), t.zeros(1, 2).bool(), "prod").tolist() == [
+        [False] * 2, [True] * 2]
+    assert t.ones(2, 1).mul(2j).index_reduce(0, t.tensor([0]), t.ones(1, 1) + 0j, "mean")[0].item() == 0.5 + 1j
+    assert F.hardtanh(t.tensor([0, 3], dtype=t.uint8), -0.5, 1.75).tolist() == [0, 1]
+    assert F.hardtanh(t.ones(1), math.nan, 1.0).isnan().all()
+    assert F.conv_transpose1d(t.ones(1, 1, 2), t.ones(1, 1, 1), t.ones(1).double()).tolist() == [[[2.0, 2.0]]]
+    assert F.embedding_bag(t.tensor([1, 2], dtype=t.uint8), t.ones(3, 2), t.tensor([0, 1])).shape == (2, 2)
+    assert t.tensor(1.5).unsqueeze(0).view(t.int16).tolist() == [0, 16320]
     assert t.result_type(1, tensor=t.ones(2)) is t.float32
     assert t.clamp(t.ones(3), max=t.ones(3), out=t.empty(0, dtype=t.float64)).dtype is t.float64
     assert F.batch_norm(t.ones(0, 4), None, None, weight=t.ones(4)).shape == (0, 4)

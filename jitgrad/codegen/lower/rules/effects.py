@@ -5,7 +5,7 @@ from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.codegen.lower import deferred_stores
-from jitgrad.codegen.lower.rules.joins import constant, number, opened, put_at, stored
+from jitgrad.codegen.lower.rules.joins import constant, number, opened, put_at, same_place, stored
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import contiguous_strides
 from jitgrad.codegen.program.sequence_steps import ArenaAllocate
@@ -115,7 +115,7 @@ def commit(state: Lowering, node: Node) -> None:
     if isinstance(state.graph.inputs[target].type, TensorType):
         memory = state.originals.get(target) or state.refs[state.graph.inputs[target]]
         base = state.base(value)
-        if base is not value and base in state.refs and state.refs[base].buffer is memory.buffer:
+        if base in state.refs and state.refs[base].buffer is memory.buffer and not same_place(state.ref(value), memory):
             copy = state.allocate(memory.dtype, memory.dims)
             state.copy_into(value, copy)
             value = Value(value.type)

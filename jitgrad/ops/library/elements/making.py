@@ -5,7 +5,8 @@ from typing import Any
 from jitgrad import dtypes
 from jitgrad.dtypes import bool_
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library.core import Number, apply, as_operand, cast, create, require_tensor, written_operand
+from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, not_implemented, require_tensor,
+                                      written_operand)
 from jitgrad.ops.library.creation import arange, full
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import require
@@ -35,10 +36,12 @@ def range(start: Number = 0, end: Any = None, step: Number = 1, *, dtype: Any = 
     """
     if end is None:
         raise TypeError('range() missing 1 required positional arguments: "end"')
+    d = dtypes.given(dtype)
+    if d is bool_ or d.is_complex:
+        raise not_implemented("range", d)
     require(step != 0, RuntimeError, "step must be nonzero")
     require((end >= start) if step > 0 else (end <= start), RuntimeError,
             "upper bound and lower bound inconsistent with step sign")
-    d = dtypes.given(dtype)
     count = int((end - start) / step) + 1
     places = cast(arange(count, device=device), d)
     made = apply("add", apply("mul", places, as_operand(step, d)), as_operand(start, d))

@@ -9,7 +9,7 @@ from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.reduce import vector_norm
 from jitgrad.ops.library.shapes.gather import require_slices, scatter_reduce
 from jitgrad.ops.library.shapes.indexing import checked_indices
-from jitgrad.ops.library.sizes import axis, require
+from jitgrad.ops.library.sizes import axis, require, require_equal, text
 
 __library__ = True
 
@@ -50,8 +50,21 @@ def index_reduce(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], s
                            f"{input.dtype} and (source) {source.dtype}")
     a = axis(dim, input.ndim)
     require_slices("index_reduce_", a, index.shape[0] if index.ndim else 1, source)
-    if input.dtype is bool_ or input.dtype.is_complex:
-        raise not_implemented("index_reduce", input.dtype)
+
+    def message() -> str:
+        return ("source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+                f"{text(input.shape)} source.shape = {text(source.shape)}")
+
+    if source.ndim != input.ndim:
+        raise RuntimeError(message())
+    for k, (p, q) in enumerate(zip(source.shape, input.shape, strict=True)):
+        if k != a:
+            require_equal(p, q, message)
+    d = input.dtype
+    if (d is bool_ or d.is_complex) and input.ndim < 2:
+        raise not_implemented("index_func", d)
+    if d is bool_ and reduce == "mean":
+        raise not_implemented("div_floor", d)
     if input.ndim:
         index = checked_indices(index, input.shape[a], a, negative=False)
     n = source.shape[a] if source.ndim else 1

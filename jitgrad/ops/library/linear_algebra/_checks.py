@@ -6,7 +6,7 @@ from jitgrad.dtypes import bool_, int32, int64
 from jitgrad.ops.autocast import mode
 from jitgrad.ops.backend import backend
 from jitgrad.ops.library.core import apply, as_operand, cast, create, expand_to, require_tensor, whole
-from jitgrad.ops.library.sizes import maximum, product, require, require_equal, same_size
+from jitgrad.ops.library.sizes import is_empty, maximum, product, require, require_equal, same_size
 
 __library__ = True
 
@@ -134,5 +134,6 @@ def product_of(a: Any, b: Any) -> Any:
         sizes = a.shape[-2], a.shape[-1], b.shape[-2], b.shape[-1]
         require_equal(sizes[1], sizes[2], lambda: "mat1 and mat2 shapes cannot be multiplied "
                                                   f"({sizes[0]}x{sizes[1]} and {sizes[2]}x{sizes[3]})")
-        raise NotImplementedError('"addmm_impl_cpu_" not implemented for \'Bool\'')
+        require(is_empty((*a.shape, *b.shape)), NotImplementedError, '"addmm_impl_cpu_" not implemented for \'Bool\'')
+        return cast(apply("matmul", cast(a, int64), cast(b, int64)), bool_)
     return apply("matmul", a, b)

@@ -13,7 +13,7 @@ from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra._checks import identity, of_others, product_of, require_same_dtype
 from jitgrad.ops.library.linear_algebra.decompositions import inv
 from jitgrad.ops.library.shapes.shape import clone
-from jitgrad.ops.library.sizes import axis, product, require, require_equal, static_int, text
+from jitgrad.ops.library.sizes import axis, is_empty, product, require, require_equal, static_int, text
 
 __library__ = True
 
@@ -83,6 +83,8 @@ def dot(input: AnyTensor[Tensor], tensor: AnyTensor[Tensor]) -> Tensor:
     require_equal(input.shape[0], tensor.shape[0], lambda: "inconsistent tensor size, expected tensor "
                   f"{text(input.shape)} and src {text(tensor.shape)} to have the same number of elements, but got "
                   f"{input.shape[0]} and {tensor.shape[0]} elements respectively")
+    if input.dtype is bool_:
+        raise NotImplementedError("\"dot\" not implemented for 'Bool'")
     n = input.shape[0]
     row, column = apply("reshape", input, shape=(1, n)), apply("reshape", tensor, shape=(n, 1))
     return own(apply("reshape", product_of(row, column), shape=()))
@@ -136,6 +138,8 @@ def added(input: Any, beta: Number, product: Any, alpha: Number) -> Any:
     """beta * input + alpha * product. RuntimeError where their dtypes differ."""
     if (a := input.dtype.word) != (b := product.dtype.word):
         raise RuntimeError(f"self and mat2 must have the same dtype, but got {a} and {b}")
+    if product.dtype is bool_:
+        raise RuntimeError("result type Long can't be cast to the desired output type Bool")
     return apply("add", _scaled(product, alpha), _scaled(input, beta))
 
 
@@ -272,7 +276,7 @@ def cdist(x1: AnyTensor[Tensor], x2: AnyTensor[Tensor], p: Number = 2.0, compute
         if not x.dtype.is_floating_point:
             raise RuntimeError(f"cdist only supports floating-point dtypes, X{k} got: {x.dtype.word}")
     x1, x2 = widen(x1), widen(x2)
-    if any(isinstance(n, int) and n == 0 for n in (*x1.shape, *x2.shape)):
+    if is_empty((*x1.shape, *x2.shape)):
         x2 = cast(x2, x1.dtype)  # there is nothing to compute, and no kernel is asked
     elif x1.dtype.is_half and not x1.is_cuda:
         raise NotImplementedError(f"\"cdist\" not implemented for '{x1.dtype.word}'")

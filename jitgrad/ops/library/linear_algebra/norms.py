@@ -13,7 +13,7 @@ from jitgrad.ops.library.linear_algebra.factors import svdvals
 from jitgrad.ops.library.linear_algebra.solutions import inv_ex
 from jitgrad.ops.library.reduce import amax, amin, vector_norm
 from jitgrad.ops.library.shapes.shape import some
-from jitgrad.ops.library.sizes import axis, require_axes
+from jitgrad.ops.library.sizes import axis, flag, is_empty, require_axes
 
 __library__ = True
 
@@ -41,7 +41,9 @@ def matrix_norm(A: AnyTensor[Tensor], ord: Any = "fro", dim: Any = (-2, -1), kee
                 dtype: dtype | None = None) -> Tensor:
     """"fro"; "nuc", 2, -2: the sum of the singular values, the largest, the smallest; 1, -1: largest, smallest sum of a
     column's absolute values; inf, -inf: of a row's."""
-    fn = "linalg.matrix_norm"
+    fn, keepdim = "linalg.matrix_norm", flag(keepdim)
+    if ord is None:
+        raise TypeError(f"{fn}(): argument 'ord' must be Number or str, not NoneType")
     if A.ndim < 2:
         raise RuntimeError(f"{fn}: The input tensor A must have at least 2 dimensions.")
     if not given(dtype, A.dtype).is_inexact:
@@ -87,7 +89,7 @@ def cond(A: AnyTensor[Tensor], p: Any = None) -> Tensor:
     A = widen(A, "cpu")
     if A.ndim < 2:
         raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
-    if any(isinstance(n, int) and n == 0 for n in A.shape[-2:]):
+    if is_empty(A.shape[-2:]):
         return create("full", A, value=0, shape=tuple(A.shape)[:-2], dtype=A.dtype.to_real())
     if p is None or p in (2, -2):
         values: Any = svdvals(A)

@@ -14,7 +14,7 @@ from jitgrad.ops.library.linear_algebra import decompositions, factors, norms, s
 from jitgrad.ops.library.linear_algebra._checks import broadcast_batches, identity, matrices, require_kernel, square
 from jitgrad.ops.library.linear_algebra.linalg import matmul
 from jitgrad.ops.library.shapes.shape import clone
-from jitgrad.ops.library.sizes import flag, minimum, require_axes, require_equal, text
+from jitgrad.ops.library.sizes import flag, is_empty, minimum, require_axes, require_equal, text
 
 __library__ = True
 
@@ -121,7 +121,7 @@ def _require_rows(fn: str, a: Any, b: Any) -> None:
 
 def cholesky(input: AnyTensor[Tensor], upper: bool = False) -> Tensor:
     """`linalg.cholesky`; nothing of matrices without elements."""
-    empty = any(isinstance(n, int) and n == 0 for n in input.shape)
+    empty = is_empty(input.shape)
     if empty:
         return clone(input)
     require_kernel("cholesky_cpu", input)

@@ -3,26 +3,31 @@
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.dtypes import bool_, int64, uint8
+from jitgrad.dtypes import bool_, dtype, int32, int64, uint8
 from jitgrad.ops.autocast import widest
 from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend, own
-from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, expand_to, not_implemented,
+from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, expand_to, not_implemented, number_type,
                                       require_tensor, written_operand)
 from jitgrad.ops.library.elements.filling import filling, wrapped
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.indexing import checked_indices, index_put_value, mask_indices
 from jitgrad.ops.library.shapes.shape import take_slice
-from jitgrad.ops.library.sizes import (axis, joined, maximum, minimum, product, require, require_equal, same_shape,
-                                       same_size, size_of, text)
+from jitgrad.ops.library.sizes import (axis, is_empty, joined, maximum, minimum, product, require, require_equal,
+                                       same_shape, same_size, size_of, text)
 
 __library__ = True
 
 
 def _index(fn: str, index: Any) -> Any:
     require_tensor(fn, index, "index", 3)
-    if index.dtype not in (int64,) and not (index.dtype.name == "int32"):
+    if index.dtype is not int64 and index.dtype is not int32:
         raise RuntimeError(f"{fn}(): Expected dtype int32/int64 for index")
     return index
+
+
+def _chosen(fn: str, index: Any) -> Any:
+    """An index of elements, which may have any dtype where it has none."""
+    return cast(require_tensor(fn, index, "index", 3), int64) if is_empty(index.shape) else _index(fn, index)
 
 
 def _at_least_vector(x: Any) -> Any:
@@ -38,7 +43,9 @@ def gather(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], *, spar
     Raises RuntimeError: other ranks, an index out of range.
     """
     a = axis(dim, input.ndim)
-    _index("gather", index)
+    index = _chosen("gather", index)
+    if is_empty(index.shape):  # it may have any rank
+        return apply("index", apply("reshape", input, shape=(product(input.shape),)), index, axes=(0,))
     if max(index.ndim, 1) != max(input.ndim, 1):
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
     x, i = _at_least_vector(input), _at_least_vector(index)
@@ -78,9 +85,21 @@ def _require_fitting(name: str, input: Any, a: int, index: Any, src: Any, one: b
                         "to be no larger size than src [", *joined(src.shape, ", "), "]")
 
 
+def _aligned(name: str, input: Any, index: Any, src: Any) -> tuple[Any, Any]:
+    """Index and source; where no element is chosen of input's rank, whatever theirs is."""
+    index = _chosen(name, index)
+    if not is_empty(index.shape):
+        return index, src
+    nothing = (0,) * max(input.ndim, 1)
+    if isinstance(src, AnyTensor):
+        line = apply("reshape", src, shape=(product(src.shape),))
+        src = apply("reshape", take_slice(line, 0, 0, 0), shape=nothing)
+    return apply("reshape", index, shape=nothing), src
+
+
 def _scatter(name: str, input: Any, dim: Any, index: Any, src: Any) -> Any:
     a = axis(dim, input.ndim)
-    _index(name, index)
+    index, src = _aligned(name, input, index, src)
     s: Any = src if isinstance(src, AnyTensor) else _repeated(src, input, tuple(index.shape))
     x, i, s = (_at_least_vector(v) for v in (input, index, s))
     _require_fitting(name, x, a, i, s, isinstance(src, AnyTensor) and not src.ndim)
@@ -123,7 +142,9 @@ def scatter_reduce(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor],
     if reduce in ("prod", "amax", "amin"):
         from jitgrad.ops.library.combine import extreme_scatter
 
-        _require_fitting("scatter_reduce", input, axis(dim, input.ndim), _index("scatter_reduce", index), src)
+        index, src = _aligned("scatter_reduce", input, index, src)
+        _require_fitting("scatter_reduce", _at_least_vector(input), axis(dim, input.ndim), _at_least_vector(index),
+                         _at_least_vector(src), not src.ndim)
         if input.ndim == 0:
             line = extreme_scatter(_at_least_vector(input), 0, _at_least_vector(index),
                                    _at_least_vector(src), reduce, bool(include_self))
@@ -143,7 +164,7 @@ def scatter_reduce(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor],
         return total
     one = as_operand(1, input.dtype)
     count = apply("add", count, one) if include_self else apply("maximum", count, one)
-    return apply("div" if input.dtype.is_floating_point else "floor_divide", total, count)
+    return apply("div" if input.dtype.is_inexact else "floor_divide", total, count)
 
 
 def take_along_dim(input: AnyTensor[Tensor], indices: AnyTensor[Tensor], dim: int | None = None) -> Tensor:
@@ -229,7 +250,7 @@ def index_add(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], sour
         if k != a:
             require_equal(p, q, lambda: "source tensor shape must match self tensor shape, excluding the specified "
                                         "dimension.")
-    if any(isinstance(n, int) and n == 0 for n in input.shape):  # nothing is looked up
+    if is_empty(input.shape):  # nothing is looked up
         i, source = take_slice(i, 0, 0, 0), take_slice(source, a, 0, 0)
     if not isinstance(alpha, int) or alpha != 1:
         source = apply("mul", source, written_operand(alpha, source.dtype))
@@ -270,22 +291,29 @@ def index_copy(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], sou
 def index_fill(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor],
                value: AnyTensor[Tensor] | Number) -> Tensor:
     """input with a number written to the slices at the index vector, along dim."""
-    a = axis(dim, input.ndim)
     if isinstance(value, AnyTensor) and value.ndim:
         raise RuntimeError("index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
                            f"{value.ndim} dimension(s).")
-    if index.dtype is not int64:
+    if require_tensor("index_fill", index, "index", 3).dtype is not int64:
         raise IndexError("index_fill_(): Expected dtype int64 for index.")
-    i = _vector("index_fill", index)
-    size = input.shape[a] if input.ndim else 1
+    kind = value.dtype if isinstance(value, AnyTensor) else number_type(value)
+    if (kind is complex or (isinstance(kind, dtype) and kind.is_complex)) and not input.dtype.is_complex:
+        raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
+    a = axis(dim, input.ndim)
+    if index.ndim > 1:
+        raise RuntimeError("Index has to be a vector/scalar")
+    i, size = _at_least_vector(index), input.shape[a] if input.ndim else 1
+    if is_empty([n for k, n in enumerate(input.shape) if k != a]):  # nothing is looked up
+        i = take_slice(i, 0, 0, 0)
+    filled = filling(value, input.dtype)
     i = checked_indices(i, size, a)
     if not isinstance(value, AnyTensor) or not input.ndim:
         i = i if input.ndim else take_slice(i, 0, 0, minimum(i.shape[0], 1))
-        return _put_slices("index_fill", input, a, i, filling(value, input.dtype), False)
+        return _put_slices("index_fill", input, a, i, filled, False)
     line = create("full", input, value=0, shape=(size,), dtype=bool_)  # of an index given twice the gradient comes once
     line = apply("index_put", line, as_operand(True, bool_), i, axes=(0,), accumulate=False)
     chosen = apply("reshape", line, shape=tuple(size if k == a else 1 for k in range(input.ndim)))
-    return apply("where", chosen, filling(value, input.dtype), input)
+    return apply("where", chosen, filled, input)
 
 
 def index_put(input: AnyTensor[Tensor], indices: Sequence[AnyTensor[Tensor]], values: AnyTensor[Tensor],

@@ -352,11 +352,11 @@ def setitem(x: AnyTensor[Tensor], key: Any, value: Any) -> None:
 
     Raises IndexError as `getitem`; RuntimeError where value's shape does not broadcast.
     """
-    if key is False:  # nothing is chosen, and torch does not look at the value
-        return
-    view, advanced = _view(x, key)
     given = value
     value = as_value(value, x)
+    if key is False:  # nothing is chosen, and torch does not look at the value's shape
+        return
+    view, advanced = _view(x, key)
     if not advanced.axes:
         value = _without_leading_ones(value, view.ndim)
         if value.ndim > view.ndim:

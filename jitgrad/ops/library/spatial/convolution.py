@@ -8,7 +8,7 @@ from jitgrad.dtypes import bool_, float32, int64
 from jitgrad.errors import NotStatic
 from jitgrad.ops.autocast import lower, mode
 from jitgrad.ops.backend import AnyTensor, Tensor, own
-from jitgrad.ops.library.core import apply, bind, cast, require_tensor
+from jitgrad.ops.library.core import apply, bind, cast, require_castable, require_tensor
 from jitgrad.ops.library.elements.parts import complex, imag, real
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import joined, minimum, per_axis, product, require, require_equal, static_int, text
@@ -72,22 +72,13 @@ class _Call:
             require(weight.shape[0] % self.groups == 0, RuntimeError, f"Given groups={self.groups}, expected weight to "
                     f"be divisible by {self.groups} at dimension 0, but got weight of size [{text(weight.shape)}] "
                     "instead")
-        if input.dtype is not weight.dtype:
-            if input.dtype is bool_ or transposed or any(n != 1 for n in self.dilation):
-                self.require_kernel(input, transposed)
-            a, b = (f"torch.{x.dtype.word}Tensor" for x in (input, weight))
-            raise RuntimeError(f"Input type ({a}) and weight type ({b}) should be the same or input should be a MKLDNN "
-                               "tensor and weight is a dense tensor")
-        self.bias = self._bias(fn, input, weight, bias, transposed)
-        self.batched = input.ndim == rank + 2
-        if not transposed:
-            self.require_kernel(input, transposed)
-        self.dtype = input.dtype
-        wide = float32 if self.dtype.is_half else self.dtype
+        self.bias, self.transposed, self.given = self._bias(fn, weight, bias, transposed), transposed, (input, weight)
+        self.batched, self.dtype = input.ndim == rank + 2, input.dtype
+        wide = float32 if self.dtype.is_half or self.dtype is bool_ or self.dtype is not weight.dtype else self.dtype
         self.input = cast(input if self.batched else apply("unsqueeze", input, axis=0), wide)
         self.weight = cast(weight, wide)
 
-    def _bias(self, fn: str, input: Any, weight: Any, bias: Any, transposed: bool) -> Any:
+    def _bias(self, fn: str, weight: Any, bias: Any, transposed: bool) -> Any:
         if bias is None:
             return None
         require_tensor(fn, bias, "bias", 3)
@@ -99,25 +90,41 @@ class _Call:
 
         if bias.ndim != 1:
             raise RuntimeError(message())
-        if bias.dtype is not input.dtype:
-            a, b = (_NAMES.get(x.dtype.name, x.dtype.name) for x in (input, bias))
-            raise RuntimeError(f"Input type ({a}) and bias type ({b}) should be the same")
         require_equal(bias.shape[0], self.channels, message)
         return bias
 
-    def require_kernel(self, input: Any, transposed: bool) -> None:
+    def _require_dtypes(self) -> None:
+        """RuntimeError for two of them; only a transposed convolution casts its bias."""
+        input, weight = self.given
+        if self.bias is not None and self.bias.dtype is not input.dtype and not self.transposed:
+            a, b = (_NAMES.get(x.dtype.name, x.dtype.name) for x in (input, self.bias))
+            raise RuntimeError(f"Input type ({a}) and bias type ({b}) should be the same")
+        if input.dtype is weight.dtype or input.dtype is bool_ or self.transposed or any(n != 1 for n in self.dilation):
+            self._require_kernel(input)
+        if input.dtype is not weight.dtype:
+            a, b = (f"torch.{x.dtype.word}Tensor" for x in (input, weight))
+            raise RuntimeError(f"Input type ({a}) and weight type ({b}) should be the same or input should be a MKLDNN "
+                               "tensor and weight is a dense tensor")
+
+    def _require_kernel(self, input: Any) -> None:
         """NotImplementedError as torch raises it: integers other than int64 go only with windows without gaps."""
-        d, plain = input.dtype, not transposed and all(n == 1 for n in self.dilation)
+        d, plain = input.dtype, not self.transposed and all(n == 1 for n in self.dilation)
         if not (d.is_inexact or d is int64 or (plain and d is not bool_)):
-            name = f"slow_conv{'_transpose' * transposed}{max(self.rank, 2)}d"
+            name = f"slow_conv{'_transpose' * self.transposed}{max(self.rank, 2)}d"
             require(input.ndim == self.rank + 2 and input.shape[0] == 0, NotImplementedError,
                     f"\"{name}\" not implemented for '{d.word}'")
 
     def finish(self, y: Any) -> Any:
-        """The row's result as the caller wants it: with the bias, in its dtype, without a batch axis if it had none."""
+        """The row's result as the caller wants it: with the bias, in its dtype, without a batch axis if it had none.
+
+        torch looks at sizes first, so dtypes are looked at here.
+        """
+        self._require_dtypes()
         y = cast(y, self.dtype)
         if self.bias is not None:
-            y = apply("add", y, apply("reshape", self.bias, shape=(self.bias.shape[0], *(1,) * self.rank)))
+            require_castable([y, self.bias], [y])
+            bias = apply("reshape", cast(self.bias, self.dtype), shape=(self.bias.shape[0], *(1,) * self.rank))
+            y = apply("add", y, bias)
         return y if self.batched else apply("squeeze", y, axis=0)
 
 
@@ -210,7 +217,6 @@ def _conv_transpose(rank: int, input: AnyTensor[Tensor], weight: AnyTensor[Tenso
     for size in sizes:
         require(size >= some, RuntimeError, "Given input size per channel: (", *joined(tuple(x.shape)[2:], " x "),
                 "). Calculated output size per channel: (", *joined(sizes, " x "), "). Output size is too small")
-    call.require_kernel(input, True)
     y = apply("conv_transpose", x, w, shape=(x.shape[0], call.channels, *sizes), stride=call.stride, padding=pads,
               dilation=call.dilation, groups=call.groups)
     return call.finish(y)
@@ -232,6 +238,9 @@ def conv_tbc(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], bias: AnyTenso
         raise RuntimeError("Bias must be 1-D")
     require_equal(input.shape[2], weight.shape[1], lambda: "Input dim 2 (input channels) is not == dim 1 in the weight "
                                                            "tensor")
+    if input.dtype is not weight.dtype:
+        raise RuntimeError("self and mat2 must have the same dtype, but got "
+                           f"{input.dtype.word} and {weight.dtype.word}")
     x, w = apply("permute", input, axes=(1, 2, 0)), apply("permute", weight, axes=(2, 1, 0))
     return own(apply("permute", conv1d(x, w, cast(bias, input.dtype), padding=pad), axes=(2, 0, 1)))
 

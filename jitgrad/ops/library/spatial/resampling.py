@@ -34,8 +34,6 @@ def pad_by_index(input: Any, pad: Sequence[Any], mode: str) -> Any:
     if axes not in (1, 2, 3) or input.ndim not in (axes + 1, axes + 2):
         raise NotImplementedError(f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor.\n"
                                   f"{_COMBINATIONS}")
-    if mode in _KERNELS and input.dtype is bool_:
-        raise NotImplementedError(f"\"{_KERNELS[mode]}{axes}d\" not implemented for 'Bool'")
     if mode == "replicate" or (mode == "reflect" and axes < 3):
         input = widen(input, "cpu")
     shape = tuple(input.shape)
@@ -44,6 +42,8 @@ def pad_by_index(input: Any, pad: Sequence[Any], mode: str) -> Any:
         before, after = size_of(pad[2 * number]), size_of(pad[2 * number + 1])
         if not (isinstance(before, int) and before == 0 and isinstance(after, int) and after == 0):
             input = _padded(input, axis, before, after, mode, number, shape)
+    if mode in _KERNELS and input.dtype is bool_:
+        raise NotImplementedError(f"\"{_KERNELS[mode]}{axes}d\" not implemented for 'Bool'")
     return clone(input) if input is given else input
 
 

@@ -30,7 +30,7 @@ from jitgrad.script.frontend.boundary import placement, streams
 from jitgrad.script.frontend.gradients import tape
 from jitgrad.script.frontend.state import copies, layout, versions
 from jitgrad.script.frontend.state.context import NUMBERS, RANDOM, Context, Restart
-from jitgrad.script.frontend.state.paths import paths_equal
+from jitgrad.script.frontend.state.paths import paths_equal, require_apart
 from jitgrad.script.frontend.values import checks, heap, numbers, writing
 from jitgrad.script.frontend.values.values import Number, SymTensor, size_number
 from jitgrad.script.graph.ir import Value
@@ -99,8 +99,10 @@ class SymbolicBackend:
         """A result, noted whether in eager's memory it lies in row order, as what is computed of each element may not.
         """
         each = op.kind is POINTWISE or (op.compose is not None and op.spec is None)
-        if each and result.ndim > 1 and "in_rows" not in op.traits:
-            *given, made = [x.value if isinstance(x, SymComplex) else x for x in (*operands, result)]
+        follows = "keeps_order" in op.traits
+        if (each or follows) and result.ndim > 1 and "in_rows" not in op.traits:
+            some = (*operands[:1 if follows else None], result)
+            *given, made = [x.value if isinstance(x, SymComplex) else x for x in some]
             made.storage.ordered = layout.joined_order(*[layout.keeps_order(self.context, x) for x in given])
         return result
 
@@ -259,8 +261,9 @@ class SymbolicBackend:
         return made
 
     def require_writable(self, target: SymTensor) -> None:
-        """What `assign` says of leaves."""
+        """What `assign` says of leaves, and of memory in which elements overlap."""
         writing.require_no_leaf(self.context, target)
+        require_apart(target.path)
 
     def become(self, target: SymTensor, view: Callable[[], SymTensor]) -> SymTensor:
         """Every name of a tensor of the script has another shape from here on; its views stay what they are."""

@@ -75,7 +75,7 @@ def keeps_order(context: Context, tensor: Any) -> bool | None:
     """Whether what is computed from this operand, element by element, lies in row order in eager's memory; None where
     that is as the caller's tensors lie, which is only asked once it matters."""
     storage = tensor.storage
-    if any(op == "permute" for op, _ in tensor.path):
+    if any(op == "permute" and list(attrs["axes"]) != sorted(attrs["axes"]) for op, attrs in tensor.path):
         return False
     if storage.input < 0 or len(storage.type.dims) < 2:
         found: bool | None = storage.ordered

@@ -5,6 +5,7 @@ from typing import Any
 
 from jitgrad import dims
 from jitgrad.dtypes import int64
+from jitgrad.eager.inplace import OVERLAP
 from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend.state import joined
 from jitgrad.script.frontend.state.context import Context
@@ -55,6 +56,12 @@ def apply_view(context: Context, value: Value, op: str, attrs: Mapping[str, Any]
     return found
 
 
+def require_apart(path: Path) -> None:
+    """RuntimeError for a view that shows an element in several places."""
+    if any(op == "expand" for op, _ in path):
+        raise RuntimeError(OVERLAP)
+
+
 def put(context: Context, x: Value, path: Path, value: Value) -> Value:
     """`x` with what a path of views shows of it replaced by `value`."""
     if not path:
@@ -70,9 +77,7 @@ def put(context: Context, x: Value, path: Path, value: Value) -> Value:
         flat = context.one("index_put", flat, value, places, axes=(0,), accumulate=False)
         return context.one("reshape", flat, shape=shape)
     value = put(context, apply_view(context, x, op, attrs), tuple(rest), value)
-    if op == "expand":
-        raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to a "
-                           "single memory location. Please clone() the tensor before performing the operation.")
+    require_apart(path[:1])
     if op == "reshape":
         return context.one("reshape", value, shape=shape)
     if op == "permute":

@@ -1,0 +1,63 @@
+"""Whether rounding alone tells two answers apart: PyTorch's own in float64 decides which of them is nearer.
+
+A difference of rounded numbers that nearly cancel, or of a half type at every step, is as large as it likes: no bound
+on it tells a fault. That an answer is no farther from the numbers in float64 than PyTorch's own says that it has none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tests.against.answers import Answer, Seen, answer, close, loosest
+from tests.against.drafts import Case
+
+#: what a dtype is computed in to decide
+WIDER = {"float32": "float64", "float16": "float64", "bfloat16": "float64", "complex64": "complex128"}
+
+
+def wider(case: Case) -> Case:
+    """The program on the same numbers in float64; the program itself where they are in that already."""
+    narrow = {name: f"wide_{name}" for name, m in case.arguments.items() if m.dtype in WIDER}
+    lines = [f"{wide} = {name}.to(t.{WIDER[case.arguments[name].dtype]})" for name, wide in narrow.items()]
+    for line in case.lines:
+        line = re.sub(rf"\.to\(t\.({'|'.join(WIDER)})\)", lambda m: f"{m[0]}.to(t.{WIDER[m[1]]})", line)
+        lines.append(re.sub(r"\bx\d+\b", lambda m: narrow.get(m[0], m[0]), line))
+    return case._replace(lines=tuple(lines))
+
+
+def no_farther(case: Case, ours: Answer, theirs: Answer, torch: Any) -> bool:
+    """Whether our numbers are no farther than PyTorch's from those in float64, in every tensor in which they differ."""
+    finer = wider(case)
+    if finer == case:
+        return False
+    right = answer(finer, torch)
+    parts = [[*_numbers(a.results), *_numbers(a.gradients)] for a in (ours, theirs, right)]
+    if right.error or len({len(p) for p in parts}) > 1:
+        return False
+    tolerance = loosest(case)
+    return all(_distance(a, c) <= _distance(b, c) for a, b, c in zip(*parts, strict=True) if not close(a, b, tolerance))
+
+
+def _numbers(found: Any) -> Iterator[Any]:
+    """The numbers of each tensor, of results or of gradients."""
+    if isinstance(found, Seen):
+        yield found.values
+    elif isinstance(found, list):
+        for x in found:
+            yield from _numbers(x)
+    elif isinstance(found, tuple) and len(found) == 3:
+        yield found[2]
+
+
+def _distance(a: Any, b: Any) -> float:
+    """The largest difference of numbers; infinite where they are not of one shape, or one is NaN or infinite alone."""
+    p, q = np.asarray(a, float), np.asarray(b, float)
+    if p.shape != q.shape:
+        return np.inf
+    with np.errstate(all="ignore"):
+        same = (p == q) | (np.isnan(p) & np.isnan(q))
+        return float(np.nan_to_num(np.where(same, 0.0, np.abs(p - q)), nan=np.inf, posinf=np.inf).max(initial=0.0))
