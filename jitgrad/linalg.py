@@ -41,7 +41,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     if x.dtype is not y.dtype:
         raise RuntimeError(f"linalg.vecdot: Expected x and y to have the same dtype, but found x of type "
                            f"{x.dtype.word} and y of type {y.dtype.word} instead")
-    product: Any = _parts.conj(x) * y
+    product: Any = _parts.conj_physical(x) * y
     return apply("sum", product, axes=axes(dim, product.ndim), keepdim=False)  # type: ignore[no-any-return]
 
 

@@ -91,6 +91,7 @@ class EagerBackend:
     assign = staticmethod(inplace.assign)
     mark = staticmethod(next_number)
     reinterpret = staticmethod(inplace.reinterpret)
+    conjugate, is_conjugate = staticmethod(inplace.conjugate), staticmethod(inplace.is_conjugate)
     apart, require_writable = staticmethod(inplace.apart), staticmethod(inplace.require_writable)
     become = staticmethod(inplace.become)
     resize = staticmethod(inplace.resize)

@@ -74,7 +74,7 @@ def update(name: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
         restore(token)
     if storage is None:
         storage = target._storage = Storage()
-    storage.version += 1
+    storage.wrote(array)
     return target
 
 

@@ -16,6 +16,7 @@ from jitgrad import dtypes
 from jitgrad.eager import record
 from jitgrad.eager.arrays.arrays import copy, device_of, filled_like, library, transfer
 from jitgrad.eager.arrays.library import HOST
+from jitgrad.eager.arrays.mirrors import OVERLAP, Mirrors
 from jitgrad.eager.arrays.moves import move
 from jitgrad.eager.autograd.grad_mode import enable_grad, mode
 from jitgrad.eager.autograd.node import Lasting, Node, Storage, T, TapedArray, edge_of, move_retained, storage_of
@@ -31,8 +32,6 @@ NO_GRAD_VIEW = (
     "is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace "
     "either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside (if you want "
     "the inplace to be tracked).")
-OVERLAP = ("unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-           "Please clone() the tensor before performing the operation.")
 INFERENCE = ("Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a "
              "normal tensor before doing inplace update.")
 
@@ -64,7 +63,7 @@ def assign(target: T, value: TapedArray, since: int | None = None) -> T:
     if tracked:
         rebase(target, value)
     else:
-        storage_of(target).version += 1
+        storage_of(target).wrote(array)
     return target
 
 
@@ -204,6 +203,22 @@ def become(target: T, view: Callable[[], TapedArray]) -> T:
     return target
 
 
+def conjugate(tensor: Any) -> Any:
+    """The conjugate of a complex tensor, with memory of its own: a view of it for who writes to one of the two."""
+    made = record.apply(OPS["conj"], (tensor,), {})
+    record.link(made, tensor, OPS["conj"], {})
+    storage = storage_of(tensor)
+    storage.mirrors = storage.mirrors or Mirrors()
+    storage.mirrors.add(made._data, tensor._data)
+    return made
+
+
+def is_conjugate(tensor: Any) -> bool:
+    """Whether a tensor shows the conjugates of the numbers of its memory."""
+    storage = tensor._storage
+    return storage is not None and storage.mirrors is not None and storage.mirrors.is_conjugate(tensor._data)
+
+
 def reinterpret(tensor: Any, to: dtypes.dtype) -> Any:
     """The bytes of a tensor as numbers of another dtype, on the same memory, without history.
 
@@ -246,7 +261,7 @@ def rebase(target: TapedArray, value: TapedArray) -> None:
     changed = target if base is None else base
     # edges first: `value` may be a view of the same memory, whose history is that of before the write
     node = Overwrite(target, value) if base is None else CopySlices(base, target, value)
-    storage_of(target).version += 1
+    storage_of(target).wrote(target._data)
     before, slot = changed._node, changed._slot
     node.attach(changed)
     move_retained(changed, before, slot)
@@ -320,7 +335,7 @@ class CopySlices(Lasting):
         numbers = np.arange(2.0 * int(np.prod(shape))) if complex_base else np.arange(float(np.prod(shape)))
         seen = self._view((numbers.view(np.complex128) if complex_base else numbers).reshape(shape))
         mask = np.zeros(numbers.size, bool)
-        mask[np.ascontiguousarray(seen).reshape(-1).view(np.float64).astype(np.int64)] = True
+        mask[np.abs(np.ascontiguousarray(seen).reshape(-1).view(np.float64)).astype(np.int64)] = True
         return mask.reshape((*shape, 2) if complex_base else shape)
 
     def first_order(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
@@ -334,6 +349,10 @@ class CopySlices(Lasting):
                 if home is HOST and not part.flags.writeable:
                     part.flags.writeable = True
                 part[...] = 0
+            elif rest.dtype.kind == "c":
+                parts = home.xp.ascontiguousarray(rest).view(rest.real.dtype).reshape((*g.shape, 2))
+                parts[home.xp.asarray(self._parts_written(g.shape, True))] = 0
+                rest = parts.reshape(-1).view(rest.dtype).reshape(g.shape)
             else:
                 rest[home.xp.asarray(self._written(g.shape))] = 0
         return [rest, self._view(g) if needs[1] else None]

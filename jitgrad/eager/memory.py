@@ -22,6 +22,11 @@ from jitgrad.ops.library.keywords import complete_methods
 
 def _root(x: TapedArray) -> TapedArray:
     """The tensor whose memory this is a part of."""
+    mirrors = storage_of(x).mirrors
+    if mirrors is not None and (whole := mirrors.whole(x._data)) is not None:
+        root: TapedArray = wrap(whole)
+        root._storage = x._storage
+        return root
     root = x._base if x._base is not None else x._origin if x._origin is not None else x
     whole = whole_of(root)
     if whole is not root._data:  # of which it is a detached part

@@ -190,7 +190,7 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  
         if op.vjp is NONDIFF:  # `detach` and kin: the same memory, no history
             result._storage = storage_of(operands[0])
         elif base is not None and (base is arrays[0] or base is arrays[0].base or _made_by_hand(base, arrays[0])):
-            _link(result, operands[0], op, attrs)
+            link(result, operands[0], op, attrs)
     elif plan.ordered and not result._data.flags.c_contiguous:
         result._data = result._data.copy()
     if plan.follows and not arrays[0].flags.c_contiguous:
@@ -246,7 +246,7 @@ def _elsewhere(plan: Plan, operands: tuple[Any, ...], attrs: dict[str, Any]) -> 
         if plan.op.vjp is NONDIFF:
             outs[0]._storage = storage_of(operands[0])
         elif home.shares(out, arrays[0]):
-            _link(outs[0], operands[0], plan.op, attrs)
+            link(outs[0], operands[0], plan.op, attrs)
     elif plan.ordered:
         for y in outs:
             if not y._data.flags.c_contiguous:
@@ -290,7 +290,7 @@ def _together(plan: Plan, operands: tuple[Any, ...]) -> tuple[Library, tuple[Any
     return home, tuple(moved), arrays
 
 
-def _link(view: TapedArray, x: TapedArray, op: OpDef, attrs: dict[str, Any]) -> None:
+def link(view: TapedArray, x: TapedArray, op: OpDef, attrs: dict[str, Any]) -> None:
     """Make `view` a view of `x`: same storage, and a way to find its history after in-place writes."""
     view._storage = storage = x._storage or storage_of(x)
     if x._origin is not None or not mode.enabled:

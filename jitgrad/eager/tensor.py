@@ -342,7 +342,7 @@ class Tensor(Memory, TensorBase["Tensor"]):
 
     def _bump(self) -> None:
         """Count a write to this tensor's memory that was made by other means."""
-        storage_of(self).version += 1
+        storage_of(self).wrote(self._data)
 
     def _refresh(self) -> None:
         refresh(self)

@@ -121,6 +121,12 @@ class Backend(Protocol):
     def reinterpret(self, tensor: Any, to: Any) -> Any:
         """The bytes of a tensor as numbers of another dtype, on the same memory; a script cannot, and raises."""
 
+    def conjugate(self, tensor: Any) -> Any:
+        """The conjugate of a complex tensor, a view of it; a script refuses writes that would show in the other."""
+
+    def is_conjugate(self, tensor: Any) -> bool:
+        """Whether a complex tensor is such a view."""
+
     def require_writable(self, target: Any) -> None:
         """RuntimeError where `assign` would refuse the target, whatever the value; a script knows later."""
 

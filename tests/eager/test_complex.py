@@ -265,3 +265,58 @@ def test_many_numbers() -> None:
     for text in REFUSED[:3]:
         with pytest.raises(NotImplementedError):
             value(jt, text, z, x)
+
+
+def test_conjugates_are_views_for_who_writes() -> None:
+    z = jt.tensor([[1 + 2j, 3 - 1j], [0.5j, 2 + 0j]])
+    y, part, back = z.conj(), z.mH[0], z.conj().conj()
+    y[0, 0] = 5j
+    assert z[0, 0].item() == -5j
+    assert part[0].item() == 5j
+    back.mul_(2)
+    z.real.add_(1)
+    part.add_(1j)
+    assert z.tolist() == [[1 - 11j, 7 - 2j], [1 + 0j, 5 + 0j]]
+    assert back.tolist() == z.tolist()
+    assert y.tolist() == [[v.conjugate() for v in row] for row in z.tolist()]
+    assert [x.is_conj() for x in (z, y, part, back)] == [False, True, True, False]
+    assert (y.storage_offset(), part.storage_offset(), y[1].storage_offset()) == (0, 0, 2)
+    for copy in (y.clone(), y.resolve_conj(), z.conj_physical(), y + 0):
+        copy.zero_()
+    assert z.all()
+    del y, part, back
+    z.add_(1)
+
+
+def test_gradients_of_what_was_written_through_a_conjugate() -> None:
+    a = jt.tensor([[1 + 2j, 3 - 1j], [0.5j, 2 + 0j]], dtype=jt.complex128)
+    b = jt.tensor([1.5, -2.0], dtype=jt.float64)
+
+    def through_it(p: Any, q: Any) -> Any:
+        z = p * 1
+        y = z.conj()
+        y[0] = q * p[1]
+        y.imag[1].mul_(q)
+        return (z * z * (1 + 2j)).real.sum()
+
+    def beside_it(p: Any, q: Any) -> Any:
+        rows = [(q * p[1]).conj_physical(), jt.complex(p[1].real, p[1].imag * q)]
+        return (jt.stack(rows).square() * (1 + 2j)).real.sum()
+
+    found = []
+    for f in (through_it, beside_it):
+        p, q = a.clone().requires_grad_(), b.clone().requires_grad_()
+        first = jt.autograd.grad(f(p, q), (p, q), create_graph=True)
+        second = jt.autograd.grad(first[0].abs().square().sum() + first[1].sum(), (p, q))
+        found.append([np.asarray(g.detach()) for g in (*first, *second)])
+    for x, y in zip(*found, strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-12)
+
+
+def test_a_conjugate_of_a_leaf_is_no_way_to_write_to_it() -> None:
+    z = jt.tensor([1 + 2j]).requires_grad_()
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+        z.conj().add_(1)
+    once = jt.tensor([1 + 2j])
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        once.expand(3).conj().add_(1)

@@ -106,7 +106,7 @@ class Arrays:
             if not home.writable(data):
                 grad._data = data = copy(data)
             home.xp.add(data, value, out=data)
-        storage_of(grad).version += 1
+        storage_of(grad).wrote(data)
 
 
 class Placed(Arrays):

@@ -18,6 +18,7 @@ from jitgrad import dtypes
 from jitgrad.device import CPU, device as Device
 from jitgrad.dtypes import dtype
 from jitgrad.eager.arrays import arrays
+from jitgrad.eager.arrays.mirrors import Mirrors
 from jitgrad.eager.autograd.anomaly import remember, watching
 from jitgrad.eager.autograd.grad_mode import mode
 from jitgrad.ops.opdef import OpDef
@@ -56,14 +57,21 @@ class Storage:
 
     `version` is the number of in-place writes so far; `inference` memory was made in inference mode: it may be written
     only there, and nothing keeps it for a gradient. `reshaped`: the base of views has got another shape itself.
-    `whole`: the array of which detached tensors may be parts.
+    `whole`: the array of which detached tensors may be parts. `mirrors`: the conjugates of it, which follow it.
     """
 
-    __slots__ = ("inference", "reshaped", "version", "whole")
+    __slots__ = ("inference", "mirrors", "reshaped", "version", "whole")
 
     def __init__(self, version: int = 0, inference: bool = False):
         self.version, self.inference, self.reshaped = version, inference, False
         self.whole: Any = None
+        self.mirrors: Mirrors | None = None
+
+    def wrote(self, array: Array) -> None:
+        """Count a write to a part of the memory."""
+        self.version += 1
+        if self.mirrors is not None:
+            self.mirrors.follow(array)
 
 
 class Meta:

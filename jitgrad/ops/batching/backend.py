@@ -12,7 +12,7 @@ from jitgrad.ops.backend import Batched, backend, using
 from jitgrad.ops.batching.rules import Operands, repeated, rule_of
 from jitgrad.ops.library.random import compose
 from jitgrad.ops.namespaces import Namespace, Number
-from jitgrad.ops.opdef import OpDef
+from jitgrad.ops.opdef import OPS, OpDef
 
 ITEM = ("vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a "
         "Tensor, please try to rewrite what you're doing with other operations.")
@@ -147,6 +147,12 @@ class BatchBackend:
 
     def reinterpret(self, tensor: Any, to: Any) -> Any:
         raise NotImplementedError(f"vmap: view({to.name}) has no batching rule")
+
+    def conjugate(self, tensor: Any) -> Any:
+        return self.apply(OPS["conj"], (tensor,), {})
+
+    def is_conjugate(self, tensor: Any) -> bool:
+        return False
 
     def require_writable(self, target: Any) -> None:
         self.around.require_writable(target.value if self.has(target) else target)

@@ -9,7 +9,7 @@ from jitgrad.ops.autocast import lower, mode, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend, own
 from jitgrad.ops.library.core import (Number, apply, as_operand, cast, converted, create, expand_to, floating,
                                       not_implemented, require_broadcast, require_tensor, result_dtype)
-from jitgrad.ops.library.elements.parts import complex, conj, imag, real
+from jitgrad.ops.library.elements.parts import complex, conj_physical, imag, real
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra._checks import require_same_dtype
 from jitgrad.ops.library.linear_algebra.linalg import added, bmm
@@ -193,7 +193,7 @@ def cov(input: AnyTensor[Tensor], *, correction: int = 1, fweights: AnyTensor[Te
     x = cast(x, floating(x.dtype))
     if fweights is None and aweights is None:
         centred = lower(x - apply("mean", x, axes=(1,), keepdim=True))
-        products = apply("matmul", centred, apply("permute", conj(centred), axes=(1, 0)))
+        products = apply("matmul", centred, apply("permute", conj_physical(centred), axes=(1, 0)))
         products = products / maximum(x.shape[1] - correction, 0)
     else:
         products = _weighted_cov(x, _weights(x, fweights, aweights), correction, aweights)
@@ -228,7 +228,7 @@ def _weighted_cov(x: Any, w: Any, correction: int, weights: Any) -> Any:
     squares = w if weights is None else w * cast(apply("reshape", weights, shape=w.shape), x.dtype)
     off = correction if weights is None else apply("sum", squares, axes=(0,), keepdim=False) / total * correction
     divisor = total - off
-    products = apply("matmul", lower(centred * w), apply("permute", lower(conj(centred)), axes=(1, 0)))
+    products = apply("matmul", lower(centred * w), apply("permute", lower(conj_physical(centred)), axes=(1, 0)))
     return products / apply("clamp_min", divisor, as_operand(0, divisor.dtype))
 
 

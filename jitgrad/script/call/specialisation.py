@@ -300,7 +300,10 @@ class Specialisation:
                 objects[index]._bump()
             raise
         for x in self.counted(objects):
-            (x._storage or storage_of(x)).version += 1  # `storage_of` without its frame, nearly always
+            storage = x._storage or storage_of(x)  # without its frame, nearly always
+            storage.version += 1
+            if storage.mirrors is not None:
+                storage.mirrors.follow(x._data)
         for index, (output, flag) in self.rebased.items():
             if (flag is not None and not outputs[flag]) or not self.function.rebase(objects[index], outputs, output):
                 objects[index]._bump()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import jitgrad as torch
-from jitgrad import config, fft
+from jitgrad import config, errors, fft
 from jitgrad.errors import ScriptError
 from tests import test_fft
 from tests.eager import test_complex as eager
@@ -559,3 +559,37 @@ def test_a_complex_power_of_real_numbers_says_what_to_write(interpret: bool) -> 
 
     with config.override(interpret=interpret), pytest.raises(TypeError, match=r"complex\(a\) \*\* b"):
         power(-2.0, 0.5)
+
+
+def _written_itself(z):
+    z.conj().mul_(2j)
+
+
+def _written_in_part(z):
+    z.mH[0].zero_()
+
+
+def _written_beside(z):
+    y = z.conj()
+    z.mul_(2)
+    return y
+
+
+@pytest.mark.parametrize("f", [_written_itself, _written_in_part, _written_beside], ids=lambda f: f.__name__)
+def test_writes_that_a_conjugate_would_show_are_refused(f):
+    with pytest.raises(errors.UnsupportedCall, match="this in-place write would show in a conjugate of the tensor"):
+        torch.script(f)(torch.ones(2, 2, dtype=torch.complex64))
+
+
+def test_writes_that_no_conjugate_shows():
+    def f(z):
+        w = z * 1
+        power = (w * w.conj()).abs()
+        w.mul_(2)
+        y = w.conj().resolve_conj()
+        y.add_(1j)
+        return power, w, y, w.conj().is_conj(), y.is_conj()
+
+    z = torch.tensor([1 + 2j, 3 - 1j])
+    for x, y in zip(torch.script(f)(z), f(z), strict=True):
+        assert (x.tolist() if isinstance(x, torch.Tensor) else x) == (y.tolist() if isinstance(y, torch.Tensor) else y)

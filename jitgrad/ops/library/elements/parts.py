@@ -5,11 +5,11 @@ from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.dtypes import bool_
-from jitgrad.ops.backend import AnyTensor, Tensor
+from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import apply, as_operand, cast, create, floating, inplace, require_tensor
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.join import broadcast_tensors
-from jitgrad.ops.library.shapes.shape import matrix_transpose, reversed_axes
+from jitgrad.ops.library.shapes.shape import clone, matrix_transpose, reversed_axes
 from jitgrad.ops.library.sizes import require_equal, same_shape
 
 __library__ = True
@@ -42,34 +42,39 @@ def imag(input: AnyTensor[Tensor]) -> Tensor:
 
 
 def conj(input: AnyTensor[Tensor]) -> Tensor:
-    """The conjugate; a real tensor itself."""
+    """The conjugate, a view; a real tensor itself."""
     x: Any = require_tensor("conj", input)
-    return apply("conj", x) if x.dtype.is_complex else x
+    return backend().conjugate(x) if x.dtype.is_complex else x
 
 
 def conj_physical(input: AnyTensor[Tensor]) -> Tensor:
-    """`conj`."""
-    return conj(input)
+    """The conjugate, no view; a real tensor itself."""
+    x: Any = require_tensor("conj_physical", input)
+    return apply("conj", x) if x.dtype.is_complex else x
 
 
 conj_physical_ = inplace(conj_physical)
 
 
 def resolve_conj(input: AnyTensor[Tensor]) -> Tensor:
-    """input itself: conjugates are computed at once."""
-    return require_tensor("resolve_conj", input)
+    """input itself, or a copy if it is a view of what it is the conjugate of."""
+    return clone(input) if is_conj(input) else input  # type: ignore[return-value]
 
 
-resolve_neg = resolve_conj
+def resolve_neg(input: AnyTensor[Tensor]) -> Tensor:
+    """input itself: negative numbers are computed at once."""
+    return require_tensor("resolve_neg", input)
 
 
 def is_conj(input: AnyTensor[Tensor]) -> bool:
-    """False: conjugates are computed at once."""
-    require_tensor("is_conj", input)
+    """Whether input is a view of what it is the conjugate of."""
+    return require_tensor("is_conj", input).dtype.is_complex and backend().is_conjugate(input)
+
+
+def is_neg(input: AnyTensor[Tensor]) -> bool:
+    """False: negative numbers are computed at once."""
+    require_tensor("is_neg", input)
     return False
-
-
-is_neg = is_conj
 
 
 # --- made of reals -------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from jitgrad.ops.autocast import lower, mode, widen, widest
 from jitgrad.ops.backend import AnyTensor, Tensor, own
 from jitgrad.ops.library.core import (Number, apply, as_operand, binary, cast, expand_to, number_type, require_tensor,
                                       result_dtype)
-from jitgrad.ops.library.elements.parts import conj
+from jitgrad.ops.library.elements.parts import conj_physical
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra._checks import identity, of_others, product_of, require_same_dtype
 from jitgrad.ops.library.linear_algebra.decompositions import inv
@@ -92,7 +92,7 @@ def dot(input: AnyTensor[Tensor], tensor: AnyTensor[Tensor]) -> Tensor:
 
 def vdot(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """The inner product of two vectors, the first conjugated: a 0-dim tensor."""
-    return dot(conj(input), other)
+    return dot(conj_physical(input), other)
 
 
 def mv(input: AnyTensor[Tensor], vec: AnyTensor[Tensor]) -> Tensor:

@@ -15,10 +15,10 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import Batched, backend
 from jitgrad.ops.batching.backend import BatchNamespace
 from jitgrad.ops.complex.pairs import Pair, PairNamespace, interleaved
-from jitgrad.ops.opdef import VIEW, OpDef
+from jitgrad.ops.opdef import OPS, VIEW, OpDef
 from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend.batches.items import item_of
-from jitgrad.script.frontend.state import joined
+from jitgrad.script.frontend.state import joined, layout
 from jitgrad.script.frontend.state.context import current
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.heap import SymTensor
@@ -116,6 +116,23 @@ def complex_of(whole: SymTensor) -> SymTensor:
     """The complex tensor whose parts lie along the last axis of a real one."""
     made: SymTensor = item_of(whole, COMPLEX)
     return made
+
+
+class Conjugates:
+    """What a backend does for conjugates, which eager code shows in what they are the conjugate of, and the other way
+    round: who could see that is refused."""
+
+    def conjugate(self: Any, tensor: SymComplex) -> Any:
+        """The conjugate of a complex tensor, in memory of its own."""
+        made = self.apply(OPS["conj"], (tensor,), {})
+        made.storage.conjugations = tensor.storage.conjugations + 1
+        layout.of(self.context).conjugates.setdefault(tensor.storage, []).append(made.storage)
+        return made
+
+    @staticmethod
+    def is_conjugate(tensor: SymComplex) -> bool:
+        """Whether it is one of what is none itself."""
+        return bool(tensor.storage.conjugations % 2)
 
 
 def apply(run: Any, op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:

@@ -40,7 +40,7 @@ from jitgrad.script.graph.namespace import GraphNamespace
 COMPLEX = builtins.complex
 
 
-class SymbolicBackend:
+class SymbolicBackend(complex.Conjugates):
     """See `ops.backend.Backend`."""
 
     def __init__(self, context: Context):

@@ -32,6 +32,7 @@ class Layouts:
         gaps: those gaps, at least 0.
         doubtful: storages of which there is a tensor that may show them or be a copy.
         kept: those of them where the tensor is what `contiguous` gave.
+        conjugates: of complex storages, those of their conjugates.
     """
 
     given: dict[Any, Strides] = field(default_factory=dict)
@@ -39,6 +40,7 @@ class Layouts:
     gaps: set[Symbol] = field(default_factory=set)
     doubtful: dict[Any, None] = field(default_factory=dict)
     kept: dict[Any, None] = field(default_factory=dict)
+    conjugates: dict[Any, list[Any]] = field(default_factory=dict)
 
 
 def of(context: Context) -> Layouts:

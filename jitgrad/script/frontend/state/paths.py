@@ -5,7 +5,7 @@ from typing import Any
 
 from jitgrad import dims
 from jitgrad.dtypes import int64
-from jitgrad.eager.inplace import OVERLAP
+from jitgrad.eager.arrays.mirrors import OVERLAP
 from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend.state import joined
 from jitgrad.script.frontend.state.context import Context

@@ -38,13 +38,14 @@ class Storage:
         origin: for an item of a list, which of the caller's tensors it is, if any (`item_origins.py`).
         unknown: it may be one of them, and nothing says which.
         inference: the script made it in inference mode.
+        conjugations: of how many conjugates, one of the other, it is the last.
         faces: what is held apart of it somewhere, the longest path first; the state says which of these there are.
         seen: the path by which its own tensor shows it, no view of it: one that changed its shape.
         device: where eager would have it; None: made of numbers, where the script's other tensors are.
     """
 
-    __slots__ = ("alias", "block", "device", "faces", "inference", "input", "made", "of_leaf", "ordered", "origin",
-                 "requires_grad", "retains_grad", "root", "seen", "type", "unknown", "was_leaf")
+    __slots__ = ("alias", "block", "conjugations", "device", "faces", "inference", "input", "made", "of_leaf",
+                 "ordered", "origin", "requires_grad", "retains_grad", "root", "seen", "type", "unknown", "was_leaf")
 
     def __init__(self, type_: TensorType, input_: int = -1, alias: str = "", requires_grad: bool = False):
         if type_.dtype.is_barebones:
@@ -54,6 +55,7 @@ class Storage:
         self.ordered: bool | None = True
         self.inference = self.retains_grad = self.was_leaf = self.of_leaf = self.unknown = False
         self.made: str | None = ""
+        self.conjugations = 0
         self.root: Value | None = None
         self.block: Block | None = None
         self.origin: tuple[Value, ...] = ()

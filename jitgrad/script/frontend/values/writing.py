@@ -20,7 +20,7 @@ from jitgrad.script.frontend.state.effects import emit, raise_now
 from jitgrad.script.frontend.state.paths import apply_view, is_tensor, put
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.heap import (UNRECORDED, Face, Storage, SymTensor, begin_face, current_value,
-                                                 new_tensor, of, read, stored)
+                                                 new_tensor, of, places, read, stored)
 from jitgrad.script.graph.ir import Value
 
 #: why a storage may be the same memory as another one that is known
@@ -162,6 +162,10 @@ def writable(context: Context, tensor: SymTensor) -> None:
     """Refuse a write to memory of which not all names are known."""
     storage = tensor.storage
     copies.written(context, storage)
+    made = layout.of(context).conjugates.get(storage, ())
+    if storage.conjugations or (made and places(context, lambda t: t.storage in made)):
+        raise UnsupportedCall("this in-place write would show in a conjugate of the tensor, or in what it is the "
+                              "conjugate of", context.span(), hint="write `.conj_physical()`, which is no view")
     if storage.alias and not (storage.alias == LEAF and _all_there(context, storage)):
         raise UnsupportedCall(f"this in-place write may or may not change another tensor: {storage.alias}",
                               context.span(), hint=_CLONE)
