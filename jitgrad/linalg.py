@@ -11,7 +11,7 @@ from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra import (_checks, decompositions as _decompositions, factors as _factors,
                                                 linalg as _linalg, norms as _norms, solutions as _solutions)
 from jitgrad.ops.library.shapes import rearrange as _rearrange
-from jitgrad.ops.library.sizes import axes
+from jitgrad.ops.library.sizes import axes, one_axis, static_int
 
 __library__ = True
 
@@ -35,6 +35,7 @@ tensorinv, tensorsolve, vander = _solutions.tensorinv, _solutions.tensorsolve, _
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Sums of products along dim, with broadcasting. RuntimeError for integers, and for two dtypes."""
+    static_int(one_axis("linalg_vecdot", dim))
     x, y = lower(x), lower(y)
     if not x.dtype.is_inexact:
         raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {x.dtype.word}")

@@ -42,6 +42,8 @@ RAISED_HERE = {
     r"more than one element of the written-to tensor": "writes to expanded memory (deprecated there) are refused",
     r"a view of a leaf Variable|a leaf Variable that requires grad":
         "writes to leaves that require grad, without derivative too",
+    r"^(linear|pairwise_distance)\(\) got an unexpected keyword argument '(a|x|x1|keepdims)'":
+        "a function in plain Python, which scripts inline: torch's own names only",
     r"whose parts are (b?float16) are not available": "complex numbers of half precision",
     r"functions with out=... arguments don't support automatic differentiation":
         "PyTorch asks so only of functions with a derivative of their own",
@@ -68,7 +70,7 @@ BOTH = {
         "vectors of nothing",
     ("Dimension out of range", r"running_mean should contain 0 elements"): "PyTorch reads a size that is not there",
     ("must be a 3D tensor", "Dimension out of range"): "PyTorch reads a size that is not there",
-    ("log_softmax_lastdim_kernel_impl", "Expected input batch_size"):
+    ("log_softmax_lastdim_kernel_impl", "Expected input batch_size|expected target dtype to be Long or Byte"):
         "types are checked where there is nothing to compute",
     ('"batch_norm_cpu" not implemented for', r"mean\(\): could not infer output dtype"):
         "PyTorch takes the mean of what is not in row order, and looks for a kernel else",
@@ -103,7 +105,7 @@ SEEN = {
     ("history", r"triangular_solve"): "PyTorch claims a history for the copy of the matrix too",
     ("strides", r"dropout"): "dropout of nothing is a copy",
     ("gradient", r"[cp]dist\(.*inf"): "equal maxima share the gradient",
-    ("gradient", r"norm\(.*inf'|(index|scatter)_reduce_?\(.*'am"): "the gradient of extremes that are NaN",
+    ("gradient", r"norm\(.*inf'|(index|scatter)_reduce_?\(.*'am|t\.(max|min)\(\w+\)|\.(max|min)\(\)"): "the gradient of extremes that are NaN",
     ("gradient", r"kthvalue|median|topk|quantile|sort\("): "which of equal elements has the gradient",
     ("gradient", r"\.(select|narrow|\w*split|chunk|unbind|\w*slice)\(.*\n(?s:.*)as_strided\("):
         "PyTorch gives nothing to memory that the operand of as_strided does not show",

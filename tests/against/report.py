@@ -56,7 +56,7 @@ class Report:
         found = compare(case, ours, theirs)
         why = found and reason(case, found, ours, theirs)
         if found.startswith(("values", "gradient:")) and not why and no_farther(case, ours, theirs, self.torch):
-            why = "PyTorch's own numbers in float64 are no nearer to its answer"
+            why = "PyTorch's own numbers in float64 are not nearer to its answer"
         if scripted:
             script = answer(case, jitgrad, jitgrad.script)
             counts["refused" if script.refused and not ours.error else "scripts"] += 1

@@ -1,7 +1,7 @@
 """Whether rounding alone tells two answers apart: PyTorch's own in float64 decides which of them is nearer.
 
 A difference of rounded numbers that nearly cancel, or of a half type at every step, is as large as it likes: no bound
-on it tells a fault. That an answer is no farther from the numbers in float64 than PyTorch's own says that it has none.
+on it tells a fault. That an answer is about as near to the numbers in float64 as PyTorch's own says that it has none.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ def wider(case: Case) -> Case:
     lines = [f"{wide} = {name}.to(t.{WIDER[case.arguments[name].dtype]})" for name, wide in narrow.items()]
     for line in case.lines:
         line = re.sub(rf"\.to\(t\.({'|'.join(WIDER)})\)", lambda m: f"{m[0]}.to(t.{WIDER[m[1]]})", line)
+        line = re.sub(rf"dtype=t\.({'|'.join(WIDER)})\b", lambda m: f"dtype=t.{WIDER[m[1]]}", line)
         lines.append(re.sub(r"\bx\d+\b", lambda m: narrow.get(m[0], m[0]), line))
     return case._replace(lines=tuple(lines))
 
 
 def no_farther(case: Case, ours: Answer, theirs: Answer, torch: Any) -> bool:
-    """Whether our numbers are no farther than PyTorch's from those in float64, in every tensor in which they differ."""
+    """Whether our numbers are about as near as PyTorch's to those in float64, or nearer, in every tensor in which they
+    differ: not four times as far, so that PyTorch's own are off by a fifth of the difference at least."""
     finer = wider(case)
     if finer == case:
         return False
@@ -39,7 +41,8 @@ def no_farther(case: Case, ours: Answer, theirs: Answer, torch: Any) -> bool:
     if right.error or len({len(p) for p in parts}) > 1:
         return False
     tolerance = loosest(case)
-    return all(_distance(a, c) <= _distance(b, c) for a, b, c in zip(*parts, strict=True) if not close(a, b, tolerance))
+    return all(_distance(a, c) <= 4 * _distance(b, c)
+               for a, b, c in zip(*parts, strict=True) if not close(a, b, tolerance))
 
 
 def _numbers(found: Any) -> Iterator[Any]:

@@ -250,7 +250,7 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
         _classes.require_factors(weight, input)
     _classes.require_floats("binary_cross_entropy", input)
     _classes.require_probabilities(input)
-    loss = (target - 1) * jitgrad.log1p(-input).clamp_min(-100) - target * jitgrad.log(input).clamp_min(-100)
+    loss = _classes.binary_cross_entropy(input, target)
     return reduced(loss if weight is None else loss * weight, reduction)
 
 

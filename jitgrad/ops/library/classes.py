@@ -8,7 +8,7 @@ from jitgrad.ops.backend import AnyTensor, Tensor, backend, own
 from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, not_implemented, require_broadcast,
                                       result_dtype, whole)
 from jitgrad.ops.library.shapes.indexing import checked_indices
-from jitgrad.ops.library.sizes import axis, is_one, joined, product, require, require_equal, text
+from jitgrad.ops.library.sizes import axis, is_empty, is_one, joined, product, require, require_equal, text
 
 __library__ = True
 
@@ -161,9 +161,11 @@ def require_target(input: AnyTensor[Tensor], target: AnyTensor[Tensor]) -> bool:
     soft = input.ndim == target.ndim
     other = soft and any(isinstance(m, int) and isinstance(n, int) and m != n for m, n in zip(
         input.shape, target.shape, strict=True))
-    if (other or not soft) and not input.dtype.is_floating_point:
+    if (other or not soft) and not input.dtype.is_floating_point and not is_empty(input.shape):
         raise not_implemented("log_softmax_lastdim_kernel_impl", input.dtype)
     if other:
+        if input.ndim == 1:
+            require_classes(target)
         require_batch(input, target)
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if soft and not target.dtype.is_floating_point:
@@ -174,6 +176,11 @@ def require_target(input: AnyTensor[Tensor], target: AnyTensor[Tensor]) -> bool:
         require_batch(input, target)
         require_classes(target)
     return soft
+
+
+def binary_cross_entropy(input: AnyTensor[Tensor], target: AnyTensor[Tensor]) -> Tensor:
+    """-(target log(input) + (1 - target) log(1 - input)) of each element."""
+    return apply("binary_cross_entropy", input, target)
 
 
 def require_factors(weight: AnyTensor[Tensor], input: AnyTensor[Tensor]) -> None:

@@ -1,5 +1,6 @@
 """Conversions between dtypes and devices, copies into memory, numbers out of tensors."""
 
+import builtins
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,7 @@ from jitgrad.device import CPU, device as Device, resolve
 from jitgrad.dtypes import dtype
 from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (OPERAND, Number, apply, as_operand, converted, create, expand_to, named,
-                                      require_tensor, result_dtype, written_operand)
+                                      number_type, require_tensor, result_dtype, written_operand)
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import clone
 from jitgrad.ops.library.sizes import axis, is_one, product, text
@@ -164,13 +165,19 @@ def zero_(input: AnyTensor[Tensor]) -> Tensor:
     return backend().assign(input, create("full", input, value=0, shape=tuple(input.shape), dtype=input.dtype))
 
 
+#: in which dtype a number is before it is cast
+_OF_NUMBERS = {builtins.bool: dtypes.bool_, builtins.int: dtypes.int64, builtins.float: dtypes.float64,
+               builtins.complex: dtypes.complex128}
+
+
 def copy_(input: AnyTensor[Tensor], src: AnyTensor[Tensor], non_blocking: bool = False) -> Tensor:
     """Overwrite with src, cast and broadcast."""
     written = backend().update("copy", input, (src,), {})
     if written is not NotImplemented:
         return written
     if not isinstance(src, AnyTensor) and isinstance(src, OPERAND):
-        return fill_(input, src.real if isinstance(src, complex) and not input.dtype.is_complex else src)
+        number: Any = src.real if isinstance(src, complex) and not input.dtype.is_complex else src
+        src = as_operand(number, _OF_NUMBERS[number_type(number)])
     value = converted(require_tensor("copy_", src, "src", 1), input.dtype)
     while value.ndim > input.ndim and is_one(value.shape[0]):
         value = apply("squeeze", value, axis=0)

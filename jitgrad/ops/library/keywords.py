@@ -363,6 +363,10 @@ class Completed:
         try:
             result = self.fn(*before, *rest, **given)
         except NotImplementedError as error:
+            if out is not None and exact and "dtype" in given and not any(
+                    isinstance(v, AnyTensor) for v in given.values()) and given["dtype"] is not targets[0].dtype:
+                raise RuntimeError(f"dtype {given['dtype'].word} does not match dtype of out parameter "
+                                   f"({targets[0].dtype.word})") from None
             if out is not None and str(error).startswith('"') and not (
                     self._asks or not {"dtype", "out_int32"}.isdisjoint(self.own.only)):
                 require_castable((*before, *rest, *given.values()), targets)

@@ -63,8 +63,16 @@ def sum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
         dtype: dtypes.dtype | None = None) -> Tensor:
     """The sum over dim (all axes without it). Integers and bools are summed as int64."""
     keepdim = flag(keepdim)
-    x = _accumulated(widen(require_tensor("sum", input), "cuda"), dtype)
-    return apply("sum", x, axes=axes(dim, x.ndim), keepdim=keepdim)
+    x = widen(require_tensor("sum", input), "cuda")
+    return _wide("sum", x, dtype, axes(dim, x.ndim), keepdim, _accumulated)
+
+
+def _wide(name: str, x: Any, dtype: dtypes.dtype | None, along: tuple[int, ...], keepdim: bool, to: Any) -> Any:
+    """A sum or mean of x in the dtype that `to` gives it: a half type is that of the result alone."""
+    d = None if dtype is None else dtypes.given(dtype)
+    if d is None or not d.is_half or x.dtype.is_half:
+        return apply(name, to(x, d), axes=along, keepdim=keepdim)
+    return cast(apply(name, to(x, x.dtype if x.dtype.is_inexact else dtypes.float32), axes=along, keepdim=keepdim), d)
 
 
 def _of_floats(fn: Fn) -> Fn:
@@ -93,11 +101,12 @@ def mean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
     """The mean over dim. RuntimeError for integers without a floating dtype."""
     keepdim = flag(keepdim)
     require_axes(dim)
-    x = converted(require_tensor("mean", input), dtypes.given(dtype)) if dtype is not None else input
-    if not x.dtype.is_inexact:
+    x: Any = require_tensor("mean", input)
+    d = x.dtype if dtype is None else dtypes.given(dtype)
+    if not d.is_inexact:
         raise RuntimeError("mean(): could not infer output dtype. Input dtype must be either a floating point or "
-                           f"complex dtype. Got: {x.dtype.word}")
-    return apply("mean", x, axes=axes(dim, x.ndim), keepdim=keepdim)
+                           f"complex dtype. Got: {d.word}")
+    return _wide("mean", x, d, axes(dim, x.ndim), keepdim, converted)
 
 
 mean.__dict__["__inexact__"] = True  # of integers no `out` says in which dtype

@@ -9,6 +9,7 @@ from typing import Any
 
 from jitgrad.ops.opdef import EXPRESSION
 from jitgrad.ops.rows._pointwise import attr_samples, pointwise
+from jitgrad.ops.rules import each
 
 SQRT_HALF, SQRT_2_OVER_PI, INV_SQRT_2PI = math.sqrt(0.5), math.sqrt(2.0 / math.pi), 1.0 / math.sqrt(2.0 * math.pi)
 
@@ -38,6 +39,18 @@ pointwise("hardsigmoid", 1, "relu6(x + 3) / 6.", compose=lambda F, x: F.relu6(x 
 pointwise("hardswish", 1, "x * relu6(x + 3) / 6.", compose=lambda F, x: x * F.relu6(x + 3.0) / 6.0,
           vjp=lambda F, g, y, x: (F.where(F.le(x, -3.0), 0.0, F.where(F.ge(x, 3.0), g, g * (x / 3.0 + 0.5))),),
           domain=(-5.0, 5.0))
+
+# --- losses --------------------------------------------------------------------------------------------------------
+
+
+def _binary_cross_entropy(F: Any, x: Any, t: Any) -> Any:
+    return (t - 1.0) * F.maximum(F.log1p(-x), -100.0) - t * F.maximum(F.log(x), -100.0)
+
+
+pointwise("binary_cross_entropy", 2, "-(t log(x) + (1 - t) log(1 - x)), each logarithm at least -100; torch's slope: "
+          "finite at 0 and 1, where that of a logarithm is not.", compose=_binary_cross_entropy, domain=(0.1, 0.9),
+          vjp=each(lambda F, g, y, x, t: g * (x - t) / F.maximum((1.0 - x) * x, 1e-12),
+                   lambda F, g, y, x, t: g * (F.maximum(F.log1p(-x), -100.0) - F.maximum(F.log(x), -100.0))))
 
 # --- exponential linear units --------------------------------------------------------------------------------------
 

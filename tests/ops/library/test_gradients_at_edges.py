@@ -166,3 +166,26 @@ def test_targets_have_the_sizes_of_their_losses() -> None:
         F.nll_loss(torch.zeros(5), torch.zeros(2, dtype=torch.int64))
     assert F.nll_loss(-torch.arange(5.0), torch.tensor([3]), reduction="none").item() == 3.0
     assert torch.tensor(True).cumsum_(0).item() is True
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+def test_binary_cross_entropy_at_certainty_has_finite_slopes(scripted: bool) -> None:
+    def f(x: Any, y: Any) -> Any:
+        return F.binary_cross_entropy(x, y, reduction="none")
+
+    x, y = torch.tensor([0.0, 1.0, 1.0, 0.25]).requires_grad_(), torch.tensor([0.5, 0.5, 1.0, 0.5]).requires_grad_()
+    loss = (torch.script(f) if scripted else f)(x, y)
+    loss.sum().backward()
+    np.testing.assert_allclose(loss.detach().numpy(), [50.0, 50.0, 0.0, -0.5 * math.log(0.1875)], rtol=1e-5)
+    np.testing.assert_allclose(x.grad.numpy(), [-0.5e12, 0.5e12, 0.0, -0.25 / 0.1875], rtol=1e-5)
+    np.testing.assert_allclose(y.grad.numpy(), [100.0, -100.0, -100.0, math.log(0.75 / 0.25)], rtol=1e-5)
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+def test_what_is_written_over_as_a_whole_gets_zeros(scripted: bool) -> None:
+    def f(x: Any, y: Any) -> Any:
+        return torch.slice_scatter(x, y, 0)
+
+    x, y = torch.ones(2).requires_grad_(), torch.ones(2).requires_grad_()
+    found = torch.autograd.grad((torch.script(f) if scripted else f)(x, y).sum(), (x, y))
+    assert [g.tolist() for g in found] == [[0.0, 0.0], [1.0, 1.0]]

@@ -42,6 +42,10 @@ FIRST = {
         t.linalg.matrix_norm(t.ones(2, 3), None)
         x.to_dense('float32')
         x.cumprod_(dim=0, dtype='float32')
+        t.nuclear_norm(t.ones(2, 3), None)
+        t.nuclear_norm(t.ones(2, 3), 1.5)
+        t.linalg.matrix_norm(t.ones(2, 3), "nuc", 1)
+        t.linalg.vecdot(x, u, dim=1.5)
         u.__setitem__(5, 'b')
         u.__setitem__(False, 'b')""",
     RuntimeError: """
@@ -74,6 +78,11 @@ FIRST = {
         F.pad(t.ones(2, 3, 4, 5).bool(), (0, 6, 0, 2), mode="reflect")
         F.pad(t.ones(2, 3, 4).bool(), (0, -7), mode="replicate")
         t.conv_tbc(t.ones(5, 1, 6).bool(), t.ones(1, 6, 2), t.ones(2), 1)
+        t.index_select(t.ones(3, 2), 1, t.tensor([2]))
+        u.index_put_((t.tensor([0, 1]),), t.ones(1, 2, dtype=t.uint8))
+        u.__setitem__(t.tensor([True, False, True]), t.tensor([300]))
+        t.arange(5, dtype=t.bool, out=x)
+        F.cross_entropy(t.ones(5), t.ones(3))
         u.__setitem__(5, -0.5)
         u.__setitem__((1, 1), -0.5)
         u.__setitem__(slice(0, 3, -1), -0.5)
@@ -118,6 +127,8 @@ FIRST = {
         F.hardtanh(z, -1, 1)
         F.conv2d(t.ones(1, 2, 3, 3).bool(), t.ones(2, 2, 2, 2))
         F.pad(t.ones(2, 3, 4, 5).bool(), (0, 1, 0, 2), mode="reflect")
+        t.triangular_solve(t.ones(2, 1).int(), t.ones(2, 2).int())
+        t.ones(3, 2).bool().index_reduce(0, t.tensor([0]), t.ones(1, 2).bool(), "prod", include_self=False)
         F.conv_transpose2d(t.ones(1, 2, 3, 3).bool(), t.ones(2, 2, 2, 2).bool(), t.ones(2))""",
     IndexError: """
         t.ones(4, 2, 2).bool().__setitem__(([2, 1], slice(2), t.tensor([False, False])), x[0])
@@ -161,6 +172,10 @@ def test_indices_that_choose_nothing_are_not_looked_at() -> None:
 
 
 def test_what_other_checks_refused() -> None:
+    assert t.zeros(2, dtype=t.uint8).copy_(-2.5).tolist() == [254, 254]
+    assert t.ones(4, 3).half().scatter(0, t.ones(0, 3, dtype=t.int64), 1e5).max() == 1
+    assert t.tensor([1e5, -1e5, 3.0]).sum(dtype=t.float16).item() == 3
+    assert t.tensor([1e5, -1e5, 3.0]).mean(dtype=t.float16).item() == 1
     assert t.ones(2, 3).stride(axis=1) == 1
     assert F.cosine_similarity(x1=t.ones(2, 3), x2=t.ones(2, 3), axis=1).tolist() == pytest.approx([1, 1])
     assert (t.ones(2, 0).bool() @ t.ones(0, 3).bool()).tolist() == [[False] * 3] * 2

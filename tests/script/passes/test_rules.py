@@ -75,7 +75,7 @@ CASES = {
     "permute_of_permute": [(f"  %1: f32[4, N] = permute(%x){{axes=(1, 0)}}\n  %r: {T} = permute(%1){{axes=(1, 0)}}", "x")],
     "squeeze_of_unsqueeze": [(f"  %1: f32[N, 1, 4] = unsqueeze(%x){{axis=1}}\n  %r: {T} = squeeze(%1){{axis=1}}", "x")],
     "whole_slice": [(f"  %r: {T} = slice(%x){{axis=0, start=0, length=N, step=1}}", "x"),
-                    (f"  %r: {T} = slice_scatter(%x, %y){{axis=0, start=0, length=N, step=1}}", "y")],
+                    (f"  %r: {T} = slice_scatter(%x, %y){{axis=0, start=0, length=N, step=1}}", "overwrite")],
     "read_after_write": [(f"  %1: {T} = select_scatter(%x, %row){{axis=0, index=1}}\n  %r: f32[4] = select(%1){{axis=0, index=1}}", "row"),
                          (f"  %p: f32[1, 4] = slice(%y){{axis=0, start=0, length=1, step=1}}\n"
                           f"  %1: {T} = slice_scatter(%x, %p){{axis=0, start=1, length=1, step=1}}\n"

@@ -65,6 +65,8 @@ def index_reduce(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], s
         raise not_implemented("index_func", d)
     if d is bool_ and reduce == "mean":
         raise not_implemented("div_floor", d)
+    if (d is bool_ or d.is_complex) and reduce != "mean" and not include_self:
+        raise not_implemented("index_reduce_func_exclude_input_init", d)
     if input.ndim:
         index = checked_indices(index, input.shape[a], a, negative=False)
     n = source.shape[a] if source.ndim else 1

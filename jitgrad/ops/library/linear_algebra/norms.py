@@ -44,6 +44,9 @@ def matrix_norm(A: AnyTensor[Tensor], ord: Any = "fro", dim: Any = (-2, -1), kee
     fn, keepdim = "linalg.matrix_norm", flag(keepdim)
     if ord is None:
         raise TypeError(f"{fn}(): argument 'ord' must be Number or str, not NoneType")
+    require_axes(dim)
+    if isinstance(ord, str) and isinstance(dim, int):
+        raise TypeError(f"{fn}(): argument 'dim' must be tuple of ints, not int")
     if A.ndim < 2:
         raise RuntimeError(f"{fn}: The input tensor A must have at least 2 dimensions.")
     if not given(dtype, A.dtype).is_inexact:

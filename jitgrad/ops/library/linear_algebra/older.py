@@ -3,18 +3,18 @@
 from typing import Any, NamedTuple
 
 from jitgrad import dtypes
-from jitgrad.dtypes import int32
+from jitgrad.dtypes import float32, int32
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library import reduce
-from jitgrad.ops.library.core import Number, apply, create, require_floating
+from jitgrad.ops.library.core import Number, apply, cast, class_word, create, require_floating
 from jitgrad.ops.library.elements.parts import conj
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.linear_algebra import decompositions, factors, norms, solutions
 from jitgrad.ops.library.linear_algebra._checks import broadcast_batches, identity, matrices, require_kernel, square
 from jitgrad.ops.library.linear_algebra.linalg import matmul
 from jitgrad.ops.library.shapes.shape import clone
-from jitgrad.ops.library.sizes import flag, is_empty, minimum, require_axes, require_equal, text
+from jitgrad.ops.library.sizes import EVERY, flag, is_empty, minimum, require_axes, require_equal, text
 
 __library__ = True
 
@@ -142,12 +142,17 @@ def triangular_solve(input: AnyTensor[Tensor], A: AnyTensor[Tensor], upper: bool
         if x.ndim < 2:
             raise RuntimeError(f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it has "
                                f"{x.ndim} dimensions instead")
+    whole = A.dtype is input.dtype and not A.dtype.is_inexact
+    if whole:  # which torch refuses once sizes fit
+        A, input = cast(A, float32), cast(input, float32)
     a, b = square("triangular_solve", widen(A, "cpu")), widen(input, "cpu")
     if a.dtype is not b.dtype:
         raise RuntimeError(f"Expected b and A to have the same dtype, but found b of type {b.dtype.word} and A of "
                            f"type {a.dtype.word} instead.")
     _require_rows("triangular_solve", a, b)
     a, b = broadcast_batches(a, b)
+    if whole:
+        raise NotImplementedError("\"triangular_solve_cpu\" not implemented for integers and bools")
     x = solutions.triangular(a.mT if transpose else a, b, upper=bool(upper) != bool(transpose),
                              unit=bool(unitriangular))
     return triangular_solve_result(x, a.clone())
@@ -204,13 +209,13 @@ def norm(input: AnyTensor[Tensor], p: Number | str | None = "fro", dim: Any = No
     return reduce.vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)  # type: ignore[arg-type]
 
 
-def nuclear_norm(input: AnyTensor[Tensor], dim: Any = None, keepdim: bool = False) -> Tensor:
+def nuclear_norm(input: AnyTensor[Tensor], dim: Any = EVERY, keepdim: bool = False) -> Tensor:
     """The sum of the singular values of matrices in two axes."""
     if isinstance(dim, bool):
-        dim, keepdim = None, dim
-    if isinstance(dim, str):
-        raise TypeError("nuclear_norm(): argument 'dim' (position 2) must be tuple of ints, not str")
-    dim = (-2, -1) if dim is None else (dim, dim) if isinstance(dim, int) else dim
+        dim, keepdim = EVERY, dim
+    if isinstance(dim, str) or dim is None:
+        raise TypeError(f"nuclear_norm(): argument 'dim' (position 2) must be tuple of ints, not {class_word(dim)}")
+    dim = (-2, -1) if dim is EVERY else (dim, dim) if isinstance(dim, int) else dim
     return norms.matrix_norm(input, "nuc", dim, flag(keepdim))
 
 

@@ -10,7 +10,7 @@ from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, e
                                       require_tensor, written_operand)
 from jitgrad.ops.library.elements.filling import filling, wrapped
 from jitgrad.ops.library.keywords import complete
-from jitgrad.ops.library.shapes.indexing import checked_indices, index_put_value, mask_indices
+from jitgrad.ops.library.shapes.indexing import checked_indices, index_put_value, mask_indices, one_element
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import (axis, is_empty, joined, maximum, minimum, product, require, require_equal,
                                        same_shape, same_size, size_of, text)
@@ -91,7 +91,9 @@ def _aligned(name: str, input: Any, index: Any, src: Any) -> tuple[Any, Any]:
     if not is_empty(index.shape):
         return index, src
     nothing = (0,) * max(input.ndim, 1)
-    if isinstance(src, AnyTensor):
+    if not isinstance(src, AnyTensor):
+        src = 0  # torch does not look at it
+    else:
         line = apply("reshape", src, shape=(product(src.shape),))
         src = apply("reshape", take_slice(line, 0, 0, 0), shape=nothing)
     return apply("reshape", index, shape=nothing), src
@@ -213,7 +215,8 @@ def index_select(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor]) -
     if input.ndim == 0:
         taken = apply("index", _at_least_vector(input), checked_indices(i, 1, 0), axes=(0,))
         return apply("reshape", taken, shape=())
-    return apply("index", input, checked_indices(i, input.shape[a], a, negative=False), axes=(a,))
+    error = RuntimeError if a == 1 else IndexError  # torch has a function of its own for this axis
+    return apply("index", input, checked_indices(i, input.shape[a], a, negative=False, error=error), axes=(a,))
 
 
 def _put_slices(fn: str, input: Any, a: int, index: Any, source: Any, accumulate: bool) -> Any:
@@ -328,6 +331,8 @@ def index_put(input: AnyTensor[Tensor], indices: Sequence[AnyTensor[Tensor]], va
                 raise IndexError("index is out of bounds for dimension with size 0")
         raise RuntimeError(f"Index put requires the source and destination dtypes match, got {input.dtype.word} for "
                            f"the destination and {values.dtype.word} for the source.")
+    if one_element(values) and all(i.dtype in (bool_, uint8) for i in indices):
+        values = apply("reshape", values, shape=())
     found: list[Any] = []
     for i in indices:
         if i.dtype in (bool_, uint8):

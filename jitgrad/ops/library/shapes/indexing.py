@@ -16,6 +16,7 @@ from jitgrad.ops.autocast import mode
 from jitgrad.ops.backend import AnyTensor, Batched, SymNumber, Tensor, backend, select_number
 from jitgrad.ops.library.core import (OPERAND, SHARED, alias, apply, as_operand, cast, converted, create, expand_to,
                                       require_broadcast, whole, written_operand)
+from jitgrad.ops.library.elements.filling import filling
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import (ceil_div, is_one, maximum, minimum, product, require, require_equal, text,
                                        wrap_index)
@@ -274,6 +275,8 @@ def _sliced(view: Any, a: int, item: slice) -> Any:
     if not any(isinstance(v, SymNumber) for v in (n, start, stop, step)):
         known = range(n)[slice(start, stop, step)]
         return take_slice(view, a, known.start, len(known), step)
+    if type(start) is type(stop) is int and stop <= start and (start < 0) == (stop < 0):  # none, whatever n is
+        return take_slice(view, a, 0, 0, 1)
     first, length = _clipped(start, stop, n)
     return take_slice(view, a, first, ceil_div(length, step), step)
 
@@ -370,6 +373,8 @@ def setitem(x: AnyTensor[Tensor], key: Any, value: Any) -> None:
         backend().require_writable(x)
         raise
     masked = advanced.mask is not None and len(advanced.axes) == advanced.mask[0].ndim
+    if masked and isinstance(given, AnyTensor) and one_element(given):
+        filling(apply("reshape", given, shape=()), x.dtype)  # it is a number for torch, which the dtype must hold
     if masked and value.ndim == 0:
         mask, a = advanced.mask
         trailing = view.ndim - a - mask.ndim
@@ -393,14 +398,14 @@ def setitem(x: AnyTensor[Tensor], key: Any, value: Any) -> None:
 
 
 def put(view: Any, indices: list[Any], axes: tuple[int, ...], value: Any, *, accumulate: bool) -> Any:
-    """Write (or add) value at checked index tensors of a view, in place; the view."""
+    """Write (or add) value at checked index tensors of a view, in place; the view. Leading axes of one may be more."""
+    value = _without_leading_ones(value, max([i.ndim for i in indices]) + view.ndim - len(axes))
     return backend().assign(view, index_put_value(view, indices, axes, value, accumulate))
 
 
 def index_put_value(x: Any, indices: list[Any], axes: tuple[int, ...], value: Any, accumulate: bool) -> Any:
     """x with value written (or added) at checked index tensors."""
     rank = max([i.ndim for i in indices]) + x.ndim - len(axes)
-    value = _without_leading_ones(value, rank)
     if value.ndim > rank:
         target = index_result_shape(tuple(x.shape), [tuple(i.shape) for i in indices], axes)
         raise RuntimeError(f"shape mismatch: value tensor of shape {text(value.shape)} cannot be broadcast to indexing "

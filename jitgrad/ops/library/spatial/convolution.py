@@ -8,7 +8,7 @@ from jitgrad.dtypes import bool_, float32, int64
 from jitgrad.errors import NotStatic
 from jitgrad.ops.autocast import lower, mode
 from jitgrad.ops.backend import AnyTensor, Tensor, own
-from jitgrad.ops.library.core import apply, bind, cast, require_castable, require_tensor
+from jitgrad.ops.library.core import apply, bind, cast, converted, require_castable, require_tensor
 from jitgrad.ops.library.elements.parts import complex, imag, real
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.sizes import joined, minimum, per_axis, product, require, require_equal, static_int, text
@@ -242,7 +242,7 @@ def conv_tbc(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], bias: AnyTenso
         raise RuntimeError("self and mat2 must have the same dtype, but got "
                            f"{input.dtype.word} and {weight.dtype.word}")
     x, w = apply("permute", input, axes=(1, 2, 0)), apply("permute", weight, axes=(2, 1, 0))
-    return own(apply("permute", conv1d(x, w, cast(bias, input.dtype), padding=pad), axes=(2, 0, 1)))
+    return own(apply("permute", conv1d(x, w, converted(bias, input.dtype), padding=pad), axes=(2, 0, 1)))
 
 
 complete(globals())

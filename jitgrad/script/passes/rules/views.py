@@ -55,10 +55,13 @@ def squeeze_of_unsqueeze(r: Rewriter, node: Node) -> Value | None:
 
 @rule("slice", "slice_scatter")
 def whole_slice(r: Rewriter, node: Node) -> Value | None:
-    """A slice of the whole axis is its operand; a write to that leaves only what was written."""
+    """A slice of the whole axis is its operand; a write to that leaves only what was written, and zeros for a gradient.
+    """
     a, size = node.attrs, tensor(node.inputs[0]).dims[node.attrs["axis"]]
-    whole = a["start"] == 0 and a["step"] == 1 and a["length"] == size
-    return as_result(r, node.inputs[-1], node) if whole else None
+    if a["start"] != 0 or a["step"] != 1 or a["length"] != size:
+        return None
+    kept = as_result(r, node.inputs[-1], node)
+    return kept if kept is None or node.op == "slice" else r.emit("overwrite", node.inputs[0], kept)
 
 
 @rule("select", "slice")
