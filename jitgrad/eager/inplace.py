@@ -6,6 +6,7 @@ out of date, and replays its path of view ops from the base when next asked (`re
 Source: torch/csrc/autograd/functions/tensor.cpp (CopySlices), torch/csrc/autograd/variable.cpp (rebase_history).
 """
 
+import contextlib
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -184,6 +185,8 @@ def become(target: T, view: Callable[[], TapedArray]) -> T:
     Raises RuntimeError for a leaf that requires grad in grad mode, and for inference tensors outside inference mode.
     """
     if mode.enabled and target.requires_grad:
+        with contextlib.suppress(IndexError, RuntimeError, ValueError):
+            view()  # a TypeError comes first
         _require_writable_history(target)
     if target.is_inference() and not mode.inference:
         raise RuntimeError(INFERENCE)

@@ -44,6 +44,7 @@ RAISED_HERE = {
         "writes to leaves that require grad, without derivative too",
     r"^(linear|pairwise_distance)\(\) got an unexpected keyword argument '(a|x|x1|keepdims)'":
         "a function in plain Python, which scripts inline: torch's own names only",
+    r"Could not set tensor of type": "memory is seen in another type only where `view` says so",
     r"whose parts are (b?float16) are not available": "complex numbers of half precision",
     r"functions with out=... arguments don't support automatic differentiation":
         "PyTorch asks so only of functions with a derivative of their own",
@@ -52,7 +53,8 @@ RAISED_HERE = {
 }
 #: jitgrad raises where PyTorch gives tensors without elements: it looked at nothing
 EMPTY_THERE = {
-    r"not implemented for '|without overflow|expected m1 and m2 to have the same dtype":
+    r"not implemented for '|without overflow|expected m1 and m2 to have the same dtype|"
+    r"The size of tensor a \(\d+\) must match the size of tensor b \(0\)":
         "types are checked where there is nothing to compute",
 }
 #: both raise, of two faults one each: what jitgrad says, what PyTorch says
@@ -90,7 +92,8 @@ BOTH = {
     ("not implemented for|is not supported for", "is not a valid value for reduction"):
         "PyTorch looks at the reduction first",
     ("A and B are of the same size", "only supported on matrices"): "PyTorch transposes before it looks at axes",
-    ("not implemented for|not intended to support complex", "Found dtype|functions with out="):
+    ("not implemented for|not intended to support complex",
+     "Found dtype|functions with out=|Expected out tensor to have"):
         "PyTorch looks at `out` before it looks for a kernel",
     ("written-to tensor refers to a single", "written-to tensor refers to a single"):
         "PyTorch finds in the backward pass what a write refused",
@@ -105,9 +108,10 @@ SEEN = {
     ("history", r"triangular_solve"): "PyTorch claims a history for the copy of the matrix too",
     ("strides", r"dropout"): "dropout of nothing is a copy",
     ("gradient", r"[cp]dist\(.*inf"): "equal maxima share the gradient",
-    ("gradient", r"norm\(.*inf'|(index|scatter)_reduce_?\(.*'am|t\.(max|min)\(\w+\)|\.(max|min)\(\)"): "the gradient of extremes that are NaN",
+    ("gradient", r"norm\(.*inf'|(index|scatter)_reduce_?\(.*'am|t\.(max|min)\(\w+\)|\.(max|min)\(\)"):
+        "the gradient of extremes that are NaN",
     ("gradient", r"kthvalue|median|topk|quantile|sort\("): "which of equal elements has the gradient",
-    ("gradient", r"\.(select|narrow|\w*split|chunk|unbind|\w*slice)\(.*\n(?s:.*)as_strided\("):
+    ("gradient", r"\.(select|narrow|\w*split|chunk|unbind|\w*slice|as_strided)\(.*\n(?s:.*)as_strided\("):
         "PyTorch gives nothing to memory that the operand of as_strided does not show",
     ("gradient", r"\.prod\("): "PyTorch divides the product, which may be infinite, by its factors",
     ("history", r"trapezoid\("): "PyTorch makes the integral over nothing of zeros, without history",

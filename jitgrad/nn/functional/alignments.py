@@ -64,6 +64,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: Legacy =
     if tuple(target.shape) != tuple(input.shape):
         raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
     _classes.require_wide("multilabel_margin_loss_forward_out_frame", input)
+    _classes.require_long(target)
     valid = jitgrad.cumprod((target >= 0).to(jitgrad.int64), -1) == 1
     labels = jitgrad.where(valid, target, 0)
     classes = jitgrad.arange(input.shape[-1], device=input.device)

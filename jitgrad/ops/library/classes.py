@@ -188,6 +188,12 @@ def require_factors(weight: AnyTensor[Tensor], input: AnyTensor[Tensor]) -> None
     require_broadcast(weight, input)
 
 
+def require_long(target: AnyTensor[Tensor]) -> None:
+    """RuntimeError for a target that is not int64."""
+    if target.dtype is not int64:
+        raise RuntimeError(f"expected scalar type Long but found {target.dtype.word}")
+
+
 def require_classes(target: AnyTensor[Tensor]) -> None:
     """RuntimeError for a target whose dtype is none of classes."""
     if target.dtype is not int64 and target.dtype is not uint8:

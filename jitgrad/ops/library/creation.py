@@ -168,6 +168,8 @@ def logspace(start: Any, end: Any, steps: Any, base: Number = 10.0, *, dtype: dt
              requires_grad: bool = False) -> Any:
     """base to the powers `linspace(start, end, steps)`."""
     d = dtypes.given(dtype)
+    if d is bool_:
+        raise not_implemented("logspace", d)
     powers = linspace(start, end, steps, dtype=float64, device=device)
     return _leaf(cast(apply("pow", as_operand(base, float64), powers), d), requires_grad)
 

@@ -35,10 +35,12 @@ def _float_unary(name: str, doc: str) -> Callable[[AnyTensor[Tensor]], Tensor]:
 
 
 def _unary(name: str, doc: str) -> Callable[[AnyTensor[Tensor]], Tensor]:
-    """A function that keeps the dtype; bools are refused as torch does."""
+    """A function that keeps the dtype; bools and complex numbers are refused as torch does."""
     def fn(input: AnyTensor[Tensor]) -> Tensor:
         if require_tensor(name, input).dtype is bool_:
             raise NotImplementedError(f'"{name}_cpu" not implemented for \'Bool\'')
+        if input.dtype.is_complex:
+            raise NotImplementedError(f"{name} is not supported for complex inputs")
         return backend().apply(OPS[name], (input,), {})
 
     return named(fn, name, doc)

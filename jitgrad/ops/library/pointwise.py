@@ -9,7 +9,8 @@ from jitgrad.ops.autocast import mode, widen
 from jitgrad.ops.backend import AnyTensor, Tensor, backend, select_number
 from jitgrad.ops.library.core import (Number, Scalar, apply, as_operand, binary, bind, cast, composite, floating,
                                       in_float32, inplace, not_implemented, number_type, pair, pair_dtype,
-                                      require_floating, require_tensor, result_dtype, rounds, whole, written_operand)
+                                      require_broadcast, require_floating, require_tensor, result_dtype, rounds, whole,
+                                      written_operand)
 from jitgrad.ops.library.elementary import reciprocal, sin, trunc
 from jitgrad.ops.library.elements import complex_sums
 from jitgrad.ops.library.keywords import complete
@@ -392,6 +393,7 @@ def clamp_min(input: AnyTensor[Tensor], min: AnyTensor[Tensor] | Number) -> Tens
 
 def clamp_max(input: AnyTensor[Tensor], max: AnyTensor[Tensor] | Number) -> Tensor:
     """Elements above max become max."""
+    require_broadcast(input, *[max] if isinstance(max, AnyTensor) else ())
     return clamp(input, None, _bound("clamp_max", max))
 
 

@@ -72,7 +72,8 @@ def _wide(name: str, x: Any, dtype: dtypes.dtype | None, along: tuple[int, ...],
     d = None if dtype is None else dtypes.given(dtype)
     if d is None or not d.is_half or x.dtype.is_half:
         return apply(name, to(x, d), axes=along, keepdim=keepdim)
-    return cast(apply(name, to(x, x.dtype if x.dtype.is_inexact else dtypes.float32), axes=along, keepdim=keepdim), d)
+    wide = x.dtype if x.dtype.is_inexact else dtypes.float32
+    return converted(apply(name, to(x, wide), axes=along, keepdim=keepdim), d)
 
 
 def _of_floats(fn: Fn) -> Fn:

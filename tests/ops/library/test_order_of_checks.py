@@ -42,6 +42,8 @@ FIRST = {
         t.linalg.matrix_norm(t.ones(2, 3), None)
         x.to_dense('float32')
         x.cumprod_(dim=0, dtype='float32')
+        t.ones(2, 2).requires_grad_().swapaxes_(axis0=0, axis1=1, nonsense=1)
+        F.pad(x, (0, 1), value=2j)
         t.nuclear_norm(t.ones(2, 3), None)
         t.nuclear_norm(t.ones(2, 3), 1.5)
         t.linalg.matrix_norm(t.ones(2, 3), "nuc", 1)
@@ -83,6 +85,8 @@ FIRST = {
         u.__setitem__(t.tensor([True, False, True]), t.tensor([300]))
         t.arange(5, dtype=t.bool, out=x)
         F.cross_entropy(t.ones(5), t.ones(3))
+        t.clamp_max(t.ones(3, 4) * 1j, t.ones(3, 2))
+        F.multilabel_margin_loss(t.ones(3, 4), t.zeros(3, 4, dtype=t.int32))
         u.__setitem__(5, -0.5)
         u.__setitem__((1, 1), -0.5)
         u.__setitem__(slice(0, 3, -1), -0.5)
@@ -119,6 +123,8 @@ FIRST = {
         t.tensordot(t.ones(3, 4).bool(), t.ones(4, 3).bool(), 1)
         x[:0].bool() @ x[:0].bool()
         t.range(5, 1, dtype=t.bool)
+        t.logspace(0, 2, 3, 2.0, dtype=t.bool)
+        t.trunc(z, out=t.zeros(2, dtype=t.int64))
         t.range(1, 5, dtype=t.complex64)
         t.linspace(1, 5, 3, dtype=t.bool)
         x.bool().index_reduce(0, t.tensor([0]), x[:1].bool(), "prod")
@@ -172,6 +178,12 @@ def test_indices_that_choose_nothing_are_not_looked_at() -> None:
 
 
 def test_what_other_checks_refused() -> None:
+    assert (t.ones(2) * 2j).float_power(2).dtype is t.complex128
+    assert (t.ones(2, dtype=t.complex128) * 2j).float_power_(2)[0].item() == pytest.approx(-4)
+    assert t.script(lambda x: x.stride())(t.ones(2, 0, 4)) == t.ones(2, 0, 4).stride() == (4, 4, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert t.mean(t.ones(2) * (1 + 1j), 0, dtype=t.float16).item() == 1
     assert t.zeros(2, dtype=t.uint8).copy_(-2.5).tolist() == [254, 254]
     assert t.ones(4, 3).half().scatter(0, t.ones(0, 3, dtype=t.int64), 1e5).max() == 1
     assert t.tensor([1e5, -1e5, 3.0]).sum(dtype=t.float16).item() == 3

@@ -5,7 +5,7 @@ Sums of two, and running ones, have an angle near that of the largest, as in tor
 
 from typing import Any
 
-from jitgrad.dtypes import dtype
+from jitgrad.dtypes import dtype, int64
 from jitgrad.ops.library.core import apply, as_operand, cast
 
 __library__ = True
@@ -37,7 +37,8 @@ def logsumexp(x: Any, along: tuple[int, ...], keepdim: bool) -> Any:
 def logsumexp_of_rows(x: Any) -> Any:
     """log(sum(exp(x))) of complex numbers along the last axis."""
     last = x.ndim - 1
-    place = apply("argmax", apply("real", x), axes=(last,), keepdim=True)
+    behind = apply("argmax", apply("flip", apply("real", x), axes=(last,)), axes=(last,), keepdim=True)
+    place = apply("sub", as_operand(x.shape[last] - 1, int64), behind)  # of equal ones the last
     top = _scale(apply("gather", x, place, axis=last), x.dtype)
     total = apply("sum", apply("exp", apply("sub", x, top)), axes=(last,), keepdim=False)
     return apply("add", apply("log", total), apply("squeeze", top, axis=last))

@@ -80,10 +80,11 @@ def float_power(input: AnyTensor[Tensor] | Number, exponent: AnyTensor[Tensor] |
 
 
 def float_power_(input: AnyTensor[Tensor], exponent: AnyTensor[Tensor] | Number) -> Tensor:
-    """In-place version of `float_power`. RuntimeError unless input is float64."""
-    if input.dtype is not float64:
+    """In-place version of `float_power`. RuntimeError unless input has the dtype of the result."""
+    d = complex128 if result_dtype(input, exponent).is_complex else float64
+    if input.dtype is not d:
         raise RuntimeError(f"the base given to float_power_ has dtype {input.dtype.word} but the operation's result "
-                           "requires dtype Double")
+                           f"requires dtype {d.word}")
     since = backend().mark()
     return write(input, float_power(input, exponent), since)
 

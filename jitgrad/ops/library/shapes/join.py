@@ -6,8 +6,8 @@ from typing import Any
 from jitgrad.dtypes import bool_, uint8
 from jitgrad.ops.autocast import widest
 from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, own
-from jitgrad.ops.library.core import (Number, apply, bind, cast, class_word, expand_to, require_tensor, result_dtype,
-                                      written_operand)
+from jitgrad.ops.library.core import (Number, apply, bind, cast, class_word, expand_to, number_type, require_tensor,
+                                      result_dtype, written_operand)
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.library.sizes import axis, product, require, require_equal, size_of, text
@@ -173,6 +173,8 @@ def constant_pad_nd(input: AnyTensor[Tensor], pad: Sequence[Any], value: Number 
 def pad_constant(input: Any, pad: Sequence[Any], value: Number | None) -> Any:
     """torch's pad list (last axis first: before, after, ...) with a constant; negative pads cut."""
     require_tensor("pad", input)
+    if value is not None and number_type(value) is complex:
+        raise TypeError("pad(): argument 'value' (position 4) must be float, not complex")
     if len(pad) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
     if len(pad) // 2 > input.ndim:

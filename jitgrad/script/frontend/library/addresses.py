@@ -7,6 +7,7 @@ from typing import Any
 from jitgrad.classes import dataclass
 from jitgrad.dims import Size, symbols
 from jitgrad.errors import NotStatic, UnsupportedCall
+from jitgrad.ops.library.sizes import maximum, product
 from jitgrad.ops.opdef import has_trait
 from jitgrad.script.frontend.state import copies, layout
 from jitgrad.script.frontend.state.context import LAYOUT, Context, Restart
@@ -30,6 +31,9 @@ class Address:
 def stride(context: Context, tensor: SymTensor, dim: Any = None) -> Any:
     """`x.stride()`, `x.stride(dim)`."""
     strides = [size_number(s) if not isinstance(s, int) else s for s in _strides(context, tensor, "stride")]
+    if not tensor.path and layout.is_contiguous(context, tensor):  # an axis of nothing counts as one
+        behind = [maximum(n, 1) for n in tensor.shape]
+        strides = [product(behind[k + 1:]) for k in range(len(behind))]
     if dim is None:
         return tuple(strides)
     axis, n = static(context, dim, "the axis of a stride"), len(strides)
