@@ -267,13 +267,16 @@ def test_options_that_are_refused(name, kwargs):
     assert messages[0] == messages[1]
 
 
-@pytest.mark.parametrize("average", ["mean", "ema"])
+@pytest.mark.parametrize("average", ["mean", "ema", "many", "many_ema"])
 def test_averaged_model(average):
     results = []
     for library in (jitgrad, torch):
         model = library.nn.BatchNorm1d(2)
         swa = library.optim.swa_utils
-        averaged = swa.AveragedModel(model) if average == "mean" else swa.AveragedModel(model, avg_fn=swa.get_ema_avg_fn(0.8))
+        how = {"mean": {}, "ema": {"avg_fn": swa.get_ema_avg_fn(0.8)},
+               "many": {"multi_avg_fn": swa.get_swa_multi_avg_fn()},
+               "many_ema": {"multi_avg_fn": swa.get_ema_multi_avg_fn(0.8)}}[average]
+        averaged = swa.AveragedModel(model, **how)
         for k in range(4):
             with library.no_grad():
                 model.weight.fill_(float(k))
@@ -284,3 +287,21 @@ def test_averaged_model(average):
     assert list(results[0]) == list(results[1])
     for key, value in results[1].items():
         assert results[0][key] == pytest.approx(value), key
+
+
+@pytest.mark.parametrize("how", [{}, {"anneal_strategy": "linear", "anneal_epochs": 3}, {"anneal_epochs": 0}])
+def test_rates_of_stochastic_weight_averaging(how):
+    results = []
+    for library in (jitgrad, torch):
+        parts = [{"params": [library.zeros(1, requires_grad=True)], "lr": lr} for lr in (0.5, 0.01)]
+        optimizer = library.optim.SGD(parts)
+        schedule = library.optim.swa_utils.SWALR(optimizer, [0.05, 0.1], **how)
+        found = []
+        for _ in range(6):
+            optimizer.step()
+            schedule.step()
+            found += schedule.get_last_lr()
+        results.append(found)
+        with pytest.raises(ValueError, match="anneal_strategy must be one of 'cos' or 'linear'"):
+            library.optim.swa_utils.SWALR(optimizer, 0.05, anneal_strategy="cubic")
+    assert results[0] == pytest.approx(results[1])
