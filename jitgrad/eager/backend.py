@@ -89,7 +89,6 @@ class EagerBackend:
     is_pinned = staticmethod(is_pinned)
     lift = staticmethod(lift)
     assign = staticmethod(inplace.assign)
-    mark = staticmethod(next_number)
     reinterpret = staticmethod(inplace.reinterpret)
     conjugate, is_conjugate = staticmethod(inplace.conjugate), staticmethod(inplace.is_conjugate)
     apart, require_writable = staticmethod(inplace.apart), staticmethod(inplace.require_writable)
@@ -98,6 +97,10 @@ class EagerBackend:
     update = staticmethod(direct.update)
     item = staticmethod(Tensor.item)
     is_grad_enabled = staticmethod(is_grad_enabled)
+
+    @staticmethod
+    def mark(target: Any = None) -> int:
+        return next_number()
 
     @staticmethod
     def composite(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -20,6 +20,7 @@ RAISED_THERE = {
     r"view size is not compatible": "`view` copies where it must, as `reshape`",
     r"derivative for '?[\w:]+'? is not implemented|the derivative for|^backward: .*with a bool tensor is not supported|"
     r"^backward: .*on a bool tensor is not supported": "there is no derivative in PyTorch",
+    r"^backward: .*Tensor must have a last dimension with stride 1": "PyTorch's gradient of a view is one of parts",
     r"is not differentiable with respect to argument": "no derivative by weights and targets in PyTorch",
     r"does not support automatic differentiation for outputs with complex": "no complex derivative in PyTorch",
     r"has been modified by an inplace operation": "an in-place operation keeps what its own derivative needs",

@@ -158,14 +158,16 @@ def negative(F: PairNamespace, x: Any) -> Any:
 
 
 def root(F: PairNamespace, x: Any) -> Pair:
-    """The principal square root: the one whose real part is not negative."""
+    """The principal square root: the one whose real part is not negative.
+
+    Sizes of parts are chosen by sign, not `abs`: their slope at 0 is that of the side on which the root is.
+    """
     zero = F.logical_and(F.eq(x.re, 0.0), F.eq(x.im, 0.0))
-    re = F.where(zero, 1.0, x.re)
-    t = F.sqrt((F.abs(re) + F.hypot(re, x.im)) * 0.5)
-    other = F.abs(x.im) / (t * 2.0)
-    right = F.ge(x.re, 0.0)
+    re, right, below = F.where(zero, 1.0, x.re), F.ge(x.re, 0.0), negative(F, x.im)
+    t = F.sqrt((F.where(right, re, -re) + F.hypot(re, x.im)) * 0.5)
+    other = F.where(below, -x.im, x.im) / (t * 2.0)
     size = F.where(right, other, t)
-    im = F.where(negative(F, x.im), -size, size)
+    im = F.where(below, -size, size)
     return F.pair(F.where(zero, 0.0, F.where(right, t, other)), F.where(zero, x.im, im))
 
 

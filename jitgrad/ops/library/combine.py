@@ -227,9 +227,9 @@ def _weighted_cov(x: Any, w: Any, correction: int, weights: Any) -> Any:
     centred = x - apply("sum", x * w, axes=(1,), keepdim=True) / total
     squares = w if weights is None else w * cast(apply("reshape", weights, shape=w.shape), x.dtype)
     off = correction if weights is None else apply("sum", squares, axes=(0,), keepdim=False) / total * correction
-    divisor = total - off
+    divisor = real(total - off)
     products = apply("matmul", lower(centred * w), apply("permute", lower(conj_physical(centred)), axes=(1, 0)))
-    return products / apply("clamp_min", divisor, as_operand(0, divisor.dtype))
+    return products / cast(apply("clamp_min", divisor, as_operand(0, divisor.dtype)), products.dtype)
 
 
 def corrcoef(input: AnyTensor[Tensor]) -> Tensor:

@@ -418,7 +418,7 @@ def inplace(fn: Fn, apart: bool = False, broadcasts: bool = False) -> Fn:
             input = _named_input(name, kwargs)
         if backend().update(name, input, args, kwargs) is not NotImplemented:
             return input
-        since = backend().mark()
+        since = backend().mark(input)
         try:
             if autocast.mode.low is None:
                 value = fn(input, *args, **kwargs)

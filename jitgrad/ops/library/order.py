@@ -97,9 +97,9 @@ def kthvalue(input: AnyTensor[Tensor], k: Any, dim: int = -1, keepdim: bool = Fa
         require(input.shape[a] > 0, IndexError, f"kthvalue(): Expected reduction dim {a} to have non-zero size.")
     for condition in (k >= 1, k <= (input.shape[a] if input.ndim else 1)):
         require(condition, RuntimeError, f"kthvalue(): selected number k out of range for dimension {a}")
-    _require_order("kthvalue_cpu", input)
     if input.ndim == 0:
         return kthvalue_result(clone(input), only_place(input))
+    _require_order("kthvalue_cpu", input)
     place = apply("nth_place", input, n=k - 1, axis=a, spoiled=False)
     parts = apply("gather", input, place, axis=a), place
     return kthvalue_result(*(parts if keepdim else [own(apply("squeeze", p, axis=a)) for p in parts]))

@@ -261,6 +261,7 @@ min = bind(_max, "min", "min", "min(x): the minimum; min(x, dim): named (values,
 
 def _arg(name: str, input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False) -> Tensor:
     x: Any = require_tensor(name, input)
+    flag(keepdim)
     if x.dtype is bool_ or x.dtype.is_complex:
         raise RuntimeError(f"{name}(): does not support {'bool' if x.dtype is bool_ else 'complex'} input")
     if x.ndim == 0:

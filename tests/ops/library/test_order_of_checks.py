@@ -28,6 +28,7 @@ FIRST = {
         t.mean(i, 1.5)
         t.nanmean(u, keepdim=1)
         t.any(x, 5, 1)
+        t.argmax(x.bool(), keepdim=1)
         t.amax(x, 5, 1)
         t.var_mean(x, dim=5, keepdim=1)
         t.linalg.norm(x, 1, keepdim=1)
@@ -163,6 +164,15 @@ def test_scripts_too_ask_whether_memory_may_be_written_before_they_look_at_axes(
             run(t.ones(1, 3, 4), t.ones(3, 4))
 
 
+@pytest.mark.parametrize("write", [
+    lambda x: x.index_copy_(-1, t.tensor([0]), x), lambda x: x.index_fill_(0, t.tensor([7]), 1.0),
+    lambda x: x.scatter_(0, t.tensor([9]), 1.0), lambda x: x.add_(t.ones(2))])
+def test_scripts_too_name_the_leaf_before_what_is_written(write: Any) -> None:
+    for run in (write, t.script(lambda x: write(x))):
+        with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place"):
+            run(t.ones(3).requires_grad_())
+
+
 def test_indices_that_choose_nothing_are_not_looked_at() -> None:
     x = t.ones(2, 3)
     assert x[:0, t.tensor([5])].shape == (0, 1)
@@ -178,6 +188,9 @@ def test_indices_that_choose_nothing_are_not_looked_at() -> None:
 
 
 def test_what_other_checks_refused() -> None:
+    assert t.ones(3, 2, 4).permute(2, 0, 1).repeat(1, 1, 1).stride() == (6, 2, 1)
+    assert t.kthvalue(t.tensor(True), 1)[0].item() is True
+    assert t.cov(t.ones(2, 3) * 1j, correction=0, fweights=t.tensor([1, 2, 1]), aweights=t.ones(3)).dtype is t.complex64
     assert (t.ones(2) * 2j).float_power(2).dtype is t.complex128
     assert (t.ones(2, dtype=t.complex128) * 2j).float_power_(2)[0].item() == pytest.approx(-4)
     assert t.script(lambda x: x.stride())(t.ones(2, 0, 4)) == t.ones(2, 0, 4).stride() == (4, 4, 1)

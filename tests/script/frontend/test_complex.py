@@ -593,3 +593,19 @@ def test_writes_that_no_conjugate_shows():
     z = torch.tensor([1 + 2j, 3 - 1j])
     for x, y in zip(torch.script(f)(z), f(z), strict=True):
         assert (x.tolist() if isinstance(x, torch.Tensor) else x) == (y.tolist() if isinstance(y, torch.Tensor) else y)
+
+
+def _root(z):
+    return z ** 0.5 + torch.rsqrt(z) * torch.sqrt(z * 4)
+
+
+def test_gradients_of_roots_on_the_axes():
+    points = [complex(a, b) for a, b in ((0.4, 0.0), (0.4, -0.0), (-0.4, 0.0), (-0.4, -0.0), (0.0, 0.4), (-0.0, -1.5))]
+    found = []
+    for f in (_root, torch.script(_root)):
+        z = torch.tensor(points, dtype=torch.complex128, requires_grad=True)
+        y = f(z)
+        (g,) = torch.autograd.grad(y, z, torch.full_like(y, 1 + 2j))
+        found.append((y.detach().numpy(), g.numpy()))
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-12)

@@ -233,7 +233,7 @@ def repeat(input: AnyTensor[Tensor], sizes: Sequence[Any]) -> Tensor:
     ones = [s[i] if j else 1 for i in range(len(s)) for j in (0, 1)]
     tiled = [s[i] if j else sizes[i] for i in range(len(s)) for j in (0, 1)]
     tall = apply("expand", apply("reshape", input, shape=tuple(ones)), shape=tuple(tiled))
-    return own(apply("reshape", clone(tall), shape=tuple([n * r for n, r in zip(s, sizes, strict=True)])))
+    return own(apply("reshape", apply("contiguous", tall), shape=tuple([n * r for n, r in zip(s, sizes, strict=True)])))
 
 
 def tile(input: AnyTensor[Tensor], dims: Sequence[Any]) -> Tensor:

@@ -99,10 +99,9 @@ class SymbolicBackend(complex.Conjugates):
         """A result, noted whether in eager's memory it lies in row order, as what is computed of each element may not.
         """
         each = op.kind is POINTWISE or (op.compose is not None and op.spec is None)
-        follows = "keeps_order" in op.traits
-        if (each or follows) and result.ndim > 1 and "in_rows" not in op.traits:
-            some = (*operands[:1 if follows else None], result)
-            *given, made = [x.value if isinstance(x, SymComplex) else x for x in some]
+        of = operands[:1] if "keeps_order" in op.traits else operands if each else ()
+        if of and result.ndim > 1 and "in_rows" not in op.traits:
+            *given, made = [x.value if isinstance(x, SymComplex) else x for x in (*of, result)]
             made.storage.ordered = layout.joined_order(*[layout.keeps_order(self.context, x) for x in given])
         return result
 
@@ -206,8 +205,9 @@ class SymbolicBackend(complex.Conjugates):
         inputs.constants.append((len(inputs.values) - 1, array, d))
         return heap.new_tensor(context, value)
 
-    @staticmethod
-    def mark() -> int:
+    def mark(self, target: Any = None) -> int:
+        if target is not None:
+            self.require_writable(target)
         return next(NUMBERS)
 
     def assign(self, target: SymTensor, value: SymTensor, since: int | None = None) -> SymTensor:
