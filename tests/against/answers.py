@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -145,6 +145,17 @@ def close(a: Any, b: Any, tolerance: tuple[float, float]) -> bool:
         return bool((p == q).all())
     with np.errstate(all="ignore"):
         return bool(np.isclose(p, q, *tolerance, equal_nan=True).all())
+
+
+def numbers_of(found: Any) -> Iterator[Any]:
+    """The numbers of each tensor, of results or of gradients."""
+    if isinstance(found, Seen):
+        yield found.values
+    elif isinstance(found, list):
+        for x in found:
+            yield from numbers_of(x)
+    elif isinstance(found, tuple) and len(found) == 3:
+        yield found[2]
 
 
 def difference(ours: Any, theirs: Any, tolerance: tuple[float, float], scripted: bool = False) -> str:

@@ -7,12 +7,11 @@ on it tells a fault. That an answer is about as near to the numbers in float64 a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from tests.against.answers import Answer, Seen, answer, close, loosest
+from tests.against.answers import Answer, answer, close, loosest, numbers_of
 from tests.against.drafts import Case
 
 #: what a dtype is computed in to decide
@@ -37,23 +36,12 @@ def no_farther(case: Case, ours: Answer, theirs: Answer, torch: Any) -> bool:
     if finer == case:
         return False
     right = answer(finer, torch)
-    parts = [[*_numbers(a.results), *_numbers(a.gradients)] for a in (ours, theirs, right)]
+    parts = [[*numbers_of(a.results), *numbers_of(a.gradients)] for a in (ours, theirs, right)]
     if right.error or len({len(p) for p in parts}) > 1:
         return False
     tolerance = loosest(case)
     return all(_distance(a, c) <= 4 * _distance(b, c)
                for a, b, c in zip(*parts, strict=True) if not close(a, b, tolerance))
-
-
-def _numbers(found: Any) -> Iterator[Any]:
-    """The numbers of each tensor, of results or of gradients."""
-    if isinstance(found, Seen):
-        yield found.values
-    elif isinstance(found, list):
-        for x in found:
-            yield from _numbers(x)
-    elif isinstance(found, tuple) and len(found) == 3:
-        yield found[2]
 
 
 def _distance(a: Any, b: Any) -> float:
