@@ -101,7 +101,8 @@ class _Walker:
     def __init__(self) -> None:
         self.position = 0
         self.ranges: dict[Buffer, Range] = {}
-        self.later: list[tuple[Buffer, int]] = []
+        self.touched: list[dict[Buffer, None]] = [{}]  # workspace that is named in each loop around, and outside
+        self.reached: dict[Buffer, list[Buffer]] = {}  # the workspace that a buffer is or may point into
         self.where: dict[int, Any] = {}     # position -> step
 
     def steps(self, steps: list[Any], loops: tuple[int, ...]) -> None:
@@ -134,12 +135,15 @@ class _Walker:
 
     def loop(self, step: LoopStep, loops: tuple[int, ...]) -> None:
         number = self.position
-        touched = len(self.later)
+        self.touched.append({})
         self.steps(step.body, (*loops, number))
         self.position += 1
-        for buffer, made_at in self.later[touched:]:
-            if made_at < number:  # made before the loop: needed in every iteration
-                self.ranges[buffer].last = max(self.ranges[buffer].last, self.position)
+        touched = self.touched.pop()
+        for buffer in touched:
+            live = self.ranges[buffer]
+            if live.first < number:  # made before the loop: needed in every iteration
+                live.last = max(live.last, self.position)
+        self.touched[-1].update(touched)
 
     def left(self, part: Leaving, places: tuple[int, int], loops: tuple[int, ...]) -> None:
         """What places that leave the program read, from the first to the last one of them."""
@@ -150,14 +154,22 @@ class _Walker:
 
     def touch(self, buffer: Buffer, position: int, loops: tuple[int, ...]) -> None:
         """A step at `position` uses a buffer: it, or those that it may point into, must be there."""
-        seen, pending = {buffer}, [buffer]
-        while pending:  # pointers may lead to one buffer on very many ways: each is looked at once
-            buffer = pending.pop()
-            if buffer.kind in ("slot", "growable"):
-                self.extend(buffer, position, loops)
-            if buffer.aliases:
-                pending += sorted(buffer.aliases - seen, key=lambda b: b.id)
-                seen |= buffer.aliases
+        for held in self.workspace(buffer):
+            self.extend(held, position, loops)
+
+    def workspace(self, buffer: Buffer) -> list[Buffer]:
+        """The workspace that a buffer is or may point into."""
+        found = self.reached.get(buffer)
+        if found is None:
+            seen, pending = {buffer: None}, [buffer]
+            while pending:  # pointers may lead to one buffer on very many ways: each is looked at once
+                for other in pending.pop().aliases:
+                    if other not in seen:
+                        seen[other] = None
+                        pending.append(other)
+            found = self.reached[buffer] = sorted([b for b in seen if b.kind in ("slot", "growable")],
+                                                  key=lambda b: b.id)
+        return found
 
     def extend(self, buffer: Buffer, position: int, loops: tuple[int, ...]) -> None:
         """A buffer's range reaches to `position`."""
@@ -168,4 +180,4 @@ class _Walker:
         left = [loop for loop in found.loops if loop not in loops]
         if left:  # filled by a loop, a part in each iteration: needed from its start
             found.first, found.loops = min(found.first, left[0]), loops[:found.loops.index(left[0])]
-        self.later.append((buffer, found.first))
+        self.touched[-1][buffer] = None

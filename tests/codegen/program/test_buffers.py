@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Set
 from typing import Any
 
 import numpy as np
@@ -84,3 +84,25 @@ def test_pointers_that_lead_to_one_buffer_on_many_ways_are_looked_at_once() -> N
     ranges = live_ranges(Program("f", (), {}, [], {}, steps, [], [], [], (), {}))
     assert list(ranges) == [slot]
     assert ranges[slot].last == 3
+
+
+def test_what_pointers_may_point_into_is_found_once_for_all_steps() -> None:
+    class Counted(set[Buffer]):
+        looked = 0
+
+        def __iter__(self) -> Iterator[Buffer]:
+            Counted.looked += 1
+            return super().__iter__()
+
+        def __sub__(self, other: Set[Any]) -> set[Buffer]:
+            Counted.looked += 1
+            return set(self) - other
+
+    slot = Buffer(float32, 4, "slot")
+    pointers = [slot]
+    for _ in range(20):
+        pointers.append(Buffer(float32, 4, "pointer", aliases=Counted(pointers[-1:])))
+    steps = [Point(((p, slot, 0),)) for _ in range(50) for p in pointers[1:]]
+    ranges = live_ranges(Program("f", (), {}, [], {}, steps, [], [], [], (), {}))
+    assert ranges[slot].last == len(steps)
+    assert Counted.looked <= 20 * 21  # and not once more for each step
