@@ -526,3 +526,15 @@ def texts_of_all_kinds(x, n: int):
     print(f"{x}", f"{x.sum():.3f}", f"{n=}", f"{n:05d}|{n:>4}|{n:<4}|{n:^4}|{n:+}", "%s %d %5.2f" % ("a", n, 2.5))
     print([x[0].item(), n], {"k": n}, (n,), sep="-", end="!\n")
     return f"{x[0]:.1e} {1 / 3:.{n}f} {1234567:,} {0.5:%} {'a':*^{n + 3}}", "{0} {k} {0!r}".format(n, k=x[0].item())
+
+
+@nasty(lambda: (v(1, 2), 3), lambda: (v(1, 2), 0))
+def lists_that_strings_give(x, n: int):
+    """What a constant string is split into is a list as any other, and may be changed."""
+    words, lines = "a b".split(), "p\nq".splitlines()
+    same = words
+    words[0] = "c"
+    if n > 2:
+        words.append("d")
+    lines += [f"{k}" for k in range(n)]
+    return same, lines, "e f".split() + words, ", ".join("g h".split()), "b" in words, len(words)

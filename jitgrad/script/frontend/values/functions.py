@@ -192,7 +192,8 @@ class BuiltinKind(ObjectKind):
                                   hint="call it outside the script and pass the result, or in a function marked "
                                        "`@jitgrad.ignore`")
         context.ask(*args, *kwargs.values())
-        return effects.guarded(context, lambda: obj(*args, **kwargs))
+        made = effects.guarded(context, lambda: obj(*args, **kwargs))
+        return contents.new_list(context, made) if type(made) is list else made  # which the script may change
 
 
 def _pure(fn: Any) -> bool:
