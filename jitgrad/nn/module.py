@@ -35,11 +35,11 @@ class Module(Hooked, Stateful):
     _shown: tuple[str, ...] = ()
 
     def __init__(self) -> None:
-        values = self.__dict__
-        values["training"] = True
+        assign = object.__setattr__
+        assign(self, "training", True)
         for name in (*_REGISTRIES, *_HOOKS, "_state_dict_hooks", "_load_state_dict_pre_hooks"):
-            values[name] = {}
-        values["_non_persistent_buffers_set"] = set()
+            assign(self, name, {})
+        assign(self, "_non_persistent_buffers_set", set())
 
     # --- attributes --------------------------------------------------------------------------------------------------
 
@@ -95,7 +95,8 @@ class Module(Hooked, Stateful):
     def _forget(self, name: str, but: str) -> None:
         """Remove what else is called `name`, before it becomes something of another kind."""
         values = self.__dict__
-        values.pop(name, None)
+        if name in values:
+            object.__delattr__(self, name)
         for registry in _REGISTRIES:
             if registry != but and registry in values:
                 values[registry].pop(name, None)

@@ -147,6 +147,7 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
                 return script
             except Restart as restart:
                 refusal = _told(refusal, restart.__cause__, decisions)
+                decisions.discard(restart.replaces)
                 decisions |= {restart.decision, pooling.IMPLIED.get(restart.decision, restart.decision)}
                 log.append(restart.text)
                 if not restart.of_call:
@@ -184,6 +185,7 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
         with asked() as facts:
             return _graph_of(context, inputs, function, arguments, log, facts)
     except ScriptError as refusal:
+        decisions |= unrolling.found_out(context)
         again = None if versions.of(context).refused else _uncounted(context, refusal) or _of_several_types(
             context, refusal) or _apart(context, refusal) or pools.instead(context, refusal)
         again = again or unrolling.instead(context, refusal)

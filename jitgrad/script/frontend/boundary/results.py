@@ -132,6 +132,10 @@ class Results:
                                "which one is known only at run time", self.context.span(),
                                hint="put `x.clone()` into the list")
 
+    def _parameter(self) -> UnsupportedCall:
+        return UnsupportedCall("a script cannot return a parameter that it made", self.context.span(),
+                               hint="return `p.detach()`, or make the parameter outside the script")
+
     def _item(self, t: Template, number: Iterator[int], own: bool = False) -> sig.Result:
         """The recipe for an element from its leaves; `own`: a list is no object, but what one object holds."""
         if isinstance(t, Items):
@@ -155,6 +159,8 @@ class Results:
             return self._entry(held.pool, next(number))
         if isinstance(held, (Tensor, Num, Str)):
             leaf = next(number)
+            if isinstance(held, Tensor) and held.parameter:
+                raise self._parameter()
             if not isinstance(held, Tensor) or held.origin < 1:
                 return numbers_of(held, sig.Output(leaf))
             return numbers_of(held, self._referred(leaf, [next(number) for _ in range(held.origin)]))
@@ -203,6 +209,8 @@ class Results:
             if not value.path:
                 return sig.Same(storage.input)
             return self._view(value)
+        if storage.parameter is not False and not value.path:
+            raise self._parameter()
         if storage.requires_grad and not value.path:
             return self._leaf(storage)
         copies.identify(context, value)
@@ -297,6 +305,8 @@ class Results:
         if isinstance(t, Tensor) and t.origin == item_origins.UNKNOWN:
             raise UnsupportedCall("a script cannot return this tensor: it may be memory of an argument, and only the "
                                   "run knows of which", self.context.span(), hint="write `.clone()`")
+        if isinstance(t, Tensor) and t.parameter:
+            raise self._parameter()
         if isinstance(t, (Tensor, Num, Str)):
             return numbers_of(t, next(leaves))
         if isinstance(t, (Same, Static)):

@@ -7,14 +7,18 @@ names in those dicts, so that a parameter or module that is added later is notic
 from collections.abc import Callable
 from typing import Any
 
+from jitgrad.errors import NotStatic
 from jitgrad.nn import Module, hooks
 from jitgrad.script.call import signature as sig
+from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.containers.iteration import Iterator
 from jitgrad.script.frontend.gradients import module_hooks
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import HANDLERS, by_parameters
+from jitgrad.script.frontend.templates.unions import may_be
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import get_attribute, iterate
+from jitgrad.script.frontend.values.values import UNBOUND, Instance, SymTensor
 
 Named = list[tuple[str, Any]]
 
@@ -26,7 +30,13 @@ def _iterator(context: Context, found: Named, named: bool) -> Iterator:
 
 
 def _dict(context: Context, module: Any, registry: str) -> dict[str, Any]:
-    """One of the module's dicts, its names guarded."""
+    """One of the module's dicts, its names guarded where the script did not make it."""
+    if isinstance(module, Instance):
+        parts = contents.dict_of(context, get_attribute(context, module, registry))
+        if any(may_be(part, UNBOUND) for part in parts.values()):
+            raise NotStatic("which parts this module has is known only at run time", context.span(),
+                            hint="make it with all of them")
+        return parts
     source = context.inputs.source(module)
     found: dict[str, Any] = getattr(module, registry)
     if source is not None:
@@ -38,7 +48,7 @@ def _children(context: Context, module: Any, prefix: str = "") -> Named:
     found = []
     for name, child in _dict(context, module, "_modules").items():
         if child is not None:
-            found.append((f"{prefix}.{name}" if prefix else name, context.inputs.attribute(module, name)))
+            found.append((f"{prefix}.{name}" if prefix else name, get_attribute(context, module, name)))
     return found
 
 
@@ -59,14 +69,15 @@ def _modules(context: Context, module: Any, prefix: str = "", remove_duplicate: 
 def _tensors(context: Context, module: Any, registry: str, prefix: str, recurse: bool,
              remove_duplicate: bool) -> Named:
     found: Named = []
-    seen: set[int] = set()
+    seen: set[Any] = set()
     owners = _modules(context, module, prefix, remove_duplicate) if recurse else [(prefix, module)]
     for path, owner in owners:
         for name, value in _dict(context, owner, registry).items():
-            if value is None or id(value) in seen:
+            which = (value.storage, value.path) if isinstance(value, SymTensor) else id(value)
+            if value is None or which in seen:
                 continue
             if remove_duplicate:
-                seen.add(id(value))
+                seen.add(which)
             found.append((f"{path}.{name}" if path else name, get_attribute(context, owner, name)))
     return found
 

@@ -62,11 +62,12 @@ class Restart(Exception):
     """Evaluation must start over with one more decision (a loop to unroll, an attribute that is written).
 
     `of_call`: the decision is about the call's objects; another call of the same program may do without it.
+    `replaces`: an earlier decision that is taken back.
     """
 
-    def __init__(self, decision: Any, text: str, of_call: bool = False):
+    def __init__(self, decision: Any, text: str, of_call: bool = False, replaces: Any = None):
         super().__init__(text)
-        self.decision, self.text, self.of_call = decision, text, of_call
+        self.decision, self.text, self.of_call, self.replaces = decision, text, of_call, replaces
 
 
 class Values(dict[Any, Any]):

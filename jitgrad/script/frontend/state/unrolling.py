@@ -12,10 +12,13 @@ from typing import Any
 
 from jitgrad.dims import call
 from jitgrad.errors import NotStatic, ScriptError
+from jitgrad.script.frontend.state import pooling
 from jitgrad.script.frontend.state.context import SHORT_LOOPS, Context, Restart
 
 #: the most iterations that are unrolled, those of loops inside one another multiplied
 UNROLL_LIMIT = 64
+#: an evaluation before had a loop to unroll
+POSSIBLE = ("a loop to unroll",)
 
 
 class Unrolling:
@@ -65,9 +68,16 @@ def goes_on(context: Context, iterable: Any, k: int) -> bool:
     return True
 
 
+def found_out(context: Context) -> set[Any]:
+    """What a refused evaluation says to later ones: whether it had a loop to unroll."""
+    return {POSSIBLE} if context.part(Unrolling).possible else set()
+
+
 def instead(context: Context, refusal: ScriptError) -> Restart | None:
-    """The evaluation that may do without a refusal, if there is a loop to unroll."""
-    if context.part(Unrolling).possible and SHORT_LOOPS not in context.decisions:
-        return Restart(SHORT_LOOPS, f"unrolled the loops of at most {UNROLL_LIMIT} iterations: {refusal.message}",
-                       of_call=True)
-    return None
+    """The evaluation that may do without a refusal, if there is a loop to unroll; where pools for all objects were the
+    reason not to come to it, without these."""
+    possible = context.part(Unrolling).possible
+    if SHORT_LOOPS in context.decisions or not (possible or POSSIBLE in context.decisions):
+        return None
+    return Restart(SHORT_LOOPS, f"unrolled the loops of at most {UNROLL_LIMIT} iterations: {refusal.message}",
+                   of_call=True, replaces=None if possible else pooling.OBJECTS)

@@ -235,6 +235,7 @@ class Identities:
         made.ordered = layout.joined_order(*[s.ordered for s in sides])
         made.was_leaf = any(s.was_leaf or s.requires_grad for s in sides)
         made.unknown = any(s.unknown for s in sides)
+        made.parameter = None if any(s.parameter is not False for s in sides) else False
         made.made = versions.made_alike([SymTensor(s, (), s.type) for s in sides])
         made.inference = all(s.inference for s in sides)
         for s in sides:

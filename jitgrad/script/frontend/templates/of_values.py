@@ -82,7 +82,7 @@ def _tensor(context: Context, value: SymTensor, general: bool) -> Tensor:
     place = item_origins.count(context, value)
     origin = place if storage.origin or storage.unknown else 0
     return Tensor(type_.dtype, type_.dims, value.requires_grad, storage.alias, layout.keeps_order(context, value), leaf,
-                  origin, place, storage.device, batches(value))
+                  origin, place, storage.device, batches(value), storage.parameter is not False and not value.path)
 
 
 def _number(context: Context, value: Number, general: bool) -> Template:

@@ -38,6 +38,7 @@ class Tensor(Template):
     `alias` says whose memory it may share, or is empty; `ordered`: see Storage. `leaf`: it may be a leaf, whose
     `.grad` is known by other names only. `origin`: how many ints go with it, or are unknown (`item_origins.py`);
     `place`: how many would, as an item of a list. `device`: see Storage. `batches`: the vmaps of which it is an item.
+    `parameter`: it may be an `nn.Parameter` that the script made.
     """
 
     dtype: dtype
@@ -50,6 +51,7 @@ class Tensor(Template):
     place: int = 0
     device: Device | None = None
     batches: tuple[BatchBackend, ...] = ()
+    parameter: bool = False
 
     def __str__(self) -> str:
         return f"a tensor {tensor_word(TensorType(self.dtype, self.dims))}"
@@ -83,7 +85,7 @@ class Tensor(Template):
                       self.history or other.history, _memory(self.alias, other.alias),
                       joined_order(self.ordered, other.ordered), self.leaf or other.leaf,
                       _wider(_active(self, other), _active(other, self)), device=self.device or other.device,
-                      batches=self.batches)
+                      batches=self.batches, parameter=self.parameter or other.parameter)
 
     def of_batches(self, batches: tuple[BatchBackend, ...]) -> Tensor:
         """The template of an item of these vmaps, which are more: the same tensor for each."""
@@ -133,7 +135,7 @@ class Tensor(Template):
         versions.of(context).join(storage, (self.dtype, len(self.dims)))
         storage.ordered, storage.was_leaf, storage.device = self.ordered, self.leaf, self.device
         storage.origin = tuple([next(leaves) for _ in range(self.origin)])
-        storage.unknown = self.origin == item_origins.UNKNOWN
+        storage.unknown, storage.parameter = self.origin == item_origins.UNKNOWN, None if self.parameter else False
         return tensor
 
 

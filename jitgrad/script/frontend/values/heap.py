@@ -28,6 +28,7 @@ class Storage:
         alias: why it may be the same memory as another one, or "" (writing is refused then).
         requires_grad: a leaf that asks for a gradient.
         retains_grad: no leaf, but backward fills its `.grad` all the same.
+        parameter: the script made it as an `nn.Parameter`; None: a branch, loop or list brought it here, and it may be.
         root: for a leaf that the script made, the value to which gradients lead.
         ordered: whether eager's memory is in row order; a pointwise result keeps the order of a permuted operand, and
             then a reshape of it copies. None where that is as the caller's tensors lie, which was not asked.
@@ -45,7 +46,8 @@ class Storage:
     """
 
     __slots__ = ("alias", "block", "conjugations", "device", "faces", "inference", "input", "made", "of_leaf",
-                 "ordered", "origin", "requires_grad", "retains_grad", "root", "seen", "type", "unknown", "was_leaf")
+                 "ordered", "origin", "parameter", "requires_grad", "retains_grad", "root", "seen", "type", "unknown",
+                 "was_leaf")
 
     def __init__(self, type_: TensorType, input_: int = -1, alias: str = "", requires_grad: bool = False):
         if type_.dtype.is_barebones:
@@ -54,6 +56,7 @@ class Storage:
         self.type, self.input, self.alias, self.requires_grad = type_, input_, alias, requires_grad
         self.ordered: bool | None = True
         self.inference = self.retains_grad = self.was_leaf = self.of_leaf = self.unknown = False
+        self.parameter: bool | None = False
         self.made: str | None = ""
         self.conjugations = 0
         self.root: Value | None = None

@@ -1,7 +1,8 @@
 """Objects that the script makes: instances of classes written in Python, dataclasses, named tuples, enum members.
 
 An `Instance` is a class and, in the state, a dict of attributes: branches and loops merge it like a dict with static
-keys. Its methods, and those of objects found outside, are inlined; so are their operators.
+keys. Its methods, and those of objects found outside, are inlined; so are their operators, and what `super()` in a
+method says.
 """
 
 import dataclasses
@@ -18,7 +19,7 @@ from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
-from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args
+from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, HANDLERS, Args, handler_of
 from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates import pools, run_lists
 from jitgrad.script.frontend.templates.unions import bound, is_static, may_be, undecided, without
@@ -26,9 +27,9 @@ from jitgrad.script.frontend.values.objects import (MISSING, NamespaceKind, Obje
                                                     delete_property, generated, get_property, has_rule, is_method,
                                                     is_property, set_property, settable, unfrozen)
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import call, is_dynamic, register
+from jitgrad.script.frontend.values.protocol import Kind, call, class_of, is_dynamic, register, set_attribute
 from jitgrad.script.frontend.values.strings import listed
-from jitgrad.script.frontend.values.values import UNBOUND, Instance, Iterable
+from jitgrad.script.frontend.values.values import UNBOUND, Borrowed, Instance, Iterable, Method, Super, SymDict
 
 
 @register(type)
@@ -50,7 +51,7 @@ def stood_for(cls: type) -> type:
 
 
 #: our own modules whose classes are as a program's: objects of them are made in scripts
-OPEN = ("jitgrad.distributions.", list_kinds.OPEN)
+OPEN = ("jitgrad.distributions.", "jitgrad.nn.", list_kinds.OPEN)
 
 
 def construct(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> Any:
@@ -61,9 +62,6 @@ def construct(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -
         return guarded(context, lambda: cls(static(context, args[0], "the value of an enum member")))
     if _written_in_python(cls):
         return instance(context, cls, args, kwargs)
-    if hasattr(cls, "_parameters") or any(c.__name__ == "Module" for c in cls.__mro__):
-        raise UnsupportedCall(f"making a module (`{cls.__name__}`) inside a script", context.span(),
-                              hint="make modules outside the script")
     if any(is_dynamic(a) or isinstance(a, Iterable) for a in (*args, *kwargs.values())) or (
             not cls.__module__.startswith(("jitgrad", "builtins"))):
         raise UnsupportedCall(f"making a `{cls.__name__}` inside a script", context.span(),
@@ -73,17 +71,15 @@ def construct(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -
 
 def _written_in_python(cls: type) -> bool:
     """Whether instances of a class are what its Python source says: no base in C, no metaclass, no `__new__`, and no
-    rule of its own for every attribute."""
+    `__getattribute__`."""
     new: Any = cls.__new__
     module = cls.__module__
     if module == "builtins" or new is not object.__new__ or (
             module.startswith("jitgrad.") and not module.startswith(OPEN)):
         return False
-    if any(c.__name__ == "Module" and c.__module__.startswith("jitgrad") for c in cls.__mro__):
-        return False
     init = cls.__init__  # type: ignore[misc]
     known = init is object.__init__ or isinstance(init, types.FunctionType)
-    return known and not any(has_rule(cls, name) for name in ("__setattr__", "__delattr__", "__getattribute__"))
+    return known and not has_rule(cls, "__getattribute__")
 
 
 def instance(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> Instance:
@@ -116,7 +112,11 @@ def _dataclass(context: Context, made: Instance, args: Args, kwargs: dict[str, A
             items[field.name] = context.inputs.constant(field.default)
         elif field.default_factory is not dataclasses.MISSING:
             items[field.name] = call(context, field.default_factory)
-    context.state.values[made] = items
+    if has_rule(cls, "__setattr__"):
+        for name, value in items.items():
+            set_attribute(context, made, name, value)
+    else:
+        context.state.values[made] = items
     post = getattr(cls, "__post_init__", None)
     if post is not None:
         call(context, post, made)
@@ -187,25 +187,42 @@ class InstanceKind(ObjectKind):
             raise UnsupportedCall(f"whether the object has `{name}` is known only at run time", context.span())
         if name in items and items[name] is not UNBOUND:
             return True
-        if hasattr(obj.cls, name) and not isinstance(class_attribute(obj.cls, name), types.MemberDescriptorType):
+        attribute = class_attribute(obj.cls, name)
+        if attribute is not MISSING and not isinstance(attribute, types.MemberDescriptorType):
             return True
         return is_method(class_attribute(obj.cls, "__getattr__")) and call(context, _answers, obj, name)
 
     def set_attribute(self, context: Context, obj: Instance, name: str, value: Any) -> None:
+        if has_rule(obj.cls, "__setattr__"):
+            call(context, self.get_attribute(context, obj, "__setattr__"), name, value)
+        else:
+            unfrozen(context, obj.cls, f"cannot assign to field '{name}'")
+            self.set_plainly(context, obj, name, value)
+
+    def set_plainly(self, context: Context, obj: Instance, name: str, value: Any) -> None:
+        """What `object.__setattr__` does."""
         attribute = class_attribute(obj.cls, name)
         if is_property(attribute):
             set_property(context, obj, name, attribute, value)
             return
-        _writable(context, obj, f"cannot assign to field '{name}'")
+        contents.writable(context, obj)
         settable(context, obj.cls, name)
         pools.write(context, obj, {**items_of(context, obj), name: value})
 
     def delete_attribute(self, context: Context, obj: Instance, name: str) -> None:
+        if has_rule(obj.cls, "__delattr__"):
+            call(context, self.get_attribute(context, obj, "__delattr__"), name)
+        else:
+            unfrozen(context, obj.cls, f"cannot delete field '{name}'")
+            self.delete_plainly(context, obj, name)
+
+    def delete_plainly(self, context: Context, obj: Instance, name: str) -> None:
+        """What `object.__delattr__` does."""
         attribute = class_attribute(obj.cls, name)
         if is_property(attribute):
             delete_property(context, obj, name, attribute)
             return
-        _writable(context, obj, f"cannot delete field '{name}'")
+        contents.writable(context, obj)
         items = items_of(context, obj)
         text = f"'{obj.cls.__name__}' object has no attribute '{name}'"
         if name not in items:
@@ -270,6 +287,71 @@ def _answers(obj: Any, name: str) -> bool:
     return True
 
 
-def _writable(context: Context, obj: Instance, text: str) -> None:
-    unfrozen(context, obj.cls, text)
-    contents.writable(context, obj)
+# --- what `object` does, beside the rules of a class ---------------------------------------------------------------
+
+
+def _plain(name: str, does: Callable[..., Any]) -> None:
+    """Let a method of `object` be `does`, for objects that a script makes."""
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        if not args or not isinstance(args[0], Instance):
+            raise UnsupportedCall(f"`object.{name}` of what the script did not make", context.span(),
+                                  hint="use the attribute itself")
+        return does(context, *args, **kwargs)
+
+    HANDLERS[getattr(object, name)] = handler
+
+
+def _got(context: Context, obj: Instance, name: str) -> Any:
+    if is_method(class_attribute(obj.cls, "__getattr__")):
+        raise UnsupportedCall("`object.__getattribute__` of an object whose class has a `__getattr__`", context.span(),
+                              hint="use the attribute itself")
+    return _KIND.get_attribute(context, obj, name)
+
+
+_KIND = InstanceKind()
+_plain("__setattr__", _KIND.set_plainly)
+_plain("__delattr__", _KIND.delete_plainly)
+_plain("__getattribute__", _got)
+
+
+# --- `super()` ------------------------------------------------------------------------------------------------------
+
+
+@register(Super)
+class SuperKind(Kind):
+    """`super()` in a method: what the classes after its own define."""
+
+    def get_attribute(self, context: Context, obj: Super, name: str) -> Any:
+        instance = obj.instance
+        mro = (instance if isinstance(instance, type) else class_of(instance)).__mro__
+        for klass in mro[mro.index(obj.owner) + 1:]:
+            if name in vars(klass):
+                attribute = vars(klass)[name]
+                if is_property(attribute):
+                    return get_property(context, instance, name, attribute)
+                if is_method(attribute):
+                    return bind(instance, attribute)
+                if name == "__init__" and issubclass(klass, BaseException):
+                    return Method(name, lambda cx, args, kwargs: set_attribute(cx, instance, "args", args))
+                if isinstance(instance, Instance):
+                    return _of_object(context, instance, name, attribute)
+                if isinstance(instance, SymDict):
+                    raise UnsupportedCall(f"`super().{name}` of a dict that was given", context.span())
+                found = getattr(super(obj.owner, instance), name)
+                known = context.inputs.class_of(instance.real if isinstance(instance, Borrowed) else instance)
+                source = context.inputs.source(known)
+                if source is None or found is not attribute:
+                    return found
+                base = sig.Item(sig.Attr(source, "__mro__"), mro.index(klass))
+                return context.inputs.read(found, sig.Attr(base, name))
+        raise effects.no_attribute(context, "super", name, what=f"no base class has `{name}`")
+
+
+def _of_object(context: Context, instance: Instance, name: str, attribute: Any) -> Method:
+    """What `object` defines, bound to an object that the script makes."""
+    does = handler_of(attribute)
+    if does is not None:
+        return Method(name, lambda cx, args, kwargs: does(cx, (instance, *args), kwargs))
+    if name not in ("__init__", "__init_subclass__"):
+        raise UnsupportedCall(f"`super().{name}`, which Python says in C", context.span(), hint="write what it does")
+    return Method(name, lambda cx, args, kwargs: None)

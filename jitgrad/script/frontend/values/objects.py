@@ -1,6 +1,6 @@
 """Objects found outside the script: attributes as Python finds them, by the path on which the next call does.
 
-A `Borrowed` stands for an object whose class alone is assumed; `super()` in a method is one, too.
+A `Borrowed` stands for an object whose class alone is assumed.
 """
 
 import dataclasses
@@ -23,10 +23,8 @@ from jitgrad.script.frontend.state.outside import Leaving
 from jitgrad.script.frontend.templates.unions import bound, is_static, may_be, undecided, without
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.plain import python_binary, static
-from jitgrad.script.frontend.values.protocol import (Kind, call, class_of, is_dynamic, kind_of, register, set_attribute,
-                                                     truth)
-from jitgrad.script.frontend.values.values import (UNBOUND, Borrowed, Instance, Iterable, Method, Number, Super,
-                                                   SymDict, sequence)
+from jitgrad.script.frontend.values.protocol import Kind, call, class_of, is_dynamic, kind_of, register, truth
+from jitgrad.script.frontend.values.values import UNBOUND, Borrowed, Iterable, Number, sequence
 
 MISSING = object()
 #: (a module, a name) -> what stands for that in a script
@@ -415,33 +413,3 @@ class BorrowedKind(ObjectKind):
         else:
             plain_rules(context, cls, name)
             context.inputs.write_attribute(obj.real, name, value)
-
-
-@register(Super)
-class SuperKind(Kind):
-    """`super()` in a method: what the classes after its own define."""
-
-    def get_attribute(self, context: Context, obj: Super, name: str) -> Any:
-        instance = obj.instance
-        mro = (instance if isinstance(instance, type) else class_of(instance)).__mro__
-        for klass in mro[mro.index(obj.owner) + 1:]:
-            if name in vars(klass):
-                attribute = vars(klass)[name]
-                if is_property(attribute):
-                    return get_property(context, instance, name, attribute)
-                if is_method(attribute):
-                    return bind(instance, attribute)
-                if name == "__init__" and issubclass(klass, BaseException):
-                    return Method(name, lambda cx, args, kwargs: set_attribute(cx, instance, "args", args))
-                if isinstance(instance, Instance):
-                    return Method(name, lambda cx, args, kwargs: None)  # `object.__init__` and kin
-                if isinstance(instance, SymDict):
-                    raise UnsupportedCall(f"`super().{name}` of a dict that was given", context.span())
-                found = getattr(super(obj.owner, instance), name)
-                known = context.inputs.class_of(instance.real if isinstance(instance, Borrowed) else instance)
-                source = context.inputs.source(known)
-                if source is None or found is not attribute:
-                    return found
-                base = sig.Item(sig.Attr(source, "__mro__"), mro.index(klass))
-                return context.inputs.read(found, sig.Attr(base, name))
-        raise effects.no_attribute(context, "super", name, what=f"no base class has `{name}`")

@@ -110,7 +110,7 @@ class Kind:
 
     def has_attribute(self, context: Context, obj: Any, name: str) -> Any:
         """`hasattr(obj, name)`."""
-        return name in self.methods or hasattr(self.class_of(obj), name)
+        return name in self.methods or any(name in vars(cls) for cls in self.class_of(obj).__mro__)
 
     def set_attribute(self, context: Context, obj: Any, name: str, value: Any) -> None:
         """`obj.name = value`."""

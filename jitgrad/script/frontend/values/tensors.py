@@ -9,6 +9,7 @@ from jitgrad.device import CPU
 from jitgrad.dims import product
 from jitgrad.eager.tensor import Tensor
 from jitgrad.errors import NonDifferentiable, NotStatic, TypeMismatch, UnsupportedCall
+from jitgrad.nn import Parameter
 from jitgrad.ops.backend import AnyTensor, backend
 from jitgrad.ops.library.creation import TensorType, arange
 from jitgrad.ops.numbers import NUMBERS, operator_of
@@ -53,12 +54,13 @@ def _enters(table: dict[str, Callable[..., Any]], name: str) -> Callable[[F], F]
 getter, setter, method = (partial(_enters, table) for table in (_GETTERS, _SETTERS, _METHODS))
 
 
-def _made(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> Any:
+def made(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> Any:
+    """Refuse a tensor that is made by calling a class."""
     raise UnsupportedCall(f"`{cls.__name__}(...)` inside a script", context.span(),
                           hint="use `torch.tensor`, `torch.zeros` and kin")
 
 
-CONSTRUCTORS[AnyTensor] = _made
+CONSTRUCTORS[AnyTensor] = made
 
 
 @register(SymTensor)
@@ -70,7 +72,7 @@ class TensorKind(Kind):
     methods = _METHODS
 
     def class_of(self, obj: SymTensor) -> type:
-        return Tensor
+        return Parameter if obj.storage.parameter and not obj.path else Tensor
 
     def type_word(self, obj: SymTensor) -> str:
         return f"a tensor {heap.tensor_word(obj.type_)}"
@@ -141,6 +143,11 @@ class TensorKind(Kind):
             context.device_state = True
             rest = tuple([c for c in classes if c not in typed])
             return isinstance(obj, typed) or (bool(rest) and self.is_instance(context, obj, rest))
+        if obj.storage.parameter is not False and not obj.path:
+            if obj.storage.parameter is None and not issubclass(Tensor, classes):
+                raise NotStatic("whether a tensor that a branch, a loop or a list brings here is a parameter is known "
+                                "only at run time", context.span(), hint="ask where it is made, by its own name")
+            return issubclass(Parameter, classes)
         given = context.inputs.tensors.get(obj.storage.input) if not obj.path else None
         return isinstance(given, classes) if given is not None else super().is_instance(context, obj, classes)
 
@@ -233,7 +240,9 @@ def _key(context: Context, index: Any) -> Any:
 def _is_parameter(context: Context, tensor: SymTensor) -> bool:
     """Whether a tensor is an input of a class of its own: only plain tensors are formatted as numbers."""
     index = tensor.storage.input
-    return index >= 0 and not tensor.path and type(context.inputs.tensors[index]) is not Tensor
+    if tensor.path or index < 0:
+        return tensor.storage.parameter is True and not tensor.path
+    return type(context.inputs.tensors[index]) is not Tensor
 
 
 def _truth(context: Context, tensor: SymTensor) -> Any:

@@ -52,15 +52,19 @@ def assigned(obj: Any, n: int) -> Any:
     return obj.v
 
 
-@pytest.mark.parametrize("make", [lambda n: Doubling(n).v, lambda n: Reading().v, lambda n: Ruled(n).a])
-def test_objects_of_classes_with_a_rule_for_all_attributes_are_not_made(make: Any) -> None:
-    with pytest.raises(UnsupportedCall, match="making a `"):
-        script(make)(3)
+@pytest.mark.parametrize("make", [lambda n: Doubling(n).v, lambda n: Ruled(n).a])
+def test_objects_that_a_script_makes_hold_what_their_class_says(make: Any) -> None:
+    assert script(make)(3) == make(3) == 6
+
+
+def test_those_that_are_asked_by_a_rule_are_not_made() -> None:
+    with pytest.raises(UnsupportedCall, match="making a `Reading`"):
+        script(lambda: Reading().v)()
 
 
 @pytest.mark.parametrize(("obj", "rule"), [(Doubling(1), "__setattr__"), (Reading(), "__getattribute__"),
                                            (Ruled(), "__setattr__")])
-def test_nor_assigned_to(obj: Any, rule: str) -> None:
+def test_those_that_were_given_are_not_assigned_to(obj: Any, rule: str) -> None:
     with pytest.raises(UnsupportedCall, match=f"whose class has a `{rule}` of its own"):
         script(assigned)(obj, 2)
 

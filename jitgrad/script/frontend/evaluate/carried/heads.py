@@ -105,7 +105,8 @@ class Head(CopyingHead):
                          for m, r in zip(mine.dims, remembered.dims, strict=True))
             ordered = joined_order(mine.ordered, remembered.ordered)
             return Tensor(mine.dtype, dims, mine.history or remembered.history, remembered.alias, ordered,
-                          mine.leaf or remembered.leaf, remembered.origin, device=mine.device)
+                          mine.leaf or remembered.leaf, remembered.origin, device=mine.device,
+                          parameter=mine.parameter or remembered.parameter)
         if isinstance(mine, Num) and isinstance(remembered, Num):
             return Num(remembered.kind if remembered.kind is object else mine.kind, remembered.low)
         if isinstance(remembered, Num) and not isinstance(mine, ListOf):

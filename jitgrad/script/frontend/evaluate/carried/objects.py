@@ -227,13 +227,19 @@ def referring_tensor(context: Context, value: SymTensor) -> Tensor:
 
 def inherit(storage: Storage, tensor: SymTensor) -> bool:
     """What a tensor of the loop may be: also what this one is. Whether that is new."""
-    one, before = tensor.storage, (storage.ordered, storage.alias, storage.was_leaf, storage.unknown, storage.device)
+    one, before = tensor.storage, _marks(storage)
     storage.ordered = layout.joined_order(storage.ordered, layout.keeps_order(current(), tensor))
     storage.alias = storage.alias or (one.alias if one.input < 0 else "")
     storage.was_leaf |= one.was_leaf or (one.requires_grad and not tensor.path)
     storage.unknown |= one.unknown
     storage.device = storage.device or one.device
-    return before != (storage.ordered, storage.alias, storage.was_leaf, storage.unknown, storage.device)
+    if one.parameter is not False and not tensor.path:
+        storage.parameter = None
+    return before != _marks(storage)
+
+
+def _marks(storage: Storage) -> tuple[Any, ...]:
+    return storage.ordered, storage.alias, storage.was_leaf, storage.unknown, storage.device, storage.parameter
 
 
 def type_of(value: Any) -> Any:
