@@ -30,12 +30,12 @@ class Storage:
         retains_grad: no leaf, but backward fills its `.grad` all the same.
         parameter: the script made it as an `nn.Parameter`; None: a branch, loop or list brought it here, and it may be.
         root: for a leaf that the script made, the value to which gradients lead.
-        ordered: whether eager's memory is in row order, else a reshape copies; None: as the caller's tensors, not asked.
+        ordered: whether eager's memory is in row order, else a reshape copies; None: as the caller's, not asked.
         block: the block in which the script made it, if it did.
         made: what eager's `grad_fn` says of what it holds, "" if that is not certain; None if it may be a view of that.
         of_leaf: the memory of a complex leaf of the caller that asks for a gradient.
         was_leaf: a branch, loop or list brought it here, and it may be a leaf: its `.grad` is not known.
-        origin: for an item of a list, which of the caller's tensors it is (`item_origins.py`); `unknown`: it may be one.
+        origin: for an item of a list, which of the caller's tensors it is (`item_origins.py`); `unknown`: it may be.
         inference: the script made it in inference mode.
         conjugations: of how many conjugates, one of the other, it is the last.
         faces: what is held apart of it somewhere, the longest path first; the state says which of these there are.
