@@ -23,6 +23,8 @@ ELEMENTS = 4
 REGISTERS = 24
 #: blocks of a multiprocessor, at least, where much is computed: what each takes of `SHARING` is then done in two turns
 BUSY = 3
+#: blocks that share results where each leaves much: two of a multiprocessor
+FEWER = SHARING // 4
 #: vectors of a thread, at least, that are read at a time: twice as many take all registers a thread has
 FEW = 4
 #: the longest inner space of several stages for which launches for each are not worth it, however few results there are
@@ -55,8 +57,9 @@ class Columns(Reducing):
         self.leader = "group == 0 && live"
         self.counts = "if (k < m) " if self.width > 1 else ""
         self.busy = any(is_expensive(s.op) for s in kernel.body)
-        # fewer where the last one has much to join
-        self.blocks = SHARING // 4 if phase >= 0 or any(s.fn == SPREAD for s in kernel.body) else SHARING
+        self.blocks = SHARING
+        if phase >= 0 or any(s.fn == SPREAD for s in kernel.body):  # fewer, for the last one has much to join
+            self.blocks = min(SHARING, FEWER * (1 if self.n_outer == 1 else self.width))  # see `launch`
 
     @property
     def longest(self) -> int:
