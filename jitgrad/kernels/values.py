@@ -237,6 +237,9 @@ class V:
 
     def scale(self, n: V) -> V | None:
         """self * 2^n for an integral float n, rounded once, in AVX-512's one instruction; None without it."""
+        if self.code.has_avx512 and self.lanes * BITS[self.elem] > 512:
+            low, high = (self.half(k).scale(n.half(k)) for k in range(2))
+            return None if low is None or high is None else low.concat(high)
         if not self.code.has_avx512 or self.lanes * BITS[self.elem] != 512:
             return None
         name = "llvm.x86.avx512.mask.scalef." + ("ps" if self.elem == "float" else "pd") + ".512"

@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 
 from jitgrad import dtypes
-from jitgrad.codegen.llvm import engine, kernel as llvm_kernel
+from jitgrad.codegen.llvm import chunks, engine, kernel as llvm_kernel
 from jitgrad.codegen.program.kernel import Operand, Stmt
 from jitgrad.codegen.run import runtime
 from jitgrad.dims import Symbol, dim
@@ -23,7 +23,7 @@ def native(kernel):
         text = llvm_kernel.emit(kernel, "kernel")
         module = "\n".join([*text.declares.values(), text.text.replace("define internal", "define")])
         loaded = engine.load(engine.compile_module(module), runtime.symbols(), ["kernel"])
-        types = [CTYPES["i64" if p.kind == "scalar" else p.llvm_type] for p in llvm_kernel.parameters(kernel)]
+        types = [CTYPES["i64" if p.kind == "scalar" else p.llvm_type] for p in chunks.parameters(kernel)]
         function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, *types)
         _compiled[key] = loaded, function(loaded.address("kernel"))
     return _compiled[key][1]
@@ -35,7 +35,7 @@ def run(kernel, sizes, arrays, scalars=(), values=None):
 
     arguments = []
     where = iter(sizes)
-    for p in llvm_kernel.parameters(kernel):
+    for p in chunks.parameters(kernel):
         if p.kind == "size":
             arguments.append(next(where))
         elif p.kind == "operand":

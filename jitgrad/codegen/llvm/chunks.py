@@ -22,12 +22,14 @@ import operator
 from collections.abc import Sequence
 from functools import reduce
 from itertools import accumulate, islice
+from typing import Literal
 
 from jitgrad import dtypes
 from jitgrad.classes import dataclass
-from jitgrad.codegen.llvm.scalars import elements, merged
+from jitgrad.codegen.llvm.scalars import COMPUTED, elements, merged
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.plan import Plan, cost
+from jitgrad.dims import Size
 from jitgrad.kernels.native import Native
 from jitgrad.kernels.pool import ALIGNMENT, ARITIES, WORK
 from jitgrad.kernels.values import BITS, Code, V
@@ -45,9 +47,36 @@ class KnownKernel:
     total: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of the function. `value`: the size or stride, or the number of the operand or scalar."""
+
+    kind: Literal["size", "operand", "stride", "scalar"]
+    llvm_type: str
+    value: Size
+
+
+def parameters(kernel: Kernel) -> list[Parameter]:
+    """Sizes of outer and inner axes; operands; strides that are Dims (operands', then statements'); scalars.
+
+    A bool scalar is i1; floats are passed as doubles, all as words.
+    """
+    result = [Parameter("size", "i64", s) for s in (*kernel.outer, *kernel.inner)]
+    result += [Parameter("operand", "ptr", k) for k in range(len(kernel.operands))]
+    for strides in [*[o.strides for o in kernel.operands], *[s.strides for s in kernel.body]]:
+        result += [Parameter("stride", "i64", s) for s in strides if not isinstance(s, int)]
+    result += [Parameter("scalar", COMPUTED[d.name], k) for k, d in enumerate(kernel.scalars)]
+    return result
+
+
 def head(symbol: str, arguments: Sequence[tuple[str, str]]) -> str:
     """The first line of a kernel's function."""
-    return f"define internal void @{symbol}({_listed('%parts', '%begin', _rounded(arguments, '%unused'))}) nounwind {{"
+    return f"define internal {passed_on(symbol, arguments)} nounwind {{"
+
+
+def passed_on(symbol: str, arguments: Sequence[tuple[str, str]]) -> str:
+    """A kernel's function with a kernel's arguments, as they are defined and passed on to another."""
+    return f"void @{symbol}({_listed('%parts', '%begin', _rounded(arguments, '%unused'))})"
 
 
 def much(kernel: Kernel, sizes: Sequence[V]) -> V | None:

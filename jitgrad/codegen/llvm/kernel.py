@@ -3,25 +3,23 @@
     text = emit(kernel, "k0")        # define internal void @k0(ptr %parts, i64 %begin, ...)
     text.text                        # the function
     text.declares                    # the declarations that it needs, by name
-    parameters(kernel)               # what else to pass, in order
     body_key(kernel)                 # equal keys: equal texts but for the symbol
 
 An operand of role "out" of a kernel with inner axes must not share memory with any other operand: between sweeps it may
 hold values that a later sweep reads. In a kernel without inner axes, element-wise aliasing is fine.
 Sizes are arguments. Strides that are ints are compiled in; a stride along the lanes that is an argument makes a
-second form of the body, chosen at entry where all such strides are 1.
+second form of the body, chosen at entry where all such strides are 1. Loops down columns have one for many columns.
 """
 
 import operator
 from collections.abc import Callable, Hashable
 from functools import partial, reduce
 from itertools import groupby
-from typing import Literal
 
 from jitgrad import dtypes
 from jitgrad.classes import dataclass
 from jitgrad.codegen.llvm import engine
-from jitgrad.codegen.llvm.chunks import Accumulator, head, shared, slots
+from jitgrad.codegen.llvm.chunks import Accumulator, head, parameters, passed_on, shared, slots
 from jitgrad.codegen.llvm.nest import Carried, Nest
 from jitgrad.codegen.llvm.scalars import COMPUTED, EMIT, FOLDS, STORED, convert, elements, merged
 from jitgrad.codegen.program.kernel import ROWS, Kernel, is_expensive
@@ -31,15 +29,8 @@ from jitgrad.kernels.pool import ALIGNMENT, ARITIES
 from jitgrad.kernels.values import Code, V, iota
 
 INT64_MAX = (1 << 63) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One argument of the function. `value`: the size or stride, or the number of the operand or scalar."""
-
-    kind: Literal["size", "operand", "stride", "scalar"]
-    llvm_type: str
-    value: Size
+#: vectors of columns at a time where these are many: what is read of a row lies in one place, on one page
+VECTORS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +49,6 @@ class KernelText:
     total: bool
 
 
-def parameters(kernel: Kernel) -> list[Parameter]:
-    """Sizes of outer and inner axes; operands; strides that are Dims (operands', then statements'); scalars.
-
-    A bool scalar is i1; floats are passed as doubles, all as words.
-    """
-    result = [Parameter("size", "i64", s) for s in (*kernel.outer, *kernel.inner)]
-    result += [Parameter("operand", "ptr", k) for k in range(len(kernel.operands))]
-    for strides in [*[o.strides for o in kernel.operands], *[s.strides for s in kernel.body]]:
-        result += [Parameter("stride", "i64", s) for s in strides if not isinstance(s, int)]
-    result += [Parameter("scalar", COMPUTED[d.name], k) for k, d in enumerate(kernel.scalars)]
-    return result
-
-
 def _pattern(strides: tuple[Size, ...]) -> tuple[int | None, ...]:
     return tuple(s if isinstance(s, int) else None for s in strides)
 
@@ -86,9 +64,18 @@ def body_key(kernel: Kernel) -> Hashable:
 
 
 def emit(kernel: Kernel, symbol: str) -> KernelText:
-    """The kernel as the text of an internal function called `symbol`."""
-    host = engine.host()
-    plan = make_plan(kernel, host.vector_bytes)
+    """The kernel as the text of an internal function called `symbol`, which may be followed by its second form."""
+    plan = make_plan(kernel, engine.host().vector_bytes)
+    if not plan.is_downward:
+        return _printed(plan, symbol)
+    wide = _printed(make_plan(kernel, engine.host().vector_bytes, VECTORS), f"{symbol}_wide")
+    found = _printed(plan, symbol, f"{symbol}_wide")
+    return KernelText(f"{found.text}\n{wide.text}", wide.declares | found.declares, found.functions, found.total)
+
+
+def _printed(plan: Plan, symbol: str, wide: str = "") -> KernelText:
+    """The kernel in one form; `wide`: the function of the other, which takes over where columns are many."""
+    host, kernel = engine.host(), plan.kernel
     code = Code(host.has_fma, host.has_avx512)
     strides = {key: f"%s{number}" for number, key in enumerate(kernel.argument_strides())}
     prefixes = {"size": "n", "operand": "p", "stride": "s", "scalar": "c"}
@@ -96,6 +83,13 @@ def emit(kernel: Kernel, symbol: str) -> KernelText:
                  for kind, some in groupby(parameters(kernel), lambda p: p.kind) for number, _ in enumerate(some)]
     code.lines.append(head(symbol, arguments) + "\nentry:")
     emitter = _Emitter(plan, code, strides)
+    if wide:
+        many = V(code, f"%n{plan.lane}", "i64", 1) >= VECTORS * plan.lanes
+        emitter.line(f"br i1 {many.name}, label %wide, label %usual")
+        emitter.start("wide")
+        emitter.line(f"call {passed_on(wide, arguments)}")
+        emitter.line("ret void")
+        emitter.start("usual")
     by_argument = [name for (where, _, axis), name in strides.items() if where == "o" and axis == plan.lane]
     accumulators: list[Accumulator] = []
     if plan.is_total:

@@ -62,6 +62,11 @@ class Plan:
             s.op == "store" for s in body if s.op in STORES)
 
     @property
+    def is_downward(self) -> bool:
+        """Whether the inner loops go down columns, which are in lanes."""
+        return 0 <= self.lane < len(self.kernel.outer) and bool(self.kernel.inner)
+
+    @property
     def turned(self) -> int:
         """Of a copy that transposes, the axis along which it reads neighbours; it writes them along the lanes. -1: it
         does something else.
@@ -80,8 +85,8 @@ class Plan:
         return bool(self.kernel.outer) and self.kernel.operands[store.operand].strides[self.order[0]] == 0
 
 
-def make_plan(kernel: Kernel, vector_bytes: int) -> Plan:
-    """Decide order, lanes and placement."""
+def make_plan(kernel: Kernel, vector_bytes: int, vectors: int = 1) -> Plan:
+    """Decide order, lanes and placement; there are so many `vectors` in lanes at a time."""
     n_outer, n = len(kernel.outer), len(kernel.outer) + len(kernel.inner)
     lane = _choose_lane(kernel, n_outer, n)
     axes = list(range(n))
@@ -89,7 +94,7 @@ def make_plan(kernel: Kernel, vector_bytes: int) -> Plan:
         group = axes[:n_outer] if lane < n_outer else axes[n_outer:]
         group.remove(lane)
         axes = [*group, lane, *axes[n_outer:]] if lane < n_outer else [*axes[:n_outer], *group, lane]
-    lanes = _lane_count(kernel, vector_bytes) if lane >= 0 else 1
+    lanes = vectors * _lane_count(kernel, vector_bytes) if lane >= 0 else 1
     plan = Plan(kernel, tuple(axes), lane if lanes > 1 else -1, lanes, [], [], [], [], 0, [], {})
     _place(plan, n_outer)
     _spill(plan, n_outer)

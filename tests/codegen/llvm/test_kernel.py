@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+import jitgrad
 from jitgrad import dtypes
-from jitgrad.codegen.llvm import kernel as llvm_kernel
+from jitgrad.codegen.llvm import chunks, kernel as llvm_kernel
 from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
 from jitgrad.codegen.run import runtime
 from jitgrad.dims import Symbol, dim
@@ -419,6 +420,22 @@ def relu(n, name="relu", stride=1):
                    S("store", 2, operand=1)), name)
 
 
+@pytest.mark.parametrize("d", [f32, f64], ids=["float32", "float64"])
+def test_a_column_does_not_depend_on_how_many_there_are(d):
+    """Many have a form of their own: sums, extremes and exponentials of each are the same bits."""
+    def columns(x):
+        y = x.exp()
+        return y.softmax(0) + (x * 1.5).tanh().sum(0), (x - x.amax(0)).sum(0), y.mean(0)
+
+    f = jitgrad.script(columns)
+    x = jitgrad.from_numpy(np.random.default_rng(0).normal(size=(300, 70)).astype(d.np))
+    whole = [y.numpy() for y in f(x)]
+    for width in (2, 5, 16, 33, 64):
+        for y, part in zip(whole, f(x[:, :width].contiguous()), strict=True):
+            np.testing.assert_array_equal(part.numpy(), y[..., :width])
+    np.testing.assert_allclose(whole[1], (x.numpy() - x.numpy().max(0)).sum(0), rtol=1e-4)
+
+
 def test_body_key_ignores_sizes_and_names_only():
     a, b = relu(dim(Symbol())), relu(7, "other")
     assert llvm_kernel.body_key(a) == llvm_kernel.body_key(b)
@@ -439,7 +456,7 @@ def test_body_key_tells_equal_numbers_of_different_types_apart():
 def test_parameters_in_order():
     n, s = dim(Symbol()), dim(Symbol())
     kernel = Kernel((n,), (4,), (Operand(f32, (s, 1)), Operand(f32, (1, 0), "out")), (f64, b8, dtypes.float16), ())
-    listed = [(p.kind, p.llvm_type, p.value) for p in llvm_kernel.parameters(kernel)]
+    listed = [(p.kind, p.llvm_type, p.value) for p in chunks.parameters(kernel)]
     assert listed == [("size", "i64", n), ("size", "i64", 4), ("operand", "ptr", 0), ("operand", "ptr", 1),
                       ("stride", "i64", s), ("scalar", "double", 0), ("scalar", "i1", 1), ("scalar", "float", 2)]
 

@@ -79,8 +79,8 @@ def test_a_norm_with_its_gradients_is_one_kernel_and_the_ends_of_its_sums(monkey
     """What several sweeps need of what costs much is kept, the `erf`; what the last one alone needs, its `exp`, not."""
     plans = []
 
-    def noted(kernel: Any, vector_bytes: int) -> Any:
-        plans.append(make_plan(kernel, vector_bytes))
+    def noted(kernel: Any, vector_bytes: int, vectors: int = 1) -> Any:
+        plans.append(make_plan(kernel, vector_bytes, vectors))
         return plans[-1]
 
     monkeypatch.setattr(llvm_kernel, "make_plan", noted)

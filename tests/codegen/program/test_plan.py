@@ -146,6 +146,8 @@ def test_lanes_follow_contiguous_axes():
     assert make_plan(rows, 64).lane == 1
     assert make_plan(columns, 64).lane == 0
     assert make_plan(rows, 64).lanes == 16
+    assert make_plan(columns, 64, 4).lanes == 64
+    assert (make_plan(rows, 64).is_downward, make_plan(columns, 64).is_downward) == (False, True)
 
 
 def test_lane_count_follows_the_widest_need():
