@@ -20,7 +20,8 @@ from jitgrad.eager.arrays.library import HOST
 from jitgrad.eager.arrays.mirrors import OVERLAP, Mirrors
 from jitgrad.eager.arrays.moves import move
 from jitgrad.eager.autograd.grad_mode import enable_grad, mode
-from jitgrad.eager.autograd.node import Lasting, Node, Storage, T, TapedArray, edge_of, move_retained, storage_of
+from jitgrad.eager.autograd.node import (Lasting, Node, Storage, T, TapedArray, edge_of, move_retained, storage_of,
+                                         whole_of)
 from jitgrad.eager.autograd.opnode import OpNode
 from jitgrad.eager.autograd.tape import TAPE, tape_of
 from jitgrad.eager.construct import wrap
@@ -245,6 +246,7 @@ def reinterpret(tensor: Any, to: dtypes.dtype) -> Any:
             for axis, stride in enumerate(tensor.stride()[:-1]):
                 if stride % ratio:
                     raise RuntimeError(f"self.stride({axis}) must be divisible by {ratio} {about}{stride}")
+    storage_of(tensor).whole = whole_of(tensor)
     return record.apply(OPS["view_dtype"], (tensor,), {"dtype": to})
 
 

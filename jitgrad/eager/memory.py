@@ -29,7 +29,9 @@ def _root(x: TapedArray) -> TapedArray:
         return root
     root = x._base if x._base is not None else x._origin if x._origin is not None else x
     whole = whole_of(root)
-    if whole is not root._data:  # of which it is a detached part
+    if whole.dtype != root._data.dtype and whole.flags.c_contiguous:  # of which it is seen in another type
+        whole = whole.reshape(-1).view(root._data.dtype)
+    if whole is not root._data and whole.dtype == root._data.dtype:  # of which it is a detached part
         root, part = wrap(whole), root
         root._storage = part._storage
     return root

@@ -279,3 +279,15 @@ def test_views_made_before_their_base_became_a_leaf_have_gradients_of_their_own(
         base.add_(1)
     (view * 3).sum().backward()  # the memory was written: the view's history is its base's from there on
     assert base.grad.tolist() == [[3.0, 3.0], [0.0, 0.0], [0.0, 0.0]]
+
+
+def test_strided_views_of_memory_that_is_seen_in_another_type() -> None:
+    x = jitgrad.arange(5)
+    part = x.narrow(0, 1, 4).view(jitgrad.float32)
+    assert part.storage_offset() == 2
+    assert part.as_strided((1, 1), (0, 2), 1).data_ptr() == x.data_ptr() + 4
+    y = jitgrad.arange(12.0).reshape(2, 2, 3)[:, 1].view(jitgrad.int32)
+    assert y.storage_offset() == 3
+    y.as_strided((1,), (1,), 0).zero_()
+    with pytest.raises(RuntimeError, match="The size of tensor a"):
+        jitgrad.take_along_dim(jitgrad.ones(4, 2), jitgrad.zeros(0, 2, dtype=jitgrad.int64), 1)

@@ -58,7 +58,8 @@ conj_physical_ = inplace(conj_physical)
 
 def resolve_conj(input: AnyTensor[Tensor]) -> Tensor:
     """input itself, or a copy if it is a view of what it is the conjugate of."""
-    return clone(input) if is_conj(input) else input  # type: ignore[return-value]
+    x: Any = require_tensor("resolve_conj", input)
+    return clone(x) if is_conj(x) else x
 
 
 def resolve_neg(input: AnyTensor[Tensor]) -> Tensor:

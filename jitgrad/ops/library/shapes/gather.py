@@ -1,6 +1,7 @@
 """Gathering and scattering along an axis, and by masks and positions."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from jitgrad.dtypes import bool_, dtype, int32, int64, uint8
@@ -12,8 +13,8 @@ from jitgrad.ops.library.elements.filling import filling, wrapped
 from jitgrad.ops.library.keywords import complete
 from jitgrad.ops.library.shapes.indexing import checked_indices, index_put_value, mask_indices, one_element
 from jitgrad.ops.library.shapes.shape import take_slice
-from jitgrad.ops.library.sizes import (axis, is_empty, joined, maximum, minimum, product, require, require_equal,
-                                       same_shape, same_size, size_of, text)
+from jitgrad.ops.library.sizes import (axis, is_empty, is_one, joined, maximum, minimum, product, require,
+                                       require_equal, same_shape, same_size, size_of, text)
 
 __library__ = True
 
@@ -186,6 +187,10 @@ def take_along_dim(input: AnyTensor[Tensor], indices: AnyTensor[Tensor], dim: in
         raise RuntimeError("torch.take_along_dim(): input and indices should have the same number of dimensions, but "
                            f"got {input.ndim} dimensions for input, and {indices.ndim} dimensions for indices")
     a = axis(dim, input.ndim)
+    for k, (m, n) in enumerate(zip(input.shape, indices.shape, strict=True)):
+        if k != a and not is_one(m) and not is_one(n):
+            require_equal(m, n, partial(str, f"The size of tensor a ({m}) must match the size of tensor b ({n}) at "
+                                             f"non-singleton dimension {k}"))
     i = checked_indices(indices, input.shape[a], a, error=RuntimeError)
 
     def broadcast(x: Any, y: Any) -> Any:
