@@ -185,13 +185,13 @@ def become(target: T, view: Callable[[], TapedArray]) -> T:
 
     Raises RuntimeError for a leaf that requires grad in grad mode, and for inference tensors outside inference mode.
     """
+    shared = target._storage
     if mode.enabled and target.requires_grad:
         with contextlib.suppress(IndexError, RuntimeError, ValueError):
             view()  # a TypeError comes first
         _require_writable_history(target)
     if target.is_inference() and not mode.inference:
         raise RuntimeError(INFERENCE)
-    shared = target._storage
     found = view()
     before, slot = target._node, target._slot
     target._data = found._data

@@ -47,6 +47,7 @@ RAISED_HERE = {
         "writes to leaves that require grad, without derivative too",
     r"^(linear|pairwise_distance)\(\) got an unexpected keyword argument '(a|x|x1|keepdims)'":
         "a function in plain Python, which scripts inline: torch's own names only",
+    r"\b(add|r?sub)\(\) takes from 0 to 2 positional arguments but 3": "alpha by position, which PyTorch deprecates",
     r"Could not set tensor of type": "memory is seen in another type only where `view` says so",
     r"whose parts are (b?float16) are not available": "complex numbers of half precision",
     r"functions with out=... arguments don't support automatic differentiation":
@@ -96,7 +97,7 @@ BOTH = {
         "PyTorch looks at the reduction first",
     ("A and B are of the same size", "only supported on matrices"): "PyTorch transposes before it looks at axes",
     ("not implemented for|not intended to support complex",
-     "Found dtype|functions with out=|Expected out tensor to have"):
+     "Found dtype|functions with out=|Expected out tensor to have|output tensor's dtype is wrong"):
         "PyTorch looks at `out` before it looks for a kernel",
     ("written-to tensor refers to a single", "written-to tensor refers to a single"):
         "PyTorch finds in the backward pass what a write refused",

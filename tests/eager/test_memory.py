@@ -291,3 +291,13 @@ def test_strided_views_of_memory_that_is_seen_in_another_type() -> None:
     y.as_strided((1,), (1,), 0).zero_()
     with pytest.raises(RuntimeError, match="The size of tensor a"):
         jitgrad.take_along_dim(jitgrad.ones(4, 2), jitgrad.zeros(0, 2, dtype=jitgrad.int64), 1)
+
+
+def test_views_of_a_tensor_that_changed_its_shape_before_may_be_written() -> None:
+    x = jitgrad.tensor([[2.0, -3.0]]).requires_grad_()
+    y = x.clone()
+    y.t_()
+    y.view(2, 1, -1).swapaxes(0, 1).clamp_(-1, 1)
+    assert y.tolist() == [[1.0], [-1.0]]
+    (y * 3).sum().backward()
+    assert x.grad.tolist() == [[0.0, 0.0]]

@@ -389,6 +389,7 @@ def normalize(input: Tensor, p: Number | None = 2.0, dim: int = 1, eps: Number =
 @_of_any_name
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: Number = 1e-8) -> Tensor:
     """x1 . x2 / (|x1| |x2|) along dim, the norms at least eps."""
+    _classes.require_one_axis("cosine_similarity", dim)
     d = jitgrad.result_type(_widen(x1, "cuda"), _widen(x2, "cuda"))
     if not d.is_floating_point:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {d}")

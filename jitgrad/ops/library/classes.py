@@ -8,7 +8,7 @@ from jitgrad.ops.backend import AnyTensor, Tensor, backend, own
 from jitgrad.ops.library.core import (Number, apply, as_operand, cast, create, not_implemented, require_broadcast,
                                       result_dtype, whole)
 from jitgrad.ops.library.shapes.indexing import checked_indices
-from jitgrad.ops.library.sizes import axis, is_empty, is_one, joined, product, require, require_equal, text
+from jitgrad.ops.library.sizes import axis, is_empty, is_one, joined, one_axis, product, require, require_equal, text
 
 __library__ = True
 
@@ -186,6 +186,11 @@ def binary_cross_entropy(input: AnyTensor[Tensor], target: AnyTensor[Tensor]) ->
 def require_factors(weight: AnyTensor[Tensor], input: AnyTensor[Tensor]) -> None:
     """RuntimeError for factors that do not broadcast with the input."""
     require_broadcast(weight, input)
+
+
+def require_one_axis(fn: str, dim: Any) -> None:
+    """TypeError for several axes where a function takes one."""
+    one_axis(fn, dim)
 
 
 def require_long(target: AnyTensor[Tensor]) -> None:

@@ -29,6 +29,7 @@ FIRST = {
         t.nanmean(u, keepdim=1)
         t.any(x, 5, 1)
         t.argmax(x.bool(), keepdim=1)
+        F.cosine_similarity(t.ones(2, 3), t.ones(2, 3), (0, 1))
         t.amax(x, 5, 1)
         t.var_mean(x, dim=5, keepdim=1)
         t.linalg.norm(x, 1, keepdim=1)
