@@ -202,7 +202,7 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  
 
 def _as_it_lies(array: Any, operand: Any) -> Any:
     """An array with its axes in memory in the order of an operand's."""
-    made = library(array).xp.empty_like(operand, array.dtype)
+    made = libraries.filled_like(operand, "zeros_like")
     made[...] = array
     return made
 

@@ -76,7 +76,7 @@ def logcumsumexp(input: AnyTensor[Tensor], dim: int) -> Tensor:
     a = axis(dim, x.ndim)
     if not x.dtype.is_complex:
         require_floating("logcumsumexp_out", x.dtype)
-    if x.ndim == 0:
+    if x.ndim == 0 or is_empty(x.shape):
         return clone(x)
     seen = _seen(to_end(x, a), -math.inf)
     if x.dtype.is_complex:

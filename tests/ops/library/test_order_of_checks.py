@@ -189,6 +189,7 @@ def test_indices_that_choose_nothing_are_not_looked_at() -> None:
 
 
 def test_what_other_checks_refused() -> None:
+    assert t.logcumsumexp(t.ones(2, 0, dtype=t.complex64), 1).shape == (2, 0)
     assert t.ones(3, 2, 4).permute(2, 0, 1).repeat(1, 1, 1).stride() == (6, 2, 1)
     assert t.kthvalue(t.tensor(True), 1)[0].item() is True
     assert t.cov(t.ones(2, 3) * 1j, correction=0, fweights=t.tensor([1, 2, 1]), aweights=t.ones(3)).dtype is t.complex64
