@@ -169,3 +169,32 @@ def rules_for_attributes(x, n: int):
     except AttributeError as error:
         print(type(error).__name__, error)
     return d.v, f.b, hasattr(d, "w"), Plain().got(), hasattr(d, "__qualname__"), hasattr(n, "__module__")
+
+
+class Options:
+    """Takes whatever it is told."""
+
+    def __init__(self, **given):
+        self.__dict__.update(given)
+
+
+@nasty(lambda: (m(), 3), lambda: (m(), 0), lambda: (m(), 7))
+def attributes_by_way_of_the_dict(x, n: int):
+    """`__dict__` is another name of the attributes, not a copy, in branches and loops too."""
+    o, p = Options(v=x, n=1), Options(v=x * 2, n=4, w=0)
+    held = vars(o)
+    for k in range(n):
+        held["n"] += k
+        o.v = o.v * 0.5
+    if n > 2:
+        held["w"] = 5
+    else:
+        o.w = 6
+    chosen = o.__dict__ if n > 5 else p.__dict__
+    chosen["n"] = chosen["n"] + 7
+    copied = Options(**p.__dict__)
+    copied.n += 1
+    for name, value in vars(copied).items():
+        setattr(copied, name, value * 2)
+    print(sorted(held), len(held), "v" in held, held is o.__dict__, {"n": 1} == Options(n=1).__dict__)
+    return o.n, o.w, held.pop("n"), hasattr(o, "n"), held["v"], {**vars(p)}["n"], dict(vars(copied)), p.n

@@ -10,7 +10,8 @@ from jitgrad.script.frontend.state.handlers import Args, handles
 from jitgrad.script.frontend.templates import locations, run_lists, unions
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.protocol import Methods, type_word
-from jitgrad.script.frontend.values.values import Number, RunPairs, SymDict, SymList, SymTensor, is_entry
+from jitgrad.script.frontend.values.values import (UNBOUND, Attributes, Container, Number, RunPairs, SymDict, SymList,
+                                                   SymTensor, is_entry)
 
 #: what a class calls its operators: `seen.__setitem__("loss", x)`, where a lambda has no assignment
 OPERATORS: Methods = {
@@ -91,6 +92,13 @@ def dict_of(context: Context, value: Any) -> dict[Any, Any]:
             raise NotStatic("the keys of this dict are known only at run time", context.span(),
                             hint="loop over it with `for`, or keep two lists")
         return items
+    if isinstance(value, Attributes):
+        held: Any = run_lists.content(context, value.of) if isinstance(value.of, Container) else None
+        if held is None or any(unions.may_be(v, UNBOUND) for v in held.values()):
+            raise NotStatic("which attributes this object has is known only at run time", context.span(),
+                            hint="ask for them by name")
+        found: dict[Any, Any] = held
+        return found
     if isinstance(value, dict):
         return value
     raise UnsupportedCall(f"a dict is needed here, not {type_word(value)}", context.span())

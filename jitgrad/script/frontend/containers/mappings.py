@@ -18,8 +18,8 @@ from jitgrad.script.frontend.values.objects import ObjectKind
 from jitgrad.script.frontend.values.plain import SizedKind, static
 from jitgrad.script.frontend.values.protocol import Methods, call, is_dynamic, items_of, register, truth
 from jitgrad.script.frontend.values.strings import listed
-from jitgrad.script.frontend.values.values import (UNBOUND, Instance, Iterable, Number, RunText, SymDict, SymTensor,
-                                                   TensorMap, Text, sequence)
+from jitgrad.script.frontend.values.values import (UNBOUND, Attributes, Instance, Iterable, Number, RunText, SymDict,
+                                                   SymTensor, TensorMap, Text, sequence)
 
 
 def _get(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
@@ -108,7 +108,7 @@ def _update(context: Context, target: SymDict, other: Any = None, **named: Any) 
 
 def pairs(context: Context, value: Any) -> dict[Any, Any]:
     """What `dict(value)` holds."""
-    if isinstance(value, (SymDict, dict)):
+    if isinstance(value, (SymDict, dict, Attributes)):
         return contents.dict_of(context, value)
     if isinstance(value, Instance) and hasattr(value.cls, "keys"):
         keys = call(context, protocol.get_attribute(context, value, "keys"))

@@ -426,7 +426,7 @@ def _format(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return strings.joined(context, [(args[0], "", args[1] if len(args) > 1 else "")])
 
 
-for _name in ("eval", "exec", "compile", "open", "input", "globals", "locals", "vars", "__import__",
+for _name in ("eval", "exec", "compile", "open", "input", "globals", "locals", "__import__",
               "breakpoint", "memoryview", "bytearray", "object"):
     HANDLERS[getattr(builtins, _name)] = refused(
         _name, functions.TO_STOP if _name == "breakpoint" else

@@ -1,19 +1,23 @@
-"""Dicts of other classes that were given: `OrderedDict`, `class Config(dict)`. What a class says in Python is inlined.
+"""Dicts of other classes that were given: `OrderedDict`, `class Config(dict)`; the `__dict__` of a made object.
 
-What another one than `dict` says in C is refused, but for what is the same.
+What a class says in Python is inlined; what another one than `dict` says in C is refused, but for what is the same.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
-from jitgrad.script.frontend.containers import generators
+from jitgrad.script.frontend.containers import contents, generators
 from jitgrad.script.frontend.containers.mappings import DictKind
 from jitgrad.script.frontend.state.context import Context, current
+from jitgrad.script.frontend.state.handlers import Args, handles
+from jitgrad.script.frontend.state.outside import Leaving
+from jitgrad.script.frontend.templates import pools, unions
 from jitgrad.script.frontend.values.objects import (MISSING, ObjectKind, bind, class_attribute, get_property, is_method,
                                                     is_property)
-from jitgrad.script.frontend.values.protocol import call, iterate, register, text, truth
-from jitgrad.script.frontend.values.values import Iterable, OwnDict
+from jitgrad.script.frontend.values.protocol import call, get_attribute, iterate, register, text, truth
+from jitgrad.script.frontend.values.values import Attributes, Instance, Iterable, Method, OwnDict
 
 #: what `OrderedDict` says in C and means as `dict` does
 _ALIKE = frozenset({"keys", "values", "items", "get", "update", "setdefault", "pop", "clear", "__iter__", "__len__",
@@ -115,3 +119,98 @@ class OwnDictKind(DictKind):
     def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
         found = _OPERATORS.compare(context, op, a, b)
         return super().compare(context, op, a, b) if found is NotImplemented else found
+
+
+# --- the attributes of an object -----------------------------------------------------------------------------------
+
+
+def _through(context: Context, held: Attributes, verb: Callable[..., Any], *args: Any) -> Any:
+    """What a verb of dicts gives for an object's attributes, which it may change."""
+    def one(obj: Instance) -> Any:
+        before = contents.dict_of(context, Attributes(obj))
+        made = contents.new_dict(context, before)
+        result = verb(context, made, *args)
+        after = contents.dict_of(context, made)
+        if after is not before:
+            contents.writable(context, obj)
+            pools.write(context, obj, after)
+        return result
+
+    return unions.switch(context, held.of, one)
+
+
+@register(Attributes)
+class AttributesKind(ObjectKind):
+    """The `__dict__` of an object that the script made: a dict that is read and written where the attributes are."""
+
+    dynamic = True
+    rank = 1
+
+    def class_of(self, obj: Attributes) -> type:
+        return dict
+
+    def get_attribute(self, context: Context, obj: Attributes, name: str) -> Any:
+        if name not in _DICT.methods:
+            raise self.no_attribute(context, obj, name)
+        return Method(name, lambda cx, args, kwargs: _through(
+            cx, obj, lambda _, made: call(cx, _DICT.get_attribute(cx, made, name), *args, **kwargs)))
+
+    def get_item(self, context: Context, obj: Attributes, index: Any) -> Any:
+        return _through(context, obj, _DICT.get_item, index)
+
+    def set_item(self, context: Context, obj: Attributes, index: Any, value: Any) -> None:
+        _through(context, obj, _DICT.set_item, index, value)
+
+    def delete_item(self, context: Context, obj: Attributes, index: Any) -> None:
+        _through(context, obj, _DICT.delete_item, index)
+
+    def length(self, context: Context, obj: Attributes) -> Any:
+        return _through(context, obj, _DICT.length)
+
+    def truth(self, context: Context, obj: Attributes) -> Any:
+        return bool(self.length(context, obj))
+
+    def iterate(self, context: Context, obj: Attributes) -> Iterable:
+        found: Iterable = _through(context, obj, _DICT.iterate)
+        return found
+
+    def contains(self, context: Context, obj: Attributes, item: Any) -> Any:
+        return _through(context, obj, _DICT.contains, item)
+
+    def text(self, context: Context, obj: Attributes, conversion: str, spec: str) -> list[Any]:
+        found: list[Any] = _through(context, obj, _DICT.text, conversion, spec)
+        return found
+
+    def in_place(self, context: Context, op: str, obj: Attributes, value: Any) -> Any:
+        if op != "or":
+            return super().in_place(context, op, obj, value)
+        call(context, self.get_attribute(context, obj, "update"), value)
+        return obj
+
+    def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        return _DICT.binary(context, op, *_dicts(context, a, b))
+
+    def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        return _DICT.compare(context, op, *_dicts(context, a, b))
+
+    def identical(self, context: Context, a: Any, b: Any) -> Any:
+        return type(a) is type(b) and contents.identical(context, a.of, b.of)
+
+    def result(self, results: Leaving, obj: Attributes) -> Any:
+        raise UnsupportedCall("a script cannot return the `__dict__` of an object that it made",
+                              results.context.span(), hint="return a copy: `dict(vars(obj))`")
+
+
+_DICT = DictKind()
+
+
+def _dicts(context: Context, *values: Any) -> list[Any]:
+    return [contents.new_dict(context, contents.dict_of(context, v)) if isinstance(v, Attributes) else v
+            for v in values]
+
+
+@handles(vars)
+def _vars(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    if not args:
+        raise UnsupportedCall("`vars()` inside a script", context.span(), hint="name the object: `vars(obj)`")
+    return get_attribute(context, args[0], "__dict__")

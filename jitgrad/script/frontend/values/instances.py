@@ -29,7 +29,8 @@ from jitgrad.script.frontend.values.objects import (MISSING, NamespaceKind, Obje
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import Kind, call, class_of, is_dynamic, register, set_attribute
 from jitgrad.script.frontend.values.strings import listed
-from jitgrad.script.frontend.values.values import UNBOUND, Borrowed, Instance, Iterable, Method, Super, SymDict
+from jitgrad.script.frontend.values.values import (UNBOUND, Attributes, Borrowed, Instance, Iterable, Method, Super,
+                                                   SymDict)
 
 
 @register(type)
@@ -166,7 +167,7 @@ class InstanceKind(ObjectKind):
         if name == "__class__":
             return stood_for(obj.cls)
         if name == "__dict__":
-            return contents.new_dict(context, dict(items_of(context, obj)))
+            return Attributes(obj)
         if attribute is MISSING and is_method(class_attribute(obj.cls, "__getattr__")):
             return call(context, self.get_attribute(context, obj, "__getattr__"), name)
         if attribute is MISSING and name in items_of(context, obj):

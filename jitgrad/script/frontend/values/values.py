@@ -232,6 +232,12 @@ class Instance(Container):
         self.cls = cls
 
 
+class Attributes(NamedTuple):
+    """The `__dict__` of an object that the script made."""
+
+    of: Instance
+
+
 class Boxed(Instance):
     """A value that a name is beside values of other types: one of several objects, which holds it as `value`.
 
