@@ -518,6 +518,37 @@ def test_whole_training_steps_go_on_where_they_were(kind):
         loaded(x, y)
 
 
+def test_a_loaded_step_whose_counts_were_set_apart_says_what_to_do():
+    model = nn.Linear(4, 3)
+    optimizer = jitgrad.optim.Adam(model.parameters(), lr=0.1)
+
+    @jitgrad.script
+    def step(x):
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+
+    def set_apart(optimizer):
+        next(iter(optimizer.state.values()))["step"].fill_(40)
+
+    x = jitgrad.randn(6, 4)
+    for _ in range(2):
+        step(x)
+    loaded = round_trip(step)
+    loaded(x)
+    set_apart(loaded.optimizer)
+    with pytest.raises(NoProgram, match=r"holds another number than(.|\n)*save it again after a call of this kind"):
+        loaded(x)
+    set_apart(optimizer)
+    step(x)
+    loaded = round_trip(step)
+    for _ in range(2):
+        step(x)
+        loaded(x)
+    for p, q in zip(model.parameters(), loaded.model.parameters(), strict=True):
+        same(p, q)
+
+
 def test_loaded_programs_run_interpreted():
     @jitgrad.script
     def f(x, i):
