@@ -8,6 +8,7 @@ few attribute reads and comparisons, not an interpretation of the guards.
 import operator
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from keyword import iskeyword
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,11 @@ from jitgrad.script.graph.ir import symbol_axes
 
 #: so many tensors of one kind are checked in a loop: shorter to compile, and no slower
 LOOP = 4
+
+
+def is_name(text: str) -> bool:
+    """Whether Python's syntax has a text for an attribute; `setattr` takes any."""
+    return text.isidentifier() and not iskeyword(text)
 
 
 class EntryWriter:
@@ -68,18 +74,38 @@ class EntryWriter:
         """`value` as Python."""
         return repr(value) if type(value) in (int, bool, str, type(None)) else self.constant(value)
 
-    def place(self, source: sig.Source) -> str:
-        """The left side of an assignment to what is at `source`."""
+    def assignment(self, source: sig.Source, value: str) -> str:
+        """The statement that stores `value` at `source`."""
+        if isinstance(source, sig.Attr) and not is_name(source.name):
+            return f"setattr({self.read(source.base)}, {source.name!r}, {value})"
         if isinstance(source, sig.Attr):  # whatever holds it
-            return f"{self.read(source.base)}.{source.name}"
-        return self._expression(source)
+            return f"{self.read(source.base)}.{source.name} = {value}"
+        if isinstance(source, (sig.Item, sig.At)):
+            return f"{self.read(source.base)}[{self._key(source)}] = {value}"
+        return f"{self._expression(source)} = {value}"
 
     def _expression(self, source: sig.Source) -> str:
         return _EXPRESSIONS[type(source)](self, source)
 
     def _attribute(self, source: sig.Attr) -> str:
         holder, base = self._module_dict(source.base, source.name), self.read(source.base)
-        return f"{base}.{holder}[{source.name!r}]" if holder else f"{base}.{source.name}"
+        if holder:
+            return f"{base}.{holder}[{source.name!r}]"
+        return f"{base}.{source.name}" if is_name(source.name) else f"getattr({base}, {source.name!r})"
+
+    def _key(self, source: sig.Item | sig.At) -> str:
+        return self.read(source.key) if isinstance(source, sig.At) else self.literal(source.key)
+
+    def _item(self, source: sig.Item | sig.At) -> str:
+        """An item, a KeyError where it is not there: to look whether it is must not make one."""
+        base, key = self.read(source.base), self._key(source)
+        return f"({base} if {key} in {base} else {{}})[{key}]" if self._makes_items(source.base) else f"{base}[{key}]"
+
+    def _makes_items(self, base: sig.Source) -> bool:
+        try:
+            return hasattr(type(resolve(base, self.values)), "__missing__")
+        except Unreadable:
+            return False
 
     def _module_dict(self, base: sig.Source, name: str) -> str | None:
         """Parameters, buffers and submodules are read from their dict: `Module.__getattr__` is slow."""
@@ -138,10 +164,8 @@ class EntryWriter:
         match source:
             case sig.Attr(base, name):
                 return f"not hasattr({self.read(base)}, {name!r})"
-            case sig.Item(base, key):
-                return f"{key!r} not in {self.read(base)}"
-            case sig.At(base, key):
-                return f"{self.read(key)} not in {self.read(base)}"
+            case sig.Item(base) | sig.At(base):
+                return f"{self._key(source)} not in {self.read(base)}"
         raise AssertionError(source)
 
     def array(self, tensor: str) -> str:
@@ -258,8 +282,7 @@ _EXPRESSIONS: dict[type, Callable[[EntryWriter, Any], str]] = {
     sig.Global: lambda w, s: f"{w.constant(s.function.__globals__)}[{s.name!r}]",
     sig.Cell: lambda w, s: f"{w.constant(s.function.__closure__[s.index])}.cell_contents",
     sig.Attr: EntryWriter._attribute,
-    sig.Item: lambda w, s: f"{w.read(s.base)}[{w.literal(s.key)}]",
-    sig.At: lambda w, s: f"{w.read(s.base)}[{w.read(s.key)}]",
+    **dict.fromkeys((sig.Item, sig.At), EntryWriter._item),
     sig.Constant: lambda w, s: w.constant(s.value),
     sig.RngState: lambda w, s: f"{w.constant(random.default_generator)}.{s.attribute}",
     sig.Machine: lambda w, s: f"{w.constant(FACTS[s.fact])}()",

@@ -63,8 +63,8 @@ _FOUND: dict[type, Callable[[Any, dict[str, Any]], Any]] = {
     sig.Global: lambda s, params: s.function.__globals__[s.name],
     sig.Cell: lambda s, params: s.function.__closure__[s.index].cell_contents,
     sig.Attr: lambda s, params: getattr(resolve(s.base, params), s.name),
-    sig.Item: lambda s, params: resolve(s.base, params)[s.key],
-    sig.At: lambda s, params: resolve(s.base, params)[resolve(s.key, params)],
+    sig.Item: lambda s, params: item(resolve(s.base, params), s.key),
+    sig.At: lambda s, params: item(resolve(s.base, params), resolve(s.key, params)),
     sig.Constant: lambda s, params: s.value,
     sig.RngState: lambda s, params: getattr(random.default_generator, s.attribute),
     sig.Machine: lambda s, params: FACTS[s.fact](),
@@ -73,6 +73,13 @@ _FOUND: dict[type, Callable[[Any, dict[str, Any]], Any]] = {
     sig.Extent: lambda s, params: resolve(s.base, params)[0].shape[s.axis],
     sig.Parts: lambda s, params: as_parts(resolve(s.base, params)),
 }
+
+
+def item(container: Any, key: Any) -> Any:
+    """`container[key]`; a dict that makes its items on demand makes none. KeyError for an item that is not there."""
+    if isinstance(container, dict) and key not in container:
+        raise KeyError(key)
+    return container[key]
 
 
 def as_parts(tensor: Any) -> Any:

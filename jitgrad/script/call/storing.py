@@ -52,10 +52,9 @@ def leave_writer(params: Sequence[str], values: dict[str, Any], inputs: Sequence
             store = writer.constant(list.extend if isinstance(place, sig.Tail) else _replace)
             assignments.append(f"{store}({reader.read(place.base)}, {value})")
         else:
-            target = reader.place(place)
             if isinstance(place, sig.Attr) and place.name == "grad" and place.base in plain:  # checked when compiled
-                target = f"{reader.read(place.base)}._grad"
-            assignment = f"{target} = {value}"
+                place = sig.Attr(place.base, "_grad")
+            assignment = reader.assignment(place, value)
             if isinstance(what, sig.OneOf) and sig.Nothing() in what.results:
                 assignment = f"if {value} is not {writer.constant(NOTHING)}: {assignment}"
             assignments.append(assignment)
@@ -79,7 +78,7 @@ def commit_writer(params: Sequence[str], values: dict[str, Any], commits: Mappin
     for target, place in commits.items():
         writer = EntryWriter(params, values)
         writer.constants = constants  # one namespace for all of them
-        assignment = f"{writer.place(place)} = value"
+        assignment = writer.assignment(place, "value")
         lines.append(f"if target == {target}:")
         lines += [f"    {line}" for line in [*writer.lines, assignment, "return"]]
     commit: Commit = function("commit", "p, target, value", lines, constants)

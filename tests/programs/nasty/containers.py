@@ -418,6 +418,21 @@ def counters_that_were_given(n: int, counter):
     return WORDS["z"], WORDS.total(), WORDS + WORDS, counter["z"], counter, Counter(WORDS)["l"], type(ORDER) is dict
 
 
+class Rates(dict):
+    def __missing__(self, key):
+        return -1
+
+
+@nasty(lambda: (Counter([1, 1, 2]), Rates({1: 5, 3: 7}), 1), lambda: (Counter([1]), Rates({1: 5, 3: 7}), 2),
+       lambda: (Counter(), Rates(), 3))
+def what_a_dict_of_its_own_class_lacks(counter, rates, n: int):
+    """Known at run time: what is there is not asked of `__missing__`."""
+    seen = [counter[n], rates[n], rates.get(n)]
+    if n in counter:
+        counter[n] = counter[n] + 10
+    return seen, counter, [rates[k] for k in range(n + 1)]
+
+
 @nasty(lambda: ({"a": 1}, 3), lambda: ({"b": 1, "c": 2}, 5))
 def dicts_updated_by_an_operator(given, n: int):
     """`|=` keeps the dict, under all its names, the caller's too."""

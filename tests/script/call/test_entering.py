@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import enum
+import math
 import types
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -26,6 +29,10 @@ def outer():
 class Holder:
     def __init__(self, **attributes):
         self.__dict__.update(attributes)
+
+
+class Kind(enum.Enum):
+    ONE = 1
 
 
 def enter(values, guards, inputs):
@@ -84,6 +91,36 @@ def test_absence_is_an_assumption_too():
 def test_what_cannot_be_read_any_more_is_a_miss_and_not_an_error():
     run = enter({"h": Holder(a=1)}, [], [sig.Attr(sig.Arg("h"), "a")])
     assert run((Holder(),)) is None
+
+
+@pytest.mark.parametrize("path", [sig.Item(sig.Arg("d"), "a"), sig.At(sig.Arg("d"), sig.Arg("key"))])
+def test_an_item_that_is_made_on_demand_is_not_made_to_be_looked_at(path):
+    key = "a"
+    run = enter({"d": defaultdict(list, a=[1]), "key": key}, [], [path])
+    assert run((defaultdict(list, a=[2]), key)) == [[2]]
+    empty = defaultdict(list)
+    assert run((empty, key)) is None
+    assert len(empty) == 0
+
+
+@pytest.mark.parametrize("key", [0, True, -0.0, math.inf, "it's\n", None, b"x", (1, math.inf), 1j, 10 ** 30, Holder,
+                                 len, Kind.ONE, jitgrad.float32, jitgrad.device("cpu"), frozenset([1]), range(3)])
+def test_any_key_of_a_dict(key):
+    path = sig.Item(sig.Arg("d"), key)
+    assert enter({"d": {key: 1}}, [], [path])(({key: 2},)) == [2]
+    lacks = enter({"d": {}}, [sig.Guard(path, "absent", None)], [])
+    assert lacks(({},)) == []
+    assert lacks(({key: 1},)) is None
+
+
+@pytest.mark.parametrize("name", ["a", "a b", "class", "None", "0", "", "a-b", "é"])
+def test_any_name_of_an_attribute(name):
+    path, writer = sig.Attr(sig.Arg("h"), name), EntryWriter(["h"], {"h": Holder()})
+    assert enter({"h": Holder(**{name: 1})}, [], [path])((Holder(**{name: 2}),)) == [2]
+    writer.lines.append(writer.assignment(path, "3"))
+    holder = Holder()
+    writer.finish("[]")((holder,))
+    assert getattr(holder, name) == 3
 
 
 def test_arguments_are_keyed_by_type_and_structure_not_by_value():

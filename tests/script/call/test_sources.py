@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import pytest
 
 from jitgrad.script.call import signature as sig
-from jitgrad.script.call.sources import Unreadable, argument_guards, describe, parameter_reader, resolve
+from jitgrad.script.call.sources import (Unreadable, argument_guards, broken, describe, parameter_reader, problem,
+                                         resolve)
 
 
 class Holder:
@@ -31,6 +34,15 @@ def test_paths_are_read_and_told():
 def test_what_is_not_there_is_unreadable():
     with pytest.raises(Unreadable, match=r"h\.a"):
         resolve(sig.Attr(sig.Arg("h"), "a"), {"h": Holder()})
+
+
+@pytest.mark.parametrize("path", [sig.Item(sig.Arg("d"), "a"), sig.At(sig.Arg("d"), sig.Arg("key"))])
+def test_an_item_that_is_made_on_demand_is_not_made_to_be_looked_at(path):
+    values = {"d": defaultdict(dict), "key": Holder()}
+    with pytest.raises(Unreadable):
+        resolve(path, values)
+    assert problem(sig.Guard(path, "absent", None), values, broken) == ""
+    assert len(values["d"]) == 0
 
 
 def test_what_is_assumed_of_an_argument():

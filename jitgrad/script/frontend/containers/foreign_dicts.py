@@ -63,7 +63,8 @@ def slot(context: Context, target: TensorMap, key: Any) -> Slot:
                                   context.span(), hint="use the parameter itself as the key")
         index = key.storage.input
         return Slot(target, context.inputs.tensors[index], sig.At(target.source, context.inputs.sources[index]))
-    return Slot(target, static(context, key, "a dict key"), sig.Item(target.source, key))
+    known = static(context, key, "a dict key")
+    return Slot(target, known, sig.Item(target.source, known))
 
 
 def find(context: Context, target: TensorMap, key: Any) -> Any:

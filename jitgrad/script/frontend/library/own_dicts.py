@@ -5,11 +5,13 @@ What a class says in Python is inlined; what another one than `dict` says in C i
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.containers import contents, generators
 from jitgrad.script.frontend.containers.mappings import DictKind
+from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context, current
 from jitgrad.script.frontend.state.handlers import Args, handles
 from jitgrad.script.frontend.state.outside import Leaving
@@ -62,10 +64,11 @@ class OwnDictKind(DictKind):
         raise self.no_attribute(context, obj, name)
 
     def _item(self, context: Context, obj: Any, index: Any) -> Any:
-        missing = self.method(obj, "__missing__")
-        if missing is None or truth(context, super()._contains(context, obj, index)) is True:
-            return super()._item(context, obj, index)
-        return call(context, missing, obj, index)
+        missing, found = self.method(obj, "__missing__"), partial(super()._item, context, obj, index)
+        if missing is None:
+            return found()
+        held = truth(context, super()._contains(context, obj, index))
+        return dispatch.branch(context, held, found, lambda: call(context, missing, obj, index))
 
     def text(self, context: Context, obj: Any, conversion: str, spec: str) -> list[Any]:
         names = ("__repr__",) if conversion == "r" else ("__format__", "__str__", "__repr__")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from typing import Any
 
@@ -65,3 +66,64 @@ def test_an_item_that_another_changed_is_read_anew() -> None:
     assert scripted(cache, x).tolist() == [12.0, 12.0]
     del cache.state[x]
     assert scripted(cache, x).tolist() == [2.0, 2.0]
+
+
+class Optimizer:
+    """Keeps a count for each of its tensors, found where it is and made where it is not."""
+
+    def __init__(self, maker: Any, keys: Any):
+        self.state: Any = defaultdict(maker)
+        self.keys = keys
+
+    def _made(self, key: Any) -> Any:
+        if key not in self.state:
+            self.state[key] = {"step": torch.tensor(0.0)}
+        return self.state[key]
+
+    def step(self) -> None:
+        for key in self.keys:
+            held = self.state[key] if key in self.state else self._made(key)
+            held["step"].add_(1)
+
+
+def steps(optimizer: Optimizer, x: Any, n: int) -> Any:
+    for _ in range(n):
+        x = x * 2
+        optimizer.step()
+    assert n > 1
+    return x
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+@pytest.mark.parametrize("key", [torch.ones(2), 0, "a", torch.float32, math.inf], ids=str)
+def test_an_item_that_is_made_on_demand_is_made_where_the_program_asks_for_it(key: Any, interpret: bool) -> None:
+    """No look at what a call finds makes one, be it for a program that fits or to say why none does."""
+    mine, theirs = Optimizer(dict, [key]), Optimizer(dict, [key])
+    scripted = torch.script(steps)
+    with config.override(interpret=interpret):
+        for n, cleared in ((2, True), (3, False), (0, True), (1, True), (2, False), (2, True), (1, False), (0, True)):
+            for run, optimizer in ((steps, mine), (scripted, theirs)):
+                if cleared:
+                    optimizer.state.clear()
+                try:
+                    run(optimizer, torch.ones(2), n)
+                except AssertionError:
+                    assert n < 2
+            assert str(dict(theirs.state)) == str(dict(mine.state))
+
+
+def held_or_number(cache: Cache, x: Any, key: Any) -> Any:
+    if key in cache.state:
+        cache.state[key] = cache.state[key] + x
+    else:
+        cache.state[key] = x.clone()
+    return x + cache.state[key + 1]
+
+
+@pytest.mark.parametrize("key", [0, 1.5, True])
+def test_a_number_is_a_key_of_what_makes_its_items(key: Any) -> None:
+    mine, theirs = Cache(float), Cache(float)
+    scripted = torch.script(held_or_number)
+    for _ in range(3):
+        assert scripted(theirs, torch.ones(2), key).tolist() == held_or_number(mine, torch.ones(2), key).tolist()
+        assert str(theirs.state) == str(mine.state)
