@@ -186,7 +186,7 @@ class Inputs(Entries):
         elif isinstance(value, dict):
             from jitgrad.script.frontend.containers.foreign_dicts import is_tensor_map
 
-            if is_tensor_map(value):
+            if is_tensor_map(self.context, value):
                 self.guard(source, "type", kind)
                 return self._containers.setdefault(id(value), TensorMap(value, source))
             if kind is not dict:

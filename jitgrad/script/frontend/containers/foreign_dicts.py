@@ -18,16 +18,20 @@ from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.state.unrolling import UNROLL_LIMIT
 from jitgrad.script.frontend.templates import locations, pools
-from jitgrad.script.frontend.templates.unions import bound
-from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.templates.unions import bound, without
+from jitgrad.script.frontend.values import numbers, symnumbers
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import call, type_word
+from jitgrad.script.frontend.values.protocol import call, identical, type_word
 from jitgrad.script.frontend.values.values import UNBOUND, Number, SymDict, SymTensor, TensorMap
 
+#: the decision to read a dict so which has no tensors for keys yet
+BY_ITEM = "by item"
 
-def is_tensor_map(value: dict[Any, Any]) -> bool:
+
+def is_tensor_map(context: Context, value: dict[Any, Any]) -> bool:
     """Whether a dict is to be read item by item."""
-    return isinstance(value, defaultdict) or any(isinstance(k, AnyTensor) for k in value)
+    return isinstance(value, defaultdict) or (BY_ITEM, id(value)) in context.decisions or any(
+        isinstance(k, AnyTensor) for k in value)
 
 
 class Slot:
@@ -67,22 +71,47 @@ def slot(context: Context, target: TensorMap, key: Any) -> Slot:
     return Slot(target, known, sig.Item(target.source, known))
 
 
+def key_of(context: Context, target: SymDict | dict[Any, Any], key: Any) -> Any:
+    """A key of a dict, known while compiling; a dict that is found and asked for a tensor is read item by item."""
+    if isinstance(key, SymTensor) and type(target) is SymDict and target.source is not None:
+        decision = (BY_ITEM, id(context.inputs.original(target)))
+        if decision not in context.decisions:  # an argument's items are part of the key of the call
+            raise Restart(decision, "a dict has tensors for keys: it is read item by item", of_call=True)
+    return static(context, key, "a dict key")
+
+
 def find(context: Context, target: TensorMap, key: Any) -> Any:
     """`target[key]`, or UNBOUND."""
     return locations.fetch(context, context.state, slot(context, target, key))
 
 
+def lacks(context: Context, target: TensorMap, key: Any) -> Any:
+    """Whether `target[key]` is missing: a bool, or a run-time bool that says in each branch what is there."""
+    place = slot(context, target, key)
+    found = locations.fetch(context, context.state, place)
+    missing = identical(context, found, UNBOUND)
+
+    def learnt(cx: Context, absent: bool) -> None:
+        if cx.state.values.get(place) is found:
+            cx.state.values[place] = UNBOUND if absent else without(cx, found, UNBOUND)
+
+    if isinstance(missing, Number):
+        symnumbers.teaches(context, missing, learnt)
+    return missing
+
+
 def getitem(context: Context, target: TensorMap, key: Any) -> Any:
     """`target[key]`; a missing item is made if the dict makes its items."""
-    found = find(context, target, key)
-    if found is not UNBOUND:
-        return bound(context, found, KeyError, type_word(key))
     factory = target.real.default_factory if isinstance(target.real, defaultdict) else None
     if factory is None:
-        raise effects.raise_now(context, KeyError, (type_word(key),))
-    made = call(context, factory)
-    setitem(context, target, key, made)
-    return made
+        return bound(context, find(context, target, key), KeyError, type_word(key))
+
+    def made() -> Any:
+        item = call(context, factory)
+        setitem(context, target, key, item)
+        return item
+
+    return dispatch.branch(context, lacks(context, target, key), made, lambda: find(context, target, key))
 
 
 def setitem(context: Context, target: TensorMap, key: Any, value: Any) -> None:

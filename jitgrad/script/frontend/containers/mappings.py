@@ -25,7 +25,7 @@ from jitgrad.script.frontend.values.values import (UNBOUND, Attributes, Instance
 def _get(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
     if isinstance(key, Number):
         return foreign_dicts.look_up(context, contents.dict_of(context, target), key, lambda: default)
-    return contents.dict_of(context, target).get(static(context, key, "a dict key"), default)
+    return contents.dict_of(context, target).get(foreign_dicts.key_of(context, target, key), default)
 
 
 _VALUES: type = type({}.values())
@@ -126,7 +126,7 @@ def _copy_dict(context: Context, target: SymDict) -> SymDict:
 
 def _setdefault(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
     items = contents.dict_of(context, target)
-    name = static(context, key, "a dict key")
+    name = foreign_dicts.key_of(context, target, key)
     if name not in items:
         foreign_dicts.change(context, target, {**items, name: default})
         return default
@@ -218,7 +218,7 @@ class DictKind(SizedKind):
         items = contents.dict_of(context, obj)
         if isinstance(index, Number):
             return foreign_dicts.look_up(context, items, index)
-        key = static(context, index, "a dict key")
+        key = foreign_dicts.key_of(context, obj, index)
         return effects.guarded(context, lambda: items[key])
 
     def set_item(self, context: Context, obj: SymDict, index: Any, value: Any) -> None:
@@ -228,7 +228,7 @@ class DictKind(SizedKind):
         if open_dicts.takes(context, obj, index):
             open_dicts.setitem(context, obj, index, value)
             return
-        key = static(context, index, "a dict key")
+        key = foreign_dicts.key_of(context, obj, index)
         foreign_dicts.change(context, obj, {**contents.dict_of(context, obj), key: value})
 
     def delete_item(self, context: Context, obj: SymDict, index: Any) -> None:
@@ -311,8 +311,7 @@ class TensorMapKind(SizedKind):
         return foreign_dicts.length(context, obj)
 
     def contains(self, context: Context, obj: TensorMap, item: Any) -> Any:
-        return numbers.negate(context, protocol.identical(
-            context, foreign_dicts.find(context, obj, item), UNBOUND))
+        return numbers.negate(context, foreign_dicts.lacks(context, obj, item))
 
 
 @register(dict)

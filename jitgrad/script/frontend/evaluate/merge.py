@@ -22,7 +22,7 @@ from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
-from jitgrad.script.frontend.values import heap, numbers, writing
+from jitgrad.script.frontend.values import heap, numbers, symnumbers, writing
 from jitgrad.script.frontend.values.protocol import type_word
 from jitgrad.script.frontend.values.values import (HELD, UNBOUND, Instance, Number, RunItems, Storage, SymDict, SymList,
                                                    SymTensor, is_held)
@@ -43,7 +43,7 @@ class _Side:
         self.result: Any = None
         context.state = self.state
         with context.block(self.block):
-            numbers.learn(context, condition, outcome)
+            symnumbers.learn(context, condition, outcome)
             try:
                 self.result = run()
             except effects.Raised:

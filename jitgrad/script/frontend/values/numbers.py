@@ -206,14 +206,6 @@ def _remember_bounds(context: Context, result: Number, op: str, a: Number, b: in
     context.remember(("bounds", result.value), (a.value, *bounds))
 
 
-def learn(context: Context, condition: Value, outcome: bool) -> None:
-    """In this block a condition has an outcome: what that says of how large an int is."""
-    a, holds, fails = context.recall(("bounds", condition)) or (None, None, None)
-    low = holds if outcome else fails
-    if low is not None:
-        context.remember(("low", a), low)
-
-
 def _rounds_never(number: Any) -> bool:
     """Whether what is compared with this is less or greater as a float, too, where it is as it is."""
     if isinstance(number, Number):

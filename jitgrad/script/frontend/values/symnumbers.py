@@ -1,6 +1,7 @@
 """Numbers of a script: graph values, and sizes, on which the library computes as on Python's."""
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 from jitgrad.dims import Dim, Size, is_not_one
@@ -24,18 +25,15 @@ class Number(SymNumber):
         low, high: bounds low <= self < high of an int, None where unknown; high may be a size.
         denies: for a bool that is `not v`: v.
         span: for the length of a range, that is `max(span, 0)`: the span.
-        maybe: for the bool that says whether a Union holds its run-time value: that union.
     """
 
-    __slots__ = ("_value", "context", "denies", "dim", "high", "low", "maybe", "number_type", "size_equality",
-                 "span")
+    __slots__ = ("_value", "context", "denies", "dim", "high", "low", "number_type", "size_equality", "span")
 
     def __init__(self, context: Context, value: Value | None, number_type: type = int, dim: Dim | None = None):
         self.context, self._value, self.number_type, self.dim = context, value, number_type, dim
         self.low: int | None = None
         self.high: Size | None = None
         self.denies: Value | None = None
-        self.maybe: Any = None
         self.span: Number | None = None
         self.size_equality = False
 
@@ -245,3 +243,19 @@ def size_number(size: Size) -> int | Number:
     if symbol is not None and symbol in context.ranges:
         number.low, number.high = context.ranges[symbol]
     return number
+
+
+def teaches(context: Context, condition: Number, learnt: Callable[[Context, bool], None]) -> None:
+    """`learnt` is told the outcome of a condition in each block that has one."""
+    told = learnt if condition.denies is None else lambda cx, outcome: learnt(cx, not outcome)
+    context.remember(("teaches", condition.denies or condition.value), told)
+
+
+def learn(context: Context, condition: Value, outcome: bool) -> None:
+    """In this block a condition has an outcome: what that says of items, and of how large an int is."""
+    if (told := context.recall(("teaches", condition))) is not None:
+        told(context, outcome)
+    a, holds, fails = context.recall(("bounds", condition)) or (None, None, None)
+    low = holds if outcome else fails
+    if low is not None:
+        context.remember(("low", a), low)

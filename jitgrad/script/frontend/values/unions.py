@@ -158,10 +158,7 @@ class UnionKind(Kind):
             return switch(context, union, lambda v: protocol.identical(context, v, other))
         if is_dynamic(other) and not refers(other):
             raise NotStatic("`is` between values that are known only at run time", context.span())
-        test = is_static(context, union, other)
-        if isinstance(test, Number):
-            test.maybe = (union, other)
-        return test
+        return is_static(context, union, other)
 
 
 @register(Boxed)

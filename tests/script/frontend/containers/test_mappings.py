@@ -16,7 +16,8 @@ class Cache:
     """State as an optimizer keeps it: keyed by tensors, and made on demand."""
 
     def __init__(self, maker: Any = None):
-        self.state: Any = {torch.zeros(1): torch.zeros(1)} if maker is None else defaultdict(maker)
+        self.state: Any = ({torch.zeros(1): torch.zeros(1)} if maker is None else
+                           dict(maker) if isinstance(maker, dict) else defaultdict(maker))
         self.count = {"steps": 0, "last": None}
 
 
@@ -43,7 +44,8 @@ def counts(cache: Cache, x: Any) -> Any:
 
 
 @pytest.mark.parametrize("interpret", [False, True])
-@pytest.mark.parametrize(("function", "maker"), [(momentum, None), (on_demand, dict), (counts, None)])
+@pytest.mark.parametrize(("function", "maker"), [
+    (momentum, None), (momentum, {}), (momentum, {"a": 1}), (on_demand, dict), (counts, None)])
 def test_state_goes_on_as_in_eager(function: Any, maker: Any, interpret: bool) -> None:
     with config.override(interpret=interpret):
         mine, theirs = Cache(maker), Cache(maker)
@@ -127,3 +129,34 @@ def test_a_number_is_a_key_of_what_makes_its_items(key: Any) -> None:
     for _ in range(3):
         assert scripted(theirs, torch.ones(2), key).tolist() == held_or_number(mine, torch.ones(2), key).tolist()
         assert str(theirs.state) == str(mine.state)
+
+
+def looked_at(cache: Cache, x: Any, n: int) -> Any:
+    for i in range(n):
+        if i == 1:
+            cache.state[x]["at"] = x
+    return x
+
+
+def changed_where_it_is(cache: Cache, x: Any, n: int) -> Any:
+    for _ in range(n):
+        cache.state[x]["sum"] = cache.state[x]["sum"] + 1 if "sum" in cache.state[x] else x
+    return x
+
+
+def lengths(cache: Cache, x: Any, n: int) -> Any:
+    return [len(cache.state[x]) for _ in range(n)]
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+@pytest.mark.parametrize("function", [looked_at, changed_where_it_is, lengths])
+def test_a_loop_makes_an_item_in_the_iteration_that_asks_for_it(function: Any, interpret: bool) -> None:
+    mine, theirs, x = Cache(dict), Cache(dict), torch.ones(2)
+    scripted = torch.script(function)
+    with config.override(interpret=interpret):
+        for n in (0, 1, 2, 3, 1):
+            for cache in (mine, theirs):
+                if n != 3:
+                    cache.state.clear()
+            assert str(scripted(theirs, x, n)) == str(function(mine, x, n))
+            assert str(theirs.state) == str(mine.state)
