@@ -72,7 +72,8 @@ class Adam(Optimizer):
         for p in group["params"]:
             grad = p.grad
             if grad is not None:
-                state = self._state_of(p, group)
+                # nearly always there: a script need not go into a function for each parameter
+                state = self.state[p] if p in self.state else self._state_of(p, group)
                 count_step(state["step"])
                 adam_(p, -grad if group["maximize"] else grad, state["exp_avg"], state["exp_avg_sq"],
                       state["max_exp_avg_sq"] if group["amsgrad"] else None, state["step"].item(), lr, group["betas"],
