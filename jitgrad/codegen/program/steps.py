@@ -139,7 +139,7 @@ Attention = Literal["forward", "backward", "dq", "dkv"]
 
 class AttentionStep(Step):
     """Attention of heads, or a part of its gradient: `kernels/tiled/attention.py`, and for a device
-    `cuda/kernels/attention.py`, say what its kinds read and make.
+    `cuda/kernels/tiled/attention.py`, say what its kinds read and make.
 
     `sizes`: batches, heads, queries, keys; `reads`, `makes`: (batches, rows, heads, width), the last axis contiguous;
     `given`, `counted`: a number for each query, (batches, heads, queries), which it reads, or makes; `mask`: what is

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from jitgrad import dtypes
-from jitgrad.codegen.cuda.kernels import attention, text
+from jitgrad.codegen.cuda.kernels import text
+from jitgrad.codegen.cuda.kernels.tiled import attention
+from jitgrad.codegen.cuda.kernels.tiled.library import library
 from jitgrad.ops.rows.attention import WIDTHS
 from tests.codegen.cuda import host, machinecode
 
@@ -48,7 +50,7 @@ def run(kind, d, width, causal, heads_, numbers, sizes, scale, mask=None):
     """Run a kernel with the threads in order and in reverse order: both write the same bits."""
     masks = () if mask is None else (mask,)
     added_ = [dtypes.from_numpy(x.dtype) for x in masks]
-    loaded = host.library(f"{attention.library()}\n{attention.source(kind, d, width, causal, 'test', *added_)}")
+    loaded = host.library(f"{library(attention.LIBRARY)}\n{attention.source(kind, d, width, causal, 'test', *added_)}")
     arguments = [ctypes.c_void_p(x.ctypes.data) for x in (*heads_, *numbers, *masks)]
     arguments += [ctypes.c_int64(n) for n in sizes]
     arguments += [ctypes.c_int64(s // x.itemsize) for x in heads_ for s in x.strides[:3]]
@@ -157,7 +159,7 @@ def test_a_warp_leaves_out_what_none_of_its_rows_sees(width):
 def test_machine_code(mask, arch):
     """Two blocks have room on a multiprocessor; where a result goes, and where a mask is, may wait on the stack."""
     names = {f"{kind}_{width}": (kind, width) for kind in attention.HEADS for width in WIDTHS}
-    whole = [text.prelude(), attention.library()]
+    whole = [text.prelude(), library(attention.LIBRARY)]
     whole += [attention.source(kind, dtypes.bfloat16, width, mask is None, name, mask)
               for name, (kind, width) in names.items()]
     used = machinecode.compiled("\n".join(whole), arch)

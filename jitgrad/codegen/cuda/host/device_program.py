@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 from jitgrad.codegen.cuda.driver import blaslt
 from jitgrad.codegen.cuda.host.device_regions import as_word, resident_step
 from jitgrad.codegen.cuda.host.printer import DevicePrinter, poison_memory
-from jitgrad.codegen.cuda.kernels import attention, each
+from jitgrad.codegen.cuda.kernels import each
+from jitgrad.codegen.cuda.kernels.tiled import attention
 from jitgrad.codegen.llvm.scalars import STORED, widen
 from jitgrad.codegen.llvm.steps import kernel_arguments, load_scalar
 from jitgrad.codegen.program.device_steps import Barrier, EachPut, EachStep, PoisonStep, ResidentStep

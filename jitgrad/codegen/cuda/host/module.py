@@ -4,8 +4,10 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 from jitgrad.codegen.cuda.driver import runtime
-from jitgrad.codegen.cuda.kernels import attention, each, text
+from jitgrad.codegen.cuda.kernels import each, text
 from jitgrad.codegen.cuda.kernels.geometry import Form, scratch
+from jitgrad.codegen.cuda.kernels.tiled import attention
+from jitgrad.codegen.cuda.kernels.tiled.library import library
 from jitgrad.codegen.cuda.schedule import launches, resident
 from jitgrad.codegen.cuda.schedule.passes import prepared
 from jitgrad.codegen.cuda.schedule.regions import region_name
@@ -24,7 +26,7 @@ class DeviceModule(ModuleText):
 
     Attributes:
         sources: the kernels as CUDA text.
-        head: what some of them need besides the prelude.
+        head: the texts that some of them need besides the prelude, in order.
         handles: the functions in these texts, by symbol: their places in the table of handles.
     """
 
@@ -33,7 +35,7 @@ class DeviceModule(ModuleText):
         self.tables: dict[Hashable, tuple[str, int]] = {}
         self.regions: dict[str, tuple[int, int]] = {}
         self.sources: list[str] = []
-        self.head = ""
+        self.head: dict[str, None] = {}
         self.handles: dict[str, int] = {}
 
     def forms(self, kernel: Kernel) -> tuple[str, int]:
@@ -69,8 +71,7 @@ class DeviceModule(ModuleText):
         if found is None:
             name = f"{step.name}_{len(self.sources)}"
             form = attention.form(step.kind, step.width, name)
-            if not self.head:
-                self.head = attention.library()
+            self.head |= dict.fromkeys(attention.LIBRARY)
             self.sources.append(attention.source(step.kind, d, step.width, step.causal, name, mask))
             found = self.tables[key] = self._table((form,)), 0
         return found[0]
@@ -110,7 +111,7 @@ class DeviceModule(ModuleText):
 
     def source(self) -> str:
         """The prelude and all kernels: one text to compile."""
-        return "\n".join([text.prelude(), self.head, *self.sources])
+        return "\n".join([text.prelude(), library(self.head), *self.sources])
 
 
 def shown(graphs: Mapping[str, Graph], ordered: bool = False, hosted: Collection[int] = ()) -> DeviceModule:

@@ -10,17 +10,16 @@ computes the probabilities again.
 """
 
 from collections.abc import Mapping
-from importlib import resources
 
 from jitgrad.classes import dataclass
 from jitgrad.codegen.cuda.kernels.geometry import ANY, Form, Launch
+from jitgrad.codegen.cuda.kernels.tiled.library import MOST_BLOCKS, TYPES
 from jitgrad.codegen.program.steps import Attention as Kind
 from jitgrad.dtypes import dtype
 
-TYPES = {"float16": "jg_half", "bfloat16": "jg_bfloat", "bool": "bool"}
+#: the texts that the kernels call
+LIBRARY = ("tiles", "attention")
 THREADS = 128
-#: the most blocks along x
-MOST_BLOCKS = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +54,6 @@ _CALLS: Mapping[Kind, str] = {
     "forward": "jg_attention_rows<{T}, {width}, {m}, {n}, {causal}>(q, k, v, y, lse, mask, scale, first)",
     "dq": "jg_attention_dq<{T}, {width}, {m}, {n}, {causal}>(q, k, v, y, g, lse, delta, dq, mask, scale, first)",
     "dkv": "jg_attention_dkv<{T}, {width}, {m}, {n}, {causal}>(q, k, v, g, lse, delta, dk, dv, mask, scale, first)"}
-
-
-def library() -> str:
-    """The text that the kernels call, to be printed once before them."""
-    return resources.files(__package__).joinpath("attention.cuh").read_text()
 
 
 def source(kind: Kind, d: dtype, width: int, causal: bool, name: str, mask: dtype | None = None) -> str:

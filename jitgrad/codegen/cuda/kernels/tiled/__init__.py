@@ -1,0 +1,1 @@
+"""Kernels of tensor cores, written by hand: attention, convolutions."""
