@@ -14,16 +14,17 @@ from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Graph, Value, committed, walk
 
 
-def lower(name: str, graph: Graph, device: bool = False, hosted: Collection[int] = (), ordered: bool = False
-          ) -> Program:
+def lower(name: str, graph: Graph, device: bool = False, hosted: Collection[int] = (), ordered: bool = False,
+          tiles: bool = True) -> Program:
     """The program of a graph whose composites are decomposed. Raises NotImplementedError for a row nobody can run.
 
     `device`: the tensors are in memory that the host does not read; kernels compute those of one element too, but for
     the inputs `hosted`, of one element in the host's memory, and what is made of these alone. `ordered`: scatters on a
-    device keep a fixed order, as they always do on the host.
+    device keep a fixed order, as they always do on the host. `tiles`: it has the instructions of `cuda/kernels/tiled/`.
     """
     graph = with_copies(linearize(attach(graph)))
-    state = Lowering(graph, lower_block, device, hosted, on_host(graph, hosted) if hosted else (), ordered and device)
+    state = Lowering(graph, lower_block, device, hosted, on_host(graph, hosted) if hosted else (), ordered and device,
+                     tiles)
     parts = interface.bind_inputs(state)
     planned = interface.plan_outputs(state)
     lower_block(state, graph.block)

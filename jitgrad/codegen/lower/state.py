@@ -61,11 +61,13 @@ class Lowering:
         host_inputs: the inputs of a device's program that are in the host's memory.
         hosted: the values that the host computes of those.
         ordered: scatters on a device keep a fixed order.
+        tiles: a device has the instructions of `cuda/kernels/tiled/`.
     """
 
     def __init__(self, graph: Graph, nested: Callable[[Lowering, Block], None], device: bool = False,
-                 host_inputs: Collection[int] = (), hosted: Collection[Value] = (), ordered: bool = False):
-        self.graph, self.nested, self.device, self.ordered = graph, nested, device, ordered
+                 host_inputs: Collection[int] = (), hosted: Collection[Value] = (), ordered: bool = False,
+                 tiles: bool = True):
+        self.graph, self.nested, self.device, self.ordered, self.tiles = graph, nested, device, ordered, tiles
         self.host_inputs, self.hosted = frozenset(host_inputs), frozenset(hosted)
         self.refs: dict[Value, Ref] = {}
         self.registers: set[Value] = set()

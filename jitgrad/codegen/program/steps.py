@@ -94,7 +94,8 @@ class GemmStep(Step):
 
 
 class ConvolutionStep(Step):
-    """Make what `role` says, "x", "w" or "y", of a convolution from the other two (`kernels/tiled/convolution.py`).
+    """Make what `role` says, "x", "w" or "y", of a convolution from the other two (`kernels/tiled/convolution.py`); "y"
+    of half types on a device (`cuda/kernels/tiled/convolution.py`).
 
     `words`: the numbers of its layout; `sizes`: the loops around one multiplication.
     """
@@ -105,12 +106,12 @@ class ConvolutionStep(Step):
     x: Ref
     w: Ref
     y: Ref
-    scratch: Ref
+    scratch: tuple[Ref, ...] = ()
 
     @property
     def places(self) -> tuple[Ref, ...]:
         """Where all of it is."""
-        return self.x, self.w, self.y, self.scratch
+        return self.x, self.w, self.y, *self.scratch
 
     @property
     def made(self) -> Ref:
@@ -119,7 +120,7 @@ class ConvolutionStep(Step):
 
     @property
     def memory(self) -> Touched:
-        return [r.buffer for r in self.places], [self.made.buffer, self.scratch.buffer]
+        return [r.buffer for r in self.places], [self.made.buffer, *[r.buffer for r in self.scratch]]
 
     @property
     def traffic(self) -> tuple[list[Size], list[Size]]:
@@ -131,6 +132,11 @@ class ConvolutionStep(Step):
     @property
     def payload(self) -> int:
         return len(self.words)
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return "jg_convolution"
 
 
 #: attention, and its gradient; a device's: the gradient of queries, those of keys and values

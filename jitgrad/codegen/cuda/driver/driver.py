@@ -58,6 +58,11 @@ class Driver(Memory, ABC):
     has_loops: bool = False
     rows: Callable[[Any], Callable[..., Any]] | None
 
+    @property
+    def tiles(self) -> bool:
+        """Whether it has the instructions of `kernels/tiled/`, from sm_80 on, which earlier ones imitate slowly."""
+        return not self.arch.startswith("sm_") or int(self.arch[3:]) >= 80
+
     def resident(self, kernel: int, threads: int) -> int:
         """How many blocks of a kernel, of so many threads each, are resident at once."""
         return self.processors

@@ -13,12 +13,12 @@ from jitgrad.codegen.cuda.driver import blaslt
 from jitgrad.codegen.cuda.host.device_regions import as_word, resident_step
 from jitgrad.codegen.cuda.host.printer import DevicePrinter, poison_memory
 from jitgrad.codegen.cuda.kernels import each
-from jitgrad.codegen.cuda.kernels.tiled import attention
+from jitgrad.codegen.cuda.kernels.tiled import attention, convolution
 from jitgrad.codegen.llvm.scalars import STORED, widen
 from jitgrad.codegen.llvm.steps import kernel_arguments, load_scalar
 from jitgrad.codegen.program.device_steps import Barrier, EachPut, EachStep, PoisonStep, ResidentStep
 from jitgrad.codegen.program.layout import Word
-from jitgrad.codegen.program.steps import AttentionStep, GemmStep, KernelStep, LoadScalar
+from jitgrad.codegen.program.steps import AttentionStep, ConvolutionStep, GemmStep, KernelStep, LoadScalar
 from jitgrad.kernels.values import V
 
 
@@ -60,6 +60,16 @@ def attend(p: DevicePrinter, step: AttentionStep) -> None:
     rows = attention.shape(step.kind, step.width).rows
     parts = ((n_k if step.kind == "dkv" else n_q) + (rows - 1)).op("sdiv", p.const(rows))
     _call(p, p.module.attention(step), arguments, batches * count * parts, p.const(1))
+
+
+def convolve(p: DevicePrinter, step: ConvolutionStep) -> None:
+    """A block for some outputs of a group at some places."""
+    words = [p.size(s) for s in step.words]
+    arguments = [*[("ptr", p.address(r.buffer, r.offset)) for r in step.places], *[("i64", v.name) for v in words]]
+    outputs, rows = words[3], convolution.rows_for(step.words[3])
+    places = p.product((step.y.dims[0], *step.y.dims[2:]))
+    parts, rest = ((n + (of - 1)).op("sdiv", p.const(of)) for n, of in ((outputs, rows), (places, convolution.PIXELS)))
+    _call(p, p.module.convolution(step), arguments, rest * words[1] * parts, p.const(1))
 
 
 def put(p: DevicePrinter, step: EachPut) -> None:
@@ -151,4 +161,4 @@ class DeviceProgramPrinter(DevicePrinter):
     PRINT: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         **DevicePrinter.PRINT, KernelStep: launch, GemmStep: product, LoadScalar: read_scalar, EachPut: put,
         EachStep: lambda p, s: p.batch(s).launch(p), PoisonStep: poison, ResidentStep: resident_step,
-        AttentionStep: attend, Barrier: lambda p, s: None}
+        AttentionStep: attend, ConvolutionStep: convolve, Barrier: lambda p, s: None}

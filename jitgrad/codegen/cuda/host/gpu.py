@@ -69,7 +69,7 @@ def compile(graphs: Mapping[str, Graph], driver: Driver,
     """
     module = DeviceModule(DeviceProgramPrinter)
     code, faces, told = cpu.build(
-        module, graphs, lambda name, graph: prepared(name, graph, hosted.get(name, ()), ordered))
+        module, graphs, lambda name, graph: prepared(name, graph, hosted.get(name, ()), ordered, driver.tiles))
     for face in faces:
         face.hosted = sorted(hosted.get(face.name, ()))
     return DeviceCompiled(code, faces, module.source(), list(module.handles), driver, **told)

@@ -6,7 +6,7 @@ from typing import Any
 from jitgrad.codegen.cuda.driver import runtime
 from jitgrad.codegen.cuda.kernels import each, text
 from jitgrad.codegen.cuda.kernels.geometry import Form, scratch
-from jitgrad.codegen.cuda.kernels.tiled import attention
+from jitgrad.codegen.cuda.kernels.tiled import attention, convolution
 from jitgrad.codegen.cuda.kernels.tiled.library import library
 from jitgrad.codegen.cuda.schedule import launches, resident
 from jitgrad.codegen.cuda.schedule.passes import prepared
@@ -17,7 +17,7 @@ from jitgrad.codegen.program.device_steps import EachStep, ResidentStep
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.program import Program
 from jitgrad.codegen.program.step import every
-from jitgrad.codegen.program.steps import AttentionStep, KernelStep
+from jitgrad.codegen.program.steps import AttentionStep, ConvolutionStep, KernelStep
 from jitgrad.script.graph.ir import Graph
 
 
@@ -70,10 +70,21 @@ class DeviceModule(ModuleText):
         found = self.tables.get(key)
         if found is None:
             name = f"{step.name}_{len(self.sources)}"
-            form = attention.form(step.kind, step.width, name)
             self.head |= dict.fromkeys(attention.LIBRARY)
             self.sources.append(attention.source(step.kind, d, step.width, step.causal, name, mask))
-            found = self.tables[key] = self._table((form,)), 0
+            found = self.tables[key] = self._table((attention.form(step.kind, step.width, name),)), 0
+        return found[0]
+
+    def convolution(self, step: ConvolutionStep) -> str:
+        """The table with the form of a kernel of convolutions, printed unless an equal one is there."""
+        d, rank, rows = step.y.dtype, len(step.y.dims) - 2, convolution.rows_for(step.words[3])
+        key = "convolution", d, rank, rows
+        found = self.tables.get(key)
+        if found is None:
+            name = f"{step.name}_{len(self.sources)}"
+            self.head |= dict.fromkeys(convolution.LIBRARY)
+            self.sources.append(convolution.source(d, rank, rows, name))
+            found = self.tables[key] = self._table((convolution.form(rank, rows, name),)), 0
         return found[0]
 
     def resident(self, step: ResidentStep) -> tuple[int, int]:
@@ -127,6 +138,8 @@ def shown(graphs: Mapping[str, Graph], ordered: bool = False, hosted: Collection
                 module.resident(step)
             elif isinstance(step, AttentionStep):
                 module.attention(step)
+            elif isinstance(step, ConvolutionStep):
+                module.convolution(step)
             elif isinstance(step, EachStep):
                 module.each_forms(step)
             elif isinstance(step, KernelStep):

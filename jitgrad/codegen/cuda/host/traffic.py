@@ -29,7 +29,8 @@ from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.plan import STORES, is_reloaded, needed
 from jitgrad.codegen.program.program import Program
 from jitgrad.codegen.program.step import every
-from jitgrad.codegen.program.steps import AttentionStep, CallStep, GemmStep, IfStep, KernelStep, LoadScalar, LoopStep
+from jitgrad.codegen.program.steps import (AttentionStep, CallStep, ConvolutionStep, GemmStep, IfStep, KernelStep,
+                                           LoadScalar, LoopStep)
 from jitgrad.dims import Size, Symbol, evaluate, product
 from jitgrad.script.graph.ir import Node
 
@@ -80,7 +81,7 @@ class _Traffic:
             elif isinstance(step, EachStep):
                 found = [_pointwise(step.kernel, (self.value(size),)) for size, _ in step.parts]
                 yield Moved("kernel", each_symbol(step.kernel.name), nodes, 1, *_added(found), inside)
-            elif isinstance(step, AttentionStep):
+            elif isinstance(step, (AttentionStep, ConvolutionStep)):
                 yield Moved("kernel", step.name, nodes, 1, *self.sums(step.traffic), inside)
             elif isinstance(step, GemmStep):
                 yield self.product(step, nodes, inside)

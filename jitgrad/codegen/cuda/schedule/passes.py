@@ -11,7 +11,8 @@ from jitgrad.codegen.program.program import Program
 from jitgrad.script.graph.ir import Graph
 
 
-def prepared(name: str, graph: Graph, hosted: Collection[int] = (), ordered: bool = False) -> Program:
-    """A graph after passes as the program of a device. `hosted`, `ordered`: see `lower`."""
-    program = grouped(resident(lower(name, graph, True, hosted, ordered)))
+def prepared(name: str, graph: Graph, hosted: Collection[int] = (), ordered: bool = False,
+             tiles: bool = True) -> Program:
+    """A graph after passes as the program of a device. `hosted`, `ordered`, `tiles`: see `lower`."""
+    program = grouped(resident(lower(name, graph, True, hosted, ordered, tiles)))
     return poisoned(program) if config.current().debug_arena else program

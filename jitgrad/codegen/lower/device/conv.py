@@ -5,13 +5,15 @@
     gw  gy @ columns^T, one product over images and places        gy: (O, N, *counts), columns: (C, *kernel, N, *counts)
 
 One kernel makes the columns, padding included; those of more than `COLUMNS` bytes are made for some images after the
-other, as many as the run's sizes say. A kernel of one element has no columns. Where each output reads one channel
-(depthwise), and for numbers that the library of products does not have, kernels sum the products themselves.
+other, as many as the run's sizes say. A kernel of one element has no columns, and of half types some convolutions do
+without (`device/tiled.py`). Where each output reads one channel (depthwise), and for numbers that the library of
+products does not have, kernels sum the products themselves.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from jitgrad.codegen.lower.device import tiled
 from jitgrad.codegen.lower.rules.geometry import Geometry
 from jitgrad.codegen.lower.rules.taps import Space, Tap, covering, covers, repeat, taps
 from jitgrad.codegen.lower.state import Lowering
@@ -61,7 +63,12 @@ def _results(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:
     if G.trivial and is_contiguous(x.dims[1:], x.strides[1:]):
         multiply(x, y, images)
         return
-    chunks = Chunks(state, images, G.groups * G.depth * G.plane, x.dtype)
+    apart = tiled.without_columns(state, G, x.dtype, images)
+    if apart != 0:
+        tiled.results(state, G, x, w, y, apart)
+    if apart == images:
+        return
+    chunks = Chunks(state, images - apart, G.groups * G.depth * G.plane, x.dtype)
     columns = state.allocate(x.dtype, (chunks.most, G.channels, *G.kernel, *G.counts))
     with chunks.each() as (start, count):
         _make_columns(state, G, _from(x, start), columns, count, columns.strides)
@@ -74,6 +81,9 @@ def _images(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:
 
     if G.trivial:
         multiply(y, x, x.dims[0])
+        return
+    if tiled.gradient_without_columns(state, G, x.dtype, x.dims[0]):
+        tiled.gradient(state, G, x, w, y)
         return
     chunks = Chunks(state, x.dims[0], G.groups * G.depth * G.plane, x.dtype)
     columns = state.allocate(x.dtype, (chunks.most, G.channels, *G.kernel, *G.counts))

@@ -78,7 +78,7 @@ def _direct(state: Lowering, node: Node, role: str, x: Ref, w: Ref, y: Ref) -> N
     layout = Layout(x.dims, w.dims, y.dims, x.strides, attrs["stride"], attrs["padding"], attrs["dilation"],
                     attrs["groups"], role, x.dtype.itemsize)
     scratch = state.allocate(x.dtype, (layout.scratch,))
-    state.emit(ConvolutionStep(role, layout.words, layout.loops, x, w, y, scratch))
+    state.emit(ConvolutionStep(role, layout.words, layout.loops, x, w, y, (scratch,)))
 
 
 def _results(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:

@@ -1,0 +1,76 @@
+"""Convolutions of half types on a device without columns: which, and as steps (`cuda/kernels/tiled/convolution.py`).
+
+A product of columns in memory is cuBLASLt's, at nearly the speed of the tensor cores; the kernel that gathers columns
+while it multiplies has its addresses to compute besides. It is worth it where the columns themselves are what is waited
+for:
+
+- With few rows of columns (`SHALLOW`) a product reads and writes more than it computes, whatever its other sizes: with
+  k rows and m outputs an element that is moved takes part in k * m / (k + m) multiplications, fewer than k, of which an
+  A100's tensor cores do 156 (312 TFLOP/s) in the time in which its memory moves an element (2 TB/s), newer ones' more.
+- One image's columns and the weight of more than `CACHE` bytes are not in the cache (L2: 40 MB and 50 MB on an A100 and
+  H100) when they are multiplied: they go through memory twice, and are kernel times as large as the image.
+
+What is between is left to cuBLASLt until it is measured (`python -m tools.devcheck --only convolutions` runs both
+ways). The gradient of images is the same for a stride of 1, on the weight turned and transposed; it is rounded once
+then, as columns of half types that are summed would not be.
+"""
+
+from collections.abc import Sequence
+
+from jitgrad.codegen.lower.rules.geometry import Geometry
+from jitgrad.codegen.lower.rules.windows import copy
+from jitgrad.codegen.lower.state import Lowering
+from jitgrad.codegen.program.step import Ref
+from jitgrad.codegen.program.steps import ConvolutionStep
+from jitgrad.dims import Size, call, floordiv, product
+from jitgrad.dtypes import dtype
+
+SHALLOW = 156
+CACHE = 48 << 20
+
+
+def without_columns(state: Lowering, G: Geometry, d: dtype, images: Size) -> Size:
+    """How many of the images have their results made without columns: all or none, as perhaps the run's sizes say."""
+    return _chosen(state, d, images, G.depth, G.groups * G.depth * (G.plane + G.outputs))
+
+
+def gradient_without_columns(state: Lowering, G: Geometry, d: dtype, images: Size) -> bool:
+    """Whether images are made from results without columns."""
+    depth = G.outputs * product(G.kernel)
+    numbers = G.groups * depth * product(G.spatial) + G.groups * G.depth * G.outputs
+    return all(s == 1 for s in G.stride) and _chosen(state, d, images, depth, numbers) == images
+
+
+def _chosen(state: Lowering, d: dtype, images: Size, depth: Size, numbers: Size) -> Size:
+    if not d.is_half or not state.tiles:
+        return 0
+    if isinstance(depth, int) and depth <= SHALLOW:
+        return images
+    return images * call("min", 1, floordiv(numbers * d.itemsize, CACHE))
+
+
+def results(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref, images: Size) -> None:
+    """The results of the first images."""
+    _emit(state, G.groups, x, w, Ref(y.buffer, y.offset, (images, *y.dims[1:]), y.strides), G.stride, G.padding,
+          G.dilation)
+
+
+def gradient(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:
+    """The images: for each channel the sum over what the outputs gave to windows, from the last element on."""
+    outer = (G.groups, w.dims[1], G.outputs)
+    offset = w.offset
+    for k, stride in zip(G.kernel, w.strides[2:], strict=True):
+        offset = offset + (k - 1) * stride
+    turned = state.allocate(w.dtype, (*outer, *G.kernel))
+    copy(state, Ref(w.buffer, offset, turned.dims, (G.outputs * w.strides[0], w.strides[1], w.strides[0],
+                                                    *[-s for s in w.strides[2:]])), turned)
+    weight = Ref(turned.buffer, 0, (x.dims[1], *turned.dims[2:]), turned.strides[1:])
+    padding = [d * (k - 1) - p for d, k, p in zip(G.dilation, G.kernel, G.padding, strict=True)]
+    _emit(state, G.groups, y, weight, x, G.stride, padding, G.dilation)
+
+
+def _emit(state: Lowering, groups: int, x: Ref, w: Ref, y: Ref, stride: Sequence[int], padding: Sequence[Size],
+          dilation: Sequence[int]) -> None:
+    words = (y.dims[0], groups, w.dims[1], floordiv(w.dims[0], groups), *x.dims[2:], *w.dims[2:], *y.dims[2:], *stride,
+             *padding, *dilation, *x.strides)
+    state.emit(ConvolutionStep("y", words, (y.dims[0], w.dims[0], product(y.dims[2:]), product(w.dims[1:])), x, w, y))

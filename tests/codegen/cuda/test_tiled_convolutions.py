@@ -1,0 +1,192 @@
+"""The kernels of convolutions without columns, on the host, next to float32's on the CPU; registers of the machine
+code; where they are chosen."""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitgrad
+from jitgrad import config, dtypes, nn
+from jitgrad.codegen.cuda.kernels import text
+from jitgrad.codegen.cuda.kernels.tiled import convolution
+from jitgrad.codegen.cuda.kernels.tiled.library import library
+from jitgrad.codegen.lower.device import tiled
+from jitgrad.nn import functional as F
+from tests.codegen.cuda import host, machinecode
+from tests.cuda.hosted import StandinDriver, gpu
+
+CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+
+
+def run(d: dtypes.dtype, x: Any, w: Any, y: Any, stride: Any, padding: Any, dilation: Any, groups: int,
+        rows: int) -> None:
+    """Run the kernel with the threads in order and in reverse order: both write the same bits, and all of y."""
+    rank = x.ndim - 2
+    loaded = host.library(f"{library(convolution.LIBRARY)}\n{convolution.source(d, rank, rows, 'test')}")
+    steps = [s // x.itemsize for s in x.strides]
+    outputs = w.shape[0] // groups
+    words = [x.shape[0], groups, w.shape[1], outputs, *x.shape[2:], *w.shape[2:], *y.shape[2:], *stride, *padding,
+             *dilation, *steps]
+    arguments = [*[ctypes.c_void_p(a.ctypes.data) for a in (x, w, y)], *map(ctypes.c_int64, words)]
+    places = x.shape[0] * int(np.prod(y.shape[2:]))
+    blocks = -(-places // convolution.PIXELS) * groups * -(-outputs // rows)
+    found = []
+    for reverse in (1, 0):
+        loaded.jg_set_reversed(reverse)
+        y[...] = np.nan
+        host.launch(loaded, convolution.form(rank, rows, "test"), blocks, 1, arguments)
+        found.append(y.tobytes())
+    assert found[0] == found[1], "the order of the threads matters"
+
+
+#: x, w; stride, padding, dilation, groups; outputs of a block
+CASES: list[Any] = [
+    ((2, 3, 7, 6), (4, 3, 3, 2), ((2, 1), (1, 0), (1, 2), 1), 16),
+    ((1, 4, 5, 7), (6, 2, 3, 3), ((1, 1), (1, 1), (1, 1), 2), 16),
+    ((3, 8, 4, 5), (20, 8, 1, 1), ((1, 1), (0, 0), (1, 1), 1), 32),
+    ((3, 5, 9, 8), (70, 5, 1, 1), ((2, 3), (1, 0), (1, 1), 1), 64),
+    ((1, 3, 17, 16), (8, 3, 7, 7), ((2, 2), (3, 3), (1, 1), 1), 16),
+    ((2, 2, 11, 9), (130, 2, 5, 4), ((1, 2), (4, 1), (2, 3), 1), 128),
+    ((1, 16, 3, 3), (9, 16, 3, 3), ((1, 1), (2, 2), (1, 1), 1), 16),
+    ((2, 16, 6, 6), (40, 16, 2, 2), ((1, 1), (0, 0), (1, 1), 1), 64),
+    ((2, 6, 33), (6, 2, 4), ((3,), (2,), (2,), 3), 16),
+    ((1, 2, 5, 4, 3), (3, 2, 2, 3, 2), ((1, 2, 1), (0, 1, 1), (2, 1, 1), 1), 16),
+    ((5, 3, 3, 3), (3, 3, 1, 1), ((1, 1), (1, 2), (1, 1), 1), 16),
+]
+
+
+@pytest.mark.parametrize("d", [dtypes.bfloat16, dtypes.float16], ids=str)
+@pytest.mark.parametrize(("image", "weight", "how", "rows"), CASES)
+@host.needs_compiler
+@pytest.mark.sampled("emulated GPU")
+def test_values(image: Any, weight: Any, how: Any, rows: int, d: Any) -> None:
+    stride, padding, dilation, groups = how
+    rng = np.random.default_rng(3)
+    x, w = rng.standard_normal(image).astype(d.np), rng.standard_normal(weight).astype(d.np)
+    exact = CONVOLUTIONS[x.ndim - 2](*[jitgrad.tensor(a.astype(np.float32)) for a in (x, w)], stride=stride,
+                                     padding=padding, dilation=dilation, groups=groups).numpy()
+    y = np.empty(exact.shape, d.np)
+    run(d, x, w, y, stride, padding, dilation, groups, rows)
+    unit = 2.0 ** -8 if d is dtypes.bfloat16 else 2.0 ** -11  # rounded once
+    np.testing.assert_allclose(y.astype(np.float32), exact, rtol=unit * 1.01, atol=1e-4)
+
+
+@host.needs_compiler
+@pytest.mark.sampled("emulated GPU")
+def test_images_of_any_strides_and_what_is_not_finite() -> None:
+    """Zeros of the padding and behind the end of the inner axis multiply nothing: no NaN where no infinity is."""
+    d, rng = dtypes.bfloat16, np.random.default_rng(3)
+    x = rng.standard_normal((2, 6, 7, 3)).astype(d.np).transpose(0, 3, 1, 2)[:, :, ::-1]
+    x[0, 0, 0, 0] = np.inf
+    w = rng.standard_normal((3, 3, 3, 3)).astype(d.np)
+    y = np.empty((2, 3, 6, 7), d.np)
+    run(d, x, w, y, (1, 1), (1, 1), (1, 1), 1, 16)
+    plain = jitgrad.tensor(np.ascontiguousarray(x).astype(np.float32))
+    exact = F.conv2d(plain, jitgrad.tensor(w.astype(np.float32)), padding=1).numpy()
+    np.testing.assert_allclose(y.astype(np.float32), exact, rtol=2.0 ** -8 * 1.01, atol=1e-4)
+    assert np.isinf(exact).sum() == 3 * 4
+
+
+@machinecode.needs_cuda
+@pytest.mark.sampled("machine code")
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_machine_code(arch: str) -> None:
+    """Nothing is on the stack, and as many blocks as are asked for have room on a multiprocessor."""
+    names = {f"conv_{rank}_{rows}": (rank, rows) for rank in (1, 2, 3) for rows in convolution.ROWS}
+    whole = [text.prelude(), library(convolution.LIBRARY)]
+    whole += [convolution.source(dtypes.bfloat16, *of, name) for name, of in names.items()]
+    used = machinecode.compiled("\n".join(whole), arch)
+    for name, of in names.items():
+        own = convolution.shape(*of)
+        assert used[name].stack == 0, name
+        assert used[name].registers <= 65536 // (own.threads * own.resident), name
+        assert own.shared * own.resident <= 160 << 10, name
+
+
+# --- where they are chosen ------------------------------------------------------------------------------------------
+
+
+def step(net: Any, x: Any) -> Any:
+    y = net(x)
+    (y * y).sum().backward()
+    return y
+
+
+def agrees(net: Any, x: Any) -> tuple[int, str]:
+    """Run a step on the stand-in and on the CPU; how many products were asked for, and the text of the kernels."""
+    script = jitgrad.script(step)
+    with gpu() as device, config.override(cache="", debug_arena=True):
+        there, other = copy.deepcopy(net).cuda(), x.detach().cuda().requires_grad_()
+        device.products.clear()
+        found, expected = script(there, other), step(net, x)
+        for a, b in zip([found, other.grad, *[p.grad for p in there.parameters()]],
+                        [expected, x.grad, *[p.grad for p in net.parameters()]], strict=True):
+            scale = b.detach().float().abs().max().item()
+            np.testing.assert_allclose(a.detach().cpu().float().numpy(), b.detach().float().numpy(), rtol=2e-2,
+                                       atol=1e-2 * scale)
+        products = len(device.products)
+        text = "".join(script.kernels(copy.deepcopy(net), x.detach().requires_grad_(), device="cuda"))
+    net.zero_grad()
+    x.grad = None
+    return products, text
+
+
+def made(*args: Any, d: Any = jitgrad.bfloat16, make: Any = nn.Conv2d, **options: Any) -> Any:
+    jitgrad.manual_seed(0)
+    return make(*args, **options).to(d)
+
+
+def images(*shape: int, d: Any = jitgrad.bfloat16) -> Any:
+    return jitgrad.randn(*shape).to(d).requires_grad_()
+
+
+@host.needs_compiler
+@pytest.mark.sampled("emulated GPU")
+@pytest.mark.parametrize(("net", "x", "columns", "products"), [
+    (made(4, 6, 3, padding=1), images(3, 4, 6, 5), 1, 1),
+    (made(4, 6, 3, padding=1, stride=2), images(3, 4, 6, 5), 1, 2),
+    (made(4, 6, (2, 3), padding=(2, 0), dilation=(1, 2), groups=2), images(2, 4, 6, 7), 1, 1),
+    (made(4, 6, 1, padding=1, d=jitgrad.float16), images(2, 4, 3, 3, d=jitgrad.float16), 1, 1),
+    (made(3, 5, 4, make=nn.Conv1d), images(2, 3, 9), 1, 1),
+    (made(4, 6, 3, make=nn.ConvTranspose2d), images(2, 4, 5, 4), 1, 1),
+    (made(18, 18, 3), images(1, 18, 4, 4), 2, 3),  # more rows of columns, of a small image
+], ids=range(7))
+def test_few_rows_of_columns_are_not_made(net: Any, x: Any, columns: int, products: int) -> None:
+    """Those of the weight's gradient are, and float32's of images where windows are not next to each other."""
+    found, kernels = agrees(net, x)
+    assert found == products
+    assert "jg_convolution_" in kernels
+    assert len(re.findall(r"^jg_pw_columns_", kernels, re.MULTILINE)) == columns
+
+
+@host.needs_compiler
+@pytest.mark.sampled("emulated GPU")
+def test_images_too_large_for_the_cache_have_no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run's sizes decide; memory for columns is that of the images that have some."""
+    monkeypatch.setattr(tiled, "SHALLOW", 0)
+    monkeypatch.setattr(tiled, "CACHE", 2 * 36 * (6 * 5 + 6))
+    net = made(4, 6, 3, padding=1)
+    assert agrees(net, images(3, 4, 6, 5))[0] == 2  # of both gradients: one of float32
+    assert agrees(net, images(3, 4, 6, 4))[0] == 3
+    assert agrees(net, images(3, 4, 9, 9))[0] == 2
+
+
+@host.needs_compiler
+@pytest.mark.sampled("emulated GPU")
+def test_gpus_before_ampere_multiply_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, x = made(4, 6, 3, padding=1, d=jitgrad.float16), images(3, 4, 6, 5, d=jitgrad.float16)
+    assert agrees(net, x)[0] == 1
+    monkeypatch.setattr(StandinDriver, "arch", "sm_75")
+    assert agrees(net, x)[0] == 3
+
+
+def test_float32_has_columns() -> None:
+    net = made(4, 6, 3, padding=1, d=jitgrad.float32)
+    assert "jg_convolution_" not in "".join(jitgrad.script(step).kernels(net, images(3, 4, 6, 5, d=jitgrad.float32),
+                                                                         device="cuda"))
