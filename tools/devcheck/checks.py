@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 #: modules of checks, in the order in which they run
-STAGES = ("environment", "smoke", "smoke_graphs", "lectures", "suite", "ceilings", "benchmarks", "sanitize", "profile")
+STAGES = ("environment", "smoke", "smoke_graphs", "lectures", "suite", "ceilings", "benchmarks", "convolutions",
+          "sanitize", "profile")
 #: what is run in one go: each fits ten minutes on a machine whose caches are empty
 PIECES = {"smoke": ("environment", "smoke", "smoke_graphs", "lectures"), "tests": ("environment", "suite"),
-          "bench": ("environment", "ceilings", "benchmarks"), "sanitize": ("environment", "sanitize"),
+          "bench": ("environment", "ceilings", "benchmarks", "convolutions"), "sanitize": ("environment", "sanitize"),
           "profile": ("environment", "profile")}
 #: what a line of a check's process begins with: all that it found, what it has found so far
 RESULT, PART = "RESULT ", "PART "

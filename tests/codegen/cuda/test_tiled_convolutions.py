@@ -190,3 +190,23 @@ def test_float32_has_columns() -> None:
     net = made(4, 6, 3, padding=1, d=jitgrad.float32)
     assert "jg_convolution_" not in "".join(jitgrad.script(step).kernels(net, images(3, 4, 6, 5, d=jitgrad.float32),
                                                                          device="cuda"))
+
+
+@host.needs_compiler
+@pytest.mark.sampled("emulated GPU")
+def test_weights_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sizes of a plain argument are the run's, so the run says how many rows its columns have."""
+    def f(x: Any, w: Any) -> Any:
+        return F.conv2d(x, w, groups=2)
+
+    script, found = jitgrad.script(f), []
+    monkeypatch.setattr(tiled, "SHALLOW", 40)
+    with gpu() as device, config.override(cache="", debug_arena=True):
+        for channels in (4, 5, 3):
+            jitgrad.manual_seed(0)
+            x, w = (jitgrad.randn(*s).bfloat16() for s in ((2, 2 * channels, 5, 4), (6, channels, 3, 3)))
+            device.products.clear()
+            y = script(x.cuda(), w.cuda()).cpu().float().numpy()
+            found.append(len(device.products))
+            np.testing.assert_allclose(y, f(x, w).float().numpy(), rtol=2.0 ** -7, atol=1e-3)
+    assert found == [0, 2, 0]

@@ -44,9 +44,9 @@ def gradient_without_columns(state: Lowering, G: Geometry, d: dtype, images: Siz
 def _chosen(state: Lowering, d: dtype, images: Size, depth: Size, numbers: Size) -> Size:
     if not d.is_half or not state.tiles:
         return 0
-    if isinstance(depth, int) and depth <= SHALLOW:
-        return images
-    return images * call("min", 1, floordiv(numbers * d.itemsize, CACHE))
+    shallow = call("min", 1, floordiv(SHALLOW, call("max", 1, depth)))
+    return images if shallow == 1 else images * call(
+        "max", shallow, call("min", 1, floordiv(numbers * d.itemsize, CACHE)))
 
 
 def results(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref, images: Size) -> None:
