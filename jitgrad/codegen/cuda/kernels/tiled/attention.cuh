@@ -134,12 +134,6 @@ template <class B> JG_DEVICE jg_mask<B> jg_mask_of(const B* p, i64 batch, i64 he
                                                    i64 n_q, i64 n_k) {
     return {p + batch * s0 + head * s1, row, column, (int)n_q, (int)n_k};
 }
-// an address is computed here: many of them at once would take the registers of the products
-template <class T> JG_DEVICE void jg_here(const T*& p) {
-#ifndef JG_HOST
-    asm volatile("" : "+l"(p));
-#endif
-}
 JG_DEVICE float jg_score(float s, float factor, bool seen) { return seen ? s * factor : -JG_INF; }
 template <class T> JG_DEVICE float jg_score(float s, float factor, T more) {
     return fmaf(s, factor, jg_widen(more) * JG_LOG2E);

@@ -6,6 +6,12 @@
 // where a place lies once for a thread.
 
 template <int RANK> struct alignas(16) jg_tap { i64 offset; int at[RANK]; };
+template <int RANK> JG_DEVICE jg_tap<RANK> jg_whole(const jg_tap<RANK>* p) {  // as few accesses as there can be
+    union { uint4 words[sizeof(jg_tap<RANK>) / 16]; jg_tap<RANK> tap; } u;
+    #pragma unroll
+    for (int i = 0; i < (int)(sizeof(jg_tap<RANK>) / 16); i++) u.words[i] = ((const uint4*)p)[i];
+    return u.tap;
+}
 
 // a convolution of images of T: sizes, strides of x in elements; `outputs`, `channels` of one group
 template <class T, int RANK> struct jg_convolution {
@@ -19,20 +25,20 @@ template <class T, int RANK> struct jg_convolution {
 // rows `first`... of w, their elements from k on, as a tile of R rows; zeros outside
 template <int R, int D, class T>
 JG_DEVICE void jg_weight_tile(u32 at, const T* w, i64 rows, i64 depth, i64 first, i64 k, bool by_pieces) {
-    #pragma unroll
+    #pragma unroll 1
     for (int i = (int)threadIdx.x; i < R * (D / 8); i += blockDim.x) {
         const int row = i / (D / 8), c = i % (D / 8);
         const i64 left = first + row < rows ? depth - k - c * 8 : 0;
-        const T* from = w + (left > 0 ? (first + row) * depth + k + c * 8 : 0);
+        const T* const from = w + (first + row) * depth + k + c * 8;
         const u32 piece = at + jg_piece<D>(row, c);
         if (by_pieces) {
-            jg_copy_async(piece, from, left > 0);
+            jg_copy_async(piece, left > 0 ? from : w, left > 0);
             continue;
         }
         u32 words[4];
         #pragma unroll
-        for (int e = 0; e < 4; e++)
-            words[e] = (2 * e < left ? from[2 * e].bits : 0u) | (2 * e + 1 < left ? (u32)from[2 * e + 1].bits << 16 : 0u);
+        for (int e = 0; e < 8; e += 2)
+            words[e / 2] = jg_bits_if(from + e, e < left) | jg_bits_if(from + e + 1, e + 1 < left) << 16;
         uint4 all = {words[0], words[1], words[2], words[3]};
         jg_shared[piece / 16] = all;
     }
@@ -62,7 +68,7 @@ JG_DEVICE void jg_taps(jg_tap<RANK>* taps, const jg_convolution<T, RANK>& c, i64
 template <class T, int RANK, int ROWS>
 JG_DEVICE void jg_convolve(const jg_convolution<T, RANK>& c) {
     constexpr int PIXELS = 128, DEEP = 32, ACROSS = ROWS > 64 ? 2 : 1, M = ROWS / 16 / ACROSS, N = PIXELS / 4 / 8;
-    constexpr int OWN = DEEP / ACROSS;  // elements of the inner axis that a thread gathers
+    constexpr int OWN = DEEP / ACROSS;  // elements of its place that a thread gathers for a stage
     constexpr u32 W = ROWS * DEEP * 2, X = PIXELS * DEEP * 2, TAPS = 2 * (W + X);
     constexpr u32 PLACES = TAPS + 2 * DEEP * sizeof(jg_tap<RANK>);
     const int lane = threadIdx.x & 31, warp = (int)(threadIdx.x >> 5);
@@ -96,24 +102,25 @@ JG_DEVICE void jg_convolve(const jg_convolution<T, RANK>& c) {
         }
         #pragma unroll
         for (int a = RANK - 1; a >= 0; a--) {
-            const i64 outer = jg_over(left, c.count[a]), from = (left - outer * c.count[a]) * c.stride[a] - c.padding[a];
+            const i64 outer = jg_over(left, c.count[a]);
+            const i64 from = (left - outer * c.count[a]) * c.stride[a] - c.padding[a];
             start[a] = live ? (u32)from : 0xc0000000u;
             x += live ? from * c.step[a] : 0;
             left = outer;
         }
         if (own == 0) places[pixel] = place;
+        jg_here(x);
     }
     u32 gathered[OWN / 2];
     auto gather = [&](int stage) {
         const jg_tap<RANK>* const from = taps + stage * DEEP + own;
         #pragma unroll
         for (int k = 0; k < OWN; k++) {
-            const jg_tap<RANK> tap = from[k];
+            const jg_tap<RANK> tap = jg_whole(from + k);
             bool inside = true;
             #pragma unroll
-            for (int a = 0; a < RANK; a++) inside = inside && start[a] + (u32)tap.at[a] < (u32)c.size[a];
-            u32 bits = 0;
-            if (inside) bits = x[tap.offset].bits;
+            for (int a = 0; a < RANK; a++) inside &= start[a] + (u32)tap.at[a] < (u32)c.size[a];
+            const u32 bits = jg_bits_if(x + tap.offset, inside);
             gathered[k / 2] = k % 2 ? gathered[k / 2] | bits << 16 : bits;
         }
     };
@@ -127,10 +134,10 @@ JG_DEVICE void jg_convolve(const jg_convolution<T, RANK>& c) {
     float sums[M][N][4];
     jg_clear(sums);
     jg_taps<DEEP>(taps, c, depth, 0);
-    jg_weight_tile<ROWS, DEEP>(0, w, c.outputs, depth, first, 0, by_pieces);
-    jg_commit();
     __syncthreads();
     gather(0);
+    jg_weight_tile<ROWS, DEEP>(0, w, c.outputs, depth, first, 0, by_pieces);
+    jg_commit();
     store(0);
     jg_taps<DEEP>(taps + DEEP, c, depth, DEEP);
     jg_arrived<0>();
@@ -140,8 +147,8 @@ JG_DEVICE void jg_convolve(const jg_convolution<T, RANK>& c) {
         const int here = t & 1, there = 1 - here;
         const bool more = t + 1 < tiles;
         if (more) {
-            jg_weight_tile<ROWS, DEEP>(there * W, w, c.outputs, depth, first, (t + 1) * DEEP, by_pieces);
             gather(there);
+            jg_weight_tile<ROWS, DEEP>(there * W, w, c.outputs, depth, first, (i64)(t + 1) * DEEP, by_pieces);
         }
         jg_commit();
         jg_by_rows<DEEP, M, N>(sums, here * W, row, 2 * W + here * X + warp % 4 * (N * 8 * DEEP * 2), zero);

@@ -1,10 +1,9 @@
-// Tensor cores: products of 16 x 8 results, and the tiles of shared memory that they read. For attention.cuh and
-// convolution.cuh.
+// Tensor cores: products of 16 x 8 results, and the tiles of shared memory that they read.
 //
 // Products are `mma.m16n8k16` of T with sums in float: lane 4 * g + t of a warp has of a 16 x 8 result the columns 2 t
-// and 2 t + 1 of rows g and g + 8, and two such results side by side are the left operand of the next product. Tiles lie
-// in shared memory in pieces of 16 bytes, a row's pieces in an order that its number decides, so that eight rows' pieces
-// of equal number are in different banks.
+// and 2 t + 1 of rows g and g + 8, and two such results side by side are the left operand of the next product. Tiles
+// lie in shared memory in pieces of 16 bytes, a row's pieces in an order that its number decides, so that eight rows'
+// pieces of equal number are in different banks.
 
 // --- tensor cores and their memory ----------------------------------------------------------------------------------
 
@@ -104,6 +103,24 @@ JG_DEVICE u32 jg_pair(float x, float y, jg_bfloat) {
     return jg_narrow_bfloat(x).bits | (u32)jg_narrow_bfloat(y).bits << 16;
 }
 #endif
+
+// an address is computed here: many of them at once would take the registers of the products
+template <class T> JG_DEVICE void jg_here(const T*& p) {
+#ifndef JG_HOST
+    asm volatile("" : "+l"(p));
+#endif
+}
+// an element of what no one writes meanwhile; zero, and not read, unless `inside`. Without a branch: many are under way
+template <class T> JG_DEVICE u32 jg_bits_if(const T* p, bool inside) {
+#ifdef JG_HOST
+    return inside ? p->bits : 0;
+#else
+    unsigned short bits;
+    asm("{ .reg .pred inside; setp.ne.u32 inside, %2, 0; mov.u16 %0, 0; @inside ld.global.nc.u16 %0, [%1]; }"
+        : "=h"(bits) : "l"(__cvta_generic_to_global(p)), "r"((u32)inside));
+    return bits;
+#endif
+}
 
 // --- tiles ----------------------------------------------------------------------------------------------------------
 
