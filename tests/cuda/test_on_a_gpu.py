@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 import jitgrad as torch
+from jitgrad import config
 from jitgrad.codegen.cuda.host import device_regions
+from jitgrad.codegen.lower.device import tiled
 from tests.codegen.cuda.test_attention import reference
 from tests.cuda import test_loops, test_models, test_repeated_loops
 from tests.cuda.test_loops import gradients, randn, same
@@ -149,6 +151,39 @@ def test_attention(d: torch.dtype, n_q: int, n_k: int, width: int, causal: bool)
     size = max(np.abs(other).max() for other in expected)
     for one, other in zip(found[0], expected, strict=True):
         np.testing.assert_allclose(one.cpu().double().numpy(), other, rtol=4 * unit, atol=2 * unit * size)
+
+
+@pytest.mark.parametrize("d", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(("image", "weight", "options"), [
+    ((5, 3, 61, 64), (64, 3, 7, 7), {"stride": 2, "padding": 3}), ((2, 24, 33, 40), (40, 24, 3, 3), {"padding": 1}),
+    ((3, 64, 17, 19), (130, 32, 3, 2), {"groups": 2, "dilation": 2}), ((2, 40, 9, 9), (16, 40, 1, 1), {"padding": 1}),
+    ((2, 8, 9, 10, 11), (20, 8, 3, 2, 3), {"stride": (1, 2, 1)}), ((4, 16, 500), (32, 16, 5), {"padding": 2})],
+    ids=["stem", "3 x 3", "groups", "1 x 1", "volume", "line"])
+def test_convolutions_without_columns(image: Any, weight: Any, options: Any, d: Any,
+                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    """As float32's on the CPU, rounded once, and equal bits in each run; both gradients besides."""
+    monkeypatch.setattr(tiled, "SHALLOW", 1 << 62)
+    of = getattr(torch.nn.functional, f"conv{len(image) - 2}d")
+    script = torch.script(lambda x, w: of(x, w, **options))
+    torch.manual_seed(0)
+    x, w = (torch.randn(*shape).to(d) for shape in (image, weight))
+    exact = of(x.float(), w.float(), **options)
+    g = torch.randn(*exact.shape).to(d)
+    found = []
+    with config.override(cache=""):
+        for _ in range(3):  # launched, recorded, replayed
+            given = [t.cuda().detach().requires_grad_() for t in (x, w)]
+            y = script(*given)
+            y.backward(g.cuda())
+            found.append([y.detach(), *[t.grad for t in given]])
+    for again in found[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(found[0], again, strict=True))
+    given = [t.float().requires_grad_() for t in (x, w)]
+    of(*given, **options).backward(g.float())
+    unit = 2.0 ** -8 if d is torch.bfloat16 else 2.0 ** -11
+    for a, b in zip(found[0], [exact, *[t.grad for t in given]], strict=True):
+        size = float(b.abs().max())
+        np.testing.assert_allclose(a.cpu().float().numpy(), b.numpy(), rtol=2 * unit, atol=1e-4 * size)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

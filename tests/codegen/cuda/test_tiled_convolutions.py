@@ -177,6 +177,17 @@ def test_images_too_large_for_the_cache_have_no_columns(monkeypatch: pytest.Monk
     assert agrees(net, images(3, 4, 9, 9))[0] == 2
 
 
+def test_traffic_is_of_the_images_that_have_no_columns() -> None:
+    """x, w and y, each once."""
+    with config.override(interpret=True, cache=""):
+        for net, shape in ((made(4, 6, 3, padding=1), (3, 4, 6, 5)), (made(32, 6, 3, padding=1), (2, 32, 5, 4))):
+            found = jitgrad.script(lambda net, x: net(x)).traffic(net, jitgrad.randn(*shape).bfloat16())
+            ours = [m for m in found.steps if m.name == "jg_convolution"]
+            places = shape[0] * shape[2] * shape[3]
+            assert [(m.read, m.written) for m in ours] == ([] if net.in_channels == 32 else [
+                (2 * (places * 4 + 6 * 4 * 9), 2 * places * 6)])
+
+
 @host.needs_compiler
 @pytest.mark.sampled("emulated GPU")
 def test_gpus_before_ampere_multiply_columns(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,8 +81,11 @@ class _Traffic:
             elif isinstance(step, EachStep):
                 found = [_pointwise(step.kernel, (self.value(size),)) for size, _ in step.parts]
                 yield Moved("kernel", each_symbol(step.kernel.name), nodes, 1, *_added(found), inside)
-            elif isinstance(step, (AttentionStep, ConvolutionStep)):
+            elif isinstance(step, AttentionStep):
                 yield Moved("kernel", step.name, nodes, 1, *self.sums(step.traffic), inside)
+            elif isinstance(step, ConvolutionStep):
+                if self.value(step.sizes[0]) != 0:  # else its images have columns
+                    yield Moved("kernel", step.name, nodes, 1, *self.sums(step.traffic), inside)
             elif isinstance(step, GemmStep):
                 yield self.product(step, nodes, inside)
             elif isinstance(step, LoadScalar) and not step.buffer.host:

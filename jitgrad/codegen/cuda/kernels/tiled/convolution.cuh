@@ -81,8 +81,9 @@ JG_DEVICE void jg_convolve(const jg_convolution<T, RANK>& c) {
         plane *= c.count[a];
     }
     // neighbours in the grid have the same places, of the same images
-    const i64 parts = jg_parts(c.outputs, ROWS), row_block = blockIdx.x % parts, rest = blockIdx.x / parts;
-    const i64 group = rest % c.groups, first = row_block * ROWS, total = c.images * plane;
+    const i64 parts = jg_parts(c.outputs, ROWS), grouped = jg_over(blockIdx.x, parts);
+    const i64 rest = jg_over(grouped, c.groups), group = grouped - rest * c.groups;
+    const i64 first = (blockIdx.x - grouped * parts) * ROWS, total = c.images * plane;
     const T* const w = c.w + group * c.outputs * depth;
     const bool by_pieces = depth % 8 == 0 && jg_aligned<8>(w);
     jg_tap<RANK>* const taps = (jg_tap<RANK>*)((char*)jg_shared + TAPS);
@@ -92,7 +93,7 @@ JG_DEVICE void jg_convolve(const jg_convolution<T, RANK>& c) {
     const T* x = c.x;
     u32 start[RANK];
     {
-        i64 left = rest / c.groups * PIXELS + pixel, place = -1;
+        i64 left = rest * PIXELS + pixel, place = -1;
         const bool live = left < total;
         if (live) {
             const i64 n = jg_over(left, plane);

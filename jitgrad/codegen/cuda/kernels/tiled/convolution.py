@@ -52,6 +52,7 @@ def shape(rank: int, rows: int) -> Shape:
 def source(d: dtype, rank: int, rows: int, name: str) -> str:
     """The kernel `name`. Its parameters: the places of x, w and y; `NUMBERS`, of each spatial axis where they have
     one. `channels` and `outputs` are a group's; `image`, `channel` and `step` the strides of x; w and y are contiguous.
+    No axis has 2^31 elements.
     """
     T, own = TYPES[d.name], shape(rank, rows)
     axes = range(rank)
