@@ -22,7 +22,7 @@ class Sizes:
         signed: symbols bound to ints that may be negative.
     """
 
-    __slots__ = ("_canonical", "_guarded", "_has", "_parts", "_replaced", "assumed", "guards", "held",
+    __slots__ = ("_canonical", "_constant", "_guarded", "_has", "_parts", "_replaced", "assumed", "guards", "held",
                  "hints", "signed", "trips")
 
     def __init__(self, assumed: Assumed):
@@ -35,6 +35,7 @@ class Sizes:
         self._replaced: dict[Symbol, Size] = {}
         self._canonical: dict[Size, Size] = {}  # what `canonical` found, while none of its symbols was replaced
         self._has: dict[Symbol, list[Size]] = {}  # sizes among those, by the symbols in what was found
+        self._constant: dict[Size, int] = {}  # sizes of several symbols that are guarded to be a constant
         self._guarded: set[tuple[Size, Size]] = set()  # the guards again, to search
         self._parts: list[tuple[Symbol, Size, int]] = []  # (s, q, n): s == n * q where q is a quotient of s
 
@@ -53,18 +54,19 @@ class Sizes:
     @property
     def changed(self) -> bool:
         """Whether any symbol stands for another size by now."""
-        return bool(self._replaced)
+        return bool(self._replaced or self._constant)
 
     def canonical(self, size: Size) -> Size:
         """`size` with unified symbols replaced."""
         replaced = self._replaced
-        if not replaced or isinstance(size, int):
+        if isinstance(size, int) or not self.changed:
             return size
         found = self._canonical.get(size)
         if found is None:
             found = size
             while not isinstance(found, int) and not replaced.keys().isdisjoint(symbols(found)):
                 found = substitute(found, replaced)  # what a symbol stands for may have been replaced since
+            found = self._constant.get(found, found)
             self._canonical[size] = found
             for symbol in symbols(found):
                 self._has.setdefault(symbol, []).append(size)
@@ -77,7 +79,7 @@ class Sizes:
 
     def canonical_type(self, type_: Type) -> Type:
         """A type with unified symbols replaced."""
-        if not self._replaced:
+        if not self.changed:
             return type_
         if isinstance(type_, TensorType):
             dims = tuple([d if isinstance(d, int) else self.canonical(d) for d in type_.dims])
@@ -116,8 +118,9 @@ class Sizes:
 
     def needed_guards(self) -> list[tuple[Size, Size]]:
         """The guards without those that follow from others: what a symbol turned out to be may prove them."""
-        return self.held + [(a, b) for a, b in self.guards
-                if _is_symbol(a) or _is_symbol(b) or self.canonical(a) != self.canonical(b)]
+        own = [(a, b) for a, b in self.guards if _is_symbol(a) or _is_symbol(b) or a in self._constant
+               or self.canonical(a) != self.canonical(b)]
+        return self.held + own
 
     def equal(self, a: Size, b: Size) -> bool:
         """Whether a == b is known."""
@@ -182,13 +185,18 @@ class Sizes:
             return
         if not _is_symbol(a) and not _is_symbol(b):
             a, b = _solved(a, b)
+        if isinstance(a, int):
+            a, b = b, a
         if (a, b) in self._guarded:
             return
         self._guarded.add((a, b))
         self.guards.append((a, b))
         old, new = (b, a) if _is_symbol(b) else (a, b)
-        if not isinstance(old, Dim) or old.symbol is None:
-            return  # the guard alone proves it; later uses compare hints again
+        if not isinstance(old, Dim) or old.symbol is None:  # the guard alone proves it
+            if isinstance(b, int):  # so where that very size is met, it is the constant
+                self._constant[a] = b
+                self._canonical = {size: found for size, found in self._canonical.items() if found != a}
+            return  # else later uses compare hints again
         if old.symbol not in symbols(new):
             self._replace(old.symbol, new)
         else:

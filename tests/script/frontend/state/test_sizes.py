@@ -147,3 +147,42 @@ def test_what_a_later_guard_says_of_earlier_ones() -> None:
     assert known.canonical(rows) == rows
     known.sharpen()
     assert known.canonical(rows) == 192
+
+
+def test_a_size_of_several_symbols_is_a_constant_where_it_is_met() -> None:
+    """And the guard that says so stays: nothing else proves it."""
+    known, (a, b, c) = sizes(4, 5, 3)
+    assert known.take_equal([(16 * a * b, 320)])
+    assert known.canonical(a * b * 16) == 320
+    assert known.canonical(a * b) == a * b
+    assert known.needed_guards() == [(16 * a * b, 320)]
+    assert known.take_equal([(c, 3)])
+    assert known.canonical(16 * a * b) == 320
+    assert known.take_equal([(7, b + 2 * a * b - 38)])
+    assert len(known.needed_guards()) == 3
+
+
+class Flat(jitgrad.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        jitgrad.manual_seed(0)
+        self.conv, self.out = jitgrad.nn.Conv2d(1, 4, 3), jitgrad.nn.Linear(4 * 3 * 4, 2)
+
+    def forward(self, x: Any) -> Any:
+        return self.out(self.conv(x).flatten(1))
+
+
+def test_what_a_layer_takes_is_what_it_was_made_for() -> None:
+    """Images of another size of which as many numbers come are taken; of others, eager's error is raised."""
+    net = Flat()
+    fast = jitgrad.script(net)
+    x = jitgrad.randn(2, 1, 5, 6)
+    assert jitgrad.allclose(fast(x), net(x))
+    assert "reshape" in str(fast.graph)
+    assert "48" in str(fast.graph)
+    for shape in ((3, 1, 6, 5), (2, 1, 4, 8), (2, 1, 5, 6)):
+        x = jitgrad.randn(*shape)
+        assert jitgrad.allclose(fast(x), net(x)), shape
+    for wrong in ((2, 1, 5, 7), (2, 1, 6, 6)):
+        with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+            fast(jitgrad.randn(*wrong))
