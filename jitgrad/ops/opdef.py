@@ -203,9 +203,14 @@ def is_kind(name: str, kind: Kind) -> bool:
 
 
 def is_scalar(name: str) -> bool:
-    """Whether the op `name` is a scalar primitive, what the bodies of kernels are made of, or stands for several."""
+    """Whether the op `name` is a scalar primitive: what the bodies of kernels are made of."""
     op = OPS.get(name)
-    return op is not None and op.kind is POINTWISE and (op.compose is None or "whole" in op.traits) and has_kernels(op)
+    return op is not None and op.kind is POINTWISE and op.compose is None and has_kernels(op)
+
+
+def is_elementwise(name: str) -> bool:
+    """Whether kernels compute the op `name` of each element: a scalar primitive, or what stands for several."""
+    return is_scalar(name) or has_trait(name, "whole")
 
 
 def lacks(op: OpDef) -> str:

@@ -534,7 +534,8 @@ def test_gradients_of_two_tensors_and_then_of_one_twice(function, order):
             y = x if twice else jitgrad.ones(3).requires_grad_()
             result = f(x, y)
             found.append([None if t is None else t.tolist() for t in (result, x.grad, y.grad)])
-        assert found[0] == found[1]
+        for a, b in zip(*found, strict=True):
+            assert b == (a if a is None else pytest.approx(a, rel=1e-5))
     assert scripted.recompilations == [TWICE if order[1] else "`y` is another object than `x`"]
     x, y = (jitgrad.ones(3).requires_grad_() for _ in range(2))
     assert "no tensor is found on two paths" in str(scripted.explain(x, y))

@@ -11,7 +11,7 @@ from jitgrad.codegen.program import access
 from jitgrad.codegen.program.access import IndexMap, through
 from jitgrad.dims import Symbol
 from jitgrad.dtypes import float32
-from jitgrad.ops.opdef import CREATE, RANDOM, fold_of, has_trait, is_kind, is_scalar
+from jitgrad.ops.opdef import CREATE, RANDOM, fold_of, has_trait, is_elementwise, is_kind
 from jitgrad.ops.types import ListType, OptionalType, SeqType, TensorType
 from jitgrad.script.graph.ir import Block, Node, Value, attr_symbols, type_symbols
 
@@ -119,7 +119,7 @@ class _Classification:
         if is_kind(node.op, CREATE):
             state.inlined[node.outputs[0]] = (node, 1)
             return True
-        if not is_scalar(node.op) or not has_trait(node.op, "cheap"):
+        if not is_elementwise(node.op) or not has_trait(node.op, "cheap"):
             return False
         if self.is_widening(node):
             state.inlined[node.outputs[0]] = (node, INLINE_LIMIT)
@@ -149,10 +149,10 @@ class _Classification:
             return None
         out = node.outputs[0]
         created = is_kind(op, CREATE)
-        if is_scalar(op) or created or is_kind(op, RANDOM):
+        if is_elementwise(op) or created or is_kind(op, RANDOM):
             if state.holds(out) and not created:
                 return None
-            if not is_scalar(op):
+            if not is_elementwise(op):
                 state.created[out] = node
             item = self.pointwise(node, index)
         elif fold_of(op) or op == "sum_to":
@@ -182,7 +182,7 @@ class _Classification:
         shape = tensor(out).dims
         space, own = access.axes_of(shape)
         operands = []
-        if is_scalar(node.op):
+        if is_elementwise(node.op):
             operands = [self.operand(v, access.broadcast(own, tensor(v).dims, shape)) for v in node.inputs]
         return Item(node, out, space, frozenset(), operands, tuple(e[0] for e in own), index)
 

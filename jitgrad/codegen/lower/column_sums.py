@@ -19,7 +19,7 @@ from jitgrad.script.graph.ir import Node, Value
 #: blocks that add up columns on devices, two for each of 132 multiprocessors; where there are fewer rows, others' sums
 #: are zero
 PARTS = 264
-#: ends of sums in one kernel: enough to make its start cheap, few enough that those of equal layers are equal kernels
+#: ends of sums in one kernel on devices, where a launch costs as much as several; a kernel of all would grow with them
 TOGETHER = 8
 
 
@@ -104,17 +104,25 @@ class ColumnSums:
         return PARTS if self.device else floordiv(rows + (ROWS - 1), ROWS)
 
     def together(self, ends: list[Item]) -> None:
-        """The ends of sums over equally many columns are one kernel, which waits for the last of those, or a few."""
+        """The ends of sums over equally many columns are one kernel, which waits for the last of those.
+
+        On the CPU that is so of sums that one kernel takes along: those of equal layers are then equal kernels.
+        """
         fusion = self.fusion
         for k, end in enumerate(ends):
             own = fusion.group[end]
             for other in dict.fromkeys(fusion.group[item] for item in ends[:k]):
                 fits = other is not own and (other.space, other.inner) == (own.space, own.inner) and (
-                    len(other.items) < TOGETHER)
+                    len(other.items) < TOGETHER if self.device else self.source(other.items[0]) is self.source(end))
                 room = fusion.unrelated(other, own) if fits else None
                 if room is not None:
                     fusion.absorb(other, own, tuple(range(len(own.space))), room)
                     break
+
+    def source(self, end: Item) -> Group:
+        """The kernel that an end's parts are from."""
+        (operand,) = end.operands
+        return self.fusion.group[self.fusion.producers[operand.base]]
 
 
 def _leading(item: Item) -> bool:

@@ -14,7 +14,7 @@ from jitgrad.codegen.lower.fuse import MAX_ITEMS, MAX_OPERANDS, Fusion, Group, I
 from jitgrad.codegen.lower.state import tensor
 from jitgrad.codegen.lower.units import Units
 from jitgrad.codegen.program.access import IndexMap
-from jitgrad.ops.opdef import RANDOM, is_kind, is_scalar
+from jitgrad.ops.opdef import RANDOM, is_elementwise, is_kind
 from jitgrad.ops.types import TensorType
 from jitgrad.script.autodiff.frame import DEPTH
 from jitgrad.script.autodiff.rematerialise import CostModel, Way
@@ -216,7 +216,7 @@ class _InGroup(CostModel[Read, Placed, tuple[Value, IndexMap]]):
 def is_repeatable(item: Item) -> bool:
     """Whether an item may be computed twice: element by element, or drawn."""
     return (bool(item.space) and not item.inner and not item.column_sum and item.node.op not in ("index", "gather")
-            and ((is_scalar(item.node.op) and bool(item.operands)) or is_kind(item.node.op, RANDOM)))
+            and ((is_elementwise(item.node.op) and bool(item.operands)) or is_kind(item.node.op, RANDOM)))
 
 
 def moved(entries: IndexMap, axes: Sequence[int]) -> IndexMap:

@@ -137,4 +137,4 @@ def test_whether_a_loop_in_a_branch_has_run_decides_what_is_overwritten(n: int, 
             found.append(x.grad.tolist())
         except RuntimeError as error:
             found.append(str(error).partition(":")[0])
-    assert found[0] == found[1]
+    assert found[1] == (found[0] if isinstance(found[0], str) else pytest.approx(found[0], rel=1e-5))

@@ -25,7 +25,7 @@ from jitgrad.codegen.lower.rules.products import ACCUMULATE, EPILOGUE, mask_byte
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.dims import Size
 from jitgrad.dtypes import bfloat16, float16, float32, uint8
-from jitgrad.ops.opdef import CREATE, RANDOM, fold_of, has_trait, is_kind, is_scalar
+from jitgrad.ops.opdef import CREATE, RANDOM, fold_of, has_trait, is_elementwise, is_kind
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Block, Node, Value
 
@@ -90,9 +90,9 @@ class Epilogues:
             return
         summand, total = next(v for v in add.inputs if v is not out), add.outputs[0]
         maker = self.maker.get(summand)
-        if (maker is None or maker in self.gone or not is_scalar(maker.op) or not out.type == summand.type == total.type
-                or self.state.holds(total) or any(map(_in_kernel, self.read(total)))
-                or (self.alone(summand) is add)):
+        if (maker is None or maker in self.gone or not is_elementwise(maker.op)
+                or not out.type == summand.type == total.type or self.state.holds(total)
+                or any(map(_in_kernel, self.read(total))) or (self.alone(summand) is add)):
             return
         copied = Value(summand.type)
         if total in self.state.dest:
@@ -391,8 +391,8 @@ class Epilogues:
 
 def _in_kernel(node: Node) -> bool:
     op = node.op
-    return (is_scalar(op) or bool(fold_of(op)) or has_trait(op, "affine") or is_kind(op, CREATE) or is_kind(op, RANDOM)
-            or op in ("index", "gather") or op == "sum_to")
+    return (is_elementwise(op) or bool(fold_of(op)) or has_trait(op, "affine") or is_kind(op, CREATE)
+            or is_kind(op, RANDOM) or op in ("index", "gather") or op == "sum_to")
 
 
 def _widens(node: Node) -> bool:
