@@ -120,23 +120,3 @@ def a_range_of_what_may_be_none(x, n: int, flag: bool):
     for k in range(often(n)):
         total += k
     return total, x
-
-
-@nasty(*TURNS)
-def a_leaf_of_the_last_turn(x, n: int):
-    """What a loop made last, and the list of all that it made, are leaves, as what was there before it."""
-    w = torch.zeros(3, requires_grad=True)
-    made = []
-    for k in range(n):
-        w = torch.full((3,), float(k), requires_grad=True)
-        made.append(torch.ones(2, requires_grad=True))
-    return w, made, x
-
-
-@nasty(*TURNS)
-def a_leaf_until_the_first_turn(x, n: int):
-    """It is the argument itself where no turn changed it."""
-    w = x
-    for _ in range(n - 1):
-        w = w * 2
-    return w

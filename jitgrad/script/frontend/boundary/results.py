@@ -132,10 +132,6 @@ class Results:
                                "which one is known only at run time", self.context.span(),
                                hint="put `x.clone()` into the list")
 
-    def _one_of_leaves(self) -> UnsupportedCall:
-        return UnsupportedCall("a script cannot return a tensor that is a leaf of its own in some runs only",
-                               self.context.span(), hint="call `requires_grad_()` on the result, outside the script")
-
     def _parameter(self) -> UnsupportedCall:
         return UnsupportedCall("a script cannot return a parameter that it made", self.context.span(),
                                hint="return `p.detach()`, or make the parameter outside the script")
@@ -165,8 +161,6 @@ class Results:
             leaf = next(number)
             if isinstance(held, Tensor) and held.parameter:
                 raise self._parameter()
-            if isinstance(held, Tensor) and held.leaf and held.origin < 1:
-                raise self._one_of_leaves()
             if not isinstance(held, Tensor) or held.origin < 1:
                 return numbers_of(held, sig.Output(leaf))
             return numbers_of(held, self._referred(leaf, [next(number) for _ in range(held.origin)]))
@@ -220,8 +214,6 @@ class Results:
         if storage.requires_grad and not value.path:
             return self._leaf(storage)
         copies.identify(context, value)
-        if storage.was_leaf and not value.path:
-            raise self._one_of_leaves()
         if value.path and storage in self._parted:
             return self._view(value)
         return sig.Output(self.tensor(self._fresh(value), storage))

@@ -70,10 +70,9 @@ def stand(context: Context, cells: Iterable[Any], originals: Iterable[Any], chos
 
 
 def identify(context: Context, value: Any) -> None:
-    """Ask which object a tensor or a union is: where it may be a copy of one that the script was given, or of a leaf,
-    the evaluation begins again."""
-    storage = getattr(value, "storage", None)
-    copied = value.copied if storage is None else storage in of(context).chosen or (storage.was_leaf and not value.path)
+    """Ask which object a tensor or a union is: where it may be a copy of one that the script was given, the evaluation
+    begins again."""
+    copied = value.storage in of(context).chosen if hasattr(value, "storage") else value.copied
     if copied and not context.by_reference:
         raise Restart(REFERENCES, "what a branch or loop chose is the very object: names refer to the objects "
                                   "themselves")
