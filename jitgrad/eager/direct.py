@@ -183,7 +183,7 @@ def _lerp(target: Array, end: Any, weight: Any) -> None:
 
 
 def _mean(square: bool) -> Callable[..., Any]:
-    """target = keep * target + new * b, or b * b; as the rows `mean_towards` and `mean_square_towards`."""
+    """target = keep * target + new * b, or b * b; as the rows `ema` and `ema_of_squares`."""
     def rule(target: Array, b: Any, keep: Any, new: Any) -> None:
         b, keep, new = _array(b, target), _number(keep, target), _number(new, target)
         _few(target)
@@ -263,7 +263,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     "add": _scaled(np.add), "sub": _scaled(np.subtract), "div": _div,
     "mul": lambda target, other: np.multiply(target, _plain(other, target), target),
     "addcmul": _with_pair(np.multiply), "addcdiv": _with_pair(np.true_divide), "lerp": _lerp,
-    "mean_towards": _mean(False), "mean_square_towards": _mean(True), "adam": _adam,
+    "ema": _mean(False), "ema_of_squares": _mean(True), "adam": _adam,
     "clamp": _clamp, "clamp_min": lambda target, min: _clamp(target, min),
     "clamp_max": lambda target, max: _clamp(target, None, max),
     "fill": _fill, "zero": lambda target: _fill(target, 0), "copy": _copy,

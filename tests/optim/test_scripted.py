@@ -225,5 +225,5 @@ def test_the_step_of_a_parameter_is_three_nodes_and_one_kernel() -> None:
     for _ in range(3):
         step(jitgrad.randn(2, 3))
     text = str(step.graph)
-    assert text.count(" adam(") == text.count(" mean_towards(") == text.count(" mean_square_towards(") == 2
+    assert text.count(" adam(") == text.count(" ema(") == text.count(" ema_of_squares(") == 2
     assert sum("adam" in kernel for kernel in step.kernels()) <= 2

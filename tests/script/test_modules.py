@@ -355,7 +355,7 @@ class InTurn(nn.Module):
         self.scales = nn.ParameterList([nn.Parameter(torch.tensor(float(k))) for k in range(3)])
 
     def forward(self, x):
-        for k, (layer, scale) in enumerate(zip(self.layers, self.scales)):  # noqa: B905
+        for k, (layer, scale) in enumerate(zip(self.layers, self.scales)):  # noqa: B905  (the second is a generator)
             x = torch.tanh(layer(x)) * scale + k
         return x, [type(m).__name__ for m in self.layers], len(self.layers)
 

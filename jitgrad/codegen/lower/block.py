@@ -15,7 +15,7 @@ from jitgrad.codegen.lower.rules import attention, control, conv, effects, ops, 
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.steps import NumberStep, ScalarStep
 from jitgrad.ops.numbers import is_exact
-from jitgrad.ops.opdef import is_elementwise
+from jitgrad.ops.opdef import is_scalar
 from jitgrad.script.graph.ir import Block, Node
 from jitgrad.script.graph.irops import Effect, effect
 
@@ -57,7 +57,7 @@ def lower_block(state: Lowering, block: Block) -> None:
 
 def _emit(state: Lowering, node: Node) -> None:
     """A node that is not in a kernel."""
-    if is_elementwise(node.op) and state.holds(node.outputs[0]):
+    if is_scalar(node.op) and state.holds(node.outputs[0]):
         state.emit(ScalarStep(node, tuple(state.register(v) for v in node.inputs)))
         state.set_register(node.outputs[0])
         return

@@ -11,7 +11,7 @@ from jitgrad.codegen.program import access
 from jitgrad.codegen.program.access import IndexMap, through
 from jitgrad.dims import Symbol
 from jitgrad.dtypes import float32
-from jitgrad.ops.opdef import CREATE, RANDOM, fold_of, has_trait, is_elementwise, is_kind
+from jitgrad.ops.opdef import CREATE, RANDOM, fold_of, has_trait, is_elementwise, is_kind, is_scalar
 from jitgrad.ops.types import ListType, OptionalType, SeqType, TensorType
 from jitgrad.script.graph.ir import Block, Node, Value, attr_symbols, type_symbols
 
@@ -119,7 +119,7 @@ class _Classification:
         if is_kind(node.op, CREATE):
             state.inlined[node.outputs[0]] = (node, 1)
             return True
-        if not is_elementwise(node.op) or not has_trait(node.op, "cheap"):
+        if not is_scalar(node.op) or not has_trait(node.op, "cheap"):
             return False
         if self.is_widening(node):
             state.inlined[node.outputs[0]] = (node, INLINE_LIMIT)

@@ -9,7 +9,7 @@ from jitgrad.codegen.lower.fusing import with_copies
 from jitgrad.codegen.lower.linear import linearize
 from jitgrad.codegen.lower.state import Lowering, is_single
 from jitgrad.codegen.program.program import Program
-from jitgrad.ops.opdef import CREATE, has_trait, is_elementwise, is_kind
+from jitgrad.ops.opdef import CREATE, has_trait, is_kind, is_scalar
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Graph, Value, committed, walk
 
@@ -43,7 +43,7 @@ def on_host(graph: Graph, inputs: Collection[int]) -> frozenset[Value]:
             continue
         if is_kind(node.op, CREATE) and node.op != "arange":
             constants.add(node.outputs[0])
-        elif (is_elementwise(node.op) or has_trait(node.op, "affine")) and any(v in found for v in tensors) and all(
+        elif (is_scalar(node.op) or has_trait(node.op, "affine")) and any(v in found for v in tensors) and all(
                 v in found or v in constants for v in tensors):
             found.add(node.outputs[0])
     return frozenset(found)

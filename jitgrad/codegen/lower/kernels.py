@@ -66,7 +66,8 @@ class KernelBuilder:
     def expression(self, op: OpDef, values: Sequence[int], attrs: Mapping[str, Any]) -> int:
         """The position of what a composite row is of statements."""
         F = _Expression(self)
-        return F.apply(op, tuple([_Statement(F, v) for v in values]), dict(attrs)).number  # type: ignore[no-any-return]
+        made: _Statement = F.apply(op, tuple([_Statement(F, v) for v in values]), dict(attrs))
+        return made.number
 
     def operand(self, buffer: Buffer, offset: Size, strides: Sequence[Size], role: str = "in") -> int:
         """The number of a memory operand."""

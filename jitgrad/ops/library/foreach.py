@@ -88,8 +88,8 @@ def adam_(p: Any, grad: Any, mean: Any, square: Any, largest: Any, t: Any, rate:
     d = p.dtype
     wide = float32 if d.is_half else d
     grad = cast(grad, wide)
-    _written(mean, "mean_towards", wide, grad, keep1, 1 - keep1)
-    _written(square, "mean_square_towards", wide, grad, keep2, 1 - keep2)
+    _written(mean, "ema", wide, grad, keep1, 1 - keep1)
+    _written(square, "ema_of_squares", wide, grad, keep2, 1 - keep2)
     if largest is not None:
         _written(largest, "maximum", wide, square)
         square = largest
@@ -99,5 +99,5 @@ def adam_(p: Any, grad: Any, mean: Any, square: Any, largest: Any, t: Any, rate:
 def _written(target: Any, name: str, d: dtype, *operands: Any) -> None:
     """Write to `target` what an op gives of it and of operands, which it takes as `d`."""
     if backend().update(name, target, operands, {}) is NotImplemented:
-        since = backend().mark()
+        since = backend().mark(target)
         write(target, apply(name, *[as_operand(x, d) for x in (target, *operands)]), since)

@@ -222,11 +222,11 @@ def _adam_vjp(F: Any, g: Any, y: Any, p: Any, m: Any, v: Any, shrink: Any, rate:
     return g * shrink, through * rate, to_below / (root * 2.0), g * p, through * m, to_below
 
 
-pointwise("mean_towards", 4, "a * keep + b * new.", compose=lambda F, a, b, keep, new: a * keep + b * new,
-          traits={"whole"}, vjp=each(
+pointwise("ema", 4, "An exponential moving average: a * keep + b * new.", traits={"whole"},
+          compose=lambda F, a, b, keep, new: a * keep + b * new, vjp=each(
               lambda F, g, y, a, b, keep, new: g * keep, lambda F, g, y, a, b, keep, new: g * new,
               lambda F, g, y, a, b, keep, new: g * a, lambda F, g, y, a, b, keep, new: g * b))
-pointwise("mean_square_towards", 4, "a * keep + b * b * new.", traits={"whole"},
+pointwise("ema_of_squares", 4, "a * keep + b * b * new.", traits={"whole"},
           compose=lambda F, a, b, keep, new: a * keep + b * b * new, vjp=each(
               lambda F, g, y, a, b, keep, new: g * keep, lambda F, g, y, a, b, keep, new: g * (2.0 * b * new),
               lambda F, g, y, a, b, keep, new: g * a, lambda F, g, y, a, b, keep, new: g * (b * b)))

@@ -7,18 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.errors import NonDifferentiable, NotStatic, UnsupportedCall
-from jitgrad.nn import Parameter
-from jitgrad.ops.library.creation import empty
 from jitgrad.script.autodiff import history
 from jitgrad.script.frontend.gradients import record, tape
 from jitgrad.script.frontend.state import copies, dispatch, effects
 from jitgrad.script.frontend.state.context import Context, current
-from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, Args, by_parameters
 from jitgrad.script.frontend.state.paths import ITEM, paths_equal
 from jitgrad.script.frontend.values import heap, numbers, writing
-from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import Kind, call, get_attribute, register
-from jitgrad.script.frontend.values.tensors import getter, made, method
+from jitgrad.script.frontend.values.protocol import Kind, register
+from jitgrad.script.frontend.values.tensors import getter, method
 from jitgrad.script.frontend.values.values import SymTensor
 from jitgrad.script.graph.ir import Block, Value
 
@@ -120,28 +116,6 @@ def detach_in_place(context: Context, tensor: SymTensor) -> SymTensor:
     return tensor
 
 
-def _parameter(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> Any:
-    """`nn.Parameter(...)`: a leaf that shows the memory of what it is made of."""
-    if cls is not Parameter:
-        made(context, cls, args, kwargs)
-
-    def make(context: Context, data: Any = None, requires_grad: Any = True) -> Any:
-        values = call(context, empty, 0) if data is None else data
-        shown = call(context, get_attribute(context, values, "detach"))
-        if not isinstance(shown, SymTensor):
-            made(context, cls, args, kwargs)
-        leaf = writing.require_grad(context, shown, True)
-        leaf.storage.parameter = True
-        if not static(context, requires_grad, "`requires_grad`"):
-            writing.require_grad(context, leaf, False)
-        return leaf
-
-    return by_parameters(make)(context, args, kwargs)
-
-
-CONSTRUCTORS[Parameter] = _parameter
-
-
 def require(context: Context, tensor: SymTensor, message: str) -> bool:
     """Raise RuntimeError at run time where a tensor requires no gradient; whether it may require one at all."""
     found = requires_grad(context, tensor)
@@ -159,7 +133,8 @@ def about(context: Context, tensor: SymTensor) -> str:
     """
     storage, path = tensor.source
     given = context.inputs.tensors[storage.input] if storage.input >= 0 and not path else None
-    first = "Parameter containing:\n" if isinstance(given, Parameter) or (storage.parameter and not path) else ""
+    is_parameter = given._is_param if given is not None else storage.parameter and not path
+    first = "Parameter containing:\n" if is_parameter else ""
     if not tensor.requires_grad or storage.made is None:
         return first
     if not path and storage.requires_grad:

@@ -1,4 +1,4 @@
-"""What a module consists of: `parameters()`, `named_modules()` and kin, found while compiling.
+"""What a module consists of: `parameters()`, `named_modules()` and kin, found while compiling; `nn.Parameter(...)`.
 
 In Python these are generators over the modules' dicts; here what the answer goes over is known, under guards on the
 names in those dicts, so that a parameter or module that is added later is noticed.
@@ -8,16 +8,19 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.errors import NotStatic
-from jitgrad.nn import Module, hooks
+from jitgrad.nn import Module, Parameter, hooks
+from jitgrad.ops.library.creation import empty
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.containers.iteration import Iterator
 from jitgrad.script.frontend.gradients import module_hooks
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.state.handlers import HANDLERS, by_parameters
+from jitgrad.script.frontend.state.handlers import CONSTRUCTORS, HANDLERS, Args, by_parameters
 from jitgrad.script.frontend.templates.unions import may_be
+from jitgrad.script.frontend.values import writing
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import get_attribute, iterate
+from jitgrad.script.frontend.values.protocol import call, get_attribute, iterate
+from jitgrad.script.frontend.values.tensors import made
 from jitgrad.script.frontend.values.values import UNBOUND, Instance, SymTensor
 
 Named = list[tuple[str, Any]]
@@ -117,5 +120,25 @@ METHODS: dict[str, Callable[..., Any]] = {
 }
 
 
+def _parameter(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> Any:
+    """`nn.Parameter(...)`: a leaf that shows the memory of what it is made of."""
+    if cls is not Parameter:
+        made(context, cls, args, kwargs)
+
+    def make(context: Context, data: Any = None, requires_grad: Any = True) -> Any:
+        values = call(context, empty, 0) if data is None else data
+        shown = call(context, get_attribute(context, values, "detach"))
+        if not isinstance(shown, SymTensor):
+            made(context, cls, args, kwargs)
+        leaf = writing.require_grad(context, shown, True)
+        leaf.storage.parameter = True
+        if not static(context, requires_grad, "`requires_grad`"):
+            writing.require_grad(context, leaf, False)
+        return leaf
+
+    return by_parameters(make)(context, args, kwargs)
+
+
+CONSTRUCTORS[Parameter] = _parameter
 HANDLERS.update({getattr(Module, name): by_parameters(method) for name, method in METHODS.items()})
 HANDLERS.update({hooks.enter: module_hooks.enter, hooks.leave: module_hooks.leave})

@@ -17,10 +17,10 @@ from jitgrad.script.frontend.state.context import Context
 Args = tuple[Any, ...]
 Handler = Callable[[Context, Args, dict[str, Any]], Any]
 HANDLERS: dict[Any, Handler] = {}
-#: a package of functions -> what imports their handlers, once a script calls the first of them: few need any of these
+#: a package of functions and classes -> what imports their handlers, once a script calls the first: few need any
 LATE: dict[str, Callable[[], object]] = {}
-_OF_MODULES = (FunctionType, MethodType, BuiltinFunctionType)
-_SEEN: set[str] = set()  # modules of functions that were called
+_OF_MODULES = (FunctionType, MethodType, BuiltinFunctionType, type)
+_SEEN: set[str] = set()  # modules of functions and classes that were called
 #: a class -> how it and its subclasses are called, which the handler is given before the arguments
 CONSTRUCTORS: dict[type, Callable[[Context, type, Args, dict[str, Any]], Any]] = {}
 

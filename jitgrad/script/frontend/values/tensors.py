@@ -9,7 +9,6 @@ from jitgrad.device import CPU
 from jitgrad.dims import product
 from jitgrad.eager.tensor import Tensor
 from jitgrad.errors import NonDifferentiable, NotStatic, TypeMismatch, UnsupportedCall
-from jitgrad.nn import Parameter
 from jitgrad.ops.backend import AnyTensor, backend
 from jitgrad.ops.library.creation import TensorType, arange
 from jitgrad.ops.numbers import NUMBERS, operator_of
@@ -63,6 +62,13 @@ def made(context: Context, cls: type, args: Args, kwargs: dict[str, Any]) -> Any
 CONSTRUCTORS[AnyTensor] = made
 
 
+def parameter_class() -> type:
+    """`nn.Parameter`, for a script that makes one: others do not load what models are made of."""
+    from jitgrad.nn import Parameter
+
+    return Parameter
+
+
 @register(SymTensor)
 class TensorKind(Kind):
     """A tensor."""
@@ -72,7 +78,7 @@ class TensorKind(Kind):
     methods = _METHODS
 
     def class_of(self, obj: SymTensor) -> type:
-        return Parameter if obj.storage.parameter and not obj.path else Tensor
+        return parameter_class() if obj.storage.parameter and not obj.path else Tensor
 
     def type_word(self, obj: SymTensor) -> str:
         return f"a tensor {heap.tensor_word(obj.type_)}"
@@ -147,7 +153,7 @@ class TensorKind(Kind):
             if obj.storage.parameter is None and not issubclass(Tensor, classes):
                 raise NotStatic("whether a tensor that a branch, a loop or a list brings here is a parameter is known "
                                 "only at run time", context.span(), hint="ask where it is made, by its own name")
-            return issubclass(Parameter, classes)
+            return issubclass(parameter_class(), classes)
         given = context.inputs.tensors.get(obj.storage.input) if not obj.path else None
         return isinstance(given, classes) if given is not None else super().is_instance(context, obj, classes)
 
