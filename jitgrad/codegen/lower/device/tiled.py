@@ -35,10 +35,10 @@ def without_columns(state: Lowering, G: Geometry, d: dtype, images: Size) -> Siz
 
 
 def gradient_without_columns(state: Lowering, G: Geometry, d: dtype, images: Size) -> bool:
-    """Whether images are made from results without columns."""
+    """Whether images are made from results without columns; never where there are none."""
     depth = G.outputs * product(G.kernel)
     numbers = G.groups * depth * product(G.spatial) + G.groups * G.depth * G.outputs
-    return all(s == 1 for s in G.stride) and _chosen(state, d, images, depth, numbers) == images
+    return images != 0 and all(s == 1 for s in G.stride) and _chosen(state, d, images, depth, numbers) == images
 
 
 def _chosen(state: Lowering, d: dtype, images: Size, depth: Size, numbers: Size) -> Size:
